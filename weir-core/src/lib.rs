@@ -1,0 +1,3 @@
+//! The packet-scheduling core.
+#![no_std]
+extern crate alloc;
