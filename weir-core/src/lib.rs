@@ -1,3 +1,18 @@
-//! The packet-scheduling core.
+//! The packet-scheduling core: what a simulator, a capture and a live link share.
+//!
+//! Nothing here reads a clock, does I/O, starts a thread or draws an unseeded random number: time
+//! comes in as an argument, so the same calls give the same decisions, to the bit.
+//! `docs/glossary.md` defines the words, `docs/sources.md` the keys in `[key §n]`.
 #![no_std]
+#![forbid(unsafe_code)]
+
 extern crate alloc;
+
+pub mod account;
+pub mod event;
+pub mod ids;
+pub mod link;
+pub mod parameter;
+pub mod queue;
+pub mod sched;
+pub mod units;

@@ -1,0 +1,247 @@
+//! What the link counts: per leaf, in packets and charged bytes.
+//!
+//! Invariant, at every instant: offered = sent + dropped (by reason) + backlog.
+
+use crate::event::{Departure, DropReason};
+use crate::ids::LeafId;
+use crate::units::{Bytes, Duration};
+use alloc::vec::Vec;
+
+/// Leaves up to this number get a histogram of delays (9 KB each); more leaves go without.
+pub const HISTOGRAMS_MAX: usize = 4096;
+
+/// A number of packets and their charged bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Charged bytes.
+    pub bytes: u64,
+}
+
+/// The account of one leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LeafAccount {
+    /// Everything that was offered.
+    pub offered: Count,
+    /// Everything that left.
+    pub sent: Count,
+    /// Everything dropped, by reason in the order of [`DropReason::ALL`].
+    pub dropped: [Count; DropReason::ALL.len()],
+    /// What waits now.
+    pub backlog: Count,
+}
+
+/// The accounts of all leaves.
+#[derive(Clone, Debug)]
+pub struct Account {
+    leaves: Vec<LeafAccount>,
+    delays: Vec<Histogram>,
+}
+
+/// Durations counted in buckets 3 % wide, from 1 ns to 18 minutes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Histogram {
+    buckets: Vec<u64>,
+    count: u64,
+    sum: u128,
+    max: Duration,
+}
+
+impl Count {
+    /// Counts one packet.
+    pub const fn add(&mut self, bytes: Bytes) {
+        self.packets += 1;
+        self.bytes += bytes.get();
+    }
+
+    /// Takes one packet away.
+    const fn take(&mut self, bytes: Bytes) {
+        self.packets -= 1;
+        self.bytes -= bytes.get();
+    }
+
+    /// The sum.
+    pub const fn plus(self, other: Count) -> Count {
+        Count { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+
+impl LeafAccount {
+    /// Everything dropped, for whatever reason.
+    pub fn dropped_total(&self) -> Count {
+        self.dropped.iter().fold(Count::default(), |sum, &count| sum.plus(count))
+    }
+
+    /// Whether everything offered is sent, dropped or waiting.
+    pub fn is_conserved(&self) -> bool {
+        self.offered == self.sent.plus(self.dropped_total()).plus(self.backlog)
+    }
+}
+
+impl Account {
+    pub(crate) fn new(leaves: usize) -> Self {
+        let histograms = if leaves <= HISTOGRAMS_MAX { leaves } else { 0 };
+        Self {
+            leaves: alloc::vec![LeafAccount::default(); leaves],
+            delays: alloc::vec![Histogram::new(); histograms],
+        }
+    }
+
+    /// The account of one leaf.
+    pub fn leaf(&self, leaf: LeafId) -> &LeafAccount {
+        &self.leaves[leaf.index()]
+    }
+
+    /// All accounts in the order of leaves.
+    pub fn leaves(&self) -> &[LeafAccount] {
+        &self.leaves
+    }
+
+    /// From offer to handing out, per leaf; `None` beyond [`HISTOGRAMS_MAX`] leaves.
+    pub fn delays(&self, leaf: LeafId) -> Option<&Histogram> {
+        self.delays.get(leaf.index())
+    }
+
+    pub(crate) fn queued(&mut self, leaf: LeafId, bytes: Bytes) {
+        let account = &mut self.leaves[leaf.index()];
+        account.offered.add(bytes);
+        account.backlog.add(bytes);
+    }
+
+    pub(crate) fn refused(&mut self, leaf: LeafId, bytes: Bytes, reason: DropReason) {
+        let account = &mut self.leaves[leaf.index()];
+        account.offered.add(bytes);
+        account.dropped[reason as usize].add(bytes);
+    }
+
+    pub(crate) fn evicted(&mut self, leaf: LeafId, bytes: Bytes, reason: DropReason) {
+        let account = &mut self.leaves[leaf.index()];
+        account.backlog.take(bytes);
+        account.dropped[reason as usize].add(bytes);
+    }
+
+    pub(crate) fn sent(&mut self, departure: &Departure) {
+        let account = &mut self.leaves[departure.leaf.index()];
+        account.backlog.take(departure.charged);
+        account.sent.add(departure.charged);
+        if let Some(delays) = self.delays.get_mut(departure.leaf.index()) {
+            delays.record(departure.at.since(departure.arrived));
+        }
+    }
+}
+
+impl Histogram {
+    /// An empty histogram.
+    pub fn new() -> Self {
+        Self { buckets: alloc::vec![0; BUCKETS], count: 0, sum: 0, max: Duration::ZERO }
+    }
+
+    /// Counts one duration.
+    pub fn record(&mut self, duration: Duration) {
+        self.buckets[bucket_of(duration.as_nanos())] += 1;
+        self.count += 1;
+        self.sum += u128::from(duration.as_nanos());
+        self.max = self.max.max(duration);
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many durations were counted.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The longest, exactly.
+    pub const fn max(&self) -> Duration {
+        self.max
+    }
+
+    /// The mean, exactly, rounded down; zero if empty.
+    pub fn mean(&self) -> Duration {
+        let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
+        Duration::from_nanos(mean as u64)
+    }
+
+    /// The duration that `per_mille` of 1000 do not exceed, up to 3 % too long; zero if empty.
+    pub fn quantile(&self, per_mille: u32) -> Duration {
+        let rank = (u128::from(self.count) * u128::from(per_mille.min(1000))).div_ceil(1000);
+        let mut seen = 0u128;
+        for (index, &count) in self.buckets.iter().enumerate() {
+            seen += u128::from(count);
+            if seen >= rank && seen > 0 {
+                return Duration::from_nanos(bucket_end(index)).min(self.max);
+            }
+        }
+        Duration::ZERO
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Each power of two is divided into 32 buckets; below 32 ns a bucket is a nanosecond.
+const fn bucket_of(nanos: u64) -> usize {
+    if nanos < STEPS {
+        return nanos as usize;
+    }
+    let octave = 63 - nanos.leading_zeros() - STEP_BITS;
+    let index = ((octave as u64 + 1) * STEPS + ((nanos >> octave) - STEPS)) as usize;
+    if index < BUCKETS { index } else { BUCKETS - 1 }
+}
+
+/// The longest duration of a bucket in ns.
+const fn bucket_end(index: usize) -> u64 {
+    let index = index as u64;
+    if index < STEPS {
+        return index;
+    }
+    let octave = index / STEPS - 1;
+    ((STEPS + index % STEPS + 1) << octave) - 1
+}
+
+const STEP_BITS: u32 = 5;
+const STEPS: u64 = 1 << STEP_BITS;
+/// Up to 2^40 ns; what is longer counts in the last bucket, its exact maximum is kept beside.
+const BUCKETS: usize = (STEPS as usize) * (40 - STEP_BITS as usize + 1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_three_percent_and_never_short() {
+        let mut histogram = Histogram::new();
+        for micros in 1..=1000 {
+            histogram.record(Duration::from_micros(micros));
+        }
+        for per_mille in [1, 10, 500, 900, 990, 999] {
+            let (real, exact) =
+                (histogram.quantile(per_mille).as_nanos(), u64::from(per_mille) * 1000);
+            assert!(real >= exact && real <= exact + exact / 31, "{per_mille}: {real} for {exact}");
+        }
+        assert_eq!(histogram.quantile(1000), histogram.max());
+        assert_eq!(histogram.mean(), Duration::from_nanos(500_500));
+    }
+
+    #[test]
+    fn every_duration_lies_in_its_bucket() {
+        for nanos in (0..2000).chain([1 << 20, (1 << 20) - 1, (1 << 40) - 1]) {
+            let index = bucket_of(nanos);
+            assert!(nanos <= bucket_end(index), "{nanos}");
+            assert!(index == 0 || nanos > bucket_end(index - 1), "{nanos}");
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+}

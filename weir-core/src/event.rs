@@ -1,0 +1,82 @@
+//! What happens to packets, as the link reports it.
+
+use crate::ids::{Handle, LeafId};
+use crate::units::{Bytes, Instant};
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum DropReason {
+    /// Its leaf was full: the arriving packet was refused.
+    Full,
+    /// Its leaf was full: it was first in line and made room.
+    Evicted,
+    /// The link's store of waiting packets was full.
+    Store,
+}
+
+/// What became of an offered packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It waits. Others may have been dropped for it: see [`crate::link::AnyLink::take_dropped`].
+    Queued,
+    /// It was dropped.
+    Dropped(DropReason),
+}
+
+/// A packet that was dropped, the offered one or one that waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// Which packet.
+    pub handle: Handle,
+    /// Its leaf.
+    pub leaf: LeafId,
+    /// Why.
+    pub reason: DropReason,
+    /// When.
+    pub at: Instant,
+    /// When the link was offered it.
+    pub arrived: Instant,
+}
+
+/// A packet that leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure {
+    /// Which packet.
+    pub handle: Handle,
+    /// Its leaf.
+    pub leaf: LeafId,
+    /// The length that the scheduler charged.
+    pub charged: Bytes,
+    /// When the link was offered it.
+    pub arrived: Instant,
+    /// When the link handed it out.
+    pub at: Instant,
+    /// When its last bit is on the wire.
+    pub finished: Instant,
+}
+
+/// What a link answers when asked for a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Poll {
+    /// This packet leaves now.
+    Packet(Departure),
+    /// Nothing before this later instant, unless something is offered.
+    At(Instant),
+    /// Nothing waits.
+    Idle,
+}
+
+impl DropReason {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [DropReason; 3] = [DropReason::Full, DropReason::Evicted, DropReason::Store];
+
+    /// The word in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::Full => "full",
+            DropReason::Evicted => "evicted",
+            DropReason::Store => "store",
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! The link: leaves, scheduler and account joined, and the pace of the line.
+//!
+//! Time is passed in and never goes back. A caller that comes late asks for the instants it slept
+//! through ([`AnyLink::advance`]), so a decision depends on the policy and the arrivals, never on
+//! the timer. Invariant: per leaf, offered = sent + dropped + backlog.
+
+use crate::account::Account;
+use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
+use crate::ids::{Handle, LeafId};
+use crate::parameter::BuildError;
+use crate::queue::{Admission, QueueEntry, QueuePlan, Queues};
+use crate::sched::{Head, Scheduler, Selection, Tree};
+use crate::units::{Bytes, FineInstant, Instant, Pace};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// How the length on the wire follows from the length of a frame without its check sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Framing {
+    /// Bytes added to every frame, negative where the line carries less than the frame.
+    pub added: i32,
+    /// No frame is shorter on the wire than this, after the addition.
+    pub minimum: u32,
+    /// Whether the line sends whole cells of 53 bytes with 48 bytes of payload (ATM).
+    pub cells: bool,
+}
+
+/// Which length schedulers charge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Charge {
+    /// The length on the wire.
+    #[default]
+    Wire,
+    /// The length of the frame.
+    Frame,
+}
+
+/// Everything that a link is built from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkPlan {
+    /// The keyword of the scheduler.
+    pub scheduler: &'static str,
+    /// The classes; holds the rate of the line.
+    pub tree: Tree,
+    /// The queue of each leaf, in the order of leaves.
+    pub queues: Vec<QueuePlan>,
+    /// How the length on the wire follows from a frame.
+    pub framing: Framing,
+    /// Which length schedulers charge.
+    pub charge: Charge,
+    /// Bytes that may be handed out before the line has sent what was handed out earlier: the
+    /// buffer of a driver. With 0 the next packet is chosen when the line falls idle.
+    pub buffer: Bytes,
+    /// The most packets that wait in all leaves together.
+    pub packets_max: u32,
+}
+
+/// A packet as offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Which packet.
+    pub handle: Handle,
+    /// The length of the frame, without its check sequence.
+    pub length: u32,
+}
+
+/// A link around any scheduler: one dynamic call, then everything is monomorphic.
+pub trait AnyLink: Send {
+    /// Offers a packet to a leaf.
+    fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict;
+
+    /// The packet that leaves at `now`, or when to ask again.
+    fn poll(&mut self, now: Instant) -> Poll;
+
+    /// Polls at every instant after the last call, up to `until`, at which the link itself would
+    /// have: departures go to `out`. Answers when to come again, `None` if nothing waits.
+    fn advance(&mut self, until: Instant, out: &mut Vec<Departure>) -> Option<Instant>;
+
+    /// Offers a burst: one dynamic call for all.
+    fn offer_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]);
+
+    /// Polls up to `limit` times at `now`.
+    fn poll_burst(&mut self, now: Instant, limit: usize, out: &mut Vec<Departure>);
+
+    /// The packets dropped since this was last called.
+    fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped));
+
+    /// Gives up what the line could have sent before `instant`: after a stall, the line starts anew
+    /// instead of sending the whole lag at once.
+    fn forfeit_before(&mut self, instant: Instant);
+
+    /// What was counted.
+    fn account(&self) -> &Account;
+}
+
+/// A link around one scheduler.
+pub struct Link<S> {
+    scheduler: S,
+    queues: Queues,
+    account: Account,
+    dropped: Vec<Dropped>,
+    framing: Framing,
+    charge: Charge,
+    pace: Pace,
+    buffer: Bytes,
+    /// When the line has sent everything handed out.
+    free_at: FineInstant,
+    now: Instant,
+}
+
+impl LinkPlan {
+    /// A plan with unlimited bursts left out: frames as they are, 100 packets a leaf.
+    pub fn new(scheduler: &'static str, tree: Tree) -> Self {
+        let queues = alloc::vec![QueuePlan::default(); tree.leaf_count()];
+        Self {
+            scheduler,
+            tree,
+            queues,
+            framing: Framing::FRAME,
+            charge: Charge::Wire,
+            buffer: Bytes::ZERO,
+            packets_max: PACKETS_MAX_DEFAULT,
+        }
+    }
+
+    /// Builds the link.
+    ///
+    /// # Errors
+    /// When the scheduler is not registered, or it or a dropper refuses the plan.
+    pub fn build(&self) -> Result<Box<dyn AnyLink>, BuildError> {
+        let Some(entry) = crate::sched::find(self.scheduler) else {
+            let message = alloc::format!("no scheduler is called `{}`", self.scheduler);
+            return Err(BuildError::in_link("scheduler", message));
+        };
+        (entry.link)(self)
+    }
+}
+
+impl Framing {
+    /// The frame as it is, as the kernel's own schedulers count.
+    pub const FRAME: Framing = Framing { added: 0, minimum: 0, cells: false };
+    /// Ethernet: check sequence 4, preamble 8, gap 12; 64-byte minimum [algorithms §13.1].
+    pub const ETHERNET: Framing = Framing { added: 24, minimum: 84, cells: false };
+    /// Only the IP packet: the 14 bytes of the Ethernet header go.
+    pub const IP: Framing = Framing { added: -14, minimum: 0, cells: false };
+    /// ATM, AAL5 with LLC/SNAP: IP + 8 + 8 in cells [algorithms §13.1].
+    pub const ATM: Framing = Framing { added: 2, minimum: 0, cells: true };
+
+    /// The length on the wire of a frame of `length`, at least 1.
+    pub const fn wire_length(self, length: u32) -> u32 {
+        let bytes = length.saturating_add_signed(self.added);
+        let bytes = if bytes < self.minimum { self.minimum } else { bytes };
+        let bytes = if self.cells { bytes.div_ceil(48).saturating_mul(53) } else { bytes };
+        if bytes == 0 { 1 } else { bytes }
+    }
+}
+
+impl<S: Scheduler> Link<S> {
+    /// A link of `plan` around `scheduler`.
+    ///
+    /// # Errors
+    /// When a dropper refuses its parameters.
+    pub fn new(plan: &LinkPlan, scheduler: S) -> Result<Self, BuildError> {
+        assert_eq!(plan.queues.len(), plan.tree.leaf_count(), "every leaf has a queue");
+        Ok(Self {
+            scheduler,
+            queues: Queues::new(&plan.queues, plan.packets_max)?,
+            account: Account::new(plan.tree.leaf_count()),
+            dropped: Vec::new(),
+            framing: plan.framing,
+            charge: plan.charge,
+            pace: Pace::of(plan.tree.rate()),
+            buffer: plan.buffer,
+            free_at: FineInstant::ZERO,
+            now: Instant::ZERO,
+        })
+    }
+
+    fn entry(&self, now: Instant, packet: Packet) -> QueueEntry {
+        let wire = self.framing.wire_length(packet.length);
+        let charged = match self.charge {
+            Charge::Wire => wire,
+            Charge::Frame => packet.length.max(1),
+        };
+        QueueEntry { handle: packet.handle, charged, wire, arrived: now }
+    }
+
+    /// Drops the first packet of `leaf`.
+    fn evict(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
+        let entry =
+            self.queues.pop(leaf).expect("a dropper evicts only from a leaf that holds packets");
+        self.account.evicted(leaf, Bytes::new(u64::from(entry.charged)), reason);
+        let (handle, arrived) = (entry.handle, entry.arrived);
+        self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
+        self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
+    }
+
+    fn refuse(&mut self, leaf: LeafId, entry: QueueEntry, reason: DropReason) -> Verdict {
+        self.account.refused(leaf, Bytes::new(u64::from(entry.charged)), reason);
+        let (handle, arrived) = (entry.handle, entry.arrived);
+        self.dropped.push(Dropped { handle, leaf, reason, at: arrived, arrived });
+        Verdict::Dropped(reason)
+    }
+
+    fn step_to(&mut self, now: Instant) {
+        assert!(now >= self.now, "time never goes back");
+        self.now = now;
+    }
+
+    /// When the line has room for another packet.
+    fn ready_at(&self) -> Instant {
+        self.free_at.before(self.pace, self.buffer).round_up()
+    }
+
+    /// Hands out the first packet of `leaf`, which the scheduler selected.
+    fn send(&mut self, now: Instant, leaf: LeafId) -> Departure {
+        let entry = self.queues.pop(leaf).expect("a selected leaf is backlogged");
+        let charged = Bytes::new(u64::from(entry.charged));
+        self.scheduler.charge(now, leaf, charged, self.queues.head(leaf));
+        // Within the nanosecond in which the line falls idle the fraction is kept, or each packet
+        // would start up to a nanosecond late and the line would lose rate.
+        let start = if self.free_at.round_up() >= now {
+            self.free_at
+        } else {
+            FineInstant::from_instant(now)
+        };
+        self.free_at = start.after(self.pace, Bytes::new(u64::from(entry.wire)));
+        let finished = self.free_at.round_up();
+        let (handle, arrived) = (entry.handle, entry.arrived);
+        let departure = Departure { handle, leaf, charged, arrived, at: now, finished };
+        self.account.sent(&departure);
+        departure
+    }
+}
+
+impl<S: Scheduler + Send> AnyLink for Link<S> {
+    fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        self.step_to(now);
+        let entry = self.entry(now, packet);
+        self.scheduler.offered(now, leaf);
+        loop {
+            match self.queues.admit(now, leaf, &entry) {
+                Admission::Accept => break,
+                Admission::Refuse(reason) => return self.refuse(leaf, entry, reason),
+                Admission::EvictHead(reason) => self.evict(now, leaf, reason),
+            }
+        }
+        self.queues.push(leaf, entry);
+        self.account.queued(leaf, Bytes::new(u64::from(entry.charged)));
+        let head: Head = self.queues.head(leaf).expect("a packet was just queued");
+        self.scheduler.enqueued(now, leaf, head);
+        Verdict::Queued
+    }
+
+    fn poll(&mut self, now: Instant) -> Poll {
+        self.step_to(now);
+        if self.queues.packets() == 0 {
+            return Poll::Idle;
+        }
+        let ready_at = self.ready_at();
+        if ready_at > now {
+            return Poll::At(ready_at);
+        }
+        match self.scheduler.select(now) {
+            Selection::Leaf(leaf) => Poll::Packet(self.send(now, leaf)),
+            Selection::At(instant) => {
+                assert!(instant > now, "a scheduler asks to be asked again later, not now");
+                Poll::At(instant)
+            }
+            Selection::Idle => panic!("packets wait, but the scheduler knows of none"),
+        }
+    }
+
+    fn advance(&mut self, until: Instant, out: &mut Vec<Departure>) -> Option<Instant> {
+        let mut at = self.now;
+        loop {
+            match self.poll(at) {
+                Poll::Packet(departure) => out.push(departure),
+                Poll::At(instant) if instant <= until => at = instant,
+                Poll::At(instant) => return Some(instant),
+                Poll::Idle => return None,
+            }
+        }
+    }
+
+    fn offer_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]) {
+        for &(leaf, packet) in packets {
+            self.offer(now, leaf, packet);
+        }
+    }
+
+    fn poll_burst(&mut self, now: Instant, limit: usize, out: &mut Vec<Departure>) {
+        for _ in 0..limit {
+            let Poll::Packet(departure) = self.poll(now) else { return };
+            out.push(departure);
+        }
+    }
+
+    fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped)) {
+        self.dropped.drain(..).for_each(each);
+    }
+
+    fn forfeit_before(&mut self, instant: Instant) {
+        self.step_to(self.now.max(instant));
+        self.free_at = self.free_at.max(FineInstant::from_instant(instant));
+    }
+
+    fn account(&self) -> &Account {
+        &self.account
+    }
+}
+
+/// Packets that wait in a link without a bound of its own: 2 MiB of entries.
+pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::Params;
+    use crate::sched::ClassSpec;
+    use crate::units::Rate;
+    use alloc::string::ToString;
+
+    fn link(rate: u64, leaves: usize) -> Box<dyn AnyLink> {
+        let class = |index: usize| ClassSpec {
+            name: index.to_string(),
+            parent: None,
+            params: Params::new(),
+        };
+        let rate = Rate::new(rate).expect("not zero");
+        let classes = (0..leaves).map(class).collect();
+        let tree = Tree::new(rate, Bytes::new(1514), Params::new(), classes).expect("a tree");
+        LinkPlan::new("fifo", tree).build().expect("builds")
+    }
+
+    fn packet(handle: u32, length: u32) -> Packet {
+        Packet { handle: Handle(handle), length }
+    }
+
+    #[test]
+    fn the_line_sends_back_to_back_and_never_early() {
+        let mut link = link(24_000_000_000, 1);
+        for handle in 0..30 {
+            link.offer(Instant::ZERO, LeafId(0), packet(handle, 1));
+        }
+        let mut out = Vec::new();
+        assert_eq!(link.advance(Instant::from_nanos(5), &mut out), Some(Instant::from_nanos(6)));
+        // A third of a nanosecond each: three start per nanosecond, none before its turn.
+        let starts: Vec<_> = out.iter().map(|departure| departure.at.as_nanos()).collect();
+        assert_eq!(starts, [0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5]);
+    }
+
+    #[test]
+    fn coming_late_changes_no_decision() {
+        let rows: [&[u64]; 3] =
+            [&[9_000_000], &[1, 2, 700_000, 9_000_000], &[5_000_000, 9_000_000]];
+        let mut runs = rows.map(|wakes| {
+            let mut link = link(10_000_000, 2);
+            for handle in 0..6 {
+                link.offer(Instant::ZERO, LeafId(handle % 2), packet(handle, 1000));
+            }
+            let mut out = Vec::new();
+            for &wake in wakes {
+                link.advance(Instant::from_nanos(wake), &mut out);
+            }
+            out
+        });
+        runs.rotate_left(1);
+        assert_eq!(runs[0].len(), 6);
+        assert_eq!(runs[0], runs[1]);
+        assert_eq!(runs[1], runs[2]);
+    }
+
+    #[test]
+    fn wire_lengths_follow_the_framing() {
+        let rows = [
+            (Framing::FRAME, 60, 60),
+            (Framing::FRAME, 0, 1),
+            (Framing::ETHERNET, 42, 84),
+            (Framing::ETHERNET, 1514, 1538),
+            (Framing::IP, 1514, 1500),
+            (Framing::ATM, 54, 106),
+            (Framing::ATM, 1514, 1696),
+        ];
+        for (framing, length, wire) in rows {
+            assert_eq!(framing.wire_length(length), wire, "{framing:?} {length}");
+        }
+    }
+
+    #[test]
+    fn the_buffer_lets_packets_out_ahead_of_the_line() {
+        let mut plan = LinkPlan::new("fifo", {
+            let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
+            let rate = Rate::new(8_000_000).expect("not zero");
+            Tree::new(rate, Bytes::new(1000), Params::new(), alloc::vec![class]).expect("a tree")
+        });
+        plan.buffer = Bytes::new(2000);
+        let mut link = plan.build().expect("builds");
+        for handle in 0..4 {
+            link.offer(Instant::ZERO, LeafId(0), packet(handle, 1000));
+        }
+        let mut out = Vec::new();
+        link.advance(Instant::from_nanos(3_000_000), &mut out);
+        let rows: Vec<_> =
+            out.iter().map(|d| (d.at.as_nanos() / 1000, d.finished.as_nanos() / 1000)).collect();
+        assert_eq!(rows, [(0, 1000), (0, 2000), (0, 3000), (1000, 4000)]);
+    }
+}

@@ -1,0 +1,187 @@
+//! What an algorithm says of its parameters, and the values that a plan gives them.
+//!
+//! Policy checks, CLI help, schema and docs are derived from these tables; nothing else lists them.
+
+use crate::ids::ClassId;
+use crate::units::{Bytes, Dimension, Duration, Quantity, Rate};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Where a parameter is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Once for the link: `[link.KEYWORD]`.
+    Link,
+    /// In any class.
+    Class,
+    /// Only in a class without children.
+    Leaf,
+    /// In the `queue` table of a leaf.
+    Queue,
+}
+
+/// What values a parameter takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A quantity of this dimension.
+    Quantity(Dimension),
+    /// A whole number between two bounds, both included.
+    Number(u64, u64),
+    /// A size in bytes between two bounds, both included.
+    Size(u64, u64),
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A number of packets or of bytes.
+    Limit,
+}
+
+/// One row of an algorithm's parameter table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parameter {
+    /// The keyword in a policy.
+    pub name: &'static str,
+    /// Where it is written.
+    pub scope: Scope,
+    /// What values it takes.
+    pub kind: Kind,
+    /// What holds if it is not written; `None` if it must be written.
+    pub default: Option<&'static str>,
+    /// One sentence.
+    pub summary: &'static str,
+}
+
+/// The value of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// A quantity, a number among them.
+    Quantity(Quantity),
+    /// A flag.
+    Flag(bool),
+    /// One of the words of [`Kind::Choice`].
+    Choice(&'static str),
+}
+
+/// The values written for one place, by name. Absent means default.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Params(Vec<(&'static str, Value)>);
+
+/// Why an algorithm cannot be built from a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BuildError {
+    /// The class at fault, if it is one class.
+    pub class: Option<ClassId>,
+    /// The parameter at fault, if it is one parameter.
+    pub parameter: Option<&'static str>,
+    /// The value, the limit and the cure.
+    pub message: String,
+}
+
+impl Params {
+    /// No value written.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Writes a value, in place of an earlier one.
+    pub fn set(&mut self, name: &'static str, value: Value) {
+        match self.0.iter_mut().find(|row| row.0 == name) {
+            Some(row) => row.1 = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// The same with one more value: for plans written in code.
+    pub fn with(mut self, name: &'static str, quantity: Quantity) -> Self {
+        self.set(name, Value::Quantity(quantity));
+        self
+    }
+
+    /// The value written for `name`.
+    pub fn value(&self, name: &str) -> Option<Value> {
+        self.0.iter().find(|row| row.0 == name).map(|row| row.1)
+    }
+
+    /// All values written.
+    pub fn iter(&self) -> impl Iterator<Item = &(&'static str, Value)> {
+        self.0.iter()
+    }
+
+    /// The quantity written for `name`.
+    pub fn quantity(&self, name: &str) -> Option<Quantity> {
+        match self.value(name)? {
+            Value::Quantity(quantity) => Some(quantity),
+            _ => None,
+        }
+    }
+
+    /// The rate written for `name`.
+    pub fn rate(&self, name: &str) -> Option<Rate> {
+        match self.quantity(name)? {
+            Quantity::Rate(rate) => Some(rate),
+            _ => None,
+        }
+    }
+
+    /// The size written for `name`.
+    pub fn bytes(&self, name: &str) -> Option<Bytes> {
+        match self.quantity(name)? {
+            Quantity::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The duration written for `name`.
+    pub fn duration(&self, name: &str) -> Option<Duration> {
+        match self.quantity(name)? {
+            Quantity::Duration(duration) => Some(duration),
+            _ => None,
+        }
+    }
+
+    /// The number written for `name`.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        match self.quantity(name)? {
+            Quantity::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The flag written for `name`.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        match self.value(name)? {
+            Value::Flag(flag) => Some(flag),
+            _ => None,
+        }
+    }
+
+    /// The word written for `name`.
+    pub fn choice(&self, name: &str) -> Option<&'static str> {
+        match self.value(name)? {
+            Value::Choice(word) => Some(word),
+            _ => None,
+        }
+    }
+}
+
+impl BuildError {
+    /// An error about one parameter of one class.
+    pub fn in_class(class: ClassId, parameter: &'static str, message: String) -> Self {
+        Self { class: Some(class), parameter: Some(parameter), message }
+    }
+
+    /// An error about a parameter of the link or of a queue.
+    pub fn in_link(parameter: &'static str, message: String) -> Self {
+        Self { class: None, parameter: Some(parameter), message }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl core::error::Error for BuildError {}

@@ -1,0 +1,179 @@
+//! Leaf queues and droppers: who is admitted, who makes room. One file a dropper, one line in the
+//! registry. Any leaf may carry any dropper.
+
+mod store;
+
+pub use store::{Entry as QueueEntry, Queues};
+
+use crate::event::DropReason;
+use crate::ids::LeafId;
+use crate::parameter::{BuildError, Parameter, Params};
+use crate::units::{Bytes, Instant, Quantity};
+
+/// How much a leaf may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// At most so many packets.
+    Packets(u32),
+    /// At most so many charged bytes.
+    Bytes(Bytes),
+}
+
+/// What a leaf holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Occupancy {
+    /// Packets.
+    pub packets: u32,
+    /// Charged bytes.
+    pub bytes: Bytes,
+}
+
+/// What a dropper says to an arriving packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It may wait.
+    Accept,
+    /// It is dropped.
+    Refuse(DropReason),
+    /// The first in line is dropped, then the dropper is asked again.
+    EvictHead(DropReason),
+}
+
+/// Decides about admission to one leaf.
+pub trait Dropper {
+    /// What becomes of a packet charged `arriving` at a leaf that holds `occupancy`.
+    fn admit(&mut self, now: Instant, arriving: Bytes, occupancy: Occupancy) -> Admission;
+}
+
+/// What the registry knows of a dropper without building one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DropperDescriptor {
+    /// The keyword in a policy.
+    pub keyword: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Its parameters, in the `queue` table of a leaf.
+    pub parameters: &'static [Parameter],
+    /// Keys of `docs/sources.md` with sections.
+    pub sources: &'static [&'static str],
+}
+
+/// A dropper that can be registered.
+pub trait DropperDiscipline: Dropper + Sized {
+    /// What the registry knows of it.
+    const DESCRIPTOR: DropperDescriptor;
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// When values contradict each other; the message names value, limit and cure.
+    fn build(params: &Params) -> Result<Self, BuildError>;
+}
+
+/// The queue of one leaf, as planned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueuePlan {
+    /// The keyword of the dropper.
+    pub dropper: &'static str,
+    /// The dropper's parameters.
+    pub params: Params,
+}
+
+impl Limit {
+    /// Without a limit written, a leaf holds this many packets.
+    pub const DEFAULT: Limit = Limit::Packets(100);
+
+    /// The parameter `limit`, or its default.
+    pub fn from_params(params: &Params) -> Limit {
+        match params.quantity("limit") {
+            Some(Quantity::Packets(packets)) => Limit::Packets(packets),
+            Some(Quantity::Bytes(bytes)) => Limit::Bytes(bytes),
+            _ => Limit::DEFAULT,
+        }
+    }
+
+    /// Whether a packet charged `arriving` fits beside `occupancy`.
+    pub fn fits(self, arriving: Bytes, occupancy: Occupancy) -> bool {
+        match self {
+            Limit::Packets(packets) => occupancy.packets < packets,
+            Limit::Bytes(bytes) => occupancy.bytes.plus(arriving) <= bytes,
+        }
+    }
+}
+
+impl Default for QueuePlan {
+    fn default() -> Self {
+        Self { dropper: DROPPERS[0].keyword, params: Params::new() }
+    }
+}
+
+macro_rules! droppers {
+    ($($module:ident::$name:ident,)*) => {
+        $(pub mod $module;)*
+
+        /// A dropper of any kind: dispatch is a jump, not a pointer to code.
+        pub enum AnyDropper {
+            $(#[doc = concat!("See [`", stringify!($module), "`].")] $name($module::$name),)*
+        }
+
+        /// What every dropper says of itself; the first is the default.
+        pub const DROPPERS: &[DropperDescriptor] =
+            &[$(<$module::$name as DropperDiscipline>::DESCRIPTOR,)*];
+
+        impl AnyDropper {
+            /// Builds the dropper of a plan.
+            ///
+            /// # Errors
+            /// When the keyword is not registered or the dropper refuses its parameters.
+            pub fn build(plan: &QueuePlan) -> Result<Self, BuildError> {
+                $(if plan.dropper == <$module::$name as DropperDiscipline>::DESCRIPTOR.keyword {
+                    return Ok(AnyDropper::$name($module::$name::build(&plan.params)?));
+                })*
+                Err(unknown_dropper(plan.dropper))
+            }
+        }
+
+        impl Dropper for AnyDropper {
+            fn admit(&mut self, now: Instant, arriving: Bytes, occupancy: Occupancy) -> Admission {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.admit(now, arriving, occupancy),)*
+                }
+            }
+        }
+    };
+}
+
+droppers! {
+    tail::Tail,
+    head::Head,
+}
+
+fn unknown_dropper(keyword: &str) -> BuildError {
+    let mut message = alloc::format!("no dropper is called `{keyword}`; there are");
+    for descriptor in DROPPERS {
+        message.push_str(" `");
+        message.push_str(descriptor.keyword);
+        message.push('`');
+    }
+    BuildError::in_link("dropper", message)
+}
+
+/// The row that every dropper with a limit has in its table.
+const LIMIT: Parameter = Parameter {
+    name: "limit",
+    scope: crate::parameter::Scope::Queue,
+    kind: crate::parameter::Kind::Limit,
+    default: Some("100 packets"),
+    summary: "What the leaf holds at most, in packets or bytes.",
+};
+
+/// A report of the queue layer: the packet that was dropped and what waits first now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Eviction {
+    /// The leaf.
+    pub leaf: LeafId,
+    /// Why.
+    pub reason: DropReason,
+    /// The packet that was dropped.
+    pub entry: QueueEntry,
+}

@@ -1,0 +1,33 @@
+//! Tail drop: a packet that finds its leaf full is refused.
+
+use super::{Admission, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit, Occupancy};
+use crate::event::DropReason;
+use crate::parameter::{BuildError, Params};
+use crate::units::{Bytes, Instant};
+
+/// Tail drop.
+pub struct Tail {
+    limit: Limit,
+}
+
+impl DropperDiscipline for Tail {
+    const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
+        keyword: "tail",
+        summary: "Refuses what arrives when the leaf is full.",
+        parameters: &[LIMIT],
+        sources: &["quadros §3"],
+    };
+
+    fn build(params: &Params) -> Result<Self, BuildError> {
+        Ok(Self { limit: Limit::from_params(params) })
+    }
+}
+
+impl Dropper for Tail {
+    fn admit(&mut self, _now: Instant, arriving: Bytes, occupancy: Occupancy) -> Admission {
+        if self.limit.fits(arriving, occupancy) {
+            return Admission::Accept;
+        }
+        Admission::Refuse(DropReason::Full)
+    }
+}
