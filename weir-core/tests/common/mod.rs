@@ -1,0 +1,126 @@
+//! Random workloads for any registered scheduler, and a seeded generator of numbers.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use weir_core::ids::ClassId;
+use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
+use weir_core::sched::{ClassSpec, Descriptor, Tree};
+use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate, Share};
+
+/// xorshift64*: the same seed gives the same numbers on every machine.
+pub struct Random(u64);
+
+impl Random {
+    /// A generator for one workload.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// The next 64 bits.
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// From `low` to `high`, both included.
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + (u128::from(self.next()) * u128::from(high - low + 1) >> 64) as u64
+    }
+
+    /// True once in `n` times.
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.between(1, n) == 1
+    }
+
+    /// A number whose logarithm is even between those of `low` and `high`.
+    pub fn wide(&mut self, low: u64, high: u64) -> u64 {
+        let bits = self.between(u64::from(low.max(1).ilog2()), u64::from(high.ilog2()));
+        self.between(1 << bits, (2u64 << bits) - 1).clamp(low, high)
+    }
+}
+
+/// A random tree for a scheduler: flat, or of up to three levels where it promises hierarchy.
+pub fn random_tree(random: &mut Random, descriptor: &Descriptor) -> Tree {
+    let link_rate = Rate::new(random.wide(8_000, 100_000_000_000)).expect("at least 8000");
+    let mut classes = vec![spec(0, None)];
+    for index in 1..random.between(1, 12) {
+        let parent = if descriptor.promises.hierarchical && random.one_in(2) {
+            Some(ClassId(random.between(0, index - 1) as u32))
+        } else {
+            None
+        };
+        classes.push(spec(index, parent.filter(|&parent| depth(&classes, parent) < 4)));
+    }
+    let interior: Vec<bool> = (0..classes.len())
+        .map(|index| classes.iter().any(|class| class.parent == Some(ClassId(index as u32))))
+        .collect();
+    for (class, interior) in classes.iter_mut().zip(interior) {
+        let scopes: &[Scope] =
+            if interior { &[Scope::Class] } else { &[Scope::Class, Scope::Leaf] };
+        class.params = random_params(random, descriptor.parameters, scopes, link_rate);
+    }
+    let params = random_params(random, descriptor.parameters, &[Scope::Link], link_rate);
+    Tree::new(link_rate, Bytes::new(1514), params, classes).expect("parents come first")
+}
+
+fn depth(classes: &[ClassSpec], class: ClassId) -> usize {
+    classes[class.index()].parent.map_or(1, |parent| 1 + depth(classes, parent))
+}
+
+fn spec(index: u64, parent: Option<ClassId>) -> ClassSpec {
+    ClassSpec { name: format!("c{index}"), parent, params: Params::new() }
+}
+
+fn random_params(
+    random: &mut Random,
+    table: &[Parameter],
+    scopes: &[Scope],
+    link_rate: Rate,
+) -> Params {
+    let mut params = Params::new();
+    for parameter in table.iter().filter(|parameter| scopes.contains(&parameter.scope)) {
+        if parameter.default.is_none() || random.one_in(3) {
+            params.set(parameter.name, random_value(random, parameter, link_rate));
+        }
+    }
+    params
+}
+
+fn random_value(random: &mut Random, parameter: &Parameter, link_rate: Rate) -> Value {
+    let rate = |random: &mut Random| {
+        let part = random.wide(1, link_rate.bits_per_second());
+        Rate::new(part).expect("at least 1")
+    };
+    Value::Quantity(match parameter.kind {
+        Kind::Quantity(Dimension::Rate) => Quantity::Rate(rate(random)),
+        Kind::Quantity(Dimension::Duration) => {
+            Quantity::Duration(Duration::from_micros(random.wide(1, 1_000_000)))
+        }
+        Kind::Quantity(Dimension::Bytes) => Quantity::Bytes(Bytes::new(random.wide(1, 1 << 20))),
+        Kind::Quantity(Dimension::Packets) | Kind::Limit => {
+            Quantity::Packets(random.wide(1, 1000) as u32)
+        }
+        Kind::Quantity(Dimension::Share) => {
+            let share = Share::from_ppb(random.between(1, 1_000_000_000));
+            Quantity::Share(share.expect("at most the whole"))
+        }
+        Kind::Quantity(Dimension::Number) => Quantity::Number(random.wide(1, 1000)),
+        Kind::Number(low, high) => Quantity::Number(random.between(low, high)),
+        Kind::Size(low, high) => Quantity::Bytes(Bytes::new(random.wide(low, high))),
+        Kind::Flag => return Value::Flag(random.one_in(2)),
+        Kind::Choice(words) => {
+            return Value::Choice(words[random.between(0, words.len() as u64 - 1) as usize]);
+        }
+    })
+}
+
+/// A length that packets have, or one that breaks things.
+pub fn random_length(random: &mut Random) -> u32 {
+    match random.between(0, 9) {
+        0 => 0,
+        1 => 65_535,
+        2..=5 => 1_514,
+        _ => random.between(42, 1_514) as u32,
+    }
+}

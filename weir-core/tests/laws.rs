@@ -1,0 +1,287 @@
+//! The laws: what must hold for every scheduler in the registry, whatever the workload.
+//!
+//! `WEIR_LAWS` sets the number of random workloads for each scheduler (10 000 if absent). A failure
+//! prints the seed of the workload; put it into `SEEDS` so that it runs first for ever after.
+
+mod common;
+
+use common::{Random, random_length, random_tree};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use weir_core::event::{Departure, Verdict};
+use weir_core::ids::{Handle, LeafId};
+use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::parameter::{Params, Value};
+use weir_core::queue::{DROPPERS, QueuePlan};
+use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection, Tree};
+use weir_core::units::{Bytes, Duration, Instant, Quantity};
+
+/// Workloads that once failed.
+const SEEDS: &[u64] = &[];
+
+/// Steps of one workload: enough to fill, drain and refill a few queues.
+const STEPS: u64 = 60;
+
+fn workloads() -> u64 {
+    let text = std::env::var("WEIR_LAWS").unwrap_or_default();
+    text.parse().unwrap_or(10_000)
+}
+
+/// Runs `law` for every scheduler and seed; a panic is reported with both.
+fn for_all(name: &str, law: fn(&Entry, u64) -> bool) {
+    for entry in SCHEDULERS {
+        let keyword = entry.descriptor.keyword;
+        let mut built = 0u64;
+        let mut seed = 0u64;
+        let mut seeds = SEEDS.iter().copied();
+        while built < workloads() {
+            let current = seeds.next().unwrap_or_else(|| {
+                seed += 1;
+                seed
+            });
+            match catch_unwind(AssertUnwindSafe(|| law(entry, current))) {
+                Ok(ran) => built += u64::from(ran),
+                Err(_) => panic!("{keyword} breaks the law `{name}` with seed {current}"),
+            }
+            // A plan may be refused with an error; a scheduler that refuses most is too picky.
+            assert!(seed < 1000 + 4 * workloads(), "{keyword} refuses most plans");
+        }
+    }
+}
+
+#[test]
+fn a_scheduler_keeps_the_contract() {
+    for_all("contract", contract);
+}
+
+#[test]
+fn a_link_conserves_keeps_order_and_never_depends_on_the_timer() {
+    for_all("link", link_laws);
+}
+
+/// A plain model of the leaves around a scheduler.
+struct Model {
+    scheduler: Box<dyn Scheduler + Send>,
+    leaves: Vec<VecDeque<Head>>,
+    now: Instant,
+    work_conserving: bool,
+}
+
+fn contract(entry: &Entry, seed: u64) -> bool {
+    let mut random = Random::new(seed);
+    let tree = random_tree(&mut random, entry.descriptor);
+    let Ok(scheduler) = (entry.build)(&tree) else { return false };
+    let mut model = Model {
+        scheduler,
+        leaves: vec![VecDeque::new(); tree.leaf_count()],
+        now: Instant::ZERO,
+        work_conserving: entry.descriptor.promises.work_conserving,
+    };
+    let gap = tree.rate().transmit_time(Bytes::new(1_000)).as_nanos().clamp(1, 1 << 50);
+    for _ in 0..STEPS {
+        match random.between(0, 9) {
+            0..=4 => model.enqueue(&mut random),
+            5..=7 => drop(model.serve()),
+            8 => model.drop_head(&mut random),
+            _ => model.wait(random.wide(1, gap.saturating_mul(8))),
+        }
+        if random.one_in(200) {
+            model.wait(Duration::from_secs(366 * 86_400).as_nanos());
+        }
+    }
+    model.drain();
+    true
+}
+
+impl Model {
+    fn wait(&mut self, nanos: u64) {
+        self.now = self.now.after(Duration::from_nanos(nanos));
+    }
+
+    fn backlog(&self) -> usize {
+        self.leaves.iter().map(VecDeque::len).sum()
+    }
+
+    fn enqueue(&mut self, random: &mut Random) {
+        let leaf = random.between(0, self.leaves.len() as u64 - 1) as usize;
+        for _ in 0..random.between(1, 4) {
+            let length = Bytes::new(u64::from(random_length(random)));
+            self.leaves[leaf].push_back(Head { length, arrived: self.now });
+            let id = LeafId(leaf as u32);
+            self.scheduler.offered(self.now, id);
+            self.scheduler.enqueued(self.now, id, self.leaves[leaf][0]);
+        }
+    }
+
+    fn drop_head(&mut self, random: &mut Random) {
+        let leaf = random.between(0, self.leaves.len() as u64 - 1) as usize;
+        if self.leaves[leaf].pop_front().is_some() {
+            let head = self.leaves[leaf].front().copied();
+            self.scheduler.head_changed(self.now, LeafId(leaf as u32), head);
+        }
+    }
+
+    /// One `select`, with everything that must hold of its answer; true if a packet was sent.
+    fn serve(&mut self) -> bool {
+        let selection = self.scheduler.select(self.now);
+        assert_eq!(selection, self.scheduler.select(self.now), "asked again, it answers the same");
+        match selection {
+            Selection::Idle => assert_eq!(self.backlog(), 0, "backlog implies not idle"),
+            Selection::At(instant) => {
+                assert!(instant > self.now, "`At` is in the future");
+                assert!(self.backlog() > 0, "only a backlog is worth waiting for");
+                assert!(!self.work_conserving, "it promised to be work conserving");
+                let between = instant.since(self.now).as_nanos() / 2;
+                if between > 0 && instant < Instant::MAX {
+                    let early =
+                        self.scheduler.select(self.now.after(Duration::from_nanos(between)));
+                    assert!(!matches!(early, Selection::Leaf(_)), "`At` came later than the truth");
+                    self.wait(between);
+                }
+            }
+            Selection::Leaf(leaf) => {
+                let queue = &mut self.leaves[leaf.index()];
+                let head = queue.pop_front().expect("a selected leaf is backlogged");
+                let next = queue.front().copied();
+                self.scheduler.charge(self.now, leaf, head.length, next);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Serves until nothing waits: nobody starves, and nobody waits past the end of time.
+    fn drain(&mut self) {
+        let mut idle_turns = 0;
+        while self.backlog() > 0 {
+            if self.serve() {
+                idle_turns = 0;
+                continue;
+            }
+            idle_turns += 1;
+            assert!(idle_turns < 10_000, "it keeps promising and never sends");
+            match self.scheduler.select(self.now) {
+                Selection::At(Instant::MAX) => return,
+                Selection::At(instant) => self.now = instant,
+                Selection::Leaf(_) | Selection::Idle => {}
+            }
+        }
+        assert_eq!(self.scheduler.select(self.now), Selection::Idle, "it knows that all is sent");
+    }
+}
+
+/// What happened to a link in one run.
+#[derive(PartialEq, Debug)]
+struct Log {
+    departures: Vec<Departure>,
+    verdicts: Vec<Verdict>,
+    dropped: Vec<Handle>,
+}
+
+fn link_laws(entry: &Entry, seed: u64) -> bool {
+    let mut random = Random::new(seed);
+    let tree = random_tree(&mut random, entry.descriptor);
+    let plan = random_plan(&mut random, entry, tree);
+    let arrivals = random_arrivals(&mut random, &plan);
+    let Ok(link) = plan.build() else { return false };
+    let exact = run(link, &arrivals, None);
+    let again = run(plan.build().expect("it built before"), &arrivals, None);
+    assert_eq!(exact, again, "same calls, same answers");
+    let late = run(plan.build().expect("it built before"), &arrivals, Some(Random::new(seed)));
+    assert_eq!(exact, late, "waking early, late or often changes nothing");
+    order_is_kept(&exact);
+    true
+}
+
+fn random_plan(random: &mut Random, entry: &Entry, tree: Tree) -> LinkPlan {
+    let mut plan = LinkPlan::new(entry.descriptor.keyword, tree);
+    for queue in &mut plan.queues {
+        let dropper = DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize].keyword;
+        let limit = if random.one_in(2) {
+            Quantity::Packets(random.wide(1, 64) as u32)
+        } else {
+            Quantity::Bytes(Bytes::new(random.wide(1, 100_000)))
+        };
+        let mut params = Params::new();
+        params.set("limit", Value::Quantity(limit));
+        *queue = QueuePlan { dropper, params };
+    }
+    plan.packets_max = random.wide(1, 128) as u32;
+    plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
+    plan
+}
+
+type Arrivals = Vec<(Instant, LeafId, Packet)>;
+
+fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
+    let leaves = plan.tree.leaf_count() as u64;
+    let gap = plan.tree.rate().transmit_time(Bytes::new(1_000)).as_nanos().clamp(1, 1 << 50);
+    let mut now = Instant::ZERO;
+    let mut arrivals = Vec::new();
+    for handle in 0..STEPS as u32 {
+        if !random.one_in(3) {
+            now = now.after(Duration::from_nanos(random.wide(1, gap.saturating_mul(2))));
+        }
+        let leaf = LeafId(random.between(0, leaves - 1) as u32);
+        let length = random_length(random);
+        arrivals.push((now, leaf, Packet { handle: Handle(handle), length }));
+    }
+    arrivals
+}
+
+/// Runs the arrivals and drains; with `wakes` the link is also woken at random instants between.
+fn run(mut link: Box<dyn AnyLink>, arrivals: &Arrivals, mut wakes: Option<Random>) -> Log {
+    let mut log = Log { departures: vec![], verdicts: vec![], dropped: vec![] };
+    let mut last = Instant::ZERO;
+    for &(now, leaf, packet) in arrivals {
+        if let Some(random) = wakes.as_mut().filter(|_| now > last) {
+            let part = random.between(0, now.since(last).as_nanos());
+            link.advance(last.after(Duration::from_nanos(part)), &mut log.departures);
+        }
+        link.advance(now, &mut log.departures);
+        log.verdicts.push(link.offer(now, leaf, packet));
+        link.take_dropped(&mut |dropped| log.dropped.push(dropped.handle));
+        let conserved = link.account().leaves().iter().all(|leaf| leaf.is_conserved());
+        assert!(conserved, "offered = sent + dropped + backlog");
+        last = now;
+    }
+    for _ in 0..100_000 {
+        let before = log.departures.len();
+        let next = link.advance(last, &mut log.departures);
+        match next {
+            Some(Instant::MAX) | None => break,
+            Some(instant) => last = instant,
+        }
+        assert!(log.departures.len() > before || next > Some(Instant::ZERO));
+    }
+    let account = link.account();
+    assert!(account.leaves().iter().all(|leaf| leaf.is_conserved()));
+    let sent: u64 = account.leaves().iter().map(|leaf| leaf.sent.packets).sum();
+    assert_eq!(sent, log.departures.len() as u64, "every departure is counted");
+    let dropped: u64 = account.leaves().iter().map(|leaf| leaf.dropped_total().packets).sum();
+    assert_eq!(dropped, log.dropped.len() as u64, "every drop is reported");
+    log
+}
+
+/// Inside a leaf packets leave in the order of their offers, and never before them.
+fn order_is_kept(log: &Log) {
+    let mut last: std::collections::BTreeMap<LeafId, Handle> = Default::default();
+    for departure in &log.departures {
+        assert!(departure.at >= departure.arrived, "it leaves after it came");
+        let earlier = last.insert(departure.leaf, departure.handle);
+        assert!(earlier < Some(departure.handle), "order inside a leaf");
+    }
+    for pair in log.departures.windows(2) {
+        assert!(pair[0].at <= pair[1].at && pair[0].finished <= pair[1].finished, "time goes on");
+    }
+}
+
+#[test]
+#[should_panic(expected = "time never goes back")]
+fn a_clock_that_goes_back_is_a_bug_of_the_caller() {
+    let mut random = Random::new(1);
+    let tree = random_tree(&mut random, SCHEDULERS[0].descriptor);
+    let mut link = LinkPlan::new("fifo", tree).build().expect("fifo takes any flat tree");
+    link.poll(Instant::from_nanos(2));
+    link.poll(Instant::from_nanos(1));
+}
