@@ -1,1 +1,3 @@
-//! weir-lab
+//! Experiments and claims: what Weir says of itself, measured.
+
+pub mod bench;

@@ -1,0 +1,327 @@
+//! The cost of a packet: offer and poll, for every scheduler and number of leaves.
+//!
+//! A closed loop: a fixed population of 64-byte packets waits in a link; a burst is polled, each of
+//! its packets gets a random leaf (untimed), the burst is offered again. Every scheduler runs in
+//! turn with `fifo` at the same number of leaves, so the ratio is taken within one run; absolute
+//! figures drift with the machine. Instructions are counted by callgrind over a fixed workload.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Instant as Clock;
+use weir_core::event::Departure;
+use weir_core::ids::{ClassId, Handle, LeafId};
+use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
+use weir_core::queue::QueuePlan;
+use weir_core::sched::{ClassSpec, Descriptor, Entry, SCHEDULERS, Tree};
+use weir_core::units::{Bytes, Dimension, Instant, Quantity, Rate};
+
+/// The numbers of leaves that `weir bench` runs.
+pub const LEAVES: &[usize] = &[1, 10, 100, 1_000, 10_000, 1_000_000];
+/// Leaves of the workload whose instructions are counted: peers.md counts at 104.
+pub const LEAVES_COUNTED: usize = 104;
+/// Change of instructions per packet that `--compare` lets pass.
+pub const INSTRUCTIONS_TOLERANCE: f64 = 0.02;
+
+/// One row of the table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The scheduler.
+    pub scheduler: &'static str,
+    /// The number of leaves.
+    pub leaves: usize,
+    /// ns per packet for offer and poll, the median of the rounds.
+    pub nanos: f64,
+    /// To `fifo` in the same round, the median of the rounds.
+    pub ratio: f64,
+}
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rounds, of which the median is taken.
+    pub rounds: usize,
+    /// Packets in a round.
+    pub packets: u64,
+}
+
+/// Instructions per packet, by scheduler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Instructions {
+    /// What was counted, in words.
+    pub workload: String,
+    /// Instructions per packet for offer and poll.
+    pub per_packet: BTreeMap<String, f64>,
+}
+
+/// Measures every scheduler (or the one named) at each number of leaves.
+///
+/// # Errors
+/// When no scheduler has the keyword.
+pub fn measure(
+    only: Option<&str>,
+    leaves: &[usize],
+    effort: Effort,
+    mut progress: impl FnMut(&Row),
+) -> Result<Vec<Row>, String> {
+    let entries: Vec<&Entry> = SCHEDULERS
+        .iter()
+        .filter(|entry| only.is_none_or(|keyword| keyword == entry.descriptor.keyword))
+        .collect();
+    if entries.is_empty() {
+        return Err(format!(
+            "no scheduler is called `{}`; there are {}",
+            only.unwrap_or_default(),
+            keywords().collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let mut rows = Vec::new();
+    for &count in leaves {
+        for entry in &entries {
+            rows.push(measure_one(entry, count, effort));
+            progress(rows.last().expect("a row was just pushed"));
+        }
+    }
+    Ok(rows)
+}
+
+fn keywords() -> impl Iterator<Item = &'static str> {
+    SCHEDULERS.iter().map(|entry| entry.descriptor.keyword)
+}
+
+/// Alternates the scheduler with the yardstick, so that both see the same minute of the machine.
+fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
+    let mut subject = Loop::new(entry, leaves);
+    let mut yardstick = Loop::new(&SCHEDULERS[0], leaves);
+    subject.run(effort.packets / 4);
+    yardstick.run(effort.packets / 4);
+    let (mut nanos, mut ratios) = (Vec::new(), Vec::new());
+    for _ in 0..effort.rounds {
+        let mine = subject.run(effort.packets);
+        let theirs = yardstick.run(effort.packets);
+        nanos.push(mine);
+        ratios.push(mine / theirs);
+    }
+    Row {
+        scheduler: entry.descriptor.keyword,
+        leaves,
+        nanos: median(&mut nanos),
+        ratio: median(&mut ratios),
+    }
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The closed loop around one link.
+struct Loop {
+    link: Box<dyn AnyLink>,
+    now: Instant,
+    random: u64,
+    leaves: u64,
+    departures: Vec<Departure>,
+    burst: Vec<(LeafId, Packet)>,
+}
+
+impl Loop {
+    fn new(entry: &Entry, leaves: usize) -> Self {
+        let population = (2 * leaves).max(POPULATION_MIN);
+        let link = plan(entry.descriptor, leaves, population).build();
+        let mut this = Self {
+            link: link.unwrap_or_else(|error| panic!("{}: {error}", entry.descriptor.keyword)),
+            now: Instant::ZERO,
+            random: 0x9e37_79b9_7f4a_7c15,
+            leaves: leaves as u64,
+            departures: Vec::with_capacity(BURST),
+            burst: Vec::with_capacity(BURST),
+        };
+        for handle in 0..population as u32 {
+            let leaf = this.random_leaf();
+            this.link.offer(Instant::ZERO, leaf, Packet { handle: Handle(handle), length: LENGTH });
+        }
+        this
+    }
+
+    fn random_leaf(&mut self) -> LeafId {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        LeafId((u128::from(self.random) * u128::from(self.leaves) >> 64) as u32)
+    }
+
+    /// ns per packet over `packets` packets, the choice of leaves not counted.
+    fn run(&mut self, packets: u64) -> f64 {
+        let mut done = 0u64;
+        let mut spent = std::time::Duration::ZERO;
+        while done < packets {
+            let start = Clock::now();
+            self.link.poll_burst(self.now, BURST, &mut self.departures);
+            spent += start.elapsed();
+            let Some(last) = self.departures.last() else {
+                self.skip_to_next();
+                continue;
+            };
+            self.now = self.now.max(last.at);
+            done += self.departures.len() as u64;
+            for index in 0..self.departures.len() {
+                let packet = Packet { handle: self.departures[index].handle, length: LENGTH };
+                let leaf = self.random_leaf();
+                self.burst.push((leaf, packet));
+            }
+            self.departures.clear();
+            let start = Clock::now();
+            self.link.offer_burst(self.now, &self.burst);
+            spent += start.elapsed();
+            self.burst.clear();
+        }
+        spent.as_nanos() as f64 / done as f64
+    }
+
+    /// Everyone is held back: go on at the instant that the link names.
+    fn skip_to_next(&mut self) {
+        if let Some(next) = self.link.advance(self.now, &mut self.departures) {
+            self.now = next;
+        }
+    }
+}
+
+/// A link so fast that it never holds a packet back; its classes may borrow where they can.
+fn plan(descriptor: &'static Descriptor, leaves: usize, population: usize) -> LinkPlan {
+    let rate = Rate::new(LINK_RATE).expect("not zero");
+    let mut classes = Vec::with_capacity(leaves + 1);
+    let root = descriptor.promises.hierarchical.then_some(ClassId(0));
+    if root.is_some() {
+        classes.push(class("root".to_owned(), None, descriptor, rate));
+    }
+    let part = Rate::new((LINK_RATE / leaves as u64).max(1)).expect("at least 1");
+    for leaf in 0..leaves {
+        classes.push(class(format!("leaf{leaf}"), root, descriptor, part));
+    }
+    let mtu = Bytes::new(u64::from(LENGTH));
+    let tree = Tree::new(rate, mtu, Params::new(), classes).expect("one level under a root");
+    let mut plan = LinkPlan::new(descriptor.keyword, tree);
+    plan.packets_max = population as u32;
+    let limit = Value::Quantity(Quantity::Packets(population as u32));
+    let mut params = Params::new();
+    params.set("limit", limit);
+    plan.queues.fill(QueuePlan { params, ..QueuePlan::default() });
+    plan.buffer = Bytes::new(BURST as u64 * u64::from(LENGTH));
+    plan
+}
+
+fn class(name: String, parent: Option<ClassId>, descriptor: &Descriptor, rate: Rate) -> ClassSpec {
+    let link = Rate::new(LINK_RATE).expect("not zero");
+    let mut params = Params::new();
+    let is_rate =
+        |row: &&Parameter| row.kind == Kind::Quantity(Dimension::Rate) && row.scope == Scope::Class;
+    for row in descriptor.parameters.iter().filter(is_rate) {
+        let value = if row.default.is_none() { rate } else { link };
+        params.set(row.name, Value::Quantity(Quantity::Rate(value)));
+    }
+    ClassSpec { name, parent, params }
+}
+
+/// Runs the workload whose instructions are counted; `weir bench --workload` is this.
+///
+/// # Errors
+/// When no scheduler has the keyword.
+pub fn workload(keyword: &str, packets: u64) -> Result<(), String> {
+    let entry = weir_core::sched::find(keyword)
+        .ok_or_else(|| format!("no scheduler is called `{keyword}`"))?;
+    Loop::new(entry, LEAVES_COUNTED).run(packets);
+    Ok(())
+}
+
+/// Counts instructions per packet of every scheduler: the difference of two runs under callgrind,
+/// so that neither start nor set-up counts.
+///
+/// # Errors
+/// When valgrind is missing or fails.
+pub fn count_instructions() -> Result<Instructions, String> {
+    let mut per_packet = BTreeMap::new();
+    for keyword in keywords() {
+        let (short, long) = (callgrind(keyword, COUNTED)?, callgrind(keyword, 3 * COUNTED)?);
+        let each = (long - short) as f64 / (2 * COUNTED) as f64;
+        per_packet.insert(keyword.to_owned(), (each * 10.0).round() / 10.0);
+    }
+    let workload =
+        format!("offer and poll in bursts of {BURST}, {LEAVES_COUNTED} leaves at random");
+    Ok(Instructions { workload, per_packet })
+}
+
+fn callgrind(keyword: &str, packets: u64) -> Result<u64, String> {
+    let program = std::env::current_exe().map_err(|error| format!("own program: {error}"))?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(["bench", "--workload", keyword, "--packets", &packets.to_string()])
+        .output()
+        .map_err(|error| format!("cannot run valgrind: {error}; install Debian's `valgrind`"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let collected = text.lines().find_map(|line| line.split_once("Collected : "));
+    collected
+        .and_then(|(_, count)| count.trim().parse().ok())
+        .ok_or_else(|| format!("callgrind counted nothing for `{keyword}`: {text}"))
+}
+
+/// What changed by more than [`INSTRUCTIONS_TOLERANCE`], one sentence each.
+pub fn compare(now: &Instructions, committed: &Instructions) -> Vec<String> {
+    let mut changes = Vec::new();
+    for (keyword, &count) in &now.per_packet {
+        let Some(&before) = committed.per_packet.get(keyword) else {
+            changes.push(format!("`{keyword}` is not in the file; write it with --write"));
+            continue;
+        };
+        let change = count / before - 1.0;
+        if change.abs() > INSTRUCTIONS_TOLERANCE {
+            changes.push(format!(
+                "`{keyword}`: {count} instructions per packet instead of {before} ({:+.1} %, limit \
+                 {:.0} %); find out why, or accept it with --write",
+                change * 100.0,
+                INSTRUCTIONS_TOLERANCE * 100.0
+            ));
+        }
+    }
+    changes
+}
+
+/// Packets offered and polled at once.
+const BURST: usize = 32;
+/// Bytes of every packet.
+const LENGTH: u32 = 64;
+/// At least so many packets wait: a queue that is never empty with few leaves.
+const POPULATION_MIN: usize = 256;
+/// Far above what any machine forwards.
+const LINK_RATE: u64 = 1_000_000_000_000;
+/// Packets of the shorter run under callgrind.
+const COUNTED: u64 = 20_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_beyond_two_percent_is_named() {
+        let counts = |count| Instructions {
+            workload: String::new(),
+            per_packet: BTreeMap::from([("fifo".to_owned(), count)]),
+        };
+        assert!(compare(&counts(101.9), &counts(100.0)).is_empty());
+        assert_eq!(compare(&counts(103.0), &counts(100.0)).len(), 1);
+        assert_eq!(compare(&counts(97.0), &counts(100.0)).len(), 1);
+    }
+
+    #[test]
+    fn the_loop_loses_no_packet() {
+        for entry in SCHEDULERS {
+            let mut subject = Loop::new(entry, 10);
+            subject.run(10_000);
+            let account = subject.link.account();
+            let backlog: u64 = account.leaves().iter().map(|leaf| leaf.backlog.packets).sum();
+            assert_eq!(backlog, POPULATION_MIN as u64, "{}", entry.descriptor.keyword);
+        }
+    }
+}
