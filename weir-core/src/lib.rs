@@ -9,9 +9,11 @@
 extern crate alloc;
 
 pub mod account;
+pub mod classify;
 pub mod event;
 pub mod ids;
 pub mod link;
+pub mod packet;
 pub mod parameter;
 pub mod queue;
 pub mod sched;

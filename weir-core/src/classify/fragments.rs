@@ -1,0 +1,177 @@
+//! Where the first fragments of datagrams went, so that the later ones can follow.
+//!
+//! A set-associative table: the key's hash chooses a set of [`WAYS`] places; one is taken by, in
+//! this order, the same key, a free or expired place, the one that expires first. All of it is
+//! allocated at the start, nothing is iterated in an order that a run could change, and a flood of
+//! datagrams costs only forgotten entries. An entry lives for the time in which a receiver would
+//! still reassemble the datagram.
+//!
+//! Invariant: a key is in at most one place.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::ids::LeafId;
+use crate::packet::{Addresses, FieldError, Headers};
+use crate::units::{Duration, Instant};
+
+/// How many first fragments are remembered, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FragmentLimits {
+    entries: u32,
+    timeout: Duration,
+}
+
+impl FragmentLimits {
+    /// Room for `entries` datagrams (rounded up to a power of two), each remembered for `timeout`.
+    ///
+    /// # Errors
+    /// If `entries` is not in [`ENTRIES_MIN`]`..=`[`ENTRIES_MAX`].
+    pub fn new(entries: u32, timeout: Duration) -> Result<FragmentLimits, FieldError> {
+        if (ENTRIES_MIN..=ENTRIES_MAX).contains(&entries) {
+            return Ok(FragmentLimits { entries: entries.next_power_of_two(), timeout });
+        }
+        Err(FieldError::new(
+            "fragment table size",
+            &format!("{entries}"),
+            "is not in 4..=1048576",
+            format!("write {ENTRIES_DEFAULT}, or the number of datagrams in flight"),
+        ))
+    }
+
+    /// The number of datagrams remembered.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// How long each is remembered.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl Default for FragmentLimits {
+    fn default() -> FragmentLimits {
+        FragmentLimits { entries: ENTRIES_DEFAULT, timeout: TIMEOUT_DEFAULT }
+    }
+}
+
+/// What all fragments of a datagram have in common.
+///
+/// The protocol belongs to it in IPv4 [RFC 791 §3.2] and not in IPv6 [RFC 8200 §4.5], where a later
+/// fragment may not even show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FragmentKey {
+    addresses: Addresses,
+    protocol: u8,
+    id: u32,
+}
+
+impl FragmentKey {
+    /// The key of a fragment; none for a packet without addresses.
+    pub fn of(headers: &Headers, id: u32) -> Option<FragmentKey> {
+        let protocol = match headers.addresses {
+            Addresses::Unknown => return None,
+            Addresses::V4 { .. } => headers.protocol?.0,
+            Addresses::V6 { .. } => 0,
+        };
+        Some(FragmentKey { addresses: headers.addresses, protocol, id })
+    }
+
+    /// The same on every machine and in every run. It is no secret: who knows it can make entries
+    /// collide, and gains that fragments are matched on their own headers.
+    fn hash(&self) -> u64 {
+        let words = match self.addresses {
+            Addresses::Unknown => [0; 4],
+            Addresses::V4 { source, destination } => v4_words(source, destination),
+            Addresses::V6 { source, destination } => v6_words(source, destination),
+        };
+        let last = u64::from(self.protocol) << 32 | u64::from(self.id);
+        words.into_iter().fold(mix(last), |hash, word| mix(hash ^ word))
+    }
+}
+
+fn v4_words(source: Ipv4Addr, destination: Ipv4Addr) -> [u64; 4] {
+    let pair = u64::from(u32::from(source)) << 32 | u64::from(u32::from(destination));
+    [pair, 0, 0, 0]
+}
+
+fn v6_words(source: Ipv6Addr, destination: Ipv6Addr) -> [u64; 4] {
+    let (source, destination) = (u128::from(source), u128::from(destination));
+    [(source >> 64) as u64, source as u64, (destination >> 64) as u64, destination as u64]
+}
+
+/// Spreads every bit over the word: the finisher of SplitMix64.
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+/// Leaves of first fragments, by key.
+#[derive(Clone, Debug)]
+pub struct FragmentTable {
+    sets: Vec<[Option<Entry>; WAYS]>,
+    timeout: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: FragmentKey,
+    leaf: LeafId,
+    expires: Instant,
+}
+
+impl FragmentTable {
+    /// An empty table.
+    pub fn new(limits: FragmentLimits) -> FragmentTable {
+        let sets = limits.entries as usize / WAYS;
+        assert!(sets.is_power_of_two(), "a set is chosen by masking the hash");
+        FragmentTable { sets: alloc::vec![[None; WAYS]; sets], timeout: limits.timeout }
+    }
+
+    /// Notes where a first fragment went. If it comes again, the latest leaf counts.
+    pub fn remember(&mut self, now: Instant, key: FragmentKey, leaf: LeafId) {
+        let entry = Entry { key, leaf, expires: now.after(self.timeout) };
+        let index = self.set_index(&key);
+        let set = &mut self.sets[index];
+        let place = set.iter().position(|place| holds(place, &key));
+        let place = place.unwrap_or_else(|| victim(set, now));
+        set[place] = Some(entry);
+    }
+
+    /// Where the first fragment of this datagram went, if it is still remembered.
+    pub fn recall(&self, now: Instant, key: &FragmentKey) -> Option<LeafId> {
+        let set = &self.sets[self.set_index(key)];
+        let entry = set.iter().flatten().find(|entry| entry.key == *key)?;
+        (now < entry.expires).then_some(entry.leaf)
+    }
+
+    fn set_index(&self, key: &FragmentKey) -> usize {
+        key.hash() as usize & (self.sets.len() - 1)
+    }
+}
+
+fn holds(place: &Option<Entry>, key: &FragmentKey) -> bool {
+    place.as_ref().is_some_and(|entry| entry.key == *key)
+}
+
+/// The first free or expired place; else the one that expires first, the lowest of equals.
+fn victim(set: &[Option<Entry>; WAYS], now: Instant) -> usize {
+    let rank = |place: &Option<Entry>| place.map(|entry| entry.expires).filter(|end| now < *end);
+    let ranked = set.iter().enumerate().min_by_key(|(_, place)| rank(place));
+    ranked.map_or(0, |(index, _)| index)
+}
+
+/// Places in a set: what one lookup compares.
+pub const WAYS: usize = 4;
+/// The smallest table: one set.
+pub const ENTRIES_MIN: u32 = WAYS as u32;
+/// The largest table, about 64 MiB.
+pub const ENTRIES_MAX: u32 = 1 << 20;
+/// A thousand datagrams in flight; ALTQ had 8, and fragments of a ninth lost their class.
+pub const ENTRIES_DEFAULT: u32 = 1024;
+/// What Linux and BSD give a datagram to be reassembled.
+pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);

@@ -1,0 +1,291 @@
+//! What a policy can say of packets: rules, independent of the algorithm that searches them.
+//!
+//! A condition on a field that a packet does not have is not met: ports of an ICMP packet or a later
+//! fragment, addresses of an ARP frame. An absent condition is always met.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use core::str::FromStr;
+
+use crate::ids::LeafId;
+use crate::packet::fields::decimal;
+use crate::packet::{Dscp, Ecn, EtherType, FieldError, Headers, Protocol, VlanId};
+
+/// Packets that satisfy `matches` go to `leaf`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// The conditions.
+    pub matches: Match,
+    /// Where its packets go.
+    pub leaf: LeafId,
+}
+
+/// Conditions on a packet; all of them must hold. The default has none, and accepts every packet.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Match {
+    /// The source lies in one of these; empty: any source, also of a packet without addresses.
+    pub sources: Vec<Prefix>,
+    /// The destination lies in one of these; empty: as above.
+    pub destinations: Vec<Prefix>,
+    /// The transport protocol.
+    pub protocol: Option<Protocol>,
+    /// The range of the source port, of any protocol that has ports.
+    pub source_ports: Option<PortRange>,
+    /// The range of the destination port.
+    pub destination_ports: Option<PortRange>,
+    /// The DiffServ code point.
+    pub dscp: Option<Dscp>,
+    /// The ECN field.
+    pub ecn: Option<Ecn>,
+    /// The VLAN of the only or outer tag.
+    pub vlan: Option<VlanId>,
+    /// The VLAN of the inner tag of two.
+    pub vlan_inner: Option<VlanId>,
+    /// What the frame carries, behind its tags.
+    pub ethertype: Option<EtherType>,
+    /// Where the packet came in.
+    pub interface: Option<InterfaceId>,
+}
+
+impl Match {
+    /// Whether the packet satisfies every condition.
+    pub fn accepts(&self, interface: InterfaceId, headers: &Headers) -> bool {
+        self.accepts_link(interface, headers)
+            && met(self.protocol, headers.protocol)
+            && met(self.dscp, headers.dscp())
+            && met(self.ecn, headers.ecn())
+            && self.accepts_ports(headers)
+            && any_contains(&self.sources, headers.addresses.source())
+            && any_contains(&self.destinations, headers.addresses.destination())
+    }
+
+    /// Whether a condition needs ports, so that no later fragment can meet it by itself.
+    pub fn needs_ports(&self) -> bool {
+        self.source_ports.is_some() || self.destination_ports.is_some()
+    }
+
+    fn accepts_link(&self, interface: InterfaceId, headers: &Headers) -> bool {
+        met(self.interface, Some(interface))
+            && met(self.ethertype, headers.ethertype)
+            && met(self.vlan.map(VlanId::id), headers.vlan.map(|tag| tag.id()))
+            && met(self.vlan_inner.map(VlanId::id), headers.vlan_inner.map(|tag| tag.id()))
+    }
+
+    fn accepts_ports(&self, headers: &Headers) -> bool {
+        in_range(self.source_ports, headers.ports.map(|ports| ports.source))
+            && in_range(self.destination_ports, headers.ports.map(|ports| ports.destination))
+    }
+}
+
+fn met<T: PartialEq>(wanted: Option<T>, found: Option<T>) -> bool {
+    wanted.is_none() || wanted == found
+}
+
+fn in_range(wanted: Option<PortRange>, found: Option<u16>) -> bool {
+    let Some(range) = wanted else { return true };
+    found.is_some_and(|port| range.contains(port))
+}
+
+fn any_contains(wanted: &[Prefix], found: Option<IpAddr>) -> bool {
+    let within = |address| wanted.iter().any(|prefix| prefix.contains(address));
+    wanted.is_empty() || found.is_some_and(within)
+}
+
+/// The port of the datapath by which a packet came in, numbered by the deployment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct InterfaceId(pub u16);
+
+/// A block of addresses: those that agree in their first bits, as in `10.0.0.0/8`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Prefix(Block);
+
+/// Network and mask rather than a length: a packet is then tested by one `and` and one comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Block {
+    V4 { network: u32, mask: u32 },
+    V6 { network: u128, mask: u128 },
+}
+
+impl Prefix {
+    /// The addresses that share their first `len` bits with `address`.
+    ///
+    /// # Errors
+    /// If `len` is above 32 (IPv4) or 128 (IPv6), or `address` has bits set beyond `len`, which is
+    /// as likely a slip in the one as in the other.
+    pub fn new(address: IpAddr, len: u8) -> Result<Prefix, FieldError> {
+        let prefix = Prefix::masked(address, len)?;
+        if prefix.network() == address {
+            return Ok(prefix);
+        }
+        Err(FieldError::new(
+            "prefix",
+            &format!("{address}/{len}"),
+            "has address bits set beyond its length",
+            format!("write {prefix} for the block, or {address} for the one address"),
+        ))
+    }
+
+    /// Reads `address/length`, or an address alone for that one address.
+    ///
+    /// # Errors
+    /// If the text is neither, or as [`Prefix::new`].
+    pub fn parse(text: &str) -> Result<Prefix, FieldError> {
+        let (address, len) = match text.split_once('/') {
+            Some((address, len)) => (address, Some(len)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| malformed_prefix(text))?;
+        let len = match len {
+            Some(len) => decimal(len, u8::MAX.into()).ok_or_else(|| malformed_prefix(text))?,
+            None => u16::from(len_max(address)),
+        };
+        Prefix::new(address, len as u8)
+    }
+
+    /// Whether the address lies in the block. No IPv4 address lies in an IPv6 block.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.0, address) {
+            (Block::V4 { network, mask }, IpAddr::V4(a)) => u32::from(a) & mask == network,
+            (Block::V6 { network, mask }, IpAddr::V6(a)) => u128::from(a) & mask == network,
+            _ => false,
+        }
+    }
+
+    /// The lowest address of the block.
+    pub fn network(&self) -> IpAddr {
+        match self.0 {
+            Block::V4 { network, .. } => IpAddr::V4(network.into()),
+            Block::V6 { network, .. } => IpAddr::V6(network.into()),
+        }
+    }
+
+    /// The number of bits that all addresses of the block share.
+    pub fn prefix_len(&self) -> u8 {
+        match self.0 {
+            Block::V4 { mask, .. } => mask.count_ones() as u8,
+            Block::V6 { mask, .. } => mask.count_ones() as u8,
+        }
+    }
+
+    fn masked(address: IpAddr, len: u8) -> Result<Prefix, FieldError> {
+        let max = len_max(address);
+        if len > max {
+            return Err(FieldError::new(
+                "prefix",
+                &format!("{address}/{len}"),
+                "is longer than its address: 32 bits in IPv4, 128 in IPv6",
+                format!("write a length of 0..={max}"),
+            ));
+        }
+        Ok(Prefix(match address {
+            IpAddr::V4(address) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
+                Block::V4 { network: u32::from(address) & mask, mask }
+            }
+            IpAddr::V6(address) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
+                Block::V6 { network: u128::from(address) & mask, mask }
+            }
+        }))
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Prefix, FieldError> {
+        Prefix::parse(text)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.network(), self.prefix_len())
+    }
+}
+
+fn malformed_prefix(text: &str) -> FieldError {
+    FieldError::new(
+        "prefix",
+        text,
+        "is no IPv4 or IPv6 address with an optional length",
+        "write for instance 10.0.0.0/8, 192.0.2.1 or 2001:db8::/32",
+    )
+}
+
+fn len_max(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// Ports from a first to a last one, both included.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PortRange {
+    first: u16,
+    last: u16,
+}
+
+impl PortRange {
+    /// The ports `first..=last`.
+    ///
+    /// # Errors
+    /// If `first` is above `last`.
+    pub fn new(first: u16, last: u16) -> Result<PortRange, FieldError> {
+        if first <= last {
+            return Ok(PortRange { first, last });
+        }
+        Err(FieldError::new(
+            "port range",
+            &format!("{first}-{last}"),
+            "begins above its end",
+            format!("write {last}-{first}"),
+        ))
+    }
+
+    /// One port.
+    pub fn single(port: u16) -> PortRange {
+        PortRange { first: port, last: port }
+    }
+
+    /// Whether the port lies in the range.
+    pub fn contains(&self, port: u16) -> bool {
+        (self.first..=self.last).contains(&port)
+    }
+
+    /// The lowest port.
+    pub fn first(&self) -> u16 {
+        self.first
+    }
+
+    /// The highest port.
+    pub fn last(&self) -> u16 {
+        self.last
+    }
+}
+
+impl FromStr for PortRange {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<PortRange, FieldError> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (decimal(first, u16::MAX), decimal(last, u16::MAX)) {
+            (Some(first), Some(last)) => PortRange::new(first, last),
+            _ => Err(FieldError::new(
+                "port range",
+                text,
+                "is no port and no two ports in 0..=65535",
+                "write for instance 80 or 5004-5010",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.first == self.last {
+            true => write!(f, "{}", self.first),
+            false => write!(f, "{}-{}", self.first, self.last),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What the classifier knows of a packet: its headers, read once, in a small `Copy` record.
+//!
+//! [`Headers::parse`] is total: any bytes give a record. What cannot be read stays unknown, and
+//! [`Headers::depth`] says how far reading got. So a hostile, truncated or foreign packet has no
+//! special path: it matches fewer rules, and ends in the default class.
+
+pub(crate) mod fields;
+mod parse;
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use fields::{Dscp, Ecn, EtherType, FieldError, Protocol, VlanId};
+pub use parse::{EXTENSIONS_MAX, VLAN_TAGS_MAX};
+
+/// The headers of one packet, as far as they could be read.
+///
+/// The fields are public because this is a record, not a machine: a simulated source fills one in
+/// without ever making bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Headers {
+    /// Network-layer addresses.
+    pub addresses: Addresses,
+    /// Length of the IP packet in bytes, header included, as its header claims. Unknown where the
+    /// header cannot say: jumbograms, and segments that a network card will cut (length 0).
+    pub network_len: Option<u32>,
+    /// Place in a fragmented datagram.
+    pub fragment: Fragment,
+    /// Transport ports; never known for a later fragment.
+    pub ports: Option<Ports>,
+    /// Ethertype behind all VLAN tags; unknown for an IEEE 802.3 frame, which has a length there.
+    pub ethertype: Option<EtherType>,
+    /// The only or the outer VLAN tag.
+    pub vlan: Option<VlanTag>,
+    /// The inner tag of a doubly tagged frame (QinQ).
+    pub vlan_inner: Option<VlanTag>,
+    /// The transport protocol: behind the extension headers, for IPv6.
+    pub protocol: Option<Protocol>,
+    /// The byte that holds DSCP and ECN (IPv4 TOS, IPv6 traffic class).
+    pub traffic_class: Option<u8>,
+    /// TCP's flags.
+    pub tcp_flags: Option<TcpFlags>,
+    /// Length in bytes of what precedes the network header, VLAN tags included.
+    pub link_len: u8,
+    /// How far reading got.
+    pub depth: Depth,
+}
+
+// One cache line and a bit: a larger record would cost the classifier a second miss.
+const _: () = assert!(size_of::<Headers>() <= 80);
+
+impl Headers {
+    /// Nothing could be read.
+    pub const UNKNOWN: Headers = Headers {
+        addresses: Addresses::Unknown,
+        network_len: None,
+        fragment: Fragment::None,
+        ports: None,
+        ethertype: None,
+        vlan: None,
+        vlan_inner: None,
+        protocol: None,
+        traffic_class: None,
+        tcp_flags: None,
+        link_len: 0,
+        depth: Depth::Nothing,
+    };
+
+    /// The headers of a whole IP packet of a flow, without a link layer: what a simulated source sends.
+    pub fn of_flow(addresses: Addresses, protocol: Protocol, ports: Ports) -> Headers {
+        Headers {
+            addresses,
+            ethertype: addresses.ethertype(),
+            protocol: Some(protocol),
+            ports: Some(ports),
+            traffic_class: Some(0),
+            depth: Depth::Transport,
+            ..Headers::UNKNOWN
+        }
+    }
+
+    /// The same headers with an outer tag that the network interface had taken off. Linux strips
+    /// the outer tag before AF_PACKET and gives it beside the frame.
+    ///
+    /// `link_len` stays as it is: it describes the bytes as received.
+    pub fn with_stripped_tag(self, tag: VlanTag) -> Headers {
+        Headers { vlan: Some(tag), vlan_inner: self.vlan, ..self }
+    }
+
+    /// The DiffServ code point.
+    pub fn dscp(&self) -> Option<Dscp> {
+        self.traffic_class.map(Dscp::of_traffic_class)
+    }
+
+    /// The congestion notification field.
+    pub fn ecn(&self) -> Option<Ecn> {
+        self.traffic_class.map(Ecn::of_traffic_class)
+    }
+}
+
+/// Source and destination. One value, since they are of one family or not known at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "source and destination say it")]
+pub enum Addresses {
+    /// Not an IP packet, or cut short before its addresses.
+    Unknown,
+    /// IPv4.
+    V4 { source: Ipv4Addr, destination: Ipv4Addr },
+    /// IPv6.
+    V6 { source: Ipv6Addr, destination: Ipv6Addr },
+}
+
+impl Addresses {
+    /// The address the packet comes from.
+    pub fn source(&self) -> Option<IpAddr> {
+        match *self {
+            Addresses::Unknown => None,
+            Addresses::V4 { source, .. } => Some(source.into()),
+            Addresses::V6 { source, .. } => Some(source.into()),
+        }
+    }
+
+    /// The address the packet goes to.
+    pub fn destination(&self) -> Option<IpAddr> {
+        match *self {
+            Addresses::Unknown => None,
+            Addresses::V4 { destination, .. } => Some(destination.into()),
+            Addresses::V6 { destination, .. } => Some(destination.into()),
+        }
+    }
+
+    fn ethertype(&self) -> Option<EtherType> {
+        match self {
+            Addresses::Unknown => None,
+            Addresses::V4 { .. } => Some(EtherType::IPV4),
+            Addresses::V6 { .. } => Some(EtherType::IPV6),
+        }
+    }
+}
+
+/// Transport ports of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ports {
+    /// The sender's port.
+    pub source: u16,
+    /// The receiver's port.
+    pub destination: u16,
+}
+
+/// A packet's place in a fragmented datagram, with the datagram's identification (16 bits in IPv4,
+/// 32 in IPv6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fragment {
+    /// A whole datagram. An IPv6 packet with a fragment header but a single fragment is whole
+    /// [RFC 6946].
+    None,
+    /// The first fragment, with the transport header.
+    First(u32),
+    /// Any further fragment: payload only. Bytes that look like ports are not.
+    Later(u32),
+}
+
+/// How far reading got. Later values imply the earlier ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Depth {
+    /// Not even the link header.
+    Nothing,
+    /// The link header: VLAN tags and ethertype.
+    Link,
+    /// The network header: addresses, DSCP, fragment.
+    Network,
+    /// The ports. ICMP and others that have none stay at `Network`.
+    Transport,
+}
+
+/// The tag control information of a VLAN tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VlanTag(pub u16);
+
+impl VlanTag {
+    /// The VLAN's number, 0..=4095; 0 means that the tag carries a priority only.
+    pub fn id(self) -> u16 {
+        self.0 & 0x0fff
+    }
+
+    /// The priority code point (PCP), 0..=7.
+    pub fn priority(self) -> u8 {
+        (self.0 >> 13) as u8
+    }
+
+    /// Whether the frame may be dropped first (DEI).
+    pub fn drop_eligible(self) -> bool {
+        self.0 & 0x1000 != 0
+    }
+}
+
+/// TCP's flag byte: CWR ECE URG ACK PSH RST SYN FIN, from the highest bit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpFlags(pub u8);
+
+impl TcpFlags {
+    /// No more data from the sender.
+    pub const FIN: TcpFlags = TcpFlags(0x01);
+    /// Opens a connection.
+    pub const SYN: TcpFlags = TcpFlags(0x02);
+    /// Aborts a connection.
+    pub const RST: TcpFlags = TcpFlags(0x04);
+    /// Deliver without waiting for more.
+    pub const PSH: TcpFlags = TcpFlags(0x08);
+    /// The acknowledgement number counts.
+    pub const ACK: TcpFlags = TcpFlags(0x10);
+
+    /// Whether all of `flags` are set.
+    pub fn contains(self, flags: TcpFlags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+}
+
+/// What the bytes of a packet begin with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkType {
+    /// An Ethernet header, VLAN tags allowed.
+    Ethernet,
+    /// An IPv4 or IPv6 header; the version nibble tells.
+    RawIp,
+    /// BSD loopback: an address family of four bytes, in either byte order.
+    Loopback,
+    /// Linux "cooked" capture, version 1.
+    LinuxSll,
+    /// Linux "cooked" capture, version 2.
+    LinuxSll2,
+}
+
+impl LinkType {
+    /// The link type behind a `LINKTYPE_` number of a pcap or pcapng file; none if Weir does not
+    /// read it.
+    pub fn from_capture(number: u32) -> Option<LinkType> {
+        match number {
+            0 | 108 => Some(LinkType::Loopback),
+            1 => Some(LinkType::Ethernet),
+            // 12 and 14 are what some BSDs wrote for 101; 228 and 229 promise one version.
+            12 | 14 | 101 | 228 | 229 => Some(LinkType::RawIp),
+            113 => Some(LinkType::LinuxSll),
+            276 => Some(LinkType::LinuxSll2),
+            _ => None,
+        }
+    }
+}
