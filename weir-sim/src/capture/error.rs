@@ -122,11 +122,7 @@ pub enum CaptureFault {
 
 impl CaptureError {
     pub(super) fn new(fault: CaptureFault, offset: u64) -> Self {
-        Self {
-            fault,
-            offset,
-            frames: 0,
-        }
+        Self { fault, offset, frames: 0 }
     }
 
     fn cure(&self) -> String {
@@ -140,9 +136,8 @@ impl CaptureError {
             }
             _ if self.frames == 0 => "copy or capture it again".into(),
             _ => format!(
-                "copy or capture it again, or keep the {} good frames before it with \
-                 `editcap -r IN OUT 1-{}`",
-                self.frames, self.frames
+                "copy or capture it again, or keep what is good with `editcap -r IN OUT 1-{}`",
+                self.frames
             ),
         }
     }
@@ -153,14 +148,11 @@ impl fmt::Display for CaptureError {
         if let CaptureFault::Open { .. } = self.fault {
             return write!(f, "{}; {}", self.fault, self.cure());
         }
-        write!(
-            f,
-            "at byte {} of the capture, after {} frames: {}; {}",
-            self.offset,
-            self.frames,
-            self.fault,
-            self.cure()
-        )
+        match self.frames {
+            0 => write!(f, "before any frame, ")?,
+            last => write!(f, "after frame {last}, ")?,
+        }
+        write!(f, "at byte {} of the capture: {}; {}", self.offset, self.fault, self.cure())
     }
 }
 
@@ -174,80 +166,44 @@ impl fmt::Display for CaptureFault {
             }
             Self::NotACapture { magic } if magic.is_empty() => f.write_str("the file is empty"),
             Self::NotACapture { magic } => {
-                write!(
-                    f,
-                    "a file that begins with {} is no capture",
-                    hexadecimal(magic)
-                )
+                write!(f, "a file that begins with {} is no capture", hexadecimal(magic))
             }
-            Self::Version {
-                format,
-                major,
-                minor,
-                supported,
-            } => write!(
-                f,
-                "{format} version {major}.{minor} is not read, only {supported}.x"
-            ),
-            Self::CutShort {
-                part,
-                needed,
-                found,
-            } => write!(
-                f,
-                "the {part} is cut short: it needs {needed} bytes and {found} are there"
-            ),
-            Self::TooLong {
-                part,
-                length,
-                limit,
-            } => write!(
-                f,
-                "the {part} claims {length} bytes, more than the limit of {limit}"
-            ),
+            Self::Version { format, major, minor, supported } => {
+                write!(f, "{format} version {major}.{minor} is not read, only {supported}.x")
+            }
+            Self::CutShort { part, needed, found } => {
+                write!(f, "the {part} is cut short: it needs {needed} bytes and {found} are there")
+            }
+            Self::TooLong { part, length, limit } => {
+                write!(f, "the {part} claims {length} bytes, more than the limit of {limit}")
+            }
             Self::ByteOrder { magic } => write!(
                 f,
                 "the section's byte-order magic is {}, not 1a2b3c4d in either order",
                 hexadecimal(magic)
             ),
-            Self::BlockLength {
-                part,
-                length,
-                minimum,
-            } => write!(
+            Self::BlockLength { part, length, minimum } => write!(
                 f,
                 "the {part}'s length is {length} bytes, not a multiple of 4 of at least {minimum}"
             ),
-            Self::BlockEnd { start, end } => write!(
-                f,
-                "the block's length is {start} bytes at its start and {end} at its end"
-            ),
+            Self::BlockEnd { start, end } => {
+                write!(f, "the block's length is {start} bytes at its start and {end} at its end")
+            }
             Self::CapturedLength { captured, room } => write!(
                 f,
                 "the packet claims {captured} captured bytes in a block with room for {room}"
             ),
-            Self::InterfaceOption { code, length } => write!(
-                f,
-                "the interface's option {code} with {length} bytes does not fit"
-            ),
-            Self::TooManyInterfaces => {
-                write!(
-                    f,
-                    "the capture describes more than {INTERFACES_MAX} interfaces"
-                )
+            Self::InterfaceOption { code, length } => {
+                write!(f, "the interface's option {code} with {length} bytes does not fit")
             }
-            Self::UnknownInterface {
-                interface,
-                described,
-            } => write!(
+            Self::TooManyInterfaces => {
+                write!(f, "the capture describes more than {INTERFACES_MAX} interfaces")
+            }
+            Self::UnknownInterface { interface, described } => write!(
                 f,
                 "the packet names interface {interface}, and its section describes {described}"
             ),
-            Self::Timestamp {
-                ticks,
-                resolution,
-                offset_seconds,
-            } => write!(
+            Self::Timestamp { ticks, resolution, offset_seconds } => write!(
                 f,
                 "the timestamp of {ticks} ticks (if_tsresol {resolution}, if_tsoffset \
                  {offset_seconds} s) is not between the years 1970 and 2554"

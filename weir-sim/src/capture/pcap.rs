@@ -17,39 +17,27 @@ pub(super) struct Pcap {
 impl Pcap {
     /// The byte order and resolution that the file's first four bytes tell, if they are of pcap.
     pub fn from_magic(magic: [u8; 4]) -> Option<Self> {
-        [ByteOrder::Little, ByteOrder::Big]
-            .into_iter()
-            .find_map(|order| {
-                let clock = match order.u32(magic) {
-                    MAGIC_MICROSECONDS => Clock::MICROSECONDS,
-                    MAGIC_NANOSECONDS => Clock::NANOSECONDS,
-                    _ => return None,
-                };
-                Some(Self { order, clock })
-            })
+        [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| {
+            let clock = match order.u32(magic) {
+                MAGIC_MICROSECONDS => Clock::MICROSECONDS,
+                MAGIC_NANOSECONDS => Clock::NANOSECONDS,
+                _ => return None,
+            };
+            Some(Self { order, clock })
+        })
     }
 
     /// Reads the rest of the file's header: its one interface.
     pub fn header(&self, stream: &mut Stream<'_>, part: Part) -> Result<Interface, CaptureError> {
         let bytes: [u8; HEADER_BYTES - 4] = stream.array(part)?;
-        let (major, minor, snap_length, link_type) = self
-            .header_fields(&bytes)
-            .expect("the array is as long as its fields");
+        let (major, minor, snap_length, link_type) =
+            self.header_fields(&bytes).expect("the array is as long as its fields");
         if major != VERSION_MAJOR {
             let supported = VERSION_MAJOR;
-            let fault = CaptureFault::Version {
-                format: "pcap",
-                major,
-                minor,
-                supported,
-            };
+            let fault = CaptureFault::Version { format: "pcap", major, minor, supported };
             return Err(part.error(fault));
         }
-        Ok(Interface {
-            link_type,
-            name: String::new(),
-            snap_length,
-        })
+        Ok(Interface { link_type, name: String::new(), snap_length })
     }
 
     fn header_fields(&self, bytes: &[u8]) -> Option<(u16, u16, u32, LinkType)> {
@@ -70,34 +58,20 @@ impl Pcap {
         let Some(bytes) = stream.array_or_end::<RECORD_HEADER_BYTES>(part)? else {
             return Ok(None);
         };
-        let (timestamp, captured, original_length) = self
-            .record_fields(&bytes)
-            .expect("the array is as long as its fields");
+        let (timestamp, captured, original_length) =
+            self.record_fields(&bytes).expect("the array is as long as its fields");
         if captured > PACKET_BYTES_MAX {
             let (length, limit) = (captured.into(), PACKET_BYTES_MAX.into());
-            return Err(part.error(CaptureFault::TooLong {
-                part: "packet",
-                length,
-                limit,
-            }));
+            return Err(part.error(CaptureFault::TooLong { part: "packet", length, limit }));
         }
         stream.read(part, captured, packet)?;
         let timestamp = Some(timestamp);
-        Ok(Some(Record {
-            timestamp,
-            interface: 0,
-            original_length,
-            offset: part.offset,
-        }))
+        Ok(Some(Record { timestamp, interface: 0, original_length, offset: part.offset }))
     }
 
     fn record_fields(&self, bytes: &[u8]) -> Option<(u64, u32, u32)> {
         let mut fields = Fields::new(bytes, self.order);
-        let seconds = Clock {
-            resolution: 0,
-            offset_seconds: 0,
-        }
-        .nanoseconds(fields.u32()?.into());
+        let seconds = Clock { resolution: 0, offset_seconds: 0 }.nanoseconds(fields.u32()?.into());
         let fraction = self.clock.nanoseconds(fields.u32()?.into());
         // Neither is above 2^32 units of its kind, so their sum stays far below 2^64.
         Some((seconds? + fraction?, fields.u32()?, fields.u32()?))

@@ -40,11 +40,7 @@ impl Pcapng {
     /// Reads the header of the first section, of which `part` begins with the block type.
     pub fn open(stream: &mut Stream<'_>, part: Part) -> Result<Self, CaptureError> {
         let order = read_section(stream, part)?;
-        Ok(Self {
-            order,
-            first_interface: 0,
-            clocks: Vec::new(),
-        })
+        Ok(Self { order, first_interface: 0, clocks: Vec::new() })
     }
 
     /// Reads on to the next packet; `None` at the end of the file. Interfaces described on the way
@@ -104,12 +100,7 @@ impl Pcapng {
     ) -> Result<PacketFields, CaptureError> {
         if kind == SIMPLE_PACKET {
             let original_length = self.order.u32(stream.array(block.part)?);
-            return Ok(PacketFields {
-                interface: 0,
-                ticks: None,
-                captured: None,
-                original_length,
-            });
+            return Ok(PacketFields { interface: 0, ticks: None, captured: None, original_length });
         }
         let bytes: [u8; PACKET_FIELD_BYTES as usize] = stream.array(block.part)?;
         let mut fields = Fields::new(&bytes, self.order);
@@ -131,12 +122,8 @@ impl Pcapng {
         input: &mut Input<'_>,
     ) -> Result<Record, CaptureError> {
         let part = block.part;
-        let index = self
-            .interface_index(fields.interface, input)
-            .map_err(|f| part.error(f))?;
-        let timestamp = self
-            .timestamp(index, fields.ticks)
-            .map_err(|f| part.error(f))?;
+        let index = self.interface_index(fields.interface, input).map_err(|f| part.error(f))?;
+        let timestamp = self.timestamp(index, fields.ticks).map_err(|f| part.error(f))?;
         let snap_length = input.interfaces[index].snap_length;
         let captured = fields.captured(snap_length);
         if captured > PACKET_BYTES_MAX {
@@ -151,12 +138,7 @@ impl Pcapng {
         block.end(self.order, &mut input.stream)?;
         let interface = u32::try_from(index).expect("at most `INTERFACES_MAX` interfaces");
         let original_length = fields.original_length;
-        Ok(Record {
-            timestamp,
-            interface,
-            original_length,
-            offset: part.offset,
-        })
+        Ok(Record { timestamp, interface, original_length, offset: part.offset })
     }
 
     /// The interface's number in the capture, from its number in the section.
@@ -166,10 +148,7 @@ impl Pcapng {
             true => Ok(self.first_interface + interface as usize),
             false => {
                 let described = described as u32;
-                Err(CaptureFault::UnknownInterface {
-                    interface,
-                    described,
-                })
+                Err(CaptureFault::UnknownInterface { interface, described })
             }
         }
     }
@@ -177,16 +156,9 @@ impl Pcapng {
     fn timestamp(&self, index: usize, ticks: Option<u64>) -> Result<Option<u64>, CaptureFault> {
         let Some(ticks) = ticks else { return Ok(None) };
         let clock = self.clocks[index];
-        let Clock {
-            resolution,
-            offset_seconds,
-        } = clock;
+        let Clock { resolution, offset_seconds } = clock;
         match clock.nanoseconds(ticks) {
-            None => Err(CaptureFault::Timestamp {
-                ticks,
-                resolution,
-                offset_seconds,
-            }),
+            None => Err(CaptureFault::Timestamp { ticks, resolution, offset_seconds }),
             timestamp => Ok(timestamp),
         }
     }
@@ -194,12 +166,7 @@ impl Pcapng {
     fn interface(&mut self, block: Block, input: &mut Input<'_>) -> Result<(), CaptureError> {
         let part = block.part;
         if block.length > INTERFACE_BLOCK_BYTES_MAX {
-            return Err(too_long(
-                part,
-                part.name,
-                block.length,
-                INTERFACE_BLOCK_BYTES_MAX,
-            ));
+            return Err(too_long(part, part.name, block.length, INTERFACE_BLOCK_BYTES_MAX));
         }
         if input.interfaces.len() == INTERFACES_MAX {
             return Err(part.error(CaptureFault::TooManyInterfaces));
@@ -236,11 +203,7 @@ impl PacketFields {
 impl Block {
     fn of_length(part: Part, length: u32, minimum: u32) -> Result<Self, CaptureError> {
         if length < minimum || !length.is_multiple_of(4) {
-            let fault = CaptureFault::BlockLength {
-                part: part.name,
-                length,
-                minimum,
-            };
+            let fault = CaptureFault::BlockLength { part: part.name, length, minimum };
             return Err(part.error(fault));
         }
         Ok(Self { part, length })
@@ -251,20 +214,14 @@ impl Block {
         let end = order.u32(stream.array(self.part)?);
         match end == self.length {
             true => Ok(()),
-            false => Err(self.part.error(CaptureFault::BlockEnd {
-                start: self.length,
-                end,
-            })),
+            false => Err(self.part.error(CaptureFault::BlockEnd { start: self.length, end })),
         }
     }
 }
 
 /// Reads a section header after its block type: the byte order of its section.
 fn read_section(stream: &mut Stream<'_>, part: Part) -> Result<ByteOrder, CaptureError> {
-    let part = Part {
-        name: "section header block",
-        ..part
-    };
+    let part = Part { name: "section header block", ..part };
     let length: [u8; 4] = stream.array(part)?;
     let magic: [u8; 4] = stream.array(part)?;
     let order = [ByteOrder::Little, ByteOrder::Big]
@@ -274,18 +231,10 @@ fn read_section(stream: &mut Stream<'_>, part: Part) -> Result<ByteOrder, Captur
     let block = Block::of_length(part, order.u32(length), 28)?;
     let version: [u8; 4] = stream.array(part)?;
     let mut fields = Fields::new(&version, order);
-    let (major, minor) = fields
-        .u16()
-        .zip(fields.u16())
-        .expect("the array holds both");
+    let (major, minor) = fields.u16().zip(fields.u16()).expect("the array holds both");
     if major != VERSION_MAJOR {
         let supported = VERSION_MAJOR;
-        let fault = CaptureFault::Version {
-            format: "pcapng",
-            major,
-            minor,
-            supported,
-        };
+        let fault = CaptureFault::Version { format: "pcapng", major, minor, supported };
         return Err(part.error(fault));
     }
     // The section's length and its options: nothing here depends on them.
@@ -302,25 +251,14 @@ fn long_packet_fields<'b>(
     // [pcapng §4.3] Whatever the byte order, the high half of the timestamp is first.
     let ticks = Some(u64::from(fields.u32()?) << 32 | u64::from(fields.u32()?));
     let captured = Some(fields.u32()?);
-    Some(PacketFields {
-        interface,
-        ticks,
-        captured,
-        original_length: fields.u32()?,
-    })
+    Some(PacketFields { interface, ticks, captured, original_length: fields.u32()? })
 }
 
 fn interface_fields(fields: &mut Fields<'_>) -> Result<(Interface, Clock), CaptureFault> {
     let link_type = LinkType(fields.u16().expect("the block's least length holds it"));
-    fields
-        .u16()
-        .expect("the block's least length holds the reserved field");
+    fields.u16().expect("the block's least length holds the reserved field");
     let snap_length = fields.u32().expect("the block's least length holds it");
-    let mut interface = Interface {
-        link_type,
-        name: String::new(),
-        snap_length,
-    };
+    let mut interface = Interface { link_type, name: String::new(), snap_length };
     let mut clock = Clock::MICROSECONDS;
     while let Some(code) = fields.u16() {
         let length = fields.u16().unwrap_or(0);
@@ -346,9 +284,7 @@ fn interface_option(
         OPTION_NAME => interface.name = name(value),
         OPTION_RESOLUTION => clock.resolution = <[u8; 1]>::try_from(value).ok()?[0],
         OPTION_OFFSET => {
-            let offset = Fields::new(value, fields.order())
-                .u64()
-                .filter(|_| length == 8)?;
+            let offset = Fields::new(value, fields.order()).u64().filter(|_| length == 8)?;
             clock.offset_seconds = offset.cast_signed();
         }
         _ => {}
@@ -358,17 +294,11 @@ fn interface_option(
 
 fn name(value: &[u8]) -> String {
     let kept = &value[..value.len().min(NAME_BYTES_MAX)];
-    String::from_utf8_lossy(kept)
-        .trim_end_matches('\0')
-        .to_owned()
+    String::from_utf8_lossy(kept).trim_end_matches('\0').to_owned()
 }
 
 fn too_long(part: Part, what: &'static str, length: u32, limit: u32) -> CaptureError {
-    part.error(CaptureFault::TooLong {
-        part: what,
-        length: length.into(),
-        limit: limit.into(),
-    })
+    part.error(CaptureFault::TooLong { part: what, length: length.into(), limit: limit.into() })
 }
 
 /// The type of a section header block, the same in either byte order.

@@ -108,19 +108,9 @@ impl<'s> CaptureReader<'s> {
             let magic = magic[..found].to_vec();
             return Err(part.error(CaptureFault::NotACapture { magic }));
         };
-        let input = Input {
-            stream,
-            packet: Vec::new(),
-            interfaces,
-        };
+        let input = Input { stream, packet: Vec::new(), interfaces };
         let totals = CaptureTotals::default();
-        Ok(Self {
-            input,
-            format,
-            totals,
-            latest: 0,
-            ended: false,
-        })
+        Ok(Self { input, format, totals, latest: 0, ended: false })
     }
 
     /// The next frame; after the last, or after the fault that ended the reading, `None`.
@@ -136,10 +126,7 @@ impl<'s> CaptureReader<'s> {
             }
             Err(error) => {
                 self.ended = true;
-                Some(Err(CaptureError {
-                    frames: self.totals.frames,
-                    ..error
-                }))
+                Some(Err(CaptureError { frames: self.totals.frames, ..error }))
             }
         }
     }

@@ -50,19 +50,12 @@ impl<'s> Stream<'s> {
             )),
             false => Box::new(BufReader::with_capacity(READ_BYTES, input)),
         };
-        Ok(Self {
-            input,
-            gzip,
-            offset: 0,
-        })
+        Ok(Self { input, gzip, offset: 0 })
     }
 
     /// Begins a part here.
     pub fn begin(&self, name: &'static str) -> Part {
-        Part {
-            name,
-            offset: self.offset,
-        }
+        Part { name, offset: self.offset }
     }
 
     /// The next `N` bytes of `part`.
@@ -137,11 +130,7 @@ impl<'s> Stream<'s> {
 
     fn cut_short(&self, part: Part, missing: u64) -> CaptureError {
         let found = self.offset - part.offset;
-        part.error(CaptureFault::CutShort {
-            part: part.name,
-            needed: found + missing,
-            found,
-        })
+        part.error(CaptureFault::CutShort { part: part.name, needed: found + missing, found })
     }
 
     fn failed(&self, source: io::Error) -> CaptureError {
@@ -155,3 +144,18 @@ impl<'s> Stream<'s> {
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const READ_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_length_allocates_only_for_what_is_there() {
+        let mut stream = Stream::new(&[0; 100][..]).expect("a readable source");
+        let part = stream.begin("packet record");
+        let mut buffer = Vec::new();
+        let error = stream.read(part, u32::MAX, &mut buffer).expect_err("100 bytes are there");
+        assert!(matches!(error.fault, CaptureFault::CutShort { found: 100, .. }), "{error}");
+        assert!(buffer.capacity() < 1000, "{}", buffer.capacity());
+    }
+}

@@ -11,15 +11,9 @@ pub(super) struct Clock {
 
 impl Clock {
     /// Ticks of a microsecond from the epoch: what pcapng assumes where it is not told.
-    pub const MICROSECONDS: Self = Self {
-        resolution: 6,
-        offset_seconds: 0,
-    };
+    pub const MICROSECONDS: Self = Self { resolution: 6, offset_seconds: 0 };
     /// Ticks of a nanosecond from the epoch.
-    pub const NANOSECONDS: Self = Self {
-        resolution: 9,
-        offset_seconds: 0,
-    };
+    pub const NANOSECONDS: Self = Self { resolution: 9, offset_seconds: 0 };
 
     /// The instant of `ticks` in nanoseconds since the epoch, rounded down. `None` where 64 bits do
     /// not hold it: before 1970 or after 2554.
@@ -52,22 +46,14 @@ mod tests {
     use super::*;
 
     fn check(resolution: u8, offset_seconds: i64, ticks: u64, expected: Option<u64>) {
-        let clock = Clock {
-            resolution,
-            offset_seconds,
-        };
+        let clock = Clock { resolution, offset_seconds };
         assert_eq!(clock.nanoseconds(ticks), expected, "{clock:?} {ticks}");
     }
 
     #[test]
     fn every_resolution_counts_in_nanoseconds_rounded_down() {
         check(6, 0, 1_700_000_000_123_456, Some(1_700_000_000_123_456_000));
-        check(
-            9,
-            0,
-            1_700_000_000_123_456_789,
-            Some(1_700_000_000_123_456_789),
-        );
+        check(9, 0, 1_700_000_000_123_456_789, Some(1_700_000_000_123_456_789));
         check(0, 0, 3, Some(3_000_000_000));
         check(12, 0, 1_999, Some(1));
         check(19, 0, u64::MAX, Some(1_844_674_407));

@@ -37,11 +37,7 @@ pub struct CaptureRecord<'r> {
 impl<W: Write> CaptureWriter<W> {
     /// Writes the section's header to `output`.
     pub fn new(output: W) -> io::Result<Self> {
-        let mut writer = Self {
-            output,
-            interfaces: 0,
-            body: Vec::new(),
-        };
+        let mut writer = Self { output, interfaces: 0, body: Vec::new() };
         writer.field(BYTE_ORDER_MAGIC.to_le_bytes());
         writer.field(VERSION_MAJOR.to_le_bytes());
         writer.field(0_u16.to_le_bytes());
@@ -61,10 +57,7 @@ impl<W: Write> CaptureWriter<W> {
             self.field(0_u16.to_le_bytes());
             self.field(interface.snap_length.to_le_bytes());
             if !interface.name.is_empty() {
-                self.option(
-                    OPTION_NAME,
-                    within(&interface.name, NAME_BYTES_MAX).as_bytes(),
-                );
+                self.option(OPTION_NAME, within(&interface.name, NAME_BYTES_MAX).as_bytes());
             }
             self.option(OPTION_RESOLUTION, &[NANOSECONDS]);
             self.option(OPTION_END, b"");
@@ -79,14 +72,8 @@ impl<W: Write> CaptureWriter<W> {
     /// # Panics
     /// Where its interface was not described or it is longer than [`PACKET_BYTES_MAX`].
     pub fn write(&mut self, record: &CaptureRecord<'_>) -> io::Result<()> {
-        assert!(
-            (record.interface as usize) < self.interfaces,
-            "the interface is described first"
-        );
-        assert!(
-            record.bytes.len() <= PACKET_BYTES_MAX as usize,
-            "the packet is within the limit"
-        );
+        assert!((record.interface as usize) < self.interfaces, "the interface is described first");
+        assert!(record.bytes.len() <= PACKET_BYTES_MAX as usize, "the packet is within the limit");
         self.field(record.interface.to_le_bytes());
         self.field(((record.timestamp >> 32) as u32).to_le_bytes());
         self.field((record.timestamp as u32).to_le_bytes());
@@ -94,10 +81,7 @@ impl<W: Write> CaptureWriter<W> {
         self.field(record.original_length.to_le_bytes());
         self.padded(record.bytes);
         if !record.comment.is_empty() {
-            self.option(
-                OPTION_COMMENT,
-                within(record.comment, COMMENT_BYTES_MAX).as_bytes(),
-            );
+            self.option(OPTION_COMMENT, within(record.comment, COMMENT_BYTES_MAX).as_bytes());
             self.option(OPTION_END, b"");
         }
         self.block(ENHANCED_PACKET)
@@ -140,9 +124,7 @@ impl<W: Write> CaptureWriter<W> {
 
 /// The beginning of `text` that fits `limit` bytes.
 fn within(text: &str, limit: usize) -> &str {
-    let end = (0..=limit.min(text.len()))
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
+    let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.expect("0 is a boundary")]
 }
 
