@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// What its frames begin with.
-    pub link_type: LinkType,
+    pub link_type: CaptureLink,
     /// Its name; empty where the capture does not say (a pcap file never does).
     pub name: String,
     /// The most bytes captured of a frame; 0 where no limit was set.
@@ -15,9 +15,9 @@ pub struct Interface {
 
 /// A link-layer header type: the LINKTYPE number of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LinkType(pub u16);
+pub struct CaptureLink(pub u16);
 
-impl LinkType {
+impl CaptureLink {
     /// BSD loopback: a 4-byte address family in the capturing machine's byte order.
     pub const NULL: Self = Self(0);
     /// Ethernet, without a frame check sequence.
@@ -34,7 +34,7 @@ impl LinkType {
     pub const LINUX_SLL2: Self = Self(276);
 }
 
-impl fmt::Display for LinkType {
+impl fmt::Display for CaptureLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::NULL => f.write_str("null"),

@@ -20,7 +20,7 @@ mod tick;
 mod writer;
 
 pub use error::{CaptureError, CaptureFault};
-pub use interface::{Interface, LinkType};
+pub use interface::{CaptureLink, Interface};
 pub use reader::{CaptureFrame, CaptureReader, CaptureTotals};
 pub use writer::{CaptureRecord, CaptureWriter};
 

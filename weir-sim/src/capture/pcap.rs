@@ -3,7 +3,7 @@
 use super::PACKET_BYTES_MAX;
 use super::error::{CaptureError, CaptureFault};
 use super::fields::{ByteOrder, Fields};
-use super::interface::{Interface, LinkType};
+use super::interface::{CaptureLink, Interface};
 use super::reader::{Input, Record};
 use super::stream::{Part, Stream};
 use super::tick::Clock;
@@ -40,14 +40,14 @@ impl Pcap {
         Ok(Interface { link_type, name: String::new(), snap_length })
     }
 
-    fn header_fields(&self, bytes: &[u8]) -> Option<(u16, u16, u32, LinkType)> {
+    fn header_fields(&self, bytes: &[u8]) -> Option<(u16, u16, u32, CaptureLink)> {
         let mut fields = Fields::new(bytes, self.order);
         let (major, minor) = (fields.u16()?, fields.u16()?);
         // [pcap §4] Two reserved fields: a time zone and an accuracy, zero in practice.
         fields.bytes(8)?;
         let snap_length = fields.u32()?;
         // [pcap §4] Above the link type's 16 bits are flags on the frame check sequence.
-        let link_type = LinkType((fields.u32()? & 0xffff) as u16);
+        let link_type = CaptureLink((fields.u32()? & 0xffff) as u16);
         Some((major, minor, snap_length, link_type))
     }
 

@@ -2,7 +2,7 @@
 
 use super::error::{CaptureError, CaptureFault};
 use super::fields::{ByteOrder, Fields};
-use super::interface::{Interface, LinkType};
+use super::interface::{CaptureLink, Interface};
 use super::reader::{Input, Record};
 use super::stream::{Part, Stream};
 use super::tick::Clock;
@@ -255,7 +255,7 @@ fn long_packet_fields<'b>(
 }
 
 fn interface_fields(fields: &mut Fields<'_>) -> Result<(Interface, Clock), CaptureFault> {
-    let link_type = LinkType(fields.u16().expect("the block's least length holds it"));
+    let link_type = CaptureLink(fields.u16().expect("the block's least length holds it"));
     fields.u16().expect("the block's least length holds the reserved field");
     let snap_length = fields.u32().expect("the block's least length holds it");
     let mut interface = Interface { link_type, name: String::new(), snap_length };
