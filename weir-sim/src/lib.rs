@@ -1,1 +1,3 @@
 //! weir-sim
+
+pub mod capture;
