@@ -1,1 +1,20 @@
-//! weir-live
+//! Linux ports, private network namespaces and waiting: every system call and all `unsafe` of Weir.
+//!
+//! Above this crate nothing touches the operating system. A [`port::Port`] turns an interface into
+//! frames in a [`pool::FramePool`] and back; [`wait::Waiter`] sleeps until a frame or a deadline;
+//! [`netns`], [`netlink`] and [`ethtool`] build the private networks that tests and `weir demo` use.
+#![allow(unsafe_code)]
+
+pub mod error;
+pub mod ethtool;
+pub mod netlink;
+pub mod netns;
+pub mod offload;
+pub mod pool;
+pub mod port;
+pub mod privilege;
+mod ring;
+pub mod signals;
+mod socket;
+pub mod testbed;
+pub mod wait;

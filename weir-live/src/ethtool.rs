@@ -1,0 +1,77 @@
+//! Offloads of an interface, and whether it speaks IPv6: what the senders of a test network leave
+//! to hardware that is not there.
+
+use std::fs;
+use std::os::fd::AsFd;
+
+use crate::error::{Result, SystemError};
+use crate::socket;
+
+/// A piece of work a sender can leave to the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// Checksums of what is sent.
+    TxChecksum,
+    /// TCP super-packets.
+    TcpSegmentation,
+    /// Super-packets of any protocol.
+    GenericSegmentation,
+    /// Joining received frames.
+    GenericReceive,
+}
+
+impl Offload {
+    fn command(self) -> u32 {
+        // <linux/ethtool.h>: ETHTOOL_STXCSUM, STSO, SGSO, SGRO.
+        match self {
+            Self::TxChecksum => 0x17,
+            Self::TcpSegmentation => 0x1f,
+            Self::GenericSegmentation => 0x24,
+            Self::GenericReceive => 0x2c,
+        }
+    }
+}
+
+/// Turns one offload of an interface in this thread's namespace on or off.
+pub fn set_offload(interface: &str, offload: Offload, on: bool) -> Result<()> {
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        value: u32,
+    }
+    let state = if on { "on" } else { "off" };
+    let action = || format!("turn {offload:?} of `{interface}` {state}");
+    let failed = |cause| SystemError::new(action(), cause);
+    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(failed)?;
+    let mut value = Value {
+        command: offload.command(),
+        value: u32::from(on),
+    };
+    let mut request = socket::interface_request(interface)?;
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // `value` outlives the call, and its first word says how the kernel reads it.
+    socket::interface_ioctl(socket.as_fd(), libc::SIOCETHTOOL, &mut request).map_err(failed)
+}
+
+/// Turns off all that would hand unfinished frames to a packet socket.
+pub fn set_all_offloads(interface: &str, on: bool) -> Result<()> {
+    use Offload::{GenericReceive, GenericSegmentation, TcpSegmentation, TxChecksum};
+    for offload in [
+        TxChecksum,
+        TcpSegmentation,
+        GenericSegmentation,
+        GenericReceive,
+    ] {
+        set_offload(interface, offload, on)?;
+    }
+    Ok(())
+}
+
+/// Sets whether an interface in this thread's namespace speaks IPv6 by itself (router and
+/// neighbour messages); a port should not.
+pub fn set_ipv6(interface: &str, on: bool) -> Result<()> {
+    let path = format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6");
+    let value = if on { "0" } else { "1" };
+    fs::write(&path, value)
+        .map_err(|cause| SystemError::new(format!("write {value} to {path}"), cause))
+}

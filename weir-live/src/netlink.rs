@@ -1,0 +1,330 @@
+//! The few things Weir asks of the kernel's network configuration, over one blocking netlink socket.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
+};
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+use crate::error::{Result, SystemError};
+use crate::netns::NetNs;
+
+/// An Ethernet address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mac(pub [u8; 6]);
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// One end of a veth pair to be made: its name, its address, and the namespace it is born in.
+#[derive(Clone, Copy, Debug)]
+pub struct VethEnd<'a> {
+    /// At most 15 bytes.
+    pub name: &'a str,
+    /// Where it is.
+    pub namespace: &'a NetNs,
+    /// Its Ethernet address.
+    pub mac: Mac,
+}
+
+/// What the kernel says of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkState {
+    /// The number the kernel knows it by; never used again for another interface.
+    pub index: u32,
+    /// Set up by the administrator.
+    pub is_up: bool,
+    /// The other side is there.
+    pub has_carrier: bool,
+    /// Largest packet, in bytes after the Ethernet header.
+    pub mtu: u32,
+}
+
+/// A netlink socket of one namespace.
+pub struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// Opens one in the namespace this thread is in.
+    pub fn open() -> Result<Self> {
+        let open = || -> io::Result<Socket> {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            socket.connect(&SocketAddr::new(0, 0))?;
+            Ok(socket)
+        };
+        let socket = open().map_err(|cause| SystemError::new("open a netlink socket", cause))?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+        })
+    }
+
+    /// Opens one in `namespace`, to be used from anywhere.
+    pub fn open_in(namespace: &NetNs) -> Result<Self> {
+        namespace.run(Self::open)?
+    }
+
+    /// Makes a veth pair, each end straight in its namespace, both down, with this MTU.
+    pub fn add_veth(&mut self, a: VethEnd<'_>, b: VethEnd<'_>, mtu: u32) -> Result<()> {
+        let mut peer = LinkMessage::default();
+        peer.attributes = end_attributes(b, mtu);
+        let mut message = LinkMessage::default();
+        message.attributes = end_attributes(a, mtu);
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+        ]));
+        let action = format!("make the veth pair `{}` - `{}`", a.name, b.name);
+        self.change(
+            action,
+            RouteNetlinkMessage::NewLink(message),
+            NLM_F_CREATE | NLM_F_EXCL,
+        )
+    }
+
+    /// Removes an interface; a veth takes its other end with it.
+    pub fn delete_link(&mut self, name: &str) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.into()));
+        self.change(
+            format!("remove `{name}`"),
+            RouteNetlinkMessage::DelLink(message),
+            0,
+        )
+    }
+
+    /// Sets an interface up or down.
+    pub fn set_up(&mut self, name: &str, up: bool) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.into()));
+        message.header.change_mask = LinkFlags::Up;
+        message.header.flags = if up {
+            LinkFlags::Up
+        } else {
+            LinkFlags::empty()
+        };
+        let action = format!("set `{name}` {}", if up { "up" } else { "down" });
+        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Sets the largest packet of an interface, in bytes.
+    pub fn set_mtu(&mut self, name: &str, mtu: u32) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.attributes = vec![LinkAttribute::IfName(name.into()), LinkAttribute::Mtu(mtu)];
+        let action = format!("set the MTU of `{name}` to {mtu}");
+        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Sets the Ethernet address of an interface.
+    pub fn set_mac(&mut self, name: &str, mac: Mac) -> Result<()> {
+        let mut message = LinkMessage::default();
+        let address = LinkAttribute::Address(mac.0.to_vec());
+        message.attributes = vec![LinkAttribute::IfName(name.into()), address];
+        let action = format!("set the address of `{name}` to {mac}");
+        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Caps the super-packets the stack hands to an interface, in bytes.
+    pub fn set_gso_max(&mut self, name: &str, bytes: u32) -> Result<()> {
+        let mut message = LinkMessage::default();
+        let limit = LinkAttribute::GsoMaxSize(bytes);
+        message.attributes = vec![LinkAttribute::IfName(name.into()), limit];
+        let action = format!("cap super-packets of `{name}` at {bytes} bytes");
+        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Gives an interface an address. An IPv6 one is usable at once: no duplicate detection.
+    pub fn add_address(&mut self, name: &str, address: IpAddr, prefix_len: u8) -> Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.family = family_of(address);
+        message.header.prefix_len = prefix_len;
+        message.header.index = self.link(name)?.index;
+        if address.is_ipv6() {
+            message.header.flags = AddressHeaderFlags::Nodad;
+        }
+        message.attributes = vec![
+            AddressAttribute::Local(address),
+            AddressAttribute::Address(address),
+        ];
+        let action = format!("give `{name}` the address {address}/{prefix_len}");
+        self.change(
+            action,
+            RouteNetlinkMessage::NewAddress(message),
+            NLM_F_CREATE | NLM_F_EXCL,
+        )
+    }
+
+    /// Says for good which Ethernet address a neighbour has, so that nobody need ask.
+    pub fn add_neighbour(&mut self, name: &str, address: IpAddr, mac: Mac) -> Result<()> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = family_of(address);
+        message.header.ifindex = self.link(name)?.index;
+        message.header.state = NeighbourState::Permanent;
+        message.attributes = vec![
+            NeighbourAttribute::Destination(address.into()),
+            NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()),
+        ];
+        let action = format!("note that {address} is {mac} on `{name}`");
+        let flags = NLM_F_CREATE | NLM_F_REPLACE;
+        self.change(action, RouteNetlinkMessage::NewNeighbour(message), flags)
+    }
+
+    /// Routes `destination/prefix_len` through `gateway`; 0 bits of prefix make the default route.
+    pub fn add_route(
+        &mut self,
+        destination: IpAddr,
+        prefix_len: u8,
+        gateway: IpAddr,
+    ) -> Result<()> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family_of(destination);
+        message.header.destination_prefix_length = prefix_len;
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = RouteScope::Universe;
+        message.header.kind = RouteType::Unicast;
+        message.attributes = vec![
+            RouteAttribute::Destination(RouteAddress::from(destination)),
+            RouteAttribute::Gateway(RouteAddress::from(gateway)),
+        ];
+        let action = format!("route {destination}/{prefix_len} through {gateway}");
+        self.change(
+            action,
+            RouteNetlinkMessage::NewRoute(message),
+            NLM_F_CREATE | NLM_F_EXCL,
+        )
+    }
+
+    /// Looks an interface up.
+    pub fn link(&mut self, name: &str) -> Result<LinkState> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.into()));
+        let request = RouteNetlinkMessage::GetLink(message);
+        let action = || format!("look up the interface `{name}`");
+        let answer = self
+            .exchange(request, 0)
+            .map_err(|cause| SystemError::new(action(), cause))?;
+        match answer {
+            Some(RouteNetlinkMessage::NewLink(link)) => Ok(link_state(&link)),
+            _ => Err(SystemError::new(
+                action(),
+                io::Error::from_raw_os_error(libc::ENODEV),
+            )),
+        }
+    }
+
+    fn change(&mut self, action: String, request: RouteNetlinkMessage, flags: u16) -> Result<()> {
+        match self.exchange(request, flags) {
+            Ok(_) => Ok(()),
+            Err(cause) => Err(SystemError::new(action, cause)),
+        }
+    }
+
+    /// Sends one request and reads until it is acknowledged; returns what came before that.
+    fn exchange(
+        &mut self,
+        request: RouteNetlinkMessage,
+        flags: u16,
+    ) -> io::Result<Option<RouteNetlinkMessage>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let mut answer = None;
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            for payload in parse_answers(&bytes, self.sequence)? {
+                match payload {
+                    NetlinkPayload::Error(error) if error.code.is_some() => {
+                        return Err(error.to_io());
+                    }
+                    NetlinkPayload::Error(_) => return Ok(answer),
+                    NetlinkPayload::InnerMessage(inner) => answer = Some(inner),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn parse_answers(
+    mut bytes: &[u8],
+    sequence: u32,
+) -> io::Result<Vec<NetlinkPayload<RouteNetlinkMessage>>> {
+    let mut payloads = Vec::new();
+    while !bytes.is_empty() {
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+        // Messages are padded to four bytes.
+        let len = (message.header.length as usize)
+            .next_multiple_of(4)
+            .min(bytes.len());
+        bytes = &bytes[len.max(1)..];
+        if message.header.sequence_number == sequence {
+            payloads.push(message.payload);
+        }
+    }
+    Ok(payloads)
+}
+
+fn end_attributes(end: VethEnd<'_>, mtu: u32) -> Vec<LinkAttribute> {
+    use std::os::fd::AsFd;
+    vec![
+        LinkAttribute::IfName(end.name.into()),
+        LinkAttribute::NetNsFd(end.namespace.as_fd().as_raw_fd()),
+        LinkAttribute::Address(end.mac.0.to_vec()),
+        LinkAttribute::Mtu(mtu),
+    ]
+}
+
+fn family_of(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    }
+}
+
+fn link_state(link: &LinkMessage) -> LinkState {
+    let mut state = LinkState {
+        index: link.header.index,
+        is_up: link.header.flags.contains(LinkFlags::Up),
+        has_carrier: link.header.flags.contains(LinkFlags::LowerUp),
+        mtu: 0,
+    };
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::Mtu(mtu) => state.mtu = *mtu,
+            LinkAttribute::Carrier(carrier) => state.has_carrier = *carrier != 0,
+            LinkAttribute::OperState(State::Down) => state.has_carrier = false,
+            _ => {}
+        }
+    }
+    state
+}

@@ -1,0 +1,614 @@
+//! A port: one Ethernet interface as frames in and frames out, over AF_PACKET.
+//!
+//! Frames come by a receive ring and are finished on the way in (checksums, super-packets, VLAN
+//! tag), so that what is scheduled is what will be on the wire. Frames go by `sendmmsg` on a second
+//! socket, past the interface's own queueing. An interface may go away and come back meanwhile.
+//!
+//! Invariant: each frame taken from the ring is delivered, or counted once in [`PortCounters`].
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use crate::error::{Result, SystemError};
+use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, Tag};
+use crate::pool::{FrameId, FramePool};
+use crate::ring::{Ring, Slot};
+use crate::socket;
+use crate::wait::{monotonic_ns, realtime_ns};
+
+/// At most so many slots are taken by one [`Port::receive`], and frames sent by one system call.
+pub const BATCH: usize = 64;
+/// Slots of the receive ring unless told otherwise: 10 ms at 200 000 frames/s.
+pub const RING_SLOTS: usize = 2048;
+
+/// Room in a slot for what is no packet: ring header, addresses, tags.
+const SLOT_OVERHEAD: usize = 128;
+/// Slots where the socket may not queue whole super-packets: most of them fit this.
+const SLOT_LEN_UNPRIVILEGED: usize = 16 << 10;
+/// Room for super-packets that are too long for a slot.
+const QUEUE_BYTES: c_int = 32 << 20;
+/// Longer than any super-packet at the kernel's default limit.
+const SCRATCH_LEN: usize = 128 << 10;
+/// So often is a frame offered again that the interface refuses for want of room.
+const REFUSALS_MAX: u32 = 3;
+
+/// Which interface, and how.
+#[derive(Clone, Debug)]
+pub struct PortConfig {
+    /// The interface's name in this thread's network namespace.
+    pub interface: String,
+    /// Slots of the receive ring, rounded up to a power of two.
+    pub ring_slots: usize,
+    /// Take frames for other stations too, as a bridge must.
+    pub promiscuous: bool,
+}
+
+impl PortConfig {
+    /// The usual port on `interface`.
+    pub fn new(interface: impl Into<String>) -> Self {
+        Self {
+            interface: interface.into(),
+            ring_slots: RING_SLOTS,
+            promiscuous: true,
+        }
+    }
+}
+
+/// Whether the interface carries frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// It does.
+    Up,
+    /// It is there, but set down or without carrier.
+    Down,
+    /// There is no such interface (any more).
+    Gone,
+}
+
+/// One frame that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The whole frame, finished, from its destination address on; the receiver releases it.
+    pub frame: FrameId,
+    /// When the kernel got it, in nanoseconds of CLOCK_MONOTONIC; never less than the one before.
+    pub at_ns: u64,
+}
+
+/// What became of the frames given to [`Port::send`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// So many of the first frames are done with. The rest found the interface busy: try later.
+    pub taken: usize,
+    /// So many of those were not sent; [`PortCounters`] says why.
+    pub dropped: usize,
+}
+
+/// Frames since the port was opened, each counted where its way ended, and what was done to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames delivered, after super-packets were cut.
+    pub received: u64,
+    /// Bytes of those.
+    pub received_bytes: u64,
+    /// Super-packets that were cut.
+    pub super_packets: u64,
+    /// Frames whose checksum was completed, super-packets not counted.
+    pub checksums_completed: u64,
+    /// Lost before the port: the ring was full.
+    pub ring_overruns: u64,
+    /// Lost: the pool had no free chunk.
+    pub pool_exhausted: u64,
+    /// Lost: longer than a slot and not queued whole.
+    pub truncated: u64,
+    /// Lost: longer than a chunk of the pool.
+    pub oversize: u64,
+    /// Lost: could not be finished (see [`crate::offload::OffloadError`]).
+    pub unfinished: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Bytes of those.
+    pub sent_bytes: u64,
+    /// Not sent: refused for want of room, again and again.
+    pub send_refused: u64,
+    /// Not sent: longer than the interface allows.
+    pub send_too_long: u64,
+    /// Not sent: the interface was down or gone.
+    pub send_no_link: u64,
+    /// Not sent, for another reason.
+    pub send_failed: u64,
+    /// Times the interface came back as a new one of the same name.
+    pub rebinds: u64,
+}
+
+/// One interface, open.
+#[derive(Debug)]
+pub struct Port {
+    config: PortConfig,
+    index: c_int,
+    mtu: usize,
+    state: PortState,
+    counters: PortCounters,
+    stamps: Stamps,
+    // The ring is unmapped before its socket is closed: fields drop in this order.
+    ring: Ring,
+    rx: OwnedFd,
+    tx: OwnedFd,
+    scratch: Vec<u8>,
+}
+
+impl Port {
+    /// Opens the interface in this thread's network namespace. Needs CAP_NET_RAW now, and no
+    /// privilege later, also when the interface comes back.
+    pub fn open(config: PortConfig) -> Result<Self> {
+        let action = format!("open a port on `{}`", config.interface);
+        let failed = |cause| SystemError::new(action.clone(), cause);
+        let rx = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(failed)?;
+        let tx = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(failed)?;
+        check_ethernet(rx.as_fd(), &config.interface)?;
+        let mtu = mtu_of(rx.as_fd(), &config.interface)?;
+        let queues_whole = set_receive_options(rx.as_fd()).map_err(failed)?;
+        set_send_options(tx.as_fd()).map_err(failed)?;
+        let slots = config.ring_slots.max(1).next_power_of_two();
+        let ring = Ring::map(rx.as_fd(), slot_len(mtu, queues_whole), slots).map_err(failed)?;
+        let mut port = Self {
+            config,
+            index: 0,
+            mtu,
+            state: PortState::Gone,
+            counters: PortCounters::default(),
+            stamps: Stamps::default(),
+            ring,
+            rx,
+            tx,
+            scratch: vec![0; SCRATCH_LEN],
+        };
+        port.index = port.find_index().map_err(failed)?;
+        port.bind().map_err(failed)?;
+        port.refresh();
+        Ok(port)
+    }
+
+    /// The interface's name.
+    pub fn interface(&self) -> &str {
+        &self.config.interface
+    }
+
+    /// Largest packet of the interface when it was opened, in bytes: what a pool's chunks must hold.
+    pub fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// The state as last seen by [`Port::refresh`] or [`Port::send`].
+    pub fn state(&self) -> PortState {
+        self.state
+    }
+
+    /// Readable when frames wait or the interface's state changed: for [`crate::wait::Waiter`].
+    pub fn descriptor(&self) -> RawFd {
+        self.rx.as_raw_fd()
+    }
+
+    /// Whether a frame waits: a look at memory, no system call.
+    pub fn has_frame(&self) -> bool {
+        self.ring.is_ready()
+    }
+
+    /// Moves up to [`BATCH`] slots of the ring into `pool` and appends their frames to `out`; a
+    /// super-packet gives several. Returns how many slots it took.
+    pub fn receive(&mut self, pool: &mut FramePool, out: &mut Vec<Received>) -> usize {
+        if !self.ring.is_ready() {
+            return 0;
+        }
+        self.stamps.start_batch(monotonic_ns(), realtime_ns());
+        for taken in 0..BATCH {
+            let Some(slot) = self.ring.front() else {
+                return taken;
+            };
+            let at_ns = self.stamps.monotonic(slot.realtime_ns);
+            let mut delivery = Delivery {
+                pool,
+                out,
+                counters: &mut self.counters,
+                at_ns,
+            };
+            if slot.is_queued_whole {
+                let whole = read_whole(self.rx.as_fd(), &mut self.scratch);
+                delivery.finish_whole(whole, slot.tag);
+            } else {
+                delivery.finish_slot(&slot);
+            }
+            self.ring.release();
+        }
+        BATCH
+    }
+
+    /// Sends `frames` in order, as far as the interface takes them. Releases none of them.
+    pub fn send(&mut self, pool: &FramePool, frames: &[FrameId]) -> Sent {
+        let mut outcome = Sent::default();
+        let mut refusals = 0;
+        while outcome.taken < frames.len() {
+            let rest = &frames[outcome.taken..];
+            match send_batch(self.tx.as_fd(), pool, &rest[..rest.len().min(BATCH)]) {
+                Ok((count, bytes)) => {
+                    self.counters.sent += count as u64;
+                    self.counters.sent_bytes += bytes;
+                    outcome.taken += count;
+                    refusals = 0;
+                }
+                Err(cause) => match self.judge(&cause, refusals) {
+                    Judgement::Again => refusals += 1,
+                    Judgement::Later => break,
+                    Judgement::DropOne => {
+                        outcome.taken += 1;
+                        outcome.dropped += 1;
+                        refusals = 0;
+                    }
+                    Judgement::DropAll => {
+                        self.counters.send_no_link += rest.len() as u64;
+                        outcome.taken += rest.len();
+                        outcome.dropped += rest.len();
+                    }
+                },
+            }
+        }
+        outcome
+    }
+
+    /// Looks whether the interface is still there, and takes a new one of the same name. To be
+    /// called when the descriptor woke the loop without a frame, and now and then.
+    pub fn refresh(&mut self) -> PortState {
+        // Reading the pending error clears it; else the descriptor would wake the loop for ever.
+        for socket in [self.rx.as_fd(), self.tx.as_fd()] {
+            let _pending: io::Result<c_int> =
+                socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
+        }
+        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state
+    }
+
+    /// The counters, with what the kernel counted since they were last read.
+    pub fn counters(&mut self) -> PortCounters {
+        let statistics: io::Result<libc::tpacket_stats> =
+            socket::option(self.rx.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        if let Ok(statistics) = statistics {
+            self.counters.ring_overruns += u64::from(statistics.tp_drops);
+        }
+        self.counters
+    }
+
+    fn look(&mut self) -> io::Result<PortState> {
+        let index = self.find_index()?;
+        if index != self.index {
+            self.index = index;
+            if let Err(cause) = self.bind() {
+                // Not ours yet: the next look tries again.
+                self.index = 0;
+                return Err(cause);
+            }
+            self.counters.rebinds += 1;
+        }
+        let mut request =
+            socket::interface_request(&self.config.interface).map_err(|error| error.cause)?;
+        socket::interface_ioctl(self.rx.as_fd(), libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: SIOCGIFFLAGS filled in the flags.
+        let flags = c_int::from(unsafe { request.ifr_ifru.ifru_flags });
+        let wanted = libc::IFF_UP | libc::IFF_RUNNING;
+        Ok(if flags & wanted == wanted {
+            PortState::Up
+        } else {
+            PortState::Down
+        })
+    }
+
+    fn find_index(&self) -> io::Result<c_int> {
+        let mut request =
+            socket::interface_request(&self.config.interface).map_err(|error| error.cause)?;
+        // The socket looks the name up in its own namespace, wherever this thread is.
+        socket::interface_ioctl(self.rx.as_fd(), libc::SIOCGIFINDEX, &mut request)?;
+        // SAFETY: SIOCGIFINDEX filled in the index.
+        Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+    }
+
+    fn bind(&mut self) -> io::Result<()> {
+        // Protocol 0 receives nothing: the sending socket costs no copies.
+        bind_to(self.tx.as_fd(), self.index, 0)?;
+        if self.config.promiscuous {
+            let membership = libc::packet_mreq {
+                mr_ifindex: self.index,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            let option = libc::PACKET_ADD_MEMBERSHIP;
+            socket::set_option(self.rx.as_fd(), libc::SOL_PACKET, option, &membership)?;
+        }
+        bind_to(self.rx.as_fd(), self.index, libc::ETH_P_ALL as u16)
+    }
+
+    fn judge(&mut self, cause: &io::Error, refusals: u32) -> Judgement {
+        let counters = &mut self.counters;
+        match cause.raw_os_error() {
+            Some(libc::EINTR) => return Judgement::Again,
+            // The socket's own buffer is full: frames wait in the interface. Nothing is lost.
+            Some(libc::EAGAIN) => return Judgement::Later,
+            Some(libc::ENOBUFS) if refusals < REFUSALS_MAX => return Judgement::Again,
+            Some(libc::ENOBUFS) => counters.send_refused += 1,
+            Some(libc::EMSGSIZE) => counters.send_too_long += 1,
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
+                self.refresh();
+                return Judgement::DropAll;
+            }
+            _ => counters.send_failed += 1,
+        }
+        Judgement::DropOne
+    }
+}
+
+/// What to do about the frame that could not be sent.
+enum Judgement {
+    Again,
+    Later,
+    DropOne,
+    DropAll,
+}
+
+/// Where one received frame goes.
+struct Delivery<'a> {
+    pool: &'a mut FramePool,
+    out: &'a mut Vec<Received>,
+    counters: &'a mut PortCounters,
+    at_ns: u64,
+}
+
+impl Delivery<'_> {
+    fn finish_slot(&mut self, slot: &Slot<'_>) {
+        if slot.len > slot.bytes.len() || slot.bytes.is_empty() {
+            self.counters.truncated += 1;
+            return;
+        }
+        self.finish(slot.bytes, &slot.offload, slot.tag);
+    }
+
+    fn finish_whole(&mut self, whole: Option<(OffloadHeader, &[u8])>, tag: Option<Tag>) {
+        match whole {
+            Some((offload, bytes)) => self.finish(bytes, &offload, tag),
+            None => self.counters.truncated += 1,
+        }
+    }
+
+    fn finish(&mut self, bytes: &[u8], offload: &OffloadHeader, tag: Option<Tag>) {
+        let Ok(plan) = offload::plan(bytes, offload) else {
+            self.counters.unfinished += 1;
+            return;
+        };
+        match plan {
+            Plan::Whole { checksum: None } => {}
+            Plan::Whole { checksum: Some(_) } => self.counters.checksums_completed += 1,
+            Plan::Cut(_) => self.counters.super_packets += 1,
+        }
+        if plan.longest(bytes, tag) > self.pool.chunk_len() {
+            self.counters.oversize += 1;
+            return;
+        }
+        for index in 0..plan.count() {
+            self.deliver(&plan, bytes, tag, index);
+        }
+    }
+
+    fn deliver(&mut self, plan: &Plan, bytes: &[u8], tag: Option<Tag>, index: usize) {
+        if self.pool.free_count() == 0 {
+            self.counters.pool_exhausted += 1;
+            return;
+        }
+        let mut len = 0;
+        let inserted = self.pool.insert_with(|chunk| {
+            len = plan.write(bytes, tag, index, chunk)?;
+            Some(len)
+        });
+        let Some(frame) = inserted else {
+            // Too short to carry its tag.
+            self.counters.unfinished += 1;
+            return;
+        };
+        self.counters.received += 1;
+        self.counters.received_bytes += len as u64;
+        self.out.push(Received {
+            frame,
+            at_ns: self.at_ns,
+        });
+    }
+}
+
+/// Turns the ring's stamps, which follow the wall clock, into monotonic ones that never go back.
+#[derive(Debug, Default)]
+struct Stamps {
+    now_ns: u64,
+    wall_now_ns: u64,
+    last_ns: u64,
+}
+
+impl Stamps {
+    fn start_batch(&mut self, now_ns: u64, wall_now_ns: u64) {
+        (self.now_ns, self.wall_now_ns) = (now_ns, wall_now_ns);
+    }
+
+    /// A stamp taken before the wall clock was set lies outside [last, now] and is put on its edge.
+    fn monotonic(&mut self, wall_ns: u64) -> u64 {
+        let age_ns = self.wall_now_ns.saturating_sub(wall_ns);
+        // A frame may come after the clocks were read: `now` of this batch is no upper bound then.
+        let ahead_ns = wall_ns.saturating_sub(self.wall_now_ns).min(AHEAD_MAX_NS);
+        let at_ns = self.now_ns.saturating_sub(age_ns).saturating_add(ahead_ns);
+        self.last_ns = self.last_ns.max(at_ns);
+        self.last_ns
+    }
+}
+
+/// A batch takes less; a stamp further ahead comes from a wall clock set back.
+const AHEAD_MAX_NS: u64 = 1_000_000;
+
+fn slot_len(mtu: usize, queues_whole: bool) -> usize {
+    let frame = (mtu + SLOT_OVERHEAD).next_power_of_two();
+    if queues_whole {
+        frame
+    } else {
+        frame.max(SLOT_LEN_UNPRIVILEGED)
+    }
+}
+
+/// Returns whether the socket got room to queue super-packets whole.
+fn set_receive_options(rx: BorrowedFd<'_>) -> io::Result<bool> {
+    let set = |name, value: c_int| socket::set_option(rx, libc::SOL_PACKET, name, &value);
+    set(
+        libc::PACKET_VERSION,
+        libc::tpacket_versions::TPACKET_V2 as c_int,
+    )?;
+    set(libc::PACKET_IGNORE_OUTGOING, 1)?;
+    set(libc::PACKET_VNET_HDR, 1)?;
+    // A frame too long for its slot also goes whole to the socket's queue, in the same order.
+    set(libc::PACKET_COPY_THRESH, 1)?;
+    let size = |name| socket::set_option(rx, libc::SOL_SOCKET, name, &QUEUE_BYTES);
+    if size(libc::SO_RCVBUFFORCE).is_ok() {
+        return Ok(true);
+    }
+    // As much as an ordinary user may have.
+    size(libc::SO_RCVBUF)?;
+    Ok(false)
+}
+
+fn set_send_options(tx: BorrowedFd<'_>) -> io::Result<()> {
+    let on: c_int = 1;
+    // [datapath.md §3] The scheduler is ours: the interface's own would only delay.
+    socket::set_option(tx, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
+}
+
+fn check_ethernet(socket: BorrowedFd<'_>, interface: &str) -> Result<()> {
+    let action = || format!("open a port on `{interface}`");
+    let mut request = socket::interface_request(interface)?;
+    socket::interface_ioctl(socket, libc::SIOCGIFHWADDR, &mut request)
+        .map_err(|cause| SystemError::new(action(), cause))?;
+    // SAFETY: SIOCGIFHWADDR filled in the address.
+    let kind = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+    if kind == libc::ARPHRD_ETHER {
+        return Ok(());
+    }
+    let why = format!("it is no Ethernet interface (its kind is {kind})");
+    Err(SystemError::refused(
+        action(),
+        why,
+        "choose an Ethernet interface; `ip link` lists them",
+    ))
+}
+
+fn mtu_of(socket: BorrowedFd<'_>, interface: &str) -> Result<usize> {
+    let mut request = socket::interface_request(interface)?;
+    socket::interface_ioctl(socket, libc::SIOCGIFMTU, &mut request)
+        .map_err(|cause| SystemError::new(format!("ask the MTU of `{interface}`"), cause))?;
+    // SAFETY: SIOCGIFMTU filled in the MTU.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    Ok(usize::try_from(mtu).unwrap_or(0))
+}
+
+fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {
+    // SAFETY: sockaddr_ll is integers only: all zero is a value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = index;
+    let pointer: *const libc::sockaddr_ll = &address;
+    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the pointer is valid for `len` bytes for the length of the call.
+    match unsafe { libc::bind(socket.as_raw_fd(), pointer.cast(), len) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The next frame of the socket's queue, where those too long for a slot wait in ring order.
+fn read_whole<'a>(rx: BorrowedFd<'_>, scratch: &'a mut [u8]) -> Option<(OffloadHeader, &'a [u8])> {
+    // MSG_TRUNC: the length it had, so that one too long even for this is known as such.
+    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    // SAFETY: `scratch` is valid for writing its whole length.
+    let len = unsafe {
+        libc::recv(
+            rx.as_raw_fd(),
+            scratch.as_mut_ptr().cast(),
+            scratch.len(),
+            flags,
+        )
+    };
+    let message = scratch.get(..usize::try_from(len).ok()?)?;
+    let (header, bytes) = message.split_first_chunk::<OFFLOAD_HEADER_LEN>()?;
+    Some((OffloadHeader::parse(header), bytes))
+}
+
+/// Offers up to [`BATCH`] frames to the kernel at once; returns how many it took, and their bytes.
+fn send_batch(
+    tx: BorrowedFd<'_>,
+    pool: &FramePool,
+    frames: &[FrameId],
+) -> io::Result<(usize, u64)> {
+    assert!(frames.len() <= BATCH, "a batch has its bound");
+    let mut parts = [libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    }; BATCH];
+    // SAFETY: mmsghdr is integers and pointers: all zero is a value.
+    let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+    for ((part, message), frame) in parts.iter_mut().zip(&mut messages).zip(frames) {
+        let bytes = pool.bytes(*frame);
+        // The kernel only reads through it.
+        part.iov_base = bytes.as_ptr().cast_mut().cast();
+        part.iov_len = bytes.len();
+        message.msg_hdr.msg_iov = part;
+        message.msg_hdr.msg_iovlen = 1;
+    }
+    let (count, flags) = (frames.len() as u32, libc::MSG_DONTWAIT);
+    // SAFETY: the first `count` messages point to parts and frames that outlive the call.
+    let sent = unsafe { libc::sendmmsg(tx.as_raw_fd(), messages.as_mut_ptr(), count, flags) };
+    let Ok(sent) = usize::try_from(sent) else {
+        return Err(io::Error::last_os_error());
+    };
+    let bytes = parts[..sent].iter().map(|part| part.iov_len as u64).sum();
+    Ok((sent, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_become_monotonic_and_never_go_back() {
+        // wall clock stamp -> monotonic; the batch starts at monotonic 1000 us = wall 5000 us
+        let rows = [
+            (4_900, 900),
+            (4_950, 950),
+            (4_940, 950),
+            (5_000, 1_000),
+            (5_010, 1_010),
+            (9_000_000, 2_000),
+            (0, 2_000),
+        ];
+        let mut stamps = Stamps::default();
+        stamps.start_batch(1_000_000, 5_000_000);
+        for (wall_us, expected_us) in rows {
+            assert_eq!(
+                stamps.monotonic(wall_us * 1_000),
+                expected_us * 1_000,
+                "{wall_us} us"
+            );
+        }
+    }
+
+    #[test]
+    fn a_slot_holds_a_frame_of_its_mtu() {
+        for (mtu, whole, expected) in [
+            (1500, true, 2048),
+            (1500, false, 16_384),
+            (9000, true, 16_384),
+            (68, true, 256),
+        ] {
+            assert_eq!(slot_len(mtu, whole), expected, "mtu {mtu}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The receive ring (TPACKET_V2): frames that the kernel writes into memory shared with it.
+//!
+//! Invariant: a slot belongs to the kernel while its status is TP_STATUS_KERNEL and to us
+//! otherwise; the status is read with acquire and given back with release ordering.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::offload::{OFFLOAD_HEADER_LEN, OffloadHeader, Tag};
+use crate::socket;
+
+const BLOCK_LEN_MIN: usize = 1 << 16;
+const TPID_DEFAULT: u16 = 0x8100;
+
+/// The mapped ring and the slot to be read next.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    base: NonNull<u8>,
+    slot_len: usize,
+    slot_count: usize,
+    next: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and may be used from any one thread at a time.
+unsafe impl Send for Ring {}
+
+/// A received frame as it lies in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot<'a> {
+    /// The frame, as far as the slot holds it, without the tag.
+    pub(crate) bytes: &'a [u8],
+    /// The length of the whole frame, without the tag.
+    pub(crate) len: usize,
+    /// What the sender left undone.
+    pub(crate) offload: OffloadHeader,
+    /// The outermost VLAN tag, which the kernel took out.
+    pub(crate) tag: Option<Tag>,
+    /// When it arrived, by CLOCK_REALTIME.
+    pub(crate) realtime_ns: u64,
+    /// The whole frame waits in the socket's queue, being too long for a slot.
+    pub(crate) is_queued_whole: bool,
+}
+
+impl Ring {
+    /// Makes and maps a ring of `slot_count` slots of `slot_len` bytes, both powers of two.
+    pub(crate) fn map(
+        socket: BorrowedFd<'_>,
+        slot_len: usize,
+        slot_count: usize,
+    ) -> io::Result<Self> {
+        assert!(slot_len.is_power_of_two() && slot_count.is_power_of_two());
+        let block_len = slot_len.max(BLOCK_LEN_MIN);
+        let len = (slot_len * slot_count).max(block_len);
+        let slot_count = len / slot_len;
+        let request = libc::tpacket_req {
+            tp_block_size: block_len as u32,
+            tp_block_nr: (len / block_len) as u32,
+            tp_frame_size: slot_len as u32,
+            tp_frame_nr: slot_count as u32,
+        };
+        socket::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let fd = socket.as_raw_fd();
+        // SAFETY: a new mapping of the ring just made, at an address of the kernel's choice.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                protection,
+                libc::MAP_SHARED,
+                fd,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).expect("the kernel maps nothing at address zero");
+        Ok(Self {
+            base,
+            slot_len,
+            slot_count,
+            next: 0,
+        })
+    }
+
+    /// Whether a frame waits.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
+    /// The frame that waits next; `None` if there is none. Offsets that do not lie within the slot
+    /// (the kernel writes none such) give an empty frame.
+    pub(crate) fn front(&self) -> Option<Slot<'_>> {
+        let status = self.status().load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: the slot is ours since the acquire above; it starts with this header and is
+        // aligned to at least a page's part of a power of two.
+        let header = unsafe { self.slot().cast::<libc::tpacket2_hdr>().read() };
+        // SAFETY: within the mapping, ours until `release`, which takes `&mut self`.
+        let slot = unsafe { std::slice::from_raw_parts(self.slot(), self.slot_len) };
+        let start = usize::from(header.tp_mac);
+        let end = start + header.tp_snaplen as usize;
+        let tag = (status & libc::TP_STATUS_VLAN_VALID != 0).then_some(Tag {
+            tpid: match status & libc::TP_STATUS_VLAN_TPID_VALID {
+                0 => TPID_DEFAULT,
+                _ => header.tp_vlan_tpid,
+            },
+            tci: header.tp_vlan_tci,
+        });
+        Some(Slot {
+            bytes: slot.get(start..end).unwrap_or_default(),
+            len: header.tp_len as usize,
+            offload: offload_before(slot, start),
+            tag,
+            realtime_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
+            is_queued_whole: status & libc::TP_STATUS_COPY != 0,
+        })
+    }
+
+    /// Gives the slot of [`Ring::front`] back to the kernel.
+    pub(crate) fn release(&mut self) {
+        self.status()
+            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) & (self.slot_count - 1);
+    }
+
+    fn slot(&self) -> *const u8 {
+        // SAFETY: `next < slot_count`, and the mapping is `slot_count * slot_len` bytes long.
+        unsafe { self.base.as_ptr().add(self.next * self.slot_len) }
+    }
+
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: the status is the slot's first, aligned word; we and the kernel write it whole.
+        unsafe { &*self.slot().cast::<AtomicU32>() }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: base and length are those of the mapping, and no slot is borrowed any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.slot_len * self.slot_count) };
+    }
+}
+
+/// The `virtio_net_hdr` lies right before the frame.
+fn offload_before(slot: &[u8], frame_start: usize) -> OffloadHeader {
+    frame_start
+        .checked_sub(OFFLOAD_HEADER_LEN)
+        .and_then(|start| slot.get(start..)?.first_chunk())
+        .map(OffloadHeader::parse)
+        .unwrap_or_default()
+}

@@ -1,0 +1,60 @@
+//! A clean stop: SIGINT and SIGTERM set a flag and wake a descriptor; a second one ends at once.
+
+use std::io::Read;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::error::{Result, SystemError};
+
+/// Knows whether the user asked the program to stop.
+#[derive(Debug)]
+pub struct StopSignal {
+    requested: Arc<AtomicBool>,
+    wake: UnixStream,
+}
+
+impl StopSignal {
+    /// Handles SIGINT and SIGTERM from now on. A second one exits with 128 + its number.
+    pub fn install() -> Result<Self> {
+        let failed = |cause| SystemError::new("handle SIGINT and SIGTERM", cause);
+        let (wake, write) = UnixStream::pair().map_err(failed)?;
+        wake.set_nonblocking(true).map_err(failed)?;
+        let requested = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            let exit = 128 + signal;
+            let flag = || Arc::clone(&requested);
+            // In this order: the first signal finds the flag unset and passes by the exit.
+            signal_hook::flag::register_conditional_shutdown(signal, exit, flag())
+                .map_err(failed)?;
+            signal_hook::flag::register(signal, flag()).map_err(failed)?;
+            let write = write.try_clone().map_err(failed)?;
+            signal_hook::low_level::pipe::register(signal, write).map_err(failed)?;
+        }
+        Ok(Self { requested, wake })
+    }
+
+    /// Whether to stop.
+    pub fn requested(&self) -> bool {
+        self.requested.load(Ordering::Relaxed)
+    }
+
+    /// Asks for a stop from within the program, as a signal would.
+    pub fn request(&self) {
+        self.requested.store(true, Ordering::Relaxed);
+    }
+
+    /// Readable once a signal came: a descriptor for [`crate::wait::Waiter`].
+    pub fn descriptor(&self) -> RawFd {
+        self.wake.as_raw_fd()
+    }
+
+    /// Empties the descriptor, so that a loop which goes on for a while does not spin on it.
+    pub fn acknowledge(&mut self) {
+        let mut bytes = [0; 16];
+        while matches!(self.wake.read(&mut bytes), Ok(count) if count > 0) {}
+    }
+}

@@ -1,0 +1,97 @@
+//! Thin, checked wrappers around the socket calls that the standard library has not.
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::error::{Result, SystemError};
+
+/// Opens a socket that is closed on exec and never blocks.
+pub(crate) fn open(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: socket takes numbers only; the new descriptor has no other owner.
+    unsafe {
+        match libc::socket(family, kind | flags, protocol) {
+            fd if fd >= 0 => Ok(OwnedFd::from_raw_fd(fd)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Sets a socket option whose value is a plain kernel structure or integer.
+pub(crate) fn set_option<T: Copy>(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: &T,
+) -> io::Result<()> {
+    let pointer: *const T = value;
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer is valid for `len` bytes for the length of the call.
+    let status = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, pointer.cast(), len) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Marks a plain structure of integers: every bit pattern, all zero among them, is a value.
+///
+/// # Safety
+/// Only for types without padding-sensitive invariants, references or enums.
+pub(crate) unsafe trait Plain: Copy {}
+// SAFETY: an integer.
+unsafe impl Plain for c_int {}
+// SAFETY: two integers.
+unsafe impl Plain for libc::tpacket_stats {}
+
+/// Reads a socket option.
+pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: T is Plain, so zeroed is a value, and whatever the kernel writes is one too; it
+    // writes at most `len` bytes.
+    unsafe {
+        let mut value: T = std::mem::zeroed();
+        let pointer: *mut T = &mut value;
+        match libc::getsockopt(socket.as_raw_fd(), level, name, pointer.cast(), &mut len) {
+            0 => Ok(value),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// An interface request for `name`, everything else zero.
+pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes.len() >= libc::IFNAMSIZ || bytes.contains(&0) {
+        let why = "an interface name has 1 to 15 bytes";
+        let cure = "`ip link` lists the interfaces there are";
+        return Err(SystemError::refused(
+            format!("look up the interface `{name}`"),
+            why,
+            cure,
+        ));
+    }
+    // SAFETY: ifreq is integers, pointers and unions of them: all zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// Asks one interface ioctl; the answer is in `request`.
+pub(crate) fn interface_ioctl(
+    socket: BorrowedFd<'_>,
+    code: libc::Ioctl,
+    request: &mut libc::ifreq,
+) -> io::Result<()> {
+    let pointer: *mut libc::ifreq = request;
+    // SAFETY: every code used here reads and writes one ifreq, and what it points to is kept
+    // alive by the caller.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), code, pointer) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,246 @@
+//! The clock, and waiting for a frame or a deadline, whichever comes first.
+//!
+//! Rate accuracy comes from the link's own departure times, not from this timer (datapath.md §2);
+//! what is at stake here is delay. Waking a sleeping CPU costs 50-100 us, so the hybrid policy
+//! sleeps until shortly before the deadline and spins the rest, and spins for a moment after work.
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use crate::error::{Result, SystemError};
+
+/// After work, [`WaitPolicy::Hybrid`] looks again for this long before it sleeps.
+pub const SPIN_AFTER_WORK_NS: u64 = 50_000;
+/// [`WaitPolicy::Hybrid`] wakes this long before a deadline and spins the rest.
+pub const WAKE_EARLY_NS: u64 = 80_000;
+/// No sleep is longer, so that counters and interface states are looked at.
+pub const SLEEP_MAX_NS: u64 = 20_000_000;
+
+/// How a loop waits when it has nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WaitPolicy {
+    /// Sleep to 80 us before the deadline, then spin; spin 50 us after the last work.
+    #[default]
+    Hybrid,
+    /// Sleep to the deadline: no spinning, 50-100 us later.
+    Block,
+    /// Never sleep: one CPU, all of it.
+    Spin,
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC: the time of everything live.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of CLOCK_REALTIME, the clock of the kernel's receive stamps.
+pub(crate) fn realtime_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid timespec to write to.
+    let status = unsafe { libc::clock_gettime(clock, &mut time) };
+    assert_eq!(status, 0, "the standard clocks can always be read");
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Asks the kernel not to delay this thread's timers (the default slack adds 45 us).
+pub fn set_exact_timers() -> Result<()> {
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
+    match unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) } {
+        0 => Ok(()),
+        _ => Err(SystemError::last(
+            "set the timer slack of this thread to 1 ns",
+        )),
+    }
+}
+
+/// Keeps this thread on one CPU.
+pub fn pin_to_cpu(cpu: usize) -> Result<()> {
+    let action = || format!("keep this thread on CPU {cpu}");
+    if cpu >= libc::CPU_SETSIZE as usize {
+        let why = format!("CPUs are numbered below {}", libc::CPU_SETSIZE);
+        return Err(SystemError::refused(
+            action(),
+            why,
+            "`nproc` tells how many there are",
+        ));
+    }
+    // SAFETY: an all-zero cpu_set_t is the empty set, and `cpu` is below CPU_SETSIZE.
+    let status = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(SystemError::last(action()))
+    }
+}
+
+/// Waits as its policy says; the loop around it does the looking.
+#[derive(Debug)]
+pub struct Waiter {
+    policy: WaitPolicy,
+    descriptors: Vec<libc::pollfd>,
+    worked_at_ns: u64,
+}
+
+impl Waiter {
+    /// Wakes for anything readable on `descriptors`: ports, control, signals.
+    pub fn new(policy: WaitPolicy, descriptors: &[RawFd]) -> Self {
+        let watch = |fd: &RawFd| libc::pollfd {
+            fd: *fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        Self {
+            policy,
+            descriptors: descriptors.iter().map(watch).collect(),
+            worked_at_ns: 0,
+        }
+    }
+
+    /// Tells that the loop found something to do at `now_ns`.
+    pub fn worked(&mut self, now_ns: u64) {
+        self.worked_at_ns = now_ns;
+    }
+
+    /// Sleeps if the policy says so, at most until `deadline_ns`; returns the time after. Returns at once
+    /// while spinning, so the caller looks at its rings and comes back.
+    pub fn wait(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Result<u64> {
+        let since_work = now_ns.saturating_sub(self.worked_at_ns);
+        let Some(sleep) = sleep_for(self.policy, now_ns, since_work, deadline_ns) else {
+            std::hint::spin_loop();
+            return Ok(monotonic_ns());
+        };
+        self.sleep(sleep)?;
+        Ok(monotonic_ns())
+    }
+
+    /// Whether descriptor number `index`, in the order given, woke the last sleep.
+    pub fn is_ready(&self, index: usize) -> bool {
+        self.descriptors[index].revents != 0
+    }
+
+    fn sleep(&mut self, duration: Duration) -> Result<()> {
+        let timeout = libc::timespec {
+            tv_sec: duration.as_secs() as libc::time_t,
+            tv_nsec: libc::c_long::from(duration.subsec_nanos() as i32),
+        };
+        let count = self.descriptors.len() as libc::nfds_t;
+        // SAFETY: the pointer and count are those of a live vector of pollfd; no mask is given.
+        let status = unsafe {
+            libc::ppoll(
+                self.descriptors.as_mut_ptr(),
+                count,
+                &timeout,
+                std::ptr::null(),
+            )
+        };
+        if status >= 0 {
+            return Ok(());
+        }
+        let failure = SystemError::last("wait for a frame");
+        // A signal ends the sleep early, which is what it is for.
+        if failure.errno() == Some(libc::EINTR) {
+            Ok(())
+        } else {
+            Err(failure)
+        }
+    }
+}
+
+/// How long to sleep now; `None` to spin.
+fn sleep_for(
+    policy: WaitPolicy,
+    now_ns: u64,
+    since_work_ns: u64,
+    deadline_ns: Option<u64>,
+) -> Option<Duration> {
+    let left = deadline_ns
+        .map_or(SLEEP_MAX_NS, |at| at.saturating_sub(now_ns))
+        .min(SLEEP_MAX_NS);
+    let sleep = match policy {
+        WaitPolicy::Spin => 0,
+        WaitPolicy::Block => left,
+        WaitPolicy::Hybrid if since_work_ns < SPIN_AFTER_WORK_NS => 0,
+        WaitPolicy::Hybrid => match deadline_ns {
+            Some(at) => at
+                .saturating_sub(now_ns)
+                .saturating_sub(WAKE_EARLY_NS)
+                .min(SLEEP_MAX_NS),
+            None => left,
+        },
+    };
+    (sleep > 0).then(|| Duration::from_nanos(sleep))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleep_follows_policy_deadline_and_last_work() {
+        use WaitPolicy::{Block, Hybrid, Spin};
+        // policy, time since work, time to deadline, sleep; all in microseconds
+        let rows = [
+            (Spin, 9_999, None, None),
+            (Spin, 9_999, Some(5_000), None),
+            (Block, 0, Some(70), Some(70)),
+            (Block, 0, Some(0), None),
+            (Block, 0, None, Some(20_000)),
+            (Hybrid, 10, Some(5_000), None),
+            (Hybrid, 10, None, None),
+            (Hybrid, 60, Some(5_000), Some(4_920)),
+            (Hybrid, 60, Some(70), None),
+            (Hybrid, 60, Some(90_000), Some(20_000)),
+            (Hybrid, 60, None, Some(20_000)),
+        ];
+        for (policy, worked, deadline, expected) in rows {
+            let now = 1_000_000_000;
+            let at = deadline.map(|us: u64| now + us * 1_000);
+            let sleep = sleep_for(policy, now, worked * 1_000, at);
+            let expected = expected.map(Duration::from_micros);
+            assert_eq!(
+                sleep, expected,
+                "{policy:?} worked {worked} deadline {deadline:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_wait_with_nothing_to_read_ends_at_its_deadline() {
+        set_exact_timers().expect("timer slack can be set");
+        let mut waiter = Waiter::new(WaitPolicy::Hybrid, &[]);
+        let deadline = monotonic_ns() + 3_000_000;
+        let mut now = monotonic_ns();
+        while now < deadline {
+            now = waiter.wait(now, Some(deadline)).expect("wait works");
+        }
+        assert!(
+            now - deadline < 1_000_000_000,
+            "late by {} ns",
+            now - deadline
+        );
+    }
+
+    #[test]
+    fn a_readable_descriptor_ends_the_sleep() {
+        use std::io::Write;
+        use std::os::fd::AsRawFd;
+        use std::os::unix::net::UnixStream;
+        let (reader, mut writer) = UnixStream::pair().expect("pair");
+        let (idle, _other) = UnixStream::pair().expect("pair");
+        let mut waiter = Waiter::new(WaitPolicy::Block, &[idle.as_raw_fd(), reader.as_raw_fd()]);
+        writer.write_all(b"x").expect("write");
+        waiter.wait(monotonic_ns(), None).expect("wait works");
+        assert_eq!((waiter.is_ready(0), waiter.is_ready(1)), (false, true));
+    }
+}

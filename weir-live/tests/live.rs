@@ -1,0 +1,430 @@
+//! Ports on real interfaces: kernel TCP and UDP between private networks, across a first-in
+//! first-out bridge of two ports. Needs root or user namespaces; without, the tests are skipped and counted,
+//! or fail if WEIR_REQUIRE_LIVE=1.
+
+#![allow(unsafe_code)]
+
+#[path = "support/bridge.rs"]
+mod bridge;
+#[path = "support/raw.rs"]
+mod raw;
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bridge::{Bridge, Report};
+use libtest_mimic::{Arguments, Failed, Trial};
+use weir_live::netns;
+use weir_live::port::{Port, PortConfig, PortState};
+use weir_live::privilege::{Need, Privilege};
+use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_live::wait::WaitPolicy;
+
+type Outcome = Result<(), Failed>;
+
+const TESTS: [(&str, fn() -> Outcome); 14] = [
+    ("tcp4_crosses_with_offloads_on", || {
+        tcp(Host::ip4, TestbedConfig::default(), MEGABYTES)
+    }),
+    ("tcp6_crosses_with_offloads_on", || {
+        tcp(Host::ip6, TestbedConfig::default(), MEGABYTES)
+    }),
+    ("tcp4_crosses_with_offloads_off", || {
+        tcp(Host::ip4, PLAIN, MEGABYTES)
+    }),
+    ("tcp6_crosses_with_offloads_off", || {
+        tcp(Host::ip6, PLAIN, MEGABYTES)
+    }),
+    ("tcp4_crosses_with_jumbo_frames", || {
+        tcp(Host::ip4, JUMBO, MEGABYTES)
+    }),
+    ("udp_crosses_at_every_size", udp_crosses_at_every_size),
+    (
+        "udp_super_packets_cross_as_frames",
+        udp_super_packets_cross_as_frames,
+    ),
+    (
+        "arp_and_neighbour_discovery_cross",
+        arp_and_neighbour_discovery_cross,
+    ),
+    ("vlan_tags_survive", vlan_tags_survive),
+    (
+        "a_pulled_cable_is_reported_and_taken_up_again",
+        a_pulled_cable_is_taken_up_again,
+    ),
+    ("the_other_direction_goes_on", the_other_direction_goes_on),
+    (
+        "a_blocking_bridge_forwards_too",
+        a_blocking_bridge_forwards_too,
+    ),
+    ("a_missing_interface_is_named", a_missing_interface_is_named),
+    (
+        "received_stamps_are_monotonic_and_recent",
+        received_stamps_are_recent,
+    ),
+];
+
+const MEGABYTES: usize = 8 << 20;
+const PLAIN: TestbedConfig = TestbedConfig {
+    mtu: 1500,
+    offloads: false,
+    static_neighbours: true,
+};
+const JUMBO: TestbedConfig = TestbedConfig {
+    mtu: 9000,
+    offloads: true,
+    static_neighbours: true,
+};
+
+fn main() -> ExitCode {
+    // First of all: a user namespace cannot be entered once there is a second thread.
+    let privilege = Privilege::detect();
+    let ready = if let Err(missing) = privilege.check(Need::PrivateNetworks) {
+        Err(missing.to_string())
+    } else if privilege.makes_networks() {
+        Ok(())
+    } else {
+        netns::enter_user_namespace().map_err(|error| error.to_string())
+    };
+    if let Err(why) = ready {
+        println!("skipped: {} live tests: {why}", TESTS.len());
+        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
+        return if required {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        };
+    }
+    let trials = TESTS.map(|(name, test)| Trial::test(name, test)).into();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn tcp(address: fn(Host) -> IpAddr, config: TestbedConfig, bytes: usize) -> Outcome {
+    let testbed = Testbed::new(config)?;
+    let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
+    transfer(&testbed, address, bytes)?;
+    let report = bridge.stop();
+    expect_clean(&report)?;
+    let left = report.counters[0];
+    let expected = config.offloads;
+    expect(
+        left.super_packets > 0,
+        expected,
+        "super-packets were cut",
+        &report,
+    )?;
+    expect(
+        left.checksums_completed > 0,
+        expected,
+        "checksums were completed",
+        &report,
+    )?;
+    expect(
+        left.received_bytes as usize > bytes,
+        true,
+        "all bytes crossed",
+        &report,
+    )
+}
+
+/// Sends `bytes` from client to server, and a digest back.
+fn transfer(testbed: &Testbed, address: fn(Host) -> IpAddr, bytes: usize) -> Outcome {
+    let listener = testbed
+        .server
+        .run(|| TcpListener::bind((address(Host::Server), 0)))??;
+    let to = listener.local_addr()?;
+    let server = thread::spawn(move || -> std::io::Result<u64> {
+        let (mut stream, _) = listener.accept()?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received)?;
+        stream.write_all(&digest(&received).to_be_bytes())?;
+        Ok(received.len() as u64)
+    });
+    let content: Vec<u8> = (0..bytes as u64)
+        .map(|n| (n.wrapping_mul(n) >> 7) as u8)
+        .collect();
+    let mut stream = testbed
+        .client
+        .run(|| TcpStream::connect_timeout(&to, PATIENCE))??;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(&content)?;
+    stream.shutdown(std::net::Shutdown::Write)?;
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer)?;
+    let count = server.join().expect("the server does not panic")?;
+    if count != bytes as u64 || u64::from_be_bytes(answer) != digest(&content) {
+        return Err(format!("{count} of {bytes} bytes arrived, or others than were sent").into());
+    }
+    Ok(())
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn udp_crosses_at_every_size() -> Outcome {
+    for config in [TestbedConfig::default(), PLAIN] {
+        let testbed = Testbed::new(config)?;
+        let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
+        for address in [Host::ip4, Host::ip6] {
+            for size in [0, 1, 2, 3, 17, 18, 511, 1000, 1451, 1452] {
+                udp_echo(&testbed, address, size)?;
+            }
+        }
+        expect_clean(&bridge.stop())?;
+    }
+    Ok(())
+}
+
+fn udp_echo(testbed: &Testbed, address: fn(Host) -> IpAddr, size: usize) -> Outcome {
+    let bind = |host: Host| {
+        testbed
+            .namespace(host)
+            .run(|| UdpSocket::bind((address(host), 0)))
+    };
+    let (client, server) = (bind(Host::Client)??, bind(Host::Server)??);
+    let content: Vec<u8> = (0..size).map(|n| (n * 7) as u8).collect();
+    let to: SocketAddr = server.local_addr()?;
+    client.send_to(&content, to)?;
+    let mut bytes = vec![0; size + 1];
+    server.set_read_timeout(Some(PATIENCE))?;
+    client.set_read_timeout(Some(PATIENCE))?;
+    let (len, from) = server.recv_from(&mut bytes)?;
+    server.send_to(&bytes[..len], from)?;
+    let (len, _) = client.recv_from(&mut bytes)?;
+    if bytes[..len] == content {
+        Ok(())
+    } else {
+        Err(format!("{size} bytes came back as {len}").into())
+    }
+}
+
+fn udp_super_packets_cross_as_frames() -> Outcome {
+    const SIZE: usize = 1000;
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
+    for address in [Host::ip4, Host::ip6] {
+        let bind = |host: Host| {
+            testbed
+                .namespace(host)
+                .run(|| UdpSocket::bind((address(host), 0)))
+        };
+        let (client, server) = (bind(Host::Client)??, bind(Host::Server)??);
+        raw::set_udp_segment(&client, SIZE as u16)?;
+        server.set_read_timeout(Some(PATIENCE))?;
+        let content: Vec<u8> = (0..20_500u32).map(|n| (n / 3) as u8).collect();
+        client.send_to(&content, server.local_addr()?)?;
+        let mut arrived = Vec::new();
+        let mut bytes = [0; 2 * SIZE];
+        while arrived.len() < content.len() {
+            let len = server.recv(&mut bytes)?;
+            arrived.extend(&bytes[..len]);
+        }
+        if arrived != content {
+            return Err("datagrams arrived other than they were sent".into());
+        }
+    }
+    let report = bridge.stop();
+    expect_clean(&report)?;
+    expect(
+        report.counters[0].super_packets >= 2,
+        true,
+        "super-packets were cut",
+        &report,
+    )
+}
+
+fn arp_and_neighbour_discovery_cross() -> Outcome {
+    let config = TestbedConfig {
+        static_neighbours: false,
+        ..TestbedConfig::default()
+    };
+    let testbed = Testbed::new(config)?;
+    let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
+    udp_echo(&testbed, Host::ip4, 100)?;
+    udp_echo(&testbed, Host::ip6, 100)?;
+    expect_clean(&bridge.stop())
+}
+
+fn vlan_tags_survive() -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
+    let sender = testbed.client.run(|| raw::Raw::open(END))??;
+    let receiver = testbed.server.run(|| raw::Raw::open(END))??;
+    let tags: [&[u16]; 5] = [
+        &[],
+        &[0x8100, 0xa123],
+        &[0x88a8, 0x0064],
+        &[0x88a8, 0x0064, 0x8100, 0x0007],
+        &[0x8100, 0x0001, 0x8100, 0x0002],
+    ];
+    for (number, tags) in tags.iter().enumerate() {
+        let mut frame = Vec::new();
+        frame.extend(Host::Server.mac().0);
+        frame.extend(Host::Client.mac().0);
+        tags.iter()
+            .for_each(|word| frame.extend(word.to_be_bytes()));
+        // An ethertype for local experiments: no stack answers it.
+        frame.extend([0x88, 0xb5]);
+        frame.extend((0..60).map(|byte| byte + number as u8));
+        sender.send(&frame)?;
+        let seen =
+            receiver.receive_until(PATIENCE, |seen| seen.ends_with(&frame[frame.len() - 60..]))?;
+        if seen != frame {
+            return Err(format!("tags {tags:04x?}: sent {frame:02x?}, arrived {seen:02x?}").into());
+        }
+    }
+    expect_clean(&bridge.stop())
+}
+
+fn a_pulled_cable_is_taken_up_again() -> Outcome {
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
+    udp_echo(&testbed, Host::ip4, 100)?;
+    testbed.disconnect(Host::Server)?;
+    thread::sleep(Duration::from_millis(200));
+    testbed.connect(Host::Server)?;
+    thread::sleep(Duration::from_millis(100));
+    udp_echo(&testbed, Host::ip4, 100)?;
+    transfer(&testbed, Host::ip6, 100_000)?;
+    let report = bridge.stop();
+    // Back again, it may be seen before it is set up.
+    let mut states = report.states[1].clone();
+    states.retain(|state| *state != PortState::Down);
+    let expected = [PortState::Up, PortState::Gone, PortState::Up];
+    expect(
+        states == expected,
+        true,
+        "the right port was up, gone and up",
+        &report,
+    )?;
+    expect(
+        report.states[0] == [PortState::Up],
+        true,
+        "the left port stayed up",
+        &report,
+    )?;
+    expect(report.counters[1].rebinds == 1, true, "one rebind", &report)
+}
+
+/// With the server's cable pulled, what the server side would send is nothing, and what the client
+/// sends is counted as not sent; the bridge itself goes on.
+fn the_other_direction_goes_on() -> Outcome {
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
+    testbed.disconnect(Host::Server)?;
+    let client = testbed
+        .client
+        .run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    for _ in 0..50 {
+        client.send_to(&[1; 100], (Host::Server.ip4(), 9))?;
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread::sleep(Duration::from_millis(100));
+    let report = bridge.stop();
+    expect(
+        report.counters[0].received >= 50,
+        true,
+        "frames still came in",
+        &report,
+    )?;
+    expect(
+        report.counters[1].send_no_link >= 50,
+        true,
+        "and were counted",
+        &report,
+    )?;
+    expect(report.leaked == 0, true, "no frame leaked", &report)
+}
+
+fn a_blocking_bridge_forwards_too() -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    let bridge = Bridge::start(&testbed, WaitPolicy::Block)?;
+    transfer(&testbed, Host::ip4, 1 << 20)?;
+    expect_clean(&bridge.stop())
+}
+
+fn a_missing_interface_is_named() -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    for (interface, part) in [
+        ("nosuch0", "nosuch0"),
+        ("a-name-of-far-too-many-bytes", "1 to 15"),
+        ("lo", "Ethernet"),
+    ] {
+        let opened = testbed
+            .weir
+            .run(|| Port::open(PortConfig::new(interface)))?;
+        let text = opened
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
+        if !text.contains(part) || !text.contains("ip link") {
+            return Err(format!("`{interface}` gave {text:?}").into());
+        }
+    }
+    Ok(())
+}
+
+fn received_stamps_are_recent() -> Outcome {
+    use weir_live::pool::FramePool;
+    use weir_live::wait::monotonic_ns;
+    let testbed = Testbed::new(PLAIN)?;
+    let mut port = testbed.weir.run(|| Port::open(PortConfig::new(LEFT)))??;
+    let mut pool = FramePool::for_mtu(256, port.mtu());
+    let client = testbed
+        .client
+        .run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let before_ns = monotonic_ns();
+    for _ in 0..100 {
+        client.send_to(&[1; 100], (Host::Server.ip4(), 9))?;
+    }
+    let mut frames = Vec::new();
+    let start = Instant::now();
+    while frames.len() < 100 && start.elapsed() < PATIENCE {
+        port.receive(&mut pool, &mut frames);
+    }
+    let stamps: Vec<u64> = frames.iter().map(|frame| frame.at_ns).collect();
+    let udp = frames
+        .iter()
+        .filter(|frame| pool.bytes(frame.frame).len() == 142);
+    let recent: Vec<u64> = udp.map(|frame| frame.at_ns).collect();
+    let slack_ns = 1_000_000;
+    let sorted = stamps.is_sorted();
+    let within = recent
+        .iter()
+        .all(|at| (before_ns - slack_ns..=monotonic_ns()).contains(at));
+    if sorted && within && recent.len() >= 90 {
+        return Ok(());
+    }
+    Err(format!(
+        "sorted {sorted}, within {within}, {} frames; {RIGHT} unused",
+        recent.len()
+    )
+    .into())
+}
+
+fn expect_clean(report: &Report) -> Outcome {
+    expect(report.leaked == 0, true, "no frame leaked", report)?;
+    for counters in report.counters {
+        let lost = counters.unfinished + counters.oversize + counters.truncated;
+        let unsent = counters.send_too_long + counters.send_no_link + counters.send_failed;
+        expect(lost + unsent == 0, true, "every frame crossed", report)?;
+    }
+    Ok(())
+}
+
+fn expect(found: bool, expected: bool, what: &str, report: &Report) -> Outcome {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("{what}: expected {expected}, found {found}; {report:#?}").into())
+}

@@ -1,0 +1,95 @@
+//! The simplest thing that forwards: two ports and first in, first out, both ways.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use weir_live::error::Result;
+use weir_live::pool::{FrameId, FramePool};
+use weir_live::port::{Port, PortConfig, PortCounters, PortState};
+use weir_live::testbed::{LEFT, RIGHT, Testbed};
+use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
+
+/// A bridge that runs on a thread of its own until it is stopped.
+pub struct Bridge {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Report>,
+}
+
+/// What the bridge saw: for the left and the right port.
+#[derive(Debug)]
+pub struct Report {
+    pub counters: [PortCounters; 2],
+    /// States each port went through.
+    pub states: [Vec<PortState>; 2],
+    /// Frames that are still in the pool although nothing holds them.
+    #[allow(dead_code)]
+    pub leaked: usize,
+}
+
+impl Bridge {
+    pub fn start(testbed: &Testbed, policy: WaitPolicy) -> Result<Self> {
+        let ports = testbed.weir.run(|| {
+            Ok([
+                Port::open(PortConfig::new(LEFT))?,
+                Port::open(PortConfig::new(RIGHT))?,
+            ])
+        })??;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || forward(ports, policy, &stopped));
+        Ok(Self { stop, thread })
+    }
+
+    pub fn stop(self) -> Report {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the bridge does not panic")
+    }
+}
+
+fn forward(mut ports: [Port; 2], policy: WaitPolicy, stop: &AtomicBool) -> Report {
+    let mtu = ports.iter().map(Port::mtu).max().expect("two ports");
+    let mut pool = FramePool::for_mtu(8192, mtu);
+    let mut waiter = Waiter::new(policy, &[ports[0].descriptor(), ports[1].descriptor()]);
+    let mut states = ports.each_ref().map(|port| vec![port.state()]);
+    let mut received = Vec::with_capacity(4096);
+    let mut queues: [Vec<FrameId>; 2] = [Vec::new(), Vec::new()];
+    let mut looked_ns = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let mut worked = false;
+        for from in 0..2 {
+            received.clear();
+            worked |= ports[from].receive(&mut pool, &mut received) > 0;
+            queues[from].extend(received.iter().map(|frame| frame.frame));
+            let sent = ports[1 - from].send(&pool, &queues[from]);
+            queues[from]
+                .drain(..sent.taken)
+                .for_each(|frame| pool.release(frame));
+        }
+        let mut now = monotonic_ns();
+        if worked {
+            waiter.worked(now);
+        } else {
+            now = waiter.wait(now, None).expect("ppoll works");
+        }
+        if now - looked_ns > 20_000_000 {
+            looked_ns = now;
+            for (port, states) in ports.iter_mut().zip(&mut states) {
+                let state = port.refresh();
+                if states.last() != Some(&state) {
+                    states.push(state);
+                }
+            }
+        }
+    }
+    queues
+        .iter()
+        .flatten()
+        .for_each(|frame| pool.release(*frame));
+    let leaked = pool.capacity() - pool.free_count();
+    Report {
+        counters: ports.each_mut().map(|port| port.counters()),
+        states,
+        leaked,
+    }
+}

@@ -1,0 +1,76 @@
+//! What the tests need of sockets beyond the standard library: whole frames, and UDP segmentation.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use weir_live::error::Result;
+use weir_live::pool::FramePool;
+use weir_live::port::{Port, PortConfig};
+
+/// Whole frames of one interface, sent and seen as they are.
+pub struct Raw {
+    port: std::cell::RefCell<Port>,
+    pool: std::cell::RefCell<FramePool>,
+}
+
+impl Raw {
+    pub fn open(interface: &str) -> Result<Self> {
+        let port = Port::open(PortConfig::new(interface))?;
+        let pool = FramePool::for_mtu(256, port.mtu());
+        Ok(Self {
+            port: port.into(),
+            pool: pool.into(),
+        })
+    }
+
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        let mut pool = self.pool.borrow_mut();
+        let id = pool.insert(frame).expect("the pool has room");
+        let sent = self.port.borrow_mut().send(&pool, &[id]);
+        pool.release(id);
+        if sent.taken == 1 && sent.dropped == 0 {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::Other.into())
+        }
+    }
+
+    pub fn receive_until(
+        &self,
+        patience: Duration,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> io::Result<Vec<u8>> {
+        let start = Instant::now();
+        let mut frames = Vec::new();
+        while start.elapsed() < patience {
+            let mut pool = self.pool.borrow_mut();
+            self.port.borrow_mut().receive(&mut pool, &mut frames);
+            for received in frames.drain(..) {
+                let bytes = pool.bytes(received.frame).to_vec();
+                pool.release(received.frame);
+                if wanted(&bytes) {
+                    return Ok(bytes);
+                }
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+}
+
+/// Has the kernel cut what is sent into datagrams of `size` bytes, as late as it can.
+pub fn set_udp_segment(socket: &UdpSocket, size: u16) -> io::Result<()> {
+    let value = libc::c_int::from(size);
+    let pointer: *const libc::c_int = &value;
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    let fd = socket.as_raw_fd();
+    // SAFETY: the pointer is valid for `len` bytes for the length of the call.
+    let status =
+        unsafe { libc::setsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, pointer.cast(), len) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
