@@ -5,6 +5,7 @@
 //! [`netns`], [`netlink`] and [`ethtool`] build the private networks that tests and `weir demo` use.
 #![allow(unsafe_code)]
 
+pub mod bridge;
 pub mod error;
 pub mod ethtool;
 pub mod netlink;
@@ -16,5 +17,6 @@ pub mod privilege;
 mod ring;
 pub mod signals;
 mod socket;
+pub mod status;
 pub mod testbed;
 pub mod wait;

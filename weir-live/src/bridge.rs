@@ -1,0 +1,300 @@
+//! The run loop: two ports, a policy each way, one thread.
+//!
+//! Frames are offered at the instant at which the kernel got them, and the link is polled at the
+//! instants at which the line would have fallen idle, so a loop that wakes late decides as one that
+//! wakes in time [product §2]: only its frames are late, all at once. Invariant: each frame of the
+//! pool is free, in a link's queue, or in a lane's outbox.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_core::account::Histogram;
+use weir_core::classify::{Classifier, InterfaceId};
+use weir_core::event::Departure;
+use weir_core::ids::Handle;
+use weir_core::link::{AnyLink, Packet};
+use weir_core::packet::Headers;
+use weir_core::units::{Duration, Instant};
+
+use crate::error::{Result, SystemError};
+use crate::pool::{FrameId, FramePool};
+use crate::port::{BATCH, Port, PortConfig, PortState, Received};
+use crate::status::{Board, LaneStatus, PortStatus, Status, class_statuses};
+use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
+
+/// The policy of one way over the bridge.
+pub struct LaneConfig {
+    /// The name in reports.
+    pub name: String,
+    /// The names of the leaves, in their order.
+    pub leaf_names: Vec<String>,
+    /// Which leaf a frame belongs to.
+    pub classifier: Classifier,
+    /// The link that frames pass.
+    pub link: Box<dyn AnyLink>,
+}
+
+/// A bridge between two interfaces.
+pub struct BridgeConfig {
+    /// The two interfaces.
+    pub ports: [PortConfig; 2],
+    /// The policy from the first to the second, then from the second to the first.
+    pub lanes: [LaneConfig; 2],
+    /// Frames that the bridge holds at most, both ways together.
+    pub frames_max: u32,
+    /// How the loop waits.
+    pub wait: WaitPolicy,
+    /// After a stall longer than this the line starts anew instead of sending all at once.
+    pub lag_max: Duration,
+    /// The CPU to stay on.
+    pub cpu: Option<usize>,
+}
+
+/// Two open ports and the links between them.
+pub struct Bridge {
+    ports: [Port; 2],
+    lanes: [Lane; 2],
+    pool: FramePool,
+    wait: WaitPolicy,
+    lag_max: Duration,
+    cpu: Option<usize>,
+    started: Instant,
+    turned: Instant,
+    refreshed: Instant,
+    stalls: u64,
+}
+
+/// One way over the bridge.
+struct Lane {
+    name: String,
+    leaf_names: Vec<String>,
+    classifier: Classifier,
+    link: Box<dyn AnyLink>,
+    /// From the kernel's stamp to the moment at which the frame was given to the other interface.
+    delays: Vec<Histogram>,
+    inbox: Vec<Received>,
+    departures: Vec<Departure>,
+    /// When the link was last told the time.
+    now: Instant,
+    /// When it wants to be asked again.
+    next: Option<Instant>,
+    /// Frames that waited too long for a busy interface.
+    outbox_drops: u64,
+}
+
+impl Bridge {
+    /// Opens both ports in this thread's network namespace.
+    ///
+    /// # Errors
+    /// When an interface does not exist or the privilege is missing.
+    pub fn open(config: BridgeConfig) -> Result<Self> {
+        let [first, second] = config.ports;
+        let ports = [Port::open(first)?, Port::open(second)?];
+        let mtu = ports[0].mtu().max(ports[1].mtu());
+        let now = Instant::from_nanos(monotonic_ns());
+        Ok(Self {
+            ports,
+            lanes: config.lanes.map(Lane::new),
+            pool: FramePool::for_mtu(config.frames_max, mtu),
+            wait: config.wait,
+            lag_max: config.lag_max,
+            cpu: config.cpu,
+            started: now,
+            turned: now,
+            refreshed: now,
+            stalls: 0,
+        })
+    }
+
+    /// Forwards until `stop` is set. `wake` are descriptors that end a sleep: signals, control.
+    ///
+    /// # Errors
+    /// When the thread cannot be pinned or the system refuses to wait.
+    pub fn run(&mut self, stop: &AtomicBool, wake: &[RawFd], board: &Board) -> Result<()> {
+        if let Some(cpu) = self.cpu {
+            pin_to_cpu(cpu)?;
+        }
+        set_exact_timers()?;
+        let mut descriptors = vec![self.ports[0].descriptor(), self.ports[1].descriptor()];
+        descriptors.extend_from_slice(wake);
+        let mut waiter = Waiter::new(self.wait, &descriptors);
+        let mut now = monotonic_ns();
+        while !stop.load(Ordering::Relaxed) {
+            if self.turn(Instant::from_nanos(now)) {
+                waiter.worked(now);
+                now = monotonic_ns();
+                continue;
+            }
+            board.answer(|| self.status());
+            self.look_after_ports(Instant::from_nanos(now), &waiter);
+            now = waiter.wait(now, self.deadline())?;
+        }
+        board.answer(|| self.status());
+        Ok(())
+    }
+
+    /// Takes what came and sends what is due; whether there was anything.
+    fn turn(&mut self, now: Instant) -> bool {
+        if now.since(self.turned) > self.lag_max {
+            self.stalls += 1;
+            let limit = now.before(self.lag_max);
+            self.lanes.iter_mut().for_each(|lane| lane.forfeit_before(limit));
+        }
+        self.turned = now;
+        let mut worked = false;
+        for (from, lane) in self.lanes.iter_mut().enumerate() {
+            let (input, output) = pair(&mut self.ports, from);
+            let taken = input.receive(&mut self.pool, &mut lane.inbox);
+            let arrived = lane.arrive(&mut self.pool, from);
+            // While more frames wait in the ring, time has only come as far as the last of these.
+            let horizon = if taken < BATCH { now } else { arrived.unwrap_or(now) };
+            lane.advance(horizon);
+            worked |= lane.send(&mut self.pool, output) | (taken > 0);
+        }
+        worked
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.lanes.iter().filter_map(|lane| lane.next).min().map(Instant::as_nanos)
+    }
+
+    /// Finds out whether an interface went away or came back.
+    fn look_after_ports(&mut self, now: Instant, waiter: &Waiter) {
+        let due = now.since(self.refreshed) >= REFRESH_INTERVAL;
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            let quiet = port.state() != PortState::Up || !port.has_frame();
+            if due || (waiter.is_ready(index) && quiet) {
+                port.refresh();
+            }
+        }
+        if due {
+            self.refreshed = now;
+        }
+    }
+
+    /// What the bridge did so far.
+    pub fn status(&mut self) -> Status {
+        let now = Instant::from_nanos(monotonic_ns());
+        let ports = self.ports.each_mut().map(|port| {
+            let counters = port.counters();
+            PortStatus::new(port.interface(), port.state(), counters)
+        });
+        let names = [0, 1].map(|index| self.ports[index].interface().to_owned());
+        let lane = |(index, lane): (usize, &Lane)| LaneStatus {
+            name: lane.name.clone(),
+            from: names[index].clone(),
+            to: names[1 - index].clone(),
+            outbox_drops: lane.outbox_drops,
+            classes: class_statuses(&lane.leaf_names, lane.link.account(), &lane.delays),
+        };
+        Status {
+            uptime_ns: now.since(self.started).as_nanos(),
+            stalls: self.stalls,
+            frames_free: self.pool.free_count() as u64,
+            frames_max: self.pool.capacity() as u64,
+            ports: ports.into(),
+            lanes: self.lanes.iter().enumerate().map(lane).collect(),
+        }
+    }
+}
+
+impl Lane {
+    fn new(config: LaneConfig) -> Self {
+        let delays = vec![Histogram::new(); config.leaf_names.len()];
+        Self {
+            name: config.name,
+            leaf_names: config.leaf_names,
+            classifier: config.classifier,
+            link: config.link,
+            delays,
+            inbox: Vec::with_capacity(BATCH),
+            departures: Vec::with_capacity(BATCH),
+            now: Instant::ZERO,
+            next: None,
+            outbox_drops: 0,
+        }
+    }
+
+    /// Offers the inbox, each frame at its own instant; answers that of the last.
+    fn arrive(&mut self, pool: &mut FramePool, port: usize) -> Option<Instant> {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        for received in &inbox {
+            // A stamp may lie a little before what the link was told already.
+            let at = Instant::from_nanos(received.at_ns).max(self.now);
+            self.advance(at);
+            let bytes = pool.bytes(received.frame);
+            let headers = Headers::parse_ethernet(bytes);
+            let length = bytes.len() as u32;
+            let leaf = self.classifier.classify(at, InterfaceId(port as u16), &headers).leaf;
+            self.link.offer(at, leaf, Packet { handle: Handle(received.frame.0), length });
+            self.link.take_dropped(&mut |dropped| pool.release(FrameId(dropped.handle.0)));
+        }
+        let last = inbox.last().map(|_| self.now);
+        inbox.clear();
+        self.inbox = inbox;
+        last
+    }
+
+    fn advance(&mut self, to: Instant) {
+        self.now = self.now.max(to);
+        self.next = self.link.advance(self.now, &mut self.departures);
+    }
+
+    fn forfeit_before(&mut self, limit: Instant) {
+        self.now = self.now.max(limit);
+        self.link.forfeit_before(limit);
+    }
+
+    /// Gives the departures to the interface; whether there were any.
+    fn send(&mut self, pool: &mut FramePool, port: &mut Port) -> bool {
+        if self.departures.is_empty() {
+            return false;
+        }
+        let mut frames = [FrameId(0); BATCH];
+        let mut done = 0;
+        for batch in self.departures.chunks(BATCH) {
+            for (frame, departure) in frames.iter_mut().zip(batch) {
+                *frame = FrameId(departure.handle.0);
+            }
+            let sent = port.send(pool, &frames[..batch.len()]);
+            let now = Instant::from_nanos(monotonic_ns());
+            for departure in &batch[..sent.taken] {
+                let delay = now.since(departure.arrived);
+                self.delays[departure.leaf.index()].record(delay);
+                pool.release(FrameId(departure.handle.0));
+            }
+            done += sent.taken;
+            if sent.taken < batch.len() {
+                break;
+            }
+        }
+        self.departures.drain(..done);
+        self.shed(pool);
+        true
+    }
+
+    /// Keeps the outbox of a busy interface bounded.
+    fn shed(&mut self, pool: &mut FramePool) {
+        let excess = self.departures.len().saturating_sub(OUTBOX_MAX);
+        for departure in self.departures.drain(..excess) {
+            pool.release(FrameId(departure.handle.0));
+            self.outbox_drops += 1;
+        }
+    }
+}
+
+/// The port that a lane reads and the one that it writes.
+fn pair(ports: &mut [Port; 2], from: usize) -> (&mut Port, &mut Port) {
+    let [first, second] = ports;
+    if from == 0 { (first, second) } else { (second, first) }
+}
+
+/// Frames that wait for a busy interface, beyond which the oldest are dropped.
+const OUTBOX_MAX: usize = 1024;
+/// So often interfaces are looked at, busy or not.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Names an error of the policy that a bridge was to be built from.
+pub fn refused(action: &str, why: String) -> SystemError {
+    SystemError::refused(action, why, "")
+}

@@ -1,0 +1,226 @@
+//! What a running bridge says of itself, and how another thread asks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_core::account::{Account, Count, Histogram};
+use weir_core::event::DropReason;
+use weir_core::ids::LeafId;
+
+use crate::port::{PortCounters, PortState};
+
+/// A bridge at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Since the ports were opened.
+    pub uptime_ns: u64,
+    /// Times the loop slept longer than it may and the line started anew.
+    pub stalls: u64,
+    /// Free frames of the pool.
+    pub frames_free: u64,
+    /// Frames of the pool.
+    pub frames_max: u64,
+    /// The two interfaces.
+    pub ports: Vec<PortStatus>,
+    /// The two ways over the bridge.
+    pub lanes: Vec<LaneStatus>,
+}
+
+/// One interface.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// Its name.
+    pub interface: String,
+    /// `up`, `down` or `gone`.
+    pub state: String,
+    /// Frames received.
+    pub received: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Frames lost on the way in, by cause: ring, pool, length, checksum.
+    pub lost_in: u64,
+    /// Frames lost on the way out: no link, refused, too long.
+    pub lost_out: u64,
+    /// Times the interface came back.
+    pub rebinds: u64,
+}
+
+/// One way over the bridge.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneStatus {
+    /// Its name.
+    pub name: String,
+    /// The interface that it reads.
+    pub from: String,
+    /// The interface that it writes.
+    pub to: String,
+    /// Frames that waited too long for a busy interface.
+    pub outbox_drops: u64,
+    /// Its leaves.
+    pub classes: Vec<ClassStatus>,
+}
+
+/// One leaf.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Everything offered.
+    pub offered: Amount,
+    /// Everything sent.
+    pub sent: Amount,
+    /// Everything dropped, by reason.
+    pub dropped: Vec<(String, Amount)>,
+    /// What waits.
+    pub backlog: Amount,
+    /// From the kernel's receive stamp to the moment of sending.
+    pub delay: Delays,
+}
+
+/// Packets and charged bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// Packets.
+    pub packets: u64,
+    /// Charged bytes.
+    pub bytes: u64,
+}
+
+/// Delays in µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Delays {
+    /// The median.
+    pub p50_us: f64,
+    /// Nine in ten are shorter.
+    pub p90_us: f64,
+    /// 99 in 100 are shorter.
+    pub p99_us: f64,
+    /// The longest.
+    pub max_us: f64,
+    /// The mean.
+    pub mean_us: f64,
+}
+
+/// Where the loop posts its status when another thread asks.
+#[derive(Default)]
+pub struct Board {
+    asked: AtomicBool,
+    posted: Mutex<Posted>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Posted {
+    generation: u64,
+    status: Status,
+}
+
+impl Board {
+    /// A board with nothing on it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Posts a status if somebody asked: called by the loop.
+    pub fn answer(&self, status: impl FnOnce() -> Status) {
+        if !self.asked.swap(false, Ordering::Acquire) {
+            return;
+        }
+        let status = status();
+        let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
+        posted.generation += 1;
+        posted.status = status;
+        self.changed.notify_all();
+    }
+
+    /// Asks and waits for the answer; `None` if the loop gives none within `patience`.
+    pub fn ask(&self, patience: Duration) -> Option<Status> {
+        let posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = posted.generation;
+        self.asked.store(true, Ordering::Release);
+        let (posted, timeout) = self
+            .changed
+            .wait_timeout_while(posted, patience, |posted| posted.generation == generation)
+            .unwrap_or_else(PoisonError::into_inner);
+        (!timeout.timed_out()).then(|| posted.status.clone())
+    }
+}
+
+impl PortStatus {
+    /// The status of an interface with these counters.
+    pub fn new(interface: &str, state: PortState, counters: PortCounters) -> Self {
+        let state = match state {
+            PortState::Up => "up",
+            PortState::Down => "down",
+            PortState::Gone => "gone",
+        };
+        let lost_in = counters.ring_overruns
+            + counters.pool_exhausted
+            + counters.truncated
+            + counters.oversize
+            + counters.unfinished;
+        let lost_out = counters.send_refused
+            + counters.send_too_long
+            + counters.send_no_link
+            + counters.send_failed;
+        Self {
+            interface: interface.to_owned(),
+            state: state.to_owned(),
+            received: counters.received,
+            received_bytes: counters.received_bytes,
+            sent: counters.sent,
+            sent_bytes: counters.sent_bytes,
+            lost_in,
+            lost_out,
+            rebinds: counters.rebinds,
+        }
+    }
+}
+
+impl From<Count> for Amount {
+    fn from(count: Count) -> Self {
+        Self { packets: count.packets, bytes: count.bytes }
+    }
+}
+
+impl From<&Histogram> for Delays {
+    fn from(histogram: &Histogram) -> Self {
+        let micros = |duration: weir_core::units::Duration| duration.as_nanos() as f64 / 1e3;
+        Self {
+            p50_us: micros(histogram.quantile(500)),
+            p90_us: micros(histogram.quantile(900)),
+            p99_us: micros(histogram.quantile(990)),
+            max_us: micros(histogram.max()),
+            mean_us: micros(histogram.mean()),
+        }
+    }
+}
+
+/// The leaves of one lane.
+pub fn class_statuses(
+    names: &[String],
+    account: &Account,
+    delays: &[Histogram],
+) -> Vec<ClassStatus> {
+    let class = |(index, (name, delays)): (usize, (&String, &Histogram))| {
+        let leaf = account.leaf(LeafId(index as u32));
+        let reason = |reason: &DropReason| {
+            (reason.name().to_owned(), Amount::from(leaf.dropped[*reason as usize]))
+        };
+        ClassStatus {
+            name: name.clone(),
+            offered: leaf.offered.into(),
+            sent: leaf.sent.into(),
+            dropped: DropReason::ALL.iter().map(reason).collect(),
+            backlog: leaf.backlog.into(),
+            delay: delays.into(),
+        }
+    };
+    names.iter().zip(delays).enumerate().map(class).collect()
+}
