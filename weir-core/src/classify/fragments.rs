@@ -1,7 +1,7 @@
 //! Where the first fragments of datagrams went, so that the later ones can follow.
 //!
-//! A set-associative table: the key's hash chooses a set of [`WAYS`] places; one is taken by, in
-//! this order, the same key, a free or expired place, the one that expires first. All of it is
+//! A set-associative table: the key's hash chooses a set of [`WAYS`] places. A new entry takes, in
+//! this order: the place of the same key, a free one, the one that expires first. All of it is
 //! allocated at the start, nothing is iterated in an order that a run could change, and a flood of
 //! datagrams costs only forgotten entries. An entry lives for the time in which a receiver would
 //! still reassemble the datagram.
@@ -138,7 +138,7 @@ impl FragmentTable {
         let index = self.set_index(&key);
         let set = &mut self.sets[index];
         let place = set.iter().position(|place| holds(place, &key));
-        let place = place.unwrap_or_else(|| victim(set, now));
+        let place = place.unwrap_or_else(|| victim(set));
         set[place] = Some(entry);
     }
 
@@ -158,10 +158,10 @@ fn holds(place: &Option<Entry>, key: &FragmentKey) -> bool {
     place.as_ref().is_some_and(|entry| entry.key == *key)
 }
 
-/// The first free or expired place; else the one that expires first, the lowest of equals.
-fn victim(set: &[Option<Entry>; WAYS], now: Instant) -> usize {
-    let rank = |place: &Option<Entry>| place.map(|entry| entry.expires).filter(|end| now < *end);
-    let ranked = set.iter().enumerate().min_by_key(|(_, place)| rank(place));
+/// A free place; else the one that expires first, which is an expired one if there is any. Of
+/// equals, the lowest.
+fn victim(set: &[Option<Entry>; WAYS]) -> usize {
+    let ranked = set.iter().enumerate().min_by_key(|(_, place)| place.map(|entry| entry.expires));
     ranked.map_or(0, |(index, _)| index)
 }
 

@@ -45,7 +45,7 @@ pub struct Headers {
     pub depth: Depth,
 }
 
-// One cache line and a bit: a larger record would cost the classifier a second miss.
+// A little over one cache line. A field that goes beyond must be worth it for every packet.
 const _: () = assert!(size_of::<Headers>() <= 80);
 
 impl Headers {
@@ -65,7 +65,8 @@ impl Headers {
         depth: Depth::Nothing,
     };
 
-    /// The headers of a whole IP packet of a flow, without a link layer: what a simulated source sends.
+    /// The headers of a whole IP packet of a flow, without a link layer: what a simulated source
+    /// sends.
     pub fn of_flow(addresses: Addresses, protocol: Protocol, ports: Ports) -> Headers {
         Headers {
             addresses,

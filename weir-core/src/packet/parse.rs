@@ -237,7 +237,7 @@ fn be128(bytes: &[u8], at: usize) -> Option<u128> {
 
 /// VLAN tags read in one frame: an outer and an inner one.
 pub const VLAN_TAGS_MAX: usize = 2;
-/// IPv6 extension headers walked in one packet. A sender has use for five or six; each costs a step.
+/// IPv6 extension headers walked in one packet. A sender has use for five or six; each costs time.
 pub const EXTENSIONS_MAX: usize = 8;
 
 const ETHERNET_LEN: usize = 14;
