@@ -1,7 +1,7 @@
 //! What a policy can say of packets: rules, independent of the algorithm that searches them.
 //!
-//! A condition on a field that a packet does not have is not met: ports of an ICMP packet or a later
-//! fragment, addresses of an ARP frame. An absent condition is always met.
+//! A condition on a field that a packet does not have is not met: ports of an ICMP packet or of a
+//! later fragment, addresses of an ARP frame. An absent condition is always met.
 
 use alloc::format;
 use alloc::vec::Vec;

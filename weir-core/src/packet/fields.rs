@@ -17,7 +17,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// `value` is not a `field`, because of `limit`; `cure` says what to write. A long value is cut.
+    /// `value` is not a `field`, for `limit`; `cure` says what to write. Long values end early.
     pub fn new(
         field: &'static str,
         value: &str,
