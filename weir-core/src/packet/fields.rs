@@ -17,7 +17,9 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// `value` is not a `field`, for `limit`; `cure` says what to write. Long values end early.
+    /// `value` is not a `field`, because of `limit`; `cure` says what to write instead.
+    ///
+    /// The message shows the beginning of a long value.
     pub fn new(
         field: &'static str,
         value: &str,
@@ -46,23 +48,39 @@ impl core::error::Error for FieldError {}
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Protocol(pub u8);
 
-#[allow(missing_docs, reason = "each is the protocol of that name in the IANA registry")]
+/// Numbers of the IANA registry.
 impl Protocol {
+    /// IPv6 hop-by-hop options.
     pub const HOP_BY_HOP: Protocol = Protocol(0);
+    /// Control messages of IPv4.
     pub const ICMP: Protocol = Protocol(1);
+    /// TCP.
     pub const TCP: Protocol = Protocol(6);
+    /// UDP.
     pub const UDP: Protocol = Protocol(17);
+    /// DCCP, datagrams under congestion control.
     pub const DCCP: Protocol = Protocol(33);
+    /// IPv6 routing header.
     pub const ROUTING: Protocol = Protocol(43);
+    /// IPv6 fragment header.
     pub const FRAGMENT: Protocol = Protocol(44);
+    /// IPsec's encryption.
     pub const ESP: Protocol = Protocol(50);
+    /// IPsec's authentication header.
     pub const AH: Protocol = Protocol(51);
+    /// Control messages of IPv6.
     pub const ICMPV6: Protocol = Protocol(58);
+    /// IPv6 destination options.
     pub const DESTINATION_OPTIONS: Protocol = Protocol(60);
+    /// SCTP, streams of messages.
     pub const SCTP: Protocol = Protocol(132);
+    /// IPv6 mobility header.
     pub const MOBILITY: Protocol = Protocol(135);
+    /// UDP with a partial checksum.
     pub const UDP_LITE: Protocol = Protocol(136);
+    /// Host identity protocol.
     pub const HIP: Protocol = Protocol(139);
+    /// IPv6 multihoming.
     pub const SHIM6: Protocol = Protocol(140);
 }
 
@@ -263,12 +281,17 @@ impl fmt::Display for VlanId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EtherType(pub u16);
 
-#[allow(missing_docs, reason = "each is the ethertype of that name in the IEEE registry")]
+/// Numbers of the IEEE registry.
 impl EtherType {
+    /// IPv4.
     pub const IPV4: EtherType = EtherType(0x0800);
+    /// Address resolution for IPv4.
     pub const ARP: EtherType = EtherType(0x0806);
+    /// A VLAN tag (IEEE 802.1Q).
     pub const VLAN: EtherType = EtherType(0x8100);
+    /// IPv6.
     pub const IPV6: EtherType = EtherType(0x86dd);
+    /// A provider's outer VLAN tag (IEEE 802.1ad).
     pub const VLAN_SERVICE: EtherType = EtherType(0x88a8);
     /// Older switches' outer tag.
     pub const VLAN_OLD: EtherType = EtherType(0x9100);

@@ -100,14 +100,23 @@ impl Headers {
 
 /// Source and destination. One value, since they are of one family or not known at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "source and destination say it")]
 pub enum Addresses {
     /// Not an IP packet, or cut short before its addresses.
     Unknown,
     /// IPv4.
-    V4 { source: Ipv4Addr, destination: Ipv4Addr },
+    V4 {
+        /// Where the packet comes from.
+        source: Ipv4Addr,
+        /// Where it goes to.
+        destination: Ipv4Addr,
+    },
     /// IPv6.
-    V6 { source: Ipv6Addr, destination: Ipv6Addr },
+    V6 {
+        /// Where the packet comes from.
+        source: Ipv6Addr,
+        /// Where it goes to.
+        destination: Ipv6Addr,
+    },
 }
 
 impl Addresses {
