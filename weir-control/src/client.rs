@@ -25,8 +25,10 @@ pub fn status(path: &Path) -> Result<Status, String> {
 pub fn call(path: &Path, request: &Request) -> Result<Answer, String> {
     let place = path.display();
     let mut stream = UnixStream::connect(path).map_err(|error| {
-        format!("no link answers on `{place}`: {error}; start one with `weir up`, or name its \
-                 socket with --control")
+        format!(
+            "no link answers on `{place}`: {error}; start one with `weir up`, or name its \
+                 socket with --control"
+        )
     })?;
     let mut converse = || -> std::io::Result<String> {
         stream.set_read_timeout(Some(PATIENCE))?;

@@ -27,8 +27,10 @@ impl Server {
     pub fn start(path: &Path, board: Arc<Board>) -> Result<Self, String> {
         let place = path.display();
         if UnixStream::connect(path).is_ok() {
-            return Err(format!("another link already answers on `{place}`; stop it, or set \
-                                another `control` path in the deployment"));
+            return Err(format!(
+                "another link already answers on `{place}`; stop it, or set \
+                                another `control` path in the deployment"
+            ));
         }
         let bind = || -> io::Result<UnixListener> {
             if let Some(directory) = path.parent() {
@@ -45,8 +47,10 @@ impl Server {
             Ok(listener)
         };
         let listener = bind().map_err(|error| {
-            format!("cannot listen on `{place}`: {error}; set a `control` path in the deployment \
-                     that this user may write")
+            format!(
+                "cannot listen on `{place}`: {error}; set a `control` path in the deployment \
+                     that this user may write"
+            )
         })?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);

@@ -1,3 +1,4 @@
 //! Experiments and claims: what Weir says of itself, measured.
 
 pub mod bench;
+pub mod rig;

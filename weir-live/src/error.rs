@@ -30,11 +30,7 @@ impl SystemError {
             Some(libc::EEXIST) => "remove the existing one first, or choose another name",
             _ => "",
         };
-        Self {
-            action: action.into(),
-            cause,
-            cure,
-        }
+        Self { action: action.into(), cause, cure }
     }
 
     /// `action` failed with the error number the last system call left.
@@ -45,11 +41,7 @@ impl SystemError {
     /// A refusal of our own, for input that the system was not asked about.
     pub fn refused(action: impl Into<String>, why: impl Into<String>, cure: &'static str) -> Self {
         let cause = io::Error::new(io::ErrorKind::InvalidInput, why.into());
-        Self {
-            action: action.into(),
-            cause,
-            cure,
-        }
+        Self { action: action.into(), cause, cure }
     }
 
     /// The error number, if the system gave one.
@@ -61,11 +53,7 @@ impl SystemError {
 impl fmt::Display for SystemError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.action, self.cause)?;
-        if self.cure.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "; {}", self.cure)
-        }
+        if self.cure.is_empty() { Ok(()) } else { write!(f, "; {}", self.cure) }
     }
 }
 

@@ -43,10 +43,7 @@ pub fn set_offload(interface: &str, offload: Offload, on: bool) -> Result<()> {
     let action = || format!("turn {offload:?} of `{interface}` {state}");
     let failed = |cause| SystemError::new(action(), cause);
     let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(failed)?;
-    let mut value = Value {
-        command: offload.command(),
-        value: u32::from(on),
-    };
+    let mut value = Value { command: offload.command(), value: u32::from(on) };
     let mut request = socket::interface_request(interface)?;
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // `value` outlives the call, and its first word says how the kernel reads it.
@@ -56,12 +53,7 @@ pub fn set_offload(interface: &str, offload: Offload, on: bool) -> Result<()> {
 /// Turns off all that would hand unfinished frames to a packet socket.
 pub fn set_all_offloads(interface: &str, on: bool) -> Result<()> {
     use Offload::{GenericReceive, GenericSegmentation, TcpSegmentation, TxChecksum};
-    for offload in [
-        TxChecksum,
-        TcpSegmentation,
-        GenericSegmentation,
-        GenericReceive,
-    ] {
+    for offload in [TxChecksum, TcpSegmentation, GenericSegmentation, GenericReceive] {
         set_offload(interface, offload, on)?;
     }
     Ok(())

@@ -74,10 +74,7 @@ impl Netlink {
             Ok(socket)
         };
         let socket = open().map_err(|cause| SystemError::new("open a netlink socket", cause))?;
-        Ok(Self {
-            socket,
-            sequence: 0,
-        })
+        Ok(Self { socket, sequence: 0 })
     }
 
     /// Opens one in `namespace`, to be used from anywhere.
@@ -96,22 +93,14 @@ impl Netlink {
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
         ]));
         let action = format!("make the veth pair `{}` - `{}`", a.name, b.name);
-        self.change(
-            action,
-            RouteNetlinkMessage::NewLink(message),
-            NLM_F_CREATE | NLM_F_EXCL,
-        )
+        self.change(action, RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Removes an interface; a veth takes its other end with it.
     pub fn delete_link(&mut self, name: &str) -> Result<()> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.into()));
-        self.change(
-            format!("remove `{name}`"),
-            RouteNetlinkMessage::DelLink(message),
-            0,
-        )
+        self.change(format!("remove `{name}`"), RouteNetlinkMessage::DelLink(message), 0)
     }
 
     /// Sets an interface up or down.
@@ -119,11 +108,7 @@ impl Netlink {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.into()));
         message.header.change_mask = LinkFlags::Up;
-        message.header.flags = if up {
-            LinkFlags::Up
-        } else {
-            LinkFlags::empty()
-        };
+        message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
         let action = format!("set `{name}` {}", if up { "up" } else { "down" });
         self.change(action, RouteNetlinkMessage::SetLink(message), 0)
     }
@@ -163,16 +148,10 @@ impl Netlink {
         if address.is_ipv6() {
             message.header.flags = AddressHeaderFlags::Nodad;
         }
-        message.attributes = vec![
-            AddressAttribute::Local(address),
-            AddressAttribute::Address(address),
-        ];
+        message.attributes =
+            vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
         let action = format!("give `{name}` the address {address}/{prefix_len}");
-        self.change(
-            action,
-            RouteNetlinkMessage::NewAddress(message),
-            NLM_F_CREATE | NLM_F_EXCL,
-        )
+        self.change(action, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Says for good which Ethernet address a neighbour has, so that nobody need ask.
@@ -209,11 +188,7 @@ impl Netlink {
             RouteAttribute::Gateway(RouteAddress::from(gateway)),
         ];
         let action = format!("route {destination}/{prefix_len} through {gateway}");
-        self.change(
-            action,
-            RouteNetlinkMessage::NewRoute(message),
-            NLM_F_CREATE | NLM_F_EXCL,
-        )
+        self.change(action, RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Looks an interface up.
@@ -222,15 +197,11 @@ impl Netlink {
         message.attributes.push(LinkAttribute::IfName(name.into()));
         let request = RouteNetlinkMessage::GetLink(message);
         let action = || format!("look up the interface `{name}`");
-        let answer = self
-            .exchange(request, 0)
-            .map_err(|cause| SystemError::new(action(), cause))?;
+        let answer =
+            self.exchange(request, 0).map_err(|cause| SystemError::new(action(), cause))?;
         match answer {
             Some(RouteNetlinkMessage::NewLink(link)) => Ok(link_state(&link)),
-            _ => Err(SystemError::new(
-                action(),
-                io::Error::from_raw_os_error(libc::ENODEV),
-            )),
+            _ => Err(SystemError::new(action(), io::Error::from_raw_os_error(libc::ENODEV))),
         }
     }
 
@@ -282,9 +253,7 @@ fn parse_answers(
         let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
         // Messages are padded to four bytes.
-        let len = (message.header.length as usize)
-            .next_multiple_of(4)
-            .min(bytes.len());
+        let len = (message.header.length as usize).next_multiple_of(4).min(bytes.len());
         bytes = &bytes[len.max(1)..];
         if message.header.sequence_number == sequence {
             payloads.push(message.payload);
@@ -304,11 +273,7 @@ fn end_attributes(end: VethEnd<'_>, mtu: u32) -> Vec<LinkAttribute> {
 }
 
 fn family_of(address: IpAddr) -> AddressFamily {
-    if address.is_ipv4() {
-        AddressFamily::Inet
-    } else {
-        AddressFamily::Inet6
-    }
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
 fn link_state(link: &LinkMessage) -> LinkState {

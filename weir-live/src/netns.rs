@@ -34,9 +34,7 @@ impl NetNs {
     /// The namespace this thread is in.
     pub fn current() -> Result<Self> {
         let failed = |cause| SystemError::new("open this thread's network namespace", cause);
-        Ok(Self {
-            descriptor: own_namespace().map_err(failed)?,
-        })
+        Ok(Self { descriptor: own_namespace().map_err(failed)? })
     }
 
     /// Runs `work` on a thread of its own inside the namespace. Sockets opened there stay there,
@@ -120,10 +118,7 @@ struct UserMaps {
 
 impl UserMaps {
     fn new(uid: libc::uid_t, gid: libc::gid_t) -> Self {
-        Self {
-            uid: format!("0 {uid} 1").into_bytes(),
-            gid: format!("0 {gid} 1").into_bytes(),
-        }
+        Self { uid: format!("0 {uid} 1").into_bytes(), gid: format!("0 {gid} 1").into_bytes() }
     }
 }
 
@@ -147,11 +142,7 @@ fn write_at_once(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
     }
     // SAFETY: `bytes` is valid for its length, and `fd` is open.
     let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
-    let outcome = if written < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    };
+    let outcome = if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
     // SAFETY: `fd` is ours and used no more.
     unsafe { libc::close(fd) };
     outcome

@@ -144,9 +144,7 @@ pub fn plan(frame: &[u8], header: &OffloadHeader) -> Result<Plan, OffloadError> 
     if start < ADDRESSES_LEN || field + 2 > frame.len() {
         return Err(OffloadError::Short);
     }
-    Ok(Plan::Whole {
-        checksum: Some((start, field)),
-    })
+    Ok(Plan::Whole { checksum: Some((start, field)) })
 }
 
 impl Plan {
@@ -201,8 +199,7 @@ impl Cut {
         let to = (from + self.size).min(self.end);
         let shift = copy_tagged(&frame[..self.payload], tag, out)?;
         let len = shift + self.payload + (to - from);
-        out.get_mut(shift + self.payload..len)?
-            .copy_from_slice(&frame[from..to]);
+        out.get_mut(shift + self.payload..len)?.copy_from_slice(&frame[from..to]);
         let offset = u32::try_from(from - self.payload).ok()?;
         // Offsets from here on are those of the frame without the tag, as planned.
         let segment = &mut out[shift..len];
@@ -210,11 +207,7 @@ impl Cut {
         if self.is_tcp {
             self.fix_tcp(segment, offset, index == 0, index + 1 == count);
         } else {
-            put(
-                segment,
-                self.transport + 4,
-                length16(segment.len() - self.transport),
-            );
+            put(segment, self.transport + 4, length16(segment.len() - self.transport));
         }
         self.fix_checksum(segment);
         Some(len)
@@ -222,18 +215,10 @@ impl Cut {
 
     fn fix_network(&self, segment: &mut [u8], index: usize) {
         if self.is_ip6 {
-            put(
-                segment,
-                self.network + 4,
-                length16(segment.len() - self.network - IP6_LEN),
-            );
+            put(segment, self.network + 4, length16(segment.len() - self.network - IP6_LEN));
             return;
         }
-        put(
-            segment,
-            self.network + 2,
-            length16(segment.len() - self.network),
-        );
+        put(segment, self.network + 2, length16(segment.len() - self.network));
         // As Linux does for a super-packet: one identification a frame, counting up.
         let id = word(segment, self.network + 4).wrapping_add(index as u16);
         put(segment, self.network + 4, id);
@@ -249,12 +234,7 @@ impl Cut {
 
     fn fix_tcp(&self, segment: &mut [u8], offset: u32, first: bool, last: bool) {
         let at = self.transport;
-        let field = [
-            segment[at + 4],
-            segment[at + 5],
-            segment[at + 6],
-            segment[at + 7],
-        ];
+        let field = [segment[at + 4], segment[at + 5], segment[at + 6], segment[at + 7]];
         let sequence = u32::from_be_bytes(field).wrapping_add(offset);
         segment[at + 4..at + 8].copy_from_slice(&sequence.to_be_bytes());
         // The end of the data ends the last frame; the window was reduced once, in the first.
@@ -275,11 +255,7 @@ impl Cut {
         let mut sum = Sum::default();
         let addresses = if self.is_ip6 { 8..40 } else { 12..20 };
         sum.add(&segment[self.network + addresses.start..self.network + addresses.end]);
-        sum.add_word(u16::from(if self.is_tcp {
-            PROTOCOL_TCP
-        } else {
-            PROTOCOL_UDP
-        }));
+        sum.add_word(u16::from(if self.is_tcp { PROTOCOL_TCP } else { PROTOCOL_UDP }));
         sum.add_word(length16(segment.len() - self.transport));
         sum.add(&segment[self.transport..]);
         put(segment, field, finish(sum));
@@ -314,16 +290,7 @@ fn plan_cut(frame: &[u8], header: &OffloadHeader, kind: u8) -> Result<Plan, Offl
     // [RFC 768] A UDP checksum of zero says that the sender made none.
     let has_checksum = is_tcp || is_ip6 || partial || word(frame, transport + 6) != 0;
     let size = usize::from(header.gso_size);
-    let cut = Cut {
-        network,
-        transport,
-        payload,
-        end,
-        size,
-        is_ip6,
-        is_tcp,
-        has_checksum,
-    };
+    let cut = Cut { network, transport, payload, end, size, is_ip6, is_tcp, has_checksum };
     if size == 0 || cut.count() > SEGMENTS_MAX || size + (payload - network) > 0xffff {
         return Err(OffloadError::BadSize);
     }
@@ -348,9 +315,7 @@ fn network_start(frame: &[u8]) -> Result<(u16, usize), OffloadError> {
 
 /// Protocol, start of the transport header and end of the packet.
 fn ip4_parts(frame: &[u8], network: usize) -> Result<(u8, usize, usize), OffloadError> {
-    let header = frame
-        .get(network..network + 20)
-        .ok_or(OffloadError::Short)?;
+    let header = frame.get(network..network + 20).ok_or(OffloadError::Short)?;
     let header_len = usize::from(header[0] & 0x0f) * 4;
     let is_fragment = word(header, 6) & 0x3fff != 0;
     if header[0] >> 4 != 4 || header_len < 20 || is_fragment {
@@ -372,9 +337,7 @@ fn ip4_parts(frame: &[u8], network: usize) -> Result<(u8, usize, usize), Offload
 fn ip6_parts(frame: &[u8], network: usize) -> Result<(u8, usize, usize), OffloadError> {
     const HOP_BY_HOP: u8 = 0;
     const DESTINATION: u8 = 60;
-    let header = frame
-        .get(network..network + IP6_LEN)
-        .ok_or(OffloadError::Short)?;
+    let header = frame.get(network..network + IP6_LEN).ok_or(OffloadError::Short)?;
     let payload_len = usize::from(word(header, 4));
     // Zero would be a jumbogram: its hop-by-hop option would have to come out again.
     if header[0] >> 4 != 6 || payload_len == 0 {
@@ -391,27 +354,16 @@ fn ip6_parts(frame: &[u8], network: usize) -> Result<(u8, usize, usize), Offload
         next = extension[0];
         at += (usize::from(extension[1]) + 1) * 8;
     }
-    if at > end {
-        Err(OffloadError::Short)
-    } else {
-        Ok((next, at, end))
-    }
+    if at > end { Err(OffloadError::Short) } else { Ok((next, at, end)) }
 }
 
 fn transport_len(frame: &[u8], at: usize, is_tcp: bool) -> Result<usize, OffloadError> {
     if !is_tcp {
-        return frame
-            .get(at..at + UDP_LEN)
-            .map(|_| UDP_LEN)
-            .ok_or(OffloadError::Short);
+        return frame.get(at..at + UDP_LEN).map(|_| UDP_LEN).ok_or(OffloadError::Short);
     }
     let header = frame.get(at..at + TCP_LEN_MIN).ok_or(OffloadError::Short)?;
     let len = usize::from(header[12] >> 4) * 4;
-    if len < TCP_LEN_MIN {
-        Err(OffloadError::NotAsDeclared)
-    } else {
-        Ok(len)
-    }
+    if len < TCP_LEN_MIN { Err(OffloadError::NotAsDeclared) } else { Ok(len) }
 }
 
 /// Copies `frame` with `tag` put back after the addresses; returns by how much the rest moved.

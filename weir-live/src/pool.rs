@@ -36,18 +36,11 @@ impl FramePool {
     /// If the memory could not be addressed.
     pub fn new(capacity: u32, chunk: usize) -> Self {
         let count = capacity as usize;
-        let bytes = count
-            .checked_mul(chunk)
-            .expect("pool size fits the address space");
+        let bytes = count.checked_mul(chunk).expect("pool size fits the address space");
         let lengths = vec![FREE; count];
         // Popped from the end: low chunks first, and the last one freed is the next one used.
         let free = (0..capacity).rev().collect();
-        Self {
-            memory: vec![0; bytes],
-            chunk,
-            lengths,
-            free,
-        }
+        Self { memory: vec![0; bytes], chunk, lengths, free }
     }
 
     /// Bytes that one chunk holds.
@@ -131,9 +124,7 @@ mod tests {
     #[test]
     fn frames_come_back_as_they_went_in_until_the_pool_is_full() {
         let mut pool = FramePool::new(3, 64);
-        let ids: Vec<_> = (0..3u8)
-            .map(|n| pool.insert(&[n; 60]).expect("room"))
-            .collect();
+        let ids: Vec<_> = (0..3u8).map(|n| pool.insert(&[n; 60]).expect("room")).collect();
         assert_eq!(pool.insert(&[9; 60]), None);
         for (n, id) in ids.iter().enumerate() {
             assert_eq!(pool.bytes(*id), &[n as u8; 60]);

@@ -47,11 +47,7 @@ pub struct PortConfig {
 impl PortConfig {
     /// The usual port on `interface`.
     pub fn new(interface: impl Into<String>) -> Self {
-        Self {
-            interface: interface.into(),
-            ring_slots: RING_SLOTS,
-            promiscuous: true,
-        }
+        Self { interface: interface.into(), ring_slots: RING_SLOTS, promiscuous: true }
     }
 }
 
@@ -206,12 +202,7 @@ impl Port {
                 return taken;
             };
             let at_ns = self.stamps.monotonic(slot.realtime_ns);
-            let mut delivery = Delivery {
-                pool,
-                out,
-                counters: &mut self.counters,
-                at_ns,
-            };
+            let mut delivery = Delivery { pool, out, counters: &mut self.counters, at_ns };
             if slot.is_queued_whole {
                 let whole = read_whole(self.rx.as_fd(), &mut self.scratch);
                 delivery.finish_whole(whole, slot.tag);
@@ -294,11 +285,7 @@ impl Port {
         // SAFETY: SIOCGIFFLAGS filled in the flags.
         let flags = c_int::from(unsafe { request.ifr_ifru.ifru_flags });
         let wanted = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(if flags & wanted == wanted {
-            PortState::Up
-        } else {
-            PortState::Down
-        })
+        Ok(if flags & wanted == wanted { PortState::Up } else { PortState::Down })
     }
 
     fn find_index(&self) -> io::Result<c_int> {
@@ -413,10 +400,7 @@ impl Delivery<'_> {
         };
         self.counters.received += 1;
         self.counters.received_bytes += len as u64;
-        self.out.push(Received {
-            frame,
-            at_ns: self.at_ns,
-        });
+        self.out.push(Received { frame, at_ns: self.at_ns });
     }
 }
 
@@ -449,20 +433,13 @@ const AHEAD_MAX_NS: u64 = 1_000_000;
 
 fn slot_len(mtu: usize, queues_whole: bool) -> usize {
     let frame = (mtu + SLOT_OVERHEAD).next_power_of_two();
-    if queues_whole {
-        frame
-    } else {
-        frame.max(SLOT_LEN_UNPRIVILEGED)
-    }
+    if queues_whole { frame } else { frame.max(SLOT_LEN_UNPRIVILEGED) }
 }
 
 /// Returns whether the socket got room to queue super-packets whole.
 fn set_receive_options(rx: BorrowedFd<'_>) -> io::Result<bool> {
     let set = |name, value: c_int| socket::set_option(rx, libc::SOL_PACKET, name, &value);
-    set(
-        libc::PACKET_VERSION,
-        libc::tpacket_versions::TPACKET_V2 as c_int,
-    )?;
+    set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as c_int)?;
     set(libc::PACKET_IGNORE_OUTGOING, 1)?;
     set(libc::PACKET_VNET_HDR, 1)?;
     // A frame too long for its slot also goes whole to the socket's queue, in the same order.
@@ -493,11 +470,7 @@ fn check_ethernet(socket: BorrowedFd<'_>, interface: &str) -> Result<()> {
         return Ok(());
     }
     let why = format!("it is no Ethernet interface (its kind is {kind})");
-    Err(SystemError::refused(
-        action(),
-        why,
-        "choose an Ethernet interface; `ip link` lists them",
-    ))
+    Err(SystemError::refused(action(), why, "choose an Ethernet interface; `ip link` lists them"))
 }
 
 fn mtu_of(socket: BorrowedFd<'_>, interface: &str) -> Result<usize> {
@@ -529,14 +502,8 @@ fn read_whole<'a>(rx: BorrowedFd<'_>, scratch: &'a mut [u8]) -> Option<(OffloadH
     // MSG_TRUNC: the length it had, so that one too long even for this is known as such.
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     // SAFETY: `scratch` is valid for writing its whole length.
-    let len = unsafe {
-        libc::recv(
-            rx.as_raw_fd(),
-            scratch.as_mut_ptr().cast(),
-            scratch.len(),
-            flags,
-        )
-    };
+    let len =
+        unsafe { libc::recv(rx.as_raw_fd(), scratch.as_mut_ptr().cast(), scratch.len(), flags) };
     let message = scratch.get(..usize::try_from(len).ok()?)?;
     let (header, bytes) = message.split_first_chunk::<OFFLOAD_HEADER_LEN>()?;
     Some((OffloadHeader::parse(header), bytes))
@@ -549,10 +516,7 @@ fn send_batch(
     frames: &[FrameId],
 ) -> io::Result<(usize, u64)> {
     assert!(frames.len() <= BATCH, "a batch has its bound");
-    let mut parts = [libc::iovec {
-        iov_base: std::ptr::null_mut(),
-        iov_len: 0,
-    }; BATCH];
+    let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
     // SAFETY: mmsghdr is integers and pointers: all zero is a value.
     let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
     for ((part, message), frame) in parts.iter_mut().zip(&mut messages).zip(frames) {
@@ -592,22 +556,15 @@ mod tests {
         let mut stamps = Stamps::default();
         stamps.start_batch(1_000_000, 5_000_000);
         for (wall_us, expected_us) in rows {
-            assert_eq!(
-                stamps.monotonic(wall_us * 1_000),
-                expected_us * 1_000,
-                "{wall_us} us"
-            );
+            assert_eq!(stamps.monotonic(wall_us * 1_000), expected_us * 1_000, "{wall_us} us");
         }
     }
 
     #[test]
     fn a_slot_holds_a_frame_of_its_mtu() {
-        for (mtu, whole, expected) in [
-            (1500, true, 2048),
-            (1500, false, 16_384),
-            (9000, true, 16_384),
-            (68, true, 256),
-        ] {
+        for (mtu, whole, expected) in
+            [(1500, true, 2048), (1500, false, 16_384), (9000, true, 16_384), (68, true, 256)]
+        {
             assert_eq!(slot_len(mtu, whole), expected, "mtu {mtu}");
         }
     }

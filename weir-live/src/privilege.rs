@@ -85,8 +85,7 @@ impl std::error::Error for Missing {}
 fn effective_capabilities() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// Tries it in a child, since a process that has entered one cannot come back.
@@ -118,45 +117,17 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_its_cure() {
-        let none = Privilege {
-            net_raw: false,
-            net_admin: false,
-            sys_admin: false,
-            user_namespace: false,
-        };
+        let none =
+            Privilege { net_raw: false, net_admin: false, sys_admin: false, user_namespace: false };
         let rows = [
             (none, Need::Live, Some("CAP_NET_RAW")),
             (none, Need::PrivateNetworks, Some("user namespaces")),
-            (
-                Privilege {
-                    user_namespace: true,
-                    ..none
-                },
-                Need::PrivateNetworks,
-                None,
-            ),
-            (
-                Privilege {
-                    user_namespace: true,
-                    ..none
-                },
-                Need::Live,
-                Some("setcap"),
-            ),
-            (
-                Privilege {
-                    net_raw: true,
-                    ..none
-                },
-                Need::Live,
-                None,
-            ),
+            (Privilege { user_namespace: true, ..none }, Need::PrivateNetworks, None),
+            (Privilege { user_namespace: true, ..none }, Need::Live, Some("setcap")),
+            (Privilege { net_raw: true, ..none }, Need::Live, None),
         ];
         for (privilege, need, expected) in rows {
-            let text = privilege
-                .check(need)
-                .err()
-                .map(|missing| missing.to_string());
+            let text = privilege.check(need).err().map(|missing| missing.to_string());
             let matches = match (&text, expected) {
                 (Some(text), Some(part)) => text.contains(part),
                 (None, None) => true,

@@ -64,26 +64,13 @@ impl Ring {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let fd = socket.as_raw_fd();
         // SAFETY: a new mapping of the ring just made, at an address of the kernel's choice.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                protection,
-                libc::MAP_SHARED,
-                fd,
-                0,
-            )
-        };
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).expect("the kernel maps nothing at address zero");
-        Ok(Self {
-            base,
-            slot_len,
-            slot_count,
-            next: 0,
-        })
+        Ok(Self { base, slot_len, slot_count, next: 0 })
     }
 
     /// Whether a frame waits.
@@ -124,8 +111,7 @@ impl Ring {
 
     /// Gives the slot of [`Ring::front`] back to the kernel.
     pub(crate) fn release(&mut self) {
-        self.status()
-            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) & (self.slot_count - 1);
     }
 

@@ -29,11 +29,7 @@ pub(crate) fn set_option<T: Copy>(
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the pointer is valid for `len` bytes for the length of the call.
     let status = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, pointer.cast(), len) };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Marks a plain structure of integers: every bit pattern, all zero among them, is a value.
@@ -67,11 +63,7 @@ pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq> {
     if bytes.is_empty() || bytes.len() >= libc::IFNAMSIZ || bytes.contains(&0) {
         let why = "an interface name has 1 to 15 bytes";
         let cure = "`ip link` lists the interfaces there are";
-        return Err(SystemError::refused(
-            format!("look up the interface `{name}`"),
-            why,
-            cure,
-        ));
+        return Err(SystemError::refused(format!("look up the interface `{name}`"), why, cure));
     }
     // SAFETY: ifreq is integers, pointers and unions of them: all zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

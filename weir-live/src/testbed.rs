@@ -36,11 +36,7 @@ pub struct TestbedConfig {
 
 impl Default for TestbedConfig {
     fn default() -> Self {
-        Self {
-            mtu: 1500,
-            offloads: true,
-            static_neighbours: true,
-        }
+        Self { mtu: 1500, offloads: true, static_neighbours: true }
     }
 }
 
@@ -73,16 +69,7 @@ impl Host {
 
     /// Its IPv6 address.
     pub fn ip6(self) -> IpAddr {
-        IpAddr::V6(Ipv6Addr::new(
-            0xfd77,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            self.number().into(),
-        ))
+        IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, self.number().into()))
     }
 
     /// Its Ethernet address.
@@ -120,12 +107,7 @@ impl Testbed {
     /// Makes the networks. Needs what [`crate::privilege::Need::PrivateNetworks`] names.
     pub fn new(config: TestbedConfig) -> Result<Self> {
         let (client, weir, server) = (NetNs::new()?, NetNs::new()?, NetNs::new()?);
-        let testbed = Self {
-            client,
-            weir,
-            server,
-            config,
-        };
+        let testbed = Self { client, weir, server, config };
         testbed.connect(Host::Client)?;
         testbed.connect(Host::Server)?;
         Ok(testbed)
@@ -136,16 +118,8 @@ impl Testbed {
     pub fn connect(&self, host: Host) -> Result<()> {
         let namespace = self.namespace(host);
         let mut weir = Netlink::open_in(&self.weir)?;
-        let end = VethEnd {
-            name: END,
-            namespace,
-            mac: host.mac(),
-        };
-        let port = VethEnd {
-            name: host.port(),
-            namespace: &self.weir,
-            mac: host.port_mac(),
-        };
+        let end = VethEnd { name: END, namespace, mac: host.mac() };
+        let port = VethEnd { name: host.port(), namespace: &self.weir, mac: host.port_mac() };
         weir.add_veth(end, port, self.config.mtu)?;
         self.weir.run(|| ethtool::set_ipv6(host.port(), false))??;
         weir.set_up(host.port(), true)?;
@@ -191,11 +165,7 @@ fn wait_for_carrier(netlink: &mut Netlink, interface: &str) -> Result<()> {
     while !netlink.link(interface)?.has_carrier {
         if start.elapsed() > PATIENCE {
             let why = format!("no carrier within {} s", PATIENCE.as_secs());
-            return Err(SystemError::refused(
-                format!("connect `{interface}`"),
-                why,
-                "",
-            ));
+            return Err(SystemError::refused(format!("connect `{interface}`"), why, ""));
         }
         thread::sleep(Duration::from_millis(1));
     }

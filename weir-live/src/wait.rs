@@ -39,10 +39,7 @@ pub(crate) fn realtime_ns() -> u64 {
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec to write to.
     let status = unsafe { libc::clock_gettime(clock, &mut time) };
     assert_eq!(status, 0, "the standard clocks can always be read");
@@ -54,9 +51,7 @@ pub fn set_exact_timers() -> Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
     match unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) } {
         0 => Ok(()),
-        _ => Err(SystemError::last(
-            "set the timer slack of this thread to 1 ns",
-        )),
+        _ => Err(SystemError::last("set the timer slack of this thread to 1 ns")),
     }
 }
 
@@ -65,11 +60,7 @@ pub fn pin_to_cpu(cpu: usize) -> Result<()> {
     let action = || format!("keep this thread on CPU {cpu}");
     if cpu >= libc::CPU_SETSIZE as usize {
         let why = format!("CPUs are numbered below {}", libc::CPU_SETSIZE);
-        return Err(SystemError::refused(
-            action(),
-            why,
-            "`nproc` tells how many there are",
-        ));
+        return Err(SystemError::refused(action(), why, "`nproc` tells how many there are"));
     }
     // SAFETY: an all-zero cpu_set_t is the empty set, and `cpu` is below CPU_SETSIZE.
     let status = unsafe {
@@ -77,10 +68,16 @@ pub fn pin_to_cpu(cpu: usize) -> Result<()> {
         libc::CPU_SET(cpu, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
     };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(SystemError::last(action()))
+    if status == 0 { Ok(()) } else { Err(SystemError::last(action())) }
+}
+
+/// Sets the niceness of this thread and of those that it starts: -20 (first) to 19 (last). Less than
+/// now needs CAP_SYS_NICE.
+pub fn set_niceness(niceness: i32) -> Result<()> {
+    // SAFETY: setpriority takes three integers and touches no memory of ours.
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) } {
+        0 => Ok(()),
+        _ => Err(SystemError::last(format!("set the niceness to {niceness}"))),
     }
 }
 
@@ -95,16 +92,8 @@ pub struct Waiter {
 impl Waiter {
     /// Wakes for anything readable on `descriptors`: ports, control, signals.
     pub fn new(policy: WaitPolicy, descriptors: &[RawFd]) -> Self {
-        let watch = |fd: &RawFd| libc::pollfd {
-            fd: *fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        Self {
-            policy,
-            descriptors: descriptors.iter().map(watch).collect(),
-            worked_at_ns: 0,
-        }
+        let watch = |fd: &RawFd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
+        Self { policy, descriptors: descriptors.iter().map(watch).collect(), worked_at_ns: 0 }
     }
 
     /// Tells that the loop found something to do at `now_ns`.
@@ -137,23 +126,14 @@ impl Waiter {
         let count = self.descriptors.len() as libc::nfds_t;
         // SAFETY: the pointer and count are those of a live vector of pollfd; no mask is given.
         let status = unsafe {
-            libc::ppoll(
-                self.descriptors.as_mut_ptr(),
-                count,
-                &timeout,
-                std::ptr::null(),
-            )
+            libc::ppoll(self.descriptors.as_mut_ptr(), count, &timeout, std::ptr::null())
         };
         if status >= 0 {
             return Ok(());
         }
         let failure = SystemError::last("wait for a frame");
         // A signal ends the sleep early, which is what it is for.
-        if failure.errno() == Some(libc::EINTR) {
-            Ok(())
-        } else {
-            Err(failure)
-        }
+        if failure.errno() == Some(libc::EINTR) { Ok(()) } else { Err(failure) }
     }
 }
 
@@ -164,18 +144,13 @@ fn sleep_for(
     since_work_ns: u64,
     deadline_ns: Option<u64>,
 ) -> Option<Duration> {
-    let left = deadline_ns
-        .map_or(SLEEP_MAX_NS, |at| at.saturating_sub(now_ns))
-        .min(SLEEP_MAX_NS);
+    let left = deadline_ns.map_or(SLEEP_MAX_NS, |at| at.saturating_sub(now_ns)).min(SLEEP_MAX_NS);
     let sleep = match policy {
         WaitPolicy::Spin => 0,
         WaitPolicy::Block => left,
         WaitPolicy::Hybrid if since_work_ns < SPIN_AFTER_WORK_NS => 0,
         WaitPolicy::Hybrid => match deadline_ns {
-            Some(at) => at
-                .saturating_sub(now_ns)
-                .saturating_sub(WAKE_EARLY_NS)
-                .min(SLEEP_MAX_NS),
+            Some(at) => at.saturating_sub(now_ns).saturating_sub(WAKE_EARLY_NS).min(SLEEP_MAX_NS),
             None => left,
         },
     };
@@ -208,10 +183,7 @@ mod tests {
             let at = deadline.map(|us: u64| now + us * 1_000);
             let sleep = sleep_for(policy, now, worked * 1_000, at);
             let expected = expected.map(Duration::from_micros);
-            assert_eq!(
-                sleep, expected,
-                "{policy:?} worked {worked} deadline {deadline:?}"
-            );
+            assert_eq!(sleep, expected, "{policy:?} worked {worked} deadline {deadline:?}");
         }
     }
 
@@ -224,11 +196,7 @@ mod tests {
         while now < deadline {
             now = waiter.wait(now, Some(deadline)).expect("wait works");
         }
-        assert!(
-            now - deadline < 1_000_000_000,
-            "late by {} ns",
-            now - deadline
-        );
+        assert!(now - deadline < 1_000_000_000, "late by {} ns", now - deadline);
     }
 
     #[test]

@@ -26,58 +26,25 @@ use weir_live::wait::WaitPolicy;
 type Outcome = Result<(), Failed>;
 
 const TESTS: [(&str, fn() -> Outcome); 14] = [
-    ("tcp4_crosses_with_offloads_on", || {
-        tcp(Host::ip4, TestbedConfig::default(), MEGABYTES)
-    }),
-    ("tcp6_crosses_with_offloads_on", || {
-        tcp(Host::ip6, TestbedConfig::default(), MEGABYTES)
-    }),
-    ("tcp4_crosses_with_offloads_off", || {
-        tcp(Host::ip4, PLAIN, MEGABYTES)
-    }),
-    ("tcp6_crosses_with_offloads_off", || {
-        tcp(Host::ip6, PLAIN, MEGABYTES)
-    }),
-    ("tcp4_crosses_with_jumbo_frames", || {
-        tcp(Host::ip4, JUMBO, MEGABYTES)
-    }),
+    ("tcp4_crosses_with_offloads_on", || tcp(Host::ip4, TestbedConfig::default(), MEGABYTES)),
+    ("tcp6_crosses_with_offloads_on", || tcp(Host::ip6, TestbedConfig::default(), MEGABYTES)),
+    ("tcp4_crosses_with_offloads_off", || tcp(Host::ip4, PLAIN, MEGABYTES)),
+    ("tcp6_crosses_with_offloads_off", || tcp(Host::ip6, PLAIN, MEGABYTES)),
+    ("tcp4_crosses_with_jumbo_frames", || tcp(Host::ip4, JUMBO, MEGABYTES)),
     ("udp_crosses_at_every_size", udp_crosses_at_every_size),
-    (
-        "udp_super_packets_cross_as_frames",
-        udp_super_packets_cross_as_frames,
-    ),
-    (
-        "arp_and_neighbour_discovery_cross",
-        arp_and_neighbour_discovery_cross,
-    ),
+    ("udp_super_packets_cross_as_frames", udp_super_packets_cross_as_frames),
+    ("arp_and_neighbour_discovery_cross", arp_and_neighbour_discovery_cross),
     ("vlan_tags_survive", vlan_tags_survive),
-    (
-        "a_pulled_cable_is_reported_and_taken_up_again",
-        a_pulled_cable_is_taken_up_again,
-    ),
+    ("a_pulled_cable_is_reported_and_taken_up_again", a_pulled_cable_is_taken_up_again),
     ("the_other_direction_goes_on", the_other_direction_goes_on),
-    (
-        "a_blocking_bridge_forwards_too",
-        a_blocking_bridge_forwards_too,
-    ),
+    ("a_blocking_bridge_forwards_too", a_blocking_bridge_forwards_too),
     ("a_missing_interface_is_named", a_missing_interface_is_named),
-    (
-        "received_stamps_are_monotonic_and_recent",
-        received_stamps_are_recent,
-    ),
+    ("received_stamps_are_monotonic_and_recent", received_stamps_are_recent),
 ];
 
 const MEGABYTES: usize = 8 << 20;
-const PLAIN: TestbedConfig = TestbedConfig {
-    mtu: 1500,
-    offloads: false,
-    static_neighbours: true,
-};
-const JUMBO: TestbedConfig = TestbedConfig {
-    mtu: 9000,
-    offloads: true,
-    static_neighbours: true,
-};
+const PLAIN: TestbedConfig = TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true };
+const JUMBO: TestbedConfig = TestbedConfig { mtu: 9000, offloads: true, static_neighbours: true };
 
 fn main() -> ExitCode {
     // First of all: a user namespace cannot be entered once there is a second thread.
@@ -92,11 +59,7 @@ fn main() -> ExitCode {
     if let Err(why) = ready {
         println!("skipped: {} live tests: {why}", TESTS.len());
         let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        };
+        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     let trials = TESTS.map(|(name, test)| Trial::test(name, test)).into();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -110,31 +73,14 @@ fn tcp(address: fn(Host) -> IpAddr, config: TestbedConfig, bytes: usize) -> Outc
     expect_clean(&report)?;
     let left = report.counters[0];
     let expected = config.offloads;
-    expect(
-        left.super_packets > 0,
-        expected,
-        "super-packets were cut",
-        &report,
-    )?;
-    expect(
-        left.checksums_completed > 0,
-        expected,
-        "checksums were completed",
-        &report,
-    )?;
-    expect(
-        left.received_bytes as usize > bytes,
-        true,
-        "all bytes crossed",
-        &report,
-    )
+    expect(left.super_packets > 0, expected, "super-packets were cut", &report)?;
+    expect(left.checksums_completed > 0, expected, "checksums were completed", &report)?;
+    expect(left.received_bytes as usize > bytes, true, "all bytes crossed", &report)
 }
 
 /// Sends `bytes` from client to server, and a digest back.
 fn transfer(testbed: &Testbed, address: fn(Host) -> IpAddr, bytes: usize) -> Outcome {
-    let listener = testbed
-        .server
-        .run(|| TcpListener::bind((address(Host::Server), 0)))??;
+    let listener = testbed.server.run(|| TcpListener::bind((address(Host::Server), 0)))??;
     let to = listener.local_addr()?;
     let server = thread::spawn(move || -> std::io::Result<u64> {
         let (mut stream, _) = listener.accept()?;
@@ -144,12 +90,8 @@ fn transfer(testbed: &Testbed, address: fn(Host) -> IpAddr, bytes: usize) -> Out
         stream.write_all(&digest(&received).to_be_bytes())?;
         Ok(received.len() as u64)
     });
-    let content: Vec<u8> = (0..bytes as u64)
-        .map(|n| (n.wrapping_mul(n) >> 7) as u8)
-        .collect();
-    let mut stream = testbed
-        .client
-        .run(|| TcpStream::connect_timeout(&to, PATIENCE))??;
+    let content: Vec<u8> = (0..bytes as u64).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
+    let mut stream = testbed.client.run(|| TcpStream::connect_timeout(&to, PATIENCE))??;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(&content)?;
@@ -186,11 +128,7 @@ fn udp_crosses_at_every_size() -> Outcome {
 }
 
 fn udp_echo(testbed: &Testbed, address: fn(Host) -> IpAddr, size: usize) -> Outcome {
-    let bind = |host: Host| {
-        testbed
-            .namespace(host)
-            .run(|| UdpSocket::bind((address(host), 0)))
-    };
+    let bind = |host: Host| testbed.namespace(host).run(|| UdpSocket::bind((address(host), 0)));
     let (client, server) = (bind(Host::Client)??, bind(Host::Server)??);
     let content: Vec<u8> = (0..size).map(|n| (n * 7) as u8).collect();
     let to: SocketAddr = server.local_addr()?;
@@ -213,11 +151,7 @@ fn udp_super_packets_cross_as_frames() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     for address in [Host::ip4, Host::ip6] {
-        let bind = |host: Host| {
-            testbed
-                .namespace(host)
-                .run(|| UdpSocket::bind((address(host), 0)))
-        };
+        let bind = |host: Host| testbed.namespace(host).run(|| UdpSocket::bind((address(host), 0)));
         let (client, server) = (bind(Host::Client)??, bind(Host::Server)??);
         raw::set_udp_segment(&client, SIZE as u16)?;
         server.set_read_timeout(Some(PATIENCE))?;
@@ -235,19 +169,11 @@ fn udp_super_packets_cross_as_frames() -> Outcome {
     }
     let report = bridge.stop();
     expect_clean(&report)?;
-    expect(
-        report.counters[0].super_packets >= 2,
-        true,
-        "super-packets were cut",
-        &report,
-    )
+    expect(report.counters[0].super_packets >= 2, true, "super-packets were cut", &report)
 }
 
 fn arp_and_neighbour_discovery_cross() -> Outcome {
-    let config = TestbedConfig {
-        static_neighbours: false,
-        ..TestbedConfig::default()
-    };
+    let config = TestbedConfig { static_neighbours: false, ..TestbedConfig::default() };
     let testbed = Testbed::new(config)?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     udp_echo(&testbed, Host::ip4, 100)?;
@@ -271,8 +197,7 @@ fn vlan_tags_survive() -> Outcome {
         let mut frame = Vec::new();
         frame.extend(Host::Server.mac().0);
         frame.extend(Host::Client.mac().0);
-        tags.iter()
-            .for_each(|word| frame.extend(word.to_be_bytes()));
+        tags.iter().for_each(|word| frame.extend(word.to_be_bytes()));
         // An ethertype for local experiments: no stack answers it.
         frame.extend([0x88, 0xb5]);
         frame.extend((0..60).map(|byte| byte + number as u8));
@@ -301,18 +226,8 @@ fn a_pulled_cable_is_taken_up_again() -> Outcome {
     let mut states = report.states[1].clone();
     states.retain(|state| *state != PortState::Down);
     let expected = [PortState::Up, PortState::Gone, PortState::Up];
-    expect(
-        states == expected,
-        true,
-        "the right port was up, gone and up",
-        &report,
-    )?;
-    expect(
-        report.states[0] == [PortState::Up],
-        true,
-        "the left port stayed up",
-        &report,
-    )?;
+    expect(states == expected, true, "the right port was up, gone and up", &report)?;
+    expect(report.states[0] == [PortState::Up], true, "the left port stayed up", &report)?;
     expect(report.counters[1].rebinds == 1, true, "one rebind", &report)
 }
 
@@ -322,27 +237,15 @@ fn the_other_direction_goes_on() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     testbed.disconnect(Host::Server)?;
-    let client = testbed
-        .client
-        .run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
     for _ in 0..50 {
         client.send_to(&[1; 100], (Host::Server.ip4(), 9))?;
         thread::sleep(Duration::from_millis(1));
     }
     thread::sleep(Duration::from_millis(100));
     let report = bridge.stop();
-    expect(
-        report.counters[0].received >= 50,
-        true,
-        "frames still came in",
-        &report,
-    )?;
-    expect(
-        report.counters[1].send_no_link >= 50,
-        true,
-        "and were counted",
-        &report,
-    )?;
+    expect(report.counters[0].received >= 50, true, "frames still came in", &report)?;
+    expect(report.counters[1].send_no_link >= 50, true, "and were counted", &report)?;
     expect(report.leaked == 0, true, "no frame leaked", &report)
 }
 
@@ -355,18 +258,11 @@ fn a_blocking_bridge_forwards_too() -> Outcome {
 
 fn a_missing_interface_is_named() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
-    for (interface, part) in [
-        ("nosuch0", "nosuch0"),
-        ("a-name-of-far-too-many-bytes", "1 to 15"),
-        ("lo", "Ethernet"),
-    ] {
-        let opened = testbed
-            .weir
-            .run(|| Port::open(PortConfig::new(interface)))?;
-        let text = opened
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default();
+    for (interface, part) in
+        [("nosuch0", "nosuch0"), ("a-name-of-far-too-many-bytes", "1 to 15"), ("lo", "Ethernet")]
+    {
+        let opened = testbed.weir.run(|| Port::open(PortConfig::new(interface)))?;
+        let text = opened.err().map(|error| error.to_string()).unwrap_or_default();
         if !text.contains(part) || !text.contains("ip link") {
             return Err(format!("`{interface}` gave {text:?}").into());
         }
@@ -380,9 +276,7 @@ fn received_stamps_are_recent() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let mut port = testbed.weir.run(|| Port::open(PortConfig::new(LEFT)))??;
     let mut pool = FramePool::for_mtu(256, port.mtu());
-    let client = testbed
-        .client
-        .run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
     let before_ns = monotonic_ns();
     for _ in 0..100 {
         client.send_to(&[1; 100], (Host::Server.ip4(), 9))?;
@@ -393,23 +287,15 @@ fn received_stamps_are_recent() -> Outcome {
         port.receive(&mut pool, &mut frames);
     }
     let stamps: Vec<u64> = frames.iter().map(|frame| frame.at_ns).collect();
-    let udp = frames
-        .iter()
-        .filter(|frame| pool.bytes(frame.frame).len() == 142);
+    let udp = frames.iter().filter(|frame| pool.bytes(frame.frame).len() == 142);
     let recent: Vec<u64> = udp.map(|frame| frame.at_ns).collect();
     let slack_ns = 1_000_000;
     let sorted = stamps.is_sorted();
-    let within = recent
-        .iter()
-        .all(|at| (before_ns - slack_ns..=monotonic_ns()).contains(at));
+    let within = recent.iter().all(|at| (before_ns - slack_ns..=monotonic_ns()).contains(at));
     if sorted && within && recent.len() >= 90 {
         return Ok(());
     }
-    Err(format!(
-        "sorted {sorted}, within {within}, {} frames; {RIGHT} unused",
-        recent.len()
-    )
-    .into())
+    Err(format!("sorted {sorted}, within {within}, {} frames; {RIGHT} unused", recent.len()).into())
 }
 
 fn expect_clean(report: &Report) -> Outcome {

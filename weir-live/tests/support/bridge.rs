@@ -30,10 +30,7 @@ pub struct Report {
 impl Bridge {
     pub fn start(testbed: &Testbed, policy: WaitPolicy) -> Result<Self> {
         let ports = testbed.weir.run(|| {
-            Ok([
-                Port::open(PortConfig::new(LEFT))?,
-                Port::open(PortConfig::new(RIGHT))?,
-            ])
+            Ok([Port::open(PortConfig::new(LEFT))?, Port::open(PortConfig::new(RIGHT))?])
         })??;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -62,9 +59,7 @@ fn forward(mut ports: [Port; 2], policy: WaitPolicy, stop: &AtomicBool) -> Repor
             worked |= ports[from].receive(&mut pool, &mut received) > 0;
             queues[from].extend(received.iter().map(|frame| frame.frame));
             let sent = ports[1 - from].send(&pool, &queues[from]);
-            queues[from]
-                .drain(..sent.taken)
-                .for_each(|frame| pool.release(frame));
+            queues[from].drain(..sent.taken).for_each(|frame| pool.release(frame));
         }
         let mut now = monotonic_ns();
         if worked {
@@ -82,14 +77,7 @@ fn forward(mut ports: [Port; 2], policy: WaitPolicy, stop: &AtomicBool) -> Repor
             }
         }
     }
-    queues
-        .iter()
-        .flatten()
-        .for_each(|frame| pool.release(*frame));
+    queues.iter().flatten().for_each(|frame| pool.release(*frame));
     let leaked = pool.capacity() - pool.free_count();
-    Report {
-        counters: ports.each_mut().map(|port| port.counters()),
-        states,
-        leaked,
-    }
+    Report { counters: ports.each_mut().map(|port| port.counters()), states, leaked }
 }

@@ -19,10 +19,7 @@ impl Raw {
     pub fn open(interface: &str) -> Result<Self> {
         let port = Port::open(PortConfig::new(interface))?;
         let pool = FramePool::for_mtu(256, port.mtu());
-        Ok(Self {
-            port: port.into(),
-            pool: pool.into(),
-        })
+        Ok(Self { port: port.into(), pool: pool.into() })
     }
 
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
@@ -30,11 +27,7 @@ impl Raw {
         let id = pool.insert(frame).expect("the pool has room");
         let sent = self.port.borrow_mut().send(&pool, &[id]);
         pool.release(id);
-        if sent.taken == 1 && sent.dropped == 0 {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::Other.into())
-        }
+        if sent.taken == 1 && sent.dropped == 0 { Ok(()) } else { Err(io::ErrorKind::Other.into()) }
     }
 
     pub fn receive_until(
@@ -68,9 +61,5 @@ pub fn set_udp_segment(socket: &UdpSocket, size: u16) -> io::Result<()> {
     // SAFETY: the pointer is valid for `len` bytes for the length of the call.
     let status =
         unsafe { libc::setsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, pointer.cast(), len) };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

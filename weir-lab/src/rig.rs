@@ -1,0 +1,312 @@
+//! The live rig: a generator, a bridge with a policy and a receiver in three private networks.
+//!
+//! The generator sends UDP frames of one length, each flow at its own rate, to a station that does
+//! not exist, so the receiver's kernel throws them away after its port has seen them. Rates are
+//! taken at the receiver from the kernel's receive stamps, by the length on the wire.
+
+use etherparse::PacketBuilder;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use weir_core::classify::Classifier;
+use weir_core::ids::LeafId;
+use weir_core::link::LinkPlan;
+use weir_core::units::Rate;
+use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
+use weir_live::error::SystemError;
+use weir_live::netns;
+use weir_live::pool::{FrameId, FramePool};
+use weir_live::port::{BATCH, Port, PortConfig};
+use weir_live::privilege::{Need, Privilege};
+use weir_live::status::{Board, Status};
+use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu, set_niceness};
+
+/// One UDP flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// The destination port, by which policies tell flows apart.
+    pub port: u16,
+    /// What it offers, counted in frames without check sequence.
+    pub rate: Rate,
+}
+
+/// What the rig is to do.
+pub struct Setup<'a> {
+    /// The policy from client to server.
+    pub plan: &'a LinkPlan,
+    /// Its classifier.
+    pub classifier: Classifier,
+    /// Its leaves.
+    pub leaf_names: Vec<String>,
+    /// What is sent.
+    pub flows: &'a [Flow],
+    /// Length of every frame in bytes, without check sequence.
+    pub frame_length: usize,
+    /// Not measured: queues fill.
+    pub warmup: Duration,
+    /// Measured.
+    pub duration: Duration,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Frames per flow, by destination port.
+    pub frames: BTreeMap<u16, u64>,
+    /// From the first measured frame to the last, in ns.
+    pub span_ns: u64,
+    /// Frames that the receiver lost itself: if not 0 the measurement is void.
+    pub receiver_lost: u64,
+    /// What the generator really offered, in frames per second.
+    pub offered_per_second: f64,
+    /// What the bridge says.
+    pub status: Status,
+}
+
+impl Measured {
+    /// The rate of one flow in bit/s for frames of `wire` bytes.
+    pub fn rate(&self, port: u16, wire: u32) -> f64 {
+        let frames = self.frames.get(&port).copied().unwrap_or(0);
+        frames as f64 * f64::from(wire) * 8e9 / self.span_ns.max(1) as f64
+    }
+
+    /// The rate of all flows: the frame that opens the span is not part of it.
+    pub fn total_rate(&self, wire: u32) -> f64 {
+        let frames = self.frames.values().sum::<u64>().saturating_sub(1);
+        frames as f64 * f64::from(wire) * 8e9 / self.span_ns.max(1) as f64
+    }
+}
+
+/// Enters a user namespace where this process may not make networks otherwise. To be called before
+/// any thread is started.
+///
+/// # Errors
+/// When neither is possible; the text says which privilege is missing and how to get it.
+pub fn prepare() -> Result<(), String> {
+    let privilege = Privilege::detect();
+    privilege.check(Need::PrivateNetworks).map_err(|missing| missing.to_string())?;
+    if !privilege.makes_networks() {
+        netns::enter_user_namespace().map_err(|error| error.to_string())?;
+    }
+    // Other work on the machine is not what is measured; ordinary users go without.
+    drop(set_niceness(NICENESS));
+    Ok(())
+}
+
+/// Runs one measurement.
+///
+/// # Errors
+/// When the networks cannot be made or a thread of the rig fails.
+pub fn run(setup: Setup<'_>) -> Result<Measured, String> {
+    run_rig(setup).map_err(|error| error.to_string())
+}
+
+fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    let (stop, board) = (AtomicBool::new(false), Board::new());
+    let (forward_cpu, other_cpu) = cpus();
+    let config = bridge_config(&setup, forward_cpu)?;
+    thread::scope(|scope| {
+        let bridge = scope.spawn(|| {
+            testbed.weir.run(|| {
+                let mut bridge = Bridge::open(config)?;
+                bridge.run(&stop, &[], &board)
+            })?
+        });
+        let receiver = scope.spawn(|| testbed.server.run(|| receive(&setup, other_cpu))?);
+        let sender = scope.spawn(|| testbed.client.run(|| send(&setup, other_cpu, &stop))?);
+        let received = receiver.join().expect("the receiver does not panic");
+        let status = board.ask(PATIENCE);
+        stop.store(true, Ordering::Relaxed);
+        let offered = sender.join().expect("the sender does not panic");
+        bridge.join().expect("the bridge does not panic")?;
+        let mut measured = received?;
+        measured.offered_per_second = offered?;
+        measured.status = status.unwrap_or_default();
+        Ok(measured)
+    })
+}
+
+/// The bridge has a CPU to itself where there are two.
+fn cpus() -> (Option<usize>, Option<usize>) {
+    match thread::available_parallelism() {
+        Ok(count) if count.get() > 1 => (Some(1), Some(0)),
+        _ => (None, None),
+    }
+}
+
+fn bridge_config(setup: &Setup<'_>, cpu: Option<usize>) -> Result<BridgeConfig, SystemError> {
+    let build = |plan: &LinkPlan| {
+        plan.build().map_err(|error| weir_live::bridge::refused("build the policy", error.message))
+    };
+    let back = LinkPlan::new("fifo", setup.plan.tree.clone());
+    Ok(BridgeConfig {
+        ports: [LEFT, RIGHT]
+            .map(|name| PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(name) }),
+        lanes: [
+            LaneConfig {
+                name: "forth".to_owned(),
+                leaf_names: setup.leaf_names.clone(),
+                classifier: setup.classifier.clone(),
+                link: build(setup.plan)?,
+            },
+            LaneConfig {
+                name: "back".to_owned(),
+                leaf_names: setup.leaf_names.clone(),
+                classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
+                link: build(&back)?,
+            },
+        ],
+        frames_max: FRAMES_MAX,
+        wait: WaitPolicy::Hybrid,
+        lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
+        cpu,
+    })
+}
+
+/// Sends every flow at its rate until stopped; frames per second really sent.
+fn send(setup: &Setup<'_>, cpu: Option<usize>, stop: &AtomicBool) -> Result<f64, SystemError> {
+    if let Some(cpu) = cpu {
+        pin_to_cpu(cpu)?;
+    }
+    let config = PortConfig { ring_slots: 64, promiscuous: false, ..PortConfig::new(END) };
+    let mut port = Port::open(config)?;
+    let mut pool = FramePool::new(setup.flows.len() as u32, setup.frame_length.max(64));
+    let interval =
+        |flow: &Flow| setup.frame_length as f64 * 8e9 / flow.rate.bits_per_second() as f64;
+    let mut flows: Vec<(FrameId, f64, f64)> = Vec::new();
+    for flow in setup.flows {
+        let bytes = frame(flow.port, setup.frame_length);
+        let id = pool.insert(&bytes).expect("the pool has a chunk for each flow");
+        flows.push((id, interval(flow), 0.0));
+    }
+    let start = monotonic_ns();
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut sent = 0u64;
+    while !stop.load(Ordering::Relaxed) {
+        let elapsed = (monotonic_ns() - start) as f64;
+        batch.clear();
+        gather(&mut flows, elapsed, &mut batch);
+        if batch.is_empty() {
+            thread::sleep(SEND_PAUSE);
+            continue;
+        }
+        sent += port.send(&pool, &batch).taken as u64;
+    }
+    Ok(sent as f64 * 1e9 / (monotonic_ns() - start) as f64)
+}
+
+/// One frame of each flow that is due, in turn, until none is due or the batch is full.
+fn gather(flows: &mut [(FrameId, f64, f64)], elapsed: f64, batch: &mut Vec<FrameId>) {
+    loop {
+        let before = batch.len();
+        for (id, interval, due) in flows.iter_mut().filter(|flow| flow.2 <= elapsed) {
+            if batch.len() == BATCH {
+                return;
+            }
+            batch.push(*id);
+            *due += *interval;
+        }
+        if batch.len() == before {
+            return;
+        }
+    }
+}
+
+/// Counts what arrives after the warm-up, by flow.
+fn receive(setup: &Setup<'_>, cpu: Option<usize>) -> Result<Measured, SystemError> {
+    if let Some(cpu) = cpu {
+        pin_to_cpu(cpu)?;
+    }
+    if let [flow] = setup.flows {
+        return receive_one(setup, flow.port);
+    }
+    let config = PortConfig { ring_slots: RECEIVER_SLOTS, ..PortConfig::new(END) };
+    let mut port = Port::open(config)?;
+    let mut pool = FramePool::for_mtu(BATCH as u32, port.mtu());
+    let mut frames = Vec::with_capacity(BATCH);
+    let mut measured = Measured::default();
+    let opened = monotonic_ns();
+    let from = opened + setup.warmup.as_nanos() as u64;
+    let until = from + setup.duration.as_nanos() as u64;
+    let (mut first, mut last) = (0, 0);
+    let mut lost_before = None;
+    while monotonic_ns() < until {
+        if port.receive(&mut pool, &mut frames) == 0 {
+            thread::sleep(RECEIVE_PAUSE);
+            continue;
+        }
+        for received in frames.drain(..) {
+            if (from..until).contains(&received.at_ns) {
+                if first == 0 {
+                    first = received.at_ns;
+                    lost_before = Some(port.counters().ring_overruns);
+                }
+                last = received.at_ns;
+                if let Some(flow) = flow_of(pool.bytes(received.frame)) {
+                    *measured.frames.entry(flow).or_default() += 1;
+                }
+            }
+            pool.release(received.frame);
+        }
+    }
+    measured.span_ns = last - first;
+    measured.receiver_lost = port.counters().ring_overruns - lost_before.unwrap_or(0);
+    Ok(measured)
+}
+
+/// Counts the only flow by the interface's own counter, which costs the bridge's CPU nothing: the
+/// receiver's ring would be filled by the sender's CPU.
+fn receive_one(setup: &Setup<'_>, flow: u16) -> Result<Measured, SystemError> {
+    thread::sleep(setup.warmup);
+    let (from, before) = (monotonic_ns(), received_frames()?);
+    thread::sleep(setup.duration);
+    let (until, after) = (monotonic_ns(), received_frames()?);
+    // One more than were counted, for the rate is taken from the first frame to the last.
+    let frames = BTreeMap::from([(flow, after - before + 1)]);
+    Ok(Measured { frames, span_ns: until - from, ..Measured::default() })
+}
+
+/// Frames that the interface of this thread's network received so far.
+fn received_frames() -> Result<u64, SystemError> {
+    let failed = |cause| SystemError::new("read the counters of the receiver", cause);
+    let text = std::fs::read_to_string("/proc/thread-self/net/dev").map_err(failed)?;
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{END}:")));
+    let packets = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    packets.ok_or_else(|| {
+        failed(std::io::Error::other(format!("`{END}` has no line in the table of interfaces")))
+    })
+}
+
+/// The destination port of a frame that the generator made.
+fn flow_of(frame: &[u8]) -> Option<u16> {
+    let headers = weir_core::packet::Headers::parse_ethernet(frame);
+    headers.ports.map(|ports| ports.destination)
+}
+
+/// A UDP frame of `length` bytes to a station that does not exist.
+fn frame(port: u16, length: usize) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2(Host::Client.mac().0, NOBODY)
+        .ipv4([10, 77, 0, 1], [10, 77, 0, 2], 64)
+        .udp(4096, port);
+    let payload = vec![0; length.saturating_sub(HEADERS)];
+    let mut bytes = Vec::with_capacity(builder.size(payload.len()));
+    builder.write(&mut bytes, &payload).expect("a vector takes any packet");
+    bytes
+}
+
+/// Ethernet, IPv4 and UDP.
+const HEADERS: usize = 14 + 20 + 8;
+const NICENESS: i32 = -19;
+const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
+const FRAMES_MAX: u32 = 1 << 14;
+/// 40 ms at 200 000 frames/s: a stall of the machine loses none.
+const RING_SLOTS: usize = 1 << 13;
+const LAG_MAX_MS: u64 = 100;
+const RECEIVER_SLOTS: usize = 1 << 14;
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A receiver that waited for each frame would cost the bridge a wake-up per frame.
+const RECEIVE_PAUSE: Duration = Duration::from_millis(2);
+const SEND_PAUSE: Duration = Duration::from_micros(50);
