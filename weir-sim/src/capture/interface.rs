@@ -13,7 +13,8 @@ pub struct Interface {
     pub snap_length: u32,
 }
 
-/// A link-layer header type: the LINKTYPE number of the file.
+/// A link-layer header type: the LINKTYPE number of the file. Whether and how the core parses such
+/// frames is for [`LinkType::from_capture`](weir_core::packet::LinkType::from_capture) to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CaptureLink(pub u16);
 
