@@ -14,58 +14,25 @@ struct Step {
 
 /// The steps, cheapest first.
 const STEPS: [Step; 9] = [
-    Step {
-        name: "fmt",
-        run: |root| cargo(root, &["fmt", "--all", "--check"], &[]),
-    },
-    Step {
-        name: "tidy",
-        run: tidy,
-    },
-    Step {
-        name: "nostd",
-        run: crate::nostd::prove,
-    },
-    Step {
-        name: "clippy",
-        run: |root| cargo(root, CLIPPY, &[]),
-    },
-    Step {
-        name: "test",
-        run: |root| tests(root, TEST),
-    },
-    Step {
-        name: "doctest",
-        run: |root| cargo(root, DOCTEST, &[]),
-    },
-    Step {
-        name: "fuzz",
-        run: fuzz,
-    },
-    Step {
-        name: "instructions",
-        run: instructions,
-    },
-    Step {
-        name: "doc",
-        run: |root| cargo(root, DOC, &[("RUSTDOCFLAGS", "-D warnings")]),
-    },
+    Step { name: "fmt", run: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
+    Step { name: "tidy", run: tidy },
+    Step { name: "nostd", run: crate::nostd::prove },
+    Step { name: "clippy", run: |root| cargo(root, CLIPPY, &[]) },
+    Step { name: "test", run: |root| tests(root, TEST) },
+    Step { name: "doctest", run: |root| cargo(root, DOCTEST, &[]) },
+    Step { name: "fuzz", run: fuzz },
+    Step { name: "instructions", run: instructions },
+    Step { name: "doc", run: |root| cargo(root, DOC, &[("RUSTDOCFLAGS", "-D warnings")]) },
 ];
 
 /// Runs the named steps, or all of them; true if every one passed.
 pub fn run(root: &Path, names: &[&str]) -> bool {
-    if let Some(unknown) = names
-        .iter()
-        .find(|name| !STEPS.iter().any(|step| step.name == **name))
-    {
+    if let Some(unknown) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
         eprintln!("ci: no step is called `{unknown}`; `cargo xtask ci --list` names them");
         return false;
     }
     let mut times = Vec::new();
-    for step in STEPS
-        .iter()
-        .filter(|step| names.is_empty() || names.contains(&step.name))
-    {
+    for step in STEPS.iter().filter(|step| names.is_empty() || names.contains(&step.name)) {
         println!("\n== {}", step.name);
         let start = Instant::now();
         let outcome = (step.run)(root);
@@ -146,9 +113,7 @@ fn tests(root: &Path, arguments: &[&str]) -> Result<String, String> {
         passed += tests_passed(&line);
         println!("{line}");
     }
-    let status = child
-        .wait()
-        .map_err(|error| format!("cannot wait for cargo: {error}"))?;
+    let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
     match (status.success(), passed) {
         (false, _) => Err(format!("`cargo {}` says no", arguments.join(" "))),
         (true, 0) => Err("no test ran".into()),
@@ -184,45 +149,18 @@ fn instructions(root: &Path) -> Result<String, String> {
 /// The kept instruction counts.
 const INSTRUCTIONS: &str = "bench/instructions.json";
 
-const CLIPPY: &[&str] = &[
-    "clippy",
-    "--locked",
-    "--workspace",
-    "--all-targets",
-    "--",
-    "-D",
-    "warnings",
-];
+const CLIPPY: &[&str] =
+    &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
 
 /// Profile `ci` is optimised with assertions on, so that the laws run 10 000 workloads with every
 /// check.
-const TEST: &[&str] = &[
-    "test",
-    "--locked",
-    "--workspace",
-    "--all-targets",
-    "--profile",
-    "ci",
-    "--no-fail-fast",
-];
+const TEST: &[&str] =
+    &["test", "--locked", "--workspace", "--all-targets", "--profile", "ci", "--no-fail-fast"];
 
-const DOCTEST: &[&str] = &[
-    "test",
-    "--locked",
-    "--workspace",
-    "--doc",
-    "--profile",
-    "ci",
-];
+const DOCTEST: &[&str] = &["test", "--locked", "--workspace", "--doc", "--profile", "ci"];
 
-const FUZZ: &[&str] = &[
-    "test",
-    "--locked",
-    "--manifest-path",
-    "fuzz/Cargo.toml",
-    "--release",
-    "--no-fail-fast",
-];
+const FUZZ: &[&str] =
+    &["test", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--release", "--no-fail-fast"];
 
 /// A release build, as the counts were made with.
 const BENCH: &[&str] = &[
@@ -238,13 +176,7 @@ const BENCH: &[&str] = &[
     INSTRUCTIONS,
 ];
 
-const DOC: &[&str] = &[
-    "doc",
-    "--locked",
-    "--workspace",
-    "--no-deps",
-    "--document-private-items",
-];
+const DOC: &[&str] = &["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
 
 #[cfg(test)]
 mod tests {

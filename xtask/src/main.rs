@@ -27,18 +27,14 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if passed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The folder that holds the workspace's manifest.
 fn workspace_root() -> PathBuf {
-    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    manifest
-        .parent()
-        .expect("xtask lies in a folder of the workspace")
-        .to_path_buf()
+    // Asked at run time first: work trees that share a build folder share this program too.
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR");
+    let manifest =
+        manifest.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest.parent().expect("xtask lies in a folder of the workspace").to_path_buf()
 }

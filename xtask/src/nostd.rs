@@ -10,12 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates of the compiler's library that a `no_std` crate with `alloc` may use.
-const LIBRARY: [&str; 4] = [
-    "core",
-    "alloc",
-    "compiler_builtins",
-    "rustc_std_workspace_core",
-];
+const LIBRARY: [&str; 4] = ["core", "alloc", "compiler_builtins", "rustc_std_workspace_core"];
 
 /// Builds `weir-core` without `std` in reach, after showing that a crate that wants `std` fails
 /// there.
@@ -26,14 +21,7 @@ pub fn prove(root: &Path) -> Result<String, String> {
     control_fails(&target, &sysroot)?;
     let status = Command::new("cargo")
         .current_dir(root)
-        .args([
-            "build",
-            "--locked",
-            "--package",
-            "weir-core",
-            "--target",
-            &host,
-        ])
+        .args(["build", "--locked", "--package", "weir-core", "--target", &host])
         .arg("--target-dir")
         .arg(target.join("build"))
         .env("RUSTFLAGS", format!("--sysroot {}", sysroot.display()))
@@ -47,25 +35,18 @@ pub fn prove(root: &Path) -> Result<String, String> {
 
 /// Makes a sysroot of links to the compiler's `core` and `alloc`.
 fn bare_sysroot(folder: &Path, host: &str) -> Result<PathBuf, String> {
-    let full = PathBuf::from(rustc(&["--print", "sysroot"])?)
-        .join("lib/rustlib")
-        .join(host)
-        .join("lib");
+    let full =
+        PathBuf::from(rustc(&["--print", "sysroot"])?).join("lib/rustlib").join(host).join("lib");
     let bare = folder.join("lib/rustlib").join(host).join("lib");
     let _ = fs::remove_dir_all(folder); // A sysroot of an older compiler may lie there, or none.
     fs::create_dir_all(&bare).map_err(|error| format!("{}: {error}", bare.display()))?;
     let entries = fs::read_dir(&full).map_err(|error| format!("{}: {error}", full.display()))?;
     for entry in entries {
-        let path = entry
-            .map_err(|error| format!("{}: {error}", full.display()))?
-            .path();
+        let path = entry.map_err(|error| format!("{}: {error}", full.display()))?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
-        if LIBRARY
-            .iter()
-            .any(|krate| name.starts_with(&format!("lib{krate}-")))
-        {
+        if LIBRARY.iter().any(|krate| name.starts_with(&format!("lib{krate}-"))) {
             std::os::unix::fs::symlink(&path, bare.join(name))
                 .map_err(|error| format!("{name}: {error}"))?;
         }
@@ -77,16 +58,12 @@ fn bare_sysroot(folder: &Path, host: &str) -> Result<PathBuf, String> {
 fn control_fails(target: &Path, sysroot: &Path) -> Result<(), String> {
     let bare = compile(target, sysroot, "#![no_std] extern crate alloc;")?;
     if let Err(complaint) = bare {
-        return Err(format!(
-            "the bare sysroot lacks what a no_std crate needs:\n{complaint}"
-        ));
+        return Err(format!("the bare sysroot lacks what a no_std crate needs:\n{complaint}"));
     }
     match compile(target, sysroot, "#![no_std] extern crate std;")? {
         Ok(()) => Err("the bare sysroot has a `std`, so it proves nothing".into()),
         Err(complaint) if complaint.contains("can't find crate for `std`") => Ok(()),
-        Err(complaint) => Err(format!(
-            "the control failed for another reason:\n{complaint}"
-        )),
+        Err(complaint) => Err(format!("the control failed for another reason:\n{complaint}")),
     }
 }
 
@@ -95,14 +72,7 @@ fn compile(target: &Path, sysroot: &Path, source: &str) -> Result<Result<(), Str
     let file = target.join("control.rs");
     fs::write(&file, source).map_err(|error| format!("{}: {error}", file.display()))?;
     let output = Command::new("rustc")
-        .args([
-            "--edition",
-            "2024",
-            "--crate-type",
-            "lib",
-            "--emit",
-            "metadata",
-        ])
+        .args(["--edition", "2024", "--crate-type", "lib", "--emit", "metadata"])
         .arg("--sysroot")
         .arg(sysroot)
         .arg("-o")
@@ -120,8 +90,7 @@ fn compile(target: &Path, sysroot: &Path, source: &str) -> Result<Result<(), Str
 fn host_triple() -> Result<String, String> {
     let version = rustc(&["-vV"])?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned)
-        .ok_or_else(|| "`rustc -vV` names no host".to_owned())
+    host.map(str::to_owned).ok_or_else(|| "`rustc -vV` names no host".to_owned())
 }
 
 /// What `rustc` prints for these arguments.

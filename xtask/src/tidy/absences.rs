@@ -7,10 +7,7 @@ use super::source::Source;
 /// None of the forbidden token sequences occurs, tests aside.
 pub fn tokens(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for absence in ABSENCES
-        .iter()
-        .filter(|absence| applies(absence, source.krate()))
-    {
+    for absence in ABSENCES.iter().filter(|absence| applies(absence, source.krate())) {
         for pattern in absence.tokens {
             findings.extend(source.lines_of(pattern).into_iter().map(|line| {
                 let what = format!("{} (`{}`)", absence.what, pattern.replace(' ', ""));
@@ -37,11 +34,7 @@ mod tests {
         let rows: [(&str, &str, &[usize]); 13] = [
             ("weir-core", "use std::vec::Vec;", &[1]),
             ("weir-core", "use core::mem;\nuse alloc::vec::Vec;", &[]),
-            (
-                "weir-core",
-                "#[cfg(test)]\nmod t { extern crate std; use std::vec::Vec; }",
-                &[],
-            ),
+            ("weir-core", "#[cfg(test)]\nmod t { extern crate std; use std::vec::Vec; }", &[]),
             ("weir-core", "fn f() -> f64 { 0.0 }", &[1]),
             ("weir-sim", "fn f() -> f64 { 0.0 }", &[]),
             ("weir-sim", "fn f() { std::time::Instant::now(); }", &[1, 1]),

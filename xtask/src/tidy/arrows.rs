@@ -18,10 +18,7 @@ pub fn core_modules(source: &Source) -> Vec<Finding> {
     if source.is_test_file() {
         return Vec::new();
     }
-    let allowed = CORE_ARROWS
-        .iter()
-        .find(|(name, _)| *name == home)
-        .map(|(_, uses)| *uses);
+    let allowed = CORE_ARROWS.iter().find(|(name, _)| *name == home).map(|(_, uses)| *uses);
     let Some(allowed) = allowed else {
         let what = format!("the core's module `{home}` has no row in the table of arrows");
         let cure = "add it to CORE_ARROWS in xtask/src/tidy/rules.rs";
@@ -33,10 +30,7 @@ pub fn core_modules(source: &Source) -> Vec<Finding> {
         .filter(|(name, line)| *name != home && !allowed.contains(name) && !source.is_test(*line));
     wrong
         .map(|(name, line)| {
-            let what = format!(
-                "`{home}` uses `crate::{name}`; it may use {}",
-                listed(allowed)
-            );
+            let what = format!("`{home}` uses `crate::{name}`; it may use {}", listed(allowed));
             let cure = "name the module that owns the item, or turn the arrow round";
             source.finding(line, "core-arrows", what, cure)
         })
@@ -111,11 +105,7 @@ fn names_at(tokens: &[Token]) -> Vec<(&str, usize)> {
 }
 
 fn listed(names: &[&str]) -> String {
-    if names.is_empty() {
-        "no other module".to_owned()
-    } else {
-        names.join(", ")
-    }
+    if names.is_empty() { "no other module".to_owned() } else { names.join(", ") }
 }
 
 #[cfg(test)]
@@ -124,10 +114,7 @@ mod tests {
 
     fn check(path: &str, text: &str, expected: &[usize]) {
         let source = Source::parse(path, text).expect("the test's snippet is Rust");
-        let lines: Vec<usize> = core_modules(&source)
-            .iter()
-            .map(|found| found.line)
-            .collect();
+        let lines: Vec<usize> = core_modules(&source).iter().map(|found| found.line).collect();
         assert_eq!(lines, expected, "{path}: {text}");
     }
 
@@ -136,20 +123,12 @@ mod tests {
         let rows: [(&str, &str, &[usize]); 12] = [
             ("sched/drr.rs", "use crate::units::Rate;", &[]),
             ("sched/drr.rs", "use crate::queue::Leaf;", &[1]),
-            (
-                "sched/drr.rs",
-                "use crate::{units::{Rate, Bytes},\nqueue};",
-                &[2],
-            ),
+            ("sched/drr.rs", "use crate::{units::{Rate, Bytes},\nqueue};", &[2]),
             ("sched/drr.rs", "use super::super::queue::Leaf;", &[1]),
             ("sched/drr.rs", "use super::{Head, Selection};", &[]),
             ("sched/mod.rs", "use super::queue::Leaf;", &[1]),
             ("sched/drr.rs", "fn f() { crate::link::poll() }", &[1]),
-            (
-                "sched/drr.rs",
-                "#[cfg(test)]\nmod tests { use crate::queue::Leaf; }",
-                &[],
-            ),
+            ("sched/drr.rs", "#[cfg(test)]\nmod tests { use crate::queue::Leaf; }", &[]),
             ("sched/drr.rs", "use crate::Rate;", &[1]),
             ("units.rs", "use crate::ids::ClassId;", &[1]),
             ("link.rs", "use crate::{sched, queue, account};", &[]),

@@ -11,15 +11,8 @@ use super::source::Source;
 
 /// Every file opens with a `//!` header that says what it is.
 pub fn header(source: &Source) -> Vec<Finding> {
-    let first = source
-        .text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default();
-    if first
-        .strip_prefix("//!")
-        .is_some_and(|words| words.trim().len() > 1)
-    {
+    let first = source.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    if first.strip_prefix("//!").is_some_and(|words| words.trim().len() > 1) {
         return Vec::new();
     }
     let what = "the file opens without a `//!` header".to_owned();
@@ -28,9 +21,7 @@ pub fn header(source: &Source) -> Vec<Finding> {
 
 /// A file's lines, tests and tables aside.
 pub fn file_length(source: &Source) -> Vec<Finding> {
-    let lines = (1..=source.text.lines().count())
-        .filter(|line| !source.is_aside(*line))
-        .count();
+    let lines = (1..=source.text.lines().count()).filter(|line| !source.is_aside(*line)).count();
     if lines <= FILE_LINES {
         return Vec::new();
     }
@@ -40,11 +31,7 @@ pub fn file_length(source: &Source) -> Vec<Finding> {
 
 /// The width of each line, in characters.
 pub fn line_width(source: &Source) -> Vec<Finding> {
-    let widths = source
-        .text
-        .lines()
-        .map(|line| line.chars().count())
-        .zip(1..);
+    let widths = source.text.lines().map(|line| line.chars().count()).zip(1..);
     let wide = widths.filter(|(width, line)| *width > LINE_WIDTH && !source.is_aside(*line));
     wide.map(|(width, line)| {
         let what = format!("the line has {width} characters, limit {LINE_WIDTH}");
@@ -56,9 +43,7 @@ pub fn line_width(source: &Source) -> Vec<Finding> {
 /// The lines of each function, from its signature to its closing brace.
 pub fn function_length(source: &Source) -> Vec<Finding> {
     let functions = functions(source);
-    let long = functions
-        .iter()
-        .filter(|function| function.lines() > FUNCTION_LINES);
+    let long = functions.iter().filter(|function| function.lines() > FUNCTION_LINES);
     long.map(|function| {
         let what = format!(
             "function `{}` has {} lines, limit {FUNCTION_LINES}",
@@ -76,9 +61,7 @@ pub fn parameters(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for function in functions(source) {
         let inputs = function.signature.inputs.iter();
-        let count = inputs
-            .filter(|input| matches!(input, FnArg::Typed(_)))
-            .count();
+        let count = inputs.filter(|input| matches!(input, FnArg::Typed(_))).count();
         if count > PARAMETERS {
             let name = &function.signature.ident;
             let what = format!("function `{name}` has {count} parameters, limit {PARAMETERS}");
@@ -113,10 +96,7 @@ pub fn nesting(source: &Source) -> Vec<Finding> {
 pub fn names(source: &Source) -> Vec<Finding> {
     let mut named = Named::default();
     named.visit_file(&source.syntax);
-    let bad = named
-        .0
-        .iter()
-        .filter(|(name, line)| says_nothing(name) && !source.is_test(*line));
+    let bad = named.0.iter().filter(|(name, line)| says_nothing(name) && !source.is_test(*line));
     bad.map(|(name, line)| {
         let what = format!("`{name}` says nothing of what it is");
         source.finding(*line, "names", what, "use the glossary's word for it")
@@ -127,17 +107,9 @@ pub fn names(source: &Source) -> Vec<Finding> {
 /// What a finished file does not hold, tests aside (an ignored test counts everywhere).
 pub fn unfinished(source: &Source) -> Vec<Finding> {
     let rows = [
-        (
-            ". unwrap (",
-            "an `unwrap`",
-            "return an error, or `expect` with the invariant",
-        ),
+        (". unwrap (", "an `unwrap`", "return an error, or `expect` with the invariant"),
         ("todo !", "a `todo!`", "write it, or leave it out"),
-        (
-            "unimplemented !",
-            "an `unimplemented!`",
-            "write it, or leave it out",
-        ),
+        ("unimplemented !", "an `unimplemented!`", "write it, or leave it out"),
         ("dbg !", "a `dbg!`", "remove it"),
     ];
     let mut findings = Vec::new();
@@ -146,42 +118,27 @@ pub fn unfinished(source: &Source) -> Vec<Finding> {
             findings.push(source.finding(line, "unfinished", what.to_owned(), cure));
         }
     }
-    let ignored = source.tokens.windows(3).filter(|three| {
-        three
-            .iter()
-            .map(|token| token.text.as_str())
-            .eq(["#", "[", "ignore"])
-    });
+    let ignored = source
+        .tokens
+        .windows(3)
+        .filter(|three| three.iter().map(|token| token.text.as_str()).eq(["#", "[", "ignore"]));
     findings.extend(ignored.map(|three| {
         let cure = "run it, or remove it";
-        source.finding(
-            three[0].line,
-            "unfinished",
-            "an ignored test".to_owned(),
-            cure,
-        )
+        source.finding(three[0].line, "unfinished", "an ignored test".to_owned(), cure)
     }));
     findings
 }
 
 /// Lints that must not be silenced.
 pub fn silenced(source: &Source) -> Vec<Finding> {
-    let lints = [
-        "missing_docs",
-        "unwrap_used",
-        "dead_code",
-        "unused",
-        "warnings",
-    ];
+    let lints = ["missing_docs", "unwrap_used", "dead_code", "unused", "warnings"];
     let mut findings = Vec::new();
     for window in source.tokens.windows(2).enumerate() {
         let (at, [word, open]) = window else { continue };
         if !matches!(word.text.as_str(), "allow" | "expect") || open.text != "(" {
             continue;
         }
-        let inside = source.tokens[at + 2..]
-            .iter()
-            .take_while(|token| token.text != ")");
+        let inside = source.tokens[at + 2..].iter().take_while(|token| token.text != ")");
         for token in inside.filter(|token| lints.contains(&token.text.as_str())) {
             if source.is_test(token.line) {
                 continue;
@@ -235,11 +192,7 @@ impl Function<'_> {
 
     /// The lines from its signature to its closing brace.
     fn lines(&self) -> usize {
-        let end = self
-            .block
-            .map_or(self.signature.span(), Spanned::span)
-            .end()
-            .line;
+        let end = self.block.map_or(self.signature.span(), Spanned::span).end().line;
         end + 1 - self.line()
     }
 }
@@ -256,26 +209,17 @@ struct Functions<'ast>(Vec<Function<'ast>>);
 
 impl<'ast> Visit<'ast> for Functions<'ast> {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-        self.0.push(Function {
-            signature: &item.sig,
-            block: Some(&item.block),
-        });
+        self.0.push(Function { signature: &item.sig, block: Some(&item.block) });
         visit::visit_item_fn(self, item);
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        self.0.push(Function {
-            signature: &item.sig,
-            block: Some(&item.block),
-        });
+        self.0.push(Function { signature: &item.sig, block: Some(&item.block) });
         visit::visit_impl_item_fn(self, item);
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
-        self.0.push(Function {
-            signature: &item.sig,
-            block: item.default.as_ref(),
-        });
+        self.0.push(Function { signature: &item.sig, block: item.default.as_ref() });
         visit::visit_trait_item_fn(self, item);
     }
 }
@@ -301,10 +245,7 @@ impl Depth {
 
     /// The statements of a block whose depth is counted already.
     fn statements(&mut self, block: &Block) {
-        block
-            .stmts
-            .iter()
-            .for_each(|statement| self.visit_stmt(statement));
+        block.stmts.iter().for_each(|statement| self.visit_stmt(statement));
     }
 
     /// The block of a closure or an arm is the closure or the arm, not one more.
@@ -317,9 +258,7 @@ impl Depth {
 
     fn branch(&mut self, branch: &syn::ExprIf) {
         self.visit_expr(&branch.cond);
-        self.inside(lines_start(branch), |depth| {
-            depth.statements(&branch.then_branch)
-        });
+        self.inside(lines_start(branch), |depth| depth.statements(&branch.then_branch));
         match branch.else_branch.as_ref().map(|(_, other)| &**other) {
             Some(Expr::If(next)) => self.branch(next),
             Some(other) => self.inside(lines_start(other), |depth| depth.body(other)),
@@ -409,10 +348,7 @@ mod tests {
     /// What `check` finds in `text`, as lines.
     fn lines(check: fn(&Source) -> Vec<Finding>, text: &str) -> Vec<usize> {
         let source = Source::parse("weir-x/src/a.rs", text).expect("the test's snippet is Rust");
-        check(&source)
-            .into_iter()
-            .map(|finding| finding.line)
-            .collect()
+        check(&source).into_iter().map(|finding| finding.line).collect()
     }
 
     #[test]
@@ -481,10 +417,7 @@ mod tests {
             ("match a { b => c, d => { e } }", 1),
             ("match a { b => match c { d => if e {} } }", 3),
             ("a.map(|b| { c })", 1),
-            (
-                "a.map(|b| b.map(|c| c.map(|d| d.map(|e| e.map(|f| f)))))",
-                5,
-            ),
+            ("a.map(|b| b.map(|c| c.map(|d| d.map(|e| e.map(|f| f)))))", 5),
             ("let Some(a) = b else { return };", 1),
             ("fn g() { if a { if b { if c { if d {} } } } }", 0),
             ("let a = if b { c } else { match d { e => f } };", 2),

@@ -31,23 +31,11 @@ pub fn arrows(path: &str, text: &str) -> Vec<Finding> {
         let Dependency { name, line, .. } = dependency;
         if is_ours(name) && !allowed.contains(&name) {
             let what = format!("`{krate}` depends on `{name}`, which its row does not list");
-            findings.push(finding(
-                path,
-                line,
-                "crate-arrows",
-                what,
-                "arrows point down only",
-            ));
+            findings.push(finding(path, line, "crate-arrows", what, "arrows point down only"));
         }
         if !is_ours(name) && dependency.is_normal && DEPENDENCY_FREE.contains(&krate) {
             let what = format!("`{krate}` depends on `{name}`");
-            findings.push(finding(
-                path,
-                line,
-                "crate-arrows",
-                what,
-                "it has no dependencies",
-            ));
+            findings.push(finding(path, line, "crate-arrows", what, "it has no dependencies"));
         }
     }
     findings
@@ -60,10 +48,7 @@ pub fn reasons(path: &str, text: &str) -> Vec<Finding> {
         .filter(|dependency| !dependency.has_reason);
     silent
         .map(|dependency| {
-            let what = format!(
-                "the dependency `{}` has no reason beside it",
-                dependency.name
-            );
+            let what = format!("the dependency `{}` has no reason beside it", dependency.name);
             let cure = "say in a comment above it what it is for";
             finding(path, dependency.line, "dependency-reason", what, cure)
         })
@@ -79,13 +64,7 @@ pub fn lints(path: &str, text: &str) -> Vec<Finding> {
         return Vec::new();
     }
     let what = "the crate does not take the workspace's lints".to_owned();
-    vec![finding(
-        path,
-        1,
-        "lints",
-        what,
-        "add `[lints]` with `workspace = true`",
-    )]
+    vec![finding(path, 1, "lints", what, "add `[lints]` with `workspace = true`")]
 }
 
 fn is_ours(name: &str) -> bool {
@@ -99,13 +78,7 @@ fn finding(
     what: String,
     cure: &'static str,
 ) -> Finding {
-    Finding {
-        file: path.to_owned(),
-        line,
-        check,
-        what,
-        cure,
-    }
+    Finding { file: path.to_owned(), line, check, what, cure }
 }
 
 /// The lines with the section each lies in, from 1, without headings.
@@ -135,22 +108,11 @@ fn dependencies(text: &str) -> impl Iterator<Item = Dependency<'_>> {
             return None;
         }
         let (key, value) = line.split_once('=')?;
-        let name = key
-            .trim()
-            .split('.')
-            .next()
-            .unwrap_or_default()
-            .trim_matches('"');
+        let name = key.trim().split('.').next().unwrap_or_default().trim_matches('"');
         let has_reason = was_commented || value.contains('#');
         let inherits = key.trim().ends_with(".workspace") || value.contains("workspace = true");
         let is_normal = kind == "dependencies";
-        Some(Dependency {
-            name,
-            line: number,
-            has_reason,
-            inherits,
-            is_normal,
-        })
+        Some(Dependency { name, line: number, has_reason, inherits, is_normal })
     })
 }
 
@@ -186,10 +148,7 @@ mod tests {
             ("[dependencies]\nlibc = \"1\"", &[2]),
             ("[dependencies]\n# System calls.\nlibc = \"1\"", &[]),
             ("[dependencies]\nlibc = \"1\" # System calls.", &[]),
-            (
-                "[dependencies]\nlibc.workspace = true\nweir-core.workspace = true",
-                &[],
-            ),
+            ("[dependencies]\nlibc.workspace = true\nweir-core.workspace = true", &[]),
             (
                 "[dev-dependencies]\nlibc = { version = \"1\", features = [\n\"a\",\n] }\nb = \"1\"",
                 &[2, 5],

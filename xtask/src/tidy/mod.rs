@@ -35,11 +35,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "{}:{}: {} [{}]; {}",
-            self.file, self.line, self.what, self.check, self.cure
-        )
+        write!(out, "{}:{}: {} [{}]; {}", self.file, self.line, self.what, self.check, self.cure)
     }
 }
 
@@ -63,11 +59,8 @@ const MANIFEST_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
     &[manifests::arrows, manifests::reasons, manifests::lints];
 
 /// The checks of any tracked text.
-const TEXT_CHECKS: &[fn(&str, &str) -> Vec<Finding>] = &[
-    texts::machine_paths,
-    texts::registry_hosts,
-    texts::open_ends,
-];
+const TEXT_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
+    &[texts::machine_paths, texts::registry_hosts, texts::open_ends];
 
 /// Checks the whole tree and prints what it finds; true if there is nothing.
 pub fn run(root: &Path) -> bool {
@@ -88,7 +81,11 @@ pub fn run(root: &Path) -> bool {
 
 /// Every finding in these files, exceptions not yet taken away.
 fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
-    let algorithms = Algorithms::of_files(files);
+    let algorithms = Algorithms::read(|path| std::fs::read_to_string(root.join(path)).ok());
+    let algorithms = match algorithms {
+        Ok(algorithms) => algorithms,
+        Err(finding) => return vec![finding],
+    };
     let mut findings = Vec::new();
     for path in files {
         // What is no text (a capture, a picture) or is gone from the tree has no lines to check.
@@ -111,10 +108,8 @@ fn check_source(path: &str, text: &str, algorithms: &Algorithms) -> Vec<Finding>
         Ok(source) => source,
         Err(finding) => return vec![finding],
     };
-    let mut findings: Vec<Finding> = SOURCE_CHECKS
-        .iter()
-        .flat_map(|check| check(&source))
-        .collect();
+    let mut findings: Vec<Finding> =
+        SOURCE_CHECKS.iter().flat_map(|check| check(&source)).collect();
     findings.extend(algorithms.check(&source));
     findings
 }
@@ -145,27 +140,15 @@ fn judge(findings: Vec<Finding>, exceptions: &[Exception]) -> Vec<Finding> {
 fn tracked_files(root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new("git")
         .current_dir(root)
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .output()
         .map_err(|error| format!("cannot run git, which names the files to check: {error}"))?;
     if !output.status.success() {
-        return Err(format!(
-            "git: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        ));
+        return Err(format!("git: {}", String::from_utf8_lossy(&output.stderr).trim()));
     }
     let listing = String::from_utf8_lossy(&output.stdout);
-    let mut files: Vec<String> = listing
-        .split('\0')
-        .filter(|path| !path.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let mut files: Vec<String> =
+        listing.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
     files.sort();
     files.dedup();
     Ok(files)
@@ -176,57 +159,32 @@ mod tests {
     use super::*;
 
     fn finding(file: &str, check: &'static str) -> Finding {
-        Finding {
-            file: file.into(),
-            line: 3,
-            check,
-            what: "w".into(),
-            cure: "c",
-        }
+        Finding { file: file.into(), line: 3, check, what: "w".into(), cure: "c" }
     }
 
     #[test]
     fn a_finding_prints_place_what_and_cure() {
-        assert_eq!(
-            finding("a.rs", "nesting").to_string(),
-            "a.rs:3: w [nesting]; c"
-        );
+        assert_eq!(finding("a.rs", "nesting").to_string(), "a.rs:3: w [nesting]; c");
     }
 
     #[test]
     fn an_exception_takes_away_its_own_finding_only() {
-        let exceptions = [Exception {
-            check: "nesting",
-            file: "a.rs",
-            reason: "r",
-        }];
+        let exceptions = [Exception { check: "nesting", file: "a.rs", reason: "r" }];
         let found = vec![finding("a.rs", "nesting"), finding("b.rs", "nesting")];
         assert_eq!(judge(found, &exceptions), [finding("b.rs", "nesting")]);
     }
 
     #[test]
     fn an_exception_without_a_finding_is_one() {
-        let exceptions = [Exception {
-            check: "nesting",
-            file: "a.rs",
-            reason: "r",
-        }];
+        let exceptions = [Exception { check: "nesting", file: "a.rs", reason: "r" }];
         let left = judge(Vec::new(), &exceptions);
-        assert_eq!(
-            left.iter().map(|left| left.check).collect::<Vec<_>>(),
-            ["stale-exception"]
-        );
+        assert_eq!(left.iter().map(|left| left.check).collect::<Vec<_>>(), ["stale-exception"]);
     }
 
     #[test]
     fn every_exception_gives_a_reason() {
         for exception in EXCEPTIONS {
-            assert!(
-                exception.reason.len() > 10,
-                "{} {}",
-                exception.check,
-                exception.file
-            );
+            assert!(exception.reason.len() > 10, "{} {}", exception.check, exception.file);
         }
     }
 }

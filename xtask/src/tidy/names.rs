@@ -1,80 +1,69 @@
 //! One algorithm, one file, one registry line: an algorithm's name occurs nowhere else in the code.
 //!
-//! The algorithms are the files of `rules::ALGORITHM_FOLDERS`. In the folder's `mod.rs` a name may
-//! take two lines, its `mod` and its registry line; in a file of its own, any number.
+//! The algorithms are read off the registries of `rules::REGISTRIES`, each a macro call in a
+//! `mod.rs` with one line `module::Type,` an algorithm.
 
 use std::collections::BTreeSet;
 
 use super::Finding;
-use super::rules::{ALGORITHM_FOLDERS, NAMING_PLACES, ORDINARY_WORDS};
+use super::rules::{NAMING_PLACES, ORDINARY_WORDS, REGISTRIES};
 use super::source::{Source, Token};
 
-/// Lines of `mod.rs` that may hold a name: the `mod` and the registry line.
-const REGISTRY_LINES: usize = 2;
-
-/// One algorithm, known by its file or folder.
+/// One algorithm, as its registry line names it.
 struct Algorithm {
     /// `weir-core/src/sched`.
     folder: &'static str,
     /// `altq_wfq`.
     module: String,
+    /// `AltqWfq`.
+    kind: String,
+    /// Its line in the folder's `mod.rs`.
+    line: usize,
 }
 
 /// The algorithms of the core.
 pub struct Algorithms(Vec<Algorithm>);
 
 impl Algorithms {
-    /// Reads the algorithms off the names of the files.
-    pub fn of_files(files: &[String]) -> Algorithms {
+    /// Reads the registries; `text` gives a file of the tree, if it is there.
+    pub fn read(text: impl Fn(&str) -> Option<String>) -> Result<Algorithms, Finding> {
         let mut found = Vec::new();
-        for (folder, shared) in ALGORITHM_FOLDERS {
-            let inside = files
-                .iter()
-                .filter_map(|file| file.strip_prefix(folder)?.strip_prefix('/'));
-            let first = inside.map(|file| file.split('/').next().unwrap_or_default());
-            let modules: BTreeSet<&str> = first
-                .map(|part| part.strip_suffix(".rs").unwrap_or(part))
-                .filter(|module| !shared.contains(module))
-                .collect();
-            let algorithm = |module: &str| Algorithm {
-                folder,
-                module: module.to_owned(),
-            };
-            found.extend(modules.into_iter().map(algorithm));
+        for (folder, macro_name) in REGISTRIES {
+            let path = format!("{folder}/mod.rs");
+            let Some(text) = text(&path) else { continue };
+            let source = Source::parse(&path, &text)?;
+            let before = found.len();
+            found.extend(registered(folder, macro_name, &source.tokens));
+            if found.len() == before {
+                let what = format!("no algorithm is registered by `{macro_name}!`");
+                let cure = "name the registry's macro in REGISTRIES of xtask/src/tidy/rules.rs";
+                return Err(source.finding(1, "algorithm-name", what, cure));
+            }
         }
-        Algorithms(found)
+        Ok(Algorithms(found))
     }
 
     /// The names that occur in this file and should not.
     pub fn check(&self, source: &Source) -> Vec<Finding> {
         let path = &source.path;
-        if source.is_test_file()
-            || NAMING_PLACES
-                .iter()
-                .any(|(place, _)| path.starts_with(place))
-        {
+        if source.is_test_file() || NAMING_PLACES.iter().any(|(place, _)| path.starts_with(place)) {
             return Vec::new();
         }
-        self.0
-            .iter()
-            .flat_map(|algorithm| algorithm.check(source))
-            .collect()
+        self.0.iter().flat_map(|algorithm| algorithm.check(source)).collect()
     }
 }
 
 impl Algorithm {
     fn check(&self, source: &Source) -> Vec<Finding> {
-        let Some(left) = source.path.strip_prefix(self.folder) else {
+        let Some(inside) = source.path.strip_prefix(self.folder) else {
             return self.findings(source, self.lines(source));
         };
-        if left == format!("/{}.rs", self.module) || left.starts_with(&format!("/{}/", self.module))
-        {
+        let folder = format!("/{}/", self.module);
+        if inside == format!("/{}.rs", self.module) || inside.starts_with(&folder) {
             return Vec::new();
         }
         let mut lines = self.lines(source);
-        if left == "/mod.rs" {
-            lines.drain(..lines.len().min(REGISTRY_LINES));
-        }
+        lines.retain(|line| inside != "/mod.rs" || *line != self.line);
         self.findings(source, lines)
     }
 
@@ -82,10 +71,8 @@ impl Algorithm {
     fn lines(&self, source: &Source) -> Vec<usize> {
         let tokens = &source.tokens;
         let named = (0..tokens.len()).filter(|at| self.is_named_at(tokens, *at));
-        let lines: BTreeSet<usize> = named
-            .map(|at| tokens[at].line)
-            .filter(|line| !source.is_test(*line))
-            .collect();
+        let lines: BTreeSet<usize> =
+            named.map(|at| tokens[at].line).filter(|line| !source.is_test(*line)).collect();
         lines.into_iter().collect()
     }
 
@@ -97,21 +84,16 @@ impl Algorithm {
         let keyword = self.module.replace('_', "-");
         if text.starts_with('"') || text.starts_with("r\"") || text.starts_with("r#") {
             let inside = text.trim_start_matches('r').trim_matches(['#', '"']);
-            return if self.is_ordinary() {
-                inside == keyword
-            } else {
-                has_word(inside, &keyword)
-            };
+            return if self.is_ordinary() { inside == keyword } else { has_word(inside, &keyword) };
         }
         if self.is_ordinary() {
             let text_at = |at: usize| tokens.get(at).map(|token| token.text.as_str());
             let path = |side: Option<usize>| side.and_then(text_at) == Some("::");
             return text == self.module && (path(at.checked_sub(1)) || path(Some(at + 1)));
         }
-        let type_name = camel(&self.module);
-        let rest = text.strip_prefix(type_name.as_str());
+        let rest = text.strip_prefix(self.kind.as_str());
         let is_type = rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_lowercase()));
-        is_type || has_word(&text.replace('_', "-").to_lowercase(), &keyword)
+        is_type || has_word(&text.replace('_', "-"), &keyword)
     }
 
     fn is_ordinary(&self) -> bool {
@@ -120,10 +102,7 @@ impl Algorithm {
 
     fn findings(&self, source: &Source, lines: Vec<usize>) -> Vec<Finding> {
         let finding = |line| {
-            let what = format!(
-                "the algorithm `{}` is named outside its places",
-                self.module
-            );
+            let what = format!("the algorithm `{}` is named outside its places", self.module);
             let cure = "ask the registry, or let its descriptor say what differs";
             source.finding(line, "algorithm-name", what, cure)
         };
@@ -146,31 +125,55 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// `altq_wfq` as a type's name begins: `AltqWfq`.
-fn camel(module: &str) -> String {
-    let mut name = String::new();
-    for part in module.split('_') {
-        let mut letters = part.chars();
-        name.extend(letters.next().into_iter().flat_map(char::to_uppercase));
-        name.push_str(letters.as_str());
-    }
-    name
+/// The algorithms in the call of this macro.
+fn registered(folder: &'static str, macro_name: &str, tokens: &[Token]) -> Vec<Algorithm> {
+    let texts =
+        |window: &[Token]| window.iter().map(|token| token.text.clone()).collect::<Vec<_>>();
+    let start = tokens.windows(3).position(|call| texts(call) == [macro_name, "!", "{"]);
+    let call = start.map_or(&tokens[..0], |start| &tokens[start + 3..]);
+    let end = call.iter().position(|token| token.text == "}").unwrap_or(0);
+    let inside = &call[..end];
+    let lines = inside.split(|token| token.text == ",");
+    let named = lines.map_while(|line| match line {
+        [module, path, kind] if path.text == "::" => Some((module, kind)),
+        _ => None,
+    });
+    named
+        .map(|(module, kind)| Algorithm {
+            folder,
+            module: module.text.clone(),
+            kind: kind.text.clone(),
+            line: module.line,
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SCHEDULERS: &str = "//! x\nmacro_rules! schedulers { () => {} }\nschedulers! {\n\
+        drr::Drr,\naltq_wfq::AltqWfq,\ncbq::Cbq,\n}\n";
+
+    fn registries(path: &str) -> Option<String> {
+        match path {
+            "weir-core/src/sched/mod.rs" => Some(SCHEDULERS.into()),
+            _ => Some("droppers! {\ntail::Tail,\n}".into()),
+        }
+    }
+
     fn check(path: &str, text: &str, expected: &[usize]) {
-        let files = ["mod", "drr", "altq_wfq", "cbq/ref"]
-            .map(|name| format!("weir-core/src/sched/{name}.rs"))
-            .into_iter()
-            .chain(["weir-core/src/queue/tail.rs".to_owned()]);
-        let algorithms = Algorithms::of_files(&files.collect::<Vec<_>>());
+        let algorithms = Algorithms::read(registries).expect("the registries are there");
         let source = Source::parse(path, text).expect("the test's snippet is Rust");
         let findings = algorithms.check(&source);
         let lines: Vec<usize> = findings.iter().map(|found| found.line).collect();
         assert_eq!(lines, expected, "{path}: {text}");
+    }
+
+    #[test]
+    fn a_registry_without_lines_is_found() {
+        let empty = Algorithms::read(|_| Some("mod drr;".into()));
+        assert_eq!(empty.err().map(|found| found.check), Some("algorithm-name"));
     }
 
     #[test]
@@ -202,19 +205,15 @@ mod tests {
     fn an_algorithm_names_itself_but_not_another() {
         check("weir-core/src/sched/drr.rs", "struct Drr;", &[]);
         check("weir-core/src/sched/cbq/ref.rs", "struct Cbq;", &[]);
-        check(
-            "weir-core/src/sched/altq_wfq.rs",
-            "use super::drr::Drr;",
-            &[1],
-        );
+        check("weir-core/src/sched/altq_wfq.rs", "use super::drr::Drr;", &[1]);
     }
 
     #[test]
-    fn the_folder_has_two_lines_for_each() {
-        let two = "mod drr;\nconst REGISTRY: &[D] = &[\n&drr::DESCRIPTOR,\n];\n";
-        check("weir-core/src/sched/mod.rs", two, &[]);
-        let three = format!("{two}fn f(d: drr::Drr) {{}}");
-        check("weir-core/src/sched/mod.rs", &three, &[5]);
+    fn the_folder_has_one_line_for_each() {
+        check("weir-core/src/sched/mod.rs", SCHEDULERS, &[]);
+        let more = format!("{SCHEDULERS}fn f(d: drr::Drr) {{}}");
+        check("weir-core/src/sched/mod.rs", &more, &[8]);
+        check("weir-core/src/sched/tree.rs", "struct Tree;\nfn f(d: Drr) {}", &[2]);
     }
 
     #[test]

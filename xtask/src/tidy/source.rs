@@ -44,22 +44,14 @@ impl Source {
         };
         let syntax = syn::parse_file(text)
             .map_err(|error| trouble(error.span().start().line, error.to_string()))?;
-        let stream: TokenStream = text
-            .parse()
-            .map_err(|error: proc_macro2::LexError| trouble(1, error.to_string()))?;
+        let stream: TokenStream =
+            text.parse().map_err(|error: proc_macro2::LexError| trouble(1, error.to_string()))?;
         let mut tokens = Vec::new();
         flatten(stream, &mut tokens);
         let mut aside = Aside::default();
         aside.visit_file(&syntax);
         let Aside { tests, tables } = aside;
-        Ok(Source {
-            path: path.into(),
-            text: text.into(),
-            syntax,
-            tokens,
-            tests,
-            tables,
-        })
+        Ok(Source { path: path.into(), text: text.into(), syntax, tokens, tests, tables })
     }
 
     /// The folder of the file's crate.
@@ -89,10 +81,7 @@ impl Source {
         let windows = self.tokens.windows(wanted.len());
         windows
             .filter(|window| {
-                window
-                    .iter()
-                    .map(|token| token.text.as_str())
-                    .eq(wanted.iter().copied())
+                window.iter().map(|token| token.text.as_str()).eq(wanted.iter().copied())
             })
             .map(|window| window[0].line)
             .filter(|line| !self.is_test(*line))
@@ -107,13 +96,7 @@ impl Source {
         what: String,
         cure: &'static str,
     ) -> Finding {
-        Finding {
-            file: self.path.clone(),
-            line,
-            check,
-            what,
-            cure,
-        }
+        Finding { file: self.path.clone(), line, check, what, cure }
     }
 }
 
@@ -204,16 +187,10 @@ fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
         match tree {
             TokenTree::Group(group) => {
                 let (open, close) = delimiters(group.delimiter());
-                tokens.push(Token {
-                    text: open.into(),
-                    line,
-                });
+                tokens.push(Token { text: open.into(), line });
                 flatten(group.stream(), tokens);
                 let line = group.span_close().end().line;
-                tokens.push(Token {
-                    text: close.into(),
-                    line,
-                });
+                tokens.push(Token { text: close.into(), line });
             }
             TokenTree::Punct(punct) => {
                 joined.push(punct.as_char());
@@ -221,19 +198,10 @@ fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
                 if punct.spacing() == Spacing::Joint && pair {
                     continue;
                 }
-                tokens.push(Token {
-                    text: std::mem::take(&mut joined),
-                    line,
-                });
+                tokens.push(Token { text: std::mem::take(&mut joined), line });
             }
-            TokenTree::Ident(ident) => tokens.push(Token {
-                text: ident.to_string(),
-                line,
-            }),
-            TokenTree::Literal(literal) => tokens.push(Token {
-                text: literal.to_string(),
-                line,
-            }),
+            TokenTree::Ident(ident) => tokens.push(Token { text: ident.to_string(), line }),
+            TokenTree::Literal(literal) => tokens.push(Token { text: literal.to_string(), line }),
         }
     }
 }
@@ -257,9 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_no_rust_is_a_finding_at_its_line() {
-        let found = Source::parse("a.rs", "fn a() {}\nfn fn")
-            .err()
-            .expect("no Rust");
+        let found = Source::parse("a.rs", "fn a() {}\nfn fn").err().expect("no Rust");
         assert_eq!((found.line, found.check), (2, "syntax"));
     }
 

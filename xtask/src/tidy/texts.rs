@@ -5,11 +5,7 @@ use super::Finding;
 
 /// Roots of absolute paths that hold on one machine only. Written apart, so as not to find
 /// themselves.
-const MACHINE_ROOTS: [&str; 3] = [
-    concat!("/", "work"),
-    concat!("/", "root"),
-    concat!("/", "home"),
-];
+const MACHINE_ROOTS: [&str; 3] = [concat!("/", "work"), concat!("/", "root"), concat!("/", "home")];
 
 /// Hosts of package registries.
 const REGISTRY_HOSTS: [&str; 7] = [
@@ -23,11 +19,7 @@ const REGISTRY_HOSTS: [&str; 7] = [
 ];
 
 /// Words for what is yet to be done.
-const OPEN_ENDS: [&str; 3] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("XX", "X"),
-];
+const OPEN_ENDS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
 /// No absolute path of one machine.
 pub fn machine_paths(path: &str, text: &str) -> Vec<Finding> {
@@ -124,11 +116,7 @@ mod tests {
         let [first, second, third] = MACHINE_ROOTS;
         check(machine_paths, &format!("see {first}/main/x"), 1);
         check(machine_paths, &format!("`{second}/x`\n(\"{third}/me\")"), 2);
-        check(
-            machine_paths,
-            "the network/root/x, ./work/x, at root, ../home/x",
-            0,
-        );
+        check(machine_paths, "the network/root/x, ./work/x, at root, ../home/x", 0);
         check(machine_paths, &format!("the mark {first}ing {second}"), 0);
     }
 
@@ -144,11 +132,7 @@ mod tests {
     fn an_open_end_needs_an_issue() {
         let [first, second, _] = OPEN_ENDS;
         check(open_ends, &format!("// {first}: finish"), 1);
-        check(
-            open_ends,
-            &format!("// {second} (issue 12): finish\n// {first} #3"),
-            0,
-        );
+        check(open_ends, &format!("// {second} (issue 12): finish\n// {first} #3"), 0);
         check(open_ends, &format!("the {first}S word"), 0);
     }
 }
