@@ -3,6 +3,7 @@
 
 mod absences;
 mod arrows;
+mod citations;
 mod limits;
 mod manifests;
 mod names;
@@ -14,6 +15,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
+use citations::{Citations, SOURCES};
 use names::Algorithms;
 use rules::{EXCEPTIONS, Exception};
 use source::Source;
@@ -81,7 +83,9 @@ pub fn run(root: &Path) -> bool {
 
 /// Every finding in these files, exceptions not yet taken away.
 fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
-    let algorithms = Algorithms::read(|path| std::fs::read_to_string(root.join(path)).ok());
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
+    let citations = Citations::read(&read(SOURCES).unwrap_or_default());
+    let algorithms = Algorithms::read(read);
     let algorithms = match algorithms {
         Ok(algorithms) => algorithms,
         Err(finding) => return vec![finding],
@@ -98,6 +102,7 @@ fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
         }
         if path.ends_with(".rs") {
             findings.extend(check_source(path, &text, &algorithms));
+            findings.extend(citations.check(path, &text));
         }
     }
     findings
