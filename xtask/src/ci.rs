@@ -135,6 +135,7 @@ fn fuzz(root: &Path) -> Result<String, String> {
     if !root.join("fuzz/Cargo.toml").is_file() {
         return Ok("no fuzz folder".into());
     }
+    cargo(root, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"], &[])?;
     tests(root, FUZZ)
 }
 
@@ -159,8 +160,9 @@ const TEST: &[&str] =
 
 const DOCTEST: &[&str] = &["test", "--locked", "--workspace", "--doc", "--profile", "ci"];
 
+/// Without libFuzzer: seeds and their mutations on the stable compiler, overflow checks on.
 const FUZZ: &[&str] =
-    &["test", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--release", "--no-fail-fast"];
+    &["test", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--no-default-features"];
 
 /// A release build, as the counts were made with.
 const BENCH: &[&str] = &[

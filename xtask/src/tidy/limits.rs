@@ -129,22 +129,21 @@ pub fn unfinished(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Lints that must not be silenced.
+/// Lints that must not be silenced without a reason in the attribute.
 pub fn silenced(source: &Source) -> Vec<Finding> {
     let lints = ["missing_docs", "unwrap_used", "dead_code", "unused", "warnings"];
     let mut findings = Vec::new();
-    for window in source.tokens.windows(2).enumerate() {
-        let (at, [word, open]) = window else { continue };
-        if !matches!(word.text.as_str(), "allow" | "expect") || open.text != "(" {
+    for (at, window) in source.tokens.windows(2).enumerate() {
+        if !matches!(window[0].text.as_str(), "allow" | "expect") || window[1].text != "(" {
             continue;
         }
-        let inside = source.tokens[at + 2..].iter().take_while(|token| token.text != ")");
-        for token in inside.filter(|token| lints.contains(&token.text.as_str())) {
-            if source.is_test(token.line) {
-                continue;
-            }
-            let what = format!("the lint `{}` is silenced", token.text);
-            let cure = "mend what it finds, or add an exception with its reason to rules.rs";
+        let end = source.tokens[at..].iter().position(|token| token.text == ")").unwrap_or(0);
+        let inside = &source.tokens[at..at + end];
+        let named = inside.iter().find(|token| lints.contains(&token.text.as_str()));
+        let Some(token) = named.filter(|token| !source.is_test(token.line)) else { continue };
+        if !inside.iter().any(|token| token.text == "reason") {
+            let what = format!("the lint `{}` is silenced without a reason", token.text);
+            let cure = "mend what it finds, or add `reason = \"…\"`";
             findings.push(source.finding(token.line, "silenced", what, cure));
         }
     }
@@ -472,10 +471,11 @@ mod tests {
     }
 
     #[test]
-    fn silenced_lints_are_found() {
-        let rows: [(&str, &[usize]); 4] = [
+    fn lints_silenced_without_a_reason_are_found() {
+        let rows: [(&str, &[usize]); 5] = [
             ("#![allow(missing_docs)]", &[1]),
-            ("#[expect(dead_code, reason = \"r\")] fn f() {}", &[1]),
+            ("#[expect(dead_code, reason = \"r\")] fn f() {}", &[]),
+            ("#[expect(dead_code)] fn f() {}", &[1]),
             ("#[allow(clippy::too_many_lines)] fn f() {}", &[]),
             ("#[cfg(test)] mod t { #![allow(dead_code)] }", &[]),
         ];

@@ -8,7 +8,8 @@ use super::rules::{CRATE_ARROWS, DEPENDENCY_FREE};
 struct Dependency<'text> {
     name: &'text str,
     line: usize,
-    /// A comment on its line, or on the line before.
+    /// A comment on its line or on the line before, or on the line before its family: crates with
+    /// the same first word, one after the other.
     has_reason: bool,
     /// The reason stands in the workspace's own table.
     inherits: bool,
@@ -98,6 +99,7 @@ fn sections(text: &str) -> impl Iterator<Item = (&str, &str, usize)> {
 fn dependencies(text: &str) -> impl Iterator<Item = Dependency<'_>> {
     let mut commented = false;
     let mut open = 0_usize;
+    let mut family = "";
     sections(text).filter_map(move |(section, line, number)| {
         let kind = section.rsplit('.').next().unwrap_or_default();
         let was_commented = std::mem::replace(&mut commented, line.starts_with('#'));
@@ -109,11 +111,17 @@ fn dependencies(text: &str) -> impl Iterator<Item = Dependency<'_>> {
         }
         let (key, value) = line.split_once('=')?;
         let name = key.trim().split('.').next().unwrap_or_default().trim_matches('"');
-        let has_reason = was_commented || value.contains('#');
+        let has_reason = was_commented || value.contains('#') || family == first_word(name);
+        family = if has_reason { first_word(name) } else { "" };
         let inherits = key.trim().ends_with(".workspace") || value.contains("workspace = true");
         let is_normal = kind == "dependencies";
         Some(Dependency { name, line: number, has_reason, inherits, is_normal })
     })
+}
+
+/// `netlink-sys` belongs with `netlink-packet-core`.
+fn first_word(name: &str) -> &str {
+    name.split('-').next().unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -144,7 +152,9 @@ mod tests {
 
     #[test]
     fn a_dependency_without_a_reason_is_found() {
-        let rows: [(&str, &[usize]); 7] = [
+        let rows: [(&str, &[usize]); 9] = [
+            ("[dependencies]\n# Netlink.\nnetlink-a = \"1\"\nnetlink-b = \"1\"", &[]),
+            ("[dependencies]\n# Netlink.\nnetlink-a = \"1\"\nlibc = \"1\"", &[4]),
             ("[dependencies]\nlibc = \"1\"", &[2]),
             ("[dependencies]\n# System calls.\nlibc = \"1\"", &[]),
             ("[dependencies]\nlibc = \"1\" # System calls.", &[]),
