@@ -1,2 +1,40 @@
-//! Build tasks.
-fn main() {}
+//! Build tasks, run as `cargo xtask TASK`: what the compiler does not check, and the whole of CI.
+
+mod ci;
+mod nostd;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The tasks, one a line, as `cargo xtask` prints them.
+const USAGE: &str = "\
+usage: cargo xtask TASK
+  tidy          check the style limits, the arrows between crates and modules, the absences
+  ci [STEP...]  run every step that a change must pass, or the named ones
+  ci --list     name the steps of ci";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = workspace_root();
+    let passed = match words.as_slice() {
+        ["tidy"] => tidy::run(&root),
+        ["ci", "--list"] => ci::list(),
+        ["ci", steps @ ..] => ci::run(&root, steps),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The folder that holds the workspace's manifest.
+fn workspace_root() -> PathBuf {
+    // Asked at run time first: work trees that share a build folder share this program too.
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR");
+    let manifest =
+        manifest.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest.parent().expect("xtask lies in a folder of the workspace").to_path_buf()
+}

@@ -1,0 +1,55 @@
+# The few commands that a newcomer needs. `make test` is what CI runs; everything in it is one step
+# of `cargo xtask ci`, so `cargo xtask ci STEP` repeats one of them alone.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+
+# A command that the build or the tests call, and the Debian package that brings it:
+#   cc        links every Rust program
+#   git       names the files that `cargo xtask tidy` checks
+#   ip        shows and sets up interfaces beside a live link
+#   valgrind  counts instructions for `weir bench --instructions`
+NEEDED := cc:build-essential git:git ip:iproute2 valgrind:valgrind
+
+.PHONY: help test demo bench setup
+
+help:
+	@echo 'make test    set up what is missing, then every check: style, laws, fuzzing, docs (minutes)'
+	@echo 'make demo    build Weir and show it: live traffic through a shaped link, and the same simulated'
+	@echo 'make bench   cost per packet of every scheduler on this machine'
+	@echo 'make setup   only install what is missing; says what it installs'
+
+test: setup
+	$(CARGO) xtask ci
+
+demo: setup
+	$(CARGO) build --locked --release --package weir
+	"$${CARGO_TARGET_DIR:-target}/release/weir" demo
+
+bench: setup
+	$(CARGO) build --locked --release --package weir
+	"$${CARGO_TARGET_DIR:-target}/release/weir" bench
+
+# Installs only what is missing, and only as root; otherwise it says which command would.
+setup:
+	@missing=''; \
+	for pair in $(NEEDED); do \
+	    command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair##*:}"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+	    if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	        echo "setup: missing packages:$$missing" >&2; \
+	        echo "setup: install them: sudo apt-get install$$missing" >&2; \
+	        exit 1; \
+	    fi; \
+	    echo "setup: installing with apt-get:$$missing"; \
+	    apt-get update -q && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing || \
+	        { echo "setup: apt-get could not install:$$missing" >&2; exit 1; }; \
+	fi
+	@command -v $(CARGO) >/dev/null || \
+	    { echo 'setup: no cargo; install Rust 1.88 or newer, for instance with rustup' >&2; exit 1; }
+	@for tool in fmt clippy; do \
+	    $(CARGO) $$tool --version >/dev/null 2>&1 || \
+	        { echo "setup: no cargo $$tool; run: rustup component add rustfmt clippy" >&2; exit 1; }; \
+	done

@@ -1,0 +1,203 @@
+//! `cargo xtask ci`: every step that a change must pass, in order, each timed; it stops at the
+//! first that fails.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One step: its name, and what it does. `Ok` says what was found, or why there was nothing to do.
+struct Step {
+    name: &'static str,
+    run: fn(&Path) -> Result<String, String>,
+}
+
+/// The steps, cheapest first.
+const STEPS: [Step; 9] = [
+    Step { name: "fmt", run: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
+    Step { name: "tidy", run: tidy },
+    Step { name: "nostd", run: crate::nostd::prove },
+    Step { name: "clippy", run: |root| cargo(root, CLIPPY, &[]) },
+    Step { name: "test", run: |root| tests(root, TEST) },
+    Step { name: "doctest", run: |root| cargo(root, DOCTEST, &[]) },
+    Step { name: "fuzz", run: fuzz },
+    Step { name: "instructions", run: instructions },
+    Step { name: "doc", run: |root| cargo(root, DOC, &[("RUSTDOCFLAGS", "-D warnings")]) },
+];
+
+/// Runs the named steps, or all of them; true if every one passed.
+pub fn run(root: &Path, names: &[&str]) -> bool {
+    if let Some(unknown) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
+        eprintln!("ci: no step is called `{unknown}`; `cargo xtask ci --list` names them");
+        return false;
+    }
+    let mut times = Vec::new();
+    for step in STEPS.iter().filter(|step| names.is_empty() || names.contains(&step.name)) {
+        println!("\n== {}", step.name);
+        let start = Instant::now();
+        let outcome = (step.run)(root);
+        let spent = start.elapsed();
+        match outcome {
+            Ok(found) => times.push((step.name, spent, found)),
+            Err(trouble) => {
+                summarise(&times);
+                println!("{:<13}{:>8}  FAILED: {trouble}", step.name, seconds(spent));
+                println!("run it alone: cargo xtask ci {}", step.name);
+                return false;
+            }
+        }
+    }
+    summarise(&times);
+    // The count comes last and alone, where whoever runs this looks for how many tests ran.
+    if let Some((_, _, counted)) = times.iter().find(|(name, ..)| *name == "test") {
+        println!("\ntests: {counted}");
+    }
+    true
+}
+
+/// Prints the names of the steps, one a line.
+pub fn list() -> bool {
+    STEPS.iter().for_each(|step| println!("{}", step.name));
+    true
+}
+
+/// The folder where cargo builds.
+pub fn target_directory(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+fn summarise(times: &[(&str, Duration, String)]) {
+    println!("\n== summary");
+    for (name, spent, found) in times {
+        println!("{name:<13}{:>8}  {found}", seconds(*spent));
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+fn tidy(root: &Path) -> Result<String, String> {
+    match crate::tidy::run(root) {
+        true => Ok("no findings".into()),
+        false => Err("the findings above".into()),
+    }
+}
+
+/// Runs cargo; its own words go straight to the terminal.
+fn cargo(root: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Result<String, String> {
+    let status = Command::new("cargo")
+        .current_dir(root)
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .status()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() {
+        return Ok(String::new());
+    }
+    Err(format!("`cargo {}` says no", arguments.join(" ")))
+}
+
+/// Runs cargo's tests, counts them, and fails also when none ran: an empty run proves nothing.
+fn tests(root: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut child = Command::new("cargo")
+        .current_dir(root)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    let output = child.stdout.take().expect("stdout was asked for as a pipe");
+    let mut passed = 0;
+    for line in BufReader::new(output).lines() {
+        let line = line.map_err(|error| format!("cannot read what the tests say: {error}"))?;
+        passed += tests_passed(&line);
+        println!("{line}");
+    }
+    let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
+    match (status.success(), passed) {
+        (false, _) => Err(format!("`cargo {}` says no", arguments.join(" "))),
+        (true, 0) => Err("no test ran".into()),
+        (true, _) => Ok(format!("{passed} passed, 0 failed")),
+    }
+}
+
+/// The count in a line such as `test result: ok. 12 passed; 0 failed; …`, else 0.
+fn tests_passed(line: &str) -> u64 {
+    let Some(rest) = line.strip_prefix("test result: ok. ") else {
+        return 0;
+    };
+    let count = rest.split(' ').next().unwrap_or_default();
+    count.parse().unwrap_or(0)
+}
+
+/// Gives every fuzz target its seed corpus and a short random run, on the stable compiler.
+fn fuzz(root: &Path) -> Result<String, String> {
+    if !root.join("fuzz/Cargo.toml").is_file() {
+        return Ok("no fuzz folder".into());
+    }
+    cargo(root, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"], &[])?;
+    tests(root, FUZZ)
+}
+
+/// Compares the instructions of a fixed workload with the kept counts.
+fn instructions(root: &Path) -> Result<String, String> {
+    if !root.join(INSTRUCTIONS).is_file() {
+        return Ok("no kept counts".into());
+    }
+    cargo(root, BENCH, &[]).map(|_| format!("within the tolerance of {INSTRUCTIONS}"))
+}
+
+/// The kept instruction counts.
+const INSTRUCTIONS: &str = "bench/instructions.json";
+
+const CLIPPY: &[&str] =
+    &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+
+/// Profile `ci` is optimised with assertions on, so that the laws run 10 000 workloads with every
+/// check.
+const TEST: &[&str] =
+    &["test", "--locked", "--workspace", "--all-targets", "--profile", "ci", "--no-fail-fast"];
+
+const DOCTEST: &[&str] = &["test", "--locked", "--workspace", "--doc", "--profile", "ci"];
+
+/// Without libFuzzer: seeds and their mutations on the stable compiler, overflow checks on.
+const FUZZ: &[&str] =
+    &["test", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--no-default-features"];
+
+/// A release build, as the counts were made with.
+const BENCH: &[&str] = &[
+    "run",
+    "--locked",
+    "--release",
+    "--package",
+    "weir",
+    "--",
+    "bench",
+    "--instructions",
+    "--compare",
+    INSTRUCTIONS,
+];
+
+const DOC: &[&str] = &["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passed_tests_are_counted_from_the_closing_line() {
+        let rows = [
+            ("test result: ok. 12 passed; 0 failed; 0 ignored", 12),
+            ("test result: FAILED. 11 passed; 1 failed", 0),
+            ("running 12 tests", 0),
+        ];
+        for (line, count) in rows {
+            assert_eq!(tests_passed(line), count, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused() {
+        assert!(!run(Path::new("."), &["nosuch"]));
+    }
+}

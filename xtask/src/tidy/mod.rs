@@ -1,0 +1,195 @@
+//! `cargo xtask tidy`: style.md's limits, the arrows between crates and between the core's modules,
+//! and the absences that `ARCHITECTURE.md` promises. The numbers and tables are in `rules.rs`.
+
+mod absences;
+mod arrows;
+mod citations;
+mod limits;
+mod manifests;
+mod names;
+mod rules;
+mod source;
+mod texts;
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use citations::{Citations, SOURCES};
+use names::Algorithms;
+use rules::{EXCEPTIONS, Exception};
+use source::Source;
+
+/// One place that breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The file, relative to the workspace's root.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The check that found it, as an exception names it.
+    pub check: &'static str,
+    /// What is there, with the limit that it breaks.
+    pub what: String,
+    /// What to do about it.
+    pub cure: &'static str,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}: {} [{}]; {}", self.file, self.line, self.what, self.check, self.cure)
+    }
+}
+
+/// The checks of one Rust file.
+const SOURCE_CHECKS: &[fn(&Source) -> Vec<Finding>] = &[
+    limits::header,
+    limits::file_length,
+    limits::line_width,
+    limits::function_length,
+    limits::parameters,
+    limits::nesting,
+    limits::names,
+    limits::unfinished,
+    limits::silenced,
+    arrows::core_modules,
+    absences::tokens,
+];
+
+/// The checks of one crate's manifest.
+const MANIFEST_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
+    &[manifests::arrows, manifests::reasons, manifests::lints];
+
+/// The checks of any tracked text.
+const TEXT_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
+    &[texts::machine_paths, texts::registry_hosts, texts::open_ends];
+
+/// Checks the whole tree and prints what it finds; true if there is nothing.
+pub fn run(root: &Path) -> bool {
+    let files = match tracked_files(root) {
+        Ok(files) => files,
+        Err(trouble) => {
+            eprintln!("tidy: {trouble}");
+            return false;
+        }
+    };
+    let findings = judge(check_tree(root, &files), EXCEPTIONS);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    println!("tidy: {} files, {} findings", files.len(), findings.len());
+    findings.is_empty()
+}
+
+/// Every finding in these files, exceptions not yet taken away.
+fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
+    let citations = Citations::read(&read(SOURCES).unwrap_or_default());
+    let algorithms = Algorithms::read(read);
+    let algorithms = match algorithms {
+        Ok(algorithms) => algorithms,
+        Err(finding) => return vec![finding],
+    };
+    let mut findings = Vec::new();
+    for path in files {
+        // What is no text (a capture, a picture) or is gone from the tree has no lines to check.
+        let Ok(text) = std::fs::read_to_string(root.join(path)) else {
+            continue;
+        };
+        findings.extend(TEXT_CHECKS.iter().flat_map(|check| check(path, &text)));
+        if path.ends_with("Cargo.toml") {
+            findings.extend(MANIFEST_CHECKS.iter().flat_map(|check| check(path, &text)));
+        }
+        if path.ends_with(".rs") {
+            findings.extend(check_source(path, &text, &algorithms));
+            findings.extend(citations.check(path, &text));
+        }
+    }
+    findings
+}
+
+fn check_source(path: &str, text: &str, algorithms: &Algorithms) -> Vec<Finding> {
+    let source = match Source::parse(path, text) {
+        Ok(source) => source,
+        Err(finding) => return vec![finding],
+    };
+    let mut findings: Vec<Finding> =
+        SOURCE_CHECKS.iter().flat_map(|check| check(&source)).collect();
+    findings.extend(algorithms.check(&source));
+    findings
+}
+
+/// Takes away what an exception covers, adds each exception that covers nothing, sorts.
+fn judge(findings: Vec<Finding>, exceptions: &[Exception]) -> Vec<Finding> {
+    let covered = |finding: &Finding| exceptions.iter().any(|exception| exception.covers(finding));
+    let stale = exceptions
+        .iter()
+        .filter(|exception| !findings.iter().any(|finding| exception.covers(finding)))
+        .map(|exception| Finding {
+            file: exception.file.to_owned(),
+            line: 1,
+            check: "stale-exception",
+            what: format!(
+                "no need of the exception from `{}` ({})",
+                exception.check, exception.reason
+            ),
+            cure: "remove the row from xtask/src/tidy/rules.rs",
+        });
+    let mut left: Vec<Finding> = stale.collect();
+    left.extend(findings.into_iter().filter(|finding| !covered(finding)));
+    left.sort();
+    left
+}
+
+/// The files that git tracks or would track, sorted.
+fn tracked_files(root: &Path) -> Result<Vec<String>, String> {
+    let output = Command::new("git")
+        .current_dir(root)
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .map_err(|error| format!("cannot run git, which names the files to check: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("git: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    let listing = String::from_utf8_lossy(&output.stdout);
+    let mut files: Vec<String> =
+        listing.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(file: &str, check: &'static str) -> Finding {
+        Finding { file: file.into(), line: 3, check, what: "w".into(), cure: "c" }
+    }
+
+    #[test]
+    fn a_finding_prints_place_what_and_cure() {
+        assert_eq!(finding("a.rs", "nesting").to_string(), "a.rs:3: w [nesting]; c");
+    }
+
+    #[test]
+    fn an_exception_takes_away_its_own_finding_only() {
+        let exceptions = [Exception { check: "nesting", file: "a.rs", reason: "r" }];
+        let found = vec![finding("a.rs", "nesting"), finding("b.rs", "nesting")];
+        assert_eq!(judge(found, &exceptions), [finding("b.rs", "nesting")]);
+    }
+
+    #[test]
+    fn an_exception_without_a_finding_is_one() {
+        let exceptions = [Exception { check: "nesting", file: "a.rs", reason: "r" }];
+        let left = judge(Vec::new(), &exceptions);
+        assert_eq!(left.iter().map(|left| left.check).collect::<Vec<_>>(), ["stale-exception"]);
+    }
+
+    #[test]
+    fn every_exception_gives_a_reason() {
+        for exception in EXCEPTIONS {
+            assert!(exception.reason.len() > 10, "{} {}", exception.check, exception.file);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Every number and table that tidy checks against, and every exception, each with its reason.
+//!
+//! Where a limit makes code worse, change it here and in the style page, with the reason.
+
+use super::Finding;
+
+/// Lines of a function, from its signature to its closing brace.
+pub const FUNCTION_LINES: usize = 70;
+
+/// Lines of a file, tests and tables aside.
+pub const FILE_LINES: usize = 1000;
+
+/// Characters of a line.
+pub const LINE_WIDTH: usize = 100;
+
+/// Parameters of a function, `self` aside.
+pub const PARAMETERS: usize = 5;
+
+/// Depth of blocks in a function: its body is 0; a branch, a loop, a match arm, a closure, an
+/// `unsafe` or bare block each add one. An `else if` lies as deep as its `if`.
+pub const NESTING: usize = 4;
+
+/// A place that may break one rule.
+pub struct Exception {
+    /// The check, as its findings name it.
+    pub check: &'static str,
+    /// The file, relative to the workspace's root.
+    pub file: &'static str,
+    /// Why the rule would make this place worse.
+    pub reason: &'static str,
+}
+
+impl Exception {
+    /// True if this exception is for that finding.
+    pub fn covers(&self, finding: &Finding) -> bool {
+        self.check == finding.check && self.file == finding.file
+    }
+}
+
+/// The exceptions.
+pub const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        check: "core-arrows",
+        file: "weir-core/src/sched/mod.rs",
+        reason: "a registry entry builds the whole link, so that its hot calls are monomorphic",
+    },
+    Exception {
+        check: "core-arrows",
+        file: "weir-core/src/queue/store.rs",
+        reason: "the leaves tell the scheduler what waits first, in the scheduler's own words",
+    },
+];
+
+/// Which of Weir's crates a crate may depend on (product.md §7): arrows point down only.
+pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
+    ("weir-core", &[]),
+    ("weir-policy", &["weir-core"]),
+    ("weir-sim", &["weir-core", "weir-policy"]),
+    ("weir-live", &["weir-core", "weir-policy"]),
+    ("weir-control", &["weir-core", "weir-policy", "weir-live"]),
+    ("weir-lab", &["weir-core", "weir-policy", "weir-sim", "weir-live", "weir-control"]),
+    ("weir", &["weir-core", "weir-policy", "weir-sim", "weir-live", "weir-control", "weir-lab"]),
+    ("weir-python", &["weir-core", "weir-policy", "weir-sim", "weir-lab"]),
+    ("fuzz", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
+    ("xtask", &[]),
+];
+
+/// Crates with no outside dependency at all.
+pub const DEPENDENCY_FREE: &[&str] = &["weir-core"];
+
+/// Which of the core's modules a module may use. `lib` and `link` join them all.
+pub const CORE_ARROWS: &[(&str, &[&str])] = &[
+    ("units", &[]),
+    ("ids", &[]),
+    ("random", &[]),
+    ("parameter", &["units", "ids"]),
+    ("packet", &["units", "ids"]),
+    ("event", &["units", "ids", "packet"]),
+    ("classify", &["units", "ids", "packet"]),
+    ("account", &["units", "ids", "packet", "event"]),
+    ("queue", &["units", "ids", "packet", "event", "parameter"]),
+    ("sched", &["units", "ids", "parameter"]),
+    (
+        "link",
+        &["units", "ids", "parameter", "packet", "event", "classify", "account", "queue", "sched"],
+    ),
+];
+
+/// Something that must not occur in some crates.
+pub struct Absence {
+    /// The crates where it must not occur; empty means all but those of `but`.
+    pub crates: &'static [&'static str],
+    /// The crates where it may, if `crates` is empty.
+    pub but: &'static [&'static str],
+    /// The tokens, separated by spaces.
+    pub tokens: &'static [&'static str],
+    /// What the tokens are, for the reader of a finding.
+    pub what: &'static str,
+    /// What to write instead.
+    pub cure: &'static str,
+}
+
+/// The crates below the ports: same calls, same decisions, to the bit.
+const DETERMINISTIC: &[&str] = &["weir-core", "weir-policy", "weir-sim"];
+
+/// The absences (product.md §2, style.md 1, 2 and 11).
+pub const ABSENCES: &[Absence] = &[
+    Absence {
+        crates: &["weir-core"],
+        but: &[],
+        tokens: &["std ::", "extern crate std", "println !", "eprintln !"],
+        what: "the standard library or I/O in the core",
+        cure: "use `core` or `alloc`, or do it in a port",
+    },
+    Absence {
+        crates: DETERMINISTIC,
+        but: &[],
+        tokens: &["Instant :: now", "SystemTime", "UNIX_EPOCH", "std :: time :: Instant"],
+        what: "a clock below the ports",
+        cure: "take `now` as an argument",
+    },
+    Absence {
+        crates: DETERMINISTIC,
+        but: &[],
+        tokens: &["std :: thread", "thread :: spawn", "thread :: sleep", "thread :: scope"],
+        what: "a thread or a sleep below the ports",
+        cure: "leave waiting to the run loop",
+    },
+    Absence {
+        crates: DETERMINISTIC,
+        but: &[],
+        tokens: &["HashMap", "HashSet", "RandomState"],
+        what: "a hash map, whose order differs between runs, below the ports",
+        cure: "use a `BTreeMap`, or a `Vec` indexed by id",
+    },
+    Absence {
+        crates: &["weir-core", "weir-policy", "weir-sim", "weir-lab"],
+        but: &[],
+        tokens: &["thread_rng", "from_entropy", "from_os_rng", "getrandom", "OsRng", "ThreadRng"],
+        what: "unseeded randomness",
+        cure: "take a seed as an argument",
+    },
+    Absence {
+        crates: &["weir-core"],
+        but: &[],
+        tokens: &["f64", "f32"],
+        what: "a float in the datapath",
+        cure: "use an integer unit type, or except a historic variant in rules.rs",
+    },
+    Absence {
+        crates: &[],
+        but: &["weir-live", "weir-python"],
+        tokens: &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"],
+        what: "`unsafe` away from the edge",
+        cure: "move it to weir-live behind a safe call",
+    },
+];
+
+/// The folders of the core that hold algorithms, with the macro in their `mod.rs` that registers them,
+/// one line each: `module::Type,`.
+pub const REGISTRIES: &[(&str, &str)] =
+    &[("weir-core/src/sched", "schedulers"), ("weir-core/src/queue", "droppers")];
+
+/// Names of algorithms that are also ordinary words: only a path such as `queue::tail` or the lone
+/// string `"tail"` is a use of these.
+pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "longest", "red", "blue", "pie"];
+
+/// Places outside the core where an algorithm may be named, by the beginning of the path.
+pub const NAMING_PLACES: &[(&str, &str)] = &[
+    ("weir-lab/", "an experiment says which algorithms it compares"),
+    ("fuzz/", "a fuzz target's corpus and policies name them"),
+    ("xtask/", "the table of ordinary words above"),
+];

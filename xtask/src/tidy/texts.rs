@@ -1,0 +1,138 @@
+//! What must not stand in any tracked text: paths of one machine, hosts of package registries, open
+//! ends without an issue.
+
+use super::Finding;
+
+/// Roots of absolute paths that hold on one machine only. Written apart, so as not to find
+/// themselves.
+const MACHINE_ROOTS: [&str; 3] = [concat!("/", "work"), concat!("/", "root"), concat!("/", "home")];
+
+/// Hosts of package registries.
+const REGISTRY_HOSTS: [&str; 7] = [
+    concat!("crates", ".io"),
+    concat!("pypi", ".org"),
+    concat!("pythonhosted", ".org"),
+    concat!("npmjs", ".org"),
+    concat!("deb.debian", ".org"),
+    concat!("proxy.golang", ".org"),
+    concat!("maven.apache", ".org"),
+];
+
+/// Words for what is yet to be done.
+const OPEN_ENDS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+
+/// No absolute path of one machine.
+pub fn machine_paths(path: &str, text: &str) -> Vec<Finding> {
+    let has = |line: &str| MACHINE_ROOTS.iter().any(|root| has_path(line, root));
+    findings(path, text, has, |line, number| Finding {
+        file: path.to_owned(),
+        line: number,
+        check: "machine-path",
+        what: format!("a path that only one machine has: `{}`", line.trim()),
+        cure: "make it relative, or take it as an argument",
+    })
+}
+
+/// No host of a package registry; the lock file names its own.
+pub fn registry_hosts(path: &str, text: &str) -> Vec<Finding> {
+    if path.ends_with("Cargo.lock") {
+        return Vec::new();
+    }
+    let has = |line: &str| REGISTRY_HOSTS.iter().any(|host| line.contains(host));
+    findings(path, text, has, |_, number| Finding {
+        file: path.to_owned(),
+        line: number,
+        check: "registry-host",
+        what: "the host of a package registry".to_owned(),
+        cure: "name the package; its client knows where to look",
+    })
+}
+
+/// No open end without the number of its issue, as in `(issue 12)` or `#12`.
+pub fn open_ends(path: &str, text: &str) -> Vec<Finding> {
+    let has = |line: &str| OPEN_ENDS.iter().any(|word| has_word(line, word)) && !has_issue(line);
+    findings(path, text, has, |_, number| Finding {
+        file: path.to_owned(),
+        line: number,
+        check: "open-end",
+        what: "an open end without an issue".to_owned(),
+        cure: "do it now, or name its issue",
+    })
+}
+
+fn findings(
+    path: &str,
+    text: &str,
+    has: impl Fn(&str) -> bool,
+    finding: impl Fn(&str, usize) -> Finding,
+) -> Vec<Finding> {
+    // A lock file and a vendored licence are not ours to word.
+    if path.starts_with("LICENSE") {
+        return Vec::new();
+    }
+    let lines = text.lines().zip(1..).filter(|(line, _)| has(line));
+    lines.map(|(line, number)| finding(line, number)).collect()
+}
+
+/// True if an absolute path below `root` stands in the line: `root` begins a path and ends a part
+/// of it.
+fn has_path(line: &str, root: &str) -> bool {
+    line.match_indices(root).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + root.len()..].chars().next();
+        let inside = |letter: char| letter.is_alphanumeric() || "._-/~}*>$".contains(letter);
+        !before.is_some_and(inside) && after == Some('/')
+    })
+}
+
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        let joins = |letter: char| letter.is_alphanumeric() || letter == '_';
+        !before.is_some_and(joins) && !after.is_some_and(joins)
+    })
+}
+
+fn has_issue(line: &str) -> bool {
+    ["#", "issue "].iter().any(|mark| {
+        let mut after = line.split(mark).skip(1);
+        after.any(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Check = fn(&str, &str) -> Vec<Finding>;
+
+    fn check(check: Check, text: &str, expected: usize) {
+        assert_eq!(check("docs/a.md", text).len(), expected, "{text}");
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_found() {
+        let [first, second, third] = MACHINE_ROOTS;
+        check(machine_paths, &format!("see {first}/main/x"), 1);
+        check(machine_paths, &format!("`{second}/x`\n(\"{third}/me\")"), 2);
+        check(machine_paths, "the network/root/x, ./work/x, at root, ../home/x", 0);
+        check(machine_paths, &format!("the mark {first}ing {second}"), 0);
+    }
+
+    #[test]
+    fn registry_hosts_are_found_but_in_the_lock_file() {
+        let [host, ..] = REGISTRY_HOSTS;
+        check(registry_hosts, &format!("a\nget it at {host}"), 1);
+        check(registry_hosts, "install it by name", 0);
+        assert!(registry_hosts("Cargo.lock", host).is_empty());
+    }
+
+    #[test]
+    fn an_open_end_needs_an_issue() {
+        let [first, second, _] = OPEN_ENDS;
+        check(open_ends, &format!("// {first}: finish"), 1);
+        check(open_ends, &format!("// {second} (issue 12): finish\n// {first} #3"), 0);
+        check(open_ends, &format!("the {first}S word"), 0);
+    }
+}
