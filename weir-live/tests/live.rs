@@ -11,13 +11,15 @@ mod raw;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bridge::{Bridge, Report};
 use libtest_mimic::{Arguments, Failed, Trial};
-use weir_live::netns;
+use weir_live::netns::{self, NetNs};
 use weir_live::port::{Port, PortConfig, PortState};
 use weir_live::privilege::{Need, Privilege};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
@@ -25,46 +27,23 @@ use weir_live::wait::WaitPolicy;
 
 type Outcome = Result<(), Failed>;
 
-const TESTS: [(&str, fn() -> Outcome); 14] = [
-    ("tcp4_crosses_with_offloads_on", || {
-        tcp(Host::ip4, TestbedConfig::default(), MEGABYTES)
-    }),
-    ("tcp6_crosses_with_offloads_on", || {
-        tcp(Host::ip6, TestbedConfig::default(), MEGABYTES)
-    }),
-    ("tcp4_crosses_with_offloads_off", || {
-        tcp(Host::ip4, PLAIN, MEGABYTES)
-    }),
-    ("tcp6_crosses_with_offloads_off", || {
-        tcp(Host::ip6, PLAIN, MEGABYTES)
-    }),
-    ("tcp4_crosses_with_jumbo_frames", || {
-        tcp(Host::ip4, JUMBO, MEGABYTES)
-    }),
+#[rustfmt::skip]
+const TESTS: &[(&str, fn() -> Outcome)] = &[
+    ("tcp4_crosses_with_offloads_on", || tcp(Host::ip4, TestbedConfig::default(), MEGABYTES)),
+    ("tcp6_crosses_with_offloads_on", || tcp(Host::ip6, TestbedConfig::default(), MEGABYTES)),
+    ("tcp4_crosses_with_offloads_off", || tcp(Host::ip4, PLAIN, MEGABYTES)),
+    ("tcp6_crosses_with_offloads_off", || tcp(Host::ip6, PLAIN, MEGABYTES)),
+    ("tcp4_crosses_with_jumbo_frames", || tcp(Host::ip4, JUMBO, MEGABYTES)),
     ("udp_crosses_at_every_size", udp_crosses_at_every_size),
-    (
-        "udp_super_packets_cross_as_frames",
-        udp_super_packets_cross_as_frames,
-    ),
-    (
-        "arp_and_neighbour_discovery_cross",
-        arp_and_neighbour_discovery_cross,
-    ),
+    ("udp_super_packets_cross_as_frames", udp_super_packets_cross_as_frames),
+    ("arp_and_neighbour_discovery_cross", arp_and_neighbour_discovery_cross),
     ("vlan_tags_survive", vlan_tags_survive),
-    (
-        "a_pulled_cable_is_reported_and_taken_up_again",
-        a_pulled_cable_is_taken_up_again,
-    ),
+    ("a_pulled_cable_is_reported_and_taken_up_again", a_pulled_cable_is_taken_up_again),
     ("the_other_direction_goes_on", the_other_direction_goes_on),
-    (
-        "a_blocking_bridge_forwards_too",
-        a_blocking_bridge_forwards_too,
-    ),
+    ("a_blocking_bridge_forwards_too", a_blocking_bridge_forwards_too),
     ("a_missing_interface_is_named", a_missing_interface_is_named),
-    (
-        "received_stamps_are_monotonic_and_recent",
-        received_stamps_are_recent,
-    ),
+    ("networks_are_not_seen_outside_and_leave_nothing", networks_leave_nothing),
+    ("received_stamps_are_monotonic_and_recent", received_stamps_are_recent),
 ];
 
 const MEGABYTES: usize = 8 << 20;
@@ -98,7 +77,10 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         };
     }
-    let trials = TESTS.map(|(name, test)| Trial::test(name, test)).into();
+    let trials = TESTS
+        .iter()
+        .map(|(name, test)| Trial::test(*name, test))
+        .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -223,7 +205,7 @@ fn udp_super_packets_cross_as_frames() -> Outcome {
         server.set_read_timeout(Some(PATIENCE))?;
         let content: Vec<u8> = (0..20_500u32).map(|n| (n / 3) as u8).collect();
         client.send_to(&content, server.local_addr()?)?;
-        let mut arrived = Vec::new();
+        let mut arrived: Vec<u8> = Vec::new();
         let mut bytes = [0; 2 * SIZE];
         while arrived.len() < content.len() {
             let len = server.recv(&mut bytes)?;
@@ -372,6 +354,42 @@ fn a_missing_interface_is_named() -> Outcome {
         }
     }
     Ok(())
+}
+
+fn networks_leave_nothing() -> Outcome {
+    let interfaces = || std::fs::read_to_string("/proc/thread-self/net/dev").map(names);
+    let before = interfaces()?;
+    let testbed = Testbed::new(PLAIN)?;
+    let inodes = [&testbed.client, &testbed.weir, &testbed.server].map(inode);
+    let bridge = Bridge::start(&testbed, WaitPolicy::Block)?;
+    udp_echo(&testbed, Host::ip4, 100)?;
+    let during = interfaces()?;
+    bridge.stop();
+    drop(testbed);
+    if before != during || before != interfaces()? {
+        return Err(format!("outside: {before:?}, then {during:?}").into());
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+    for inode in inodes {
+        let name = format!("net:[{}]", inode?);
+        let held = std::fs::read_dir("/proc/self/fd")?
+            .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+            .any(|target| target.to_string_lossy() == name);
+        if held || mounts.contains(&name) {
+            return Err(format!("{name} is still held").into());
+        }
+    }
+    Ok(())
+}
+
+fn names(table: String) -> Vec<String> {
+    let name = |line: &str| line.split_once(':').map(|(name, _)| name.trim().to_owned());
+    table.lines().filter_map(name).collect()
+}
+
+fn inode(namespace: &NetNs) -> std::io::Result<u64> {
+    let file = std::fs::File::from(namespace.as_fd().try_clone_to_owned()?);
+    Ok(file.metadata()?.ino())
 }
 
 fn received_stamps_are_recent() -> Outcome {
