@@ -26,9 +26,10 @@ use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
 
 type Outcome = Result<(), Failed>;
+type Test = (&'static str, fn() -> Outcome);
 
 #[rustfmt::skip]
-const TESTS: &[(&str, fn() -> Outcome)] = &[
+const TESTS: &[Test] = &[
     ("tcp4_crosses_with_offloads_on", || tcp(Host::ip4, TestbedConfig::default(), MEGABYTES)),
     ("tcp6_crosses_with_offloads_on", || tcp(Host::ip6, TestbedConfig::default(), MEGABYTES)),
     ("tcp4_crosses_with_offloads_off", || tcp(Host::ip4, PLAIN, MEGABYTES)),
