@@ -442,3 +442,7 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
 fn length16(len: usize) -> u16 {
     u16::try_from(len).expect("plan_cut keeps every segment below 64 KiB")
 }
+
+#[cfg(test)]
+#[path = "offload_tests.rs"]
+mod tests;

@@ -58,3 +58,24 @@ impl StopSignal {
         while matches!(self.wake.read(&mut bytes), Ok(count) if count > 0) {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{WaitPolicy, Waiter, monotonic_ns};
+
+    #[test]
+    fn a_signal_asks_for_a_stop_and_wakes_the_loop() {
+        let mut stop = StopSignal::install().expect("signals can be handled");
+        assert!(!stop.requested());
+        signal_hook::low_level::raise(SIGTERM).expect("a signal can be raised");
+        let mut waiter = Waiter::new(WaitPolicy::Block, &[stop.descriptor()]);
+        waiter.wait(monotonic_ns(), None).expect("wait works");
+        assert!(stop.requested() && waiter.is_ready(0));
+        stop.acknowledge();
+        waiter
+            .wait(monotonic_ns(), Some(monotonic_ns() + 1_000_000))
+            .expect("wait works");
+        assert!(stop.requested() && !waiter.is_ready(0));
+    }
+}

@@ -11,21 +11,25 @@ mod raw;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bridge::{Bridge, Report};
 use libtest_mimic::{Arguments, Failed, Trial};
-use weir_live::netns;
+use weir_live::netns::{self, NetNs};
 use weir_live::port::{Port, PortConfig, PortState};
 use weir_live::privilege::{Need, Privilege};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
 
 type Outcome = Result<(), Failed>;
+type Test = (&'static str, fn() -> Outcome);
 
-const TESTS: [(&str, fn() -> Outcome); 14] = [
+#[rustfmt::skip]
+const TESTS: &[Test] = &[
     ("tcp4_crosses_with_offloads_on", || tcp(Host::ip4, TestbedConfig::default(), MEGABYTES)),
     ("tcp6_crosses_with_offloads_on", || tcp(Host::ip6, TestbedConfig::default(), MEGABYTES)),
     ("tcp4_crosses_with_offloads_off", || tcp(Host::ip4, PLAIN, MEGABYTES)),
@@ -39,12 +43,21 @@ const TESTS: [(&str, fn() -> Outcome); 14] = [
     ("the_other_direction_goes_on", the_other_direction_goes_on),
     ("a_blocking_bridge_forwards_too", a_blocking_bridge_forwards_too),
     ("a_missing_interface_is_named", a_missing_interface_is_named),
+    ("networks_are_not_seen_outside_and_leave_nothing", networks_leave_nothing),
     ("received_stamps_are_monotonic_and_recent", received_stamps_are_recent),
 ];
 
 const MEGABYTES: usize = 8 << 20;
-const PLAIN: TestbedConfig = TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true };
-const JUMBO: TestbedConfig = TestbedConfig { mtu: 9000, offloads: true, static_neighbours: true };
+const PLAIN: TestbedConfig = TestbedConfig {
+    mtu: 1500,
+    offloads: false,
+    static_neighbours: true,
+};
+const JUMBO: TestbedConfig = TestbedConfig {
+    mtu: 9000,
+    offloads: true,
+    static_neighbours: true,
+};
 
 fn main() -> ExitCode {
     // First of all: a user namespace cannot be entered once there is a second thread.
@@ -59,9 +72,16 @@ fn main() -> ExitCode {
     if let Err(why) = ready {
         println!("skipped: {} live tests: {why}", TESTS.len());
         let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        return if required {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        };
     }
-    let trials = TESTS.map(|(name, test)| Trial::test(name, test)).into();
+    let trials = TESTS
+        .iter()
+        .map(|(name, test)| Trial::test(*name, test))
+        .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -73,14 +93,31 @@ fn tcp(address: fn(Host) -> IpAddr, config: TestbedConfig, bytes: usize) -> Outc
     expect_clean(&report)?;
     let left = report.counters[0];
     let expected = config.offloads;
-    expect(left.super_packets > 0, expected, "super-packets were cut", &report)?;
-    expect(left.checksums_completed > 0, expected, "checksums were completed", &report)?;
-    expect(left.received_bytes as usize > bytes, true, "all bytes crossed", &report)
+    expect(
+        left.super_packets > 0,
+        expected,
+        "super-packets were cut",
+        &report,
+    )?;
+    expect(
+        left.checksums_completed > 0,
+        expected,
+        "checksums were completed",
+        &report,
+    )?;
+    expect(
+        left.received_bytes as usize > bytes,
+        true,
+        "all bytes crossed",
+        &report,
+    )
 }
 
 /// Sends `bytes` from client to server, and a digest back.
 fn transfer(testbed: &Testbed, address: fn(Host) -> IpAddr, bytes: usize) -> Outcome {
-    let listener = testbed.server.run(|| TcpListener::bind((address(Host::Server), 0)))??;
+    let listener = testbed
+        .server
+        .run(|| TcpListener::bind((address(Host::Server), 0)))??;
     let to = listener.local_addr()?;
     let server = thread::spawn(move || -> std::io::Result<u64> {
         let (mut stream, _) = listener.accept()?;
@@ -90,8 +127,12 @@ fn transfer(testbed: &Testbed, address: fn(Host) -> IpAddr, bytes: usize) -> Out
         stream.write_all(&digest(&received).to_be_bytes())?;
         Ok(received.len() as u64)
     });
-    let content: Vec<u8> = (0..bytes as u64).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
-    let mut stream = testbed.client.run(|| TcpStream::connect_timeout(&to, PATIENCE))??;
+    let content: Vec<u8> = (0..bytes as u64)
+        .map(|n| (n.wrapping_mul(n) >> 7) as u8)
+        .collect();
+    let mut stream = testbed
+        .client
+        .run(|| TcpStream::connect_timeout(&to, PATIENCE))??;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(&content)?;
@@ -128,7 +169,11 @@ fn udp_crosses_at_every_size() -> Outcome {
 }
 
 fn udp_echo(testbed: &Testbed, address: fn(Host) -> IpAddr, size: usize) -> Outcome {
-    let bind = |host: Host| testbed.namespace(host).run(|| UdpSocket::bind((address(host), 0)));
+    let bind = |host: Host| {
+        testbed
+            .namespace(host)
+            .run(|| UdpSocket::bind((address(host), 0)))
+    };
     let (client, server) = (bind(Host::Client)??, bind(Host::Server)??);
     let content: Vec<u8> = (0..size).map(|n| (n * 7) as u8).collect();
     let to: SocketAddr = server.local_addr()?;
@@ -151,13 +196,17 @@ fn udp_super_packets_cross_as_frames() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     for address in [Host::ip4, Host::ip6] {
-        let bind = |host: Host| testbed.namespace(host).run(|| UdpSocket::bind((address(host), 0)));
+        let bind = |host: Host| {
+            testbed
+                .namespace(host)
+                .run(|| UdpSocket::bind((address(host), 0)))
+        };
         let (client, server) = (bind(Host::Client)??, bind(Host::Server)??);
         raw::set_udp_segment(&client, SIZE as u16)?;
         server.set_read_timeout(Some(PATIENCE))?;
         let content: Vec<u8> = (0..20_500u32).map(|n| (n / 3) as u8).collect();
         client.send_to(&content, server.local_addr()?)?;
-        let mut arrived = Vec::new();
+        let mut arrived: Vec<u8> = Vec::new();
         let mut bytes = [0; 2 * SIZE];
         while arrived.len() < content.len() {
             let len = server.recv(&mut bytes)?;
@@ -169,11 +218,19 @@ fn udp_super_packets_cross_as_frames() -> Outcome {
     }
     let report = bridge.stop();
     expect_clean(&report)?;
-    expect(report.counters[0].super_packets >= 2, true, "super-packets were cut", &report)
+    expect(
+        report.counters[0].super_packets >= 2,
+        true,
+        "super-packets were cut",
+        &report,
+    )
 }
 
 fn arp_and_neighbour_discovery_cross() -> Outcome {
-    let config = TestbedConfig { static_neighbours: false, ..TestbedConfig::default() };
+    let config = TestbedConfig {
+        static_neighbours: false,
+        ..TestbedConfig::default()
+    };
     let testbed = Testbed::new(config)?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     udp_echo(&testbed, Host::ip4, 100)?;
@@ -197,7 +254,8 @@ fn vlan_tags_survive() -> Outcome {
         let mut frame = Vec::new();
         frame.extend(Host::Server.mac().0);
         frame.extend(Host::Client.mac().0);
-        tags.iter().for_each(|word| frame.extend(word.to_be_bytes()));
+        tags.iter()
+            .for_each(|word| frame.extend(word.to_be_bytes()));
         // An ethertype for local experiments: no stack answers it.
         frame.extend([0x88, 0xb5]);
         frame.extend((0..60).map(|byte| byte + number as u8));
@@ -226,8 +284,18 @@ fn a_pulled_cable_is_taken_up_again() -> Outcome {
     let mut states = report.states[1].clone();
     states.retain(|state| *state != PortState::Down);
     let expected = [PortState::Up, PortState::Gone, PortState::Up];
-    expect(states == expected, true, "the right port was up, gone and up", &report)?;
-    expect(report.states[0] == [PortState::Up], true, "the left port stayed up", &report)?;
+    expect(
+        states == expected,
+        true,
+        "the right port was up, gone and up",
+        &report,
+    )?;
+    expect(
+        report.states[0] == [PortState::Up],
+        true,
+        "the left port stayed up",
+        &report,
+    )?;
     expect(report.counters[1].rebinds == 1, true, "one rebind", &report)
 }
 
@@ -237,15 +305,27 @@ fn the_other_direction_goes_on() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     testbed.disconnect(Host::Server)?;
-    let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let client = testbed
+        .client
+        .run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
     for _ in 0..50 {
         client.send_to(&[1; 100], (Host::Server.ip4(), 9))?;
         thread::sleep(Duration::from_millis(1));
     }
     thread::sleep(Duration::from_millis(100));
     let report = bridge.stop();
-    expect(report.counters[0].received >= 50, true, "frames still came in", &report)?;
-    expect(report.counters[1].send_no_link >= 50, true, "and were counted", &report)?;
+    expect(
+        report.counters[0].received >= 50,
+        true,
+        "frames still came in",
+        &report,
+    )?;
+    expect(
+        report.counters[1].send_no_link >= 50,
+        true,
+        "and were counted",
+        &report,
+    )?;
     expect(report.leaked == 0, true, "no frame leaked", &report)
 }
 
@@ -258,16 +338,59 @@ fn a_blocking_bridge_forwards_too() -> Outcome {
 
 fn a_missing_interface_is_named() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
-    for (interface, part) in
-        [("nosuch0", "nosuch0"), ("a-name-of-far-too-many-bytes", "1 to 15"), ("lo", "Ethernet")]
-    {
-        let opened = testbed.weir.run(|| Port::open(PortConfig::new(interface)))?;
-        let text = opened.err().map(|error| error.to_string()).unwrap_or_default();
+    for (interface, part) in [
+        ("nosuch0", "nosuch0"),
+        ("a-name-of-far-too-many-bytes", "1 to 15"),
+        ("lo", "Ethernet"),
+    ] {
+        let opened = testbed
+            .weir
+            .run(|| Port::open(PortConfig::new(interface)))?;
+        let text = opened
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
         if !text.contains(part) || !text.contains("ip link") {
             return Err(format!("`{interface}` gave {text:?}").into());
         }
     }
     Ok(())
+}
+
+fn networks_leave_nothing() -> Outcome {
+    let interfaces = || std::fs::read_to_string("/proc/thread-self/net/dev").map(names);
+    let before = interfaces()?;
+    let testbed = Testbed::new(PLAIN)?;
+    let inodes = [&testbed.client, &testbed.weir, &testbed.server].map(inode);
+    let bridge = Bridge::start(&testbed, WaitPolicy::Block)?;
+    udp_echo(&testbed, Host::ip4, 100)?;
+    let during = interfaces()?;
+    bridge.stop();
+    drop(testbed);
+    if before != during || before != interfaces()? {
+        return Err(format!("outside: {before:?}, then {during:?}").into());
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+    for inode in inodes {
+        let name = format!("net:[{}]", inode?);
+        let held = std::fs::read_dir("/proc/self/fd")?
+            .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+            .any(|target| target.to_string_lossy() == name);
+        if held || mounts.contains(&name) {
+            return Err(format!("{name} is still held").into());
+        }
+    }
+    Ok(())
+}
+
+fn names(table: String) -> Vec<String> {
+    let name = |line: &str| line.split_once(':').map(|(name, _)| name.trim().to_owned());
+    table.lines().filter_map(name).collect()
+}
+
+fn inode(namespace: &NetNs) -> std::io::Result<u64> {
+    let file = std::fs::File::from(namespace.as_fd().try_clone_to_owned()?);
+    Ok(file.metadata()?.ino())
 }
 
 fn received_stamps_are_recent() -> Outcome {
@@ -276,7 +399,9 @@ fn received_stamps_are_recent() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let mut port = testbed.weir.run(|| Port::open(PortConfig::new(LEFT)))??;
     let mut pool = FramePool::for_mtu(256, port.mtu());
-    let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let client = testbed
+        .client
+        .run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
     let before_ns = monotonic_ns();
     for _ in 0..100 {
         client.send_to(&[1; 100], (Host::Server.ip4(), 9))?;
@@ -287,15 +412,23 @@ fn received_stamps_are_recent() -> Outcome {
         port.receive(&mut pool, &mut frames);
     }
     let stamps: Vec<u64> = frames.iter().map(|frame| frame.at_ns).collect();
-    let udp = frames.iter().filter(|frame| pool.bytes(frame.frame).len() == 142);
+    let udp = frames
+        .iter()
+        .filter(|frame| pool.bytes(frame.frame).len() == 142);
     let recent: Vec<u64> = udp.map(|frame| frame.at_ns).collect();
     let slack_ns = 1_000_000;
     let sorted = stamps.is_sorted();
-    let within = recent.iter().all(|at| (before_ns - slack_ns..=monotonic_ns()).contains(at));
+    let within = recent
+        .iter()
+        .all(|at| (before_ns - slack_ns..=monotonic_ns()).contains(at));
     if sorted && within && recent.len() >= 90 {
         return Ok(());
     }
-    Err(format!("sorted {sorted}, within {within}, {} frames; {RIGHT} unused", recent.len()).into())
+    Err(format!(
+        "sorted {sorted}, within {within}, {} frames; {RIGHT} unused",
+        recent.len()
+    )
+    .into())
 }
 
 fn expect_clean(report: &Report) -> Outcome {

@@ -1,4 +1,5 @@
 //! The simplest thing that forwards: two ports and first in, first out, both ways.
+#![allow(dead_code, missing_docs, unsafe_code)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,14 +24,18 @@ pub struct Report {
     /// States each port went through.
     pub states: [Vec<PortState>; 2],
     /// Frames that are still in the pool although nothing holds them.
-    #[allow(dead_code)]
     pub leaked: usize,
+    /// CPU time of the bridge's thread.
+    pub cpu_ns: u64,
 }
 
 impl Bridge {
     pub fn start(testbed: &Testbed, policy: WaitPolicy) -> Result<Self> {
         let ports = testbed.weir.run(|| {
-            Ok([Port::open(PortConfig::new(LEFT))?, Port::open(PortConfig::new(RIGHT))?])
+            Ok([
+                Port::open(PortConfig::new(LEFT))?,
+                Port::open(PortConfig::new(RIGHT))?,
+            ])
         })??;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -59,7 +64,9 @@ fn forward(mut ports: [Port; 2], policy: WaitPolicy, stop: &AtomicBool) -> Repor
             worked |= ports[from].receive(&mut pool, &mut received) > 0;
             queues[from].extend(received.iter().map(|frame| frame.frame));
             let sent = ports[1 - from].send(&pool, &queues[from]);
-            queues[from].drain(..sent.taken).for_each(|frame| pool.release(frame));
+            queues[from]
+                .drain(..sent.taken)
+                .for_each(|frame| pool.release(frame));
         }
         let mut now = monotonic_ns();
         if worked {
@@ -77,7 +84,27 @@ fn forward(mut ports: [Port; 2], policy: WaitPolicy, stop: &AtomicBool) -> Repor
             }
         }
     }
-    queues.iter().flatten().for_each(|frame| pool.release(*frame));
+    queues
+        .iter()
+        .flatten()
+        .for_each(|frame| pool.release(*frame));
     let leaked = pool.capacity() - pool.free_count();
-    Report { counters: ports.each_mut().map(|port| port.counters()), states, leaked }
+    let counters = ports.each_mut().map(|port| port.counters());
+    Report {
+        counters,
+        states,
+        leaked,
+        cpu_ns: thread_cpu_ns(),
+    }
+}
+
+fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid timespec to write to.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    assert_eq!(status, 0, "a thread can read its own clock");
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
