@@ -78,7 +78,7 @@ impl Bucket {
         let full = self.tokens.plus(elapsed).min(self.depth);
         // [algorithms §5.5] The floor is one unit above a minute of debt.
         let floor = Fine(1 - Fine::of(TIME_MAX).0);
-        self.tokens = Fine(full.0 - self.cost(bytes).0).max(floor);
+        self.tokens = Fine(full.0.saturating_sub(self.cost(bytes).0)).max(floor);
     }
 }
 

@@ -66,6 +66,16 @@ struct Served {
     level: u8,
 }
 
+/// What `build` fills, class after class.
+#[derive(Default)]
+struct Tables {
+    classes: Vec<Class>,
+    leaves: Vec<Leaf>,
+    deficits: Vec<i32>,
+    /// The classes with children.
+    families: Vec<ClassId>,
+}
+
 impl Discipline for Htb {
     const DESCRIPTOR: Descriptor = Descriptor {
         keyword: "htb",
@@ -80,32 +90,19 @@ impl Discipline for Htb {
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
-        let mut htb = Self {
-            classes: Vec::with_capacity(tree.classes().len()),
-            leaves: Vec::with_capacity(tree.leaf_count()),
-            deficits: Vec::new(),
-            turns: Turns::new(tree, &[], &[]),
-            waits: WaitQueue::new(LEVELS, tree.classes().len()),
+        let mut tables = Tables::default();
+        for (id, _) in tree.classes() {
+            tables.add_class(tree, id)?;
+        }
+        Ok(Self {
+            turns: Turns::new(tree, &tables.families, &tables.places()),
+            waits: WaitQueue::new(LEVELS, tables.classes.len()),
+            classes: tables.classes,
+            leaves: tables.leaves,
+            deficits: tables.deficits,
             backlogged: 0,
             served: Served { leaf: LeafId(0), level: 0 },
-        };
-        let mut families = Vec::new();
-        let mut places = alloc::vec![(0, 0); tree.classes().len()];
-        for (id, _) in tree.classes() {
-            htb.add_class(tree, id, families.len() as u32)?;
-            let Class { level, member, .. } = htb.classes[id.index()];
-            places[id.index()].0 = level;
-            if level > 0 {
-                families.push(id);
-                continue;
-            }
-            let priority = htb.leaves[member as usize].priority;
-            for above in tree.path(id) {
-                places[above.index()].1 |= 1 << priority;
-            }
-        }
-        htb.turns = Turns::new(tree, &families, &places);
-        Ok(htb)
+        })
     }
 }
 
@@ -157,32 +154,6 @@ impl Scheduler for Htb {
 }
 
 impl Htb {
-    /// Adds a class to the tables; `family` is the number of its family if it has children.
-    fn add_class(&mut self, tree: &Tree, id: ClassId, family: u32) -> Result<(), BuildError> {
-        let plan = ClassPlan::new(tree, id)?;
-        let ancestors = tree.path(id).count() - 1;
-        let (member, level) = match tree.leaf_of(id) {
-            // [algorithms §5.3] A leaf is at level 0, a top class with children at the highest.
-            None => (family, LEVELS - 1 - ancestors),
-            Some(leaf) => {
-                let LeafPlan { quantum, priority } = LeafPlan::new(tree, id, plan.own.0);
-                let deficits = self.deficits.len() as u32;
-                self.leaves.push(Leaf { class: id.0, quantum, deficits, priority });
-                self.deficits.resize(self.deficits.len() + 1 + ancestors, 0);
-                (leaf.0, 0)
-            }
-        };
-        self.classes.push(Class {
-            buckets: Buckets::new(plan.own, plan.ceiling),
-            parent: tree.class(id).parent.map_or(NONE, |parent| parent.0),
-            member,
-            mode: Mode::CanSend,
-            level: level as u8,
-            active: 0,
-        });
-        Ok(())
-    }
-
     /// Re-evaluates the classes of `level` whose event is due.
     fn wake(&mut self, level: usize, now: Instant) {
         // Each class once: those that go on waiting have an event after now.
@@ -314,6 +285,48 @@ impl Htb {
             above.active &= !priorities;
             at = parent;
         }
+    }
+}
+
+impl Tables {
+    fn add_class(&mut self, tree: &Tree, id: ClassId) -> Result<(), BuildError> {
+        let plan = ClassPlan::new(tree, id)?;
+        let ancestors = tree.path(id).count() - 1;
+        // [algorithms §5.3] A leaf is at level 0, a top class with children at the highest.
+        let (member, level) = match tree.leaf_of(id) {
+            Some(leaf) => (leaf.0, 0),
+            None => (self.families.len() as u32, LEVELS - 1 - ancestors),
+        };
+        if level > 0 {
+            self.families.push(id);
+        } else {
+            let LeafPlan { quantum, priority } = LeafPlan::new(tree, id, plan.own.0);
+            let deficits = self.deficits.len() as u32;
+            self.leaves.push(Leaf { class: id.0, quantum, deficits, priority });
+            self.deficits.resize(self.deficits.len() + 1 + ancestors, 0);
+        }
+        self.classes.push(Class {
+            buckets: Buckets::new(plan.own, plan.ceiling),
+            parent: tree.class(id).parent.map_or(NONE, |parent| parent.0),
+            member,
+            mode: Mode::CanSend,
+            level: level as u8,
+            active: 0,
+        });
+        Ok(())
+    }
+
+    /// The level of each class and, as bits, the priorities of the leaves under it.
+    fn places(&self) -> Vec<(u8, u8)> {
+        let mut places: Vec<_> = self.classes.iter().map(|class| (class.level, 0)).collect();
+        for leaf in &self.leaves {
+            let mut at = leaf.class;
+            while at != NONE {
+                places[at as usize].1 |= 1 << leaf.priority;
+                at = self.classes[at as usize].parent;
+            }
+        }
+        places
     }
 }
 
