@@ -3,7 +3,9 @@
 //! A scheduler decides the order of leaves. It holds no packet and knows no rule: the queue layer
 //! holds packets, so droppers, limits and accounts exist once.
 
+mod id_set;
 pub mod tree;
+mod wait_queue;
 
 pub use tree::{ClassSpec, DEPTH_MAX, Tree, TreeError};
 
@@ -142,5 +144,7 @@ macro_rules! schedulers {
 
 schedulers! {
     fifo::Fifo,
+    priq::Priq,
+    htb::Htb,
     drr::Drr,
 }

@@ -1,0 +1,184 @@
+//! Strict priority, as ALTQ numbers it: the larger number first [algorithms §7].
+//!
+//! Leaves of one priority take turns, a packet each, in the order of declaration. Invariant: `busy`
+//! has a bit for each priority at which a leaf waits, so the cost does not grow with the leaves.
+
+use super::id_set::IdSet;
+use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Tree};
+use crate::ids::LeafId;
+use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::units::{Bytes, Instant};
+use alloc::vec::Vec;
+
+/// Strict priority.
+pub struct Priq {
+    bands: [Band; PRIORITIES],
+    places: Vec<Place>,
+    busy: u16,
+}
+
+/// The leaves of one priority.
+struct Band {
+    leaves: Vec<LeafId>,
+    /// Ranks, in `leaves`, of those that wait.
+    waiting: IdSet,
+    /// The rank whose turn it is, or the next waiting one after it.
+    turn: u32,
+}
+
+/// Where a leaf stands.
+#[derive(Clone, Copy)]
+struct Place {
+    priority: u8,
+    rank: u32,
+}
+
+impl Discipline for Priq {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        keyword: "priq",
+        summary: "Strict priority: a leaf sends only when none of higher priority waits.",
+        parameters: &[Parameter {
+            name: "priority",
+            scope: Scope::Leaf,
+            kind: Kind::Number(0, PRIORITIES as u64 - 1),
+            default: Some("1"),
+            summary: "Larger goes first; leaves of one priority take turns, a packet each.",
+        }],
+        sources: &["nieminen §2", "algorithms §7"],
+        promises: Promises { work_conserving: true, hierarchical: false, cost: Cost::Constant },
+    };
+
+    fn build(tree: &Tree) -> Result<Self, BuildError> {
+        let mut leaves: [Vec<LeafId>; PRIORITIES] = Default::default();
+        let mut places = Vec::with_capacity(tree.leaf_count());
+        for (leaf, class) in tree.leaves() {
+            let number = class.params.number("priority").unwrap_or(PRIORITY_DEFAULT);
+            let priority = number.min(PRIORITIES as u64 - 1) as u8;
+            let band = &mut leaves[usize::from(priority)];
+            places.push(Place { priority, rank: band.len() as u32 });
+            band.push(leaf);
+        }
+        let band = |leaves: Vec<LeafId>| Band {
+            waiting: IdSet::new(leaves.len()),
+            leaves,
+            turn: 0,
+        };
+        Ok(Self { bands: leaves.map(band), places, busy: 0 })
+    }
+}
+
+impl Scheduler for Priq {
+    fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
+        let Place { priority, rank } = self.places[leaf.index()];
+        self.bands[usize::from(priority)].waiting.insert(rank);
+        self.busy |= 1 << priority;
+    }
+
+    fn select(&mut self, _now: Instant) -> Selection {
+        let Some(priority) = self.busy.checked_ilog2() else { return Selection::Idle };
+        Selection::Leaf(self.bands[priority as usize].front())
+    }
+
+    fn charge(&mut self, now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
+        let Place { priority, rank } = self.places[leaf.index()];
+        self.bands[usize::from(priority)].turn = rank + 1;
+        self.head_changed(now, leaf, next);
+    }
+
+    fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
+        if head.is_some() {
+            return;
+        }
+        let Place { priority, rank } = self.places[leaf.index()];
+        let waiting = &mut self.bands[usize::from(priority)].waiting;
+        waiting.remove(rank);
+        if waiting.is_empty() {
+            self.busy &= !(1 << priority);
+        }
+    }
+}
+
+impl Band {
+    /// Whose turn it is: the first that waits from `turn` on, or from the start.
+    fn front(&self) -> LeafId {
+        let rank = self.waiting.next(self.turn).or_else(|| self.waiting.next(0));
+        self.leaves[rank.expect("a leaf waits in a busy band") as usize]
+    }
+}
+
+/// As many as ALTQ has.
+const PRIORITIES: usize = 16;
+const PRIORITY_DEFAULT: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::Params;
+    use crate::sched::ClassSpec;
+    use crate::units::{Quantity, Rate};
+    use alloc::string::{String, ToString};
+
+    /// `priorities` of leaves a, b, ...; `backlog` packets each; `late` arrive after two were sent.
+    fn check(priorities: &[u64], backlog: &str, late: &str, order: &str) {
+        let class = |&priority: &u64| ClassSpec {
+            name: priority.to_string(),
+            parent: None,
+            params: Params::new().with("priority", Quantity::Number(priority)),
+        };
+        let classes = priorities.iter().map(class).collect();
+        let tree =
+            Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), classes).expect("a tree");
+        let mut priq = Priq::build(&tree).expect("builds");
+        let head = Head { length: Bytes::new(100), arrived: Instant::ZERO };
+        let mut waiting = alloc::vec![0; priorities.len()];
+        let mut sent = String::new();
+        let mut arrivals = backlog;
+        loop {
+            for letter in arrivals.bytes().map(|byte| usize::from(byte - b'a')) {
+                waiting[letter] += 1;
+                priq.enqueued(Instant::ZERO, LeafId(letter as u32), head);
+            }
+            let Selection::Leaf(leaf) = priq.select(Instant::ZERO) else { break };
+            assert_eq!(priq.select(Instant::ZERO), Selection::Leaf(leaf));
+            waiting[leaf.index()] -= 1;
+            let next = (waiting[leaf.index()] > 0).then_some(head);
+            priq.charge(Instant::ZERO, leaf, head.length, next);
+            sent.push(char::from(b'a' + leaf.0 as u8));
+            arrivals = if sent.len() == 2 { late } else { "" };
+        }
+        assert_eq!(sent, order);
+        assert_eq!(priq.select(Instant::ZERO), Selection::Idle);
+    }
+
+    #[test]
+    fn the_larger_number_goes_first() {
+        check(&[7, 2], "baa", "", "aab");
+        check(&[0, 15, 3], "aabbcc", "", "bbccaa");
+    }
+
+    #[test]
+    fn a_higher_leaf_that_wakes_goes_next() {
+        check(&[7, 2], "bbbb", "aa", "bbaabb");
+    }
+
+    #[test]
+    fn equals_take_turns_a_packet_each() {
+        check(&[4, 4, 4], "aaabbbccc", "", "abcabcabc");
+        check(&[4, 4, 4], "aaac", "b", "acaba");
+    }
+
+    #[test]
+    fn a_leaf_emptied_by_drops_is_not_selected() {
+        let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
+        let tree =
+            Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), [class.clone(), class].into());
+        let mut priq = Priq::build(&tree.expect("a tree")).expect("builds");
+        let head = Head { length: Bytes::new(100), arrived: Instant::ZERO };
+        priq.enqueued(Instant::ZERO, LeafId(0), head);
+        priq.enqueued(Instant::ZERO, LeafId(1), head);
+        priq.head_changed(Instant::ZERO, LeafId(0), None);
+        assert_eq!(priq.select(Instant::ZERO), Selection::Leaf(LeafId(1)));
+        priq.head_changed(Instant::ZERO, LeafId(1), None);
+        assert_eq!(priq.select(Instant::ZERO), Selection::Idle);
+    }
+}
