@@ -25,7 +25,7 @@ impl Random {
 
     /// From `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + (u128::from(self.next()) * u128::from(high - low + 1) >> 64) as u64
+        low + ((u128::from(self.next()) * u128::from(high - low + 1)) >> 64) as u64
     }
 
     /// True once in `n` times.
