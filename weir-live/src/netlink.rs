@@ -1,4 +1,4 @@
-//! The few things Weir asks of the kernel's network configuration, over one blocking netlink socket.
+//! The few things Weir asks of the kernel's network configuration, over a blocking netlink socket.
 
 use std::fmt;
 use std::io;
