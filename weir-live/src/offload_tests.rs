@@ -147,7 +147,7 @@ fn check_cut(packet: Packet) {
         let sum = slow_transport_sum(segment, network, transport, packet.is_tcp);
         assert_eq!(sum, 0xffff, "{place}");
         if packet.is_tcp {
-            check_tcp(&packet, segment, transport, index, index + 1 == cut.len(), &place);
+            check_tcp(&packet, segment, transport, index, &place);
         } else {
             let len = usize::from(word(segment, transport + 4));
             assert_eq!(len, segment.len() - transport, "{place}");
@@ -169,12 +169,13 @@ fn check_network(segment: &[u8], network: usize, index: usize, place: &str) {
     assert_eq!(slow_sum(&segment[network..network + header_len]), 0xffff, "{place}");
 }
 
-fn check_tcp(packet: &Packet, segment: &[u8], at: usize, index: usize, last: bool, place: &str) {
+fn check_tcp(packet: &Packet, segment: &[u8], at: usize, index: usize, place: &str) {
     let sequence = u32::from(word(segment, at + 4)) << 16 | u32::from(word(segment, at + 6));
     let offset = index as u32 * u32::from(packet.size);
     assert_eq!(sequence, 0xffff_fa00u32.wrapping_add(offset), "{place}");
     let mut flags = packet.flags;
-    if !last {
+    let sent_before = (index + 1) * usize::from(packet.size);
+    if sent_before < packet.payload {
         flags &= !0x09;
     }
     if index > 0 {
@@ -252,6 +253,24 @@ fn partial_checksums_are_completed() {
                 "{packet:?}"
             );
         }
+    }
+}
+
+#[test]
+fn a_partial_sctp_checksum_is_a_crc() {
+    // The check value of the CRC-32C's definition [RFC 3720 appendix B.4 gives more].
+    assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+    for is_ip6 in [false, true] {
+        let (mut frame, header) = Packet { is_tcp: false, is_ip6, payload: 64, ..BASE }.build();
+        frame[if is_ip6 { 20 } else { 23 }] = PROTOCOL_SCTP;
+        let start = usize::from(header.csum_start);
+        let header = OffloadHeader { gso_type: GSO_NONE, csum_offset: SCTP_FIELD, ..header };
+        let finished = segments(&frame, &header, None);
+        frame[start + 8..start + 12].fill(0);
+        let crc = crc32c(&frame[start..]).to_le_bytes();
+        frame[start + 8..start + 12].copy_from_slice(&crc);
+        assert_eq!(finished, [frame], "{is_ip6}");
     }
 }
 
