@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use bridge::{Bridge, Report};
 use libtest_mimic::{Arguments, Failed, Trial};
-use weir_live::netlink::Netlink;
+use weir_live::netlink::{LinkState, Mac, Netlink};
 use weir_live::netns::{self, NetNs};
 use weir_live::pool::FramePool;
 use weir_live::port::{Port, PortConfig, PortState};
@@ -48,6 +48,7 @@ const TESTS: &[Test] = &[
     ("a_command_starts_as_root_of_its_own_networks", a_command_starts_in_a_user_namespace),
     ("a_blocking_bridge_forwards_too", a_blocking_bridge_forwards_too),
     ("a_missing_interface_is_named", a_missing_interface_is_named),
+    ("interfaces_become_what_they_are_told", interfaces_become_what_they_are_told),
     ("networks_are_not_seen_outside_and_leave_nothing", networks_leave_nothing),
     ("received_stamps_are_monotonic_and_recent", received_stamps_are_recent),
 ];
@@ -337,6 +338,39 @@ fn a_missing_interface_is_named() -> Outcome {
         let text = opened.err().map(|error| error.to_string()).unwrap_or_default();
         if !text.contains(part) || !text.contains("ip link") {
             return Err(format!("`{interface}` gave {text:?}").into());
+        }
+    }
+    Ok(())
+}
+
+fn interfaces_become_what_they_are_told() -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    let mut netlink = Netlink::open_in(&testbed.client)?;
+    let before = netlink.link(END)?;
+    let mac = Mac([0x02, 1, 2, 3, 4, 5]);
+    netlink.set_mac(END, mac)?;
+    netlink.set_mtu(END, 1400)?;
+    netlink.add_route("192.0.2.0".parse()?, 24, Host::Server.ip4())?;
+    netlink.add_route("2001:db8::".parse()?, 32, Host::Server.ip6())?;
+    let after = netlink.link(END)?;
+    let expected = LinkState { mtu: 1400, mac: Some(mac), ..before };
+    let read = |path| testbed.client.run(|| std::fs::read_to_string(path));
+    let route4 = read("/proc/thread-self/net/route")??.contains("000200C0\t02004D0A");
+    let route6 = read("/proc/thread-self/net/ipv6_route")??.contains("20010db8");
+    let first_mac = before.mac == Some(Host::Client.mac()) && before.mtu == 1500;
+    if !(before.is_up && first_mac && after == expected && route4 && route6) {
+        return Err(format!("{before:?}, then {after:?}, routes {route4} {route6}").into());
+    }
+    let errors = [
+        netlink.link("nosuch0").map(|_| ()),
+        netlink.set_mtu(END, 7),
+        netlink.add_address(END, Host::Client.ip4(), 24),
+        netlink.add_route("192.0.2.0".parse()?, 24, "203.0.113.1".parse()?),
+    ];
+    for (error, part) in errors.into_iter().zip(["`nosuch0`", "to 7", "10.77.0.1/24", "203.0."]) {
+        let text = error.err().map(|error| error.to_string()).unwrap_or_default();
+        if !text.contains(part) {
+            return Err(format!("an error should name {part}: {text:?}").into());
         }
     }
     Ok(())
