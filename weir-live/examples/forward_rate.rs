@@ -21,12 +21,7 @@ use weir_live::wait::{self, WaitPolicy};
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>());
-    let mut next = |default| {
-        arguments
-            .next()
-            .and_then(|value| value.ok())
-            .unwrap_or(default)
-    };
+    let mut next = |default| arguments.next().and_then(|value| value.ok()).unwrap_or(default);
     let (seconds, frame_len, kpps) = (next(3), next(64) as usize, next(0));
     if !Privilege::detect().makes_networks() {
         netns::enter_user_namespace()?;
@@ -42,28 +37,18 @@ fn main() -> Result<()> {
         thread::sleep(Duration::from_secs(seconds));
         stop.store(true, Ordering::Relaxed);
         let elapsed = start.elapsed();
-        (
-            generator.join().expect("the generator does not panic"),
-            elapsed,
-        )
+        (generator.join().expect("the generator does not panic"), elapsed)
     });
     let report = bridge.stop();
     let [left, right] = report.counters;
     let rate = |frames: u64| frames as f64 / elapsed.as_secs_f64() / 1e3;
-    println!(
-        "offered    {:8.1} kpps of {frame_len} bytes",
-        rate(offered?)
-    );
+    println!("offered    {:8.1} kpps of {frame_len} bytes", rate(offered?));
     println!(
         "received   {:8.1} kpps (ring overruns {:.1})",
         rate(left.received),
         rate(left.ring_overruns)
     );
-    println!(
-        "forwarded  {:8.1} kpps (refused {:.1})",
-        rate(right.sent),
-        rate(right.send_refused)
-    );
+    println!("forwarded  {:8.1} kpps (refused {:.1})", rate(right.sent), rate(right.send_refused));
     let cpu_us = report.cpu_ns as f64 / 1e3 / right.sent.max(1) as f64;
     println!(
         "bridge     {cpu_us:8.2} us of CPU a frame, the receiver's softirq and spinning included"
@@ -74,15 +59,11 @@ fn main() -> Result<()> {
 fn generate(testbed: &Testbed, len: usize, kpps: u64, stop: &AtomicBool) -> Result<u64> {
     testbed.client.run(|| {
         wait::pin_to_cpu(0)?;
-        let mut port = Port::open(PortConfig {
-            ring_slots: 64,
-            ..PortConfig::new(END)
-        })?;
+        let mut port = Port::open(PortConfig { ring_slots: 64, ..PortConfig::new(END) })?;
         let mut pool = FramePool::new(BATCH as u32, len.max(64));
         let frame = frame(len);
-        let frames: Vec<FrameId> = (0..BATCH)
-            .map(|_| pool.insert(&frame).expect("one chunk each"))
-            .collect();
+        let frames: Vec<FrameId> =
+            (0..BATCH).map(|_| pool.insert(&frame).expect("one chunk each")).collect();
         let start_ns = wait::monotonic_ns();
         while !stop.load(Ordering::Relaxed) {
             let due = (wait::monotonic_ns() - start_ns) * kpps / 1_000_000;

@@ -18,7 +18,7 @@ use weir_core::units::{Duration, Instant};
 
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
-use crate::port::{BATCH, Port, PortConfig, PortState, Received};
+use crate::port::{BATCH, Port, PortConfig, Received};
 use crate::status::{Board, LaneStatus, PortStatus, Status, class_statuses};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
@@ -162,8 +162,7 @@ impl Bridge {
     fn look_after_ports(&mut self, now: Instant, waiter: &Waiter) {
         let due = now.since(self.refreshed) >= REFRESH_INTERVAL;
         for (index, port) in self.ports.iter_mut().enumerate() {
-            let quiet = port.state() != PortState::Up || !port.has_frame();
-            if due || (waiter.is_ready(index) && quiet) {
+            if due || waiter.has_failed(index) {
                 port.refresh();
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! Above this crate nothing touches the operating system. A [`port::Port`] turns an interface into
 //! frames in a [`pool::FramePool`] and back; [`wait::Waiter`] sleeps until a frame or a deadline;
-//! [`netns`], [`netlink`] and [`ethtool`] build the private networks that tests and `weir demo` use.
+//! [`netns`], [`netlink`] and [`ethtool`] build the private networks that tests and `weir demo`
+//! use.
 #![allow(unsafe_code)]
 
 pub mod bridge;

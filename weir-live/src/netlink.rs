@@ -1,4 +1,4 @@
-//! The few things Weir asks of the kernel's network configuration, over one blocking netlink socket.
+//! The few things Weir asks of the kernel's network configuration, over a blocking netlink socket.
 
 use std::fmt;
 use std::io;
@@ -56,6 +56,8 @@ pub struct LinkState {
     pub has_carrier: bool,
     /// Largest packet, in bytes after the Ethernet header.
     pub mtu: u32,
+    /// Its Ethernet address, if it has one.
+    pub mac: Option<Mac>,
 }
 
 /// A netlink socket of one namespace.
@@ -127,15 +129,6 @@ impl Netlink {
         let address = LinkAttribute::Address(mac.0.to_vec());
         message.attributes = vec![LinkAttribute::IfName(name.into()), address];
         let action = format!("set the address of `{name}` to {mac}");
-        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
-    }
-
-    /// Caps the super-packets the stack hands to an interface, in bytes.
-    pub fn set_gso_max(&mut self, name: &str, bytes: u32) -> Result<()> {
-        let mut message = LinkMessage::default();
-        let limit = LinkAttribute::GsoMaxSize(bytes);
-        message.attributes = vec![LinkAttribute::IfName(name.into()), limit];
-        let action = format!("cap super-packets of `{name}` at {bytes} bytes");
         self.change(action, RouteNetlinkMessage::SetLink(message), 0)
     }
 
@@ -282,10 +275,12 @@ fn link_state(link: &LinkMessage) -> LinkState {
         is_up: link.header.flags.contains(LinkFlags::Up),
         has_carrier: link.header.flags.contains(LinkFlags::LowerUp),
         mtu: 0,
+        mac: None,
     };
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::Mtu(mtu) => state.mtu = *mtu,
+            LinkAttribute::Address(bytes) => state.mac = bytes.as_slice().try_into().ok().map(Mac),
             LinkAttribute::Carrier(carrier) => state.has_carrier = *carrier != 0,
             LinkAttribute::OperState(State::Down) => state.has_carrier = false,
             _ => {}

@@ -32,6 +32,9 @@ const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const TAGS_IN_BAND_MAX: usize = 4;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
+const PROTOCOL_SCTP: u8 = 132;
+/// Where an SCTP checksum lies in its header.
+const SCTP_FIELD: u16 = 8;
 const TCP_FIN_PSH: u8 = 0x09;
 const TCP_CWR: u8 = 0x80;
 
@@ -107,13 +110,21 @@ impl std::error::Error for OffloadError {}
 /// How to finish one received frame: as it is, or as several frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// One frame; if set, complete the checksum that covers `start..` and lies at `field`.
+    /// One frame; if set, complete this checksum.
     Whole {
-        /// Start of the checksummed part and place of the checksum, from the start of the frame.
-        checksum: Option<(usize, usize)>,
+        /// The checksum that the sender left unfinished.
+        checksum: Option<Partial>,
     },
     /// A super-packet to be cut.
     Cut(Cut),
+}
+
+/// An unfinished checksum; the offsets are within the frame it was planned for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partial {
+    start: usize,
+    field: usize,
+    is_crc: bool,
 }
 
 /// Where the parts of a super-packet lie; every offset is within the frame it was planned for.
@@ -140,11 +151,13 @@ pub fn plan(frame: &[u8], header: &OffloadHeader) -> Result<Plan, OffloadError> 
     }
     let start = usize::from(header.csum_start);
     let field = start + usize::from(header.csum_offset);
+    let is_crc = header.csum_offset == SCTP_FIELD && is_sctp(frame);
+    let field_len = if is_crc { 4 } else { 2 };
     // The tag goes in after the addresses: a checksum among them could not be moved behind it.
-    if start < ADDRESSES_LEN || field + 2 > frame.len() {
+    if start < ADDRESSES_LEN || field + field_len > frame.len() {
         return Err(OffloadError::Short);
     }
-    Ok(Plan::Whole { checksum: Some((start, field)) })
+    Ok(Plan::Whole { checksum: Some(Partial { start, field, is_crc }) })
 }
 
 impl Plan {
@@ -178,13 +191,29 @@ impl Plan {
             Self::Whole { checksum } => {
                 let shift = copy_tagged(frame, tag, out)?;
                 let len = frame.len() + shift;
-                if let Some((start, field)) = checksum {
-                    complete_checksum(&mut out[shift..len], *start, *field);
+                if let Some(partial) = checksum {
+                    partial.complete(&mut out[shift..len]);
                 }
                 Some(len)
             }
             Self::Cut(cut) => cut.write(frame, tag, index, out),
         }
+    }
+}
+
+impl Partial {
+    fn complete(&self, frame: &mut [u8]) {
+        if self.is_crc {
+            // [RFC 9260 appendix A] Over all with the field zero; the only one sent low byte first.
+            frame[self.field..self.field + 4].fill(0);
+            let crc = crc32c(&frame[self.start..]);
+            frame[self.field..self.field + 4].copy_from_slice(&crc.to_le_bytes());
+            return;
+        }
+        // The field holds the sum of the pseudo-header; adding what it covers finishes it.
+        let mut sum = Sum::default();
+        sum.add(&frame[self.start..]);
+        put(frame, self.field, finish(sum));
     }
 }
 
@@ -297,6 +326,16 @@ fn plan_cut(frame: &[u8], header: &OffloadHeader, kind: u8) -> Result<Plan, Offl
     Ok(Plan::Cut(cut))
 }
 
+/// SCTP leaves a CRC unfinished, and the header does not tell it from a sum.
+fn is_sctp(frame: &[u8]) -> bool {
+    let parts = match network_start(frame) {
+        Ok((ETHERTYPE_IP4, network)) => ip4_parts(frame, network),
+        Ok((ETHERTYPE_IP6, network)) => ip6_parts(frame, network),
+        _ => return false,
+    };
+    parts.is_ok_and(|(protocol, _, _)| protocol == PROTOCOL_SCTP)
+}
+
 /// The ethertype behind any tags still in the frame, and where the network header starts.
 fn network_start(frame: &[u8]) -> Result<(u16, usize), OffloadError> {
     let mut at = ADDRESSES_LEN;
@@ -384,13 +423,6 @@ fn copy_tagged(frame: &[u8], tag: Option<Tag>, out: &mut [u8]) -> Option<usize> 
     Some(TAG_LEN)
 }
 
-/// The field holds the sum of the pseudo-header; adding what it covers finishes it.
-fn complete_checksum(frame: &mut [u8], start: usize, field: usize) {
-    let mut sum = Sum::default();
-    sum.add(&frame[start..]);
-    put(frame, field, finish(sum));
-}
-
 /// [RFC 768] A checksum that comes out as zero is sent as all ones; for TCP both mean the same.
 fn finish(sum: Sum) -> u16 {
     match !sum.fold() {
@@ -428,6 +460,16 @@ impl Sum {
         }
         u16::from_be(sum as u16)
     }
+}
+
+/// The CRC of Castagnoli, bit by bit: SCTP from this very machine is too rare for a table.
+fn crc32c(bytes: &[u8]) -> u32 {
+    const POLYNOMIAL: u32 = 0x82f6_3b78;
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            crc >> 1 ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 }
+        })
+    })
 }
 
 fn word(bytes: &[u8], at: usize) -> u16 {

@@ -29,20 +29,12 @@ const BASE: Packet = Packet {
 
 impl Packet {
     fn build(&self) -> (Vec<u8>, OffloadHeader) {
-        let transport_len = if self.is_tcp {
-            20 + self.tcp_options
-        } else {
-            8
-        };
+        let transport_len = if self.is_tcp { 20 + self.tcp_options } else { 8 };
         let mut frame = vec![0x02; 12];
         for tag in 0..self.tags {
             frame.extend([0x81, 0x00, 0x20, tag as u8]);
         }
-        frame.extend(if self.is_ip6 {
-            [0x86, 0xdd]
-        } else {
-            [0x08, 0x00]
-        });
+        frame.extend(if self.is_ip6 { [0x86, 0xdd] } else { [0x08, 0x00] });
         let rest = transport_len + self.payload;
         if self.is_ip6 {
             self.extend_ip6(&mut frame, rest)
@@ -117,11 +109,7 @@ fn slow_sum(bytes: &[u8]) -> u16 {
 /// The sum over pseudo-header and transport part; 0xffff if the checksum in it is right.
 fn slow_transport_sum(frame: &[u8], network: usize, transport: usize, is_tcp: bool) -> u16 {
     let is_ip6 = frame[network] >> 4 == 6;
-    let addresses = if is_ip6 {
-        network + 8..network + 40
-    } else {
-        network + 12..network + 20
-    };
+    let addresses = if is_ip6 { network + 8..network + 40 } else { network + 12..network + 20 };
     let mut covered = frame[addresses].to_vec();
     covered.extend([0, if is_tcp { 6 } else { 17 }]);
     covered.extend(((frame.len() - transport) as u16).to_be_bytes());
@@ -159,14 +147,7 @@ fn check_cut(packet: Packet) {
         let sum = slow_transport_sum(segment, network, transport, packet.is_tcp);
         assert_eq!(sum, 0xffff, "{place}");
         if packet.is_tcp {
-            check_tcp(
-                &packet,
-                segment,
-                transport,
-                index,
-                index + 1 == cut.len(),
-                &place,
-            );
+            check_tcp(&packet, segment, transport, index, &place);
         } else {
             let len = usize::from(word(segment, transport + 4));
             assert_eq!(len, segment.len() - transport, "{place}");
@@ -184,24 +165,17 @@ fn check_network(segment: &[u8], network: usize, index: usize, place: &str) {
     }
     let header_len = usize::from(segment[network] & 0x0f) * 4;
     assert_eq!(usize::from(word(segment, network + 2)), len, "{place}");
-    assert_eq!(
-        word(segment, network + 4),
-        0xffffu16.wrapping_add(index as u16),
-        "{place}"
-    );
-    assert_eq!(
-        slow_sum(&segment[network..network + header_len]),
-        0xffff,
-        "{place}"
-    );
+    assert_eq!(word(segment, network + 4), 0xffffu16.wrapping_add(index as u16), "{place}");
+    assert_eq!(slow_sum(&segment[network..network + header_len]), 0xffff, "{place}");
 }
 
-fn check_tcp(packet: &Packet, segment: &[u8], at: usize, index: usize, last: bool, place: &str) {
+fn check_tcp(packet: &Packet, segment: &[u8], at: usize, index: usize, place: &str) {
     let sequence = u32::from(word(segment, at + 4)) << 16 | u32::from(word(segment, at + 6));
     let offset = index as u32 * u32::from(packet.size);
     assert_eq!(sequence, 0xffff_fa00u32.wrapping_add(offset), "{place}");
     let mut flags = packet.flags;
-    if !last {
+    let sent_before = (index + 1) * usize::from(packet.size);
+    if sent_before < packet.payload {
         flags &= !0x09;
     }
     if index > 0 {
@@ -212,116 +186,40 @@ fn check_tcp(packet: &Packet, segment: &[u8], at: usize, index: usize, last: boo
 
 #[test]
 fn super_packets_become_the_frames_of_the_wire() {
-    let udp = Packet {
-        is_tcp: false,
-        size: 1472,
-        ..BASE
-    };
+    let udp = Packet { is_tcp: false, size: 1472, ..BASE };
     let rows = [
         BASE,
-        Packet {
-            is_ip6: true,
-            ..BASE
-        },
-        Packet {
-            payload: 1448 * 3,
-            ..BASE
-        },
-        Packet {
-            payload: 1448 * 3 + 1,
-            ..BASE
-        },
-        Packet {
-            payload: 1447,
-            ..BASE
-        },
+        Packet { is_ip6: true, ..BASE },
+        Packet { payload: 1448 * 3, ..BASE },
+        Packet { payload: 1448 * 3 + 1, ..BASE },
+        Packet { payload: 1447, ..BASE },
         Packet { payload: 1, ..BASE },
         Packet { payload: 0, ..BASE },
-        Packet {
-            payload: 65_000,
-            ..BASE
-        },
-        Packet {
-            size: 1,
-            payload: 2000,
-            ..BASE
-        },
-        Packet {
-            size: 537,
-            payload: 3333,
-            ..BASE
-        },
-        Packet {
-            flags: 0xff,
-            ..BASE
-        },
-        Packet {
-            flags: 0x90,
-            ..BASE
-        },
-        Packet {
-            tcp_options: 0,
-            ..BASE
-        },
-        Packet {
-            tcp_options: 40,
-            network_options: 40,
-            ..BASE
-        },
-        Packet {
-            network_options: 24,
-            is_ip6: true,
-            ..BASE
-        },
+        Packet { payload: 65_000, ..BASE },
+        Packet { size: 1, payload: 2000, ..BASE },
+        Packet { size: 537, payload: 3333, ..BASE },
+        Packet { flags: 0xff, ..BASE },
+        Packet { flags: 0x90, ..BASE },
+        Packet { tcp_options: 0, ..BASE },
+        Packet { tcp_options: 40, network_options: 40, ..BASE },
+        Packet { network_options: 24, is_ip6: true, ..BASE },
         Packet { tags: 1, ..BASE },
-        Packet {
-            tags: 3,
-            is_ip6: true,
-            ..BASE
-        },
+        Packet { tags: 3, is_ip6: true, ..BASE },
         udp,
-        Packet {
-            is_ip6: true,
-            ..udp
-        },
-        Packet {
-            payload: 1472 * 40,
-            ..udp
-        },
-        Packet {
-            payload: 333,
-            ..udp
-        },
-        Packet {
-            size: 7,
-            network_options: 8,
-            tags: 2,
-            is_ip6: true,
-            ..udp
-        },
+        Packet { is_ip6: true, ..udp },
+        Packet { payload: 1472 * 40, ..udp },
+        Packet { payload: 333, ..udp },
+        Packet { size: 7, network_options: 8, tags: 2, is_ip6: true, ..udp },
     ];
     rows.into_iter().for_each(check_cut);
 }
 
 #[test]
 fn a_tag_goes_back_behind_the_addresses_and_changes_nothing_else() {
-    let tag = Tag {
-        tpid: 0x88a8,
-        tci: 0xa123,
-    };
-    for packet in [
-        BASE,
-        Packet {
-            is_ip6: true,
-            tags: 1,
-            ..BASE
-        },
-    ] {
+    let tag = Tag { tpid: 0x88a8, tci: 0xa123 };
+    for packet in [BASE, Packet { is_ip6: true, tags: 1, ..BASE }] {
         let (frame, header) = packet.build();
-        let partial = OffloadHeader {
-            gso_type: GSO_NONE,
-            ..header
-        };
+        let partial = OffloadHeader { gso_type: GSO_NONE, ..header };
         for header in [header, partial, OffloadHeader::default()] {
             let plain = segments(&frame, &header, None);
             for (with, without) in segments(&frame, &header, Some(tag)).iter().zip(&plain) {
@@ -337,11 +235,7 @@ fn a_tag_goes_back_behind_the_addresses_and_changes_nothing_else() {
 fn partial_checksums_are_completed() {
     for len in [20, 21, 22, 23, 60, 1459, 1460] {
         for is_ip6 in [false, true] {
-            let packet = Packet {
-                payload: len,
-                is_ip6,
-                ..BASE
-            };
+            let packet = Packet { payload: len, is_ip6, ..BASE };
             let (mut frame, header) = packet.build();
             let (network, start) = (14, usize::from(header.csum_start));
             let field = start + usize::from(header.csum_offset);
@@ -350,10 +244,7 @@ fn partial_checksums_are_completed() {
             pseudo.extend([0, 6]);
             pseudo.extend(((frame.len() - start) as u16).to_be_bytes());
             put(&mut frame, field, slow_sum(&pseudo));
-            let header = OffloadHeader {
-                gso_type: GSO_NONE,
-                ..header
-            };
+            let header = OffloadHeader { gso_type: GSO_NONE, ..header };
             let finished = segments(&frame, &header, None);
             assert_eq!(finished.len(), 1);
             assert_eq!(
@@ -362,6 +253,24 @@ fn partial_checksums_are_completed() {
                 "{packet:?}"
             );
         }
+    }
+}
+
+#[test]
+fn a_partial_sctp_checksum_is_a_crc() {
+    // The check value of the CRC-32C's definition [RFC 3720 appendix B.4 gives more].
+    assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+    for is_ip6 in [false, true] {
+        let (mut frame, header) = Packet { is_tcp: false, is_ip6, payload: 64, ..BASE }.build();
+        frame[if is_ip6 { 20 } else { 23 }] = PROTOCOL_SCTP;
+        let start = usize::from(header.csum_start);
+        let header = OffloadHeader { gso_type: GSO_NONE, csum_offset: SCTP_FIELD, ..header };
+        let finished = segments(&frame, &header, None);
+        frame[start + 8..start + 12].fill(0);
+        let crc = crc32c(&frame[start..]).to_le_bytes();
+        frame[start + 8..start + 12].copy_from_slice(&crc);
+        assert_eq!(finished, [frame], "{is_ip6}");
     }
 }
 
@@ -381,19 +290,11 @@ fn a_checksum_of_zero_is_sent_as_all_ones() {
 
 #[test]
 fn a_udp_sender_without_checksum_gets_none() {
-    let (mut frame, header) = Packet {
-        is_tcp: false,
-        ..BASE
-    }
-    .build();
+    let (mut frame, header) = Packet { is_tcp: false, ..BASE }.build();
     let at = usize::from(header.csum_start);
     let header = OffloadHeader { flags: 0, ..header };
     put(&mut frame, at + 6, 0);
-    assert!(
-        segments(&frame, &header, None)
-            .iter()
-            .all(|segment| word(segment, at + 6) == 0)
-    );
+    assert!(segments(&frame, &header, None).iter().all(|segment| word(segment, at + 6) == 0));
 }
 
 #[test]
@@ -416,56 +317,19 @@ fn headers_that_do_not_fit_are_refused() {
     let rows: [(&str, Change, OffloadError); 12] = [
         ("no size", |_, h| h.gso_size = 0, OffloadError::BadSize),
         ("UFO", |_, h| h.gso_type = 3, OffloadError::UnknownKind(3)),
-        (
-            "kind 0x7f",
-            |_, h| h.gso_type = 0x7f,
-            OffloadError::UnknownKind(0x7f),
-        ),
-        (
-            "TCPv6 kind",
-            |_, h| h.gso_type = GSO_TCP6,
-            OffloadError::NotAsDeclared,
-        ),
-        (
-            "UDP kind",
-            |_, h| h.gso_type = GSO_UDP_L4,
-            OffloadError::NotAsDeclared,
-        ),
-        (
-            "cut in the addresses",
-            |f, _| f.truncate(11),
-            OffloadError::Short,
-        ),
-        (
-            "cut in the IP header",
-            |f, _| f.truncate(30),
-            OffloadError::Short,
-        ),
-        (
-            "cut in the payload",
-            |f, _| f.truncate(3000),
-            OffloadError::Short,
-        ),
-        (
-            "short IP header",
-            |f, _| f[14] = 0x44,
-            OffloadError::NotAsDeclared,
-        ),
+        ("kind 0x7f", |_, h| h.gso_type = 0x7f, OffloadError::UnknownKind(0x7f)),
+        ("TCPv6 kind", |_, h| h.gso_type = GSO_TCP6, OffloadError::NotAsDeclared),
+        ("UDP kind", |_, h| h.gso_type = GSO_UDP_L4, OffloadError::NotAsDeclared),
+        ("cut in the addresses", |f, _| f.truncate(11), OffloadError::Short),
+        ("cut in the IP header", |f, _| f.truncate(30), OffloadError::Short),
+        ("cut in the payload", |f, _| f.truncate(3000), OffloadError::Short),
+        ("short IP header", |f, _| f[14] = 0x44, OffloadError::NotAsDeclared),
         ("fragment", |f, _| f[20] = 0x20, OffloadError::NotAsDeclared),
-        (
-            "short TCP header",
-            |f, _| f[46] = 0x40,
-            OffloadError::NotAsDeclared,
-        ),
+        ("short TCP header", |f, _| f[46] = 0x40, OffloadError::NotAsDeclared),
         (
             "too many frames",
             |f, h| {
-                (*f, *h) = Packet {
-                    size: 1,
-                    payload: 2049,
-                    ..BASE
-                }
-                .build();
+                (*f, *h) = Packet { size: 1, payload: 2049, ..BASE }.build();
             },
             OffloadError::BadSize,
         ),
@@ -475,27 +339,10 @@ fn headers_that_do_not_fit_are_refused() {
         change(&mut frame, &mut header);
         assert_eq!(plan(&frame, &header), Err(expected), "{what}");
     }
-    let beyond = OffloadHeader {
-        gso_type: 0,
-        csum_start: 4060,
-        csum_offset: 16,
-        ..header
-    };
-    assert_eq!(
-        plan(&frame, &beyond),
-        Err(OffloadError::Short),
-        "checksum beyond the end"
-    );
-    let before = OffloadHeader {
-        gso_type: 0,
-        csum_start: 3,
-        ..header
-    };
-    assert_eq!(
-        plan(&frame, &before),
-        Err(OffloadError::Short),
-        "checksum in the addresses"
-    );
+    let beyond = OffloadHeader { gso_type: 0, csum_start: 4060, csum_offset: 16, ..header };
+    assert_eq!(plan(&frame, &beyond), Err(OffloadError::Short), "checksum beyond the end");
+    let before = OffloadHeader { gso_type: 0, csum_start: 3, ..header };
+    assert_eq!(plan(&frame, &before), Err(OffloadError::Short), "checksum in the addresses");
 }
 
 /// Random headers on random frames, some nearly right: whatever they say, no panic, and never
@@ -506,10 +353,7 @@ fn hostile_headers_never_panic() {
     let mut planned = 0;
     for round in 0..200_000 {
         let (frame, header) = random.mutated();
-        let tag = (random.below(4) == 0).then_some(Tag {
-            tpid: 0x8100,
-            tci: 7,
-        });
+        let tag = (random.below(4) == 0).then_some(Tag { tpid: 0x8100, tci: 7 });
         let Ok(plan) = plan(&frame, &header) else {
             continue;
         };
@@ -518,21 +362,11 @@ fn hostile_headers_never_panic() {
         let mut out = vec![0; longest];
         for index in [0, 1, plan.count() - 1, plan.count()] {
             let written = plan.write(&frame, tag, index, &mut out);
-            assert!(
-                written.is_none_or(|len| len <= longest),
-                "round {round}: {header:?}"
-            );
-            assert_eq!(
-                plan.write(&frame, tag, index, &mut []).unwrap_or(0),
-                0,
-                "round {round}"
-            );
+            assert!(written.is_none_or(|len| len <= longest), "round {round}: {header:?}");
+            assert_eq!(plan.write(&frame, tag, index, &mut []).unwrap_or(0), 0, "round {round}");
         }
     }
-    assert!(
-        planned > 20_000,
-        "only {planned} rounds got past the checks: the test tests nothing"
-    );
+    assert!(planned > 20_000, "only {planned} rounds got past the checks: the test tests nothing");
 }
 
 /// A small generator of its own (xorshift), seeded: one seed is one run.

@@ -20,7 +20,7 @@ pub struct FramePool {
 const FREE: u32 = u32::MAX;
 
 impl FramePool {
-    /// `capacity` chunks that each hold a frame of an interface with this `mtu`, with two VLAN tags.
+    /// `capacity` chunks that each hold a frame of an interface with this `mtu` and two VLAN tags.
     ///
     /// # Panics
     /// If `capacity` or `mtu` is so large that the memory could not be addressed.

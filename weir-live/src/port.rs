@@ -170,7 +170,7 @@ impl Port {
         &self.config.interface
     }
 
-    /// Largest packet of the interface when it was opened, in bytes: what a pool's chunks must hold.
+    /// Largest packet of the interface when it was opened, in bytes: a pool's chunks must hold it.
     pub fn mtu(&self) -> usize {
         self.mtu
     }
@@ -455,7 +455,7 @@ fn set_receive_options(rx: BorrowedFd<'_>) -> io::Result<bool> {
 
 fn set_send_options(tx: BorrowedFd<'_>) -> io::Result<()> {
     let on: c_int = 1;
-    // [datapath.md §3] The scheduler is ours: the interface's own would only delay.
+    // [datapath §3] The scheduler is ours: the interface's own would only delay.
     socket::set_option(tx, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
 }
 
@@ -566,6 +566,67 @@ mod tests {
             [(1500, true, 2048), (1500, false, 16_384), (9000, true, 16_384), (68, true, 256)]
         {
             assert_eq!(slot_len(mtu, whole), expected, "mtu {mtu}");
+        }
+    }
+
+    /// One slot delivered into a pool of `chunks` chunks of 128 bytes: where its frames are counted.
+    fn check_delivery(what: &str, slot: Slot<'_>, chunks: u32, expected: PortCounters) {
+        let mut pool = FramePool::new(chunks, 128);
+        let (mut out, mut counters) = (Vec::new(), PortCounters::default());
+        let (pool, out, counters) = (&mut pool, &mut out, &mut counters);
+        Delivery { pool, out, counters, at_ns: 7 }.finish_slot(&slot);
+        assert_eq!(*counters, expected, "{what}");
+        assert_eq!(out.len() as u64, counters.received, "{what}");
+        let bytes: usize = out.iter().map(|received| pool.bytes(received.frame).len()).sum();
+        assert_eq!(bytes as u64, counters.received_bytes, "{what}");
+        assert_eq!(pool.capacity() - pool.free_count(), out.len(), "{what}");
+    }
+
+    #[test]
+    fn each_frame_is_delivered_or_counted_where_it_was_lost() {
+        let frame = [0; 124];
+        let slot = Slot {
+            bytes: &frame,
+            len: 124,
+            offload: OffloadHeader::default(),
+            tag: None,
+            realtime_ns: 0,
+            is_queued_whole: false,
+        };
+        let tag = Some(Tag { tpid: 0x8100, tci: 1 });
+        let checksum = OffloadHeader { flags: 1, csum_start: 34, csum_offset: 16, ..slot.offload };
+        let beyond = OffloadHeader { csum_start: 123, ..checksum };
+        let none = PortCounters::default();
+        let whole = PortCounters { received: 1, received_bytes: 124, ..none };
+        let tagged = PortCounters { received: 1, received_bytes: 128, ..none };
+        let one_lost = |field: fn(&mut PortCounters) -> &mut u64| {
+            let mut counters = none;
+            *field(&mut counters) = 1;
+            counters
+        };
+        let rows = [
+            ("plain", slot, 1, whole),
+            ("tagged", Slot { tag, ..slot }, 1, tagged),
+            ("pool empty", slot, 0, one_lost(|c| &mut c.pool_exhausted)),
+            ("cut short", Slot { len: 125, ..slot }, 1, one_lost(|c| &mut c.truncated)),
+            ("empty", Slot { bytes: &[], len: 0, ..slot }, 1, one_lost(|c| &mut c.truncated)),
+            ("too long", Slot { bytes: &[0; 129], ..slot }, 1, one_lost(|c| &mut c.oversize)),
+            ("hostile", Slot { offload: beyond, ..slot }, 1, one_lost(|c| &mut c.unfinished)),
+            (
+                "partial checksum",
+                Slot { offload: checksum, ..slot },
+                1,
+                PortCounters { checksums_completed: 1, ..whole },
+            ),
+            (
+                "no room for a tag",
+                Slot { bytes: &[0; 8], len: 8, tag, ..slot },
+                1,
+                one_lost(|c| &mut c.unfinished),
+            ),
+        ];
+        for (what, slot, chunks, expected) in rows {
+            check_delivery(what, slot, chunks, expected);
         }
     }
 }

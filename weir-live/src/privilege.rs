@@ -29,7 +29,7 @@ pub enum Need {
     PrivateNetworks,
 }
 
-/// A need that cannot be met; its text names the privilege, the way to get it and what works without.
+/// A need that cannot be met; its text names the privilege, how to get it, what works without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing(Need);
 
@@ -72,9 +72,10 @@ impl fmt::Display for Missing {
             Need::PrivateNetworks => {
                 "private networks need CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_RAW, or a user \
                  namespace, and this process has neither; run it as root, or let an \
-                 administrator allow user namespaces (sysctl user.max_user_namespaces=10000, \
-                 kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0 \
-                 where they exist); without it `check`, `sim`, `replay` and `bench` work"
+                 administrator allow user namespaces (sysctl user.max_user_namespaces=10000, and \
+                 where they exist kernel.unprivileged_userns_clone=1 and \
+                 kernel.apparmor_restrict_unprivileged_userns=0); without it `check`, `sim`, \
+                 `replay` and `bench` work"
             }
         })
     }

@@ -73,9 +73,7 @@ mod tests {
         waiter.wait(monotonic_ns(), None).expect("wait works");
         assert!(stop.requested() && waiter.is_ready(0));
         stop.acknowledge();
-        waiter
-            .wait(monotonic_ns(), Some(monotonic_ns() + 1_000_000))
-            .expect("wait works");
+        waiter.wait(monotonic_ns(), Some(monotonic_ns() + 1_000_000)).expect("wait works");
         assert!(stop.requested() && !waiter.is_ready(0));
     }
 }

@@ -71,8 +71,8 @@ pub fn pin_to_cpu(cpu: usize) -> Result<()> {
     if status == 0 { Ok(()) } else { Err(SystemError::last(action())) }
 }
 
-/// Sets the niceness of this thread and of those that it starts: -20 (first) to 19 (last). Less than
-/// now needs CAP_SYS_NICE.
+/// Sets the niceness of this thread and of those that it starts: -20 (first) to 19 (last). Less
+/// than now needs CAP_SYS_NICE.
 pub fn set_niceness(niceness: i32) -> Result<()> {
     // SAFETY: setpriority takes three integers and touches no memory of ours.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) } {
@@ -101,11 +101,12 @@ impl Waiter {
         self.worked_at_ns = now_ns;
     }
 
-    /// Sleeps if the policy says so, at most until `deadline_ns`; returns the time after. Returns at once
-    /// while spinning, so the caller looks at its rings and comes back.
+    /// Sleeps if the policy says so, at most until `deadline_ns`; returns the time after. Returns
+    /// at once while spinning, so the caller looks at its rings and comes back.
     pub fn wait(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Result<u64> {
         let since_work = now_ns.saturating_sub(self.worked_at_ns);
         let Some(sleep) = sleep_for(self.policy, now_ns, since_work, deadline_ns) else {
+            self.descriptors.iter_mut().for_each(|watched| watched.revents = 0);
             std::hint::spin_loop();
             return Ok(monotonic_ns());
         };
@@ -113,9 +114,16 @@ impl Waiter {
         Ok(monotonic_ns())
     }
 
-    /// Whether descriptor number `index`, in the order given, woke the last sleep.
+    /// Whether descriptor number `index`, in the order given, woke the last wait, readable or
+    /// failed. A wait that did not sleep tells nothing.
     pub fn is_ready(&self, index: usize) -> bool {
         self.descriptors[index].revents != 0
+    }
+
+    /// Whether descriptor number `index` woke the last wait because it failed: an interface that
+    /// was set down or went away. [`crate::port::Port::refresh`] clears it.
+    pub fn has_failed(&self, index: usize) -> bool {
+        self.descriptors[index].revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
     }
 
     fn sleep(&mut self, duration: Duration) -> Result<()> {
@@ -131,6 +139,8 @@ impl Waiter {
         if status >= 0 {
             return Ok(());
         }
+        // The system writes no results when it fails: those of the sleep before are still there.
+        self.descriptors.iter_mut().for_each(|watched| watched.revents = 0);
         let failure = SystemError::last("wait for a frame");
         // A signal ends the sleep early, which is what it is for.
         if failure.errno() == Some(libc::EINTR) { Ok(()) } else { Err(failure) }

@@ -1,6 +1,6 @@
 //! Ports on real interfaces: kernel TCP and UDP between private networks, across a first-in
-//! first-out bridge of two ports. Needs root or user namespaces; without, the tests are skipped and counted,
-//! or fail if WEIR_REQUIRE_LIVE=1.
+//! first-out bridge of two ports. Needs root or user namespaces; without, the tests are skipped
+//! and counted, or fail if WEIR_REQUIRE_LIVE=1.
 
 #![allow(unsafe_code)]
 
@@ -13,13 +13,15 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bridge::{Bridge, Report};
 use libtest_mimic::{Arguments, Failed, Trial};
+use weir_live::netlink::{LinkState, Mac, Netlink};
 use weir_live::netns::{self, NetNs};
+use weir_live::pool::FramePool;
 use weir_live::port::{Port, PortConfig, PortState};
 use weir_live::privilege::{Need, Privilege};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
@@ -41,23 +43,19 @@ const TESTS: &[Test] = &[
     ("vlan_tags_survive", vlan_tags_survive),
     ("a_pulled_cable_is_reported_and_taken_up_again", a_pulled_cable_is_taken_up_again),
     ("the_other_direction_goes_on", the_other_direction_goes_on),
+    ("a_port_set_down_carries_on_when_set_up", a_port_set_down_carries_on_when_set_up),
+    ("a_full_ring_counts_what_it_lost", a_full_ring_counts_what_it_lost),
+    ("a_command_starts_as_root_of_its_own_networks", a_command_starts_in_a_user_namespace),
     ("a_blocking_bridge_forwards_too", a_blocking_bridge_forwards_too),
     ("a_missing_interface_is_named", a_missing_interface_is_named),
+    ("interfaces_become_what_they_are_told", interfaces_become_what_they_are_told),
     ("networks_are_not_seen_outside_and_leave_nothing", networks_leave_nothing),
     ("received_stamps_are_monotonic_and_recent", received_stamps_are_recent),
 ];
 
 const MEGABYTES: usize = 8 << 20;
-const PLAIN: TestbedConfig = TestbedConfig {
-    mtu: 1500,
-    offloads: false,
-    static_neighbours: true,
-};
-const JUMBO: TestbedConfig = TestbedConfig {
-    mtu: 9000,
-    offloads: true,
-    static_neighbours: true,
-};
+const PLAIN: TestbedConfig = TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true };
+const JUMBO: TestbedConfig = TestbedConfig { mtu: 9000, offloads: true, static_neighbours: true };
 
 fn main() -> ExitCode {
     // First of all: a user namespace cannot be entered once there is a second thread.
@@ -72,16 +70,9 @@ fn main() -> ExitCode {
     if let Err(why) = ready {
         println!("skipped: {} live tests: {why}", TESTS.len());
         let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        };
+        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
-    let trials = TESTS
-        .iter()
-        .map(|(name, test)| Trial::test(*name, test))
-        .collect();
+    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -93,31 +84,14 @@ fn tcp(address: fn(Host) -> IpAddr, config: TestbedConfig, bytes: usize) -> Outc
     expect_clean(&report)?;
     let left = report.counters[0];
     let expected = config.offloads;
-    expect(
-        left.super_packets > 0,
-        expected,
-        "super-packets were cut",
-        &report,
-    )?;
-    expect(
-        left.checksums_completed > 0,
-        expected,
-        "checksums were completed",
-        &report,
-    )?;
-    expect(
-        left.received_bytes as usize > bytes,
-        true,
-        "all bytes crossed",
-        &report,
-    )
+    expect(left.super_packets > 0, expected, "super-packets were cut", &report)?;
+    expect(left.checksums_completed > 0, expected, "checksums were completed", &report)?;
+    expect(left.received_bytes as usize > bytes, true, "all bytes crossed", &report)
 }
 
 /// Sends `bytes` from client to server, and a digest back.
 fn transfer(testbed: &Testbed, address: fn(Host) -> IpAddr, bytes: usize) -> Outcome {
-    let listener = testbed
-        .server
-        .run(|| TcpListener::bind((address(Host::Server), 0)))??;
+    let listener = testbed.server.run(|| TcpListener::bind((address(Host::Server), 0)))??;
     let to = listener.local_addr()?;
     let server = thread::spawn(move || -> std::io::Result<u64> {
         let (mut stream, _) = listener.accept()?;
@@ -127,12 +101,8 @@ fn transfer(testbed: &Testbed, address: fn(Host) -> IpAddr, bytes: usize) -> Out
         stream.write_all(&digest(&received).to_be_bytes())?;
         Ok(received.len() as u64)
     });
-    let content: Vec<u8> = (0..bytes as u64)
-        .map(|n| (n.wrapping_mul(n) >> 7) as u8)
-        .collect();
-    let mut stream = testbed
-        .client
-        .run(|| TcpStream::connect_timeout(&to, PATIENCE))??;
+    let content: Vec<u8> = (0..bytes as u64).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
+    let mut stream = testbed.client.run(|| TcpStream::connect_timeout(&to, PATIENCE))??;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(&content)?;
@@ -169,11 +139,7 @@ fn udp_crosses_at_every_size() -> Outcome {
 }
 
 fn udp_echo(testbed: &Testbed, address: fn(Host) -> IpAddr, size: usize) -> Outcome {
-    let bind = |host: Host| {
-        testbed
-            .namespace(host)
-            .run(|| UdpSocket::bind((address(host), 0)))
-    };
+    let bind = |host: Host| testbed.namespace(host).run(|| UdpSocket::bind((address(host), 0)));
     let (client, server) = (bind(Host::Client)??, bind(Host::Server)??);
     let content: Vec<u8> = (0..size).map(|n| (n * 7) as u8).collect();
     let to: SocketAddr = server.local_addr()?;
@@ -196,11 +162,7 @@ fn udp_super_packets_cross_as_frames() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     for address in [Host::ip4, Host::ip6] {
-        let bind = |host: Host| {
-            testbed
-                .namespace(host)
-                .run(|| UdpSocket::bind((address(host), 0)))
-        };
+        let bind = |host: Host| testbed.namespace(host).run(|| UdpSocket::bind((address(host), 0)));
         let (client, server) = (bind(Host::Client)??, bind(Host::Server)??);
         raw::set_udp_segment(&client, SIZE as u16)?;
         server.set_read_timeout(Some(PATIENCE))?;
@@ -218,19 +180,11 @@ fn udp_super_packets_cross_as_frames() -> Outcome {
     }
     let report = bridge.stop();
     expect_clean(&report)?;
-    expect(
-        report.counters[0].super_packets >= 2,
-        true,
-        "super-packets were cut",
-        &report,
-    )
+    expect(report.counters[0].super_packets >= 2, true, "super-packets were cut", &report)
 }
 
 fn arp_and_neighbour_discovery_cross() -> Outcome {
-    let config = TestbedConfig {
-        static_neighbours: false,
-        ..TestbedConfig::default()
-    };
+    let config = TestbedConfig { static_neighbours: false, ..TestbedConfig::default() };
     let testbed = Testbed::new(config)?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     udp_echo(&testbed, Host::ip4, 100)?;
@@ -254,8 +208,7 @@ fn vlan_tags_survive() -> Outcome {
         let mut frame = Vec::new();
         frame.extend(Host::Server.mac().0);
         frame.extend(Host::Client.mac().0);
-        tags.iter()
-            .for_each(|word| frame.extend(word.to_be_bytes()));
+        tags.iter().for_each(|word| frame.extend(word.to_be_bytes()));
         // An ethertype for local experiments: no stack answers it.
         frame.extend([0x88, 0xb5]);
         frame.extend((0..60).map(|byte| byte + number as u8));
@@ -284,18 +237,8 @@ fn a_pulled_cable_is_taken_up_again() -> Outcome {
     let mut states = report.states[1].clone();
     states.retain(|state| *state != PortState::Down);
     let expected = [PortState::Up, PortState::Gone, PortState::Up];
-    expect(
-        states == expected,
-        true,
-        "the right port was up, gone and up",
-        &report,
-    )?;
-    expect(
-        report.states[0] == [PortState::Up],
-        true,
-        "the left port stayed up",
-        &report,
-    )?;
+    expect(states == expected, true, "the right port was up, gone and up", &report)?;
+    expect(report.states[0] == [PortState::Up], true, "the left port stayed up", &report)?;
     expect(report.counters[1].rebinds == 1, true, "one rebind", &report)
 }
 
@@ -305,28 +248,78 @@ fn the_other_direction_goes_on() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     testbed.disconnect(Host::Server)?;
-    let client = testbed
-        .client
-        .run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
     for _ in 0..50 {
         client.send_to(&[1; 100], (Host::Server.ip4(), 9))?;
         thread::sleep(Duration::from_millis(1));
     }
     thread::sleep(Duration::from_millis(100));
     let report = bridge.stop();
-    expect(
-        report.counters[0].received >= 50,
-        true,
-        "frames still came in",
-        &report,
-    )?;
-    expect(
-        report.counters[1].send_no_link >= 50,
-        true,
-        "and were counted",
-        &report,
-    )?;
+    expect(report.counters[0].received >= 50, true, "frames still came in", &report)?;
+    expect(report.counters[1].send_no_link >= 50, true, "and were counted", &report)?;
     expect(report.leaked == 0, true, "no frame leaked", &report)
+}
+
+fn a_port_set_down_carries_on_when_set_up() -> Outcome {
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
+    let mut netlink = Netlink::open_in(&testbed.weir)?;
+    udp_echo(&testbed, Host::ip4, 100)?;
+    netlink.set_up(RIGHT, false)?;
+    thread::sleep(Duration::from_millis(100));
+    netlink.set_up(RIGHT, true)?;
+    thread::sleep(Duration::from_millis(200));
+    udp_echo(&testbed, Host::ip6, 100)?;
+    let report = bridge.stop();
+    let states = [PortState::Up, PortState::Down, PortState::Up];
+    expect(report.states[1] == states, true, "the right port was down for a while", &report)?;
+    expect(report.counters[1].rebinds == 0, true, "it is the same interface", &report)
+}
+
+fn a_full_ring_counts_what_it_lost() -> Outcome {
+    const FRAMES: u64 = 1000;
+    let testbed = Testbed::new(PLAIN)?;
+    let config = PortConfig { ring_slots: 64, ..PortConfig::new(LEFT) };
+    let mut port = testbed.weir.run(|| Port::open(config))??;
+    let sender = testbed.client.run(|| raw::Raw::open(END))??;
+    for _ in 0..FRAMES {
+        sender.send(&[0xa5; 200])?;
+    }
+    let mut pool = FramePool::for_mtu(256, port.mtu());
+    let (mut frames, start) = (Vec::new(), Instant::now());
+    let mut counters = port.counters();
+    // The last frame may still be on its way through the kernel.
+    while counters.received + counters.ring_overruns < FRAMES && start.elapsed() < PATIENCE {
+        port.receive(&mut pool, &mut frames);
+        counters = port.counters();
+    }
+    // Some others (neighbour discovery) may come as well.
+    let all = counters.received + counters.ring_overruns;
+    if counters.ring_overruns > 0 && counters.received >= 32 && all < FRAMES + 50 {
+        return Ok(());
+    }
+    Err(format!("{FRAMES} frames into 64 slots: {counters:?}").into())
+}
+
+fn a_command_starts_in_a_user_namespace() -> Outcome {
+    if !Privilege::detect().user_namespace {
+        println!("skipped: 1 live test: no user namespaces here");
+        return Ok(());
+    }
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "id -u; readlink /proc/self/ns/user; cat /proc/net/dev"]);
+    let output = netns::start_in_user_namespace(&mut command).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let own = std::fs::read_link("/proc/self/ns/user")?.to_string_lossy().into_owned();
+    let mut lines = text.lines();
+    let (user, namespace) = (lines.next(), lines.next());
+    let interfaces = names(lines.map(|line| format!("{line}\n")).collect());
+    let apart = namespace.is_some_and(|namespace| namespace != own && namespace.contains("user:"));
+    // Some kernels give every namespace fallback devices, such as `ifb0`.
+    if user == Some("0") && apart && interfaces.iter().any(|name| name == "lo") {
+        return Ok(());
+    }
+    Err(format!("outside {own}; inside {text}").into())
 }
 
 fn a_blocking_bridge_forwards_too() -> Outcome {
@@ -338,20 +331,46 @@ fn a_blocking_bridge_forwards_too() -> Outcome {
 
 fn a_missing_interface_is_named() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
-    for (interface, part) in [
-        ("nosuch0", "nosuch0"),
-        ("a-name-of-far-too-many-bytes", "1 to 15"),
-        ("lo", "Ethernet"),
-    ] {
-        let opened = testbed
-            .weir
-            .run(|| Port::open(PortConfig::new(interface)))?;
-        let text = opened
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default();
+    for (interface, part) in
+        [("nosuch0", "nosuch0"), ("a-name-of-far-too-many-bytes", "1 to 15"), ("lo", "Ethernet")]
+    {
+        let opened = testbed.weir.run(|| Port::open(PortConfig::new(interface)))?;
+        let text = opened.err().map(|error| error.to_string()).unwrap_or_default();
         if !text.contains(part) || !text.contains("ip link") {
             return Err(format!("`{interface}` gave {text:?}").into());
+        }
+    }
+    Ok(())
+}
+
+fn interfaces_become_what_they_are_told() -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    let mut netlink = Netlink::open_in(&testbed.client)?;
+    let before = netlink.link(END)?;
+    let mac = Mac([0x02, 1, 2, 3, 4, 5]);
+    netlink.set_mac(END, mac)?;
+    netlink.set_mtu(END, 1400)?;
+    netlink.add_route("192.0.2.0".parse()?, 24, Host::Server.ip4())?;
+    netlink.add_route("2001:db8::".parse()?, 32, Host::Server.ip6())?;
+    let after = netlink.link(END)?;
+    let expected = LinkState { mtu: 1400, mac: Some(mac), ..before };
+    let read = |path| testbed.client.run(|| std::fs::read_to_string(path));
+    let route4 = read("/proc/thread-self/net/route")??.contains("000200C0\t02004D0A");
+    let route6 = read("/proc/thread-self/net/ipv6_route")??.contains("20010db8");
+    let first_mac = before.mac == Some(Host::Client.mac()) && before.mtu == 1500;
+    if !(before.is_up && first_mac && after == expected && route4 && route6) {
+        return Err(format!("{before:?}, then {after:?}, routes {route4} {route6}").into());
+    }
+    let errors = [
+        netlink.link("nosuch0").map(|_| ()),
+        netlink.set_mtu(END, 7),
+        netlink.add_address(END, Host::Client.ip4(), 24),
+        netlink.add_route("192.0.2.0".parse()?, 24, "203.0.113.1".parse()?),
+    ];
+    for (error, part) in errors.into_iter().zip(["`nosuch0`", "to 7", "10.77.0.1/24", "203.0."]) {
+        let text = error.err().map(|error| error.to_string()).unwrap_or_default();
+        if !text.contains(part) {
+            return Err(format!("an error should name {part}: {text:?}").into());
         }
     }
     Ok(())
@@ -394,14 +413,11 @@ fn inode(namespace: &NetNs) -> std::io::Result<u64> {
 }
 
 fn received_stamps_are_recent() -> Outcome {
-    use weir_live::pool::FramePool;
     use weir_live::wait::monotonic_ns;
     let testbed = Testbed::new(PLAIN)?;
     let mut port = testbed.weir.run(|| Port::open(PortConfig::new(LEFT)))??;
     let mut pool = FramePool::for_mtu(256, port.mtu());
-    let client = testbed
-        .client
-        .run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
     let before_ns = monotonic_ns();
     for _ in 0..100 {
         client.send_to(&[1; 100], (Host::Server.ip4(), 9))?;
@@ -412,23 +428,15 @@ fn received_stamps_are_recent() -> Outcome {
         port.receive(&mut pool, &mut frames);
     }
     let stamps: Vec<u64> = frames.iter().map(|frame| frame.at_ns).collect();
-    let udp = frames
-        .iter()
-        .filter(|frame| pool.bytes(frame.frame).len() == 142);
+    let udp = frames.iter().filter(|frame| pool.bytes(frame.frame).len() == 142);
     let recent: Vec<u64> = udp.map(|frame| frame.at_ns).collect();
     let slack_ns = 1_000_000;
     let sorted = stamps.is_sorted();
-    let within = recent
-        .iter()
-        .all(|at| (before_ns - slack_ns..=monotonic_ns()).contains(at));
+    let within = recent.iter().all(|at| (before_ns - slack_ns..=monotonic_ns()).contains(at));
     if sorted && within && recent.len() >= 90 {
         return Ok(());
     }
-    Err(format!(
-        "sorted {sorted}, within {within}, {} frames; {RIGHT} unused",
-        recent.len()
-    )
-    .into())
+    Err(format!("sorted {sorted}, within {within}, {} frames; {RIGHT} unused", recent.len()).into())
 }
 
 fn expect_clean(report: &Report) -> Outcome {

@@ -32,10 +32,7 @@ pub struct Report {
 impl Bridge {
     pub fn start(testbed: &Testbed, policy: WaitPolicy) -> Result<Self> {
         let ports = testbed.weir.run(|| {
-            Ok([
-                Port::open(PortConfig::new(LEFT))?,
-                Port::open(PortConfig::new(RIGHT))?,
-            ])
+            Ok([Port::open(PortConfig::new(LEFT))?, Port::open(PortConfig::new(RIGHT))?])
         })??;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -64,9 +61,7 @@ fn forward(mut ports: [Port; 2], policy: WaitPolicy, stop: &AtomicBool) -> Repor
             worked |= ports[from].receive(&mut pool, &mut received) > 0;
             queues[from].extend(received.iter().map(|frame| frame.frame));
             let sent = ports[1 - from].send(&pool, &queues[from]);
-            queues[from]
-                .drain(..sent.taken)
-                .for_each(|frame| pool.release(frame));
+            queues[from].drain(..sent.taken).for_each(|frame| pool.release(frame));
         }
         let mut now = monotonic_ns();
         if worked {
@@ -84,25 +79,14 @@ fn forward(mut ports: [Port; 2], policy: WaitPolicy, stop: &AtomicBool) -> Repor
             }
         }
     }
-    queues
-        .iter()
-        .flatten()
-        .for_each(|frame| pool.release(*frame));
+    queues.iter().flatten().for_each(|frame| pool.release(*frame));
     let leaked = pool.capacity() - pool.free_count();
     let counters = ports.each_mut().map(|port| port.counters());
-    Report {
-        counters,
-        states,
-        leaked,
-        cpu_ns: thread_cpu_ns(),
-    }
+    Report { counters, states, leaked, cpu_ns: thread_cpu_ns() }
 }
 
 fn thread_cpu_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec to write to.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     assert_eq!(status, 0, "a thread can read its own clock");
