@@ -31,8 +31,8 @@ struct Outcome {
     result: Result<String, String>,
 }
 
-/// Runs the named steps, or all of them, up to the first that fails, or beyond if `keep_going`; true
-/// if every one passed.
+/// Runs the named steps, or all of them, up to the first that fails, or beyond if `keep_going`;
+/// true if every one passed.
 pub fn run(root: &Path, names: &[&str], keep_going: bool) -> bool {
     if let Some(unknown) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
         eprintln!("ci: no step is called `{unknown}`; `cargo xtask ci --list` names them");

@@ -156,8 +156,8 @@ pub const ABSENCES: &[Absence] = &[
     },
 ];
 
-/// The folders of the core that hold algorithms, with the macro in their `mod.rs` that registers them,
-/// one line each: `module::Type,`.
+/// The folders of the core that hold algorithms, with the macro in their `mod.rs` that registers
+/// them, one line each: `module::Type,`.
 pub const REGISTRIES: &[(&str, &str)] =
     &[("weir-core/src/sched", "schedulers"), ("weir-core/src/queue", "droppers")];
 
