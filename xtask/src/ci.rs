@@ -1,5 +1,4 @@
-//! `cargo xtask ci`: every step that a change must pass, in order, each timed; it stops at the
-//! first that fails.
+//! `cargo xtask ci`: every step that a change must pass, in order, each timed.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -25,34 +24,33 @@ const STEPS: [Step; 9] = [
     Step { name: "doc", run: |root| cargo(root, DOC, &[("RUSTDOCFLAGS", "-D warnings")]) },
 ];
 
-/// Runs the named steps, or all of them; true if every one passed.
-pub fn run(root: &Path, names: &[&str]) -> bool {
+/// What became of a step: its name, its time, what it says.
+struct Outcome {
+    name: &'static str,
+    spent: Duration,
+    result: Result<String, String>,
+}
+
+/// Runs the named steps, or all of them, up to the first that fails, or beyond if `keep_going`;
+/// true if every one passed.
+pub fn run(root: &Path, names: &[&str], keep_going: bool) -> bool {
     if let Some(unknown) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
         eprintln!("ci: no step is called `{unknown}`; `cargo xtask ci --list` names them");
         return false;
     }
-    let mut times = Vec::new();
+    let mut outcomes: Vec<Outcome> = Vec::new();
     for step in STEPS.iter().filter(|step| names.is_empty() || names.contains(&step.name)) {
         println!("\n== {}", step.name);
         let start = Instant::now();
-        let outcome = (step.run)(root);
-        let spent = start.elapsed();
-        match outcome {
-            Ok(found) => times.push((step.name, spent, found)),
-            Err(trouble) => {
-                summarise(&times);
-                println!("{:<13}{:>8}  FAILED: {trouble}", step.name, seconds(spent));
-                println!("run it alone: cargo xtask ci {}", step.name);
-                return false;
-            }
+        let result = (step.run)(root);
+        let failed = result.is_err();
+        outcomes.push(Outcome { name: step.name, spent: start.elapsed(), result });
+        if failed && !keep_going {
+            break;
         }
     }
-    summarise(&times);
-    // The count comes last and alone, where whoever runs this looks for how many tests ran.
-    if let Some((_, _, counted)) = times.iter().find(|(name, ..)| *name == "test") {
-        println!("\ntests: {counted}");
-    }
-    true
+    summarise(&outcomes);
+    outcomes.iter().all(|outcome| outcome.result.is_ok())
 }
 
 /// Prints the names of the steps, one a line.
@@ -66,15 +64,22 @@ pub fn target_directory(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-fn summarise(times: &[(&str, Duration, String)]) {
+fn summarise(outcomes: &[Outcome]) {
     println!("\n== summary");
-    for (name, spent, found) in times {
-        println!("{name:<13}{:>8}  {found}", seconds(*spent));
+    for Outcome { name, spent, result } in outcomes {
+        let time = format!("{:.1} s", spent.as_secs_f64());
+        match result {
+            Ok(found) => println!("{}", format!("{name:<13}{time:>8}  {found}").trim_end()),
+            Err(trouble) => {
+                println!("{name:<13}{time:>8}  FAILED: {trouble}; alone: cargo xtask ci {name}")
+            }
+        }
     }
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
+    // The count comes last and alone, where whoever runs this looks for how many tests ran.
+    let tests = outcomes.iter().find(|outcome| outcome.name == "test");
+    if let Some(Ok(counted)) = tests.map(|outcome| &outcome.result) {
+        println!("\ntests: {counted}");
+    }
 }
 
 fn tidy(root: &Path) -> Result<String, String> {
@@ -151,7 +156,7 @@ fn instructions(root: &Path) -> Result<String, String> {
 const INSTRUCTIONS: &str = "bench/instructions.json";
 
 const CLIPPY: &[&str] =
-    &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    &["clippy", "--locked", "--keep-going", "--workspace", "--all-targets", "--", "-D", "warnings"];
 
 /// Profile `ci` is optimised with assertions on, so that the laws run 10 000 workloads with every
 /// check.
@@ -198,6 +203,6 @@ mod tests {
 
     #[test]
     fn an_unknown_step_is_refused() {
-        assert!(!run(Path::new("."), &["nosuch"]));
+        assert!(!run(Path::new("."), &["nosuch"], false));
     }
 }

@@ -11,7 +11,9 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask TASK
   tidy          check the style limits, the arrows between crates and modules, the absences
-  ci [STEP...]  run every step that a change must pass, or the named ones
+  ci [--keep-going] [STEP...]
+                run every step that a change must pass, or the named ones, up to the first that
+                fails; with --keep-going also those after it
   ci --list     name the steps of ci";
 
 fn main() -> ExitCode {
@@ -21,7 +23,8 @@ fn main() -> ExitCode {
     let passed = match words.as_slice() {
         ["tidy"] => tidy::run(&root),
         ["ci", "--list"] => ci::list(),
-        ["ci", steps @ ..] => ci::run(&root, steps),
+        ["ci", "--keep-going", steps @ ..] => ci::run(&root, steps, true),
+        ["ci", steps @ ..] => ci::run(&root, steps, false),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

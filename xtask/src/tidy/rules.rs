@@ -156,8 +156,8 @@ pub const ABSENCES: &[Absence] = &[
     },
 ];
 
-/// The folders of the core that hold algorithms, with the macro in their `mod.rs` that registers them,
-/// one line each: `module::Type,`.
+/// The folders of the core that hold algorithms, with the macro in their `mod.rs` that registers
+/// them, one line each: `module::Type,`.
 pub const REGISTRIES: &[(&str, &str)] =
     &[("weir-core/src/sched", "schedulers"), ("weir-core/src/queue", "droppers")];
 
@@ -165,8 +165,9 @@ pub const REGISTRIES: &[(&str, &str)] =
 /// string `"tail"` is a use of these.
 pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "longest", "red", "blue", "pie"];
 
-/// Places outside the core where an algorithm may be named, by the beginning of the path.
+/// Places where an algorithm other than the file's own may be named, by the beginning of the path.
 pub const NAMING_PLACES: &[(&str, &str)] = &[
+    ("weir-core/src/sched/cbq", "its general scheduler is one of the round robins, by name"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),

@@ -62,7 +62,9 @@ impl Source {
     /// True if the whole file is tests, benches or examples, or the fuzz crate.
     pub fn is_test_file(&self) -> bool {
         let mut parts = self.path.split('/');
-        parts.any(|part| matches!(part, "tests" | "benches" | "examples" | "tests.rs" | "fuzz"))
+        self.path.ends_with("_tests.rs")
+            || parts
+                .any(|part| matches!(part, "tests" | "benches" | "examples" | "tests.rs" | "fuzz"))
     }
 
     /// True if this line is part of a test.
