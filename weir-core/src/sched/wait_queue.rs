@@ -20,9 +20,11 @@ struct Wait {
 }
 
 impl WaitQueue {
-    /// Empty lanes for items numbered below `items`.
-    pub(crate) fn new(lanes: usize, items: usize) -> Self {
-        Self { lanes: alloc::vec![Vec::new(); lanes], place: alloc::vec![ABSENT; items] }
+    /// Empty lanes for items numbered below `items`; `sizes` says how many may wait in each lane, so
+    /// that waiting never allocates.
+    pub(crate) fn new(sizes: &[usize], items: usize) -> Self {
+        let lanes = sizes.iter().map(|&size| Vec::with_capacity(size)).collect();
+        Self { lanes, place: alloc::vec![ABSENT; items] }
     }
 
     /// How many wait in this lane.
@@ -116,7 +118,7 @@ mod tests {
     #[test]
     fn it_agrees_with_an_ordered_set() {
         const ITEMS: u32 = 200;
-        let mut queue = WaitQueue::new(2, ITEMS as usize);
+        let mut queue = WaitQueue::new(&[ITEMS as usize; 2], ITEMS as usize);
         let mut plain = [BTreeSet::new(), BTreeSet::new()];
         let mut waiting = [None; ITEMS as usize];
         let mut seed = 7u64;

@@ -47,6 +47,8 @@ struct Class {
     member: u32,
     mode: Mode,
     level: u8,
+    /// The priority of a leaf.
+    priority: u8,
     /// A bit for each priority at which it has something to send.
     active: u8,
 }
@@ -56,7 +58,6 @@ struct Leaf {
     quantum: u32,
     /// Where its deficits start.
     deficits: u32,
-    priority: u8,
 }
 
 /// The last answer of `select`.
@@ -94,9 +95,14 @@ impl Discipline for Htb {
         for (id, _) in tree.classes() {
             tables.add_class(tree, id)?;
         }
+        let places = tables.places();
+        let mut sizes = [0; LEVELS];
+        for &(level, _) in &places {
+            sizes[usize::from(level)] += 1;
+        }
         Ok(Self {
-            turns: Turns::new(tree, &tables.families, &tables.places()),
-            waits: WaitQueue::new(LEVELS, tables.classes.len()),
+            turns: Turns::new(tree, &tables.families, &places),
+            waits: WaitQueue::new(&sizes, places.len()),
             classes: tables.classes,
             leaves: tables.leaves,
             deficits: tables.deficits,
@@ -108,11 +114,12 @@ impl Discipline for Htb {
 
 impl Scheduler for Htb {
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
-        let Leaf { class, priority, .. } = self.leaves[leaf.index()];
-        if self.classes[class as usize].active == 0 {
-            self.classes[class as usize].active = 1 << priority;
+        let index = self.leaves[leaf.index()].class;
+        let class = &mut self.classes[index as usize];
+        if class.active == 0 {
+            class.active = 1 << class.priority;
             self.backlogged += 1;
-            self.activate(class);
+            self.activate(index);
         }
     }
 
@@ -195,7 +202,7 @@ impl Htb {
 
     /// [algorithms §5.5] Deducts the packet from the turn; a turn used up goes to the next.
     fn count_turn(&mut self, leaf: LeafId, level: u8, sent: Bytes) {
-        let Leaf { class, quantum, deficits, priority } = self.leaves[leaf.index()];
+        let Leaf { class, quantum, deficits } = self.leaves[leaf.index()];
         // Levels 0, 7, 6, ... in the order in which a leaf of any depth has them.
         let place = if level == 0 { 0 } else { LEVELS - usize::from(level) };
         let deficit = &mut self.deficits[deficits as usize + place];
@@ -205,10 +212,10 @@ impl Htb {
             return;
         }
         *deficit += quantum as i32;
+        let Class { parent, priority, .. } = self.classes[class as usize];
         if level == 0 {
             self.turns.advance_row(0, usize::from(priority));
         } else {
-            let parent = self.classes[class as usize].parent;
             let family = self.classes[parent as usize].member;
             self.turns.advance_feed(family as usize, usize::from(priority));
         }
@@ -297,12 +304,12 @@ impl Tables {
             Some(leaf) => (leaf.0, 0),
             None => (self.families.len() as u32, LEVELS - 1 - ancestors),
         };
+        let LeafPlan { quantum, priority } = LeafPlan::new(tree, id, plan.own.0);
         if level > 0 {
             self.families.push(id);
         } else {
-            let LeafPlan { quantum, priority } = LeafPlan::new(tree, id, plan.own.0);
             let deficits = self.deficits.len() as u32;
-            self.leaves.push(Leaf { class: id.0, quantum, deficits, priority });
+            self.leaves.push(Leaf { class: id.0, quantum, deficits });
             self.deficits.resize(self.deficits.len() + 1 + ancestors, 0);
         }
         self.classes.push(Class {
@@ -311,6 +318,7 @@ impl Tables {
             member,
             mode: Mode::CanSend,
             level: level as u8,
+            priority,
             active: 0,
         });
         Ok(())
@@ -322,7 +330,7 @@ impl Tables {
         for leaf in &self.leaves {
             let mut at = leaf.class;
             while at != NONE {
-                places[at as usize].1 |= 1 << leaf.priority;
+                places[at as usize].1 |= 1 << self.classes[leaf.class as usize].priority;
                 at = self.classes[at as usize].parent;
             }
         }
@@ -338,3 +346,45 @@ const PRIORITIES: usize = 8;
 const NONE: u32 = u32::MAX;
 /// Each feed restarts at most once on the way to a leaf; before and after it, one way down.
 const STEPS_PER_CLASS: usize = 4 * LEVELS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::Params;
+    use crate::sched::ClassSpec;
+    use crate::units::{Quantity, Rate};
+    use alloc::string::ToString;
+
+    fn refusal(params: Params) -> BuildError {
+        let class = ClassSpec { name: "video".to_string(), parent: None, params };
+        let tree = Tree::new(Rate::MIN, Bytes::new(1514), Params::new(), alloc::vec![class]);
+        Htb::build(&tree.expect("a tree")).err().expect("refused")
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_with_the_cure() {
+        let rate = |bits| Quantity::Rate(Rate::new(bits).expect("not zero"));
+        let rows = [
+            (Params::new(), "rate", "write the rate"),
+            (
+                Params::new().with("rate", rate(7)).with("ceil", rate(6)),
+                "ceil",
+                "ceil 6 bit/s is below its rate 7 bit/s",
+            ),
+        ];
+        for (params, parameter, text) in rows {
+            let error = refusal(params);
+            assert_eq!((error.class, error.parameter), (Some(ClassId(0)), Some(parameter)));
+            assert!(error.message.contains("class video") && error.message.contains(text));
+        }
+    }
+
+    #[test]
+    fn an_idle_class_takes_at_most_128_bytes() {
+        // A leaf with three levels; its slot both ways, its place and its wait in the queue; its bit
+        // in a row and a feed with the tiers above, under two bits each.
+        let leaf = size_of::<Class>() + size_of::<Leaf>() + 3 * size_of::<i32>();
+        let order = 3 * size_of::<u32>() + 16 + 1;
+        assert!(leaf + order <= 128, "{leaf} + {order}");
+    }
+}

@@ -194,8 +194,12 @@ fn rows_of(places: &[(u8, u8)]) -> Vec<Row> {
 }
 
 /// The numbers of the bits set in `mask`.
-fn bits(mask: u8) -> impl Iterator<Item = usize> {
-    (0..PRIORITIES).filter(move |bit| mask & (1 << bit) != 0)
+fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let bit = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        bit
+    })
 }
 
 /// A pointer past the last member, as at the start.
