@@ -105,7 +105,8 @@ pub fn answer(line: &str, board: &Board) -> Answer {
             None => Answer::Error("the run loop does not answer; it may be stopping".to_owned()),
         },
         Err(error) => Answer::Error(format!(
-            "not a request: {error}; send one JSON object on a line, such as {{\"call\":\"status\"}}"
+            "not a request: {error}; send one JSON object on a line, such as \
+             {{\"call\":\"status\"}}"
         )),
     }
 }

@@ -1,7 +1,7 @@
 //! Golden traces: the order of service in the worked examples of the sources.
 //!
-//! A row gives the scheduler, the leaves with a parameter in bytes, the packets that all wait at the
-//! start, and the leaves in the order in which their packets leave.
+//! A row gives the scheduler, the leaves with a parameter in bytes, the packets that all wait at
+//! the start, and the leaves in the order in which their packets leave.
 
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{LinkPlan, Packet};

@@ -569,7 +569,8 @@ mod tests {
         }
     }
 
-    /// One slot delivered into a pool of `chunks` chunks of 128 bytes: where its frames are counted.
+    /// One slot delivered into a pool of `chunks` chunks of 128 bytes: where its frames are
+    /// counted.
     fn check_delivery(what: &str, slot: Slot<'_>, chunks: u32, expected: PortCounters) {
         let mut pool = FramePool::new(chunks, 128);
         let (mut out, mut counters) = (Vec::new(), PortCounters::default());

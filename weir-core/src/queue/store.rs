@@ -1,7 +1,8 @@
 //! The packets that wait: one FIFO a leaf, in one store shared by all leaves.
 //!
 //! The store is one table of entries, allocated once; a leaf's FIFO is a chain through it, so no
-//! packet allocates. Invariant: every entry is in exactly one chain, that of a leaf or the free one.
+//! packet allocates. Invariant: every entry is in exactly one chain, that of a leaf or the free
+//! one.
 
 use super::{Admission, AnyDropper, Dropper, Limit, Occupancy, QueuePlan};
 use crate::event::DropReason;

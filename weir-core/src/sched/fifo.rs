@@ -1,7 +1,8 @@
 //! One queue: packets leave in the order in which they came, whatever their leaf.
 //!
-//! Invariant: `order` holds one entry for each waiting packet, plus `stale[leaf]` entries of packets
-//! that were dropped, which are skipped when they come to the front. The yardstick of benchmarks.
+//! Invariant: `order` holds one entry for each waiting packet, plus `stale[leaf]` entries of
+//! packets that were dropped, which are skipped when they come to the front. The yardstick of
+//! benchmarks.
 
 use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Tree};
 use crate::ids::LeafId;

@@ -1,8 +1,9 @@
 //! Items that wait for their time: four-way heaps whose items know their place.
 //!
-//! One structure holds several *lanes*, each a heap of its own; an item waits in one lane at most, so
-//! all lanes share one table of places. Items of one time leave in the order of their numbers, so the
-//! order does not depend on what happened before. Invariant: `place[item]` is where it stands.
+//! One structure holds several *lanes*, each a heap of its own; an item waits in one lane at most,
+//! so all lanes share one table of places. Items of one time leave in the order of their numbers,
+//! so the order does not depend on what happened before. Invariant: `place[item]` is where it
+//! stands.
 
 use crate::units::Instant;
 use alloc::vec::Vec;
@@ -20,8 +21,8 @@ struct Wait {
 }
 
 impl WaitQueue {
-    /// Empty lanes for items numbered below `items`; `sizes` says how many may wait in each lane, so
-    /// that waiting never allocates.
+    /// Empty lanes for items numbered below `items`; `sizes` says how many may wait in each lane,
+    /// so that waiting never allocates.
     pub(crate) fn new(sizes: &[usize], items: usize) -> Self {
         let lanes = sizes.iter().map(|&size| Vec::with_capacity(size)).collect();
         Self { lanes, place: alloc::vec![ABSENT; items] }

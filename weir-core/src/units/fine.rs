@@ -1,8 +1,8 @@
 //! Time finer than a nanosecond, for clocks that advance packet after packet.
 //!
 //! At 400 Gbit/s a byte takes 0.02 ns: a clock that rounded each packet to a nanosecond would lose
-//! up to one percent of the rate. Invariant: a [`Pace`] is never faster than its [`Rate`], and slower
-//! by less than one part in 2^24 up to 400 Gbit/s.
+//! up to one percent of the rate. Invariant: a [`Pace`] is never faster than its [`Rate`], and
+//! slower by less than one part in 2^24 up to 400 Gbit/s.
 
 use super::{Bytes, Instant, NANOS_PER_SECOND, Rate};
 

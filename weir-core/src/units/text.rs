@@ -1,7 +1,8 @@
 //! The one parser and printer of quantities: `10 Mbit/s`, `5 ms`, `15 packets`, `18 KB`, `60 %`.
 //!
-//! Decimal prefixes are powers of 1000, `Ki`, `Mi`, `Gi` powers of 1024. Numbers are exact decimals:
-//! a value finer than its unit can hold is refused, never rounded. What is printed parses to the same.
+//! Decimal prefixes are powers of 1000, `Ki`, `Mi`, `Gi` powers of 1024. Numbers are exact
+//! decimals: a value finer than its unit can hold is refused, never rounded. What is printed parses
+//! to the same.
 
 use super::{Bytes, Duration, NANOS_PER_SECOND, Rate, Share};
 use alloc::format;
@@ -226,7 +227,8 @@ impl fmt::Display for UnitError {
             UnitError::NotANumber(text) => {
                 write!(
                     f,
-                    "`{text}` does not start with a number; write a number and a unit, such as `10 Mbit/s`"
+                    "`{text}` does not start with a number; write a number and a unit, such as \
+                     `10 Mbit/s`"
                 )
             }
             UnitError::UnknownUnit(unit) => {

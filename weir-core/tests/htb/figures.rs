@@ -111,8 +111,8 @@ fn shares(line: u64, unit: u64, length: u32, backlogged: &[u32]) -> [u64; 4] {
 const LINES: [(u64, u64); 4] =
     [(30 * M, M), (1000 * M, M), (100 * M, 100 * M / 30), (1000 * M, 100 * M / 30)];
 
-/// Every leaf gets its row of `ideal`, in thousandths of a unit, within one part in a thousand: what
-/// siblings leave goes to their siblings first, in proportion to quantum.
+/// Every leaf gets its row of `ideal`, in thousandths of a unit, within one part in a thousand:
+/// what siblings leave goes to their siblings first, in proportion to quantum.
 fn check_shares(backlogged: &[u32], ideal: [u64; 4]) {
     for (line, unit) in LINES {
         for length in [526, 1514] {

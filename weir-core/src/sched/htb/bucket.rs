@@ -1,9 +1,9 @@
 //! Token buckets whose tokens are times, and the mode that a pair of them puts a class in
 //! [algorithms §5.2, §5.4].
 //!
-//! Times are signed, in units of 2^-26 ns, so that what a packet costs at 400 Gbit/s is right to one
-//! part in a million. The cost of a byte rounds up, so a bucket never runs fast. Invariant: amounts
-//! stay within two minutes either side of zero, so no sum of two overflows.
+//! Times are signed, in units of 2^-26 ns, so that what a packet costs at 400 Gbit/s is right to
+//! one part in a million. The cost of a byte rounds up, so a bucket never runs fast. Invariant:
+//! amounts stay within two minutes either side of zero, so no sum of two overflows.
 
 use crate::units::{Bytes, Duration, Instant, Rate};
 

@@ -2,15 +2,15 @@
 //!
 //! By Martin Devera; the rules are those of Linux. A class sends at its own `rate`; when its tokens
 //! are used up it borrows from the nearest ancestor that has some, up to its `ceil`. Own rate goes
-//! before borrowed rate, among classes of one level the smaller `prio` goes first, and siblings take
-//! turns of a quantum. Differences from Linux: no packet passes unclassified, events are exact to the
-//! nanosecond and never cut short, and events of one instant run in the order of class numbers. As
-//! in Linux a packet costs at most a minute of tokens, so rates below 65 535 B a minute (8.7 kbit/s)
-//! are exact only for packets that take less.
+//! before borrowed rate, among classes of one level the smaller `prio` goes first, and siblings
+//! take turns of a quantum. Differences from Linux: no packet passes unclassified, events are exact
+//! to the nanosecond and never cut short, and events of one instant run in the order of class
+//! numbers. As in Linux a packet costs at most a minute of tokens, so rates below 65 535 B a minute
+//! (8.7 kbit/s) are exact only for packets that take less.
 //!
-//! Invariant: a class in mode `CanSend` with a backlogged leaf under it that reaches it by borrowing
-//! is in the rows of its level, one in mode `MayBorrow` in the feeds of its parent; a class in
-//! another mode than `CanSend` waits for the instant at which its mode may change.
+//! Invariant: a class in mode `CanSend` with a backlogged leaf under it that reaches it by
+//! borrowing is in the rows of its level, one in mode `MayBorrow` in the feeds of its parent; a
+//! class in another mode than `CanSend` waits for the instant at which its mode may change.
 
 mod bucket;
 mod params;
@@ -381,8 +381,8 @@ mod tests {
 
     #[test]
     fn an_idle_class_takes_at_most_128_bytes() {
-        // A leaf with three levels; its slot both ways, its place and its wait in the queue; its bit
-        // in a row and a feed with the tiers above, under two bits each.
+        // A leaf with three levels; its slot both ways, its place and its wait in the queue; its
+        // bit in a row and a feed with the tiers above, under two bits each.
         let leaf = size_of::<Class>() + size_of::<Leaf>() + 3 * size_of::<i32>();
         let order = 3 * size_of::<u32>() + 16 + 1;
         assert!(leaf + order <= 128, "{leaf} + {order}");

@@ -91,7 +91,8 @@ impl ClassPlan {
             );
             return Err(BuildError::in_class(id, "ceil", message));
         }
-        let burst = |name, rate| class.params.bytes(name).unwrap_or(default_burst(rate, tree.mtu()));
+        let burst =
+            |name, rate| class.params.bytes(name).unwrap_or(default_burst(rate, tree.mtu()));
         Ok(Self { own: (rate, burst("burst", rate)), ceiling: (ceil, burst("cburst", ceil)) })
     }
 }

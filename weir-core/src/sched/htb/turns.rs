@@ -1,10 +1,10 @@
 //! Whose turn it is: rows, feeds and their pointers [algorithms §5.3].
 //!
 //! A *row* holds the classes of one level that may send at their own rate at one priority; a *feed*
-//! holds the children of one class that borrow through it at one priority. Both are ordered by class
-//! number and visited round, from a pointer. Invariant: a pointer of a row names a member or is at
-//! the right end; a pointer of a feed may name a former member, and then stands for it until it
-//! returns, or for the next one.
+//! holds the children of one class that borrow through it at one priority. Both are ordered by
+//! class number and visited round, from a pointer. Invariant: a pointer of a row names a member or
+//! is at the right end; a pointer of a feed may name a former member, and then stands for it until
+//! it returns, or for the next one.
 
 use super::{LEVELS, PRIORITIES, Tree};
 use crate::ids::ClassId;
