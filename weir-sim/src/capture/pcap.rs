@@ -1,4 +1,4 @@
-//! The pcap format: one header for the file, then a record a packet ([pcap]).
+//! The pcap format: one header for the file, then a record a packet (`[pcap]`).
 
 use super::PACKET_BYTES_MAX;
 use super::error::{CaptureError, CaptureFault};

@@ -1,4 +1,4 @@
-//! The pcapng format ([pcapng]): blocks in sections, each with its byte order and interfaces.
+//! The pcapng format (`[pcapng]`): blocks in sections, each with its byte order and interfaces.
 
 use super::error::{CaptureError, CaptureFault};
 use super::fields::{ByteOrder, Fields};
