@@ -39,4 +39,29 @@ codes! {
     UNKNOWN_CHOICE "W016" Error "a word that is none of those possible here";
     BAD_VALUE "W017" Error "a value that cannot be read as what it should be";
     TOO_MANY "W018" Error "more entries than Weir takes";
+
+    UNSUPPORTED_PARAMETER "W101" Error "a parameter that the chosen scheduler or dropper does not have";
+    OTHER_SCHEDULER "W102" Error "parameters for a scheduler that the link does not use";
+    NO_CLASS "W103" Error "a policy without classes";
+    UNKNOWN_PARENT "W104" Error "a parent that is not declared";
+    PARENT_LOOP "W105" Error "a class that is its own ancestor";
+    TOO_DEEP "W106" Error "a class below the deepest level" "algorithms §5.3";
+    NOT_HIERARCHICAL "W107" Error "a hierarchy under a scheduler that has none";
+    INTERIOR "W108" Error "a class with children holds what only a leaf can";
+    NO_DEFAULT "W109" Error "no class takes what no rule matches" "algorithms §3.16";
+    TWO_DEFAULTS "W110" Error "more than one default class";
+    RATE_AND_SHARE "W111" Error "both a rate and a share";
+    SHARE_OF_NOTHING "W112" Error "a share of a parent that has no rate";
+    OVERCOMMITTED "W113" Error "children are promised more than their parent has" "algorithms §5.6";
+    REFUSED "W114" Error "values that each are in range, but not together";
+    BAD_NAME "W115" Error "a name that cannot be used everywhere";
+    UNKNOWN_INTERFACE "W116" Error "a rule names a port that the deployment does not have";
+    UNREACHABLE "W120" Warning "a leaf that no packet can reach";
+    SHADOWED "W121" Warning "a rule that an earlier one covers";
+    NEVER_MATCHES "W122" Warning "a rule whose conditions exclude each other";
+    BELOW_PACKET "W123" Warning "a burst or quantum below the largest packet" "algorithms §5.10";
+    ZERO_LIMIT "W124" Error "a queue that holds nothing";
+    LIMIT_BELOW_PACKET "W125" Warning "a queue too small for the largest packet";
+    STORE_TOO_SMALL "W126" Warning "the queues together may hold more than the link";
+    PROMISE_UNPROVED "W127" Info "promises are read, but not proved by `weir check`";
 }

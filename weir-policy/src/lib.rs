@@ -8,5 +8,9 @@
 pub mod codes;
 pub mod file;
 pub mod finding;
+pub mod policy;
 pub mod reader;
 pub mod render;
+
+pub use finding::{Finding, Outcome, Severity};
+pub use policy::{Policy, Promise, parse};

@@ -160,12 +160,20 @@ impl<'a> Table<'a> {
         self.map.iter().map(|(key, value)| self.node(key, value))
     }
 
+    /// The entries that nobody asked for.
+    pub fn unasked(&self) -> impl Iterator<Item = Node<'a>> {
+        self.entries().filter(|node| !self.asked.contains(&node.key))
+    }
+
+    /// The keys that are known here: those asked for.
+    pub fn known(&self) -> &[&'static str] {
+        &self.asked
+    }
+
     /// Refuses the keys that nobody asked for, and names those that are known here.
     pub fn finish(&self, report: &mut Report) {
-        for node in self.entries() {
-            if !self.asked.contains(&node.key) {
-                report.push(unknown_key(&node, &self.asked));
-            }
+        for node in self.unasked() {
+            report.push(unknown_key(&node, &self.asked));
         }
     }
 
@@ -180,7 +188,8 @@ impl<'a> Table<'a> {
     }
 }
 
-fn unknown_key(node: &Node<'_>, known: &[&'static str]) -> Draft {
+/// That the key of `node` is not among `known`.
+pub fn unknown_key(node: &Node<'_>, known: &[&'static str]) -> Draft {
     let message = format!("{} has no key `{}`; it has {}", node.owner, node.key, list(known));
     Draft::new(&codes::UNKNOWN_KEY, node.key_span, message).cure(suggest(node.key, known))
 }
@@ -304,6 +313,20 @@ impl<'a> Node<'a> {
             let message = format!("{integer} is not in {min}..={max}");
             let cure = format!("write a number from {min} to {max}");
             report.push(self.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+        }
+        number
+    }
+
+    /// A whole number of either sign.
+    pub fn integer(&self, report: &mut Report) -> Option<i64> {
+        let Some(integer) = self.value.as_integer() else {
+            self.wrong_type("a whole number", "write it without quotes and unit", report);
+            return None;
+        };
+        let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        if number.is_none() {
+            let cure = "write a number of at most 63 bits";
+            report.push(self.draft(&codes::OUT_OF_RANGE, "is too large").cure(cure));
         }
         number
     }
