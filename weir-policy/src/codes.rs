@@ -64,4 +64,11 @@ codes! {
     LIMIT_BELOW_PACKET "W125" Warning "a queue too small for the largest packet";
     STORE_TOO_SMALL "W126" Warning "the queues together may hold more than the link";
     PROMISE_UNPROVED "W127" Info "promises are read, but not proved by `weir check`";
+
+    PORT_COUNT "W201" Error "a deployment without two ports";
+    SAME_PORT "W202" Error "two ports on one interface";
+    UNKNOWN_PORT "W203" Error "a port that is not declared";
+    DIRECTION_COUNT "W204" Error "a deployment without two directions";
+    SAME_WAY "W205" Error "directions that do not join both ports both ways";
+    POLICY_FAULTY "W206" Error "a policy that a deployment names has errors";
 }

@@ -107,7 +107,7 @@ pub struct Report {
     source: Source,
     findings: Vec<Finding>,
     suppressed: usize,
-    failed: bool,
+    errors: usize,
 }
 
 /// What became of a file.
@@ -206,7 +206,7 @@ impl Source {
 impl Report {
     /// An empty report on `source`.
     pub fn new(source: Source) -> Self {
-        Self { source, findings: Vec::new(), suppressed: 0, failed: false }
+        Self { source, findings: Vec::new(), suppressed: 0, errors: 0 }
     }
 
     /// The file.
@@ -216,12 +216,17 @@ impl Report {
 
     /// Whether an error was found.
     pub fn failed(&self) -> bool {
-        self.failed
+        self.errors > 0
+    }
+
+    /// How many errors were found, also past the bound.
+    pub fn errors(&self) -> usize {
+        self.errors
     }
 
     /// Adds a finding. Past [`FINDINGS_MAX`] they are counted only.
     pub fn push(&mut self, draft: Draft) {
-        self.failed |= draft.code.severity == Severity::Error;
+        self.errors += usize::from(draft.code.severity == Severity::Error);
         if self.findings.len() >= FINDINGS_MAX {
             self.suppressed += 1;
             return;
@@ -240,10 +245,10 @@ impl Report {
 
     /// Ends the file: `plan` counts only if no error was found.
     pub fn finish<T>(mut self, plan: Option<T>) -> Outcome<T> {
-        assert!(plan.is_some() || self.failed, "without a plan an error says why");
+        assert!(plan.is_some() || self.failed(), "without a plan an error says why");
         self.findings.sort_by_key(|finding| finding.place.span);
         if self.suppressed > 0 {
-            let code = if self.failed { &crate::codes::MORE_ERRORS } else { &crate::codes::MORE };
+            let code = if self.failed() { &crate::codes::MORE_ERRORS } else { &crate::codes::MORE };
             let message = format!("{} more findings are not shown", self.suppressed + 1);
             let end = Span { start: self.source.text.len(), end: self.source.text.len() };
             // The last makes room for this one, so that the bound holds.
@@ -252,7 +257,7 @@ impl Report {
             let draft = Draft::new(code, end, message).cure(cure);
             self.push(draft);
         }
-        let plan = if self.failed { None } else { plan };
+        let plan = if self.failed() { None } else { plan };
         Outcome { plan, findings: self.findings, sources: vec![self.source] }
     }
 }

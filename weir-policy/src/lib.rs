@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 pub mod codes;
+pub mod deployment;
 pub mod file;
 pub mod finding;
 pub mod policy;
 pub mod reader;
 pub mod render;
 
+pub use deployment::Deployment;
 pub use finding::{Finding, Outcome, Severity};
 pub use policy::{Policy, Promise, parse};

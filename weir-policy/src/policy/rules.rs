@@ -15,9 +15,10 @@ pub(super) fn read_all(
     ports: Option<&[String]>,
     report: &mut Report,
 ) -> (Vec<Rule>, Vec<String>) {
-    let mut interfaces = Interfaces {
+    let mut reading = Reading {
         names: ports.map(<[String]>::to_vec).unwrap_or_default(),
         fixed: ports.is_some(),
+        prefixes: 0,
     };
     let mut rules: Vec<(Rule, Span)> = Vec::new();
     let leaves = classes.iter().filter(|class| !class.interior).enumerate();
@@ -27,23 +28,30 @@ pub(super) fn read_all(
                 let message = format!("there are more than {RULES_MAX} rules");
                 let cure = "write prefixes and port ranges instead of single values";
                 report.push(Draft::new(&codes::TOO_MANY, node.span(), message).cure(cure));
-                return (Vec::new(), interfaces.names);
+                return (Vec::new(), reading.names);
             }
-            let Some(matches) = read(node, class.name, &mut interfaces, report) else { continue };
+            let errors = report.errors();
+            let Some(matches) = read(node, class.name, &mut reading, report) else { continue };
+            if report.errors() > errors {
+                // It is not what was meant, so what it covers says nothing.
+                continue;
+            }
             check_reach(&matches, &rules, node.span(), report);
             rules.push((Rule { matches, leaf: LeafId(leaf as u32) }, node.span()));
         }
     }
-    (rules.into_iter().map(|(rule, _)| rule).collect(), interfaces.names)
+    (rules.into_iter().map(|(rule, _)| rule).collect(), reading.names)
 }
 
-/// Interfaces by number; the numbers follow the first mention, unless a deployment gave them.
-struct Interfaces {
+/// What all rules have in common: interfaces by number, which follow the first mention unless a
+/// deployment gave them, and a count of prefixes, so that comparing rules stays bounded.
+struct Reading {
     names: Vec<String>,
     fixed: bool,
+    prefixes: usize,
 }
 
-impl Interfaces {
+impl Reading {
     fn number(&mut self, node: &Node<'_>, report: &mut Report) -> Option<InterfaceId> {
         let name = node.name(report)?;
         let found = self.names.iter().position(|known| known == name);
@@ -60,19 +68,31 @@ impl Interfaces {
         });
         u16::try_from(index).ok().map(InterfaceId)
     }
+
+    /// One prefix or several. An empty list is a finding: it would match every packet.
+    fn prefixes(&mut self, node: Option<Node<'_>>, report: &mut Report) -> Vec<Prefix> {
+        let Some(node) = node else { return Vec::new() };
+        let nodes = node.one_or_many();
+        if nodes.is_empty() {
+            let cure = "write a prefix, or take the key out to match any address";
+            report.push(node.draft(&codes::BAD_VALUE, "is an empty list").cure(cure));
+        }
+        self.prefixes = self.prefixes.saturating_add(nodes.len());
+        if self.prefixes > PREFIXES_MAX {
+            let message = format!("the rules have more than {PREFIXES_MAX} prefixes");
+            report.push(node.draft(&codes::TOO_MANY, message).cure("write shorter prefixes"));
+            return Vec::new();
+        }
+        nodes.iter().filter_map(|node| node.parsed(report)).collect()
+    }
 }
 
-fn read(
-    node: &Node<'_>,
-    class: &str,
-    interfaces: &mut Interfaces,
-    report: &mut Report,
-) -> Option<Match> {
+fn read(node: &Node<'_>, class: &str, reading: &mut Reading, report: &mut Report) -> Option<Match> {
     let mut table = node.table(report)?.named(format!("a rule of class `{class}`"));
     let matches = Match {
         protocol: table.field("proto").and_then(|node| node.parsed(report)),
-        sources: prefixes(table.field("src"), report),
-        destinations: prefixes(table.field("dst"), report),
+        sources: reading.prefixes(table.field("src"), report),
+        destinations: reading.prefixes(table.field("dst"), report),
         source_ports: table.field("sport").and_then(|node| node.parsed(report)),
         destination_ports: table.field("dport").and_then(|node| node.parsed(report)),
         dscp: table.field("dscp").and_then(|node| node.parsed(report)),
@@ -80,27 +100,11 @@ fn read(
         vlan: table.field("vlan").and_then(|node| node.parsed(report)),
         vlan_inner: table.field("vlan_inner").and_then(|node| node.parsed(report)),
         ethertype: table.field("ethertype").and_then(|node| node.parsed(report)),
-        interface: table.field("interface").and_then(|node| interfaces.number(&node, report)),
+        interface: table.field("interface").and_then(|node| reading.number(&node, report)),
     };
     table.finish(report);
     check_possible(&matches, &table, node.span(), report);
     Some(matches)
-}
-
-/// One prefix or several. An empty list is a finding: it would match every packet.
-fn prefixes(node: Option<Node<'_>>, report: &mut Report) -> Vec<Prefix> {
-    let Some(node) = node else { return Vec::new() };
-    let nodes = node.one_or_many();
-    if nodes.is_empty() {
-        let cure = "write a prefix, or take the key out to match any address";
-        report.push(node.draft(&codes::BAD_VALUE, "is an empty list").cure(cure));
-    }
-    if nodes.len() > PREFIXES_MAX {
-        let message = format!("{} prefixes are more than {PREFIXES_MAX}", nodes.len());
-        report.push(node.draft(&codes::TOO_MANY, message).cure("write shorter prefixes"));
-        return Vec::new();
-    }
-    nodes.iter().filter_map(|node| node.parsed(report)).collect()
 }
 
 /// Finds conditions that no packet can meet together.
@@ -112,10 +116,9 @@ fn check_possible(matches: &Match, table: &Table<'_>, span: Span, report: &mut R
 }
 
 fn impossible(matches: &Match) -> Option<String> {
-    if let Some(protocol) = matches.protocol.filter(|protocol| !protocol.has_ports()) {
-        if matches.needs_ports() {
-            return Some(format!("protocol {protocol} has no ports"));
-        }
+    let portless = matches.protocol.filter(|protocol| !protocol.has_ports());
+    if let Some(protocol) = portless.filter(|_| matches.needs_ports()) {
+        return Some(format!("protocol {protocol} has no ports"));
     }
     let family = |prefixes: &[Prefix], v4: bool| {
         prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.network().is_ipv4() == v4)
@@ -191,4 +194,5 @@ fn covers_prefix(outer: &Prefix, inner: &Prefix) -> bool {
 
 /// Each rule is tried for each packet, and compared with every earlier one here.
 const RULES_MAX: usize = 4096;
-const PREFIXES_MAX: usize = 256;
+/// All rules together: comparing each with each then takes at most a second.
+const PREFIXES_MAX: usize = 16_384;

@@ -229,6 +229,9 @@ pub(super) fn resolve_rates(
             None => report.push(share_of_nothing(class, span)),
         }
     }
+    if has_rate(descriptor) {
+        give_rest_to_default(classes, shape, link.0, descriptor);
+    }
     for class in classes.iter() {
         let here = |scope| scope == Scope::Class || scope == Scope::Leaf && !class.interior;
         let rows = descriptor.parameters.iter().filter(|row| here(row.scope));
@@ -237,6 +240,36 @@ pub(super) fn resolve_rates(
     }
     if has_rate(descriptor) {
         check_sums(classes, shape, link, report);
+    }
+}
+
+/// Where a class must have a rate and the default class has none written, it gets what its siblings
+/// leave of their parent's rate. If they leave nothing, the missing rate is a finding.
+fn give_rest_to_default(
+    classes: &mut [ClassDraft<'_>],
+    shape: &Shape,
+    link: Rate,
+    descriptor: &'static Descriptor,
+) {
+    let required =
+        descriptor.parameters.iter().any(|row| row.name == "rate" && row.default.is_none());
+    let default = classes.iter().position(|class| class.default.is_some());
+    let Some(index) = default.filter(|_| required) else { return };
+    if classes[index].written.span("rate").is_some() {
+        return;
+    }
+    let above = match shape.parents[index] {
+        Some(parent) => classes[parent].written.params.rate("rate"),
+        None => Some(link),
+    };
+    let siblings = shape.under(shape.parents[index]);
+    let rates = siblings.iter().filter_map(|&sibling| classes[sibling].written.params.rate("rate"));
+    let taken = rates.map(Rate::bits_per_second).fold(0, u64::saturating_add);
+    let rest = above.and_then(|above| above.bits_per_second().checked_sub(taken));
+    if let Some(rest) = rest.and_then(Rate::new) {
+        let class = &mut classes[index];
+        class.written.spans.push(("rate", class.span));
+        class.written.params.set("rate", Value::Quantity(Quantity::Rate(rest)));
     }
 }
 
