@@ -1,1 +1,18 @@
-//! weir-policy
+//! Policy text to a checked plan, with findings that point at the line.
+//!
+//! [`reader`] reads any spanned TOML; [`finding`] says what is wrong, where, and what to do.
+//! Everything a policy may say of a scheduler or a dropper comes from its descriptor in `weir-core`.
+//! Nothing here does I/O, except [`file`].
+#![forbid(unsafe_code)]
+
+pub mod codes;
+pub mod deployment;
+pub mod file;
+pub mod finding;
+pub mod policy;
+pub mod reader;
+pub mod render;
+
+pub use deployment::Deployment;
+pub use finding::{Finding, Outcome, Severity};
+pub use policy::{Policy, Promise, parse};

@@ -1,2 +1,59 @@
-//! The weir command.
-fn main() {}
+//! The weir command: one verb a file, one line a verb.
+//!
+//! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
+//! line in [`verbs`] below. What every verb shares (format, colour, exit codes) is `output.rs`.
+
+mod output;
+
+use clap::Parser;
+use output::{Exit, Format, Output};
+use std::process::ExitCode;
+
+/// What a verb does with its arguments.
+trait Run {
+    /// Does it, and answers how the command ends.
+    fn run(self, output: &Output) -> Exit;
+}
+
+/// Declares the verbs: `file::Type,` for each. The help of a verb is the doc comment of its type.
+macro_rules! verbs {
+    ($($module:ident::$name:ident,)*) => {
+        $(mod $module;)*
+
+        /// The verbs, each with its arguments.
+        #[derive(clap::Subcommand)]
+        enum Verb {
+            $($name($module::$name),)*
+        }
+
+        impl Run for Verb {
+            fn run(self, output: &Output) -> Exit {
+                match self {
+                    $(Verb::$name(verb) => verb.run(output),)*
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    check::Check,
+}
+
+/// Link sharing that is proved before it is deployed.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Command {
+    /// How results are printed.
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Exits as the verb says; clap itself exits 2 on wrong arguments.
+fn main() -> ExitCode {
+    let command = Command::parse();
+    let output = Output::new(command.format);
+    command.verb.run(&output).into()
+}

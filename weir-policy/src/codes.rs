@@ -1,0 +1,74 @@
+//! Every kind of finding: `W0xx` reading any file, `W1xx` policies, `W2xx` deployments.
+//!
+//! `W3xx` belongs to scenarios, whose crate keeps its own table. A code is never given another
+//! meaning; one that is no longer needed stays free. `docs/findings.md` prints this table, and a
+//! test holds it to it.
+
+use crate::finding::{Code, Severity};
+
+macro_rules! codes {
+    ($($name:ident $id:literal $severity:ident $title:literal $($source:literal)?;)*) => {
+        $(#[doc = concat!($id, ": ", $title, ".")]
+        pub static $name: Code = Code {
+            id: $id,
+            severity: Severity::$severity,
+            title: $title,
+            source: codes!(@source $($source)?),
+        };)*
+
+        /// The whole table, in the order of the codes.
+        pub static ALL: &[&Code] = &[$(&$name,)*];
+    };
+    (@source) => { None };
+    (@source $source:literal) => { Some($source) };
+}
+
+codes! {
+    NOT_UTF8 "W001" Error "the file is not UTF-8";
+    TOO_LARGE "W002" Error "the file is larger than Weir reads";
+    NOT_TOML "W003" Error "the file is not TOML, or a key is written twice";
+    UNREADABLE "W004" Error "a file that this one names cannot be read";
+    MORE "W008" Info "more warnings than are shown";
+    MORE_ERRORS "W009" Error "more findings than are shown, errors among them";
+    UNKNOWN_KEY "W010" Error "a key that is not known here";
+    MISSING_KEY "W011" Error "a key that must be written is missing";
+    WRONG_TYPE "W012" Error "a value of another TOML type than the one wanted";
+    BAD_QUANTITY "W013" Error "a quantity that cannot be read";
+    AMBIGUOUS_UNIT "W014" Error "a unit that means bits to some and bytes to others";
+    OUT_OF_RANGE "W015" Error "a value outside its range";
+    UNKNOWN_CHOICE "W016" Error "a word that is none of those possible here";
+    BAD_VALUE "W017" Error "a value that cannot be read as what it should be";
+    TOO_MANY "W018" Error "more entries than Weir takes";
+
+    UNSUPPORTED_PARAMETER "W101" Error "a parameter that the chosen scheduler or dropper does not have";
+    OTHER_SCHEDULER "W102" Error "parameters for a scheduler that the link does not use";
+    NO_CLASS "W103" Error "a policy without classes";
+    UNKNOWN_PARENT "W104" Error "a parent that is not declared";
+    PARENT_LOOP "W105" Error "a class that is its own ancestor";
+    TOO_DEEP "W106" Error "a class below the deepest level" "algorithms §5.3";
+    NOT_HIERARCHICAL "W107" Error "a hierarchy under a scheduler that has none";
+    INTERIOR "W108" Error "a class with children holds what only a leaf can";
+    NO_DEFAULT "W109" Error "no class takes what no rule matches" "algorithms §3.16";
+    TWO_DEFAULTS "W110" Error "more than one default class";
+    RATE_AND_SHARE "W111" Error "both a rate and a share";
+    SHARE_OF_NOTHING "W112" Error "a share of a parent that has no rate";
+    OVERCOMMITTED "W113" Error "children are promised more than their parent has" "algorithms §5.6";
+    REFUSED "W114" Error "values that each are in range, but not together";
+    BAD_NAME "W115" Error "a name that cannot be used everywhere";
+    UNKNOWN_INTERFACE "W116" Error "a rule names a port that the deployment does not have";
+    UNREACHABLE "W120" Warning "a leaf that no packet can reach";
+    SHADOWED "W121" Warning "a rule that an earlier one covers";
+    NEVER_MATCHES "W122" Warning "a rule whose conditions exclude each other";
+    BELOW_PACKET "W123" Warning "a burst or quantum below the largest packet" "algorithms §5.10";
+    ZERO_LIMIT "W124" Error "a queue that holds nothing";
+    LIMIT_BELOW_PACKET "W125" Warning "a queue too small for the largest packet";
+    STORE_TOO_SMALL "W126" Warning "the queues together may hold more than the link";
+    PROMISE_UNPROVED "W127" Info "promises are read, but not proved by `weir check`";
+
+    PORT_COUNT "W201" Error "a deployment without two ports";
+    SAME_PORT "W202" Error "two ports on one interface";
+    UNKNOWN_PORT "W203" Error "a port that is not declared";
+    DIRECTION_COUNT "W204" Error "a deployment without two directions";
+    SAME_WAY "W205" Error "directions that do not join both ports both ways";
+    POLICY_FAULTY "W206" Error "a policy that a deployment names has errors";
+}

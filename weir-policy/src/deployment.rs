@@ -1,0 +1,314 @@
+//! A deployment: which policy shapes which direction between which interfaces, for `weir up`.
+//!
+//! ```toml
+//! [deployment]
+//! name = "home"                                   # default: the name of the file
+//! ports = { inside = "eth0", outside = "eth1" }
+//! wait = "hybrid"                                 # or "block", "spin"
+//! cpu = 3                                         # default: wherever the system puts it
+//! control = "/run/weir/home.sock"                 # default: made from the name
+//! lag_max = "100 ms"
+//! pool = "16384 packets"
+//!
+//! [direction.upload]
+//! from = "inside"
+//! to = "outside"
+//! policy = "up.toml"                              # relative to this file
+//! ```
+//!
+//! Ports are numbered in the order of the file: `InterfaceId(n)` in a policy's rules is the nth.
+
+use crate::codes;
+use crate::finding::{Draft, Outcome, Report};
+use crate::policy::{self, Policy};
+use crate::reader::{self, Node, Table, list, suggest};
+use std::io;
+use std::path::{Path, PathBuf};
+use weir_core::units::Duration;
+
+/// A checked deployment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Deployment {
+    /// What `weir status` calls it.
+    pub name: String,
+    /// The ports, in the order of their numbers.
+    pub ports: Vec<Port>,
+    /// What is shaped, in the order of the file.
+    pub directions: Vec<Direction>,
+    /// How the run loop waits.
+    pub wait: Wait,
+    /// The CPU to run on, if one is asked for.
+    pub cpu: Option<u32>,
+    /// The control socket, if one is asked for.
+    pub control: Option<PathBuf>,
+    /// A loop that comes later than this starts the line anew.
+    pub lag_max: Duration,
+    /// Frames that both directions together hold at most.
+    pub pool: u32,
+}
+
+/// A network interface under the name that policies use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Port {
+    /// The name in this file and in rules.
+    pub name: String,
+    /// The interface of the system.
+    pub interface: String,
+}
+
+/// One way through, with its policy.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Direction {
+    /// The name.
+    pub name: String,
+    /// The index of the port where frames come in.
+    pub from: usize,
+    /// The index of the port where they go out.
+    pub to: usize,
+    /// Where the policy was read.
+    pub path: PathBuf,
+    /// The policy.
+    pub policy: Policy,
+}
+
+/// How the run loop waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Wait {
+    /// Sleeps until shortly before a deadline, then looks again and again.
+    #[default]
+    Hybrid,
+    /// Sleeps until the deadline.
+    Block,
+    /// Never sleeps.
+    Spin,
+}
+
+/// How files that a deployment names are read.
+pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
+
+/// Whether a file with these top-level keys is a deployment.
+pub fn is_deployment(top_level: &[String]) -> bool {
+    top_level.iter().any(|key| key == "deployment" || key == "direction")
+}
+
+/// Checks the deployment `bytes` of the file `name`, and its policies, read with `read_file`.
+pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deployment> {
+    let mut policies = Policies { folder: folder(name), read_file, outcomes: Vec::new() };
+    let mut outcome = reader::read(name, bytes, |top, report| {
+        let mut table = top.required("deployment", report)?.table(report)?.named("[deployment]");
+        let settings = settings(&mut table, name, report);
+        let directions = directions(top, &settings.ports, &mut policies, report);
+        Some(Deployment { directions, ..settings })
+    });
+    for policy in policies.outcomes {
+        policy.merge_into(&mut outcome);
+    }
+    outcome
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(name).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// Everything of `[deployment]`; directions are still missing.
+fn settings(table: &mut Table<'_>, file: &str, report: &mut Report) -> Deployment {
+    let name = table.field("name").and_then(|node| node.name(report)).map(str::to_owned);
+    let ports = table.required("ports", report).map(|node| ports(&node, report));
+    let wait = table.field("wait").and_then(|node| wait(&node, report));
+    let cpu = table.field("cpu").and_then(|node| node.number(0, CPU_MAX, report));
+    let control = table.field("control").and_then(|node| node.name(report)).map(PathBuf::from);
+    let lag_max = table.field("lag_max").and_then(|node| lag_max(&node, report));
+    let pool = table.field("pool").and_then(|node| pool(&node, report));
+    table.finish(report);
+    let stem = || Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    Deployment {
+        name: name.or_else(stem).unwrap_or_default(),
+        ports: ports.unwrap_or_default(),
+        directions: Vec::new(),
+        wait: wait.unwrap_or_default(),
+        cpu: cpu.map(|cpu| cpu as u32),
+        control,
+        lag_max: lag_max.unwrap_or(LAG_MAX_DEFAULT),
+        pool: pool.unwrap_or(POOL_DEFAULT),
+    }
+}
+
+fn ports(node: &Node<'_>, report: &mut Report) -> Vec<Port> {
+    let Some(table) = node.table(report) else { return Vec::new() };
+    let mut ports: Vec<Port> = Vec::new();
+    for node in table.entries() {
+        let Some(interface) = interface(&node, report) else { continue };
+        if let Some(other) = ports.iter().find(|port| port.interface == interface) {
+            let message =
+                format!("ports `{}` and `{}` are both {interface}", other.name, node.key());
+            let cure = "name another interface";
+            report.push(Draft::new(&codes::SAME_PORT, node.span(), message).cure(cure));
+        }
+        ports.push(Port { name: node.key().to_owned(), interface: interface.to_owned() });
+    }
+    let count = table.entries().count();
+    if count != PORTS {
+        let message = format!("a deployment joins {PORTS} ports, but {count} are written");
+        let cure = "write `ports = { inside = \"eth0\", outside = \"eth1\" }`";
+        report.push(Draft::new(&codes::PORT_COUNT, node.key_span(), message).cure(cure));
+    }
+    ports
+}
+
+/// The name of an interface as Linux takes it.
+fn interface<'a>(node: &Node<'a>, report: &mut Report) -> Option<&'a str> {
+    let name = node.name(report)?;
+    let fits = |c: char| c.is_ascii_graphic() && c != '/';
+    if name.len() <= INTERFACE_BYTES_MAX && name.chars().all(fits) {
+        return Some(name);
+    }
+    let message = format!("{name:?} is no interface of Linux");
+    let cure = format!("write the name that `ip link` shows, at most {INTERFACE_BYTES_MAX} bytes");
+    report.push(node.draft(&codes::BAD_VALUE, message).cure(cure));
+    None
+}
+
+fn wait(node: &Node<'_>, report: &mut Report) -> Option<Wait> {
+    Some(match node.choice(&["hybrid", "block", "spin"], report)? {
+        "block" => Wait::Block,
+        "spin" => Wait::Spin,
+        _ => Wait::Hybrid,
+    })
+}
+
+fn lag_max(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
+    let lag = node.duration(report)?;
+    if (LAG_MAX_MIN..=LAG_MAX_MAX).contains(&lag) {
+        return Some(lag);
+    }
+    let message = format!("{lag} is not in {LAG_MAX_MIN} to {LAG_MAX_MAX}");
+    let cure = format!("leave it out for {LAG_MAX_DEFAULT}");
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+fn pool(node: &Node<'_>, report: &mut Report) -> Option<u32> {
+    let frames = node.packets(report)?;
+    if (POOL_MIN..=POOL_MAX).contains(&frames) {
+        return Some(frames);
+    }
+    let message = format!("{frames} packets is not in {POOL_MIN}..={POOL_MAX}");
+    let cure = format!("leave it out for {POOL_DEFAULT} packets");
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+/// Reads the policies that directions name.
+struct Policies<'a> {
+    folder: PathBuf,
+    read_file: ReadFile<'a>,
+    /// What was found in them.
+    outcomes: Vec<Outcome<Policy>>,
+}
+
+impl Policies<'_> {
+    fn read(&mut self, node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<Policy> {
+        let path = self.folder.join(node.name(report)?);
+        let name = path.display().to_string();
+        let bytes = match (self.read_file)(&path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let message = format!("cannot read {name}: {error}");
+                let cure = "name a file, relative to this one";
+                report.push(node.draft(&codes::UNREADABLE, message).cure(cure));
+                return None;
+            }
+        };
+        let names: Vec<_> = ports.iter().map(|port| port.name.clone()).collect();
+        let mut outcome = policy::parse_bytes(&bytes, &name, Some(&names));
+        if outcome.failed() {
+            let message = format!("the policy {name} has errors");
+            report.push(node.draft(&codes::POLICY_FAULTY, message).cure("mend the policy"));
+        }
+        let policy = outcome.plan.take();
+        // A policy for both directions is told of once.
+        let known = self.outcomes.iter().any(|other| other.sources == outcome.sources);
+        if !known {
+            self.outcomes.push(outcome);
+        }
+        policy
+    }
+}
+
+fn directions(
+    top: &mut Table<'_>,
+    ports: &[Port],
+    policies: &mut Policies<'_>,
+    report: &mut Report,
+) -> Vec<Direction> {
+    let node = top.required("direction", report);
+    let Some(table) = node.and_then(|node| node.table(report)) else { return Vec::new() };
+    let nodes: Vec<_> = table.entries().collect();
+    if nodes.len() != PORTS {
+        let message =
+            format!("a deployment has {PORTS} directions, but {} are written", nodes.len());
+        let cure = "write `[direction.NAME]` with from, to and policy for each way";
+        report.push(Draft::new(&codes::DIRECTION_COUNT, table.span(), message).cure(cure));
+        // Also keeps the number of files to read bounded.
+        return Vec::new();
+    }
+    let mut directions: Vec<Direction> = Vec::new();
+    for node in &nodes {
+        let Some(direction) = direction(node, ports, policies, report) else { continue };
+        if let Some(other) = directions.iter().find(|other| other.from == direction.from) {
+            let (first, second) = (&other.name, &direction.name);
+            let message = format!("directions `{first}` and `{second}` go the same way");
+            let cure = "swap `from` and `to` in one of them";
+            report.push(Draft::new(&codes::SAME_WAY, node.key_span(), message).cure(cure));
+        }
+        directions.push(direction);
+    }
+    directions
+}
+
+fn direction(
+    node: &Node<'_>,
+    ports: &[Port],
+    policies: &mut Policies<'_>,
+    report: &mut Report,
+) -> Option<Direction> {
+    let mut table = node.table(report)?.named(format!("direction `{}`", node.key()));
+    let from = table.required("from", report).and_then(|node| port(&node, ports, report));
+    let to_node = table.required("to", report);
+    let to = to_node.as_ref().and_then(|node| port(node, ports, report));
+    let policy_node = table.required("policy", report);
+    table.finish(report);
+    let policy = policy_node.as_ref().and_then(|node| policies.read(node, ports, report));
+    let (from, to, to_node) = (from?, to?, to_node?);
+    if from == to {
+        let message = "a direction ends where it begins";
+        report.push(to_node.draft(&codes::SAME_WAY, message).cure("name the other port"));
+    }
+    let path = policies.folder.join(policy_node?.name(report)?);
+    Some(Direction { name: node.key().to_owned(), from, to, path, policy: policy? })
+}
+
+fn port(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<usize> {
+    let name = node.name(report)?;
+    let found = ports.iter().position(|port| port.name == name);
+    if found.is_none() {
+        let known: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
+        let message = format!("there is no port `{name}`; there are {}", list(&known));
+        report.push(node.draft(&codes::UNKNOWN_PORT, message).cure(suggest(name, &known)));
+    }
+    found
+}
+
+/// A bridge has two sides, and a direction from each.
+const PORTS: usize = 2;
+/// IFNAMSIZ of Linux, less the zero at the end.
+const INTERFACE_BYTES_MAX: usize = 15;
+const CPU_MAX: u64 = 4095;
+const LAG_MAX_DEFAULT: Duration = Duration::from_millis(100);
+/// Below this the loop's own wake-ups would count as stalls.
+const LAG_MAX_MIN: Duration = Duration::from_millis(1);
+const LAG_MAX_MAX: Duration = Duration::from_secs(10);
+const POOL_DEFAULT: u32 = 16_384;
+const POOL_MIN: u32 = 64;
+/// Two gigabytes of frames.
+const POOL_MAX: u32 = 1 << 20;

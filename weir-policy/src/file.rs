@@ -1,0 +1,19 @@
+//! Reading a file that a user names, with a bound: the only I/O of this crate.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Reads the file, at most one byte more than [`FILE_BYTES_MAX`], so that whoever parses it sees
+/// that it is too large without having read it all.
+///
+/// # Errors
+/// As the system says.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The largest policy, deployment or scenario: a hundred thousand classes of 160 bytes.
+pub const FILE_BYTES_MAX: usize = 16 << 20;

@@ -1,0 +1,342 @@
+//! Findings: what is wrong in a file, where, why it matters and what to do about it.
+//!
+//! A [`Draft`] is a finding whose place is a byte range; the [`Report`] of a file turns it into a
+//! [`Finding`] with line and column. Invariant: an [`Outcome`] holds a plan exactly if none of its
+//! findings is an error.
+
+use serde::Serialize;
+use std::fmt;
+use std::ops::Range;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// It works, but hardly as meant.
+    Warning,
+    /// No plan can be made of the file.
+    Error,
+}
+
+/// A kind of finding. Its id never changes its meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Code {
+    /// `W` and three digits.
+    pub id: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is, for the table of all codes.
+    pub title: &'static str,
+    /// Where the trap is described: a key of `docs/sources.md` with its section.
+    pub source: Option<&'static str>,
+}
+
+/// A range of bytes in a file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize)]
+pub struct Span {
+    /// The first byte.
+    pub start: usize,
+    /// The byte after the last.
+    pub end: usize,
+}
+
+/// A span in a named file, as people count.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Place {
+    /// The file, as the user named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// The bytes.
+    pub span: Span,
+}
+
+/// Another place that belongs to a finding.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Related {
+    /// Where.
+    pub place: Place,
+    /// What is there.
+    pub label: String,
+}
+
+/// One thing found in a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Finding {
+    /// The stable code, such as `W101`.
+    pub code: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What is wrong, and why.
+    pub message: String,
+    /// Where.
+    pub place: Place,
+    /// What to do.
+    pub cure: String,
+    /// Where the trap is described, if it is one of the literature.
+    pub source: Option<&'static str>,
+    /// Other places that belong to it.
+    pub related: Vec<Related>,
+}
+
+/// A finding on its way into a [`Report`].
+#[derive(Clone, Debug)]
+pub struct Draft {
+    code: &'static Code,
+    span: Span,
+    message: String,
+    cure: String,
+    related: Vec<(Span, String)>,
+}
+
+/// A file that was read: its name, its text, and where its lines begin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
+    name: String,
+    text: String,
+    line_starts: Vec<usize>,
+}
+
+/// Collects the findings of one file.
+#[derive(Debug)]
+pub struct Report {
+    source: Source,
+    findings: Vec<Finding>,
+    suppressed: usize,
+    errors: usize,
+}
+
+/// What became of a file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome<T> {
+    /// What the file says, if no finding is an error.
+    pub plan: Option<T>,
+    /// What was found, in the order of the file.
+    pub findings: Vec<Finding>,
+    /// The files that findings point into.
+    pub sources: Vec<Source>,
+}
+
+impl Severity {
+    /// The word in messages and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl From<Range<usize>> for Span {
+    fn from(range: Range<usize>) -> Self {
+        Self { start: range.start, end: range.end }
+    }
+}
+
+impl Draft {
+    /// A finding of this kind at `span`. The message names the value and the limit.
+    pub fn new(code: &'static Code, span: Span, message: impl Into<String>) -> Self {
+        let (message, cure, related) = (message.into(), String::new(), Vec::new());
+        Self { code, span, message, cure, related }
+    }
+
+    /// The same with what to do, a clause without a full stop.
+    pub fn cure(mut self, cure: impl Into<String>) -> Self {
+        self.cure = cure.into();
+        self
+    }
+
+    /// The same with another place that belongs to it. Past [`RELATED_MAX`] places are left out.
+    pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
+        if self.related.len() < RELATED_MAX {
+            self.related.push((span, label.into()));
+        }
+        self
+    }
+}
+
+impl Source {
+    /// The file called `name` that holds `text`.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let after_newline = text.match_indices('\n').map(|(at, _)| at + 1);
+        let line_starts = std::iter::once(0).chain(after_newline).collect();
+        Self { name: name.into(), text, line_starts }
+    }
+
+    /// The name, as the user wrote it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The place of `span`, which is moved to the nearest characters of the text.
+    pub fn locate(&self, span: Span) -> Place {
+        let start = char_start(&self.text, span.start);
+        let end = char_start(&self.text, span.end.max(start));
+        let line = self.line_starts.partition_point(|&at| at <= start);
+        let column = self.text[self.line_starts[line - 1]..start].chars().count() + 1;
+        Place { file: self.name.clone(), line, column, span: Span { start, end } }
+    }
+
+    /// The bytes of the lines on which `span` lies, and the number of the first, from 1.
+    pub fn lines_of(&self, span: Span) -> (Span, usize) {
+        let first = self.line_starts.partition_point(|&at| at <= span.start).max(1);
+        let last = self.line_starts.partition_point(|&at| at < span.end).max(first);
+        let end = self.line_starts.get(last).map_or(self.text.len(), |next| next - 1);
+        (Span { start: self.line_starts[first - 1], end }, first)
+    }
+}
+
+impl Report {
+    /// An empty report on `source`.
+    pub fn new(source: Source) -> Self {
+        Self { source, findings: Vec::new(), suppressed: 0, errors: 0 }
+    }
+
+    /// The file.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Whether an error was found.
+    pub fn failed(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// How many errors were found, also past the bound.
+    pub fn errors(&self) -> usize {
+        self.errors
+    }
+
+    /// Adds a finding. Past [`FINDINGS_MAX`] they are counted only.
+    pub fn push(&mut self, draft: Draft) {
+        self.errors += usize::from(draft.code.severity == Severity::Error);
+        if self.findings.len() >= FINDINGS_MAX {
+            self.suppressed += 1;
+            return;
+        }
+        let locate = |(span, label)| Related { place: self.source.locate(span), label };
+        self.findings.push(Finding {
+            code: draft.code.id,
+            severity: draft.code.severity,
+            message: draft.message,
+            place: self.source.locate(draft.span),
+            cure: draft.cure,
+            source: draft.code.source,
+            related: draft.related.into_iter().map(locate).collect(),
+        });
+    }
+
+    /// Ends the file: `plan` counts only if no error was found.
+    pub fn finish<T>(mut self, plan: Option<T>) -> Outcome<T> {
+        assert!(plan.is_some() || self.failed(), "without a plan an error says why");
+        self.findings.sort_by_key(|finding| finding.place.span);
+        if self.suppressed > 0 {
+            let code = if self.failed() { &crate::codes::MORE_ERRORS } else { &crate::codes::MORE };
+            let message = format!("{} more findings are not shown", self.suppressed + 1);
+            let end = Span { start: self.source.text.len(), end: self.source.text.len() };
+            // The last makes room for this one, so that the bound holds.
+            self.findings.pop();
+            let cure = format!("mend the first {} and check again", self.findings.len());
+            let draft = Draft::new(code, end, message).cure(cure);
+            self.push(draft);
+        }
+        let plan = if self.failed() { None } else { plan };
+        Outcome { plan, findings: self.findings, sources: vec![self.source] }
+    }
+}
+
+impl<T> Outcome<T> {
+    /// Whether a finding is an error.
+    pub fn failed(&self) -> bool {
+        self.count(Severity::Error) > 0
+    }
+
+    /// How many findings matter as much as `severity`.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+
+    /// The same with another plan.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
+        let Outcome { plan, findings, sources } = self;
+        Outcome { plan: plan.map(change), findings, sources }
+    }
+
+    /// Takes the plan and leaves the findings to `other`, which goes on with them.
+    pub fn merge_into<U>(self, other: &mut Outcome<U>) -> Option<T> {
+        other.findings.extend(self.findings);
+        other.sources.extend(self.sources);
+        self.plan
+    }
+}
+
+/// The nearest beginning of a character at or before byte `at`; the end of a longer text.
+fn char_start(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    // Ends: 0 is a boundary, and none is further than three bytes away.
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// The most findings of one file: nobody reads more at once.
+pub const FINDINGS_MAX: usize = 100;
+/// The most further places of one finding.
+pub const RELATED_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_lines_and_characters_from_one() {
+        let source = Source::new("f", "a\nµb = 1\n\n");
+        let rows =
+            [(0..1, 1, 1), (2..4, 2, 1), (4..5, 2, 2), (3..4, 2, 1), (9..9, 2, 7), (10..10, 3, 1)];
+        for (span, line, column) in rows {
+            let place = source.locate(span.clone().into());
+            assert_eq!((place.line, place.column), (line, column), "{span:?}");
+        }
+        assert_eq!(source.locate((99..120).into()).line, 4);
+    }
+
+    #[test]
+    fn the_lines_of_a_span_are_whole() {
+        let source = Source::new("f", "ab\ncd\nef");
+        let rows = [(0..1, 0..2, 1), (3..4, 3..5, 2), (1..4, 0..5, 1), (8..8, 6..8, 3)];
+        for (span, lines, first) in rows {
+            assert_eq!(source.lines_of(span.into()), (lines.into(), first));
+        }
+        assert_eq!(Source::new("f", "").lines_of(Span::default()), (Span::default(), 1));
+    }
+
+    #[test]
+    fn findings_past_the_bound_are_counted_and_still_fail() {
+        let mut report = Report::new(Source::new("f", ""));
+        for _ in 0..FINDINGS_MAX {
+            report.push(Draft::new(&crate::codes::MORE, Span::default(), "w"));
+        }
+        report.push(Draft::new(&crate::codes::NOT_UTF8, Span::default(), "e"));
+        let outcome = report.finish(Some(()));
+        assert_eq!((outcome.findings.len(), outcome.plan), (FINDINGS_MAX, None));
+        assert!(outcome.failed());
+    }
+}

@@ -1,0 +1,222 @@
+//! The `[class.NAME]` tables, each by itself.
+
+use super::values::Written;
+use crate::codes;
+use crate::finding::{Draft, Report, Span};
+use crate::reader::{Node, Table, list, suggest, unknown_key};
+use weir_core::parameter::{Kind, Scope};
+use weir_core::queue::{DROPPERS, DropperDescriptor, QueuePlan};
+use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
+use weir_core::units::{Dimension, Share};
+
+/// A class as written; what concerns other classes is not looked at yet.
+pub(super) struct ClassDraft<'a> {
+    pub name: &'a str,
+    pub span: Span,
+    pub parent: Option<Node<'a>>,
+    pub share: Option<(Share, Span)>,
+    pub written: Written,
+    /// Those of `written` that only a leaf may have.
+    pub leaf_only: Vec<(&'static str, Span)>,
+    pub queue: QueuePlan,
+    pub queue_span: Option<Span>,
+    queue_written: Written,
+    /// The elements of `match`.
+    pub matches: Vec<Node<'a>>,
+    pub match_span: Option<Span>,
+    /// Where `default = true` is written.
+    pub default: Option<Span>,
+    /// Whether it has children.
+    pub interior: bool,
+}
+
+/// Reads every class in the order of the file. Without a scheduler, which is then a finding
+/// already, parameters are not looked at.
+pub(super) fn read_all<'a>(
+    top: &mut Table<'a>,
+    scheduler: Option<&'static Entry>,
+    report: &mut Report,
+) -> Option<Vec<ClassDraft<'a>>> {
+    let table = top.field("class").and_then(|node| node.table(report));
+    let nodes: Vec<_> = table.iter().flat_map(Table::entries).collect();
+    if nodes.is_empty() {
+        let span = table.map_or(Span::default(), |table| table.span());
+        let message = "the policy has no class, so no packet has a place to wait";
+        let cure = "write `[class.NAME]` with `default = true`";
+        report.push(Draft::new(&codes::NO_CLASS, span, message).cure(cure));
+        return None;
+    }
+    if nodes.len() > CLASSES_MAX {
+        let message = format!("{} classes are more than {CLASSES_MAX}", nodes.len());
+        let span = nodes[CLASSES_MAX].key_span();
+        report.push(Draft::new(&codes::TOO_MANY, span, message).cure("share classes"));
+        return None;
+    }
+    let descriptor = scheduler.map(|entry| entry.descriptor);
+    let classes = nodes.iter().filter_map(|node| read(node, descriptor, report)).collect();
+    Some(classes)
+}
+
+impl ClassDraft<'_> {
+    /// Where the limit of its queue is written.
+    pub(super) fn limit_span(&self) -> Option<Span> {
+        self.queue_written.span("limit")
+    }
+
+    /// Where a parameter of its queue is written.
+    pub(super) fn queue_parameter_span(&self, name: Option<&str>) -> Span {
+        let own = name.and_then(|name| self.queue_written.span(name));
+        own.or(self.queue_span).unwrap_or(self.span)
+    }
+}
+
+fn read<'a>(
+    node: &Node<'a>,
+    descriptor: Option<&'static Descriptor>,
+    report: &mut Report,
+) -> Option<ClassDraft<'a>> {
+    check_name(node, report);
+    let mut table = node.table(report)?.named(format!("class `{}`", node.key()));
+    let parent = table.field("parent");
+    let match_node = table.field("match");
+    let default = table.field("default");
+    let queue_node = table.field("queue");
+    let (queue, queue_written) =
+        queue_node.as_ref().map_or_else(Default::default, |node| read_queue(node, report));
+    let mut draft = ClassDraft {
+        name: node.key(),
+        span: node.key_span(),
+        parent,
+        share: None,
+        written: Written::default(),
+        leaf_only: Vec::new(),
+        queue,
+        queue_span: queue_node.map(|node| node.key_span()),
+        queue_written,
+        match_span: match_node.as_ref().map(Node::key_span),
+        matches: match_node.iter().flat_map(Node::one_or_many).collect(),
+        default: default.filter(|node| node.flag(report) == Some(true)).map(|node| node.span()),
+        interior: false,
+    };
+    if let Some(descriptor) = descriptor {
+        read_parameters(&mut draft, &mut table, descriptor, report);
+    }
+    Some(draft)
+}
+
+/// Names go into file names, tables and promises such as `voice.delay.p99`.
+fn check_name(node: &Node<'_>, report: &mut Report) {
+    let name = node.key();
+    let fits = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    if !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(fits) {
+        return;
+    }
+    let shown: String = name.chars().take(NAME_BYTES_MAX).collect();
+    let message = format!("{shown:?} is no name for a class");
+    let cure = format!("use letters, digits, `-` and `_`, at most {NAME_BYTES_MAX} bytes");
+    report.push(Draft::new(&codes::BAD_NAME, node.key_span(), message).cure(cure));
+}
+
+fn read_parameters(
+    draft: &mut ClassDraft<'_>,
+    table: &mut Table<'_>,
+    descriptor: &'static Descriptor,
+    report: &mut Report,
+) {
+    let scopes = [Scope::Class, Scope::Leaf];
+    let rows = descriptor.parameters;
+    draft.written = Written::read(table, rows, &scopes, report);
+    for row in rows.iter().filter(|row| row.scope == Scope::Leaf) {
+        draft.leaf_only.extend(draft.written.span(row.name).map(|span| (row.name, span)));
+    }
+    if has_rate(descriptor) && !rows.iter().any(|row| row.name == "share") {
+        read_share(draft, table, report);
+    }
+    for node in table.unasked() {
+        report.push(unsupported(&node, table.known(), descriptor));
+    }
+}
+
+/// Whether classes under this scheduler have a rate, so that a share of one makes sense.
+pub(super) fn has_rate(descriptor: &Descriptor) -> bool {
+    let kind = Kind::Quantity(Dimension::Rate);
+    descriptor.parameters.iter().any(|row| {
+        row.name == "rate" && row.kind == kind && matches!(row.scope, Scope::Class | Scope::Leaf)
+    })
+}
+
+fn read_share(draft: &mut ClassDraft<'_>, table: &mut Table<'_>, report: &mut Report) {
+    let Some(node) = table.field("share") else { return };
+    draft.share = node.share(report).map(|share| (share, node.span()));
+    if let Some(rate) = draft.written.span("rate") {
+        let message = format!("class `{}` has both a rate and a share", draft.name);
+        report.push(
+            Draft::new(&codes::RATE_AND_SHARE, node.span(), message)
+                .related(rate, "the rate")
+                .cure("keep the one you mean"),
+        );
+    }
+}
+
+fn unsupported(node: &Node<'_>, known: &[&'static str], descriptor: &Descriptor) -> Draft {
+    let key = node.key();
+    let has = |other: &Descriptor| {
+        other.parameters.iter().any(|row| row.name == key) || key == "share" && has_rate(other)
+    };
+    let others: Vec<_> =
+        SCHEDULERS.iter().map(|entry| entry.descriptor).filter(|other| has(other)).collect();
+    if others.is_empty() {
+        return unknown_key(node, known);
+    }
+    let keywords: Vec<_> = others.iter().map(|other| other.keyword).collect();
+    let own: Vec<_> = known.iter().filter(|key| !CLASS_KEYS.contains(key)).copied().collect();
+    let message = format!(
+        "scheduler `{}` has no class parameter `{key}`; it has {}",
+        descriptor.keyword,
+        list(&own)
+    );
+    Draft::new(&codes::UNSUPPORTED_PARAMETER, node.key_span(), message)
+        .cure(format!("take it out, or choose a scheduler that has it: {}", list(&keywords)))
+}
+
+/// `queue = { dropper, ... }`.
+fn read_queue(node: &Node<'_>, report: &mut Report) -> (QueuePlan, Written) {
+    let Some(table) = node.table(report) else { return Default::default() };
+    let mut table = table.named("the queue");
+    let words: Vec<_> = DROPPERS.iter().map(|row| row.keyword).collect();
+    let word = match table.field("dropper") {
+        None => Some(DROPPERS[0].keyword),
+        Some(node) => node.choice(&words, report),
+    };
+    let Some(dropper) = DROPPERS.iter().find(|row| Some(row.keyword) == word) else {
+        return Default::default();
+    };
+    let written = Written::read(&mut table, dropper.parameters, &[Scope::Queue], report);
+    for node in table.unasked() {
+        report.push(unsupported_in_queue(&node, table.known(), dropper));
+    }
+    let owner = format!("dropper `{}`", dropper.keyword);
+    written.check_required(&owner, node.key_span(), dropper.parameters, report);
+    (QueuePlan { dropper: dropper.keyword, params: written.params.clone() }, written)
+}
+
+fn unsupported_in_queue(
+    node: &Node<'_>,
+    known: &[&'static str],
+    dropper: &DropperDescriptor,
+) -> Draft {
+    let message = format!(
+        "dropper `{}` has no parameter `{}`; it has {}",
+        dropper.keyword,
+        node.key(),
+        list(known)
+    );
+    Draft::new(&codes::UNSUPPORTED_PARAMETER, node.key_span(), message)
+        .cure(suggest(node.key(), known))
+}
+
+/// What every class may have under any scheduler.
+const CLASS_KEYS: &[&str] = &["parent", "match", "default", "queue"];
+/// More than the largest file could hold with rules.
+const CLASSES_MAX: usize = 1 << 20;
+const NAME_BYTES_MAX: usize = 64;

@@ -1,0 +1,269 @@
+//! The `[link]` table: rate, scheduler and its parameters, framing, sizes.
+
+use super::class::ClassDraft;
+use super::values::{Written, size};
+use crate::codes;
+use crate::finding::{Draft, Report, Span};
+use crate::reader::{Node, Table, unknown_key};
+use weir_core::link::{Charge, Framing, PACKETS_MAX_DEFAULT};
+use weir_core::parameter::Scope;
+use weir_core::queue::Limit;
+use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
+use weir_core::units::{Bytes, Dimension, Quantity, Rate};
+
+/// What `[link]` says; `None` where it is missing or wrong.
+pub(super) struct LinkSection {
+    pub span: Span,
+    pub rate: Option<Rate>,
+    pub rate_span: Span,
+    pub scheduler: Option<&'static Entry>,
+    pub written: Written,
+    pub framing: Framing,
+    pub charge: Charge,
+    pub buffer: Bytes,
+    mtu: u32,
+    packets_max: Option<(u32, Span)>,
+}
+
+impl LinkSection {
+    pub(super) fn read(table: Table<'_>, report: &mut Report) -> Self {
+        let mut table = table.named("[link]");
+        let rate_node = table.required("rate", report);
+        let scheduler =
+            table.required("scheduler", report).and_then(|node| scheduler(&node, report));
+        let overhead = table.field("overhead");
+        let charge = table.field("charge").and_then(|node| node.choice(&["wire", "frame"], report));
+        let mtu = table.field("mtu").and_then(|node| mtu(&node, report));
+        let buffer = table.field("buffer").and_then(|node| size(&node, 0, BUFFER_MAX, report));
+        let packets_max = table.field("packets_max").and_then(|node| packets_max(&node, report));
+        let written = parameters(&mut table, scheduler, report);
+        Self {
+            span: table.span(),
+            rate_span: rate_node.as_ref().map_or(table.span(), Node::span),
+            rate: rate_node.and_then(|node| node.rate(report)),
+            scheduler,
+            written,
+            framing: overhead.and_then(|node| framing(&node, report)).unwrap_or(Framing::FRAME),
+            charge: if charge == Some("frame") { Charge::Frame } else { Charge::Wire },
+            mtu: mtu.unwrap_or(MTU_DEFAULT),
+            buffer: buffer.unwrap_or(Bytes::ZERO),
+            packets_max,
+        }
+    }
+
+    /// The charged length of the largest packet.
+    pub(super) fn packet_max(&self) -> Bytes {
+        let frame = self.mtu + ETHERNET_HEADER;
+        Bytes::new(u64::from(match self.charge {
+            Charge::Wire => self.framing.wire_length(frame),
+            Charge::Frame => frame,
+        }))
+    }
+
+    /// The packets that wait at most: as written, else as many as the queues want.
+    pub(super) fn packets_max(&self, classes: &[ClassDraft<'_>]) -> u32 {
+        let wanted = limits_sum(classes).clamp(u64::from(PACKETS_MAX_DEFAULT), PACKETS_MAX_MAX);
+        self.packets_max.map_or(wanted as u32, |(packets, _)| packets)
+    }
+
+    /// Finds sizes that are too small for a packet, or for all queues.
+    pub(super) fn check_sizes(&self, classes: &[ClassDraft<'_>], report: &mut Report) {
+        let packet = self.packet_max();
+        for class in classes {
+            check_class(class, packet, report);
+        }
+        let sum = limits_sum(classes);
+        let packets_max = self.packets_max(classes);
+        if sum > u64::from(packets_max) {
+            let message = format!(
+                "the queues may hold {sum} packets together, the link {packets_max}; \
+                 when it is full, packets of every class are dropped"
+            );
+            let span = self.packets_max.map_or(self.span, |(_, span)| span);
+            let cure =
+                format!("lower the limits of queues, or write `packets_max = \"{sum} packets\"`");
+            report.push(Draft::new(&codes::STORE_TOO_SMALL, span, message).cure(cure));
+        }
+    }
+}
+
+fn scheduler(node: &Node<'_>, report: &mut Report) -> Option<&'static Entry> {
+    let words: Vec<_> = SCHEDULERS.iter().map(|entry| entry.descriptor.keyword).collect();
+    weir_core::sched::find(node.choice(&words, report)?)
+}
+
+fn mtu(node: &Node<'_>, report: &mut Report) -> Option<u32> {
+    let mtu = match node.quantity_of(&[Dimension::Bytes, Dimension::Number], report)? {
+        Quantity::Bytes(bytes) => bytes.get(),
+        Quantity::Number(number) => number,
+        _ => return None,
+    };
+    if (MTU_MIN..=MTU_MAX).contains(&mtu) {
+        return Some(mtu as u32);
+    }
+    let message = format!("{mtu} is not in {MTU_MIN}..={MTU_MAX}");
+    let cure = "write the largest IP packet of the line, such as 1500";
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+fn packets_max(node: &Node<'_>, report: &mut Report) -> Option<(u32, Span)> {
+    let packets = node.packets(report)?;
+    if (1..=PACKETS_MAX_MAX).contains(&u64::from(packets)) {
+        return Some((packets, node.span()));
+    }
+    let message = format!("{packets} packets is not in 1..={PACKETS_MAX_MAX}");
+    report.push(
+        node.draft(&codes::OUT_OF_RANGE, message).cure("leave it out for what the queues need"),
+    );
+    None
+}
+
+/// A preset, or `{ bytes, minimum, cell }`.
+fn framing(node: &Node<'_>, report: &mut Report) -> Option<Framing> {
+    if !node.is_table() {
+        let words: Vec<_> = PRESETS.iter().map(|row| row.0).collect();
+        let word = node.choice(&words, report)?;
+        return PRESETS.iter().find(|row| row.0 == word).map(|row| row.1);
+    }
+    let mut table = node.table(report)?.named("the overhead");
+    let added = table.field("bytes").map(|node| added(&node, report));
+    let minimum = table.field("minimum").map(|node| node.number(0, MTU_MAX, report));
+    let cell = table.field("cell").map(|node| node.number(ATM_PAYLOAD, ATM_PAYLOAD, report));
+    table.finish(report);
+    Some(Framing {
+        added: added.unwrap_or(Some(0))?,
+        minimum: minimum.unwrap_or(Some(0))? as u32,
+        cells: cell.is_some(),
+    })
+}
+
+/// A number of bytes, negative where the line carries less than the frame.
+fn added(node: &Node<'_>, report: &mut Report) -> Option<i32> {
+    let added: Option<i32> = node.integer(report)?.try_into().ok();
+    let added = added.filter(|added| ADDED.contains(added));
+    if added.is_none() {
+        let message = format!("is not in {}..={}", ADDED.start(), ADDED.end());
+        let cure = "write the bytes that the line adds to a frame without check sequence";
+        report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    }
+    added
+}
+
+/// The scheduler's own table `[link.KEYWORD]`. Also ends `[link]`: a table for another scheduler
+/// and keys that nothing knows are findings.
+fn parameters(
+    table: &mut Table<'_>,
+    scheduler: Option<&'static Entry>,
+    report: &mut Report,
+) -> Written {
+    let written = scheduler.map(|entry| own_parameters(table, entry.descriptor, report));
+    let known = |key: &str| SCHEDULERS.iter().any(|entry| entry.descriptor.keyword == key);
+    for node in table.unasked() {
+        match scheduler {
+            _ if !known(node.key()) => report.push(unknown_key(&node, table.known())),
+            Some(entry) => report.push(other_scheduler(&node, entry.descriptor.keyword)),
+            None => {}
+        }
+    }
+    written.unwrap_or_default()
+}
+
+fn own_parameters(
+    table: &mut Table<'_>,
+    descriptor: &'static Descriptor,
+    report: &mut Report,
+) -> Written {
+    let rows = descriptor.parameters;
+    let own = table.field(descriptor.keyword).and_then(|node| node.table(report));
+    let name = format!("[link.{}]", descriptor.keyword);
+    let mut written = Written::default();
+    if let Some(own) = own {
+        let mut own = own.named(&name);
+        written = Written::read(&mut own, rows, &[Scope::Link], report);
+        own.finish(report);
+    }
+    let required = rows.iter().filter(|row| row.scope == Scope::Link);
+    written.check_required(&name, table.span(), required, report);
+    written
+}
+
+fn other_scheduler(node: &Node<'_>, keyword: &str) -> Draft {
+    let message = format!("[link.{}] is written, but the scheduler is `{keyword}`", node.key());
+    let cure = format!("take it out, or write `scheduler = \"{}\"`", node.key());
+    Draft::new(&codes::OTHER_SCHEDULER, node.key_span(), message).cure(cure)
+}
+
+fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Report) {
+    let below = |name: &&str| class.written.params.bytes(name).is_some_and(|size| size < packet);
+    for name in PER_PACKET.iter().filter(|name| below(name)) {
+        let size = class.written.params.bytes(name).unwrap_or_default();
+        let message = format!(
+            "class `{}`: a {name} of {size} is below the largest packet, which is charged {packet}",
+            class.name
+        );
+        let span = class.written.span(name).unwrap_or(class.span);
+        report.push(
+            Draft::new(&codes::BELOW_PACKET, span, message)
+                .cure(format!("write at least `{packet}`, or a smaller `mtu` in [link]")),
+        );
+    }
+    let Some(span) = class.limit_span() else { return };
+    match Limit::from_params(&class.queue.params) {
+        Limit::Packets(0) | Limit::Bytes(Bytes::ZERO) => report.push(
+            Draft::new(
+                &codes::ZERO_LIMIT,
+                span,
+                format!("class `{}`: its queue holds nothing", class.name),
+            )
+            .cure("write at least `1 packet`"),
+        ),
+        Limit::Bytes(bytes) if bytes < packet => report.push(
+            Draft::new(
+                &codes::LIMIT_BELOW_PACKET,
+                span,
+                format!(
+                    "class `{}`: a packet charged {packet} never fits into a queue of {bytes}",
+                    class.name
+                ),
+            )
+            .cure(format!("write at least `{packet}`")),
+        ),
+        _ => {}
+    }
+}
+
+/// The packets that all queues together may hold.
+fn limits_sum(classes: &[ClassDraft<'_>]) -> u64 {
+    let limit = |class: &ClassDraft<'_>| match Limit::from_params(&class.queue.params) {
+        Limit::Packets(packets) => u64::from(packets),
+        Limit::Bytes(bytes) => bytes.get() / PACKET_TYPICAL,
+    };
+    classes.iter().filter(|class| !class.interior).map(limit).fold(0, u64::saturating_add)
+}
+
+/// Presets for `overhead`.
+const PRESETS: &[(&str, Framing)] = &[
+    ("frame", Framing::FRAME),
+    ("none", Framing::FRAME),
+    ("ethernet", Framing::ETHERNET),
+    ("ip", Framing::IP),
+    ("atm", Framing::ATM),
+];
+/// Parameters that should hold the largest packet, whatever scheduler has them.
+const PER_PACKET: &[&str] = &["burst", "cburst", "quantum"];
+const MTU_DEFAULT: u32 = 1500;
+/// [RFC 791 §3.2] Every line carries packets of 68 bytes.
+const MTU_MIN: u64 = 68;
+const MTU_MAX: u64 = 65_535;
+const ETHERNET_HEADER: u32 = 14;
+/// What a cell carries; lines with other cells are not known.
+const ATM_PAYLOAD: u64 = 48;
+/// Bytes that framings in use add or take away.
+const ADDED: std::ops::RangeInclusive<i32> = -64..=256;
+/// More would be a queue that no dropper sees.
+const BUFFER_MAX: u64 = 64 << 20;
+/// Entries for so many packets take half a gigabyte.
+const PACKETS_MAX_MAX: u64 = 1 << 24;
+/// A queue in bytes is taken to hold packets of this size: the mean of common traffic mixes.
+const PACKET_TYPICAL: u64 = 500;

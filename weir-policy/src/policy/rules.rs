@@ -1,0 +1,198 @@
+//! The `match` tables: rules in the order of the file, and those that can decide nothing.
+
+use super::class::ClassDraft;
+use crate::codes;
+use crate::finding::{Draft, Report, Span};
+use crate::reader::{Node, Table, list};
+use std::net::IpAddr;
+use weir_core::classify::{InterfaceId, Match, PortRange, Prefix, Rule};
+use weir_core::ids::LeafId;
+use weir_core::packet::EtherType;
+
+/// Reads the rules of all leaves, and names the interfaces in them.
+pub(super) fn read_all(
+    classes: &[ClassDraft<'_>],
+    ports: Option<&[String]>,
+    report: &mut Report,
+) -> (Vec<Rule>, Vec<String>) {
+    let mut reading = Reading {
+        names: ports.map(<[String]>::to_vec).unwrap_or_default(),
+        fixed: ports.is_some(),
+        prefixes: 0,
+    };
+    let mut rules: Vec<(Rule, Span)> = Vec::new();
+    let leaves = classes.iter().filter(|class| !class.interior).enumerate();
+    for (leaf, class) in leaves {
+        for node in &class.matches {
+            if rules.len() == RULES_MAX {
+                let message = format!("there are more than {RULES_MAX} rules");
+                let cure = "write prefixes and port ranges instead of single values";
+                report.push(Draft::new(&codes::TOO_MANY, node.span(), message).cure(cure));
+                return (Vec::new(), reading.names);
+            }
+            let errors = report.errors();
+            let Some(matches) = read(node, class.name, &mut reading, report) else { continue };
+            if report.errors() > errors {
+                // It is not what was meant, so what it covers says nothing.
+                continue;
+            }
+            check_reach(&matches, &rules, node.span(), report);
+            rules.push((Rule { matches, leaf: LeafId(leaf as u32) }, node.span()));
+        }
+    }
+    (rules.into_iter().map(|(rule, _)| rule).collect(), reading.names)
+}
+
+/// What all rules have in common: interfaces by number, which follow the first mention unless a
+/// deployment gave them, and a count of prefixes, so that comparing rules stays bounded.
+struct Reading {
+    names: Vec<String>,
+    fixed: bool,
+    prefixes: usize,
+}
+
+impl Reading {
+    fn number(&mut self, node: &Node<'_>, report: &mut Report) -> Option<InterfaceId> {
+        let name = node.name(report)?;
+        let found = self.names.iter().position(|known| known == name);
+        if found.is_none() && self.fixed {
+            let known: Vec<_> = self.names.iter().map(String::as_str).collect();
+            let message = format!("the deployment has no port `{name}`");
+            let cure = format!("write one of {}", list(&known));
+            report.push(node.draft(&codes::UNKNOWN_INTERFACE, message).cure(cure));
+            return None;
+        }
+        let index = found.unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        u16::try_from(index).ok().map(InterfaceId)
+    }
+
+    /// One prefix or several. An empty list is a finding: it would match every packet.
+    fn prefixes(&mut self, node: Option<Node<'_>>, report: &mut Report) -> Vec<Prefix> {
+        let Some(node) = node else { return Vec::new() };
+        let nodes = node.one_or_many();
+        if nodes.is_empty() {
+            let cure = "write a prefix, or take the key out to match any address";
+            report.push(node.draft(&codes::BAD_VALUE, "is an empty list").cure(cure));
+        }
+        self.prefixes = self.prefixes.saturating_add(nodes.len());
+        if self.prefixes > PREFIXES_MAX {
+            let message = format!("the rules have more than {PREFIXES_MAX} prefixes");
+            report.push(node.draft(&codes::TOO_MANY, message).cure("write shorter prefixes"));
+            return Vec::new();
+        }
+        nodes.iter().filter_map(|node| node.parsed(report)).collect()
+    }
+}
+
+fn read(node: &Node<'_>, class: &str, reading: &mut Reading, report: &mut Report) -> Option<Match> {
+    let mut table = node.table(report)?.named(format!("a rule of class `{class}`"));
+    let matches = Match {
+        protocol: table.field("proto").and_then(|node| node.parsed(report)),
+        sources: reading.prefixes(table.field("src"), report),
+        destinations: reading.prefixes(table.field("dst"), report),
+        source_ports: table.field("sport").and_then(|node| node.parsed(report)),
+        destination_ports: table.field("dport").and_then(|node| node.parsed(report)),
+        dscp: table.field("dscp").and_then(|node| node.parsed(report)),
+        ecn: table.field("ecn").and_then(|node| node.parsed(report)),
+        vlan: table.field("vlan").and_then(|node| node.parsed(report)),
+        vlan_inner: table.field("vlan_inner").and_then(|node| node.parsed(report)),
+        ethertype: table.field("ethertype").and_then(|node| node.parsed(report)),
+        interface: table.field("interface").and_then(|node| reading.number(&node, report)),
+    };
+    table.finish(report);
+    check_possible(&matches, &table, node.span(), report);
+    Some(matches)
+}
+
+/// Finds conditions that no packet can meet together.
+fn check_possible(matches: &Match, table: &Table<'_>, span: Span, report: &mut Report) {
+    let Some(why) = impossible(matches) else { return };
+    let message = format!("{} matches no packet: {why}", table.name());
+    let cure = "take out the condition that is not meant";
+    report.push(Draft::new(&codes::NEVER_MATCHES, span, message).cure(cure));
+}
+
+fn impossible(matches: &Match) -> Option<String> {
+    let portless = matches.protocol.filter(|protocol| !protocol.has_ports());
+    if let Some(protocol) = portless.filter(|_| matches.needs_ports()) {
+        return Some(format!("protocol {protocol} has no ports"));
+    }
+    let family = |prefixes: &[Prefix], v4: bool| {
+        prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.network().is_ipv4() == v4)
+    };
+    let possible = |v4| family(&matches.sources, v4) && family(&matches.destinations, v4);
+    if !possible(true) && !possible(false) {
+        return Some("source and destination are of different IP versions".to_owned());
+    }
+    let wanted = matches.ethertype?;
+    match wanted {
+        EtherType::IPV4 if possible(true) => None,
+        EtherType::IPV6 if possible(false) => None,
+        EtherType::IPV4 | EtherType::IPV6 => Some(format!("its addresses are not {wanted}")),
+        _ if needs_ip(matches) => Some(format!("a frame of ethertype {wanted} is no IP packet")),
+        _ => None,
+    }
+}
+
+fn needs_ip(matches: &Match) -> bool {
+    matches.protocol.is_some()
+        || matches.needs_ports()
+        || matches.dscp.is_some()
+        || matches.ecn.is_some()
+        || !matches.sources.is_empty()
+        || !matches.destinations.is_empty()
+}
+
+/// Finds an earlier rule that takes every packet of this one.
+fn check_reach(matches: &Match, earlier: &[(Rule, Span)], span: Span, report: &mut Report) {
+    let Some((_, first)) = earlier.iter().find(|(rule, _)| covers(&rule.matches, matches)) else {
+        return;
+    };
+    let message = "this rule decides nothing: an earlier one takes all its packets";
+    report.push(
+        Draft::new(&codes::SHADOWED, span, message)
+            .related(*first, "the earlier rule")
+            .cure("put it before the earlier rule, or take it out"),
+    );
+}
+
+/// Whether every packet that `inner` accepts is accepted by `outer` for sure.
+fn covers(outer: &Match, inner: &Match) -> bool {
+    fn same<T: PartialEq>(outer: &Option<T>, inner: &Option<T>) -> bool {
+        outer.is_none() || outer == inner
+    }
+    same(&outer.protocol, &inner.protocol)
+        && same(&outer.dscp, &inner.dscp)
+        && same(&outer.ecn, &inner.ecn)
+        && same(&outer.vlan, &inner.vlan)
+        && same(&outer.vlan_inner, &inner.vlan_inner)
+        && same(&outer.ethertype, &inner.ethertype)
+        && same(&outer.interface, &inner.interface)
+        && covers_ports(outer.source_ports, inner.source_ports)
+        && covers_ports(outer.destination_ports, inner.destination_ports)
+        && covers_prefixes(&outer.sources, &inner.sources)
+        && covers_prefixes(&outer.destinations, &inner.destinations)
+}
+
+fn covers_ports(outer: Option<PortRange>, inner: Option<PortRange>) -> bool {
+    let Some(outer) = outer else { return true };
+    inner.is_some_and(|inner| outer.contains(inner.first()) && outer.contains(inner.last()))
+}
+
+fn covers_prefixes(outer: &[Prefix], inner: &[Prefix]) -> bool {
+    let within = |inner: &Prefix| outer.iter().any(|outer| covers_prefix(outer, inner));
+    outer.is_empty() || !inner.is_empty() && inner.iter().all(within)
+}
+
+fn covers_prefix(outer: &Prefix, inner: &Prefix) -> bool {
+    let network: IpAddr = inner.network();
+    outer.prefix_len() <= inner.prefix_len() && outer.contains(network)
+}
+
+/// Each rule is tried for each packet, and compared with every earlier one here.
+const RULES_MAX: usize = 4096;
+/// All rules together: comparing each with each then takes at most a second.
+const PREFIXES_MAX: usize = 16_384;

@@ -1,0 +1,398 @@
+//! How classes hang together: parents, depth, what leaves may hold, sums of rates; and the plan.
+
+use super::class::{ClassDraft, has_rate};
+use super::link::LinkSection;
+use crate::codes;
+use crate::finding::{Draft, Report, Span};
+use crate::reader::suggest;
+use std::collections::BTreeMap;
+use weir_core::ids::ClassId;
+use weir_core::link::LinkPlan;
+use weir_core::parameter::{BuildError, Scope, Value};
+use weir_core::queue::AnyDropper;
+use weir_core::sched::{ClassSpec, DEPTH_MAX, Descriptor, Entry, Tree, TreeError};
+use weir_core::units::{Quantity, Rate};
+
+/// Who is above whom. Classes are known by their index in the order of the file.
+pub(super) struct Shape {
+    parents: Vec<Option<usize>>,
+    children: Vec<Vec<usize>>,
+    /// The classes, parents before their children.
+    downward: Vec<usize>,
+}
+
+impl Shape {
+    /// Finds the parents. `None` if one is missing or classes form a loop: what follows from such
+    /// a tree would only mislead.
+    pub(super) fn of(classes: &mut [ClassDraft<'_>], report: &mut Report) -> Option<Self> {
+        let parents = parents(classes, report)?;
+        let depths = depths(classes, &parents, report)?;
+        let mut children = vec![Vec::new(); classes.len()];
+        for (index, parent) in parents.iter().enumerate() {
+            if let Some(parent) = *parent {
+                children[parent].push(index);
+                classes[parent].interior = true;
+            }
+        }
+        let mut downward: Vec<_> = (0..classes.len()).collect();
+        downward.sort_by_key(|&index| depths[index]);
+        Some(Self { parents, children, downward })
+    }
+
+    /// The classes directly under `parent`, or under the link.
+    fn under(&self, parent: Option<usize>) -> Vec<usize> {
+        match parent {
+            Some(parent) => self.children[parent].clone(),
+            None => (0..self.parents.len()).filter(|&at| self.parents[at].is_none()).collect(),
+        }
+    }
+
+    /// Finds a hierarchy that the scheduler cannot have.
+    pub(super) fn check_scheduler(
+        &self,
+        classes: &[ClassDraft<'_>],
+        scheduler: &Entry,
+        report: &mut Report,
+    ) {
+        if scheduler.descriptor.promises.hierarchical {
+            return;
+        }
+        let keyword = scheduler.descriptor.keyword;
+        let below = |class: &&ClassDraft<'_>| class.parent.is_some();
+        let Some(class) = classes.iter().find(below) else { return };
+        let span = class.parent.as_ref().map_or(class.span, |node| node.span());
+        let message =
+            format!("scheduler `{keyword}` has no hierarchy, but `{}` has a parent", class.name);
+        let hierarchical: Vec<_> = weir_core::sched::SCHEDULERS
+            .iter()
+            .map(|entry| entry.descriptor)
+            .filter(|descriptor| descriptor.promises.hierarchical)
+            .map(|descriptor| descriptor.keyword)
+            .collect();
+        let cure = match hierarchical.as_slice() {
+            [] => "take `parent` out".to_owned(),
+            words => format!(
+                "take `parent` out, or choose a scheduler with a hierarchy: {}",
+                crate::reader::list(words)
+            ),
+        };
+        report.push(Draft::new(&codes::NOT_HIERARCHICAL, span, message).cure(cure));
+    }
+}
+
+/// Finds what a class with children cannot have, and leaves that nothing leads to.
+pub(super) fn check_leaves(classes: &[ClassDraft<'_>], report: &mut Report) {
+    for class in classes {
+        if class.interior {
+            check_interior(class, report);
+        } else if class.matches.is_empty() && class.default.is_none() {
+            let message = format!("no rule leads to class `{}`, so it stays empty", class.name);
+            let cure = "write `match = [{ ... }]`, or take the class out";
+            report.push(Draft::new(&codes::UNREACHABLE, class.span, message).cure(cure));
+        }
+    }
+}
+
+fn check_interior(class: &ClassDraft<'_>, report: &mut Report) {
+    let own =
+        [("queue", class.queue_span), ("match", class.match_span), ("default", class.default)];
+    let own = own.into_iter().filter_map(|(what, span)| Some((what, span?)));
+    for (what, span) in own.chain(class.leaf_only.iter().copied()) {
+        let message =
+            format!("class `{}` has children and holds no packets, so no `{what}`", class.name);
+        let cure = format!("write `{what}` in one of its children");
+        report.push(Draft::new(&codes::INTERIOR, span, message).cure(cure));
+    }
+}
+
+fn parents(classes: &[ClassDraft<'_>], report: &mut Report) -> Option<Vec<Option<usize>>> {
+    let names = classes.iter().enumerate().map(|(index, class)| (class.name, index));
+    let by_name: BTreeMap<_, _> = names.collect();
+    let mut all_known = true;
+    let mut parents = Vec::with_capacity(classes.len());
+    for class in classes {
+        let Some(node) = &class.parent else {
+            parents.push(None);
+            continue;
+        };
+        let name = node.text(report);
+        let parent = name.and_then(|name| by_name.get(name).copied());
+        all_known &= parent.is_some();
+        if let (Some(name), None) = (name, parent) {
+            report.push(unknown_parent(class, name, node.span(), &by_name));
+        }
+        parents.push(parent);
+    }
+    all_known.then_some(parents)
+}
+
+fn unknown_parent(
+    class: &ClassDraft<'_>,
+    name: &str,
+    span: Span,
+    by_name: &BTreeMap<&str, usize>,
+) -> Draft {
+    let message = format!("class `{}`: there is no class `{name}` to be its parent", class.name);
+    let known: Vec<_> = by_name.keys().take(SUGGESTED_MAX).copied().collect();
+    Draft::new(&codes::UNKNOWN_PARENT, span, message)
+        .cure(format!("declare `[class.{name}]`; or {}", suggest(name, &known)))
+}
+
+/// How deep each class lies, from 1; `None` if there is a loop. Every class is entered once.
+fn depths(
+    classes: &[ClassDraft<'_>],
+    parents: &[Option<usize>],
+    report: &mut Report,
+) -> Option<Vec<usize>> {
+    let mut depths = vec![0; classes.len()];
+    let mut entered_from = vec![usize::MAX; classes.len()];
+    let mut looped = false;
+    for start in 0..classes.len() {
+        let mut path = Vec::new();
+        let mut at = Some(start);
+        while let Some(class) = at.filter(|&class| depths[class] == 0) {
+            if entered_from[class] == start {
+                report_loop(classes, parents, class, report);
+                looped = true;
+                break;
+            }
+            if entered_from[class] != usize::MAX {
+                // It leads into a loop that is reported already.
+                break;
+            }
+            entered_from[class] = start;
+            path.push(class);
+            at = parents[class];
+        }
+        let above = at.map_or(0, |class| depths[class]);
+        if at.is_some() && above == 0 {
+            continue;
+        }
+        for (step, class) in path.into_iter().rev().enumerate() {
+            depths[class] = above + step + 1;
+            if depths[class] == DEPTH_MAX + 1 {
+                report.push(too_deep(&classes[class]));
+            }
+        }
+    }
+    (!looped).then_some(depths)
+}
+
+fn report_loop(
+    classes: &[ClassDraft<'_>],
+    parents: &[Option<usize>],
+    class: usize,
+    report: &mut Report,
+) {
+    let place = |at: usize| classes[at].parent.as_ref().map_or(classes[at].span, |p| p.span());
+    let message = format!("class `{}` is its own ancestor", classes[class].name);
+    let mut draft = Draft::new(&codes::PARENT_LOOP, place(class), message)
+        .cure("take `parent` out of one of these classes");
+    let mut at = parents[class];
+    // Ends: the walk comes back to `class`, or the named bound is reached.
+    for _ in 0..crate::finding::RELATED_MAX {
+        let Some(next) = at.filter(|&next| next != class) else { break };
+        draft = draft.related(place(next), format!("the parent of `{}`", classes[next].name));
+        at = parents[next];
+    }
+    report.push(draft);
+}
+
+fn too_deep(class: &ClassDraft<'_>) -> Draft {
+    let span = class.parent.as_ref().map_or(class.span, |node| node.span());
+    let message = format!("class `{}` lies below level {DEPTH_MAX}, the deepest", class.name);
+    Draft::new(&codes::TOO_DEEP, span, message).cure("flatten the tree")
+}
+
+/// Turns shares into rates, finds missing parameters, and parents that cannot keep what their
+/// children are promised.
+pub(super) fn resolve_rates(
+    classes: &mut [ClassDraft<'_>],
+    shape: &Shape,
+    link: (Rate, Span),
+    descriptor: &'static Descriptor,
+    report: &mut Report,
+) {
+    for &index in &shape.downward {
+        let Some((share, span)) = classes[index].share else { continue };
+        let above = match shape.parents[index] {
+            Some(parent) => classes[parent].written.params.rate("rate"),
+            None => Some(link.0),
+        };
+        let class = &mut classes[index];
+        class.written.spans.push(("rate", span));
+        match above {
+            Some(above) => {
+                let rate = Value::Quantity(Quantity::Rate(above.part(share)));
+                class.written.params.set("rate", rate);
+            }
+            None => report.push(share_of_nothing(class, span)),
+        }
+    }
+    if has_rate(descriptor) {
+        give_rest_to_default(classes, shape, link.0, descriptor);
+    }
+    for class in classes.iter() {
+        let here = |scope| scope == Scope::Class || scope == Scope::Leaf && !class.interior;
+        let rows = descriptor.parameters.iter().filter(|row| here(row.scope));
+        let owner = format!("class `{}`", class.name);
+        class.written.check_required(&owner, class.span, rows, report);
+    }
+    if has_rate(descriptor) {
+        check_sums(classes, shape, link, report);
+    }
+}
+
+/// Where a class must have a rate and the default class has none written, it gets what its siblings
+/// leave of their parent's rate. If they leave nothing, the missing rate is a finding.
+fn give_rest_to_default(
+    classes: &mut [ClassDraft<'_>],
+    shape: &Shape,
+    link: Rate,
+    descriptor: &'static Descriptor,
+) {
+    let required =
+        descriptor.parameters.iter().any(|row| row.name == "rate" && row.default.is_none());
+    let default = classes.iter().position(|class| class.default.is_some());
+    let Some(index) = default.filter(|_| required) else { return };
+    if classes[index].written.span("rate").is_some() {
+        return;
+    }
+    let above = match shape.parents[index] {
+        Some(parent) => classes[parent].written.params.rate("rate"),
+        None => Some(link),
+    };
+    let siblings = shape.under(shape.parents[index]);
+    let rates = siblings.iter().filter_map(|&sibling| classes[sibling].written.params.rate("rate"));
+    let taken = rates.map(Rate::bits_per_second).fold(0, u64::saturating_add);
+    let rest = above.and_then(|above| above.bits_per_second().checked_sub(taken));
+    if let Some(rest) = rest.and_then(Rate::new) {
+        let class = &mut classes[index];
+        class.written.spans.push(("rate", class.span));
+        class.written.params.set("rate", Value::Quantity(Quantity::Rate(rest)));
+    }
+}
+
+fn share_of_nothing(class: &ClassDraft<'_>, span: Span) -> Draft {
+    let message = format!("class `{}` has a share of a parent that has no rate", class.name);
+    Draft::new(&codes::SHARE_OF_NOTHING, span, message)
+        .cure("write `rate` or `share` in the parent, or `rate` here")
+}
+
+fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: (Rate, Span), report: &mut Report) {
+    // What a class must be given: its rate, or else what its children must be given.
+    let mut promised = vec![0u128; classes.len()];
+    for &index in shape.downward.iter().rev() {
+        let sum = shape.children[index].iter().map(|&child| promised[child]).sum();
+        let class = &classes[index];
+        let Some(rate) = class.written.params.rate("rate") else {
+            promised[index] = sum;
+            continue;
+        };
+        promised[index] = u128::from(rate.bits_per_second());
+        if sum > promised[index] {
+            let span = class.written.span("rate").unwrap_or(class.span);
+            let owner = format!("class `{}`", class.name);
+            let draft = overcommitted(&owner, (rate, span), sum);
+            report.push(name_children(draft, classes, &shape.under(Some(index)), &promised));
+        }
+    }
+    let top = shape.under(None);
+    let sum = top.iter().map(|&class| promised[class]).sum();
+    if sum > u128::from(link.0.bits_per_second()) {
+        let draft = overcommitted("the link", link, sum);
+        report.push(name_children(draft, classes, &top, &promised));
+    }
+}
+
+fn overcommitted(owner: &str, (rate, span): (Rate, Span), sum: u128) -> Draft {
+    let message = format!(
+        "the classes under {owner} are promised {} together, but it has {rate}",
+        show_rate(sum)
+    );
+    Draft::new(&codes::OVERCOMMITTED, span, message)
+        .cure(format!("lower their rates, or raise {owner} to `{}`", show_rate(sum)))
+}
+
+fn name_children(
+    mut draft: Draft,
+    classes: &[ClassDraft<'_>],
+    children: &[usize],
+    promised: &[u128],
+) -> Draft {
+    for &child in children.iter().filter(|&&child| promised[child] > 0) {
+        let class = &classes[child];
+        let span = class.written.span("rate").unwrap_or(class.span);
+        draft = draft.related(span, format!("`{}`: {}", class.name, show_rate(promised[child])));
+    }
+    draft
+}
+
+fn show_rate(bits_per_second: u128) -> String {
+    let rate = u64::try_from(bits_per_second).ok().and_then(Rate::new);
+    rate.map_or_else(|| format!("{bits_per_second} bit/s"), |rate| rate.to_string())
+}
+
+/// The plan of a link, after every other check; builds scheduler and droppers once to be sure.
+pub(super) fn plan(
+    link: LinkSection,
+    classes: &[ClassDraft<'_>],
+    shape: &Shape,
+    report: &mut Report,
+) -> Option<LinkPlan> {
+    let (rate, entry) = (link.rate?, link.scheduler?);
+    let spec = |(class, parent): (&ClassDraft<'_>, &Option<usize>)| ClassSpec {
+        name: class.name.to_owned(),
+        parent: parent.map(|parent| ClassId(parent as u32)),
+        params: class.written.params.clone(),
+    };
+    let specs = classes.iter().zip(&shape.parents).map(spec).collect();
+    let tree = Tree::new(rate, link.packet_max(), link.written.params.clone(), specs);
+    let tree = tree.map_err(|error| report.push(tree_refused(error, classes))).ok()?;
+    if let Err(error) = (entry.build)(&tree) {
+        report.push(refused(&error, classes, &link));
+    }
+    let leaves = || classes.iter().filter(|class| !class.interior);
+    for class in leaves() {
+        if let Err(error) = AnyDropper::build(&class.queue) {
+            let span = class.queue_parameter_span(error.parameter);
+            report.push(refused_at(span, class.name, &error));
+        }
+    }
+    let mut plan = LinkPlan::new(entry.descriptor.keyword, tree);
+    plan.queues = leaves().map(|class| class.queue.clone()).collect();
+    plan.framing = link.framing;
+    plan.charge = link.charge;
+    plan.buffer = link.buffer;
+    plan.packets_max = link.packets_max(classes);
+    Some(plan)
+}
+
+/// Cannot happen after the checks above; if the core's rules grow, the user still learns of it.
+fn tree_refused(error: TreeError, classes: &[ClassDraft<'_>]) -> Draft {
+    let class = match error {
+        TreeError::Empty => None,
+        TreeError::UnknownParent(class) | TreeError::Loop(class) | TreeError::TooDeep(class) => {
+            classes.get(class.index())
+        }
+    };
+    let span = class.map_or(Span::default(), |class| class.span);
+    Draft::new(&codes::REFUSED, span, error.to_string())
+}
+
+fn refused(error: &BuildError, classes: &[ClassDraft<'_>], link: &LinkSection) -> Draft {
+    let Some(class) = error.class.and_then(|class| classes.get(class.index())) else {
+        let own = error.parameter.and_then(|name| link.written.span(name));
+        return refused_at(own.unwrap_or(link.span), "[link]", error);
+    };
+    let own = error.parameter.and_then(|name| class.written.span(name));
+    refused_at(own.unwrap_or(class.span), class.name, error)
+}
+
+fn refused_at(span: Span, owner: &str, error: &BuildError) -> Draft {
+    let (message, cure) = error.message.rsplit_once("; ").unwrap_or((&error.message, ""));
+    Draft::new(&codes::REFUSED, span, format!("{owner}: {message}")).cure(cure)
+}
+
+/// So many names are searched for one like a name that is not known.
+const SUGGESTED_MAX: usize = 64;

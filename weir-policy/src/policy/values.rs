@@ -1,0 +1,83 @@
+//! Values of parameters, read as the descriptor of a scheduler or dropper says.
+
+use crate::codes;
+use crate::finding::{Draft, Report, Span};
+use crate::reader::{Node, Table};
+use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
+use weir_core::units::{Bytes, Dimension, Quantity};
+
+/// The values written in one table, and where.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Written {
+    pub params: Params,
+    pub spans: Vec<(&'static str, Span)>,
+}
+
+impl Written {
+    /// Reads those of `parameters` that belong in one of `scopes`.
+    pub(super) fn read(
+        table: &mut Table<'_>,
+        parameters: &[Parameter],
+        scopes: &[Scope],
+        report: &mut Report,
+    ) -> Self {
+        let mut written = Self::default();
+        for parameter in parameters.iter().filter(|row| scopes.contains(&row.scope)) {
+            let Some(node) = table.field(parameter.name) else { continue };
+            // Also a value that cannot be read is written.
+            written.spans.push((parameter.name, node.span()));
+            if let Some(value) = value(&node, parameter.kind, report) {
+                written.params.set(parameter.name, value);
+            }
+        }
+        written
+    }
+
+    /// Finds those of `parameters` that have no default and are not written.
+    pub(super) fn check_required<'p>(
+        &self,
+        owner: &str,
+        span: Span,
+        parameters: impl IntoIterator<Item = &'p Parameter>,
+        report: &mut Report,
+    ) {
+        let missing = |row: &&Parameter| row.default.is_none() && self.span(row.name).is_none();
+        for row in parameters.into_iter().filter(missing) {
+            let message = format!("{owner} has no `{}`: {}", row.name, row.summary);
+            let cure = format!("write `{}`", row.name);
+            report.push(Draft::new(&codes::MISSING_KEY, span, message).cure(cure));
+        }
+    }
+
+    /// Where `name` is written.
+    pub(super) fn span(&self, name: &str) -> Option<Span> {
+        self.spans.iter().find(|row| row.0 == name).map(|row| row.1)
+    }
+}
+
+fn value(node: &Node<'_>, kind: Kind, report: &mut Report) -> Option<Value> {
+    Some(match kind {
+        Kind::Quantity(dimension) => Value::Quantity(node.quantity(dimension, report)?),
+        Kind::Number(min, max) => Value::Quantity(Quantity::Number(node.number(min, max, report)?)),
+        Kind::Size(min, max) => Value::Quantity(Quantity::Bytes(size(node, min, max, report)?)),
+        Kind::Flag => Value::Flag(node.flag(report)?),
+        Kind::Choice(words) => Value::Choice(node.choice(words, report)?),
+        Kind::Limit => {
+            let dimensions = [Dimension::Packets, Dimension::Bytes];
+            Value::Quantity(node.quantity_of(&dimensions, report)?)
+        }
+    })
+}
+
+/// A size from `min` to `max` bytes, both included.
+pub(super) fn size(node: &Node<'_>, min: u64, max: u64, report: &mut Report) -> Option<Bytes> {
+    let bytes = node.bytes(report)?;
+    if (min..=max).contains(&bytes.get()) {
+        return Some(bytes);
+    }
+    let (min, max) = (Bytes::new(min), Bytes::new(max));
+    let message = format!("{bytes} is not in {min} to {max}");
+    let cure = format!("write a size from {min} to {max}");
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}

@@ -1,0 +1,611 @@
+//! Typed reading of spanned TOML: tables, keys and values that know where they stand.
+//!
+//! A reading function takes the [`Report`], answers `None` for a value it cannot read, and has then
+//! pushed the finding that says why. So callers read on past a fault and a user sees all faults at
+//! once; whether there was one, [`Report::failed`] knows. A [`Table`] remembers which keys it was
+//! asked for; [`Table::finish`] refuses all others and names those.
+//!
+//! ```
+//! use weir_policy::reader;
+//! let text = "[link]\nrate = \"10 Mbit/s\"\nbuffre = 3\n";
+//! let outcome = reader::read("x.toml", text.as_bytes(), |top, report| {
+//!     let mut link = top.required("link", report)?.table(report)?;
+//!     let rate = link.required("rate", report).and_then(|node| node.rate(report));
+//!     link.field("buffer");
+//!     link.finish(report);
+//!     rate
+//! });
+//! assert_eq!(outcome.findings[0].code, "W010");
+//! assert_eq!(outcome.findings[0].place.line, 3);
+//! assert!(outcome.findings[0].cure.contains("buffer"));
+//! ```
+
+use crate::codes;
+use crate::file::FILE_BYTES_MAX;
+use crate::finding::{Code, Draft, Outcome, Report, Source, Span};
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate, Share, UnitError};
+
+/// A TOML table, and which of its keys were asked for.
+#[derive(Debug)]
+pub struct Table<'a> {
+    name: String,
+    span: Span,
+    map: &'a DeTable<'a>,
+    asked: Vec<&'static str>,
+}
+
+/// A value, and where it stands.
+#[derive(Clone, Debug)]
+pub struct Node<'a> {
+    key: &'a str,
+    key_span: Span,
+    owner: String,
+    span: Span,
+    value: &'a DeValue<'a>,
+}
+
+/// Reads a whole file with `build`, which gets the top-level table. Top-level keys that `build`
+/// did not ask for are findings.
+pub fn read<T>(
+    name: &str,
+    bytes: &[u8],
+    build: impl FnOnce(&mut Table<'_>, &mut Report) -> Option<T>,
+) -> Outcome<T> {
+    let text = match decode(bytes) {
+        Ok(text) => text,
+        Err((text, draft)) => {
+            let mut report = Report::new(Source::new(name, text));
+            report.push(draft);
+            return report.finish(None);
+        }
+    };
+    let mut report = Report::new(Source::new(name, text));
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        push_syntax(error, &mut report);
+    }
+    if report.failed() {
+        // What follows from half a file would only mislead.
+        return report.finish(None);
+    }
+    let span = Span::default();
+    let name = "the file".to_owned();
+    let mut top = Table { name, span, map: root.get_ref(), asked: Vec::new() };
+    let plan = build(&mut top, &mut report);
+    top.finish(&mut report);
+    report.finish(plan)
+}
+
+/// The names of the top-level tables of `bytes`, to tell kinds of file apart; none if unreadable.
+pub fn top_level(bytes: &[u8]) -> Vec<String> {
+    let Ok(text) = decode(bytes) else { return Vec::new() };
+    let (root, _) = DeTable::parse_recoverable(text);
+    root.get_ref().keys().map(|key| key.get_ref().to_string()).collect()
+}
+
+/// The text, or what could be read of it and why not more.
+fn decode(bytes: &[u8]) -> Result<&str, (&str, Draft)> {
+    if bytes.len() > FILE_BYTES_MAX {
+        let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
+        let draft = Draft::new(&codes::TOO_LARGE, Span::default(), message);
+        return Err(("", draft.cure("name a policy, deployment or scenario, or split it up")));
+    }
+    str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        let valid = str::from_utf8(&bytes[..at]).expect("it is valid up to there");
+        let message = format!("byte {at}, {:#04x}, is not UTF-8", bytes[at]);
+        let draft = Draft::new(&codes::NOT_UTF8, (at..at).into(), message);
+        (valid, draft.cure("save the file as UTF-8"))
+    })
+}
+
+fn push_syntax(error: &toml::de::Error, report: &mut Report) {
+    let span = error.span().unwrap_or(0..0).into();
+    let duplicate = error.message().starts_with("duplicate key");
+    let cure = if duplicate { "keep one of the two" } else { "mend the TOML" };
+    report.push(Draft::new(&codes::NOT_TOML, span, error.message()).cure(cure));
+}
+
+impl<'a> Table<'a> {
+    /// What messages call it, such as "class `voice`".
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same table under another name.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Where it stands: its key, or its braces if it has no key.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    /// The value of `key`, if it is written. From now on `key` is known here.
+    pub fn field(&mut self, key: &'static str) -> Option<Node<'a>> {
+        if !self.asked.contains(&key) {
+            self.asked.push(key);
+        }
+        let (key, value) = self.map.get_key_value(key)?;
+        Some(self.node(key, value))
+    }
+
+    /// The value of `key`; that it is missing is a finding.
+    pub fn required(&mut self, key: &'static str, report: &mut Report) -> Option<Node<'a>> {
+        let node = self.field(key);
+        if node.is_none() {
+            let message = format!("{} has no `{key}`", self.name);
+            report.push(
+                Draft::new(&codes::MISSING_KEY, self.span, message).cure(format!("write `{key}`")),
+            );
+        }
+        node
+    }
+
+    /// Whether `key` is written; does not make it known.
+    pub fn has(&self, key: &str) -> bool {
+        self.map.contains_key(key)
+    }
+
+    /// Everything in the order of the file, for tables whose keys the user chooses. Do not `finish`
+    /// such a table.
+    pub fn entries(&self) -> impl Iterator<Item = Node<'a>> {
+        self.map.iter().map(|(key, value)| self.node(key, value))
+    }
+
+    /// The entries that nobody asked for.
+    pub fn unasked(&self) -> impl Iterator<Item = Node<'a>> {
+        self.entries().filter(|node| !self.asked.contains(&node.key))
+    }
+
+    /// The keys that are known here: those asked for.
+    pub fn known(&self) -> &[&'static str] {
+        &self.asked
+    }
+
+    /// Refuses the keys that nobody asked for, and names those that are known here.
+    pub fn finish(&self, report: &mut Report) {
+        for node in self.unasked() {
+            report.push(unknown_key(&node, &self.asked));
+        }
+    }
+
+    fn node(&self, key: &'a Spanned<Cow<'a, str>>, value: &'a Spanned<DeValue<'a>>) -> Node<'a> {
+        Node {
+            key: key.get_ref(),
+            key_span: key.span().into(),
+            owner: self.name.clone(),
+            span: value.span().into(),
+            value: value.get_ref(),
+        }
+    }
+}
+
+/// That the key of `node` is not among `known`.
+pub fn unknown_key(node: &Node<'_>, known: &[&'static str]) -> Draft {
+    let message = format!("{} has no key `{}`; it has {}", node.owner, node.key, list(known));
+    Draft::new(&codes::UNKNOWN_KEY, node.key_span, message).cure(suggest(node.key, known))
+}
+
+impl<'a> Node<'a> {
+    /// The key.
+    pub fn key(&self) -> &'a str {
+        self.key
+    }
+
+    /// Where the key stands.
+    pub fn key_span(&self) -> Span {
+        self.key_span
+    }
+
+    /// Where the value stands.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    /// A finding that points at the value; `message` goes on after "`key` of owner".
+    pub fn draft(&self, code: &'static Code, message: impl Display) -> Draft {
+        Draft::new(code, self.span, format!("`{}` of {}: {message}", self.key, self.owner))
+    }
+
+    /// Whether the value is a table.
+    pub fn is_table(&self) -> bool {
+        self.value.is_table()
+    }
+
+    /// Whether the value is an array.
+    pub fn is_array(&self) -> bool {
+        self.value.is_array()
+    }
+
+    /// A text.
+    pub fn text(&self, report: &mut Report) -> Option<&'a str> {
+        let text = self.value.as_str();
+        if text.is_none() {
+            self.wrong_type("a text", "write it in quotes", report);
+        }
+        text
+    }
+
+    /// A text that is not empty.
+    pub fn name(&self, report: &mut Report) -> Option<&'a str> {
+        let text = self.text(report)?;
+        if text.is_empty() {
+            report.push(self.draft(&codes::BAD_VALUE, "is empty").cure("write a name"));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&self, report: &mut Report) -> Option<bool> {
+        let flag = self.value.as_bool();
+        if flag.is_none() {
+            self.wrong_type("true or false", "write `true` or `false` without quotes", report);
+        }
+        flag
+    }
+
+    /// A table, called after its key until [`Table::named`].
+    pub fn table(&self, report: &mut Report) -> Option<Table<'a>> {
+        let Some(map) = self.value.as_table() else {
+            self.wrong_type("a table", "write `{ key = value }` or a `[table]`", report);
+            return None;
+        };
+        // A key that is a header says more than the braces or the whole table would.
+        Some(Table { name: format!("`{}`", self.key), span: self.key_span, map, asked: Vec::new() })
+    }
+
+    /// The elements of an array; each points at itself and keeps the array's key.
+    pub fn elements(&self, report: &mut Report) -> Option<Vec<Node<'a>>> {
+        let Some(array) = self.value.as_array() else {
+            self.wrong_type("an array", "write `[ ... ]`", report);
+            return None;
+        };
+        Some(self.nodes(array))
+    }
+
+    /// The elements of an array, or the one value that is no array.
+    pub fn one_or_many(&self) -> Vec<Node<'a>> {
+        match self.value.as_array() {
+            Some(array) => self.nodes(array),
+            None => vec![self.clone()],
+        }
+    }
+
+    fn nodes(&self, array: &'a DeArray<'a>) -> Vec<Node<'a>> {
+        let node = |value: &'a Spanned<DeValue<'a>>| Node {
+            span: value.span().into(),
+            key_span: value.span().into(),
+            value: value.get_ref(),
+            ..self.clone()
+        };
+        array.iter().map(node).collect()
+    }
+
+    /// One of `words`.
+    pub fn choice(&self, words: &[&'static str], report: &mut Report) -> Option<&'static str> {
+        let text = self.text(report)?;
+        let found = words.iter().find(|word| **word == text).copied();
+        if found.is_none() {
+            let message = format!("`{text}` is none of {}", list(words));
+            report.push(self.draft(&codes::UNKNOWN_CHOICE, message).cure(suggest(text, words)));
+        }
+        found
+    }
+
+    /// A whole number from `min` to `max`, both included.
+    pub fn number(&self, min: u64, max: u64, report: &mut Report) -> Option<u64> {
+        let Some(integer) = self.value.as_integer() else {
+            self.wrong_type("a whole number", "write it without quotes and unit", report);
+            return None;
+        };
+        let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        let number = number.filter(|number| (min..=max).contains(number));
+        if number.is_none() {
+            let message = format!("{integer} is not in {min}..={max}");
+            let cure = format!("write a number from {min} to {max}");
+            report.push(self.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+        }
+        number
+    }
+
+    /// A whole number of either sign.
+    pub fn integer(&self, report: &mut Report) -> Option<i64> {
+        let Some(integer) = self.value.as_integer() else {
+            self.wrong_type("a whole number", "write it without quotes and unit", report);
+            return None;
+        };
+        let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        if number.is_none() {
+            let cure = "write a number of at most 63 bits";
+            report.push(self.draft(&codes::OUT_OF_RANGE, "is too large").cure(cure));
+        }
+        number
+    }
+
+    /// A quantity of `dimension`. A number without unit is written with or without quotes.
+    pub fn quantity(&self, dimension: Dimension, report: &mut Report) -> Option<Quantity> {
+        self.quantity_of(&[dimension], report)
+    }
+
+    /// A quantity of one of `dimensions`.
+    pub fn quantity_of(&self, dimensions: &[Dimension], report: &mut Report) -> Option<Quantity> {
+        let Some(text) = self.scalar() else {
+            self.wrong_type("a quantity", &examples(dimensions), report);
+            return None;
+        };
+        match Quantity::from_str(&text) {
+            Ok(quantity) if dimensions.contains(&quantity.dimension()) => Some(quantity),
+            Ok(quantity) => {
+                let names: Vec<_> = dimensions.iter().map(|wanted| wanted.name()).collect();
+                let message = match quantity {
+                    Quantity::Number(_) => format!("`{text}` has no unit"),
+                    _ => format!("`{text}` is no {}", names.join(" and no ")),
+                };
+                report.push(self.draft(&codes::BAD_QUANTITY, message).cure(examples(dimensions)));
+                None
+            }
+            Err(error) => {
+                report.push(self.unit_draft(&error));
+                None
+            }
+        }
+    }
+
+    /// A rate.
+    pub fn rate(&self, report: &mut Report) -> Option<Rate> {
+        match self.quantity(Dimension::Rate, report)? {
+            Quantity::Rate(rate) => Some(rate),
+            _ => None,
+        }
+    }
+
+    /// A length of time.
+    pub fn duration(&self, report: &mut Report) -> Option<Duration> {
+        match self.quantity(Dimension::Duration, report)? {
+            Quantity::Duration(duration) => Some(duration),
+            _ => None,
+        }
+    }
+
+    /// A size in bytes.
+    pub fn bytes(&self, report: &mut Report) -> Option<Bytes> {
+        match self.quantity(Dimension::Bytes, report)? {
+            Quantity::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// A part of a whole.
+    pub fn share(&self, report: &mut Report) -> Option<Share> {
+        match self.quantity(Dimension::Share, report)? {
+            Quantity::Share(share) => Some(share),
+            _ => None,
+        }
+    }
+
+    /// A number of packets.
+    pub fn packets(&self, report: &mut Report) -> Option<u32> {
+        match self.quantity(Dimension::Packets, report)? {
+            Quantity::Packets(packets) => Some(packets),
+            _ => None,
+        }
+    }
+
+    /// Anything that is read from text; a whole number counts as its text. The error's text goes
+    /// into the message; what follows its last `; ` is taken for the cure.
+    pub fn parsed<T: FromStr>(&self, report: &mut Report) -> Option<T>
+    where
+        T::Err: Display,
+    {
+        let Some(text) = self.scalar() else {
+            self.wrong_type("a text or a number", "write it in quotes", report);
+            return None;
+        };
+        match text.parse() {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let error = error.to_string();
+                let (message, cure) = error.rsplit_once("; ").unwrap_or((&error, ""));
+                report.push(self.draft(&codes::BAD_VALUE, message).cure(cure));
+                None
+            }
+        }
+    }
+
+    /// The text of a string or a whole number.
+    fn scalar(&self) -> Option<Cow<'a, str>> {
+        match self.value {
+            DeValue::String(text) => Some(Cow::Borrowed(text)),
+            DeValue::Integer(integer) => Some(Cow::Owned(integer.to_string())),
+            DeValue::Float(float) => Some(Cow::Owned(float.to_string())),
+            _ => None,
+        }
+    }
+
+    fn unit_draft(&self, error: &UnitError) -> Draft {
+        let code = match error {
+            UnitError::Ambiguous { .. } => &codes::AMBIGUOUS_UNIT,
+            UnitError::OutOfRange(..) => &codes::OUT_OF_RANGE,
+            _ => &codes::BAD_QUANTITY,
+        };
+        let text = error.to_string();
+        let (message, cure) = match error {
+            UnitError::Ambiguous { text, bits, bytes } => (
+                format!("`{text}` is ambiguous: it may mean {bits} or {bytes}"),
+                format!("write `{bits}` or `{bytes}`"),
+            ),
+            _ => match text.split_once("; ") {
+                Some((message, cure)) => (message.to_owned(), cure.to_owned()),
+                None => (text, "write a value in range".to_owned()),
+            },
+        };
+        self.draft(code, message).cure(cure)
+    }
+
+    fn wrong_type(&self, wanted: &str, cure: &str, report: &mut Report) {
+        let found = match self.value {
+            DeValue::String(_) => "a text",
+            DeValue::Integer(_) | DeValue::Float(_) => "a number",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "an array",
+            DeValue::Table(_) => "a table",
+        };
+        let message = format!("is {found}, not {wanted}");
+        report.push(self.draft(&codes::WRONG_TYPE, message).cure(cure));
+    }
+}
+
+fn examples(dimensions: &[Dimension]) -> String {
+    let examples: Vec<_> =
+        dimensions.iter().map(|wanted| format!("`{}`", wanted.example())).collect();
+    format!("write it like {}", examples.join(" or "))
+}
+
+/// `words` as a message lists them.
+pub fn list(words: &[&str]) -> String {
+    if words.is_empty() {
+        return "none".to_owned();
+    }
+    let quoted: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+    quoted.join(", ")
+}
+
+/// What to write instead of `word`: the nearest of `known`, if one is near.
+pub fn suggest(word: &str, known: &[&str]) -> String {
+    // A hostile word would cost its length times theirs.
+    let short = word.len() <= WORD_BYTES_MAX;
+    let distance = |other: &&str| strsim::damerau_levenshtein(word, other);
+    let near = known.iter().filter(|_| short).map(|other| (distance(other), *other)).min();
+    match near {
+        Some((distance, other)) if distance * 3 <= other.len().max(word.len()) => {
+            format!("did you mean `{other}`?")
+        }
+        _ if known.is_empty() => "take it out".to_owned(),
+        _ => format!("take it out, or write one of {}", list(known)),
+    }
+}
+
+/// Longer words than this are compared with nothing.
+const WORD_BYTES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What reading `value` in `x = value` finds, as `code message [cure]`, or `ok`.
+    fn check(value: &str, read_it: impl FnOnce(&Node<'_>, &mut Report) -> bool, wanted: &str) {
+        let text = format!("x = {value}");
+        let outcome = read("f", text.as_bytes(), |top, report| {
+            let node = top.required("x", report)?;
+            read_it(&node, report).then_some(())
+        });
+        let found = match outcome.findings.first() {
+            Some(finding) => format!("{} {} [{}]", finding.code, finding.message, finding.cure),
+            None => "ok".to_owned(),
+        };
+        assert_eq!(found, wanted, "{value}");
+        assert_eq!(outcome.plan.is_some(), wanted == "ok");
+    }
+
+    #[test]
+    fn values_are_read_or_say_what_is_wrong() {
+        let rate = |node: &Node<'_>, report: &mut Report| node.rate(report).is_some();
+        check("'10 Mbit/s'", rate, "ok");
+        check("10", rate, "W013 `x` of the file: `10` has no unit [write it like `10 Mbit/s`]");
+        check(
+            "true",
+            rate,
+            "W012 `x` of the file: is true or false, not a quantity [write it like `10 Mbit/s`]",
+        );
+        check(
+            "'5 ms'",
+            rate,
+            "W013 `x` of the file: `5 ms` is no rate [write it like `10 Mbit/s`]",
+        );
+        check(
+            "'10 mbps'",
+            rate,
+            "W014 `x` of the file: `10 mbps` is ambiguous: it may mean 10 Mbit/s or 10 MB/s \
+             [write `10 Mbit/s` or `10 MB/s`]",
+        );
+        check(
+            "'0 bit/s'",
+            rate,
+            "W015 `x` of the file: `0 bit/s` is out of range: a rate is at least 1 bit/s \
+             [write a value in range]",
+        );
+        let number = |node: &Node<'_>, report: &mut Report| node.number(1, 9, report).is_some();
+        check("0x9", number, "ok");
+        check(
+            "-1",
+            number,
+            "W015 `x` of the file: -1 is not in 1..=9 [write a number from 1 to 9]",
+        );
+        check(
+            "1.5",
+            number,
+            "W012 `x` of the file: is a number, not a whole number [write it without quotes and unit]",
+        );
+        let word =
+            |node: &Node<'_>, report: &mut Report| node.choice(&["tail", "head"], report).is_some();
+        check("'tail'", word, "ok");
+        check(
+            "'tial'",
+            word,
+            "W016 `x` of the file: `tial` is none of `tail`, `head` [did you mean `tail`?]",
+        );
+        check(
+            "'red'",
+            word,
+            "W016 `x` of the file: `red` is none of `tail`, `head` [take it out, or write one of `tail`, `head`]",
+        );
+        let parsed = |node: &Node<'_>, report: &mut Report| node.parsed::<Rate>(report).is_some();
+        check("'1 kbit/s'", parsed, "ok");
+        check(
+            "[]",
+            parsed,
+            "W012 `x` of the file: is an array, not a text or a number [write it in quotes]",
+        );
+    }
+
+    /// The findings of a whole file of which only `a` and the table `t` with key `k` are known.
+    fn check_file(bytes: &[u8], wanted: &[&str]) {
+        let outcome = read("f", bytes, |top, report| {
+            top.field("a");
+            let mut table = top.field("t")?.table(report)?;
+            table.field("k");
+            table.finish(report);
+            Some(())
+        });
+        let rows: Vec<_> = outcome
+            .findings
+            .iter()
+            .map(|finding| {
+                format!("{}@{}:{}", finding.code, finding.place.line, finding.place.column)
+            })
+            .collect();
+        assert_eq!(rows, wanted, "{:?} {:?}", String::from_utf8_lossy(bytes), outcome.findings);
+    }
+
+    #[test]
+    fn faults_of_the_file_point_at_their_place() {
+        check_file(b"a = 1\n[t]\nk = 1\n", &[]);
+        check_file(b"a = 1\n[t]\nkk = 1\n", &["W010@3:1"]);
+        check_file(b"b = 1\n[t]\nk = 1\n[u]\n", &["W010@1:1", "W010@4:2"]);
+        check_file(b"a = 1\na = 2\n[t]\n", &["W003@2:1"]);
+        check_file(b"[t]\nk = 1\n[t]\n", &["W003@3:2"]);
+        check_file(b"a = \n[t\nk = 1\n", &["W003@1:5", "W003@2:3"]);
+        check_file(b"a = 'x\xff'", &["W001@1:7"]);
+        check_file(&vec![b'#'; FILE_BYTES_MAX + 1], &["W002@1:1"]);
+    }
+}

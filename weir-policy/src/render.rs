@@ -1,0 +1,67 @@
+//! Findings as people read them: message, excerpt of the file, cure, source.
+
+use crate::finding::{Finding, Place, Severity, Source};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+/// All findings with excerpts of their files, in colour if `colour`.
+pub fn render(findings: &[Finding], sources: &[Source], colour: bool) -> String {
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let mut text = String::new();
+    for finding in findings {
+        text.push_str(&renderer.render(&[group(finding, sources)]));
+        text.push_str("\n\n");
+    }
+    text
+}
+
+/// A line that counts them, such as `2 errors, 1 warning`.
+pub fn summary(findings: &[Finding]) -> String {
+    let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
+    let noun = |count, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let errors = noun(count(Severity::Error), "error");
+    format!("{errors}, {}", noun(count(Severity::Warning), "warning"))
+}
+
+fn group<'a>(finding: &'a Finding, sources: &'a [Source]) -> Group<'a> {
+    let level = match finding.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+        Severity::Info => Level::INFO,
+    };
+    let title = level.primary_title(finding.message.as_str()).id(finding.code);
+    let mut group = Group::with_title(title);
+    if let Some(snippet) = snippet(&finding.place, "", AnnotationKind::Primary, sources) {
+        group = group.element(snippet);
+    }
+    for related in &finding.related {
+        let kind = AnnotationKind::Context;
+        if let Some(snippet) = snippet(&related.place, &related.label, kind, sources) {
+            group = group.element(snippet);
+        }
+    }
+    if !finding.cure.is_empty() {
+        group = group.element(Level::HELP.message(finding.cure.as_str()));
+    }
+    match finding.source {
+        Some(source) => group.element(Level::NOTE.message(format!("source: {source}"))),
+        None => group,
+    }
+}
+
+/// Only the lines of the place go to the library, so that the cost does not grow with the file.
+fn snippet<'a>(
+    place: &'a Place,
+    label: &'a str,
+    kind: AnnotationKind,
+    sources: &'a [Source],
+) -> Option<Snippet<'a, annotate_snippets::Annotation<'a>>> {
+    let source = sources.iter().find(|source| source.name() == place.file)?;
+    let (lines, first) = source.lines_of(place.span);
+    let excerpt = &source.text()[lines.start..lines.end];
+    let range = place.span.start - lines.start..place.span.end.min(lines.end) - lines.start;
+    let annotation = match label {
+        "" => kind.span(range),
+        label => kind.span(range).label(label),
+    };
+    Some(Snippet::source(excerpt).line_start(first).path(source.name()).annotation(annotation))
+}
