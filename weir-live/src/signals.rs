@@ -42,6 +42,11 @@ impl StopSignal {
         self.requested.load(Ordering::Relaxed)
     }
 
+    /// The flag itself, for a loop that looks at it often.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.requested
+    }
+
     /// Asks for a stop from within the program, as a signal would.
     pub fn request(&self) {
         self.requested.store(true, Ordering::Relaxed);

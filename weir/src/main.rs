@@ -38,6 +38,9 @@ macro_rules! verbs {
 
 verbs! {
     check::Check,
+    up::Up,
+    status::Status,
+    bench::Bench,
 }
 
 /// Link sharing that is proved before it is deployed.

@@ -1,0 +1,117 @@
+//! `weir bench`: the cost of a packet, per scheduler and number of leaves.
+
+use crate::Run;
+use crate::output::{Exit, Format, Output};
+use std::path::PathBuf;
+use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row};
+
+/// Measures offer and poll per packet for every scheduler, beside `fifo` in the same run.
+///
+/// Figures in ns drift with the machine; ratios and instructions do not.
+#[derive(clap::Args)]
+pub struct Bench {
+    /// Only this scheduler.
+    #[arg(long, value_name = "KEYWORD")]
+    scheduler: Option<String>,
+    /// Numbers of leaves.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = LEAVES)]
+    leaves: Vec<usize>,
+    /// Rounds, of which the median is taken.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Packets per round.
+    #[arg(long, default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..))]
+    packets: u64,
+    /// Count instructions per packet under callgrind instead of measuring time.
+    #[arg(long)]
+    instructions: bool,
+    /// With --instructions: exit 1 if a count differs from this file's by more than 2 %.
+    #[arg(long, value_name = "FILE", requires = "instructions")]
+    compare: Option<PathBuf>,
+    /// With --instructions: write the counts to this file.
+    #[arg(long, value_name = "FILE", requires = "instructions")]
+    write: Option<PathBuf>,
+    /// Run the workload whose instructions are counted, for this scheduler, and print nothing.
+    #[arg(long, value_name = "KEYWORD", hide = true)]
+    workload: Option<String>,
+}
+
+impl Run for Bench {
+    fn run(self, output: &Output) -> Exit {
+        if let Some(keyword) = &self.workload {
+            return match bench::workload(keyword, self.packets) {
+                Ok(()) => Exit::Clean,
+                Err(error) => output.refuse(&error),
+            };
+        }
+        if self.instructions {
+            return self.count(output);
+        }
+        if let Some(&leaves) = self.leaves.iter().find(|&&leaves| leaves == 0 || leaves > LEAVES_MAX)
+        {
+            return output.refuse(&format!("--leaves {leaves}: from 1 to {LEAVES_MAX}"));
+        }
+        let effort = Effort { rounds: self.rounds as usize, packets: self.packets };
+        if output.format == Format::Text {
+            output.text(&format!("{:<12} {:>9} {:>11} {:>9}\n", "scheduler", "leaves", "ns/packet", "to fifo"));
+        }
+        let print = |row: &Row| {
+            if output.format == Format::Text {
+                let Row { scheduler, leaves, nanos, ratio } = row;
+                output.text(&format!("{scheduler:<12} {leaves:>9} {nanos:>11.1} {ratio:>9.2}\n"));
+            }
+        };
+        match bench::measure(self.scheduler.as_deref(), &self.leaves, effort, print) {
+            Ok(rows) => {
+                if output.format == Format::Json {
+                    output.json(&rows);
+                }
+                Exit::Clean
+            }
+            Err(error) => output.refuse(&error),
+        }
+    }
+}
+
+impl Bench {
+    fn count(&self, output: &Output) -> Exit {
+        let counts = match bench::count_instructions() {
+            Ok(counts) => counts,
+            Err(error) => return output.refuse(&error),
+        };
+        match output.format {
+            Format::Json => output.json(&counts),
+            Format::Text => {
+                output.text(&format!("instructions per packet: {}\n", counts.workload));
+                for (keyword, count) in &counts.per_packet {
+                    output.text(&format!("{keyword:<12} {count:>9.1}\n"));
+                }
+            }
+        }
+        if let Some(path) = &self.write {
+            let text = serde_json::to_string_pretty(&counts).expect("keys are text");
+            if let Err(error) = std::fs::write(path, text + "\n") {
+                return output.refuse(&format!("cannot write {}: {error}", path.display()));
+            }
+        }
+        self.compare.as_ref().map_or(Exit::Clean, |path| compare(output, &counts, path))
+    }
+}
+
+fn compare(output: &Output, counts: &Instructions, path: &std::path::Path) -> Exit {
+    let committed = std::fs::read(path)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    let committed = match committed {
+        Ok(committed) => committed,
+        Err(error) => return output.refuse(&format!("cannot read {}: {error}", path.display())),
+    };
+    let changes = bench::compare(counts, &committed);
+    for change in &changes {
+        output.text(&format!("{change}\n"));
+    }
+    if changes.is_empty() { Exit::Clean } else { Exit::Faults }
+}
+
+/// Handles are 32 bits; two packets a leaf must fit.
+const LEAVES_MAX: usize = 16_000_000;

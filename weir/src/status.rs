@@ -1,0 +1,105 @@
+//! `weir status`: what a running link did so far.
+
+use crate::Run;
+use crate::output::{Exit, Format, Output};
+use comfy_table::{CellAlignment, Table, presets};
+use std::fmt::Write;
+use std::path::PathBuf;
+use weir_control::client;
+use weir_control::protocol::default_socket;
+use weir_live::status::{ClassStatus, LaneStatus, Status as LinkStatus};
+
+/// Shows what a running link did so far: ports, classes, delays, drops.
+#[derive(clap::Args)]
+pub struct Status {
+    /// The name of the deployment.
+    #[arg(required_unless_present = "control")]
+    name: Option<String>,
+    /// The control socket, instead of the one that the name stands for.
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+}
+
+impl Run for Status {
+    fn run(self, output: &Output) -> Exit {
+        let name = self.name.unwrap_or_default();
+        let socket = self.control.unwrap_or_else(|| default_socket(&name));
+        match client::status(&socket) {
+            Ok(status) => {
+                match output.format {
+                    Format::Json => output.json(&status),
+                    Format::Text => output.text(&table(&status)),
+                }
+                Exit::Clean
+            }
+            Err(error) => output.refuse(&error),
+        }
+    }
+}
+
+/// A status for people.
+pub fn table(status: &LinkStatus) -> String {
+    let mut text = String::new();
+    let seconds = status.uptime_ns as f64 / 1e9;
+    let used = status.frames_max - status.frames_free;
+    let _ = writeln!(
+        text,
+        "up {seconds:.1} s, {used} of {} frames in use, {} stalls",
+        status.frames_max, status.stalls
+    );
+    for port in &status.ports {
+        let _ = writeln!(
+            text,
+            "port {} ({}): {} frames in, {} out, lost {} in and {} out, came back {} times",
+            port.interface,
+            port.state,
+            port.received,
+            port.sent,
+            port.lost_in,
+            port.lost_out,
+            port.rebinds
+        );
+    }
+    for lane in &status.lanes {
+        let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
+        let _ = writeln!(text, "{}", classes(lane, seconds));
+    }
+    text
+}
+
+fn classes(lane: &LaneStatus, seconds: f64) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_header([
+        "class", "offered", "sent", "Mbit/s", "dropped", "waiting", "p50 ms", "p99 ms", "max ms",
+    ]);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for class in &lane.classes {
+        table.add_row(row(class, seconds));
+    }
+    table
+}
+
+fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
+    let dropped: u64 = class.dropped.iter().map(|(_, amount)| amount.packets).sum();
+    let reasons: Vec<String> = class
+        .dropped
+        .iter()
+        .filter(|(_, amount)| amount.packets > 0)
+        .map(|(reason, amount)| format!("{reason} {}", amount.packets))
+        .collect();
+    let dropped = if dropped == 0 { "0".to_owned() } else { reasons.join(", ") };
+    let millis = |micros: f64| format!("{:.3}", micros / 1e3);
+    vec![
+        class.name.clone(),
+        class.offered.packets.to_string(),
+        class.sent.packets.to_string(),
+        format!("{:.3}", class.sent.bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9)),
+        dropped,
+        class.backlog.packets.to_string(),
+        millis(class.delay.p50_us),
+        millis(class.delay.p99_us),
+        millis(class.delay.max_us),
+    ]
+}
