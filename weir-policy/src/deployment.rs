@@ -244,10 +244,10 @@ fn directions(
     let node = top.required("direction", report);
     let Some(table) = node.and_then(|node| node.table(report)) else { return Vec::new() };
     let nodes: Vec<_> = table.entries().collect();
-    if nodes.len() != PORTS {
+    if nodes.is_empty() || nodes.len() > PORTS {
         let message =
-            format!("a deployment has {PORTS} directions, but {} are written", nodes.len());
-        let cure = "write `[direction.NAME]` with from, to and policy for each way";
+            format!("a deployment has one or {PORTS} directions, but {} are written", nodes.len());
+        let cure = "write `[direction.NAME]` with from, to and policy for each way to shape";
         report.push(Draft::new(&codes::DIRECTION_COUNT, table.span(), message).cure(cure));
         // Also keeps the number of files to read bounded.
         return Vec::new();

@@ -1,0 +1,232 @@
+//! `weir up` and `weir status` as a user meets them: the real program between private networks,
+//! with real kernel traffic. Needs root or user namespaces; without, the tests are skipped and
+//! counted, or fail if WEIR_REQUIRE_LIVE=1.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::fs;
+use std::io::Read;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_live::netns;
+use weir_live::privilege::{Need, Privilege};
+use weir_live::status::Status;
+use weir_live::testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
+
+type Outcome = Result<(), Failed>;
+type Test = (&'static str, fn() -> Outcome);
+
+const TESTS: &[Test] = &[
+    ("frames_pass_in_their_class_and_are_counted", frames_pass_in_their_class),
+    ("a_wrong_policy_starts_nothing", a_wrong_policy_starts_nothing),
+    ("a_missing_interface_is_named", a_missing_interface_is_named),
+    ("a_pulled_cable_stops_one_port_and_comes_back", a_pulled_cable_comes_back),
+    ("a_second_link_does_not_take_the_socket", a_second_link_is_refused),
+];
+
+fn main() -> ExitCode {
+    let privilege = Privilege::detect();
+    let ready = if let Err(missing) = privilege.check(Need::PrivateNetworks) {
+        Err(missing.to_string())
+    } else if privilege.makes_networks() {
+        Ok(())
+    } else {
+        netns::enter_user_namespace().map_err(|error| error.to_string())
+    };
+    if let Err(why) = ready {
+        println!("skipped: {} live tests: {why}", TESTS.len());
+        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
+        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+const POLICY: &str = r#"
+[link]
+rate = "50 Mbit/s"
+scheduler = "drr"
+
+[class.voice]
+match = [{ proto = "udp", dport = "5004" }]
+
+[class.rest]
+default = true
+"#;
+
+/// A folder of its own, the networks, and the program between them.
+struct Scene {
+    folder: PathBuf,
+    testbed: Testbed,
+    child: Option<Child>,
+}
+
+impl Scene {
+    fn new(name: &str, policy: &str) -> Result<Self, Failed> {
+        let folder = std::env::temp_dir().join(format!("weir-up-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("policy.toml"), policy)?;
+        let deployment = format!(
+            "[deployment]\nports = {{ inside = \"{LEFT}\", outside = \"{RIGHT}\" }}\n\
+             control = \"{}\"\n\n\
+             [direction.upload]\nfrom = \"inside\"\nto = \"outside\"\npolicy = \"policy.toml\"\n",
+            folder.join("weir.sock").display()
+        );
+        fs::write(folder.join("link.toml"), deployment)?;
+        let testbed = Testbed::new(TestbedConfig::default())?;
+        Ok(Self { folder, testbed, child: None })
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(arguments).current_dir(&self.folder);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts `weir up` in the network between the hosts and waits until it answers.
+    fn start(&mut self) -> Outcome {
+        let mut command = self.weir(&["up", "link.toml"]);
+        self.child = Some(self.testbed.weir.run(move || command.spawn())??);
+        let start = Instant::now();
+        while self.status().is_err() {
+            if start.elapsed() > PATIENCE {
+                return Err("the link does not answer".into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Runs `weir up` to its end, which must come by itself.
+    fn run_up(&self) -> Result<Output, Failed> {
+        let mut command = self.weir(&["up", "link.toml"]);
+        Ok(self.testbed.weir.run(move || command.output())??)
+    }
+
+    fn status(&self) -> Result<Status, Failed> {
+        let output =
+            self.weir(&["--format", "json", "status", "--control", "weir.sock"]).output()?;
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// Asks until `good` holds of the status.
+    fn await_status(&self, what: &str, good: impl Fn(&Status) -> bool) -> Result<Status, Failed> {
+        let start = Instant::now();
+        loop {
+            let status = self.status()?;
+            if good(&status) {
+                return Ok(status);
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(format!("{what}: not within {PATIENCE:?}: {status:?}").into());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Ends the program as a service manager would; answers what it printed.
+    fn stop(&mut self) -> Result<String, Failed> {
+        let mut child = self.child.take().ok_or("nothing was started")?;
+        let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status()?;
+        assert!(kill.success(), "the signal was sent");
+        let exit = child.wait()?;
+        let mut text = String::new();
+        child.stdout.take().ok_or("its output was piped")?.read_to_string(&mut text)?;
+        assert!(exit.success(), "a signal is a clean end: {exit} {text}");
+        assert!(!self.folder.join("weir.sock").exists(), "the socket goes with its link");
+        Ok(text)
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // The test failed before it could stop its program.
+            drop(child.kill());
+            drop(child.wait());
+        }
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// Sends datagrams from client to server until one arrives; how many were sent.
+fn send_until_received(testbed: &Testbed, port: u16, count: usize) -> Result<(), Failed> {
+    let server = testbed.server.run(|| UdpSocket::bind((Host::Server.ip4(), port)))??;
+    let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    server.set_read_timeout(Some(PATIENCE))?;
+    for _ in 0..count {
+        client.send_to(&[0; 160], (Host::Server.ip4(), port))?;
+        server.recv(&mut [0; 200])?;
+    }
+    Ok(())
+}
+
+fn frames_pass_in_their_class() -> Outcome {
+    let mut scene = Scene::new("pass", POLICY)?;
+    scene.start()?;
+    send_until_received(&scene.testbed, 5004, 20)?;
+    send_until_received(&scene.testbed, 5005, 10)?;
+    let status = scene.status()?;
+    let classes = &status.lanes[0].classes;
+    assert_eq!((classes[0].name.as_str(), classes[0].sent.packets), ("voice", 20));
+    assert_eq!(classes[1].name, "rest");
+    assert!(classes[1].sent.packets >= 10, "ARP may be there too: {classes:?}");
+    assert_eq!(status.lanes[0].name, "upload");
+    let text = scene.stop()?;
+    assert!(text.contains("voice") && text.contains("status on"), "{text}");
+    Ok(())
+}
+
+fn a_wrong_policy_starts_nothing() -> Outcome {
+    let scene = Scene::new("wrong", &POLICY.replace("50 Mbit/s", "50 mbps"))?;
+    let output = scene.run_up()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("ambiguous") && text.contains("50 Mbit/s"), "{text}");
+    assert!(!scene.folder.join("weir.sock").exists());
+    Ok(())
+}
+
+fn a_missing_interface_is_named() -> Outcome {
+    let scene = Scene::new("missing", POLICY)?;
+    let path = scene.folder.join("link.toml");
+    fs::write(&path, fs::read_to_string(&path)?.replace(RIGHT, "nowhere0"))?;
+    let output = scene.run_up()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("nowhere0"), "{text}");
+    Ok(())
+}
+
+fn a_pulled_cable_comes_back() -> Outcome {
+    let mut scene = Scene::new("cable", POLICY)?;
+    scene.start()?;
+    send_until_received(&scene.testbed, 5004, 3)?;
+    scene.testbed.disconnect(Host::Server)?;
+    let gone = |status: &Status| status.ports[1].state == "gone" && status.ports[0].state == "up";
+    scene.await_status("the port is gone", gone)?;
+    scene.testbed.connect(Host::Server)?;
+    scene.await_status("the port is back", |status| status.ports[1].state == "up")?;
+    send_until_received(&scene.testbed, 5004, 3)?;
+    let status = scene.status()?;
+    assert_eq!(status.ports[1].rebinds, 1);
+    scene.stop()?;
+    Ok(())
+}
+
+fn a_second_link_is_refused() -> Outcome {
+    let mut scene = Scene::new("second", POLICY)?;
+    scene.start()?;
+    let output = scene.run_up()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("already"), "{text}");
+    send_until_received(&scene.testbed, 5004, 1)?;
+    scene.stop()?;
+    Ok(())
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);
