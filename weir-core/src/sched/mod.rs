@@ -143,4 +143,5 @@ macro_rules! schedulers {
 schedulers! {
     fifo::Fifo,
     drr::Drr,
+    cbq::Cbq,
 }
