@@ -11,11 +11,10 @@ use weir_core::units::{Duration, Instant};
 const DEPTH: usize = 4;
 
 /// The largest deviation of a leaf from its fluid share, in parts per million of that share, measured
-/// over `packets` packets of the link after as many packets of warming up.
-fn deviation(link: u64, classes: &[Class], packets: u64) -> f64 {
-    let longest = classes.iter().map(|class| class.packet).max().expect("a test has classes");
+/// over `megabytes` of the link after as many of warming up.
+fn deviation(link: u64, classes: &[Class], megabytes: u64) -> f64 {
     let mut run = Saturated::new(&plan(link, 1514, Params::new(), classes), classes, DEPTH);
-    let length = Duration::from_nanos(packets * u64::from(longest) * 8_000_000_000 / link);
+    let length = Duration::from_nanos(megabytes * 8_000_000_000_000_000 / link);
     let start = Instant::ZERO.after(length);
     run.sent(start);
     let sent = run.sent(start.after(length));
@@ -53,7 +52,7 @@ fn three_levels_share_as_the_fluid_whoever_is_idle() {
         for length in [64, 512, 1500] {
             for busy in 1u32..16 {
                 let lengths = [0, 1, 2, 3].map(|leaf| if busy >> leaf & 1 == 1 { length } else { 0 });
-                let ppm = deviation(link, &three_levels(link, lengths), 20_000);
+                let ppm = deviation(link, &three_levels(link, lengths), 4);
                 println!("{link} {length} {busy:04b} {ppm:.0} ppm");
                 worst = worst.max(ppm);
             }

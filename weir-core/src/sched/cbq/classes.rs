@@ -81,10 +81,11 @@ impl Classes {
                 quantum_borrow: borrow[at],
             });
         }
-        list.push(Class::link(tree.rate(), levels[link], link));
+        let packet = (mtu << CREDIT_BITS) as i64;
+        list.push(Class::link(tree.rate(), levels[link], link, packet));
         let of_leaf = tree.leaves().map(|(leaf, _)| tree.class_of(leaf).0).collect();
         let priorities = usize::from(ranks[PRIORITY_MAX as usize]) + 1;
-        Ok(Self { list, of_leaf, priorities, packet: (mtu << CREDIT_BITS) as i64 })
+        Ok(Self { list, of_leaf, priorities, packet })
     }
 
     /// The class at an index.
@@ -140,8 +141,8 @@ impl Classes {
 }
 
 impl Class {
-    /// The link: never charged, so it always conforms.
-    fn link(rate: Rate, level: u8, index: usize) -> Self {
+    /// The link: never charged, so it always conforms. Alone in its row, with any credit per turn.
+    fn link(rate: Rate, level: u8, index: usize, quantum: i64) -> Self {
         Self {
             meter: Meter::new(rate, Bytes::ZERO, Bytes::ZERO),
             parent: index as u32,
@@ -151,8 +152,8 @@ impl Class {
             leaf: None,
             backlogged: false,
             head: Bytes::ZERO,
-            quantum_own: 1 << CREDIT_BITS,
-            quantum_borrow: 1 << CREDIT_BITS,
+            quantum_own: quantum,
+            quantum_borrow: quantum,
         }
     }
 }

@@ -3,9 +3,10 @@
 //! A class may send if it conforms, or if a class above it conforms from which it may borrow and no
 //! class of a lower level anywhere is unsatisfied [algorithms §1]. So those who may send are those
 //! below the unsatisfied classes of the lowest level that has any: one row of rings a level.
-//! Invariant: an active class that conforms is in the row of its level; one that is overlimit and may
-//! borrow is in the ring of its parent, which makes the parent active; every other active class
-//! waits. All that are overlimit are among the waits.
+//! Invariant: a class is active if something waits below it that could borrow up to it. Active classes
+//! are in the ring of their parent if they may borrow, whether they need to or not, so that none loses
+//! its turn by conforming now and then; in the row of their level if they conform; else among the
+//! waits. When a class lends, no row below is occupied, so whoever is in its ring needs to borrow.
 
 use super::classes::{Classes, General};
 use super::ring::Rings;
@@ -29,25 +30,25 @@ pub(super) struct Formal {
 
 /// Where a class stands.
 struct Seat {
-    place: Place,
-    /// The priorities for which something waits at or below the class and is not served below it.
+    row: Row,
+    /// The priorities for which the class is active.
     active: u8,
-    /// Its node for the lowest priority; a leaf has one node, others one a priority.
-    node: u32,
-    /// Its ring of borrowing children for the lowest priority.
+    /// Its nodes for turns in its row and for turns at its parent, of the lowest priority; a leaf has
+    /// one of each, other classes one a priority.
+    own: u32,
+    borrow: u32,
+    /// Its ring of children that may borrow, of the lowest priority.
     ring: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Row {
     /// Conforms: in the row of its level.
     Ready,
-    /// Overlimit: in the ring of its parent.
-    Borrowing,
-    /// Overlimit and may not borrow, but `efficient` serves it when nobody else may send.
+    /// Overlimit: waits.
+    Waiting,
+    /// Overlimit and waits; `efficient` lets those below it send when nobody else may.
     LastResort,
-    /// Overlimit and may not borrow.
-    Blocked,
 }
 
 impl Formal {
@@ -57,13 +58,14 @@ impl Formal {
         let interior = classes.iter().filter(|class| class.leaf.is_none()).count();
         let mut rings = Rings::new(general, (ROWS + interior) * priorities);
         let mut seats = Vec::with_capacity(classes.iter().len());
-        let mut ring = (ROWS * priorities) as u32;
+        let mut ring = ROWS * priorities;
         for (index, class) in classes.iter().enumerate() {
-            let node = rings.add_node(index);
-            seats.push(Seat { place: Place::Blocked, active: 0, node, ring });
+            let nodes = if class.leaf.is_some() { 1 } else { priorities };
+            let own = rings.add_nodes(index, nodes);
+            let borrow = rings.add_nodes(index, nodes);
+            seats.push(Seat { row: Row::Waiting, active: 0, own, borrow, ring: ring as u32 });
             if class.leaf.is_none() {
-                (1..priorities).for_each(|_| _ = rings.add_node(index));
-                ring += priorities as u32;
+                ring += priorities;
             }
         }
         let waits = Waits::new(seats.len());
@@ -89,7 +91,7 @@ impl Formal {
         for level in 0..ROWS {
             if self.ready[level] != 0 {
                 let rank = self.ready[level].ilog2() as usize;
-                let class = self.turn(self.row(level, rank), rank, level);
+                let class = self.turn(self.row_ring(level, rank), rank, true);
                 let leaf = self.classes.at(class).leaf.expect("a turn ends at a leaf");
                 return Selection::Leaf(leaf);
             }
@@ -108,8 +110,8 @@ impl Formal {
         let (link, mut at) = (self.classes.link(), class);
         while at != link {
             let overlimit = !self.classes.at(at).meter.conforms(now);
-            if overlimit && self.seats[at].active != 0 && self.seats[at].place == Place::Ready {
-                self.change_place(now, at);
+            if overlimit && self.seats[at].active != 0 && self.seats[at].row == Row::Ready {
+                self.change_row(now, at);
             }
             at = self.classes.parent(at);
         }
@@ -121,40 +123,44 @@ impl Formal {
             let (classes, seats) = (&self.classes, &self.seats);
             let due = self.waits.pop_due(now, |class| wake(classes, seats, class));
             let Some(class) = due else { return };
-            self.change_place(now, class);
+            self.change_row(now, class);
         }
     }
 
     /// The class whose turn it is in `ring`, and below it, down to a leaf.
     ///
     /// Ends: every round adds a quantum to each credit, and one of them must reach one packet.
-    fn turn(&mut self, ring: usize, rank: usize, level: usize) -> usize {
+    fn turn(&mut self, ring: usize, rank: usize, own: bool) -> usize {
         loop {
             let node = self.rings.front(ring).expect("an active priority has a class in its ring");
             let at = self.rings.class(node);
             let mut leaf = at;
             if self.classes.at(at).leaf.is_none() {
-                leaf = self.turn(self.seats[at].ring as usize + rank, rank, FEED);
+                leaf = self.turn(self.seats[at].ring as usize + rank, rank, false);
             }
+            let class = self.classes.at(at);
             if self.rings.covers(node, self.classes.at(leaf).head) {
                 return leaf;
             }
-            self.rings.refill(node, self.quantum(at, level));
+            let quantum = if own { class.quantum_own } else { class.quantum_borrow };
+            self.rings.refill(node, quantum);
             self.rings.turn_to(ring, self.rings.next(node));
         }
     }
 
     /// Takes a packet from the credit of each turn that led to it.
     fn pay(&mut self, class: usize, sent: Bytes) {
-        let rank = self.classes.at(class).priority;
+        let rank = self.classes.at(class).priority.into();
         let mut at = class;
-        loop {
-            let Some(ring) = self.ring_of(at, rank.into()) else { return };
-            self.rings.pay(ring, self.node(at, rank.into()), sent);
-            if self.seats[at].place != Place::Borrowing {
-                return;
-            }
+        while self.row(at).is_none() {
+            assert!(self.classes.at(at).borrow, "a leaf that was selected may send");
+            let (ring, node) = (self.parent_ring(at, rank), self.node(self.seats[at].borrow, at, rank));
+            self.rings.pay(ring, node, sent);
             at = self.classes.parent(at);
+        }
+        if let Some(row) = self.row(at) {
+            let node = self.node(self.seats[at].own, at, rank);
+            self.rings.pay(self.row_ring(row, rank), node, sent);
         }
     }
 
@@ -162,15 +168,14 @@ impl Formal {
     fn activate(&mut self, now: Instant, class: usize, bits: u8) {
         let (mut at, mut bits) = (class, bits);
         while bits != 0 {
-            assert_eq!(self.seats[at].active & bits, 0, "a class becomes active once");
-            if self.seats[at].active == 0 {
-                self.seats[at].place = self.place(now, at);
-            }
+            let active = self.seats[at].active;
+            assert_eq!(active & bits, 0, "a class becomes active once for a priority");
             self.seats[at].active |= bits;
-            if self.seats[at].place != Place::Ready {
-                self.waits.push(at, self.classes.at(at).meter.conforms_at());
+            if active == 0 {
+                self.find_row(now, at);
             }
-            bits = self.join(at, bits);
+            self.enter_row(at, bits);
+            bits = if self.classes.at(at).borrow { self.enter_parent(at, bits) } else { 0 };
             at = self.classes.parent(at);
         }
     }
@@ -179,103 +184,104 @@ impl Formal {
     fn deactivate(&mut self, class: usize, bits: u8) {
         let (mut at, mut bits) = (class, bits);
         while bits != 0 {
+            self.leave_row(at, bits);
             self.seats[at].active &= !bits;
-            bits = self.leave(at, bits);
+            bits = if self.classes.at(at).borrow { self.leave_parent(at, bits) } else { 0 };
             at = self.classes.parent(at);
         }
     }
 
     /// `class`, active, became overlimit or conforms again.
-    fn change_place(&mut self, now: Instant, class: usize) {
+    fn change_row(&mut self, now: Instant, class: usize) {
         let bits = self.seats[class].active;
-        self.deactivate(class, bits);
-        self.activate(now, class, bits);
+        self.leave_row(class, bits);
+        self.find_row(now, class);
+        self.enter_row(class, bits);
     }
 
-    fn place(&self, now: Instant, class: usize) -> Place {
+    /// Settles to which row `class` belongs now.
+    fn find_row(&mut self, now: Instant, class: usize) {
         let at = self.classes.at(class);
-        if at.meter.conforms(now) {
-            return Place::Ready;
+        self.seats[class].row = if at.meter.conforms(now) {
+            Row::Ready
+        } else {
+            self.waits.push(class, at.meter.conforms_at());
+            let last = self.efficient && !at.borrow && at.leaf.is_none();
+            if last { Row::LastResort } else { Row::Waiting }
+        };
+    }
+
+    fn enter_row(&mut self, class: usize, bits: u8) {
+        let Some(row) = self.row(class) else { return };
+        // Who conforms is owed its rate, so its first turn covers a packet whatever its quantum.
+        let credit = self.classes.at(class).quantum_own.max(self.classes.packet());
+        for rank in ranks(bits) {
+            let node = self.node(self.seats[class].own, class, rank);
+            self.rings.push(self.row_ring(row, rank), node, credit);
         }
-        match (at.borrow, self.efficient && at.leaf.is_none()) {
-            (true, _) => Place::Borrowing,
-            (false, true) => Place::LastResort,
-            (false, false) => Place::Blocked,
+        self.ready[row] |= bits;
+    }
+
+    fn leave_row(&mut self, class: usize, bits: u8) {
+        let Some(row) = self.row(class) else { return };
+        for rank in ranks(bits) {
+            let node = self.node(self.seats[class].own, class, rank);
+            if self.rings.remove(self.row_ring(row, rank), node) {
+                self.ready[row] &= !(1 << rank);
+            }
         }
     }
 
-    /// Puts `class` into its rings; answers the priorities that are new to its parent.
-    fn join(&mut self, class: usize, bits: u8) -> u8 {
+    /// Puts `class` among those that borrow from its parent; answers what is new to the parent.
+    fn enter_parent(&mut self, class: usize, bits: u8) -> u8 {
+        let credit = self.classes.at(class).quantum_borrow;
         let mut fresh = 0;
-        let level = self.level(class);
-        // Who conforms is owed its rate, so its first turn covers a packet whatever its quantum.
-        let least = if level == FEED { 0 } else { self.classes.packet() };
-        let credit = self.quantum(class, level).max(least);
         for rank in ranks(bits) {
-            let Some(ring) = self.ring_of(class, rank) else { return 0 };
-            if self.rings.push(ring, self.node(class, rank), credit) {
+            let node = self.node(self.seats[class].borrow, class, rank);
+            if self.rings.push(self.parent_ring(class, rank), node, credit) {
                 fresh |= 1 << rank;
             }
         }
-        if level == FEED {
-            return fresh;
-        }
-        self.ready[level] |= fresh;
-        0
+        fresh
     }
 
-    /// Takes `class` out of its rings; answers the priorities that its parent loses with it.
-    fn leave(&mut self, class: usize, bits: u8) -> u8 {
+    /// Takes `class` from those that borrow from its parent; answers what the parent loses.
+    fn leave_parent(&mut self, class: usize, bits: u8) -> u8 {
         let mut emptied = 0;
-        let level = self.level(class);
         for rank in ranks(bits) {
-            let Some(ring) = self.ring_of(class, rank) else { return 0 };
-            if self.rings.remove(ring, self.node(class, rank)) {
+            let node = self.node(self.seats[class].borrow, class, rank);
+            if self.rings.remove(self.parent_ring(class, rank), node) {
                 emptied |= 1 << rank;
             }
         }
-        if level == FEED {
-            return emptied;
-        }
-        self.ready[level] &= !emptied;
-        0
+        emptied
     }
 
-    /// The row that `class` is in, [`FEED`] if it is in no row.
-    fn level(&self, class: usize) -> usize {
-        match self.seats[class].place {
-            Place::Ready => self.classes.at(class).level.into(),
-            Place::LastResort => LAST_RESORT,
-            Place::Borrowing | Place::Blocked => FEED,
+    /// The row that an active class is in.
+    fn row(&self, class: usize) -> Option<usize> {
+        match self.seats[class].row {
+            Row::Ready => Some(self.classes.at(class).level.into()),
+            Row::LastResort => Some(LAST_RESORT),
+            Row::Waiting => None,
         }
     }
 
-    /// The ring that `class` takes turns in, `None` if it only waits.
-    fn ring_of(&self, class: usize, rank: usize) -> Option<usize> {
-        match self.seats[class].place {
-            Place::Ready | Place::LastResort => Some(self.row(self.level(class), rank)),
-            Place::Borrowing => Some(self.seats[self.classes.parent(class)].ring as usize + rank),
-            Place::Blocked => None,
-        }
+    fn row_ring(&self, row: usize, rank: usize) -> usize {
+        row * self.classes.priorities() + rank
     }
 
-    fn row(&self, level: usize, rank: usize) -> usize {
-        level * self.classes.priorities() + rank
+    fn parent_ring(&self, class: usize, rank: usize) -> usize {
+        self.seats[self.classes.parent(class)].ring as usize + rank
     }
 
-    fn node(&self, class: usize, rank: usize) -> u32 {
-        let rank = if self.classes.at(class).leaf.is_some() { 0 } else { rank };
-        self.seats[class].node + rank as u32
-    }
-
-    fn quantum(&self, class: usize, level: usize) -> i64 {
-        let class = self.classes.at(class);
-        if level == FEED { class.quantum_borrow } else { class.quantum_own }
+    /// The node of a priority; a leaf has but one.
+    fn node(&self, first: u32, class: usize, rank: usize) -> u32 {
+        if self.classes.at(class).leaf.is_some() { first } else { first + rank as u32 }
     }
 }
 
 fn wake(classes: &Classes, seats: &[Seat], class: usize) -> Wake {
-    if seats[class].active == 0 || seats[class].place == Place::Ready {
+    if seats[class].active == 0 || seats[class].row == Row::Ready {
         return Wake::Gone;
     }
     Wake::Until(classes.at(class).meter.conforms_at())
@@ -291,5 +297,3 @@ fn ranks(bits: u8) -> impl Iterator<Item = usize> {
 /// The row of blocked classes for `efficient`: after the link's.
 const LAST_RESORT: usize = DEPTH_MAX + 1;
 const ROWS: usize = LAST_RESORT + 1;
-/// No row: the ring of a parent.
-const FEED: usize = usize::MAX;

@@ -30,10 +30,12 @@ impl Rings {
         Self { nodes: Vec::new(), fronts: alloc::vec![NONE; rings], general }
     }
 
-    /// A new node of `class`, in no ring; answers its number.
-    pub fn add_node(&mut self, class: usize) -> u32 {
-        self.nodes.push(Node { class: class as u32, previous: NONE, next: NONE, credit: 0 });
-        (self.nodes.len() - 1) as u32
+    /// So many new nodes of `class`, in no ring; answers the number of the first.
+    pub fn add_nodes(&mut self, class: usize, count: usize) -> u32 {
+        let first = self.nodes.len();
+        let node = Node { class: class as u32, previous: NONE, next: NONE, credit: 0 };
+        self.nodes.resize(first + count, node);
+        first as u32
     }
 
     /// The node that has the turn.

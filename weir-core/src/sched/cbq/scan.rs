@@ -36,7 +36,7 @@ impl Scan {
     pub fn new(classes: Classes, sharing: Sharing, general: General, efficient: bool) -> Self {
         let mut rings = Rings::new(general, classes.priorities());
         for index in 0..classes.iter().len() {
-            let node = rings.add_node(index);
+            let node = rings.add_nodes(index, 1);
             assert_eq!(node as usize, index, "here nodes are numbered as classes");
         }
         let cutoff = classes.at(classes.link()).level;
