@@ -148,20 +148,40 @@ impl Formal {
         }
     }
 
-    /// Takes a packet from the credit of each turn that led to it.
+    /// Takes a packet from the turn of the lender, and from the turn of every class that was overlimit.
+    ///
+    /// Whoever permitted it: if only what the parent lent counted, a class with children that live on
+    /// their own rates would get their rates on top of its part of an excess.
     fn pay(&mut self, class: usize, sent: Bytes) {
         let rank = self.classes.at(class).priority.into();
-        let mut at = class;
-        while self.row(at).is_none() {
-            assert!(self.classes.at(at).borrow, "a leaf that was selected may send");
-            let (ring, node) = (self.parent_ring(at, rank), self.node(self.seats[at].borrow, at, rank));
-            self.rings.pay(ring, node, sent);
+        let (link, mut at, mut lent) = (self.classes.link(), class, false);
+        loop {
+            match self.row(at) {
+                Some(row) if !lent => {
+                    let node = self.node(self.seats[at].own, at, rank);
+                    self.rings.pay(self.row_ring(row, rank), node, sent);
+                    lent = true;
+                }
+                Some(_) => {}
+                None => self.pay_parent(at, rank, sent),
+            }
+            if at == link {
+                break;
+            }
+            assert!(lent || self.classes.at(at).borrow, "a leaf that was selected may send");
             at = self.classes.parent(at);
         }
-        if let Some(row) = self.row(at) {
-            let node = self.node(self.seats[at].own, at, rank);
-            self.rings.pay(self.row_ring(row, rank), node, sent);
+    }
+
+    /// Takes a packet from the turn of `class` at its parent, if it has one, whatever its priority.
+    fn pay_parent(&mut self, class: usize, rank: usize, sent: Bytes) {
+        let active = self.seats[class].active;
+        if active == 0 || !self.classes.at(class).borrow {
+            return;
         }
+        let rank = if active >> rank & 1 == 1 { rank } else { active.ilog2() as usize };
+        let node = self.node(self.seats[class].borrow, class, rank);
+        self.rings.pay(self.parent_ring(class, rank), node, sent);
     }
 
     /// Something of the priorities `bits` begins to wait at `class`.
@@ -257,8 +277,11 @@ impl Formal {
         emptied
     }
 
-    /// The row that an active class is in.
+    /// The row that a class is in, if it is active.
     fn row(&self, class: usize) -> Option<usize> {
+        if self.seats[class].active == 0 {
+            return None;
+        }
         match self.seats[class].row {
             Row::Ready => Some(self.classes.at(class).level.into()),
             Row::LastResort => Some(LAST_RESORT),

@@ -111,10 +111,14 @@ impl Rings {
 
     /// `node`, in `ring`, has sent.
     pub fn pay(&mut self, ring: usize, node: u32, sent: Bytes) {
-        match self.general {
-            General::Prr => self.fronts[ring] = self.next(node),
-            General::Drr | General::Wrr => self.nodes[node as usize].credit -= units(sent),
+        if self.general == General::Prr {
+            if self.fronts[ring] == node {
+                self.fronts[ring] = self.next(node);
+            }
+            return;
         }
+        let credit = &mut self.nodes[node as usize].credit;
+        *credit = (*credit - units(sent)).max(-OVERDRAFT_MAX);
     }
 }
 
@@ -127,3 +131,5 @@ fn units(bytes: Bytes) -> i64 {
 const NONE: u32 = u32::MAX;
 /// No packet is longer.
 const LENGTH_MAX: u64 = 1 << 32;
+/// No class owes more than this for turns, or it would hold up the ring with rounds of refills.
+const OVERDRAFT_MAX: i64 = 1 << (18 + CREDIT_BITS);
