@@ -11,16 +11,19 @@ use weir_core::units::{Duration, Instant};
 const DEPTH: usize = 4;
 /// Packets of the class with the fewest in a measurement.
 const PACKETS: f64 = 2_000.0;
+/// Random trees; more were tried by hand.
+const SEEDS: u64 = 60;
 
 /// The largest deviation of a leaf from its fluid share, in parts per million of that share.
 ///
-/// Measured for as long as the class with the fewest packets takes to send [`PACKETS`], after as long
-/// a time of warming up: a packet more or less is then 500 ppm.
+/// Measured for as long as the class with the fewest packets takes to send [`PACKETS`] of 1 500 bytes
+/// or more, after as long a time of warming up: a packet more or less is then 500 ppm.
 fn deviation(link: u64, classes: &[Class]) -> f64 {
     let mut run = Saturated::new(&plan(link, 1514, Params::new(), classes), classes, DEPTH);
     let ideal = fluid::shares(link, classes);
     let leaves: Vec<_> = (0..classes.len()).filter(|&index| is_leaf(classes, index)).collect();
-    let time = |&index: &usize| PACKETS * f64::from(classes[index].packet.max(1500)) * 8e9 / ideal[index];
+    let time =
+        |&index: &usize| PACKETS * f64::from(classes[index].packet.max(1500)) * 8e9 / ideal[index];
     let busy = leaves.iter().filter(|&&index| classes[index].packet > 0);
     let nanos = busy.map(time).fold(0.0, f64::max);
     let start = Instant::ZERO.after(Duration::from_nanos(nanos as u64));
@@ -34,7 +37,6 @@ fn deviation(link: u64, classes: &[Class]) -> f64 {
             continue;
         }
         let error = (sent as f64 - expected) / expected * 1e6;
-        if std::env::var("V").is_ok() { println!("  {index}: {error:.0} ppm {}", ideal[index]); }
         worst = worst.max(error.abs());
     }
     worst
@@ -85,7 +87,8 @@ fn packet_lengths_may_differ_between_classes() {
 
 #[test]
 fn a_class_alone_gets_its_share_at_every_packet_length() {
-    for (link, rate) in [(2_000_000, 500_000), (10_000_000, 3_000_000), (1_000_000_000, 7_777_777)] {
+    for (link, rate) in [(2_000_000, 500_000), (10_000_000, 3_000_000), (1_000_000_000, 7_777_777)]
+    {
         for length in [64, 540, 1500, 9180] {
             let classes = [class(None, rate).alone().of(length), class(None, rate).idle()];
             check(&format!("alone, {length} bytes"), link, &classes, 5_000.0);
@@ -138,7 +141,8 @@ fn who_may_not_borrow_leaves_its_part_of_an_excess_to_the_others() {
 
 #[test]
 fn a_tiny_class_beside_a_giant_keeps_its_proportion() {
-    let classes = [class(None, 1_000_000).of(200), class(None, 1_000_000_000), class(None, 1).idle()];
+    let classes =
+        [class(None, 1_000_000).of(200), class(None, 1_000_000_000), class(None, 1).idle()];
     check("1 : 1000", 2_000_000_000, &classes, 20_000.0);
 }
 
@@ -166,8 +170,7 @@ fn random_tree(dice: &mut impl FnMut(u64) -> u64) -> (u64, Vec<Class>) {
 #[test]
 fn random_trees_share_as_the_fluid() {
     let mut worst = (0f64, 0);
-    let (lo,hi)=std::env::var("SEED").map_or((1,200u64),|s|{let s=s.parse().unwrap();(s,s)});
-    for seed in lo..=hi {
+    for seed in 1..=SEEDS {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut dice = |bound: u64| {
             state ^= state << 13;
@@ -177,7 +180,6 @@ fn random_trees_share_as_the_fluid() {
         };
         let (link, classes) = random_tree(&mut dice);
         let ppm = deviation(link, &classes);
-        println!("seed {seed}: {ppm:.0} ppm, {link} {classes:?}");
         if ppm > worst.0 {
             worst = (ppm, seed);
         }

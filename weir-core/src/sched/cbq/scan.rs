@@ -111,6 +111,12 @@ impl Scan {
         lender(&self.classes, now, self.classes.of_leaf(leaf), self.ceiling(now)).is_some()
     }
 
+    /// Whether `leaf` may borrow at all.
+    #[cfg(test)]
+    pub fn borrows(&self, leaf: LeafId) -> bool {
+        self.classes.at(self.classes.of_leaf(leaf)).borrow
+    }
+
     /// Moves the cutoff after a packet sent by leave of `lender` [algorithms §2.6].
     fn depart(&mut self, now: Instant, lender: usize, emptied: bool) {
         let lender = self.classes.at(lender);
