@@ -147,4 +147,5 @@ schedulers! {
     priq::Priq,
     htb::Htb,
     drr::Drr,
+    cbq::Cbq,
 }

@@ -1,0 +1,155 @@
+//! Class-based queueing in its sound form [algorithms §3.15]: the link-sharing rules of Floyd and
+//! Jacobson [floyd95] over exact meters.
+//!
+//! Where the papers' CBQ estimates an average idle time with a filter, an expected packet length
+//! and a clock tick, each class here has a bucket counted in bytes, so that neither the length of
+//! packets nor a late timer changes a share. The link stands above all classes and always lends: it
+//! paces itself. Siblings divide what their parent has left in proportion to their rates.
+//! Invariant: only a class that may not borrow, or that stands below one, ever waits for its meter.
+
+mod classes;
+mod formal;
+mod meter;
+mod ring;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod waits;
+
+use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Tree};
+use crate::ids::LeafId;
+use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::units::{Bytes, Dimension, Instant};
+use classes::{Classes, General, PRIORITY_MAX};
+use formal::Formal;
+use scan::{Scan, Sharing};
+
+/// Class-based queueing.
+pub struct Cbq {
+    engine: Engine,
+}
+
+/// The formal rule has an engine that never looks at all classes; the other rules are scanned.
+enum Engine {
+    Formal(Formal),
+    Scan(Scan),
+}
+
+impl Discipline for Cbq {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        keyword: "cbq",
+        summary: "Link sharing: each class its rate, siblings share an excess first.",
+        parameters: PARAMETERS,
+        sources: &["floyd95", "risso99 §3", "algorithms §3.15"],
+        promises: Promises { work_conserving: false, hierarchical: true, cost: Cost::Logarithmic },
+    };
+
+    fn build(tree: &Tree) -> Result<Self, BuildError> {
+        let classes = Classes::build(tree)?;
+        let general = match tree.params().choice("general") {
+            Some("wrr") => General::Wrr,
+            Some("prr") => General::Prr,
+            _ => General::Drr,
+        };
+        let efficient = tree.params().flag("efficient").unwrap_or(false);
+        let sharing = match tree.params().choice("sharing") {
+            Some("ancestor-only") => Sharing::AncestorOnly,
+            Some("top-level") => Sharing::TopLevel,
+            _ => Sharing::Formal,
+        };
+        let engine = match sharing {
+            Sharing::Formal => Engine::Formal(Formal::new(classes, general, efficient)),
+            _ => Engine::Scan(Scan::new(classes, sharing, general, efficient)),
+        };
+        Ok(Self { engine })
+    }
+}
+
+impl Scheduler for Cbq {
+    fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
+        self.head_changed(now, leaf, Some(head));
+    }
+
+    fn select(&mut self, now: Instant) -> Selection {
+        match &mut self.engine {
+            Engine::Formal(engine) => engine.select(now),
+            Engine::Scan(engine) => engine.select(now),
+        }
+    }
+
+    fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        match &mut self.engine {
+            Engine::Formal(engine) => engine.charge(now, leaf, sent, next),
+            Engine::Scan(engine) => engine.charge(now, leaf, sent, next),
+        }
+    }
+
+    fn head_changed(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
+        match &mut self.engine {
+            Engine::Formal(engine) => engine.set_head(now, leaf, head),
+            Engine::Scan(engine) => engine.set_head(leaf, head),
+        }
+    }
+
+    fn offered(&mut self, now: Instant, leaf: LeafId) {
+        if let Engine::Scan(engine) = &mut self.engine {
+            engine.offered(now, leaf);
+        }
+    }
+}
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "sharing",
+        scope: Scope::Link,
+        kind: Kind::Choice(&["formal", "ancestor-only", "top-level"]),
+        default: Some("formal"),
+        summary: "Who may borrow; all but `formal` cost time in proportion to the leaves.",
+    },
+    Parameter {
+        name: "general",
+        scope: Scope::Link,
+        kind: Kind::Choice(&["drr", "wrr", "prr"]),
+        default: Some("drr"),
+        summary: "How classes of one priority take turns; `prr` divides by packets, not bytes.",
+    },
+    Parameter {
+        name: "efficient",
+        scope: Scope::Link,
+        kind: Kind::Flag,
+        default: Some("false"),
+        summary: "Let classes that may borrow use a link that would idle, whatever is above them.",
+    },
+    Parameter {
+        name: "rate",
+        scope: Scope::Class,
+        kind: Kind::Quantity(Dimension::Rate),
+        default: None,
+        summary: "What the class gets when it needs it; also its weight when an excess is divided.",
+    },
+    Parameter {
+        name: "borrow",
+        scope: Scope::Class,
+        kind: Kind::Flag,
+        default: Some("true"),
+        summary: "Whether the class may use more than its rate when others leave it (ALTQ: off).",
+    },
+    Parameter {
+        name: "burst",
+        scope: Scope::Class,
+        kind: Kind::Size(BURST_MIN, BURST_MAX),
+        default: Some("4 largest packets"),
+        summary: "Bytes that the class may send at once after a pause, within its rate.",
+    },
+    Parameter {
+        name: "priority",
+        scope: Scope::Leaf,
+        kind: Kind::Number(0, PRIORITY_MAX),
+        default: Some("1"),
+        summary: "Among those that may send, the larger is served first.",
+    },
+];
+
+/// Less would lose rate to the rounding of time to nanoseconds.
+const BURST_MIN: u64 = 64;
+const BURST_MAX: u64 = 1 << 40;

@@ -1,0 +1,210 @@
+//! Every sharing rule in its plain form: each choice asks the backlogged leaves one by one.
+//!
+//! Runs `ancestor-only` and `top-level`; under the formal rule it is the oracle of the fast engine.
+//! The cost grows with the backlogged leaves. Invariant: each backlogged leaf is in the ring of its
+//! priority, no other is.
+
+use super::classes::{Classes, General};
+use super::ring::Rings;
+use crate::ids::LeafId;
+use crate::sched::{Head, Selection};
+use crate::units::{Bytes, Instant};
+
+/// Who may borrow from whom [algorithms §1].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sharing {
+    /// From a class below whose level nobody anywhere is unsatisfied.
+    Formal,
+    /// From any class above that conforms.
+    AncestorOnly,
+    /// From a class above that conforms and is not above a level that moves with the traffic.
+    TopLevel,
+}
+
+/// The engine that asks every backlogged leaf.
+pub(super) struct Scan {
+    classes: Classes,
+    rings: Rings,
+    sharing: Sharing,
+    efficient: bool,
+    /// The highest level that lends under `TopLevel`.
+    cutoff: u8,
+}
+
+impl Scan {
+    /// The engine for `classes`, nothing waiting.
+    pub fn new(classes: Classes, sharing: Sharing, general: General, efficient: bool) -> Self {
+        let mut rings = Rings::new(general, classes.priorities());
+        for index in 0..classes.iter().len() {
+            let node = rings.add_nodes(index, 1);
+            assert_eq!(node as usize, index, "here nodes are numbered as classes");
+        }
+        let cutoff = classes.at(classes.link()).level;
+        Self { classes, rings, sharing, efficient, cutoff }
+    }
+
+    /// `leaf` was offered a packet: who is owed its rate lowers the cutoff [algorithms §2.5].
+    pub fn offered(&mut self, now: Instant, leaf: LeafId) {
+        let class = self.classes.of_leaf(leaf);
+        let parent = self.classes.parent(class);
+        if self.classes.at(class).meter.conforms(now) {
+            self.cutoff = 0;
+        } else if self.classes.at(class).borrow && self.classes.at(parent).meter.conforms(now) {
+            self.cutoff = self.cutoff.min(self.classes.at(parent).level);
+        }
+    }
+
+    /// `leaf` has a first packet now, or another one, or none.
+    pub fn set_head(&mut self, leaf: LeafId, head: Option<Head>) {
+        let class = self.classes.of_leaf(leaf);
+        let ring = usize::from(self.classes.at(class).priority);
+        let was_backlogged = self.classes.at(class).backlogged;
+        self.classes.set_head(class, head.map(|head| head.length));
+        match (was_backlogged, head.is_some()) {
+            (false, true) => {
+                _ = self.rings.push(ring, class as u32, self.classes.at(class).quantum_own);
+            }
+            (true, false) => _ = self.rings.remove(ring, class as u32),
+            _ => {}
+        }
+    }
+
+    /// Who may send.
+    pub fn select(&mut self, now: Instant) -> Selection {
+        loop {
+            let ceiling = self.ceiling(now);
+            let permitted =
+                |classes: &Classes, class| lender(classes, now, class, ceiling).is_some();
+            if let Some(leaf) = self.choose(permitted) {
+                return Selection::Leaf(leaf);
+            }
+            // [algorithms §3.7] Nobody may send below the cutoff, so it rises.
+            let top = self.classes.at(self.classes.link()).level;
+            if self.sharing != Sharing::TopLevel || self.cutoff >= top {
+                break;
+            }
+            self.cutoff += 1;
+        }
+        if self.efficient
+            && let Some(leaf) = self.choose(|classes, class| classes.at(class).borrow)
+        {
+            return Selection::Leaf(leaf);
+        }
+        self.earliest().map_or(Selection::Idle, Selection::At)
+    }
+
+    /// `leaf`, just selected, sent a packet.
+    pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        let class = self.classes.of_leaf(leaf);
+        let ceiling = self.ceiling(now);
+        let lender = lender(&self.classes, now, class, ceiling);
+        self.rings.pay(self.classes.at(class).priority.into(), class as u32, sent);
+        self.set_head(leaf, next);
+        self.classes.charge(now, class, sent);
+        if let Some(lender) = lender {
+            self.depart(now, lender, next.is_none());
+        }
+    }
+
+    /// Whether `leaf` may send; `efficient` left aside.
+    #[cfg(test)]
+    pub fn permits(&self, now: Instant, leaf: LeafId) -> bool {
+        lender(&self.classes, now, self.classes.of_leaf(leaf), self.ceiling(now)).is_some()
+    }
+
+    /// Whether `leaf` may borrow at all.
+    #[cfg(test)]
+    pub fn borrows(&self, leaf: LeafId) -> bool {
+        self.classes.at(self.classes.of_leaf(leaf)).borrow
+    }
+
+    /// Moves the cutoff after a packet sent by leave of `lender` [algorithms §2.6].
+    fn depart(&mut self, now: Instant, lender: usize, emptied: bool) {
+        let lender = self.classes.at(lender);
+        if self.cutoff >= lender.level {
+            let done = emptied || !lender.meter.conforms(now);
+            let top = self.classes.at(self.classes.link()).level;
+            self.cutoff = if done { top } else { lender.level };
+        }
+    }
+
+    /// The highest level that may lend now.
+    fn ceiling(&self, now: Instant) -> u8 {
+        match self.sharing {
+            Sharing::AncestorOnly => u8::MAX,
+            Sharing::TopLevel => self.cutoff,
+            Sharing::Formal => self.unsatisfied_level(now),
+        }
+    }
+
+    /// The lowest level that has an unsatisfied class.
+    fn unsatisfied_level(&self, now: Instant) -> u8 {
+        let lowest = |class| {
+            let mut conforming = chain(&self.classes, class)
+                .filter(|&at| self.classes.at(at).meter.conforms(now))
+                .map(|at| self.classes.at(at).level);
+            conforming.next()
+        };
+        self.backlogged().filter_map(lowest).min().unwrap_or(u8::MAX)
+    }
+
+    /// The first leaf in turn among those permitted, of the highest priority that has one.
+    fn choose(&mut self, permitted: impl Fn(&Classes, usize) -> bool) -> Option<LeafId> {
+        let node = (0..self.classes.priorities())
+            .rev()
+            .find_map(|ring| self.choose_in(ring, &permitted).map(|node| (ring, node)));
+        let (ring, node) = node?;
+        self.rings.turn_to(ring, node);
+        self.classes.at(node as usize).leaf
+    }
+
+    /// Goes round `ring` until the turn of a permitted leaf covers its packet [algorithms §3.8].
+    /// Who is not permitted keeps its credit; who lacks credit gains a quantum and is passed over.
+    fn choose_in(
+        &mut self,
+        ring: usize,
+        permitted: impl Fn(&Classes, usize) -> bool,
+    ) -> Option<u32> {
+        let start = self.rings.front(ring)?;
+        let (mut node, mut refilled) = (start, false);
+        loop {
+            let class = self.classes.at(node as usize);
+            if permitted(&self.classes, node as usize) {
+                if self.rings.covers(node, class.head) {
+                    return Some(node);
+                }
+                self.rings.refill(node, class.quantum_own);
+                refilled = true;
+            }
+            node = self.rings.next(node);
+            if node == start && !core::mem::take(&mut refilled) {
+                return None;
+            }
+        }
+    }
+
+    /// When the first backlogged leaf may send, if nothing is sent until then.
+    fn earliest(&self) -> Option<Instant> {
+        let conforms_at = |class| {
+            let chain = chain(&self.classes, class);
+            chain.map(|at| self.classes.at(at).meter.conforms_at()).min()
+        };
+        self.backlogged().filter_map(conforms_at).min()
+    }
+
+    fn backlogged(&self) -> impl Iterator<Item = usize> {
+        (0..self.classes.link()).filter(|&class| self.classes.at(class).backlogged)
+    }
+}
+
+/// The class itself and those that it may borrow from, one through the other.
+fn chain(classes: &Classes, class: usize) -> impl Iterator<Item = usize> {
+    let above = |&at: &usize| classes.at(at).borrow.then(|| classes.parent(at));
+    core::iter::successors(Some(class), above)
+}
+
+/// Who lends to a leaf, itself included: the first that conforms, not above the level `ceiling`.
+fn lender(classes: &Classes, now: Instant, class: usize, ceiling: u8) -> Option<usize> {
+    let found = chain(classes, class).find(|&at| classes.at(at).meter.conforms(now))?;
+    (classes.at(found).level <= ceiling).then_some(found)
+}

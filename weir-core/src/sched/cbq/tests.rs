@@ -1,0 +1,315 @@
+//! Tests of `cbq` inside the core: the fast engine beside the plain rule, and orders by hand.
+
+use super::classes::{Classes, General};
+use super::formal::Formal;
+use super::scan::{Scan, Sharing};
+use super::*;
+use crate::ids::ClassId;
+use crate::parameter::{Params, Value};
+use crate::sched::ClassSpec;
+use crate::units::{Duration, Quantity, Rate};
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// Parent, rate in bit/s, whether it borrows, priority.
+type Row = (Option<u32>, u64, bool, u64);
+
+fn tree(link: u64, params: Params, rows: &[Row]) -> Tree {
+    let spec = |(index, &(parent, rate, borrow, priority)): (usize, &Row)| {
+        let rate = Rate::new(rate).expect("rows hold no zero");
+        let mut params = Params::new().with("rate", Quantity::Rate(rate));
+        params.set("borrow", Value::Flag(borrow));
+        params = params.with("priority", Quantity::Number(priority));
+        ClassSpec { name: index.to_string(), parent: parent.map(ClassId), params }
+    };
+    let specs = rows.iter().enumerate().map(spec).collect();
+    let link = Rate::new(link).expect("not zero");
+    Tree::new(link, Bytes::new(1500), params, specs).expect("a tree")
+}
+
+/// Numbers that follow from a seed (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    fn rate(&mut self) -> u64 {
+        1 + (self.below(999) << self.below(30))
+    }
+
+    fn length(&mut self) -> Bytes {
+        Bytes::new([0, 1, 64, 540, 1500, 9180, 65_535][self.below(7) as usize])
+    }
+
+    /// A tree whose rates need not add up: permission does not depend on that.
+    fn rows(&mut self) -> Vec<Row> {
+        let count = 1 + self.below(12);
+        let mut rows: Vec<Row> = Vec::new();
+        for index in 0..count {
+            // Parents among the first three keep the tree shallow, whatever comes out.
+            let parent = self.below(4);
+            let parent = (parent < index.min(3)).then_some(parent as u32);
+            rows.push((parent, self.rate(), self.below(4) > 0, self.below(3)));
+        }
+        rows
+    }
+}
+
+/// The fast engine and the plain one under the same calls.
+struct Pair {
+    fast: Formal,
+    plain: Scan,
+    efficient: bool,
+    queues: Vec<VecDeque<Bytes>>,
+    now: Instant,
+}
+
+impl Pair {
+    fn new(tree: &Tree, general: General, efficient: bool, now: Instant) -> Self {
+        let classes = || Classes::build(tree).expect("every class has a rate");
+        Self {
+            fast: Formal::new(classes(), general, efficient),
+            plain: Scan::new(classes(), Sharing::Formal, general, efficient),
+            efficient,
+            queues: alloc::vec![VecDeque::new(); tree.leaf_count()],
+            now,
+        }
+    }
+
+    fn head(&self, leaf: LeafId) -> Option<Head> {
+        let length = *self.queues[leaf.index()].front()?;
+        Some(Head { length, arrived: self.now })
+    }
+
+    fn tell(&mut self, leaf: LeafId) {
+        let head = self.head(leaf);
+        self.fast.set_head(self.now, leaf, head);
+        self.plain.set_head(leaf, head);
+    }
+
+    fn offer(&mut self, leaf: LeafId, length: Bytes) {
+        self.queues[leaf.index()].push_back(length);
+        self.tell(leaf);
+    }
+
+    /// Whether the rule permits `leaf`, or nobody and `efficient` does.
+    fn may_send(&self, leaf: LeafId) -> bool {
+        let mut leaves = (0..self.queues.len() as u32).map(LeafId);
+        let waits = |leaf: LeafId| !self.queues[leaf.index()].is_empty();
+        let nobody = !leaves.any(|leaf| waits(leaf) && self.plain.permits(self.now, leaf));
+        self.plain.permits(self.now, leaf) || (self.efficient && nobody && self.plain.borrows(leaf))
+    }
+
+    /// Both engines' answers must agree; a leaf that is named sends.
+    fn step(&mut self, seed: u64) -> Selection {
+        let answer = self.fast.select(self.now);
+        assert_eq!(answer, self.fast.select(self.now), "asked twice, seed {seed}");
+        let plain = self.plain.select(self.now);
+        match answer {
+            Selection::Leaf(leaf) => {
+                assert!(self.may_send(leaf), "{leaf:?} may not send, seed {seed}");
+                assert!(matches!(plain, Selection::Leaf(_)), "seed {seed}");
+                let sent = self.queues[leaf.index()].pop_front().expect("backlogged");
+                let next = self.head(leaf);
+                self.fast.charge(self.now, leaf, sent, next);
+                self.plain.charge(self.now, leaf, sent, next);
+            }
+            Selection::At(at) => {
+                assert_eq!(plain, answer, "seed {seed}");
+                assert!(at > self.now, "seed {seed}");
+            }
+            Selection::Idle => {
+                assert_eq!(plain, answer, "seed {seed}");
+                assert!(self.queues.iter().all(VecDeque::is_empty), "seed {seed}");
+            }
+        }
+        answer
+    }
+}
+
+fn check_against_the_plain_rule(seed: u64) {
+    let mut dice = Dice(seed);
+    let rows = dice.rows();
+    let tree = tree(dice.rate(), Params::new(), &rows);
+    let general = [General::Drr, General::Wrr, General::Prr][dice.below(3) as usize];
+    let epoch = [0, 1 << 60, u64::MAX - (1 << 36)][dice.below(3) as usize];
+    let mut pair = Pair::new(&tree, general, dice.below(2) == 0, Instant::from_nanos(epoch));
+    for _ in 0..200 {
+        let leaf = LeafId(dice.below(tree.leaf_count() as u64) as u32);
+        match dice.below(10) {
+            0..4 => pair.offer(leaf, dice.length()),
+            4 => {
+                pair.queues[leaf.index()].pop_front();
+                pair.tell(leaf);
+            }
+            5 => pair.now = pair.now.after(Duration::from_nanos(dice.below(1 << 33))),
+            _ => {
+                if let Selection::At(at) = pair.step(seed) {
+                    // Now and then the exact instant, so that the edge is met.
+                    pair.now = if dice.below(2) == 0 { at } else { pair.now };
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_fast_engine_chooses_what_the_plain_rule_permits() {
+    for seed in 0..5_000 {
+        check_against_the_plain_rule(seed);
+    }
+}
+
+/// What is sent each millisecond from `skip` on, `count` of them, while the leaves called `busy` hold
+/// packets of 1000 bytes on a link of 8 Mbit/s, 1 ms each; `.` where nothing is.
+fn order(params: Params, rows: &[Row], skip: u64, count: u64, busy: &str) -> String {
+    let tree = tree(8 * M, params, rows);
+    let mut cbq = Cbq::build(&tree).expect("builds");
+    let head = Head { length: Bytes::new(1000), arrived: Instant::ZERO };
+    let letter = |leaf: LeafId| char::from(b'a' + leaf.0 as u8);
+    for (leaf, _) in tree.leaves().filter(|(leaf, _)| busy.contains(letter(*leaf))) {
+        cbq.offered(Instant::ZERO, leaf);
+        cbq.enqueued(Instant::ZERO, leaf, head);
+    }
+    let mut order = String::new();
+    for millis in 0..skip + count {
+        let now = Instant::from_nanos(millis * 1_000_000);
+        let mut sent = '.';
+        if let Selection::Leaf(leaf) = cbq.select(now) {
+            cbq.charge(now, leaf, head.length, Some(head));
+            sent = letter(leaf);
+        }
+        if millis >= skip {
+            order.push(sent);
+        }
+    }
+    order
+}
+
+/// The leaves whose letters occur in `expected` are busy.
+fn check_order(params: Params, rows: &[Row], skip: u64, expected: &str) {
+    let real = order(params, rows, skip, expected.len() as u64, expected);
+    assert_eq!(real, expected, "{rows:?}");
+}
+
+fn general(word: &'static str) -> Params {
+    let mut params = Params::new();
+    params.set("general", Value::Choice(word));
+    params
+}
+
+fn sharing(word: &'static str) -> Params {
+    let mut params = Params::new();
+    params.set("sharing", Value::Choice(word));
+    params
+}
+
+fn efficient() -> Params {
+    let mut params = Params::new();
+    params.set("efficient", Value::Flag(true));
+    params
+}
+
+const M: u64 = 1_000_000;
+
+#[test]
+fn turns_follow_the_general_scheduler() {
+    let equal = [(None, 4 * M, true, 1), (None, 4 * M, true, 1)];
+    check_order(general("prr"), &equal, 0, "abababab");
+    // A quantum of one largest packet covers one packet, the next turn two, in DRR; WRR overdraws.
+    check_order(general("drr"), &equal, 0, "abaabbabaabb");
+    check_order(general("wrr"), &equal, 0, "aabbabaabbab");
+}
+
+#[test]
+fn who_may_not_borrow_sends_its_burst_and_then_its_rate() {
+    // 6000 bytes at 4 Mbit/s are 12 ms; each packet adds 2 ms and takes 1.
+    let alone = [(None, 4 * M, false, 1), (None, 4 * M, false, 1)];
+    check_order(Params::new(), &alone, 0, "aaaaaaaaaaaaa.a.a.a.a");
+}
+
+#[test]
+fn siblings_use_an_excess_first() {
+    let rows = [
+        (None, 6 * M, true, 1),
+        (Some(0), 3 * M, true, 1),
+        (Some(0), 3 * M, true, 1),
+        (None, 2 * M, true, 1),
+    ];
+    check_order(Params::new(), &rows, 1000, "aacaaaca");
+}
+
+#[test]
+fn priority_takes_the_excess_but_not_the_rate_of_others() {
+    let rows = [(None, 2 * M, true, 7), (None, M, true, 1), (None, M, true, 2)];
+    check_order(Params::new(), &rows, 1000, "acabaaaaacabaaaa");
+}
+
+#[test]
+fn a_class_that_may_not_borrow_holds_back_those_below() {
+    let rows = [(None, 4 * M, false, 1), (Some(0), 2 * M, true, 1), (Some(0), 2 * M, true, 1)];
+    check_order(Params::new(), &rows, 1000, "a.a.a.a.");
+    check_order(efficient(), &rows, 1000, "aaaaaaaa");
+}
+
+#[test]
+fn the_rules_differ_in_who_gets_an_excess() {
+    // The sibling that is idle leaves 3 of 8; its brother `a` has 3, the stranger `c` has 2.
+    let rows = [
+        (None, 6 * M, true, 1),
+        (Some(0), 3 * M, true, 1),
+        (Some(0), 3 * M, true, 1),
+        (None, 2 * M, true, 1),
+    ];
+    let strangers = ["formal", "top-level", "ancestor-only"].map(|word| {
+        let order = order(sharing(word), &rows, 1000, 4000, "ac");
+        order.chars().filter(|&letter| letter == 'c').count()
+    });
+    assert!(strangers[0].abs_diff(1000) <= 4, "formal gives `c` its 2 of 8: {strangers:?}");
+    assert!(strangers[1].abs_diff(1000) <= 40, "top-level comes close to formal: {strangers:?}");
+    assert!(strangers[2].abs_diff(1600) <= 4, "ancestor-only lends 2 of 5: {strangers:?}");
+}
+
+/// Whom `sharing` serves when `b`, owed its rate, arrives in the turn of `a`, which borrows.
+fn served_after_arrival(sharing: Params) -> LeafId {
+    let rows = [(None, M, true, 1), (None, 4 * M, true, 1)];
+    let mut cbq = Cbq::build(&tree(8 * M, sharing, &rows)).expect("builds");
+    let head = Head { length: Bytes::new(1000), arrived: Instant::ZERO };
+    let (a, b) = (LeafId(0), LeafId(1));
+    cbq.enqueued(Instant::ZERO, a, head);
+    for _ in 0..20 {
+        assert_eq!(cbq.select(Instant::ZERO), Selection::Leaf(a));
+        cbq.charge(Instant::ZERO, a, head.length, Some(head));
+    }
+    cbq.offered(Instant::ZERO, b);
+    cbq.enqueued(Instant::ZERO, b, head);
+    match cbq.select(Instant::ZERO) {
+        Selection::Leaf(leaf) => leaf,
+        other => panic!("two leaves wait, but the answer is {other:?}"),
+    }
+}
+
+#[test]
+fn who_is_owed_its_rate_goes_before_who_borrows_except_where_ancestors_lend_to_all() {
+    for (word, served) in [("formal", 1), ("top-level", 1), ("ancestor-only", 0)] {
+        let mut params = general("prr");
+        params.set("sharing", Value::Choice(word));
+        assert_eq!(served_after_arrival(params), LeafId(served), "{word}");
+    }
+}
+
+#[test]
+fn a_class_without_rate_is_refused_by_name() {
+    let spec = ClassSpec { name: "voice".to_string(), parent: None, params: Params::new() };
+    let tree = Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), alloc::vec![spec]);
+    let error = Cbq::build(&tree.expect("a tree")).err().expect("no rate, no class");
+    assert_eq!(error.class, Some(ClassId(0)));
+    assert!(error.message.contains("class voice has no rate"), "{error}");
+}
