@@ -1,9 +1,9 @@
 //! Shares of `cbq` beside the fluid ideal in which siblings share an excess first.
 
-mod common;
+mod sharing;
 
-use common::saturated::Saturated;
-use common::{Class, class, fluid, is_leaf, plan};
+use sharing::saturated::Saturated;
+use sharing::{Class, class, fluid, is_leaf, plan};
 use weir_core::parameter::Params;
 use weir_core::units::{Duration, Instant};
 

@@ -3,10 +3,11 @@
 //! A class may send if it conforms, or if a class above it conforms from which it may borrow and no
 //! class of a lower level anywhere is unsatisfied [algorithms §1]. So those who may send are those
 //! below the unsatisfied classes of the lowest level that has any: one row of rings a level.
-//! Invariant: a class is active if something waits below it that could borrow up to it. Active classes
-//! are in the ring of their parent if they may borrow, whether they need to or not, so that none loses
-//! its turn by conforming now and then; in the row of their level if they conform; else among the
-//! waits. When a class lends, no row below is occupied, so whoever is in its ring needs to borrow.
+//! Invariant: a class is active if something waits below it that could borrow up to it. Active
+//! classes that may borrow are in the ring of their parent, whether they need to or not, so that
+//! none loses its turn by conforming now and then. Those that conform are in the row of their level,
+//! the others among the waits. When a class lends, no row below is occupied, so whoever is in its
+//! ring needs to borrow.
 
 use super::classes::{Classes, General};
 use super::ring::Rings;
@@ -33,8 +34,8 @@ struct Seat {
     row: Row,
     /// The priorities for which the class is active.
     active: u8,
-    /// Its nodes for turns in its row and for turns at its parent, of the lowest priority; a leaf has
-    /// one of each, other classes one a priority.
+    /// Its nodes for turns in its row and for turns at its parent, of the lowest priority; a leaf
+    /// has one of each, other classes one a priority.
     own: u32,
     borrow: u32,
     /// Its ring of children that may borrow, of the lowest priority.
@@ -148,10 +149,10 @@ impl Formal {
         }
     }
 
-    /// Takes a packet from the turn of the lender, and from the turn of every class that was overlimit.
+    /// Takes a packet from the turn of the lender and of every class that was overlimit.
     ///
-    /// Whoever permitted it: if only what the parent lent counted, a class with children that live on
-    /// their own rates would get their rates on top of its part of an excess.
+    /// Whoever permitted it: if only what the parent lent counted, a class with children that live
+    /// on their own rates would get their rates on top of its part of an excess.
     fn pay(&mut self, class: usize, sent: Bytes) {
         let rank = self.classes.at(class).priority.into();
         let (link, mut at, mut lent) = (self.classes.link(), class, false);

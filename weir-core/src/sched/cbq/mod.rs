@@ -1,10 +1,10 @@
 //! Class-based queueing in its sound form [algorithms §3.15]: the link-sharing rules of Floyd and
 //! Jacobson [floyd95] over exact meters.
 //!
-//! Where the papers' CBQ estimates an average idle time with a filter, an expected packet length and
-//! a clock tick, each class here has a bucket counted in bytes, so that neither the length of packets
-//! nor a late timer changes a share. The link stands above all classes and always lends: it paces
-//! itself. Siblings divide what their parent has left in proportion to their rates.
+//! Where the papers' CBQ estimates an average idle time with a filter, an expected packet length
+//! and a clock tick, each class here has a bucket counted in bytes, so that neither the length of
+//! packets nor a late timer changes a share. The link stands above all classes and always lends: it
+//! paces itself. Siblings divide what their parent has left in proportion to their rates.
 //! Invariant: only a class that may not borrow, or that stands below one, ever waits for its meter.
 
 mod classes;

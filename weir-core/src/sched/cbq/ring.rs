@@ -98,7 +98,7 @@ impl Rings {
         match self.general {
             // [drr95 §3] A turn ends before the packet that it does not cover.
             General::Drr => units(head) <= credit,
-            // [algorithms §3.8] ALTQ's turn ends after it; the balance stays negative, ALTQ forgave.
+            // [algorithms §3.8] Ends after it. The balance stays negative; ALTQ forgave the rest.
             General::Wrr => credit > 0,
             General::Prr => true,
         }

@@ -73,7 +73,8 @@ impl Scan {
     pub fn select(&mut self, now: Instant) -> Selection {
         loop {
             let ceiling = self.ceiling(now);
-            let permitted = |classes: &Classes, class| lender(classes, now, class, ceiling).is_some();
+            let permitted =
+                |classes: &Classes, class| lender(classes, now, class, ceiling).is_some();
             if let Some(leaf) = self.choose(permitted) {
                 return Selection::Leaf(leaf);
             }
@@ -157,8 +158,8 @@ impl Scan {
         self.classes.at(node as usize).leaf
     }
 
-    /// Goes round `ring` until the turn of a permitted leaf covers its packet [algorithms §3.8]: who
-    /// is not permitted keeps its credit, who lacks credit gains a quantum and is passed over.
+    /// Goes round `ring` until the turn of a permitted leaf covers its packet [algorithms §3.8].
+    /// Who is not permitted keeps its credit; who lacks credit gains a quantum and is passed over.
     fn choose_in(
         &mut self,
         ring: usize,

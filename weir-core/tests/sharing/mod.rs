@@ -1,0 +1,79 @@
+//! What tests of sharing have in common: a tree in a few words, the fluid ideal, a saturated link.
+
+pub mod fluid;
+pub mod saturated;
+
+use weir_core::ids::ClassId;
+use weir_core::link::{Framing, LinkPlan};
+use weir_core::parameter::{Params, Value};
+use weir_core::queue::QueuePlan;
+use weir_core::sched::{ClassSpec, Tree};
+use weir_core::units::{Bytes, Quantity, Rate};
+
+/// A class of a test tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    /// Index of the parent, `None` under the link.
+    pub parent: Option<usize>,
+    /// bit/s.
+    pub rate: u64,
+    /// Whether it may borrow.
+    pub borrow: bool,
+    /// 0 to 7.
+    pub priority: u64,
+    /// Charged length of its packets; 0 means that it is idle.
+    pub packet: u32,
+}
+
+/// A class that borrows, at priority 1, with packets of 1 500 bytes.
+pub const fn class(parent: Option<usize>, rate: u64) -> Class {
+    Class { parent, rate, borrow: true, priority: 1, packet: 1500 }
+}
+
+impl Class {
+    /// The same, of another packet length; 0 means idle.
+    pub const fn of(self, packet: u32) -> Class {
+        Class { packet, ..self }
+    }
+
+    /// The same, idle.
+    pub const fn idle(self) -> Class {
+        self.of(0)
+    }
+
+    /// The same, not borrowing.
+    pub const fn alone(self) -> Class {
+        Class { borrow: false, ..self }
+    }
+
+    /// The same at another priority.
+    pub const fn priority(self, priority: u64) -> Class {
+        Class { priority, ..self }
+    }
+}
+
+/// Whether the class has no children.
+pub fn is_leaf(classes: &[Class], index: usize) -> bool {
+    classes.iter().all(|class| class.parent != Some(index))
+}
+
+/// A plan of a `cbq` link of `rate` bit/s over `classes`.
+pub fn plan(rate: u64, mtu: u64, params: Params, classes: &[Class]) -> LinkPlan {
+    let spec = |(index, class): (usize, &Class)| {
+        let rate = Rate::new(class.rate).expect("a class of a test has a rate");
+        let mut params = Params::new().with("rate", Quantity::Rate(rate));
+        params.set("borrow", Value::Flag(class.borrow));
+        if is_leaf(classes, index) {
+            params = params.with("priority", Quantity::Number(class.priority));
+        }
+        let parent = class.parent.map(|parent| ClassId(parent as u32));
+        ClassSpec { name: index.to_string(), parent, params }
+    };
+    let specs = classes.iter().enumerate().map(spec).collect();
+    let rate = Rate::new(rate).expect("a link of a test has a rate");
+    let tree = Tree::new(rate, Bytes::new(mtu), params, specs).expect("a tree");
+    let mut plan = LinkPlan::new("cbq", tree);
+    plan.framing = Framing::FRAME;
+    plan.queues = vec![QueuePlan::default(); plan.tree.leaf_count()];
+    plan
+}
