@@ -5,6 +5,7 @@
 //! Nothing here does I/O, except [`file`].
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 pub mod codes;
 pub mod deployment;
 pub mod file;

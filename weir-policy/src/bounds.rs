@@ -1,0 +1,217 @@
+//! What the classes of a tree get in the fluid ideal, where bits are so small that every instant is
+//! shared as it should be.
+//!
+//! A parent's share is divided among its children in proportion to their rates; what a child cannot
+//! use, its siblings divide again, so an excess stays among siblings as long as one of them wants
+//! more [floyd95 §2]. Priorities decide who goes first, not who gets how much, so they have no part
+//! in this. Invariant: no class gets more than it wants or may have, and nothing is left while a
+//! class that may have more wants it.
+
+use weir_core::ids::ClassId;
+use weir_core::sched::{ClassSpec, Tree};
+
+/// What a leaf wants.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Demand {
+    /// This much, in bit/s.
+    Rate(f64),
+    /// More than it gets, whatever that is: it is always backlogged.
+    Greedy,
+}
+
+/// What each class gets, in bit/s and in the order of declaration, while each leaf (in the order of
+/// leaves) wants what `demand` says.
+///
+/// Of a class it reads `rate` (its weight, and what it may have without `borrow`), `borrow` and
+/// `ceil`. Classes without a rate weigh as much as each other.
+///
+/// # Panics
+/// If there is not one demand for each leaf.
+pub fn shares(tree: &Tree, demand: &[Demand]) -> Vec<f64> {
+    assert_eq!(demand.len(), tree.leaf_count(), "each leaf has a demand");
+    let children = children(tree);
+    let wants = wants(tree, demand, &children);
+    let mut shares = vec![0.0; wants.len()];
+    let link = tree.rate().bits_per_second() as f64;
+    // From the top down, as the stack hands each parent's share on; it ends, for a tree has no loop.
+    let mut open = vec![(children.len() - 1, link)];
+    while let Some((parent, whole)) = open.pop() {
+        divide(tree, &children[parent], &wants, whole, &mut shares);
+        let interior = children[parent].iter().filter(|&&child| !children[child].is_empty());
+        open.extend(interior.map(|&child| (child, shares[child])));
+    }
+    shares
+}
+
+/// The children of each class; those of the link come last.
+fn children(tree: &Tree) -> Vec<Vec<usize>> {
+    let link = tree.classes().len();
+    let mut children = vec![Vec::new(); link + 1];
+    for (id, class) in tree.classes() {
+        children[class.parent.map_or(link, ClassId::index)].push(id.index());
+    }
+    children
+}
+
+/// The most that each class can use: what is wanted below it, as far as each class on the way may
+/// have it.
+fn wants(tree: &Tree, demand: &[Demand], children: &[Vec<usize>]) -> Vec<f64> {
+    let mut wants = vec![0.0; tree.classes().len()];
+    for (leaf, _) in tree.leaves() {
+        wants[tree.class_of(leaf).index()] = match demand[leaf.index()] {
+            Demand::Rate(rate) => rate,
+            Demand::Greedy => f64::INFINITY,
+        };
+    }
+    for class in upwards(tree) {
+        if !children[class].is_empty() {
+            wants[class] = children[class].iter().map(|&child| wants[child]).sum();
+        }
+        wants[class] = wants[class].min(limit(tree.class(ClassId(class as u32))));
+    }
+    wants
+}
+
+/// The classes, each before its parent.
+fn upwards(tree: &Tree) -> Vec<usize> {
+    let depth = |class: usize| tree.path(ClassId(class as u32)).count();
+    let mut classes: Vec<usize> = (0..tree.classes().len()).collect();
+    classes.sort_by_key(|&class| std::cmp::Reverse(depth(class)));
+    classes
+}
+
+/// The most that a class may have, by its own parameters, in bit/s.
+fn limit(class: &ClassSpec) -> f64 {
+    let params = &class.params;
+    let ceil = params.rate("ceil").map(|ceil| ceil.bits_per_second() as f64);
+    let own = params.rate("rate").filter(|_| params.flag("borrow") == Some(false));
+    let own = own.map(|rate| rate.bits_per_second() as f64);
+    ceil.unwrap_or(f64::INFINITY).min(own.unwrap_or(f64::INFINITY))
+}
+
+fn weight(class: &ClassSpec) -> f64 {
+    class.params.rate("rate").map_or(1.0, |rate| rate.bits_per_second() as f64)
+}
+
+/// Divides `whole` among siblings: whoever wants no more than its part of what is left is served,
+/// the modest first, and the others divide the rest.
+fn divide(tree: &Tree, siblings: &[usize], wants: &[f64], whole: f64, shares: &mut [f64]) {
+    let weight = |class: usize| weight(tree.class(ClassId(class as u32)));
+    let mut order = siblings.to_vec();
+    let modesty = |class: usize| wants[class] / weight(class);
+    order.sort_by(|&one, &other| modesty(one).total_cmp(&modesty(other)));
+    let mut left = whole;
+    let mut weights: f64 = order.iter().map(|&class| weight(class)).sum();
+    for class in order {
+        let part = left * weight(class) / weights;
+        shares[class] = part.min(wants[class]);
+        left -= shares[class];
+        weights -= weight(class);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::parameter::{Params, Value};
+    use weir_core::units::{Bytes, Quantity, Rate};
+
+    const NO: Demand = Demand::Rate(0.0);
+    const ALL: Demand = Demand::Greedy;
+
+    fn mbit(rate: f64) -> Demand {
+        Demand::Rate(rate * 1e6)
+    }
+
+    /// `name parent rate [fixed] [ceil]`, in Mbit/s; `-` is the link as parent, or no rate.
+    fn tree(link: u64, rows: &[&str]) -> Tree {
+        let names: Vec<&str> = rows.iter().map(|row| word(row, 0)).collect();
+        let class = |row: &&str| {
+            let parent = names.iter().position(|&name| name == word(row, 1));
+            let mut params = Params::new();
+            for (name, column) in [("rate", 2), ("ceil", 4)] {
+                if let Ok(value) = word(row, column).parse::<u64>() {
+                    let rate = Rate::new(value * 1_000_000).expect("rows hold no zero");
+                    params.set(name, Value::Quantity(Quantity::Rate(rate)));
+                }
+            }
+            params.set("borrow", Value::Flag(word(row, 3) != "fixed"));
+            let parent = parent.map(|index| ClassId(index as u32));
+            ClassSpec { name: word(row, 0).to_owned(), parent, params }
+        };
+        let rate = Rate::new(link * 1_000_000).expect("rows hold no zero");
+        let classes = rows.iter().map(class).collect();
+        Tree::new(rate, Bytes::new(1514), Params::new(), classes).expect("rows are trees")
+    }
+
+    fn word<'a>(row: &&'a str, column: usize) -> &'a str {
+        row.split_whitespace().nth(column).unwrap_or("-")
+    }
+
+    /// `expected` in Mbit/s, of every class in order.
+    fn check(link: u64, rows: &[&str], demand: &[Demand], expected: &[f64]) {
+        let shares = shares(&tree(link, rows), demand);
+        assert_eq!(shares.len(), expected.len());
+        for (share, expected) in shares.iter().zip(expected) {
+            let close = (share / 1e6 - expected).abs() < 1e-9 * link as f64;
+            assert!(close, "{rows:?} {demand:?}: {shares:?}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn backlogged_siblings_share_in_proportion_to_their_rates() {
+        check(20, &["a - 5", "b - 15"], &[ALL, ALL], &[5.0, 15.0]);
+        check(20, &["a - 1", "b - 3"], &[ALL, ALL], &[5.0, 15.0]);
+        check(20, &["a -", "b -", "c -"], &[ALL, ALL, mbit(2.0)], &[9.0, 9.0, 2.0]);
+    }
+
+    #[test]
+    fn what_one_leaves_its_siblings_divide() {
+        let rows = ["voice - 1", "video - 6", "web - 5", "bulk - 8"];
+        let demand = [mbit(0.1), mbit(60.0), mbit(1.7), ALL];
+        check(20, &rows, &demand, &[0.1, 7.8, 1.7, 10.4]);
+        check(20, &rows, &[NO, NO, mbit(6.0), mbit(9.0)], &[0.0, 0.0, 6.0, 9.0]);
+        check(
+            20,
+            &rows,
+            &[NO, mbit(8.0), ALL, ALL],
+            &[0.0, 6.0 + 6.0 / 19.0, 100.0 / 19.0, 160.0 / 19.0],
+        );
+    }
+
+    #[test]
+    fn an_excess_stays_among_siblings_first() {
+        let rows = ["a - 6", "a1 a 4", "a2 a 2", "b - 4", "b1 b 1", "b2 b 3"];
+        check(10, &rows, &[ALL, NO, ALL, ALL], &[6.0, 6.0, 0.0, 4.0, 1.0, 3.0]);
+        check(10, &rows, &[NO, NO, ALL, ALL], &[0.0, 0.0, 0.0, 10.0, 2.5, 7.5]);
+        check(10, &rows, &[mbit(1.0), ALL, mbit(0.5), ALL], &[6.0, 1.0, 5.0, 4.0, 0.5, 3.5]);
+    }
+
+    #[test]
+    fn limits_bind_a_class_and_all_below_it() {
+        check(10, &["a - 2 fixed", "b - 2"], &[ALL, ALL], &[2.0, 8.0]);
+        check(10, &["a - 2 - 3", "b - 2"], &[ALL, ALL], &[3.0, 7.0]);
+        check(10, &["a - 4 fixed", "b a 1", "c a 1"], &[ALL, NO], &[4.0, 4.0, 0.0]);
+        check(10, &["a - 4", "b a 1 - 2", "c a 1 fixed"], &[ALL, ALL], &[3.0, 2.0, 1.0]);
+        check(10, &["a - 2 fixed", "b - 2 - 3"], &[ALL, ALL], &[2.0, 3.0]);
+    }
+
+    #[test]
+    fn a_deep_tree_is_divided_level_by_level() {
+        let rows = ["a - 8", "b a 8", "c b 6", "d b 2", "e - 2"];
+        check(10, &rows, &[ALL, ALL, mbit(1.0)], &[9.0, 9.0, 6.75, 2.25, 1.0]);
+    }
+
+    #[test]
+    fn priorities_have_no_part_in_it() {
+        let rows = ["a - 5", "b - 5"];
+        let plain = tree(10, &rows);
+        let classes = plain.classes().map(|(id, class)| {
+            let priority = Quantity::Number(u64::from(id.0) * 7);
+            ClassSpec { params: class.params.clone().with("priority", priority), ..class.clone() }
+        });
+        let ranked =
+            Tree::new(plain.rate(), plain.mtu(), Params::new(), classes.collect()).expect("a tree");
+        assert_eq!(shares(&ranked, &[ALL, ALL]), shares(&plain, &[ALL, ALL]));
+    }
+}
