@@ -1,4 +1,6 @@
 //! Experiments and claims: what Weir says of itself, measured.
 
 pub mod bench;
+pub mod experiments;
 pub mod rig;
+pub mod tree;

@@ -299,6 +299,8 @@ fn frame(port: u16, length: usize) -> Vec<u8> {
 
 /// Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;
+/// Flows of experiments have destination ports from here on.
+pub const FIRST_PORT: u16 = 9000;
 const NICENESS: i32 = -19;
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 const FRAMES_MAX: u32 = 1 << 14;

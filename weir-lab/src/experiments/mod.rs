@@ -1,0 +1,86 @@
+//! Experiments: each measures something and holds it against a claim. One file, one line here.
+
+use serde::Serialize;
+use std::time::Duration;
+
+/// What the registry knows of an experiment.
+pub struct Experiment {
+    /// The name after `weir lab run`.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Whether it needs private networks, and so privileges.
+    pub live: bool,
+    /// Runs it.
+    pub run: fn(&Options, &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String>,
+}
+
+/// How long and which part.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Of one measurement; experiments in virtual time ignore it.
+    pub duration: Duration,
+    /// Only rows whose subject contains this.
+    pub only: Option<String>,
+}
+
+/// One measured figure beside its claim.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What was measured.
+    pub subject: String,
+    /// The figure, with its unit.
+    pub measured: String,
+    /// What it should be, with its unit.
+    pub expected: String,
+    /// How far off it is: in percent, or the ratio that was asked for.
+    pub deviation: f64,
+    /// The limit of that.
+    pub limit: f64,
+    /// Whether the claim holds.
+    pub holds: bool,
+}
+
+impl Options {
+    /// Whether this subject was asked for.
+    pub fn wants(&self, subject: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| subject.contains(only.as_str()))
+    }
+}
+
+impl Row {
+    /// A rate in bit/s beside the one expected; may differ by `limit` percent.
+    pub fn rate(subject: String, measured: f64, expected: f64, limit: f64) -> Self {
+        let deviation = (measured / expected - 1.0) * 100.0;
+        Self {
+            subject,
+            measured: format!("{:.4} Mbit/s", measured / 1e6),
+            expected: format!("{:.4} Mbit/s", expected / 1e6),
+            deviation,
+            limit,
+            holds: deviation.abs() <= limit,
+        }
+    }
+}
+
+/// The experiment of this name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+}
+
+macro_rules! experiments {
+    ($($module:ident,)*) => {
+        $(pub mod $module;)*
+
+        /// Every experiment.
+        pub const EXPERIMENTS: &[Experiment] = &[$($module::EXPERIMENT,)*];
+    };
+}
+
+experiments! {
+    shaping_live,
+    sharing_live,
+    sharing_sim,
+    packet_size,
+    simulator_speed,
+}

@@ -1,0 +1,65 @@
+//! Sharing, live: the three-level tree of `peers.md` §2c with one or two leaves idle in turn.
+//!
+//! `cbq` is held to the fluid ideal in which siblings share an excess first; `htb` to what its own
+//! rules give with the same arrivals in virtual time.
+
+use super::{Experiment, Options, Row};
+use crate::rig::{self, Setup};
+use crate::tree::{CASES, Case, MBITS, HEADER, IP_LENGTHS, SCHEDULERS, Sharing};
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "sharing-live",
+    summary: "a three-level tree at 30 and 100 Mbit/s with idle leaves: each class at the receiver",
+    live: true,
+    run,
+};
+
+/// Percent of the expected rate, for every class.
+const LIMIT: f64 = 1.0;
+
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+    rig::prepare()?;
+    let mut rows = Vec::new();
+    for scheduler in SCHEDULERS {
+        for mbit in MBITS {
+            for ip in IP_LENGTHS {
+                for case in CASES {
+                    let sharing = Sharing::new(scheduler, mbit, ip + HEADER, case)?;
+                    let subject = format!("{scheduler} {mbit} Mbit/s {ip} B, {}", case.name);
+                    if options.wants(&subject) {
+                        let row = measure(subject, &sharing, case, options)?;
+                        progress(&row);
+                        rows.push(row);
+                    }
+                }
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The class that is furthest off decides.
+fn measure(
+    subject: String,
+    sharing: &Sharing,
+    case: &Case,
+    options: &Options,
+) -> Result<Row, String> {
+    let expected = sharing.expected(case)?;
+    let measured = rig::run(Setup {
+        plan: &sharing.policy.link,
+        classifier: sharing.policy.classifier(),
+        leaf_names: sharing.leaf_names(),
+        flows: &sharing.flows,
+        frame_length: sharing.frame as usize,
+        warmup: std::time::Duration::from_secs(1),
+        duration: options.duration,
+    })?;
+    if measured.receiver_lost > 0 {
+        let lost = measured.receiver_lost;
+        return Err(format!("{subject}: the receiver lost {lost} frames; nothing was measured"));
+    }
+    let rate = |port: u16| measured.rate(port, sharing.frame);
+    Ok(sharing.worst(subject, &expected, rate, LIMIT))
+}

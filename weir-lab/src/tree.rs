@@ -1,0 +1,196 @@
+//! The three-level tree of `peers.md` §2c, its cases, and what each class should get.
+//!
+//! ```text
+//! root 30 -- a 2
+//!         \- right 28 -- b 14
+//!                     |- c 9
+//!                     \- d 5         (parts of 30 of the link)
+//! ```
+
+use crate::experiments::Row;
+use crate::rig::{FIRST_PORT, Flow};
+use std::collections::BTreeMap;
+use weir_core::classify::InterfaceId;
+use weir_core::ids::{Handle, LeafId};
+use weir_core::link::Packet;
+use weir_core::packet::{Addresses, Headers, Ports, Protocol};
+use weir_core::units::{Duration, Instant, Rate};
+use weir_policy::bounds::{Demand, shares};
+use weir_policy::policy::{self, Policy};
+
+/// Who sends.
+#[derive(Debug)]
+pub struct Case {
+    /// In words.
+    pub name: &'static str,
+    /// The busy leaves: 0 is `a`, 3 is `d`.
+    pub busy: &'static [usize],
+}
+
+/// The cases of `peers.md`.
+pub const CASES: &[Case] = &[
+    Case { name: "all backlogged", busy: &[0, 1, 2, 3] },
+    Case { name: "b idle", busy: &[0, 2, 3] },
+    Case { name: "c and d idle", busy: &[0, 1] },
+    Case { name: "a idle", busy: &[1, 2, 3] },
+    Case { name: "only d", busy: &[3] },
+];
+/// The schedulers that share by such a tree.
+pub const SCHEDULERS: [&str; 2] = ["cbq", "htb"];
+/// The rates of the link.
+pub const MBITS: [u64; 2] = [30, 100];
+/// Lengths of packets without the Ethernet header.
+pub const IP_LENGTHS: [u32; 2] = [512, 1500];
+/// The Ethernet header, which the policy counts.
+pub const HEADER: u32 = 14;
+
+/// One link with this tree and its flows.
+pub struct Sharing {
+    /// The policy.
+    pub policy: Policy,
+    /// A flow for each busy leaf.
+    pub flows: Vec<Flow>,
+    /// Length of every frame in bytes.
+    pub frame: u32,
+    scheduler: &'static str,
+}
+
+impl Sharing {
+    /// The tree for a link of `mbit` Mbit/s with frames of `frame` bytes.
+    ///
+    /// # Errors
+    /// When the policy is refused.
+    pub fn new(
+        scheduler: &'static str,
+        mbit: u64,
+        frame: u32,
+        case: &Case,
+    ) -> Result<Self, String> {
+        let text = policy_text(scheduler, mbit * 1_000_000);
+        let outcome = policy::parse(&text, "tree.toml");
+        let findings = format!("{:?}", outcome.findings);
+        let policy = outcome.plan.ok_or(findings)?;
+        // As `htb.py sharing`: 1.2 times the link, 0.8 of that each if several send.
+        let percent = if case.busy.len() > 1 { 96 } else { 120 };
+        let rate = Rate::new(mbit * 10_000 * percent).ok_or("the rate is zero")?;
+        let flow = |&leaf: &usize| Flow { port: FIRST_PORT + leaf as u16, rate };
+        Ok(Self { policy, flows: case.busy.iter().map(flow).collect(), frame, scheduler })
+    }
+
+    /// The names of the leaves.
+    pub fn leaf_names(&self) -> Vec<String> {
+        let leaves = (0..LEAVES as u32).map(LeafId);
+        leaves.map(|leaf| self.policy.leaf_name(leaf).to_owned()).collect()
+    }
+
+    /// What each busy flow should get in bit/s, by port: the fluid ideal, or for a scheduler with
+    /// another rule what that rule gives in virtual time.
+    ///
+    /// # Errors
+    /// When the policy does not build.
+    pub fn expected(&self, case: &Case) -> Result<BTreeMap<u16, f64>, String> {
+        if self.scheduler == SCHEDULERS[0] { Ok(self.ideal(case)) } else { self.simulate() }
+    }
+
+    /// The fluid ideal in which siblings share an excess first.
+    pub fn ideal(&self, case: &Case) -> BTreeMap<u16, f64> {
+        let busy = |leaf| if case.busy.contains(&leaf) { Demand::Greedy } else { Demand::Rate(0.0) };
+        let demand: Vec<Demand> = (0..LEAVES).map(busy).collect();
+        let shares = shares(&self.policy.link.tree, &demand);
+        let tree = &self.policy.link.tree;
+        let share = |&leaf: &usize| {
+            let class = tree.class_of(LeafId(leaf as u32));
+            (FIRST_PORT + leaf as u16, shares[class.index()])
+        };
+        case.busy.iter().map(share).collect()
+    }
+
+    /// What each flow gets in bit/s in virtual time, by port.
+    ///
+    /// # Errors
+    /// When the policy does not build.
+    pub fn simulate(&self) -> Result<BTreeMap<u16, f64>, String> {
+        let mut link = self.policy.link.build().map_err(|error| error.to_string())?;
+        let mut departures = Vec::new();
+        let mut classifier = self.policy.classifier();
+        let interval =
+            |flow: &Flow| f64::from(self.frame) * 8e9 / flow.rate.bits_per_second() as f64;
+        let mut due: Vec<f64> = vec![0.0; self.flows.len()];
+        let packets = PACKETS / self.flows.len() as f64;
+        let end = interval(&self.flows[0]) * packets;
+        let warmup = end / 5.0;
+        let mut sent: BTreeMap<LeafId, u64> = BTreeMap::new();
+        loop {
+            let first = (0..due.len()).min_by(|&a, &b| due[a].total_cmp(&due[b]));
+            let index = first.ok_or("no flow sends")?;
+            if due[index] > end {
+                break;
+            }
+            let now = Instant::ZERO.after(Duration::from_nanos(due[index] as u64));
+            link.advance(now, &mut departures);
+            for departure in departures.drain(..) {
+                if departure.at.as_nanos() as f64 > warmup {
+                    *sent.entry(departure.leaf).or_default() += departure.charged.get();
+                }
+            }
+            let headers = headers(self.flows[index].port);
+            let leaf = classifier.classify(now, InterfaceId(0), &headers).leaf;
+            link.offer(now, leaf, Packet { handle: Handle(0), length: self.frame });
+            link.take_dropped(&mut |_| {});
+            due[index] += interval(&self.flows[index]);
+        }
+        let rate = |(leaf, bytes): (LeafId, u64)| {
+            (FIRST_PORT + leaf.0 as u16, bytes as f64 * 8e9 / (end - warmup))
+        };
+        Ok(sent.into_iter().map(rate).collect())
+    }
+
+    /// The row of the class that is furthest from what it should get.
+    pub fn worst(
+        &self,
+        subject: String,
+        expected: &BTreeMap<u16, f64>,
+        measured: impl Fn(u16) -> f64,
+        limit: f64,
+    ) -> Row {
+        let off = |port: u16| (measured(port) / expected[&port] - 1.0).abs();
+        let worst = expected.keys().copied().max_by(|&a, &b| off(a).total_cmp(&off(b)));
+        let worst = worst.unwrap_or(FIRST_PORT);
+        let name = self.policy.leaf_name(LeafId(u32::from(worst - FIRST_PORT)));
+        let subject = format!("{subject}: {name}");
+        Row::rate(subject, measured(worst), expected[&worst], limit)
+    }
+}
+
+fn headers(port: u16) -> Headers {
+    let addresses = Addresses::V4 { source: [10, 77, 0, 1].into(), destination: [10, 77, 0, 2].into() };
+    Headers::of_flow(addresses, Protocol::UDP, Ports { source: 4096, destination: port })
+}
+
+fn policy_text(scheduler: &str, bits: u64) -> String {
+    let part = |parts: u64| format!("rate = \"{} bit/s\"", bits * parts / 30);
+    let ceil = if scheduler == SCHEDULERS[1] { format!("ceil = \"{bits} bit/s\"\n") } else { String::new() };
+    // In proportion to the rates, as in the peer's set-up.
+    let quantum = |parts: u64| {
+        if ceil.is_empty() { String::new() } else { format!("quantum = \"{} B\"\n", parts * 1514) }
+    };
+    let mut text = format!("[link]\nrate = \"{bits} bit/s\"\nscheduler = \"{scheduler}\"\n\n");
+    text += &format!("[class.root]\n{}\n{ceil}\n", part(30));
+    text += &format!("[class.right]\nparent = \"root\"\n{}\n{ceil}\n", part(28));
+    let leaves = [("a", "root", 2), ("b", "right", 14), ("c", "right", 9), ("d", "right", 5)];
+    for (index, (name, parent, parts)) in leaves.into_iter().enumerate() {
+        text += &format!(
+            "[class.{name}]\nparent = \"{parent}\"\n{}\n{ceil}{}{}\
+             queue = {{ limit = \"1000 packets\" }}\nmatch = [{{ proto = \"udp\", dport = \"{}\" }}]\n\n",
+            part(parts),
+            quantum(parts),
+            if index == 0 { "default = true\n" } else { "" },
+            FIRST_PORT + index as u16
+        );
+    }
+    text
+}
+
+const LEAVES: usize = 4;
+/// Packets offered in a simulation: the class of 2/30 then sends some 15 000.
+const PACKETS: f64 = 400_000.0;
