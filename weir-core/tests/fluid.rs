@@ -4,7 +4,7 @@ mod sharing;
 
 use sharing::saturated::Saturated;
 use sharing::{Class, class, fluid, is_leaf, plan};
-use weir_core::parameter::Params;
+use weir_core::parameter::{Params, Value};
 use weir_core::units::{Duration, Instant};
 
 /// Packets per busy leaf that wait at any time.
@@ -19,7 +19,12 @@ const SEEDS: u64 = 60;
 /// Measured for as long as the class with the fewest packets takes to send [`PACKETS`] of 1 500 bytes
 /// or more, after as long a time of warming up: a packet more or less is then 500 ppm.
 fn deviation(link: u64, classes: &[Class]) -> f64 {
-    let mut run = Saturated::new(&plan(link, 1514, Params::new(), classes), classes, DEPTH);
+    deviation_with(Params::new(), link, classes)
+}
+
+/// The same with parameters of the link.
+fn deviation_with(params: Params, link: u64, classes: &[Class]) -> f64 {
+    let mut run = Saturated::new(&plan(link, 1514, params, classes), classes, DEPTH);
     let ideal = fluid::shares(link, classes);
     let leaves: Vec<_> = (0..classes.len()).filter(|&index| is_leaf(classes, index)).collect();
     let time =
@@ -82,6 +87,18 @@ fn three_levels_share_as_the_fluid_whoever_is_idle() {
 fn packet_lengths_may_differ_between_classes() {
     for lengths in [[64, 1500, 64, 1500], [1500, 64, 1500, 512], [9180, 1500, 540, 64]] {
         check("mixed lengths", 30_000_000, &three_levels(30_000_000, lengths), 5_000.0);
+    }
+}
+
+#[test]
+fn weighted_round_robin_shares_as_exactly() {
+    let mut params = Params::new();
+    params.set("general", Value::Choice("wrr"));
+    for lengths in [[1500, 1500, 0, 1500], [64, 1500, 512, 0], [1500; 4]] {
+        let classes = three_levels(100_000_000, lengths);
+        let ppm = deviation_with(params.clone(), 100_000_000, &classes);
+        println!("wrr {lengths:?}: {ppm:.0} ppm");
+        assert!(ppm < 5_000.0, "{lengths:?}: {ppm:.0} ppm off the fluid ideal");
     }
 }
 

@@ -5,9 +5,9 @@
 //! below the unsatisfied classes of the lowest level that has any: one row of rings a level.
 //! Invariant: a class is active if something waits below it that could borrow up to it. Active
 //! classes that may borrow are in the ring of their parent, whether they need to or not, so that
-//! none loses its turn by conforming now and then. Those that conform are in the row of their level,
-//! the others among the waits. When a class lends, no row below is occupied, so whoever is in its
-//! ring needs to borrow.
+//! none loses its turn by conforming now and then. Those that conform are in the row of their
+//! level, the others among the waits. When a class lends, no row below is occupied, so whoever is
+//! in its ring needs to borrow.
 
 use super::classes::{Classes, General};
 use super::ring::Rings;
