@@ -95,6 +95,8 @@ pub fn is_deployment(top_level: &[String]) -> bool {
 pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deployment> {
     let mut policies = Policies { folder: folder(name), read_file, outcomes: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
+        // Known also if the other table is missing.
+        top.field("direction");
         let mut table = top.required("deployment", report)?.table(report)?.named("[deployment]");
         let settings = settings(&mut table, name, report);
         let directions = directions(top, &settings.ports, &mut policies, report);
@@ -137,14 +139,17 @@ fn ports(node: &Node<'_>, report: &mut Report) -> Vec<Port> {
     let Some(table) = node.table(report) else { return Vec::new() };
     let mut ports: Vec<Port> = Vec::new();
     for node in table.entries() {
-        let Some(interface) = interface(&node, report) else { continue };
-        if let Some(other) = ports.iter().find(|port| port.interface == interface) {
+        let interface = interface(&node, report);
+        let same = |port: &&Port| Some(port.interface.as_str()) == interface;
+        if let Some(other) = ports.iter().find(same) {
             let message =
-                format!("ports `{}` and `{}` are both {interface}", other.name, node.key());
+                format!("ports `{}` and `{}` are both {}", other.name, node.key(), other.interface);
             let cure = "name another interface";
             report.push(Draft::new(&codes::SAME_PORT, node.span(), message).cure(cure));
         }
-        ports.push(Port { name: node.key().to_owned(), interface: interface.to_owned() });
+        // A port whose interface is a finding is declared all the same.
+        let interface = interface.unwrap_or_default().to_owned();
+        ports.push(Port { name: node.key().to_owned(), interface });
     }
     let count = table.entries().count();
     if count != PORTS {

@@ -1,7 +1,7 @@
 //! Policy text to a checked plan, with findings that point at the line.
 //!
 //! [`reader`] reads any spanned TOML; [`finding`] says what is wrong, where, and what to do.
-//! Everything a policy may say of a scheduler or a dropper comes from its descriptor in `weir-core`.
+//! What a policy may say of a scheduler or a dropper comes from its descriptor in `weir-core`.
 //! Nothing here does I/O, except [`file`].
 #![forbid(unsafe_code)]
 

@@ -14,7 +14,8 @@ pub(super) struct ClassDraft<'a> {
     pub name: &'a str,
     pub span: Span,
     pub parent: Option<Node<'a>>,
-    pub share: Option<(Share, Span)>,
+    /// A share that is written, and its value unless that is a finding.
+    pub share: Option<(Option<Share>, Span)>,
     pub written: Written,
     /// Those of `written` that only a leaf may have.
     pub leaf_only: Vec<(&'static str, Span)>,
@@ -53,8 +54,9 @@ pub(super) fn read_all<'a>(
         return None;
     }
     let descriptor = scheduler.map(|entry| entry.descriptor);
-    let classes = nodes.iter().filter_map(|node| read(node, descriptor, report)).collect();
-    Some(classes)
+    let classes = nodes.iter().filter_map(|node| read(node, descriptor, report));
+    let classes: Vec<_> = classes.collect();
+    (!classes.is_empty()).then_some(classes)
 }
 
 impl ClassDraft<'_> {
@@ -147,7 +149,7 @@ pub(super) fn has_rate(descriptor: &Descriptor) -> bool {
 
 fn read_share(draft: &mut ClassDraft<'_>, table: &mut Table<'_>, report: &mut Report) {
     let Some(node) = table.field("share") else { return };
-    draft.share = node.share(report).map(|share| (share, node.span()));
+    draft.share = Some((node.share(report), node.span()));
     if let Some(rate) = draft.written.span("rate") {
         let message = format!("class `{}` has both a rate and a share", draft.name);
         report.push(

@@ -135,7 +135,7 @@ fn unknown_parent(
     let message = format!("class `{}`: there is no class `{name}` to be its parent", class.name);
     let known: Vec<_> = by_name.keys().take(SUGGESTED_MAX).copied().collect();
     Draft::new(&codes::UNKNOWN_PARENT, span, message)
-        .cure(format!("declare `[class.{name}]`; or {}", suggest(name, &known)))
+        .cure(format!("declare `[class.{name}]` or name another class: {}", suggest(name, &known)))
 }
 
 /// How deep each class lies, from 1; `None` if there is a loop. Every class is entered once.
@@ -221,6 +221,7 @@ pub(super) fn resolve_rates(
         };
         let class = &mut classes[index];
         class.written.spans.push(("rate", span));
+        let Some(share) = share else { continue };
         match above {
             Some(above) => {
                 let rate = Value::Quantity(Quantity::Rate(above.part(share)));

@@ -43,7 +43,8 @@ impl Written {
     ) {
         let missing = |row: &&Parameter| row.default.is_none() && self.span(row.name).is_none();
         for row in parameters.into_iter().filter(missing) {
-            let message = format!("{owner} has no `{}`: {}", row.name, row.summary);
+            let message =
+                format!("{owner} has no `{}`: {}", row.name, row.summary.trim_end_matches('.'));
             let cure = format!("write `{}`", row.name);
             report.push(Draft::new(&codes::MISSING_KEY, span, message).cure(cure));
         }

@@ -1,0 +1,110 @@
+//! `weir check` as a user runs it: exit codes, text and JSON.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn weir(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(arguments).output().expect("the binary runs")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A file that holds `text`, under the folder that cargo gives this test.
+fn file(name: &str, text: &[u8]) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).expect("the folder is there");
+    path.display().to_string()
+}
+
+const FAULTY: &[u8] = b"[link]\nrate = '1 mbps'\nscheduler = 'drr'\n[class.a]\ndefault = true\n";
+
+#[test]
+fn the_exit_code_says_clean_faulty_or_not_done() {
+    let clean = root().join("examples/home.toml").display().to_string();
+    let warned = FAULTY.to_vec();
+    let warned = String::from_utf8(warned).expect("it is text").replace("1 mbps", "1 Mbit/s");
+    let warned = file("warned.toml", format!("{warned}[class.b]\n").as_bytes());
+    let rows: [(&[&str], i32); 6] = [
+        (&["check", &clean], 0),
+        (&["check", &warned], 0),
+        (&["check", &file("faulty.toml", FAULTY)], 1),
+        (&["check", &file("bytes.toml", b"\xff\xfe")], 1),
+        (&["check", "no/such/file.toml"], 2),
+        (&["chekc"], 2),
+    ];
+    for (arguments, code) in rows {
+        let output = weir(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?} {output:?}");
+        assert_eq!(output.stdout.is_empty(), code == 2, "{arguments:?} {output:?}");
+        assert_eq!(output.stderr.is_empty(), code != 2, "{arguments:?} {output:?}");
+    }
+}
+
+#[test]
+fn text_shows_code_place_excerpt_and_cure() {
+    let name = file("shown.toml", FAULTY);
+    let text = String::from_utf8(weir(&["check", &name]).stdout).expect("it is text");
+    let place = format!("{name}:2:8");
+    for part in
+        ["error[W014]", &place, "rate = '1 mbps'", "1 Mbit/s", "1 MB/s", "1 error, 0 warnings"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+/// Whether `value` is what the part `schema` of `root` says; only the words that our schema uses.
+fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let part = name.trim_start_matches('#');
+        return conforms(value, root.pointer(part).expect("it is defined"), root);
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        return words.contains(value).then_some(()).ok_or(format!("{value} not in {words:?}"));
+    }
+    let named = match value {
+        Value::Null => "null",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::Bool(_) => "boolean",
+    };
+    let types = &schema["type"];
+    let fits = types == named || types.as_array().is_some_and(|all| all.contains(&named.into()));
+    if !fits {
+        return Err(format!("{value} is no {types}"));
+    }
+    for element in value.as_array().into_iter().flatten() {
+        conforms(element, &schema["items"], root)?;
+    }
+    let Some(object) = value.as_object() else { return Ok(()) };
+    let required = schema["required"].as_array().expect("objects name their keys");
+    if object.len() != required.len() {
+        return Err(format!("{value} has other keys than {required:?}"));
+    }
+    for key in required.iter().filter_map(Value::as_str) {
+        let part = object.get(key).ok_or(format!("{value} has no {key}"))?;
+        conforms(part, &schema["properties"][key], root)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn json_is_what_the_schema_says() {
+    let schema = fs::read(root().join("docs/findings.schema.json")).expect("it is in the tree");
+    let schema: Value = serde_json::from_slice(&schema).expect("it is JSON");
+    let tree = "[link]\nrate = '1 Mbit/s'\nscheduler = 'htb'\n\
+                [class.a]\nrate = '2 Mbit/s'\ndefault = true\n";
+    for (name, text, findings) in [("j1.toml", FAULTY, 1), ("j2.toml", tree.as_bytes(), 1)] {
+        let output = weir(&["check", "--format", "json", &file(name, text)]);
+        let value: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        assert_eq!(conforms(&value, &schema, &schema), Ok(()));
+        assert_eq!(value["errors"], findings);
+    }
+    assert!(conforms(&serde_json::json!({"file": 1}), &schema, &schema).is_err());
+}
