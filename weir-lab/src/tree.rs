@@ -94,7 +94,8 @@ impl Sharing {
 
     /// The fluid ideal in which siblings share an excess first.
     pub fn ideal(&self, case: &Case) -> BTreeMap<u16, f64> {
-        let busy = |leaf| if case.busy.contains(&leaf) { Demand::Greedy } else { Demand::Rate(0.0) };
+        let busy =
+            |leaf| if case.busy.contains(&leaf) { Demand::Greedy } else { Demand::Rate(0.0) };
         let demand: Vec<Demand> = (0..LEAVES).map(busy).collect();
         let shares = shares(&self.policy.link.tree, &demand);
         let tree = &self.policy.link.tree;
@@ -163,13 +164,18 @@ impl Sharing {
 }
 
 fn headers(port: u16) -> Headers {
-    let addresses = Addresses::V4 { source: [10, 77, 0, 1].into(), destination: [10, 77, 0, 2].into() };
+    let addresses =
+        Addresses::V4 { source: [10, 77, 0, 1].into(), destination: [10, 77, 0, 2].into() };
     Headers::of_flow(addresses, Protocol::UDP, Ports { source: 4096, destination: port })
 }
 
 fn policy_text(scheduler: &str, bits: u64) -> String {
     let part = |parts: u64| format!("rate = \"{} bit/s\"", bits * parts / 30);
-    let ceil = if scheduler == SCHEDULERS[1] { format!("ceil = \"{bits} bit/s\"\n") } else { String::new() };
+    let ceil = if scheduler == SCHEDULERS[1] {
+        format!("ceil = \"{bits} bit/s\"\n")
+    } else {
+        String::new()
+    };
     // In proportion to the rates, as in the peer's set-up.
     let quantum = |parts: u64| {
         if ceil.is_empty() { String::new() } else { format!("quantum = \"{} B\"\n", parts * 1514) }

@@ -41,6 +41,7 @@ verbs! {
     up::Up,
     status::Status,
     bench::Bench,
+    lab::Lab,
 }
 
 /// Link sharing that is proved before it is deployed.
