@@ -131,8 +131,8 @@ impl Turns {
         row.pointer = row.members.next(row.pointer + 1).unwrap_or(RIGHT_END);
     }
 
-    /// Puts `class`, which is in none of them, into the feeds of `priorities` of its parent's `family`; answers those that
-    /// were empty before.
+    /// Puts `class`, which is in none of them, into the feeds of `priorities` of its parent's
+    /// `family`; answers those that were empty before.
     pub(super) fn join_feeds(&mut self, family: usize, class: u32, priorities: u8) -> u8 {
         let mut fresh = 0;
         for priority in bits(priorities) {
@@ -146,8 +146,8 @@ impl Turns {
         fresh
     }
 
-    /// Takes `class`, which is in them, out of the feeds of `priorities`; answers those that are empty now. A pointer
-    /// at it stays, to find it again or the next one.
+    /// Takes `class`, which is in them, out of the feeds of `priorities`; answers those that are
+    /// empty now. A pointer at it stays, to find it again or the next one.
     pub(super) fn leave_feeds(&mut self, family: usize, class: u32, priorities: u8) -> u8 {
         let mut ended = 0;
         for priority in bits(priorities) {
