@@ -24,7 +24,7 @@ use crate::units::{Bytes, Duration, Instant};
 use alloc::vec::Vec;
 use bucket::{Buckets, Mode};
 use params::{ClassPlan, LeafPlan, PARAMETERS};
-use turns::Turns;
+use turns::{Turns, bits};
 
 /// Hierarchical token buckets.
 pub struct Htb {
@@ -35,6 +35,8 @@ pub struct Htb {
     turns: Turns,
     /// A lane for each level.
     waits: WaitQueue,
+    /// A bit for each level that has classes.
+    levels: u8,
     backlogged: u32,
     served: Served,
 }
@@ -96,9 +98,10 @@ impl Discipline for Htb {
             tables.add_class(tree, id)?;
         }
         let places = tables.places();
-        let mut sizes = [0; LEVELS];
+        let (mut sizes, mut levels) = ([0; LEVELS], 0);
         for &(level, _) in &places {
             sizes[usize::from(level)] += 1;
+            levels |= 1 << level;
         }
         Ok(Self {
             turns: Turns::new(tree, &tables.families, &places),
@@ -106,6 +109,7 @@ impl Discipline for Htb {
             classes: tables.classes,
             leaves: tables.leaves,
             deficits: tables.deficits,
+            levels,
             backlogged: 0,
             served: Served { leaf: LeafId(0), level: 0 },
         })
@@ -129,7 +133,7 @@ impl Scheduler for Htb {
         }
         // [algorithms §5.5] Own rate before borrowed rate: the levels from the leaves up, and the
         // events of a level only when its turn comes.
-        for level in 0..LEVELS {
+        for level in bits(self.levels) {
             self.wake(level, now);
             if let Some(priority) = self.turns.first_busy(level) {
                 let leaf = self.next_leaf(level, priority);
@@ -137,7 +141,7 @@ impl Scheduler for Htb {
                 return Selection::Leaf(leaf);
             }
         }
-        let earliest = (0..LEVELS).filter_map(|level| self.waits.earliest(level)).min();
+        let earliest = bits(self.levels).filter_map(|level| self.waits.earliest(level)).min();
         Selection::At(earliest.expect("a backlogged leaf that may not send waits for an event"))
     }
 

@@ -34,6 +34,8 @@ struct Family {
     first: u32,
     end: u32,
     pointers: [u32; PRIORITIES],
+    /// How many members each feed has.
+    members: [u32; PRIORITIES],
 }
 
 impl Turns {
@@ -72,7 +74,8 @@ impl Turns {
         for family in families {
             let end = first + next[family.index()];
             next[family.index()] = first;
-            self.families.push(Family { first, end, pointers: [RIGHT_END; PRIORITIES] });
+            let (pointers, members) = ([RIGHT_END; PRIORITIES], [0; PRIORITIES]);
+            self.families.push(Family { first, end, pointers, members });
             first = end;
         }
         self.class_of_slot.resize(first as usize, 0);
@@ -128,26 +131,30 @@ impl Turns {
         row.pointer = row.members.next(row.pointer + 1).unwrap_or(RIGHT_END);
     }
 
-    /// Puts `class` into the feeds of `priorities` of its parent's `family`; answers those that
-    /// were empty before.
+    /// Puts `class`, which is in none of them, into the feeds of `priorities` of its parent's
+    /// `family`; answers those that were empty before.
     pub(super) fn join_feeds(&mut self, family: usize, class: u32, priorities: u8) -> u8 {
         let mut fresh = 0;
         for priority in bits(priorities) {
-            if self.feed_next(family, priority, 0).is_none() {
+            let members = &mut self.families[family].members[priority];
+            if *members == 0 {
                 fresh |= 1 << priority;
             }
+            *members += 1;
             self.feeds[priority].insert(self.slot_of_class[class as usize]);
         }
         fresh
     }
 
-    /// Takes `class` out of the feeds of `priorities`; answers those that are empty now. A pointer
-    /// at it stays, to find it again or the next one.
+    /// Takes `class`, which is in them, out of the feeds of `priorities`; answers those that are
+    /// empty now. A pointer at it stays, to find it again or the next one.
     pub(super) fn leave_feeds(&mut self, family: usize, class: u32, priorities: u8) -> u8 {
         let mut ended = 0;
         for priority in bits(priorities) {
             self.feeds[priority].remove(self.slot_of_class[class as usize]);
-            if self.feed_next(family, priority, 0).is_none() {
+            let members = &mut self.families[family].members[priority];
+            *members -= 1;
+            if *members == 0 {
                 ended |= 1 << priority;
             }
         }
@@ -194,7 +201,7 @@ fn rows_of(places: &[(u8, u8)]) -> Vec<Row> {
 }
 
 /// The numbers of the bits set in `mask`.
-fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
+pub(super) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         let bit = (mask != 0).then(|| mask.trailing_zeros() as usize);
         mask &= mask.wrapping_sub(1);
