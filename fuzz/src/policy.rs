@@ -1,0 +1,58 @@
+//! Target `policy`: any bytes as a policy, and as a deployment whose policies are known.
+//!
+//! Whatever is found points into the text and can be shown; what has no error builds its link.
+
+use weir_policy::finding::{Finding, Outcome, Place, RELATED_MAX, Source};
+use weir_policy::policy::Policy;
+use weir_policy::{deployment, policy as policies, render};
+
+/// Checks the input as both kinds of file, and its second half as the policy of its first.
+pub fn policy(input: &[u8]) {
+    let outcome = policies::parse_bytes(input, "policy.toml", None);
+    check_findings(&outcome);
+    if let Some(policy) = &outcome.plan {
+        check_policy(policy);
+    }
+    check_findings(&deployment::parse(input, "deployment.toml", &|_| Ok(POLICY.to_vec())));
+    let (top, below) = input.split_at(input.len() / 2);
+    check_findings(&deployment::parse(top, "deployment.toml", &|_| Ok(below.to_vec())));
+}
+
+fn check_findings<T>(outcome: &Outcome<T>) {
+    assert_eq!(outcome.plan.is_some(), !outcome.failed(), "a plan, or an error that says why not");
+    for finding in &outcome.findings {
+        check_place(&finding.place, &outcome.sources);
+        check_words(finding);
+    }
+    let shown = render::render(&outcome.findings, &outcome.sources, false);
+    let all_shown = outcome.findings.iter().all(|finding| shown.contains(finding.code));
+    assert!(all_shown, "every finding is shown");
+}
+
+fn check_place(place: &Place, sources: &[Source]) {
+    let inside = |source: &Source| source.text().get(place.span.start..place.span.end).is_some();
+    let mut named = sources.iter().filter(|source| source.name() == place.file);
+    assert!(named.any(inside), "{place:?} lies in a file that was read");
+    assert!(place.line > 0 && place.column > 0, "{place:?} counts from one");
+}
+
+fn check_words(finding: &Finding) {
+    assert!(!finding.message.is_empty(), "{finding:?} says what is wrong");
+    assert!(finding.related.len() <= RELATED_MAX, "{finding:?} is bounded");
+}
+
+fn check_policy(policy: &Policy) {
+    let leaves = policy.link.tree.leaf_count();
+    assert!(policy.default.index() < leaves, "the default is a leaf");
+    assert!(policy.rules.iter().all(|rule| rule.leaf.index() < leaves), "rules lead to leaves");
+    assert_eq!(policy.link.queues.len(), leaves, "every leaf has a queue");
+    drop(policy.classifier());
+    if policy.link.packets_max <= PACKETS_MAX {
+        policy.link.build().map(drop).expect("a checked policy builds");
+    }
+}
+
+/// Larger stores only take memory.
+const PACKETS_MAX: u32 = 1 << 17;
+const POLICY: &[u8] =
+    b"[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.rest]\ndefault = true\n";
