@@ -358,3 +358,23 @@ fn a_sound_policy_builds_its_link() {
     policy.link.build().expect("a checked policy builds");
     assert_eq!(policy.link.tree.leaf_count(), 4);
 }
+
+#[test]
+fn the_example_of_the_design_is_clean_but_for_a_delay_that_no_scheduler_takes() {
+    let policy = |delay: &str| {
+        format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = 'cbq'\noverhead = 'ethernet'\n\
+             [class.campus]\nshare = '60 %'\n[class.voice]\nparent = 'campus'\n\
+             rate = '1 Mbit/s'\n{delay}queue = {{ dropper = 'tail', limit = '15 packets' }}\n\
+             match = [{{ proto = 'udp', dport = '5004-5010' }}, {{ dscp = 'ef' }}]\n\
+             [class.rest]\ndefault = true\n[[promise]]\n\
+             that = 'voice.delay.p99 < 10 ms'\nunder = 'mix.toml'\n"
+        )
+    };
+    let outcome = check(&policy(""), &["W127@14:3"]);
+    let sound = sound(outcome);
+    let rates = sound.link.tree.classes().map(|(_, class)| class.params.rate("rate"));
+    let wanted = [6_000_000, 1_000_000, 4_000_000].map(Rate::new);
+    assert_eq!(rates.collect::<Vec<_>>(), wanted);
+    check(&policy("delay = '5 ms'\n"), &["W010@10:1", "W127@15:3"]);
+}
