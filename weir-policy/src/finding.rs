@@ -243,6 +243,16 @@ impl Report {
         });
     }
 
+    /// Adds an error that takes long to put into words: past the bound it is only counted, so that
+    /// a hostile file costs no more than its length.
+    pub fn push_error(&mut self, draft: impl FnOnce() -> Draft) {
+        if self.findings.len() < FINDINGS_MAX {
+            return self.push(draft());
+        }
+        self.errors += 1;
+        self.suppressed += 1;
+    }
+
     /// Ends the file: `plan` counts only if no error was found.
     pub fn finish<T>(mut self, plan: Option<T>) -> Outcome<T> {
         assert!(plan.is_some() || self.failed(), "without a plan an error says why");

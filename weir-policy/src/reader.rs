@@ -173,7 +173,7 @@ impl<'a> Table<'a> {
     /// Refuses the keys that nobody asked for, and names those that are known here.
     pub fn finish(&self, report: &mut Report) {
         for node in self.unasked() {
-            report.push(unknown_key(&node, &self.asked));
+            report.push_error(|| unknown_key(&node, &self.asked));
         }
     }
 

@@ -135,7 +135,7 @@ fn read_parameters(
         read_share(draft, table, report);
     }
     for node in table.unasked() {
-        report.push(unsupported(&node, table.known(), descriptor));
+        report.push_error(|| unsupported(&node, table.known(), descriptor));
     }
 }
 

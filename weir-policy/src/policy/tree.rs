@@ -119,7 +119,7 @@ fn parents(classes: &[ClassDraft<'_>], report: &mut Report) -> Option<Vec<Option
         let parent = name.and_then(|name| by_name.get(name).copied());
         all_known &= parent.is_some();
         if let (Some(name), None) = (name, parent) {
-            report.push(unknown_parent(class, name, node.span(), &by_name));
+            report.push_error(|| unknown_parent(class, name, node.span(), &by_name));
         }
         parents.push(parent);
     }
