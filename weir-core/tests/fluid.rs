@@ -16,8 +16,8 @@ const SEEDS: u64 = 60;
 
 /// The largest deviation of a leaf from its fluid share, in parts per million of that share.
 ///
-/// Measured for as long as the class with the fewest packets takes to send [`PACKETS`] of 1 500 bytes
-/// or more, after as long a time of warming up: a packet more or less is then 500 ppm.
+/// Measured for as long as the class with the fewest packets takes to send [`PACKETS`] of 1 500
+/// bytes or more, after as long a time of warming up: a packet more or less is then 500 ppm.
 fn deviation(link: u64, classes: &[Class]) -> f64 {
     deviation_with(Params::new(), link, classes)
 }

@@ -187,7 +187,8 @@ fn policy_text(scheduler: &str, bits: u64) -> String {
     for (index, (name, parent, parts)) in leaves.into_iter().enumerate() {
         text += &format!(
             "[class.{name}]\nparent = \"{parent}\"\n{}\n{ceil}{}{}\
-             queue = {{ limit = \"1000 packets\" }}\nmatch = [{{ proto = \"udp\", dport = \"{}\" }}]\n\n",
+             queue = {{ limit = \"1000 packets\" }}\n\
+             match = [{{ proto = \"udp\", dport = \"{}\" }}]\n\n",
             part(parts),
             quantum(parts),
             if index == 0 { "default = true\n" } else { "" },

@@ -33,7 +33,8 @@ pub fn shares(tree: &Tree, demand: &[Demand]) -> Vec<f64> {
     let wants = wants(tree, demand, &children);
     let mut shares = vec![0.0; wants.len()];
     let link = tree.rate().bits_per_second() as f64;
-    // From the top down, as the stack hands each parent's share on; it ends, for a tree has no loop.
+    // From the top down, as the stack hands each parent's share on; it ends, for a tree has no
+    // loop.
     let mut open = vec![(children.len() - 1, link)];
     while let Some((parent, whole)) = open.pop() {
         divide(tree, &children[parent], &wants, whole, &mut shares);

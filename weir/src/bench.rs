@@ -47,13 +47,15 @@ impl Run for Bench {
         if self.instructions {
             return self.count(output);
         }
-        if let Some(&leaves) = self.leaves.iter().find(|&&leaves| leaves == 0 || leaves > LEAVES_MAX)
-        {
+        let out_of_range = |&&leaves: &&usize| leaves == 0 || leaves > LEAVES_MAX;
+        if let Some(leaves) = self.leaves.iter().find(out_of_range) {
             return output.refuse(&format!("--leaves {leaves}: from 1 to {LEAVES_MAX}"));
         }
         let effort = Effort { rounds: self.rounds as usize, packets: self.packets };
         if output.format == Format::Text {
-            output.text(&format!("{:<12} {:>9} {:>11} {:>9}\n", "scheduler", "leaves", "ns/packet", "to fifo"));
+            let to = format!("to {}", bench::yardstick());
+            let [scheduler, leaves, nanos] = ["scheduler", "leaves", "ns/packet"];
+            output.text(&format!("{scheduler:<12} {leaves:>9} {nanos:>11} {to:>9}\n"));
         }
         let print = |row: &Row| {
             if output.format == Format::Text {

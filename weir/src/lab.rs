@@ -39,7 +39,7 @@ impl Run for Lab {
                 let Some(found) = experiments::find(&experiment) else {
                     let names: Vec<&str> = EXPERIMENTS.iter().map(|row| row.name).collect();
                     let names = names.join(", ");
-                    let message = format!("no experiment is called `{experiment}`; there are {names}");
+                    let message = format!("no experiment `{experiment}`; there are {names}");
                     return output.refuse(&message);
                 };
                 run(output, found, &Options { duration: Duration::from_secs(seconds), only })
@@ -87,6 +87,7 @@ fn line(row: &Row) -> String {
     let verdict = if row.holds { "holds" } else { "FAILS" };
     let Row { subject, measured, expected, deviation, limit, .. } = row;
     format!(
-        "{subject:<40} {measured:>18}  expected {expected:>18}  {deviation:>+9.4} (limit {limit})  {verdict}\n"
+        "{subject:<44} {measured:>16}, expected {expected:>16}: {deviation:>+9.4} (limit {limit})  \
+         {verdict}\n"
     )
 }

@@ -5,8 +5,8 @@
 
 use super::{Class, is_leaf};
 
-/// What each class gets in bit/s of a link of `link` bit/s while exactly the leaves that have packets
-/// are backlogged. Priorities are not considered.
+/// What each class gets in bit/s of a link of `link` bit/s while exactly the leaves that have
+/// packets are backlogged. Priorities are not considered.
 pub fn shares(link: u64, classes: &[Class]) -> Vec<f64> {
     let mut shares = vec![0.0; classes.len()];
     divide(classes, None, link as f64, &mut shares);

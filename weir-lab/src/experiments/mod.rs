@@ -3,6 +3,9 @@
 use serde::Serialize;
 use std::time::Duration;
 
+/// Measures, shows each row as it comes, and answers all.
+pub type RunExperiment = fn(&Options, &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String>;
+
 /// What the registry knows of an experiment.
 pub struct Experiment {
     /// The name after `weir lab run`.
@@ -12,7 +15,7 @@ pub struct Experiment {
     /// Whether it needs private networks, and so privileges.
     pub live: bool,
     /// Runs it.
-    pub run: fn(&Options, &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String>,
+    pub run: RunExperiment,
 }
 
 /// How long and which part.

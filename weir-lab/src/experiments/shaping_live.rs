@@ -12,7 +12,7 @@ use weir_policy::policy;
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "shaping-live",
-    summary: "one htb class at 5, 30, 100 Mbit/s, 64 to 1500-byte packets: the rate at the receiver",
+    summary: "one htb class at 5, 30, 100 Mbit/s, 64 to 1500 B packets: the rate at the receiver",
     live: true,
     run,
 };

@@ -21,22 +21,24 @@ const LIMIT: f64 = 1.0;
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
     rig::prepare()?;
     let mut rows = Vec::new();
-    for scheduler in SCHEDULERS {
-        for mbit in MBITS {
-            for ip in IP_LENGTHS {
-                for case in CASES {
-                    let sharing = Sharing::new(scheduler, mbit, ip + HEADER, case)?;
-                    let subject = format!("{scheduler} {mbit} Mbit/s {ip} B, {}", case.name);
-                    if options.wants(&subject) {
-                        let row = measure(subject, &sharing, case, options)?;
-                        progress(&row);
-                        rows.push(row);
-                    }
-                }
+    for (scheduler, mbit, ip) in links() {
+        for case in CASES {
+            let subject = format!("{scheduler} {mbit} Mbit/s {ip} B, {}", case.name);
+            if options.wants(&subject) {
+                let sharing = Sharing::new(scheduler, mbit, ip + HEADER, case)?;
+                rows.push(measure(subject, &sharing, case, options)?);
+                progress(&rows[rows.len() - 1]);
             }
         }
     }
     Ok(rows)
+}
+
+/// Every scheduler at every rate with every length.
+fn links() -> impl Iterator<Item = (&'static str, u64, u32)> {
+    let rates = |scheduler| MBITS.into_iter().map(move |mbit| (scheduler, mbit));
+    let links = SCHEDULERS.into_iter().flat_map(rates);
+    links.flat_map(|(scheduler, mbit)| IP_LENGTHS.into_iter().map(move |ip| (scheduler, mbit, ip)))
 }
 
 /// The class that is furthest off decides.

@@ -1,5 +1,5 @@
 //! Class-based queueing in its sound form [algorithms §3.15]: the link-sharing rules of Floyd and
-//! Jacobson [floyd95] over exact meters.
+//! Jacobson `[floyd95]` over exact meters.
 //!
 //! Where the papers' CBQ estimates an average idle time with a filter, an expected packet length
 //! and a clock tick, each class here has a bucket counted in bytes, so that neither the length of
