@@ -56,3 +56,20 @@ fn progress_is_told_from_beginning_to_end_and_changes_nothing() {
     assert_eq!((told.first(), told.last()), (Some(&Duration::ZERO), Some(&scenario.duration)));
     assert!(told.is_sorted() && told.len() >= 100, "{}", told.len());
 }
+
+#[test]
+fn small_steps_give_what_large_steps_give() {
+    // A TCP source, even one that never opens, makes the run advance the link in small steps.
+    for delay in [0, 1, 20] {
+        let mut scenario = mix();
+        scenario.delay = Duration::from_millis(delay);
+        scenario.sources.truncate(3);
+        let large = run(&scenario);
+        let mut never = tcp("never", 2, Tcp::default());
+        never.start = common::millis(10_000);
+        scenario.sources.push(never);
+        let small = run(&scenario);
+        assert_eq!(large.sources[..], small.sources[..3], "delay {delay} ms");
+        assert_eq!(large.classes, small.classes, "delay {delay} ms");
+    }
+}
