@@ -478,7 +478,9 @@ fn megabits(bits_per_second: u64) -> String {
 fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
+    // No line between rows.
     table.remove_style(TableComponent::HorizontalLines);
+    table.remove_style(TableComponent::MiddleIntersections);
     table
 }
 
