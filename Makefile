@@ -48,7 +48,7 @@ setup:
 	        { echo "setup: apt-get could not install:$$missing" >&2; exit 1; }; \
 	fi
 	@command -v $(CARGO) >/dev/null || \
-	    { echo 'setup: no cargo; install Rust 1.88 or newer, for instance with rustup' >&2; exit 1; }
+	    { echo 'setup: no cargo; install Rust 1.91 or newer, for instance with rustup' >&2; exit 1; }
 	@for tool in fmt clippy; do \
 	    $(CARGO) $$tool --version >/dev/null 2>&1 || \
 	        { echo "setup: no cargo $$tool; run: rustup component add rustfmt clippy" >&2; exit 1; }; \

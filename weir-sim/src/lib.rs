@@ -1,3 +1,25 @@
-//! weir-sim
+//! Simulation of one bottleneck: any number of sources, a classifier, one core link, sinks.
+//!
+//! [`run`] takes a [`Scenario`] and answers a [`Report`]. The link is the one that forwards on a
+//! live line; only who advances its time differs ([`drive`]). Nothing here reads a clock: the same
+//! scenario with the same seed gives the same report, to the byte.
+//!
+//! [`capture`] reads and writes captures.
+#![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod drive;
+mod events;
+mod meter;
+mod packets;
+pub mod random;
+pub mod read;
+pub mod report;
+mod run;
+pub mod scenario;
+mod source;
+mod tcp;
+
+pub use report::Report;
+pub use run::{RunError, run};
+pub use scenario::Scenario;

@@ -42,7 +42,8 @@ impl Run for Check {
     }
 }
 
-fn print<T>(output: &Output, name: &str, kind: &'static str, outcome: &Outcome<T>) -> Exit {
+/// Prints what was found in a file, and answers how the command ends.
+pub fn print<T>(output: &Output, name: &str, kind: &'static str, outcome: &Outcome<T>) -> Exit {
     let findings = outcome.findings.as_slice();
     match output.format {
         Format::Json => output.json(&Checked {

@@ -38,6 +38,7 @@ macro_rules! verbs {
 
 verbs! {
     check::Check,
+    sim::Sim,
     up::Up,
     status::Status,
     bench::Bench,

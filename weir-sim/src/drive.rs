@@ -1,0 +1,99 @@
+//! Drives a link through virtual time: what simulation and replay share.
+//!
+//! The caller brings arrivals in the order of time. Before each, [`Drive::advance`] lets the link
+//! send what is due, so at one instant departures come before arrivals, and an idle line takes the
+//! first of several packets that arrive together before it sees the second. Invariant: nothing is
+//! offered while a departure is due.
+
+use weir_core::account::Account;
+use weir_core::event::{Departure, Dropped, Verdict};
+use weir_core::ids::LeafId;
+use weir_core::link::{AnyLink, Packet};
+use weir_core::units::Instant;
+
+/// A link and when it wants to be asked next.
+pub struct Drive {
+    link: Box<dyn AnyLink>,
+    due: Option<Instant>,
+    departures: Vec<Departure>,
+}
+
+impl Drive {
+    /// Drives `link`, in which nothing waits yet.
+    pub fn new(link: Box<dyn AnyLink>) -> Self {
+        Self { link, due: None, departures: Vec::new() }
+    }
+
+    /// No packet leaves before this instant unless something is offered; `None` if nothing waits.
+    #[inline]
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Lets the link send what leaves up to `until`, included; each departure is shown in order.
+    #[inline]
+    pub fn advance(&mut self, until: Instant, mut each: impl FnMut(Departure)) {
+        if self.due.is_none_or(|due| due > until) {
+            return;
+        }
+        self.due = self.link.advance(until, &mut self.departures);
+        for departure in self.departures.drain(..) {
+            each(departure);
+        }
+    }
+
+    /// Offers a packet at `at`, up to which the link has been advanced.
+    #[inline]
+    pub fn offer(&mut self, at: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        assert!(self.due.is_none_or(|due| due > at), "departures come before arrivals");
+        let verdict = self.link.offer(at, leaf, packet);
+        // It may leave at once, or a changed queue may let another leave.
+        self.due = Some(at);
+        verdict
+    }
+
+    /// Shows the packets dropped since the last call.
+    pub fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped)) {
+        self.link.take_dropped(each);
+    }
+
+    /// What the link counted.
+    pub fn account(&self) -> &Account {
+        self.link.account()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::ids::Handle;
+    use weir_core::link::LinkPlan;
+    use weir_core::parameter::Params;
+    use weir_core::sched::{ClassSpec, Tree};
+    use weir_core::units::{Bytes, Rate};
+
+    /// Offers `arrivals` (µs, bytes) to 8 Mbit/s, a byte a microsecond; answers departures in µs.
+    fn check(arrivals: &[(u64, u32)], expected: &[u64]) {
+        let class = ClassSpec { name: "all".into(), parent: None, params: Params::new() };
+        let rate = Rate::new(8_000_000).expect("not zero");
+        let tree = Tree::new(rate, Bytes::new(1514), Params::new(), vec![class]).expect("a tree");
+        let mut drive = Drive::new(LinkPlan::new("fifo", tree).build().expect("builds"));
+        let mut left = Vec::new();
+        for (number, &(micros, length)) in arrivals.iter().enumerate() {
+            let at = Instant::from_nanos(micros * 1000);
+            drive.advance(at, |departure| left.push(departure.at.as_nanos() / 1000));
+            let packet = Packet { handle: Handle(number as u32), length };
+            assert_eq!(drive.offer(at, LeafId(0), packet), Verdict::Queued);
+        }
+        drive.advance(Instant::MAX, |departure| left.push(departure.at.as_nanos() / 1000));
+        assert_eq!(left, expected);
+        assert_eq!(drive.due(), None);
+    }
+
+    #[test]
+    fn packets_leave_when_the_line_is_free() {
+        check(&[(0, 100), (10, 100), (500, 100)], &[0, 100, 500]);
+        check(&[(7, 100), (7, 100), (7, 100)], &[7, 107, 207]);
+        check(&[(0, 100), (100, 100), (100, 50), (200, 1)], &[0, 100, 200, 250]);
+    }
+}

@@ -1,0 +1,96 @@
+//! What a run measures beside the link's own account: per source, per class, and of the line.
+//!
+//! Two ledgers: totals since the beginning, which must balance, and what counts in the report,
+//! which begins after the warm-up.
+
+use weir_core::account::{Count, Histogram, LeafAccount};
+use weir_core::event::{Departure, DropReason};
+use weir_core::units::{Bytes, Duration, Instant};
+
+/// What is measured of one source.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SourceMeter {
+    /// Since the beginning: packets offered to the link, dropped by it, handed out by it.
+    pub total: [u64; 3],
+    /// Frames offered.
+    pub sent: Count,
+    /// Frames dropped.
+    pub dropped: Count,
+    /// Frames whose last bit reached the receiver.
+    pub received: Count,
+    /// Bytes that reached the receiving application.
+    pub goodput: u64,
+    /// From offer to the last bit at the receiver.
+    pub delays: Histogram,
+    /// Segments sent again, before the report begins and in all.
+    pub retransmitted: [u64; 2],
+    /// How long transfers took, from opening the connection to the last byte.
+    pub transfers: Histogram,
+}
+
+/// Indices of [`SourceMeter::total`].
+pub(crate) const SENT: usize = 0;
+pub(crate) const DROPPED: usize = 1;
+pub(crate) const LEFT: usize = 2;
+
+/// What is measured of the line and of the classes.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkMeter {
+    window: (Instant, Instant),
+    /// The account of each leaf when the report began.
+    pub before: Vec<LeafAccount>,
+    /// From offer to handing out, per leaf, since the report began.
+    pub delays: Vec<Histogram>,
+    /// How long the line was sending.
+    pub busy: Duration,
+    line_free_at: Instant,
+}
+
+impl LinkMeter {
+    pub fn new(leaves: usize, window: (Instant, Instant)) -> Self {
+        Self {
+            window,
+            before: vec![LeafAccount::default(); leaves],
+            delays: vec![Histogram::new(); leaves],
+            busy: Duration::ZERO,
+            line_free_at: Instant::ZERO,
+        }
+    }
+
+    /// Counts a departure; `counts` says whether the report has begun.
+    #[inline]
+    pub fn departed(&mut self, departure: &Departure, counts: bool) {
+        // With a driver's buffer a packet is handed out while the line still sends another.
+        let begin = departure.at.max(self.line_free_at).max(self.window.0);
+        self.busy = self.busy.plus(departure.finished.min(self.window.1).since(begin));
+        self.line_free_at = departure.finished;
+        if counts {
+            let delay = departure.at.since(departure.arrived);
+            self.delays[departure.leaf.index()].record(delay);
+        }
+    }
+}
+
+/// The account of `now` less what was counted `before`; the backlog is that of now.
+pub(crate) fn since(now: &LeafAccount, before: &LeafAccount) -> LeafAccount {
+    let mut dropped = [Count::default(); DropReason::ALL.len()];
+    for (index, count) in dropped.iter_mut().enumerate() {
+        *count = less(now.dropped[index], before.dropped[index]);
+    }
+    LeafAccount {
+        offered: less(now.offered, before.offered),
+        sent: less(now.sent, before.sent),
+        dropped,
+        backlog: now.backlog,
+    }
+}
+
+fn less(now: Count, before: Count) -> Count {
+    Count { packets: now.packets - before.packets, bytes: now.bytes - before.bytes }
+}
+
+/// Counts a frame of `length`.
+#[inline]
+pub(crate) fn add(count: &mut Count, length: u32) {
+    count.add(Bytes::new(u64::from(length)));
+}

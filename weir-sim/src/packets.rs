@@ -1,0 +1,81 @@
+//! The packets under way: whose they are, and the bytes of those that are read again.
+//!
+//! A packet in the link is known by its slot. Slots and buffers are used again, so once a run has
+//! seen its fullest moment nothing allocates. Invariant: a slot is either taken or in `free`, and
+//! the buffer of a free slot is empty.
+
+use weir_core::ids::Handle;
+
+/// All packets under way.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    slots: Vec<Flight>,
+    free: Vec<u32>,
+    /// The IP packet in a slot; shorter than `slots` while nobody's bytes are read again.
+    bytes: Vec<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+}
+
+/// A packet under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flight {
+    /// Who sent it.
+    pub source: u32,
+    /// The length of the frame.
+    pub length: u32,
+    /// Which of the source's connections, one after another, it belongs to.
+    pub connection: u32,
+}
+
+impl Packets {
+    /// Takes a slot for a packet without bytes.
+    #[inline]
+    pub fn insert(&mut self, flight: Flight) -> Handle {
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = flight;
+            return Handle(slot);
+        }
+        let slot = u32::try_from(self.slots.len()).expect("a link holds at most 2^32 packets");
+        self.slots.push(flight);
+        Handle(slot)
+    }
+
+    /// Takes a slot for a packet with the IP packet `bytes`.
+    pub fn insert_with_bytes(&mut self, flight: Flight, bytes: Vec<u8>) -> Handle {
+        let handle = self.insert(flight);
+        if self.bytes.len() < self.slots.len() {
+            self.bytes.resize_with(self.slots.len(), Vec::new);
+        }
+        self.bytes[handle.0 as usize] = bytes;
+        handle
+    }
+
+    /// The packet in a slot.
+    #[inline]
+    pub fn get(&self, handle: Handle) -> Flight {
+        self.slots[handle.0 as usize]
+    }
+
+    /// Gives back the slot of a packet without bytes.
+    #[inline]
+    pub fn remove(&mut self, handle: Handle) {
+        self.free.push(handle.0);
+    }
+
+    /// Gives back the slot of a packet with bytes, which the caller may read and must
+    /// [`Packets::recycle`].
+    pub fn remove_with_bytes(&mut self, handle: Handle) -> Vec<u8> {
+        self.remove(handle);
+        std::mem::take(&mut self.bytes[handle.0 as usize])
+    }
+
+    /// Buffers for bytes yet to be written.
+    pub fn spare(&mut self) -> &mut Vec<Vec<u8>> {
+        &mut self.spare
+    }
+
+    /// Gives a buffer back.
+    pub fn recycle(&mut self, bytes: Vec<u8>) {
+        self.spare.push(bytes);
+    }
+}

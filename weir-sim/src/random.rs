@@ -1,0 +1,120 @@
+//! Seeded random numbers that are the same on every machine.
+//!
+//! xoshiro256++ [vigna], seeded through SplitMix64. Each source draws from a stream of its own,
+//! found from the scenario's seed and the source's name, so that another source changes nothing for
+//! those that were there. Logarithms come from `libm`, whose bits do not depend on the machine.
+
+use weir_core::units::Duration;
+
+/// A stream of random numbers.
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: [u64; 4],
+}
+
+impl Random {
+    /// The stream called `name` of the run with `seed`.
+    pub fn stream(seed: u64, name: &str) -> Self {
+        // FNV-1a: names are told apart, nothing more is asked of it.
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        let mut mix = SplitMix(seed);
+        let mut mix = SplitMix(mix.next() ^ hash);
+        // The state is never all zero: SplitMix gives each value once in 2^64 draws.
+        Self { state: [mix.next(), mix.next(), mix.next(), mix.next()] }
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        let [a, b, c, d] = self.state;
+        let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
+        let (c, d) = (c ^ a, d ^ b);
+        self.state = [a ^ d, b ^ c, c ^ (b << 17), d.rotate_left(45)];
+        result
+    }
+
+    /// A number below `bound`, at most one part in 2^32 uneven; 0 if `bound` is 0.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number in (0, 1].
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        ((self.bits() >> 11) + 1) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// An exponentially distributed duration, to the nearest nanosecond.
+    #[inline]
+    pub fn exponential(&mut self, mean: Duration) -> Duration {
+        let nanos = -libm::log(self.unit()) * mean.as_nanos() as f64;
+        Duration::from_nanos((nanos + 0.5) as u64)
+    }
+
+    /// A Pareto distributed duration with this mean and `shape` above 1, to the nearest nanosecond.
+    pub fn pareto(&mut self, mean: Duration, shape: f64) -> Duration {
+        let shortest = mean.as_nanos() as f64 * (shape - 1.0) / shape;
+        let nanos = shortest * libm::exp(-libm::log(self.unit()) / shape);
+        Duration::from_nanos((nanos + 0.5) as u64)
+    }
+}
+
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_the_published_one() {
+        // First outputs of the reference implementation in C for the state 1, 2, 3, 4.
+        let mut random = Random { state: [1, 2, 3, 4] };
+        let expected = [41_943_041, 58_720_359, 3_588_806_011_781_223, 3_591_011_842_654_386];
+        for value in expected {
+            assert_eq!(random.bits(), value);
+        }
+        // And SplitMix64 for the seed 1234567.
+        let mut mix = SplitMix(1_234_567);
+        assert_eq!(mix.next(), 6_457_827_717_110_365_317);
+        assert_eq!(mix.next(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn streams_differ_by_seed_and_name() {
+        let first = |seed, name| Random::stream(seed, name).bits();
+        assert_eq!(first(1, "a"), first(1, "a"));
+        assert_ne!(first(1, "a"), first(2, "a"));
+        assert_ne!(first(1, "a"), first(1, "b"));
+    }
+
+    #[test]
+    fn draws_have_the_mean_that_was_asked_for() {
+        let mean = Duration::from_millis(1);
+        let mut random = Random::stream(7, "means");
+        let draws = 400_000u64;
+        let mut average = |draw: &mut dyn FnMut(&mut Random) -> u64| {
+            (0..draws).map(|_| draw(&mut random)).sum::<u64>() as f64 / draws as f64
+        };
+        let rows = [
+            ("exponential", average(&mut |r| r.exponential(mean).as_nanos()), 0.01),
+            // Shape 2.5 has a finite variance; heavier tails converge too slowly to test.
+            ("pareto", average(&mut |r| r.pareto(mean, 2.5).as_nanos()), 0.02),
+            ("below", average(&mut |r| r.below(2_000_001)), 0.01),
+        ];
+        for (name, found, tolerance) in rows {
+            assert!((found / 1e6 - 1.0).abs() < tolerance, "{name}: {found}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The kinds of findings that only scenarios have: `W3xx`. A code never changes its meaning.
+
+use weir_policy::finding::{Code, Severity};
+
+macro_rules! codes {
+    ($($name:ident $id:literal $severity:ident $title:literal;)*) => {
+        $(#[doc = concat!($id, ": ", $title, ".")]
+        pub static $name: Code =
+            Code { id: $id, severity: Severity::$severity, title: $title, source: None };)*
+
+        /// The whole table, in the order of the codes.
+        pub static ALL: &[&Code] = &[$(&$name,)*];
+    };
+}
+
+codes! {
+    POLICY_FAULTY "W301" Error "the policy that a scenario names has errors";
+    NOTHING_COUNTS "W302" Error "a warm-up that leaves nothing to count";
+    NO_SOURCE "W303" Warning "a scenario in which nobody sends";
+    NAME_TWICE "W304" Error "two sources of one name";
+    EXCLUSIVE "W305" Error "two keys of which only one can hold";
+    ONE_OF "W306" Error "none of several keys of which one is needed";
+    NOT_WHOLE "W307" Error "shares that do not make a whole";
+    NEVER_SENDS "W308" Warning "a source that stops before it starts, or starts after the end";
+    FAMILIES "W309" Error "addresses of different IP versions";
+    NEEDLESS "W310" Error "a key that means nothing without another";
+    TCP_HEADERS "W311" Error "headers with which TCP cannot work";
+    UNKNOWN_INTERFACE "W312" Error "an interface that no rule of the policy names";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_in_order() {
+        assert!(ALL.is_sorted_by(|one, other| one.id < other.id));
+        assert!(ALL.iter().all(|code| code.id.starts_with("W3")));
+    }
+
+    #[test]
+    fn the_docs_list_every_code() {
+        let docs = include_str!("../../../docs/scenarios.md");
+        for code in ALL {
+            let warning = if code.severity == Severity::Warning { " (warning)" } else { "" };
+            let row = format!("| `{}` | {}{warning} |", code.id, code.title);
+            assert!(docs.contains(&row), "docs/scenarios.md lacks {row}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Scenarios in TOML, checked like policies: every fault is a finding that points at its line.
+//!
+//! ```toml
+//! policy = "home.toml"       # relative to this file; or the policy itself under [policy]
+//! duration = "30 s"
+//! warmup = "5 s"             # not counted; default 0 s
+//! seed = 1                   # default 1
+//! delay = "10 ms"            # from the line to every receiver; default 0 s
+//!
+//! [[source]]
+//! name = "voice"
+//! kind = "cbr"               # or "poisson", "on-off", "tcp"
+//! dport = 5004
+//! payload = "160 B"
+//! interval = "20 ms"
+//! ```
+//!
+//! `docs/scenarios.md` lists all keys.
+
+pub mod codes;
+mod source;
+
+use crate::scenario::{Scenario, Source};
+use std::path::Path;
+use weir_core::units::Duration;
+use weir_policy::codes as common;
+use weir_policy::deployment::ReadFile;
+use weir_policy::finding::{Draft, Outcome, Report};
+use weir_policy::policy::{self, Policy};
+use weir_policy::reader::{self, Node, Table};
+
+/// Checks the scenario `bytes` of the file `name`, and the policy it names, read with `read_file`.
+pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scenario> {
+    let mut named: Option<Outcome<()>> = None;
+    let mut outcome = reader::read(name, bytes, |top, report| {
+        let node = top.required("policy", report);
+        let policy = node.and_then(|node| {
+            if node.is_table() {
+                return inline(&node, report);
+            }
+            let (policy, findings) = from_file(&node, name, read_file, report)?;
+            named = Some(findings);
+            policy
+        });
+        let times = times(top, report);
+        let seed = top.field("seed").and_then(|node| node.number(0, i64::MAX as u64, report));
+        let title = top.field("name").and_then(|node| node.name(report)).map(str::to_owned);
+        let sources = sources(top, times, policy.as_ref(), report);
+        let policy = policy?;
+        let (duration, warmup, delay) = times?;
+        let stem = || Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        Some(Scenario {
+            name: title.or_else(stem).unwrap_or_default(),
+            classifier: policy.classifier(),
+            link: policy.link,
+            delay,
+            duration,
+            warmup,
+            seed: seed.unwrap_or(SEED_DEFAULT),
+            sources,
+        })
+    });
+    if let Some(findings) = named {
+        findings.merge_into(&mut outcome);
+    }
+    outcome
+}
+
+fn inline(node: &Node<'_>, report: &mut Report) -> Option<Policy> {
+    let mut table = node.table(report)?.named("[policy]");
+    let policy = policy::build(&mut table, report, None);
+    table.finish(report);
+    policy
+}
+
+/// The policy of another file, if it has one, and what was found there.
+fn from_file(
+    node: &Node<'_>,
+    scenario: &str,
+    read_file: ReadFile<'_>,
+    report: &mut Report,
+) -> Option<(Option<Policy>, Outcome<()>)> {
+    let path = Path::new(scenario).parent().unwrap_or(Path::new("")).join(node.name(report)?);
+    let name = path.display().to_string();
+    let bytes = match read_file(&path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            let message = format!("cannot read {name}: {error}");
+            let cure = "name a policy, relative to this file";
+            report.push(node.draft(&common::UNREADABLE, message).cure(cure));
+            return None;
+        }
+    };
+    let outcome = policy::parse_bytes(&bytes, &name, None);
+    if outcome.failed() {
+        let message = format!("{name} has errors");
+        let cure = "mend the policy first; its findings follow";
+        report.push(node.draft(&codes::POLICY_FAULTY, message).cure(cure));
+    }
+    let mut policy = None;
+    let findings = outcome.map(|plan| policy = Some(plan));
+    Some((policy, findings))
+}
+
+/// Duration, warm-up and delay.
+fn times(top: &mut Table<'_>, report: &mut Report) -> Option<(Duration, Duration, Duration)> {
+    let duration = top.required("duration", report);
+    let duration_span = duration.as_ref().map(Node::span).unwrap_or_default();
+    let duration = duration.and_then(|node| bounded(&node, report));
+    let warmup_node = top.field("warmup");
+    let warmup = match &warmup_node {
+        Some(node) => bounded(node, report),
+        None => Some(Duration::ZERO),
+    };
+    let delay = match top.field("delay") {
+        Some(node) => bounded(&node, report),
+        None => Some(Duration::ZERO),
+    };
+    let (duration, warmup, delay) = (duration?, warmup?, delay?);
+    if warmup >= duration {
+        let message = format!("a warm-up of {warmup} leaves nothing of a duration of {duration}");
+        let span = warmup_node.as_ref().map_or(duration_span, Node::span);
+        let cure = "lengthen `duration` or shorten `warmup`";
+        report.push(Draft::new(&codes::NOTHING_COUNTS, span, message).cure(cure));
+    }
+    Some((duration, warmup, delay))
+}
+
+/// A length of time that simulated clocks can add up.
+fn bounded(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
+    let duration = node.duration(report)?;
+    if duration <= DURATION_MAX {
+        return Some(duration);
+    }
+    let message = format!("{duration} is more than {DURATION_MAX}");
+    let cure = format!("write at most {DURATION_MAX}");
+    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+fn sources(
+    top: &mut Table<'_>,
+    times: Option<(Duration, Duration, Duration)>,
+    policy: Option<&Policy>,
+    report: &mut Report,
+) -> Vec<Source> {
+    let Some(node) = top.field("source") else {
+        let message = "no source sends anything";
+        let end = report.source().text().len();
+        let cure = "write a table `[[source]]` for each sender";
+        report.push(Draft::new(&codes::NO_SOURCE, (end..end).into(), message).cure(cure));
+        return Vec::new();
+    };
+    let nodes = node.elements(report).unwrap_or_default();
+    if nodes.len() > SOURCES_MAX {
+        let message = format!("there are {} sources, more than {SOURCES_MAX}", nodes.len());
+        report.push(node.draft(&common::TOO_MANY, message).cure("take some out"));
+        return Vec::new();
+    }
+    let interfaces = policy.map(|policy| policy.interfaces.as_slice());
+    let mut reading = source::Reading::new(times.map(|times| times.0), interfaces);
+    let mut sources = Vec::with_capacity(nodes.len());
+    for node in &nodes {
+        sources.extend(reading.read(node, report));
+    }
+    sources
+}
+
+/// The seed of a scenario without one.
+pub const SEED_DEFAULT: u64 = 1;
+/// Ten years: sums of a few such times stay far from the end of simulated time.
+pub const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// The most sources of one scenario.
+pub const SOURCES_MAX: usize = 1 << 16;

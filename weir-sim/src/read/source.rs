@@ -1,0 +1,466 @@
+//! One `[[source]]`: whose packets, and what traffic.
+
+use super::{bounded, codes};
+use crate::scenario::{
+    Congestion, INTERFACE_NONE, LENGTH_MAX, Mtu, Pareto, Period, SIZES_MAX, Sizes, Source, Spacing,
+    Tcp, Traffic, Transfer, WINDOW_MAX,
+};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use weir_core::classify::InterfaceId;
+use weir_core::packet::{Addresses, Dscp, Ecn, Headers, Ports, Protocol, VlanId, VlanTag};
+use weir_core::units::{Bytes, Duration, Instant, Share};
+use weir_policy::codes as common;
+use weir_policy::finding::{Draft, Report, Span};
+use weir_policy::reader::{Node, Table, list, suggest};
+
+/// What all sources have in common.
+pub(super) struct Reading<'a> {
+    names: BTreeMap<String, Span>,
+    duration: Option<Duration>,
+    interfaces: Option<&'a [String]>,
+}
+
+impl<'a> Reading<'a> {
+    pub fn new(duration: Option<Duration>, interfaces: Option<&'a [String]>) -> Self {
+        Self { names: BTreeMap::new(), duration, interfaces }
+    }
+
+    /// Reads a source; `None` if it has an error.
+    pub fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Source> {
+        let mut table = node.table(report)?;
+        let name = table.required("name", report).and_then(|node| self.name(&node, report));
+        if let Some(name) = &name {
+            table = table.named(format!("source `{name}`"));
+            // Naming forgets nothing: the key is known.
+        }
+        let kind = table.required("kind", report).and_then(|node| node.choice(&KINDS, report));
+        let protocol = if kind == Some("tcp") { Protocol::TCP } else { Protocol::UDP };
+        let headers = self.headers(&mut table, protocol, report);
+        let interface = self.interface(&mut table, report);
+        let span = self.span(&mut table, report);
+        let before = headers.as_ref().map_or(0, front);
+        let traffic = kind.and_then(|kind| traffic(kind, &mut table, before, report));
+        if kind.is_some() {
+            table.finish(report);
+        }
+        let headers = headers?;
+        if let Some(Traffic::Tcp(tcp)) = &traffic {
+            check_tcp(&headers, tcp, &table, report);
+        }
+        let (start, stop) = span?;
+        Some(Source { name: name?, headers, interface, start, stop, traffic: traffic? })
+    }
+
+    fn name(&mut self, node: &Node<'_>, report: &mut Report) -> Option<String> {
+        let name = node.name(report)?.to_owned();
+        if let Some(first) = self.names.insert(name.clone(), node.span()) {
+            let message = format!("two sources are called `{name}`");
+            report.push(
+                Draft::new(&codes::NAME_TWICE, node.span(), message)
+                    .related(first, "the first one")
+                    .cure("give each a name of its own"),
+            );
+            return None;
+        }
+        Some(name)
+    }
+
+    fn headers(
+        &self,
+        table: &mut Table<'_>,
+        protocol: Protocol,
+        report: &mut Report,
+    ) -> Option<Headers> {
+        let protocol = read_or(table.field("proto"), protocol, report, Node::parsed);
+        let addresses = addresses(table, report);
+        // Each source is a flow of its own, unless it says otherwise.
+        let own = PORT_FIRST + ((self.names.len().max(1) - 1) % PORTS) as u64;
+        let port = |node: &Node<'_>, report: &mut Report| node.number(0, 65_535, report);
+        let sport = read_or(table.field("sport"), own, report, port);
+        let dport = read_or(table.field("dport"), PORT_DEFAULT, report, port);
+        let dscp = read_or(table.field("dscp"), None, report, |node, report| {
+            node.parsed::<Dscp>(report).map(Some)
+        });
+        let ecn = read_or(table.field("ecn"), None, report, |node, report| {
+            node.parsed::<Ecn>(report).map(Some)
+        });
+        let vlan = read_or(table.field("vlan"), None, report, |node, report| {
+            node.parsed::<VlanId>(report).map(Some)
+        });
+        let protocol = protocol?;
+        let ports = Ports { source: sport? as u16, destination: dport? as u16 };
+        let mut headers = Headers::of_flow(addresses?, protocol, ports);
+        if !protocol.has_ports() {
+            headers.ports = None;
+        }
+        let code = dscp?.map_or(0, Dscp::code) << 2;
+        headers.traffic_class = Some(code | ecn?.map_or(0, |ecn| ecn as u8));
+        headers.vlan = vlan?.map(|vlan| VlanTag(vlan.id()));
+        Some(headers)
+    }
+
+    fn interface(&self, table: &mut Table<'_>, report: &mut Report) -> InterfaceId {
+        let Some(node) = table.field("interface") else { return INTERFACE_NONE };
+        let (Some(name), Some(known)) = (node.name(report), self.interfaces) else {
+            return INTERFACE_NONE;
+        };
+        if let Some(index) = known.iter().position(|interface| interface == name) {
+            return InterfaceId(index as u16);
+        }
+        let known: Vec<_> = known.iter().map(String::as_str).collect();
+        let message =
+            format!("no rule of the policy names `{name}`; its rules name {}", list(&known));
+        report.push(node.draft(&codes::UNKNOWN_INTERFACE, message).cure(suggest(name, &known)));
+        INTERFACE_NONE
+    }
+
+    /// When it starts and stops.
+    fn span(
+        &self,
+        table: &mut Table<'_>,
+        report: &mut Report,
+    ) -> Option<(Instant, Option<Instant>)> {
+        let start = read_or(table.field("start"), Duration::ZERO, report, bounded);
+        let stop_node = table.field("stop");
+        let stop = read_or(stop_node.clone(), Duration::ZERO, report, bounded);
+        let (start, stop) = (start?, stop?);
+        let stop = stop_node.map(|_| stop);
+        let over = self.duration.is_some_and(|duration| start >= duration);
+        if over || stop.is_some_and(|stop| stop <= start) {
+            let message = format!("{} never sends: it starts at {start}", table.name());
+            let cure = "let it start before it stops and before the scenario ends";
+            report.push(Draft::new(&codes::NEVER_SENDS, table.span(), message).cure(cure));
+        }
+        let at = |offset: Duration| Instant::ZERO.after(offset);
+        Some((at(start), stop.map(at)))
+    }
+}
+
+/// The value read, `default` if the key is not written, `None` if it is wrong.
+fn read_or<'a, T>(
+    node: Option<Node<'a>>,
+    default: T,
+    report: &mut Report,
+    read: impl FnOnce(&Node<'a>, &mut Report) -> Option<T>,
+) -> Option<T> {
+    match node {
+        Some(node) => read(&node, report),
+        None => Some(default),
+    }
+}
+
+/// Bytes of a frame in front of the payload.
+fn front(headers: &Headers) -> u32 {
+    let ip = if matches!(headers.addresses, Addresses::V6 { .. }) { 40 } else { 20 };
+    let tag = if headers.vlan.is_some() { 4 } else { 0 };
+    14 + tag + ip + 8
+}
+
+fn addresses(table: &mut Table<'_>, report: &mut Report) -> Option<Addresses> {
+    let (from, to) = (table.field("src"), table.field("dst"));
+    let span = to.as_ref().or(from.as_ref()).map(Node::span);
+    let read = |node: Option<Node<'_>>, report: &mut Report| {
+        read_or(node, None, report, |node, report| {
+            node.parsed::<Address>(report).map(|address| Some(address.0))
+        })
+    };
+    let (from, to) = (read(from, report), read(to, report));
+    let (from, to) = (from?, to?);
+    // An address that is not written is of the family of the one that is.
+    let six = from.or(to).is_some_and(|address| address.is_ipv6());
+    let [default_from, default_to] = if six { ADDRESSES_V6 } else { ADDRESSES_V4 };
+    match (from.unwrap_or(default_from), to.unwrap_or(default_to)) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            Some(Addresses::V4 { source, destination })
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            Some(Addresses::V6 { source, destination })
+        }
+        (from, to) => {
+            let message = format!("{from} and {to} are of different IP versions");
+            let span = span.unwrap_or(table.span());
+            let cure = "write two addresses of one version";
+            report.push(Draft::new(&codes::FAMILIES, span, message).cure(cure));
+            None
+        }
+    }
+}
+
+fn traffic(kind: &str, table: &mut Table<'_>, before: u32, report: &mut Report) -> Option<Traffic> {
+    if kind == "tcp" {
+        return tcp(table, report).map(Traffic::Tcp);
+    }
+    let sizes = sizes(table, before, report);
+    let spacing = spacing(table, report);
+    Some(match kind {
+        "cbr" => {
+            let jitter = read_or(table.field("jitter"), Share::default(), report, Node::share);
+            Traffic::Cbr { sizes: sizes?, spacing: spacing?, jitter: jitter? }
+        }
+        "poisson" => Traffic::Poisson { sizes: sizes?, spacing: spacing? },
+        _ => {
+            let (on, off) = (table.required("on", report), table.required("off", report));
+            let distribution = Distribution::read(table, report);
+            let mut period = |node: Option<Node<'_>>| distribution?.period(&node?, report);
+            let (on, off) = (period(on), period(off));
+            Traffic::OnOff { sizes: sizes?, spacing: spacing?, on: on?, off: off? }
+        }
+    })
+}
+
+/// `size`, `payload` or `sizes`.
+fn sizes(table: &mut Table<'_>, before: u32, report: &mut Report) -> Option<Sizes> {
+    let node = one_of(table, &["size", "payload", "sizes"], report)?;
+    match node.key() {
+        "size" => Sizes::fixed(length(&node, 0, report)?),
+        "payload" => Sizes::fixed(length(&node, before, report)?),
+        _ => mixed(&node, report),
+    }
+}
+
+/// The length of a frame of which `before` bytes are not written.
+fn length(node: &Node<'_>, before: u32, report: &mut Report) -> Option<u32> {
+    let bytes = node.bytes(report)?;
+    let most = LENGTH_MAX - before;
+    let fits = u32::try_from(bytes.get()).ok().filter(|bytes| (1..=most).contains(bytes));
+    if fits.is_none() {
+        let message = format!("{bytes} is not in 1 B to {most} B");
+        let cure = "write the length of a frame, without its check sequence";
+        report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    }
+    fits.map(|bytes| bytes + before)
+}
+
+fn mixed(node: &Node<'_>, report: &mut Report) -> Option<Sizes> {
+    let nodes = node.elements(report)?;
+    if nodes.len() > SIZES_MAX {
+        let message = format!("has {} rows, more than {SIZES_MAX}", nodes.len());
+        report.push(node.draft(&common::TOO_MANY, message).cure("leave out the rarest"));
+        return None;
+    }
+    let mut rows = Vec::with_capacity(nodes.len());
+    for row in &nodes {
+        let mut row = row.table(report)?.named("a row of `sizes`");
+        let size = row.required("size", report).and_then(|node| length(&node, 0, report));
+        let share = row.required("share", report).and_then(|node| node.share(report));
+        row.finish(report);
+        rows.push((size?, share?));
+    }
+    let sizes = Sizes::mixed(&rows);
+    if sizes.is_none() {
+        let message = "the shares do not make 100 %";
+        report.push(node.draft(&codes::NOT_WHOLE, message).cure("let them add up to 100 %"));
+    }
+    sizes
+}
+
+/// `rate` or `interval`.
+fn spacing(table: &mut Table<'_>, report: &mut Report) -> Option<Spacing> {
+    let node = one_of(table, &["rate", "interval"], report)?;
+    if node.key() == "rate" {
+        return node.rate(report).map(Spacing::rate);
+    }
+    let spacing = Spacing::interval(bounded(&node, report)?);
+    if spacing.is_none() {
+        let cure = "write the time from one packet to the next";
+        report.push(node.draft(&common::OUT_OF_RANGE, "must be more than 0 s").cure(cure));
+    }
+    spacing
+}
+
+/// The one of `keys` that is written. That there is none or more than one is a finding.
+fn one_of<'a>(
+    table: &mut Table<'a>,
+    keys: &[&'static str],
+    report: &mut Report,
+) -> Option<Node<'a>> {
+    let mut nodes = keys.iter().filter_map(|key| table.field(key)).collect::<Vec<_>>().into_iter();
+    let Some(first) = nodes.next() else {
+        let message = format!("{} has none of {}", table.name(), list(keys));
+        let cure = format!("write one of {}", list(keys));
+        report.push(Draft::new(&codes::ONE_OF, table.span(), message).cure(cure));
+        return None;
+    };
+    if let Some(second) = nodes.next() {
+        let message = format!("excludes `{}`", first.key());
+        report.push(
+            second
+                .draft(&codes::EXCLUSIVE, message)
+                .related(first.key_span(), "the other one")
+                .cure("take one of them out"),
+        );
+        return None;
+    }
+    Some(first)
+}
+
+/// How periods are distributed around their mean.
+#[derive(Clone, Copy)]
+enum Distribution {
+    Constant,
+    Exponential,
+    Pareto(f64),
+}
+
+impl Distribution {
+    /// `distribution`, and `shape` with Pareto's.
+    fn read(table: &mut Table<'_>, report: &mut Report) -> Option<Self> {
+        let words = ["exponential", "constant", "pareto"];
+        let word = read_or(table.field("distribution"), "exponential", report, |node, report| {
+            node.choice(&words, report)
+        })?;
+        let shape = table.field("shape");
+        match (word, shape) {
+            ("pareto", None) => Some(Distribution::Pareto(SHAPE_DEFAULT)),
+            ("pareto", Some(node)) => {
+                let shape = node.parsed::<Number>(report)?.0;
+                if Pareto::new(Duration::ZERO, shape).is_none() {
+                    let message = format!("{shape} is not above 1 and at most 100");
+                    let cure = "write 1.5, for example; at 1 or less there is no mean";
+                    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+                    return None;
+                }
+                Some(Distribution::Pareto(shape))
+            }
+            (_, Some(node)) => {
+                let cure = "write `distribution = \"pareto\"`, or take `shape` out";
+                report.push(node.draft(&codes::NEEDLESS, "means nothing here").cure(cure));
+                None
+            }
+            ("constant", None) => Some(Distribution::Constant),
+            _ => Some(Distribution::Exponential),
+        }
+    }
+
+    fn period(self, node: &Node<'_>, report: &mut Report) -> Option<Period> {
+        let mean = bounded(node, report)?;
+        Some(match self {
+            Distribution::Constant => Period::Constant(mean),
+            Distribution::Exponential => Period::Exponential(mean),
+            Distribution::Pareto(shape) => Period::Pareto(Pareto::new(mean, shape)?),
+        })
+    }
+}
+
+fn tcp(table: &mut Table<'_>, report: &mut Report) -> Option<Tcp> {
+    let default = Tcp::default();
+    let congestion = read_or(table.field("congestion"), "cubic", report, |node, report| {
+        node.choice(&["cubic", "reno", "none"], report)
+    });
+    let window = read_or(table.field("window"), default.window, report, window);
+    let mtu = read_or(table.field("mtu"), default.mtu, report, mtu);
+    let ack_delay = read_or(table.field("ack_delay"), default.ack_delay, report, |node, report| {
+        bounded(node, report).map(|delay| (delay > Duration::ZERO).then_some(delay))
+    });
+    let return_delay = read_or(table.field("return_delay"), Duration::ZERO, report, bounded);
+    let transfer = transfer(table, report);
+    Some(Tcp {
+        congestion: match congestion? {
+            "none" => Congestion::None,
+            "reno" => Congestion::Reno,
+            _ => Congestion::Cubic,
+        },
+        window: window?,
+        mtu: mtu?,
+        transfer: transfer?,
+        ack_delay: ack_delay?,
+        return_delay: return_delay?,
+    })
+}
+
+fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
+    let bytes = node.bytes(report)?;
+    if (1..=WINDOW_MAX.get()).contains(&bytes.get()) {
+        return Some(bytes);
+    }
+    let message = format!("{bytes} is not in 1 B to {WINDOW_MAX}");
+    let cure = "write what the receiver buffers, such as `64 KiB`";
+    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+fn mtu(node: &Node<'_>, report: &mut Report) -> Option<Mtu> {
+    let bytes = node.bytes(report)?;
+    let mtu = u32::try_from(bytes.get()).ok().and_then(Mtu::new);
+    if mtu.is_none() {
+        let message = format!("{bytes} is not in 576 B to 65535 B");
+        let cure = "write the length of the largest IP packet, such as `1500 B`";
+        report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    }
+    mtu
+}
+
+/// `bytes` and `think`.
+fn transfer(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Transfer>> {
+    let (bytes, think) = (table.field("bytes"), table.field("think"));
+    let distribution = match think {
+        Some(_) => Distribution::read(table, report),
+        None => Some(Distribution::Exponential),
+    };
+    let Some(bytes) = bytes else {
+        let Some(node) = think else { return Some(None) };
+        let cure = "write how many `bytes` a transfer has, or take `think` out";
+        report.push(node.draft(&codes::NEEDLESS, "needs `bytes`").cure(cure));
+        return None;
+    };
+    let amount = bytes.bytes(report)?;
+    if amount == Bytes::ZERO {
+        let cure = "take it out to send without end";
+        report.push(bytes.draft(&common::OUT_OF_RANGE, "must be at least 1 B").cure(cure));
+        return None;
+    }
+    let think = match think {
+        Some(node) => Some(distribution?.period(&node, report)?),
+        None => None,
+    };
+    Some(Some(Transfer { bytes: amount, think }))
+}
+
+fn check_tcp(headers: &Headers, tcp: &Tcp, table: &Table<'_>, report: &mut Report) {
+    let Err(why) = crate::run::tcp_endpoints(headers, tcp) else { return };
+    let message = format!("{}: {why}", table.name());
+    let cure = "write `src`, `dst`, `sport` and `dport` of two hosts, and leave `proto` out";
+    report.push(Draft::new(&codes::TCP_HEADERS, table.span(), message).cure(cure));
+}
+
+/// An address as a scenario writes it.
+struct Address(IpAddr);
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let address = text.parse().map(Address);
+        address.map_err(|_| format!("{text:?} is no address; write one such as 192.0.2.1"))
+    }
+}
+
+/// A number with a fraction.
+struct Number(f64);
+
+impl FromStr for Number {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.parse().map(Number);
+        number.map_err(|_| format!("{text:?} is no number; write one such as 1.5"))
+    }
+}
+
+const KINDS: [&str; 4] = ["cbr", "poisson", "on-off", "tcp"];
+/// Heavy-tailed with a mean: the shape that is usual for on and off times of the Web.
+const SHAPE_DEFAULT: f64 = 1.5;
+/// Source ports of sources that name none: the dynamic ones.
+const PORT_FIRST: u64 = 49_152;
+const PORTS: usize = 16_384;
+/// The destination port of sources that name none: iperf's.
+const PORT_DEFAULT: u64 = 5001;
+/// Addresses of sources that name none: those reserved for documentation.
+const ADDRESSES_V4: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1))];
+const ADDRESSES_V6: [IpAddr; 2] = [
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1)),
+];

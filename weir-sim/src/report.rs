@@ -1,0 +1,495 @@
+//! What a run answers: per class, per source, the line, and whether everything balances.
+//!
+//! `docs/sim-report.md` describes the JSON. Numbers cover the time after the warm-up; the balance
+//! covers the whole run. Invariant: equal runs print equal bytes.
+
+use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, since};
+use crate::scenario::{Scenario, Traffic};
+use comfy_table::{CellAlignment, Table, TableComponent, presets};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use std::fmt;
+use weir_core::account::{Count, Histogram, LeafAccount};
+use weir_core::event::DropReason;
+use weir_core::ids::{ClassId, LeafId};
+use weir_core::units::{Duration, Rate};
+
+/// The results of one run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Report {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The scenario's seed.
+    pub seed: u64,
+    /// How long was simulated.
+    #[serde(rename = "duration_s", serialize_with = "seconds")]
+    pub duration: Duration,
+    /// How much of that does not count.
+    #[serde(rename = "warmup_s", serialize_with = "seconds")]
+    pub warmup: Duration,
+    /// The line.
+    pub link: LinkReport,
+    /// Every class in the order of declaration; an interior class is the sum of its leaves.
+    pub classes: Vec<ClassReport>,
+    /// Every source in the order of declaration.
+    pub sources: Vec<SourceReport>,
+    /// Whether every packet is accounted for.
+    pub conservation: Conservation,
+}
+
+/// The line.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LinkReport {
+    /// The scheduler's keyword.
+    pub scheduler: &'static str,
+    /// The rate of the line.
+    #[serde(rename = "rate_bps", serialize_with = "bits_per_second")]
+    pub rate: Rate,
+    /// The part of the time in which the line was sending.
+    pub utilisation: f64,
+}
+
+/// One class.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClassReport {
+    /// The name.
+    pub name: String,
+    /// The class above.
+    pub parent: Option<String>,
+    /// Whether it holds packets itself.
+    pub leaf: bool,
+    /// Everything that was offered.
+    pub offered: Amount,
+    /// Everything that was handed to the line.
+    pub sent: Amount,
+    /// Everything dropped.
+    pub dropped: Dropped,
+    /// What waits at the end.
+    pub backlog: Amount,
+    /// From offer to handing out.
+    #[serde(rename = "delay_us")]
+    pub delay: Delays,
+}
+
+/// Packets with their bytes, and the rate of these over the time that counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Amount {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes: charged ones of classes, frames of sources.
+    pub bytes: u64,
+    /// The rate of the bytes, rounded to bit/s.
+    #[serde(rename = "bps")]
+    pub bits_per_second: u64,
+}
+
+/// What was dropped, in all and by reason.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Dropped {
+    /// For whatever reason.
+    pub total: Amount,
+    /// In the order of [`DropReason::ALL`].
+    pub by_reason: [Amount; DropReason::ALL.len()],
+}
+
+/// A distribution of durations; quantiles are up to 3 % too long, the others exact.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Delays {
+    /// How many were measured.
+    pub count: u64,
+    /// Half took no longer.
+    #[serde(serialize_with = "micros")]
+    pub p50: Duration,
+    /// 90 % took no longer.
+    #[serde(serialize_with = "micros")]
+    pub p90: Duration,
+    /// 99 % took no longer.
+    #[serde(serialize_with = "micros")]
+    pub p99: Duration,
+    /// The longest.
+    #[serde(serialize_with = "micros")]
+    pub max: Duration,
+    /// The mean.
+    #[serde(serialize_with = "micros")]
+    pub mean: Duration,
+}
+
+/// One source.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SourceReport {
+    /// The name.
+    pub name: String,
+    /// What it sends.
+    pub kind: &'static str,
+    /// The class that its packets go to.
+    pub class: String,
+    /// Frames offered to the link.
+    pub sent: Amount,
+    /// Frames received.
+    pub received: Amount,
+    /// Frames dropped.
+    pub lost: Amount,
+    /// Bytes that reached the receiving application, per second: payload, each byte once.
+    pub goodput_bps: u64,
+    /// From the sender to the last bit at the receiver.
+    #[serde(rename = "delay_us")]
+    pub delay: Delays,
+    /// What only TCP has.
+    pub tcp: Option<TcpReport>,
+}
+
+/// What only TCP has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct TcpReport {
+    /// Segments with data that were sent again.
+    pub retransmitted: u64,
+    /// Transfers completed: from opening the connection to the last byte.
+    #[serde(rename = "transfer_us")]
+    pub transfers: Delays,
+}
+
+/// The balance of the whole run, warm-up included, in packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Conservation {
+    /// Whether it balances: each leaf in packets and bytes, and its sources against it.
+    pub holds: bool,
+    /// What sources offered.
+    pub offered: u64,
+    /// What was handed to the line.
+    pub sent: u64,
+    /// What was dropped.
+    pub dropped: u64,
+    /// What waits at the end.
+    pub backlog: u64,
+}
+
+impl Report {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        account: &[LeafAccount],
+        link: &LinkMeter,
+        meters: &[SourceMeter],
+        leaves: &[LeafId],
+    ) -> Self {
+        let span = scenario.duration.as_nanos() - scenario.warmup.as_nanos();
+        let span = Duration::from_nanos(span);
+        Self {
+            scenario: scenario.name.clone(),
+            seed: scenario.seed,
+            duration: scenario.duration,
+            warmup: scenario.warmup,
+            link: LinkReport {
+                scheduler: scenario.link.scheduler,
+                rate: scenario.link.tree.rate(),
+                utilisation: link.busy.as_nanos() as f64 / span.as_nanos() as f64,
+            },
+            classes: classes(scenario, account, link, span),
+            sources: (0..meters.len())
+                .map(|index| source(scenario, index, &meters[index], leaves[index], span))
+                .collect(),
+            conservation: conservation(account, meters, leaves),
+        }
+    }
+
+    /// The class called `name`.
+    pub fn class(&self, name: &str) -> Option<&ClassReport> {
+        self.classes.iter().find(|class| class.name == name)
+    }
+
+    /// The source called `name`.
+    pub fn source(&self, name: &str) -> Option<&SourceReport> {
+        self.sources.iter().find(|source| source.name == name)
+    }
+
+    /// The report as JSON, with a line break at its end.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self);
+        text.expect("a report holds only names and finite numbers") + "\n"
+    }
+}
+
+fn classes(
+    scenario: &Scenario,
+    account: &[LeafAccount],
+    link: &LinkMeter,
+    span: Duration,
+) -> Vec<ClassReport> {
+    let tree = &scenario.link.tree;
+    let mut sums = vec![(LeafAccount::default(), Histogram::new()); tree.classes().len()];
+    for (leaf, _) in tree.leaves() {
+        let own = since(&account[leaf.index()], &link.before[leaf.index()]);
+        for class in tree.path(tree.class_of(leaf)) {
+            let (sum, delays) = &mut sums[class.index()];
+            *sum = plus(sum, &own);
+            delays.merge(&link.delays[leaf.index()]);
+        }
+    }
+    let name = |class: ClassId| tree.class(class).name.clone();
+    let row = |((class, spec), (sum, delays)): ((ClassId, &weir_core::sched::ClassSpec), _)| {
+        let sum: &LeafAccount = sum;
+        ClassReport {
+            name: spec.name.clone(),
+            parent: spec.parent.map(name),
+            leaf: tree.leaf_of(class).is_some(),
+            offered: Amount::of(sum.offered, span),
+            sent: Amount::of(sum.sent, span),
+            dropped: Dropped {
+                total: Amount::of(sum.dropped_total(), span),
+                by_reason: sum.dropped.map(|count| Amount::of(count, span)),
+            },
+            backlog: Amount::of(sum.backlog, span),
+            delay: Delays::of(delays),
+        }
+    };
+    tree.classes().zip(&sums).map(|(class, (sum, delays))| row((class, (sum, delays)))).collect()
+}
+
+fn plus(one: &LeafAccount, other: &LeafAccount) -> LeafAccount {
+    let mut dropped = one.dropped;
+    for (sum, more) in dropped.iter_mut().zip(other.dropped) {
+        *sum = sum.plus(more);
+    }
+    LeafAccount {
+        offered: one.offered.plus(other.offered),
+        sent: one.sent.plus(other.sent),
+        dropped,
+        backlog: one.backlog.plus(other.backlog),
+    }
+}
+
+fn source(
+    scenario: &Scenario,
+    index: usize,
+    meter: &SourceMeter,
+    leaf: LeafId,
+    span: Duration,
+) -> SourceReport {
+    let source = &scenario.sources[index];
+    let tree = &scenario.link.tree;
+    let listens = matches!(source.traffic, Traffic::Tcp(_));
+    SourceReport {
+        name: source.name.clone(),
+        kind: source.traffic.keyword(),
+        class: tree.class(tree.class_of(leaf)).name.clone(),
+        sent: Amount::of(meter.sent, span),
+        received: Amount::of(meter.received, span),
+        lost: Amount::of(meter.dropped, span),
+        goodput_bps: rate(meter.goodput, span),
+        delay: Delays::of(&meter.delays),
+        tcp: listens.then(|| TcpReport {
+            retransmitted: meter.retransmitted[1] - meter.retransmitted[0],
+            transfers: Delays::of(&meter.transfers),
+        }),
+    }
+}
+
+fn conservation(
+    account: &[LeafAccount],
+    meters: &[SourceMeter],
+    leaves: &[LeafId],
+) -> Conservation {
+    let mut by_leaf = vec![[0u64; 3]; account.len()];
+    for (meter, leaf) in meters.iter().zip(leaves) {
+        for (sum, count) in by_leaf[leaf.index()].iter_mut().zip(meter.total) {
+            *sum += count;
+        }
+    }
+    let balanced = |(leaf, sums): (&LeafAccount, &[u64; 3])| {
+        leaf.is_conserved()
+            && leaf.offered.packets == sums[SENT]
+            && leaf.dropped_total().packets == sums[DROPPED]
+            && leaf.sent.packets == sums[LEFT]
+    };
+    let sum = |of: fn(&LeafAccount) -> u64| account.iter().map(of).sum();
+    Conservation {
+        holds: account.iter().zip(&by_leaf).all(balanced),
+        offered: sum(|leaf| leaf.offered.packets),
+        sent: sum(|leaf| leaf.sent.packets),
+        dropped: sum(|leaf| leaf.dropped_total().packets),
+        backlog: sum(|leaf| leaf.backlog.packets),
+    }
+}
+
+impl Amount {
+    fn of(count: Count, span: Duration) -> Self {
+        let bits_per_second = rate(count.bytes, span);
+        Self { packets: count.packets, bytes: count.bytes, bits_per_second }
+    }
+}
+
+/// `bytes` in `span` as bit/s, to the nearest.
+fn rate(bytes: u64, span: Duration) -> u64 {
+    let span = u128::from(span.as_nanos());
+    ((u128::from(bytes) * 8_000_000_000 + span / 2) / span) as u64
+}
+
+impl Delays {
+    fn of(histogram: &Histogram) -> Self {
+        Self {
+            count: histogram.count(),
+            p50: histogram.quantile(500),
+            p90: histogram.quantile(900),
+            p99: histogram.quantile(990),
+            max: histogram.max(),
+            mean: histogram.mean(),
+        }
+    }
+}
+
+impl Serialize for Dropped {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("total", &self.total)?;
+        for (reason, amount) in DropReason::ALL.iter().zip(&self.by_reason) {
+            map.serialize_entry(reason.name(), amount)?;
+        }
+        map.end()
+    }
+}
+
+fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_nanos() as f64 / 1e9)
+}
+
+fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_nanos() as f64 / 1e3)
+}
+
+fn bits_per_second<S: Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(rate.bits_per_second())
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = Duration::from_nanos(self.duration.as_nanos() - self.warmup.as_nanos());
+        writeln!(
+            f,
+            "{}: {} at {}, seed {}",
+            self.scenario, self.link.scheduler, self.link.rate, self.seed
+        )?;
+        writeln!(f, "counted: {counted} after a warm-up of {}", self.warmup)?;
+        writeln!(f, "utilisation: {:.2} %\n", self.link.utilisation * 100.0)?;
+        writeln!(f, "{}\n", self.class_table())?;
+        writeln!(f, "{}\n", self.source_table())?;
+        let Conservation { holds, offered, sent, dropped, backlog } = self.conservation;
+        let verdict = if holds { "holds" } else { "FAILS" };
+        writeln!(
+            f,
+            "conservation, warm-up included, {verdict}: offered {offered} = sent {sent} + dropped \
+             {dropped} + backlog {backlog}"
+        )
+    }
+}
+
+impl Report {
+    fn class_table(&self) -> Table {
+        let mut table = table(&[
+            "class",
+            "offered",
+            "sent",
+            "Mbit/s",
+            "dropped",
+            "by reason",
+            "backlog",
+            "p50 µs",
+            "p90",
+            "p99",
+            "max",
+            "mean",
+        ]);
+        for class in &self.classes {
+            let mut row = vec![
+                class.name.clone(),
+                class.offered.packets.to_string(),
+                class.sent.packets.to_string(),
+                megabits(class.sent.bits_per_second),
+                class.dropped.total.packets.to_string(),
+                class.dropped.reasons(),
+                class.backlog.packets.to_string(),
+            ];
+            row.extend(class.delay.cells());
+            table.add_row(row);
+        }
+        align(table, &[0, 5])
+    }
+
+    fn source_table(&self) -> Table {
+        let mut table = table(&[
+            "source",
+            "kind",
+            "class",
+            "sent",
+            "received",
+            "lost",
+            "goodput Mbit/s",
+            "p50 µs",
+            "p90",
+            "p99",
+            "max",
+            "mean",
+            "again",
+            "transfers",
+        ]);
+        for source in &self.sources {
+            let mut row = vec![
+                source.name.clone(),
+                source.kind.to_owned(),
+                source.class.clone(),
+                source.sent.packets.to_string(),
+                source.received.packets.to_string(),
+                source.lost.packets.to_string(),
+                megabits(source.goodput_bps),
+            ];
+            row.extend(source.delay.cells());
+            let tcp = source.tcp.as_ref();
+            row.push(tcp.map_or(String::new(), |tcp| tcp.retransmitted.to_string()));
+            row.push(tcp.map_or(String::new(), |tcp| tcp.transfers.count.to_string()));
+            table.add_row(row);
+        }
+        align(table, &[0, 1, 2])
+    }
+}
+
+impl Dropped {
+    /// `full 3, evicted 4`.
+    fn reasons(&self) -> String {
+        let rows = DropReason::ALL.iter().zip(&self.by_reason);
+        let rows = rows.filter(|row| row.1.packets > 0);
+        let words: Vec<_> = rows.map(|row| format!("{} {}", row.0.name(), row.1.packets)).collect();
+        words.join(", ")
+    }
+}
+
+impl Delays {
+    fn cells(&self) -> [String; 5] {
+        [self.p50, self.p90, self.p99, self.max, self.mean].map(|duration| {
+            if self.count == 0 {
+                return "-".to_owned();
+            }
+            format!("{:.1}", duration.as_nanos() as f64 / 1e3)
+        })
+    }
+}
+
+fn megabits(bits_per_second: u64) -> String {
+    format!("{:.4}", bits_per_second as f64 / 1e6)
+}
+
+fn table(head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
+    // No line between rows.
+    table.remove_style(TableComponent::HorizontalLines);
+    table.remove_style(TableComponent::MiddleIntersections);
+    table
+}
+
+/// Aligns all columns but `words` to the right.
+fn align(mut table: Table, words: &[usize]) -> Table {
+    for (index, column) in table.column_iter_mut().enumerate() {
+        if !words.contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}

@@ -1,0 +1,490 @@
+//! The run: events in order, one link, everything counted.
+//!
+//! Sources that do not listen need no event after their packet is offered: what becomes of it is
+//! known when it leaves the link. TCP does listen, so with TCP the link is never advanced past the
+//! moment at which a departure could come back as an arrival: a packet that leaves at t is received
+//! no earlier than t plus the link's delay.
+
+use crate::drive::Drive;
+use crate::events::Events;
+use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
+use crate::packets::{Flight, Packets};
+use crate::random::Random;
+use crate::report::Report;
+use crate::scenario::{Scenario, Source, Tcp, Traffic};
+use crate::source::{OpenLoop, Rhythm};
+use crate::tcp::{Connection, Served, Side};
+use smoltcp::wire::IpEndpoint;
+use std::fmt;
+use std::net::IpAddr;
+use weir_core::event::Departure;
+use weir_core::ids::{Handle, LeafId};
+use weir_core::link::Packet;
+use weir_core::packet::{Addresses, Headers, Protocol};
+use weir_core::parameter::BuildError;
+use weir_core::units::{Duration, Instant};
+
+/// Why a scenario cannot run.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RunError {
+    /// The link cannot be built.
+    Link(BuildError),
+    /// The scenario ends before its warm-up does.
+    NothingCounts(Duration, Duration),
+    /// The headers of a TCP source are not those of a connection; holds its name and why.
+    Endpoints(String, &'static str),
+    /// Two sources have one name, and would draw the same random numbers.
+    NameTwice(String),
+}
+
+/// Simulates `scenario`. `progress` is told the simulated time a hundred times on the way.
+///
+/// # Errors
+/// When the scenario contradicts itself; see [`RunError`].
+pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(Duration)) -> Result<Report, RunError> {
+    let mut run = Run::new(scenario)?;
+    run.all(progress);
+    Ok(run.report())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    /// The report begins here.
+    Count,
+    /// Tell the progress.
+    Progress,
+    /// An open-loop source sends.
+    Send(u32),
+    /// A TCP source opens its next connection.
+    Open(u32),
+    /// A TCP source is given no more to send.
+    Close(u32),
+    /// A packet reaches a TCP receiver.
+    Deliver(Handle),
+    /// A packet comes back to a TCP sender.
+    Return(Handle),
+    /// A stack asked to be woken.
+    Wake(u32, Side),
+}
+
+/// A running source.
+enum Runner {
+    Open(OpenLoop),
+    Tcp(Box<Connection>),
+}
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    drive: Drive,
+    events: Events<Event>,
+    runners: Vec<Runner>,
+    state: State,
+    /// Whether packets that leave can cause arrivals.
+    listening: bool,
+    end: Instant,
+    /// Packets that TCP stacks sent, on their way to the link.
+    sending: Vec<Handle>,
+}
+
+/// What departures and drops change; apart from the link, which reports them.
+struct State {
+    packets: Packets,
+    meters: Vec<SourceMeter>,
+    /// Per source: leaf, bytes of a frame in front of its payload, and whether it listens.
+    lanes: Vec<Lane>,
+    link: LinkMeter,
+    delay: Duration,
+    window: (Instant, Instant),
+    counting: bool,
+    /// Departures that become arrivals.
+    arriving: Vec<(Instant, Handle)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lane {
+    leaf: LeafId,
+    /// Bytes of a frame in front of the IP packet.
+    link_header: u32,
+    /// Bytes of a frame in front of a UDP payload.
+    headers: u32,
+    listens: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(scenario: &'a Scenario) -> Result<Self, RunError> {
+        if scenario.warmup >= scenario.duration {
+            return Err(RunError::NothingCounts(scenario.warmup, scenario.duration));
+        }
+        check_names(&scenario.sources)?;
+        let link = scenario.link.build().map_err(RunError::Link)?;
+        let window = (Instant::ZERO.after(scenario.warmup), Instant::ZERO.after(scenario.duration));
+        let leaves = scenario.link.tree.leaf_count();
+        let mut run = Self {
+            scenario,
+            drive: Drive::new(link),
+            events: Events::new(),
+            runners: Vec::with_capacity(scenario.sources.len()),
+            state: State {
+                packets: Packets::default(),
+                meters: vec![SourceMeter::default(); scenario.sources.len()],
+                lanes: lanes(scenario),
+                link: LinkMeter::new(leaves, window),
+                delay: scenario.delay,
+                window,
+                counting: false,
+                arriving: Vec::new(),
+            },
+            listening: false,
+            end: window.1,
+            sending: Vec::new(),
+        };
+        run.events.push(window.0, Event::Count);
+        run.events.push(Instant::ZERO, Event::Progress);
+        for (index, source) in scenario.sources.iter().enumerate() {
+            run.start(index as u32, source)?;
+        }
+        Ok(run)
+    }
+
+    fn start(&mut self, index: u32, source: &Source) -> Result<(), RunError> {
+        let random = Random::stream(self.scenario.seed, &source.name);
+        let stop = source.stop.unwrap_or(Instant::MAX);
+        let Traffic::Tcp(tcp) = &source.traffic else {
+            let runner = open_loop(source, random, (source.start, stop));
+            if let Some(at) = runner.next_at() {
+                self.events.push(at, Event::Send(index));
+            }
+            self.runners.push(Runner::Open(runner));
+            return Ok(());
+        };
+        let connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
+        self.runners.push(Runner::Tcp(Box::new(connection)));
+        self.listening = true;
+        self.events.push(source.start, Event::Open(index));
+        if let Some(stop) = source.stop {
+            self.events.push(stop, Event::Close(index));
+        }
+        Ok(())
+    }
+
+    fn all(&mut self, progress: &mut dyn FnMut(Duration)) {
+        while let Some(at) = self.advance_to_event() {
+            let (_, event) = self.events.first().expect("an event is due");
+            if let Event::Send(source) = event {
+                // The source's next event takes the place of this one.
+                self.send(at, source);
+                continue;
+            }
+            self.events.pop();
+            match event {
+                Event::Count => self.begin_report(),
+                Event::Progress => {
+                    progress(at.since(Instant::ZERO));
+                    let step = Duration::from_nanos(self.scenario.duration.as_nanos() / 100 + 1);
+                    self.events.push(at.after(step), Event::Progress);
+                }
+                _ => self.tcp_event(at, event),
+            }
+        }
+        progress(self.scenario.duration);
+    }
+
+    /// Lets the link send all that leaves before the next event, whose time is answered; at the end
+    /// of the run there is none.
+    #[inline]
+    fn advance_to_event(&mut self) -> Option<Instant> {
+        loop {
+            let event = self.events.next_at().filter(|&at| at < self.end);
+            let until = event.unwrap_or(self.end);
+            let Some(due) = self.drive.due().filter(|&due| due <= until) else { return event };
+            // See the head of this file.
+            let safe = if self.listening { until.min(due.after(self.state.delay)) } else { until };
+            self.drive.advance(safe, |departure| self.state.departed(&departure));
+            for (at, handle) in self.state.arriving.drain(..) {
+                self.events.push(at, Event::Deliver(handle));
+            }
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, at: Instant, source: u32) {
+        let Runner::Open(runner) = &mut self.runners[source as usize] else {
+            unreachable!("only open-loop sources have this event")
+        };
+        let length = runner.send();
+        match runner.next_at() {
+            Some(next) => self.events.replace_first(next, Event::Send(source)),
+            None => drop(self.events.pop()),
+        }
+        let flight = Flight { source, length, connection: 0 };
+        let handle = self.state.packets.insert(flight);
+        self.offer(at, handle);
+    }
+
+    /// Offers a packet to the link at `at`.
+    #[inline]
+    fn offer(&mut self, at: Instant, handle: Handle) {
+        // A packet offered just before may leave first.
+        self.drive.advance(at, |departure| self.state.departed(&departure));
+        let (leaf, length) = self.state.offered(handle);
+        self.drive.offer(at, leaf, Packet { handle, length });
+        let (state, drive) = (&mut self.state, &mut self.drive);
+        drive.take_dropped(&mut |dropped| state.dropped(dropped.handle));
+    }
+
+    fn begin_report(&mut self) {
+        self.state.counting = true;
+        self.state.link.before = self.drive.account().leaves().to_vec();
+        for (meter, runner) in self.state.meters.iter_mut().zip(&self.runners) {
+            if let Runner::Tcp(connection) = runner {
+                meter.retransmitted[0] = connection.retransmitted();
+            }
+        }
+    }
+
+    fn tcp_event(&mut self, at: Instant, event: Event) {
+        match event {
+            Event::Open(source) if self.scenario.sources[source as usize].has_stopped(at) => {}
+            Event::Open(source) => {
+                self.tcp(source).open(at);
+                self.serve(at, source, Side::Receiver, None);
+                self.serve(at, source, Side::Sender, None);
+            }
+            Event::Close(source) => {
+                self.tcp(source).close();
+                self.serve(at, source, Side::Sender, None);
+            }
+            Event::Deliver(handle) => self.arrive(at, handle, Side::Receiver),
+            Event::Return(handle) => self.arrive(at, handle, Side::Sender),
+            Event::Wake(source, side) if self.tcp(source).wakes(side, at) => {
+                self.serve(at, source, side, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn arrive(&mut self, at: Instant, handle: Handle, side: Side) {
+        let flight = self.state.packets.get(handle);
+        let bytes = self.state.packets.remove_with_bytes(handle);
+        // A packet of an earlier connection has nobody left to read it.
+        if self.tcp(flight.source).number == flight.connection {
+            self.serve(at, flight.source, side, Some(&bytes));
+        }
+        self.state.packets.recycle(bytes);
+    }
+
+    /// Lets one TCP stack work and sends what it emits on its way.
+    fn serve(&mut self, at: Instant, source: u32, side: Side, packet: Option<&[u8]>) {
+        let Runner::Tcp(connection) = &mut self.runners[source as usize] else {
+            unreachable!("only TCP sources have this event")
+        };
+        let served = connection.serve(at, side, packet, self.state.packets.spare());
+        let number = connection.number;
+        let link_header = self.state.lanes[source as usize].link_header;
+        for bytes in connection.emitted() {
+            let length = bytes.len() as u32 + link_header;
+            let flight = Flight { source, length, connection: number };
+            self.sending.push(self.state.packets.insert_with_bytes(flight, bytes));
+        }
+        let back_at = at.after(connection.return_delay());
+        let think = if served.completed.is_some() { connection.think() } else { None };
+        self.note(at, source, side, &served);
+        if let Some(think) = think {
+            self.events.push(at.after(think), Event::Open(source));
+        }
+        let mut sending = std::mem::take(&mut self.sending);
+        for handle in sending.drain(..) {
+            match side {
+                Side::Sender => self.offer(at, handle),
+                Side::Receiver => self.events.push(back_at, Event::Return(handle)),
+            }
+        }
+        self.sending = sending;
+        for (at, handle) in self.state.arriving.drain(..) {
+            self.events.push(at, Event::Deliver(handle));
+        }
+    }
+
+    fn note(&mut self, at: Instant, source: u32, side: Side, served: &Served) {
+        if let Some(wake) = served.wake {
+            self.events.push(wake, Event::Wake(source, side));
+        }
+        let meter = &mut self.state.meters[source as usize];
+        if self.state.counting {
+            meter.goodput += served.received;
+            if let Some(took) = served.completed {
+                meter.transfers.record(took);
+            }
+        }
+        debug_assert!(at < self.end, "nothing happens after the end");
+    }
+
+    fn tcp(&mut self, source: u32) -> &mut Connection {
+        match &mut self.runners[source as usize] {
+            Runner::Tcp(connection) => connection,
+            Runner::Open(_) => unreachable!("only TCP sources have this event"),
+        }
+    }
+
+    fn report(mut self) -> Report {
+        for (meter, runner) in self.state.meters.iter_mut().zip(&self.runners) {
+            if let Runner::Tcp(connection) = runner {
+                meter.retransmitted[1] = connection.retransmitted();
+            }
+        }
+        let leaves: Vec<_> = self.state.lanes.iter().map(|lane| lane.leaf).collect();
+        let account = self.drive.account().leaves();
+        Report::new(self.scenario, account, &self.state.link, &self.state.meters, &leaves)
+    }
+}
+
+impl State {
+    #[inline]
+    fn offered(&mut self, handle: Handle) -> (LeafId, u32) {
+        let flight = self.packets.get(handle);
+        let (source, length) = (flight.source as usize, flight.length);
+        let meter = &mut self.meters[source];
+        meter.total[SENT] += 1;
+        if self.counting {
+            add(&mut meter.sent, length);
+        }
+        (self.lanes[source].leaf, length)
+    }
+
+    fn dropped(&mut self, handle: Handle) {
+        let flight = self.packets.get(handle);
+        let source = flight.source as usize;
+        let meter = &mut self.meters[source];
+        meter.total[DROPPED] += 1;
+        if self.counting {
+            add(&mut meter.dropped, flight.length);
+        }
+        if self.lanes[source].listens {
+            let bytes = self.packets.remove_with_bytes(handle);
+            self.packets.recycle(bytes);
+        } else {
+            self.packets.remove(handle);
+        }
+    }
+
+    #[inline]
+    fn departed(&mut self, departure: &Departure) {
+        self.link.departed(departure, self.counting);
+        let flight = self.packets.get(departure.handle);
+        let (source, length) = (flight.source as usize, flight.length);
+        let received_at = departure.finished.after(self.delay);
+        let (meter, lane) = (&mut self.meters[source], self.lanes[source]);
+        meter.total[LEFT] += 1;
+        if received_at > self.window.0 && received_at <= self.window.1 {
+            add(&mut meter.received, length);
+            meter.delays.record(received_at.since(departure.arrived));
+            if !lane.listens {
+                meter.goodput += u64::from(length.saturating_sub(lane.headers));
+            }
+        }
+        if lane.listens {
+            self.arriving.push((received_at, departure.handle));
+        } else {
+            self.packets.remove(departure.handle);
+        }
+    }
+}
+
+fn lanes(scenario: &Scenario) -> Vec<Lane> {
+    let mut classifier = scenario.classifier.clone();
+    let lane = |source: &Source| {
+        let link_header = source.link_header();
+        let ip_header = match source.headers.addresses {
+            Addresses::V6 { .. } => 40,
+            _ => 20,
+        };
+        // All packets of a source have the same headers, so one decision serves them all.
+        let leaf = classifier.classify(Instant::ZERO, source.interface, &source.headers).leaf;
+        Lane {
+            leaf,
+            link_header,
+            headers: link_header + ip_header + UDP_HEADER,
+            listens: matches!(source.traffic, Traffic::Tcp(_)),
+        }
+    };
+    scenario.sources.iter().map(lane).collect()
+}
+
+fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
+    let (sizes, rhythm) = match &source.traffic {
+        Traffic::Cbr { sizes, spacing, jitter } => {
+            (sizes, Rhythm::Even { spacing: *spacing, jitter: *jitter })
+        }
+        Traffic::Poisson { sizes, spacing } => {
+            (sizes, Rhythm::Exponential { mean: spacing.mean(sizes) })
+        }
+        Traffic::OnOff { sizes, spacing, on, off } => {
+            (sizes, Rhythm::OnOff { spacing: *spacing, on: *on, off: *off, until: span.0 })
+        }
+        Traffic::Tcp(_) => unreachable!("TCP listens"),
+    };
+    OpenLoop::new(random, sizes.clone(), rhythm, span)
+}
+
+fn endpoints(source: &Source, tcp: &Tcp) -> Result<(IpEndpoint, IpEndpoint), RunError> {
+    let refuse = |why| RunError::Endpoints(source.name.clone(), why);
+    tcp_endpoints(&source.headers, tcp).map_err(refuse)
+}
+
+/// The two ends of a connection with these headers, or why there can be none.
+pub(crate) fn tcp_endpoints(
+    headers: &Headers,
+    tcp: &Tcp,
+) -> Result<(IpEndpoint, IpEndpoint), &'static str> {
+    if headers.protocol != Some(Protocol::TCP) {
+        return Err("its packets are not TCP's");
+    }
+    let ports = headers.ports.filter(|ports| ports.source != 0 && ports.destination != 0);
+    let ports = ports.ok_or("TCP needs two ports that are not 0")?;
+    let ends = headers.addresses.source().zip(headers.addresses.destination());
+    let (from, to) = ends.ok_or("TCP needs two addresses")?;
+    let is_host = |address: IpAddr| {
+        let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+        !address.is_multicast() && !address.is_unspecified() && !broadcast
+    };
+    if !is_host(from) || !is_host(to) || from == to {
+        return Err("TCP needs the addresses of two hosts");
+    }
+    if from.is_ipv6() && tcp.mtu.get() < IPV6_MTU_MIN {
+        return Err("IPv6 needs an MTU of at least 1280 bytes");
+    }
+    Ok((IpEndpoint::new(from.into(), ports.source), IpEndpoint::new(to.into(), ports.destination)))
+}
+
+fn check_names(sources: &[Source]) -> Result<(), RunError> {
+    let mut names: Vec<_> = sources.iter().map(|source| source.name.as_str()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(RunError::NameTwice(pair[0].to_owned())),
+        None => Ok(()),
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Link(error) => error.fmt(f),
+            RunError::NothingCounts(warmup, duration) => write!(
+                f,
+                "the warm-up of {warmup} leaves nothing of the duration of {duration} to report; \
+                 lengthen `duration` or shorten `warmup`"
+            ),
+            RunError::Endpoints(name, why) => {
+                write!(f, "source {name}: {why}; give it the headers of a connection")
+            }
+            RunError::NameTwice(name) => {
+                write!(f, "two sources are called `{name}`; give each a name of its own")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+const UDP_HEADER: u32 = 8;
+const IPV6_MTU_MIN: u16 = 1280;

@@ -1,0 +1,379 @@
+//! What is simulated: one link and the sources that share it.
+//!
+//! A scenario is a value, built in code or read from TOML. Everything that could be wrong in itself
+//! (an interval of zero, a packet without bytes) is refused where the value is made.
+
+use weir_core::classify::{Classifier, InterfaceId};
+use weir_core::link::LinkPlan;
+use weir_core::packet::Headers;
+use weir_core::units::{Bytes, Duration, Instant, Rate, Share};
+
+/// Sources, a classifier, one link, sinks.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The name in reports.
+    pub name: String,
+    /// The link that the sources share.
+    pub link: LinkPlan,
+    /// Which leaf the packets of a source go to.
+    pub classifier: Classifier,
+    /// The time from the last bit on the wire to the receiver.
+    pub delay: Duration,
+    /// How long to simulate.
+    pub duration: Duration,
+    /// How long to simulate before anything counts in the report.
+    pub warmup: Duration,
+    /// Another seed is another run.
+    pub seed: u64,
+    /// Who sends.
+    pub sources: Vec<Source>,
+}
+
+/// One sender and its receiver behind the link.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The name in reports; also names its stream of random numbers.
+    pub name: String,
+    /// The headers of its packets, by which they are classified.
+    pub headers: Headers,
+    /// Where its packets come in.
+    pub interface: InterfaceId,
+    /// When it starts.
+    pub start: Instant,
+    /// When it stops, if it does before the end.
+    pub stop: Option<Instant>,
+    /// What it sends.
+    pub traffic: Traffic,
+}
+
+/// What a source sends.
+#[derive(Clone, Debug)]
+pub enum Traffic {
+    /// Packets at even distances.
+    Cbr {
+        /// How long they are.
+        sizes: Sizes,
+        /// How far apart.
+        spacing: Spacing,
+        /// Each distance is longer or shorter by up to this part, evenly distributed.
+        jitter: Share,
+    },
+    /// Packets at exponentially distributed distances.
+    Poisson {
+        /// How long they are.
+        sizes: Sizes,
+        /// The mean distance.
+        spacing: Spacing,
+    },
+    /// Even distances while on, silence while off; begins on.
+    OnOff {
+        /// How long the packets are.
+        sizes: Sizes,
+        /// How far apart while on.
+        spacing: Spacing,
+        /// How long it stays on.
+        on: Period,
+        /// How long it stays off.
+        off: Period,
+    },
+    /// One TCP connection at a time.
+    Tcp(Tcp),
+}
+
+/// The lengths of frames, without check sequence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    /// The upper end of its part of the 32-bit numbers and the length; the last end is the largest.
+    steps: Vec<(u32, u32)>,
+}
+
+/// How far apart packets are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spacing(Interval);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Interval {
+    Fixed(Duration),
+    /// So far that the frames have this rate.
+    Rate(Rate),
+}
+
+/// How long a source stays on, or off.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Period {
+    /// Always this long.
+    Constant(Duration),
+    /// Exponentially distributed with this mean.
+    Exponential(Duration),
+    /// Pareto distributed: heavy-tailed, as bursts of real traffic are.
+    Pareto(Pareto),
+}
+
+/// A Pareto distribution with a mean.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pareto {
+    mean: Duration,
+    shape: f64,
+}
+
+/// A TCP connection, or one after another.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tcp {
+    /// How the sender reacts to loss.
+    pub congestion: Congestion,
+    /// The receiver's buffer: no more is ever under way.
+    pub window: Bytes,
+    /// The largest IP packet.
+    pub mtu: Mtu,
+    /// How much to send; without it, without end.
+    pub transfer: Option<Transfer>,
+    /// How long the receiver may hold back an acknowledgement; without it, it never does.
+    pub ack_delay: Option<Duration>,
+    /// How long acknowledgements travel; nothing else is on their way.
+    pub return_delay: Duration,
+}
+
+/// An amount to send, once or again and again.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Transfer {
+    /// How much; at least a byte.
+    pub bytes: Bytes,
+    /// How long after the last byte has arrived the next transfer begins, on a new connection;
+    /// without it there is only one.
+    pub think: Option<Period>,
+}
+
+/// How a TCP sender reacts to loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Congestion {
+    /// Not at all: the receiver's window alone limits it.
+    None,
+    /// As in RFC 5681.
+    Reno,
+    /// As in RFC 9438.
+    #[default]
+    Cubic,
+}
+
+/// The length of the largest IP packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mtu(u16);
+
+impl Traffic {
+    /// The word in scenarios and reports.
+    pub const fn keyword(&self) -> &'static str {
+        match self {
+            Traffic::Cbr { .. } => "cbr",
+            Traffic::Poisson { .. } => "poisson",
+            Traffic::OnOff { .. } => "on-off",
+            Traffic::Tcp(_) => "tcp",
+        }
+    }
+}
+
+impl Sizes {
+    /// All frames have `length`; `None` below a byte or above 65 535.
+    pub fn fixed(length: u32) -> Option<Self> {
+        Self::mixed(&[(length, Share::WHOLE)])
+    }
+
+    /// Each length has its share of the packets; `None` if a length is no frame's or the shares do
+    /// not make a whole, to 1 part in 10^6.
+    pub fn mixed(rows: &[(u32, Share)]) -> Option<Self> {
+        let whole: u64 = rows.iter().map(|row| u64::from(row.1.ppb())).sum();
+        if whole.abs_diff(u64::from(Share::WHOLE.ppb())) > 1000 || rows.len() > SIZES_MAX {
+            return None;
+        }
+        let (mut steps, mut below) = (Vec::with_capacity(rows.len()), 0u64);
+        for &(length, share) in rows {
+            if !(1..=LENGTH_MAX).contains(&length) {
+                return None;
+            }
+            below += u64::from(share.ppb());
+            let end = (u128::from(below) << 32) / u128::from(whole);
+            steps.push((u32::try_from(end).unwrap_or(u32::MAX), length));
+        }
+        steps.last_mut()?.0 = u32::MAX;
+        Some(Self { steps })
+    }
+
+    /// The length of the next packet, drawn by a random number.
+    #[inline]
+    pub(crate) fn draw(&self, random: impl FnOnce() -> u64) -> u32 {
+        if let [(_, length)] = self.steps[..] {
+            return length;
+        }
+        let drawn = (random() >> 32) as u32;
+        let step = self.steps.iter().find(|step| drawn <= step.0);
+        step.expect("the last step is open").1
+    }
+
+    /// The mean length in units of 2^-32 bytes.
+    pub(crate) fn mean(&self) -> u64 {
+        let (mut sum, mut below) = (0u64, 0u64);
+        for &(end, length) in &self.steps {
+            let end = u64::from(end) + u64::from(end == u32::MAX);
+            sum += (end - below) * u64::from(length);
+            below = end;
+        }
+        sum
+    }
+}
+
+impl Spacing {
+    /// Packets this far apart; `None` for no distance at all.
+    pub fn interval(interval: Duration) -> Option<Self> {
+        (interval > Duration::ZERO).then_some(Self(Interval::Fixed(interval)))
+    }
+
+    /// Packets so far apart that their frames have `rate`.
+    pub const fn rate(rate: Rate) -> Self {
+        Self(Interval::Rate(rate))
+    }
+
+    /// The distance after a packet of `length`: whole nanoseconds and a rest in parts of the second
+    /// number.
+    #[inline]
+    pub(crate) fn after(self, length: u32) -> (Duration, u64, u64) {
+        match self.0 {
+            Interval::Fixed(interval) => (interval, 0, 1),
+            Interval::Rate(rate) => {
+                let (bits, rate) = (u64::from(length) * 8 * 1_000_000_000, rate.bits_per_second());
+                (Duration::from_nanos(bits / rate), bits % rate, rate)
+            }
+        }
+    }
+
+    /// The mean distance for these sizes, at least a nanosecond.
+    pub(crate) fn mean(self, sizes: &Sizes) -> Duration {
+        match self.0 {
+            Interval::Fixed(interval) => interval,
+            Interval::Rate(rate) => {
+                let bits = u128::from(sizes.mean()) * 8 * 1_000_000_000;
+                let nanos = (bits / u128::from(rate.bits_per_second())) >> 32;
+                Duration::from_nanos((nanos as u64).max(1))
+            }
+        }
+    }
+}
+
+impl Pareto {
+    /// The distribution with `mean` and `shape`; `None` unless `shape` is above 1, without which it
+    /// has no mean, and at most 100.
+    pub fn new(mean: Duration, shape: f64) -> Option<Self> {
+        (shape > 1.0 && shape <= 100.0).then_some(Self { mean, shape })
+    }
+}
+
+impl Period {
+    /// How long it lasts this time, at least [`PERIOD_MIN`].
+    pub(crate) fn draw(self, random: &mut crate::random::Random) -> Duration {
+        let drawn = match self {
+            Period::Constant(duration) => duration,
+            Period::Exponential(mean) => random.exponential(mean),
+            Period::Pareto(Pareto { mean, shape }) => random.pareto(mean, shape),
+        };
+        drawn.max(PERIOD_MIN)
+    }
+}
+
+impl Mtu {
+    /// Ethernet's 1500 bytes.
+    pub const ETHERNET: Mtu = Mtu(1500);
+
+    /// An MTU from 576 bytes (1280 are needed for IPv6) to 65 535.
+    pub fn new(bytes: u32) -> Option<Self> {
+        u16::try_from(bytes).ok().filter(|&bytes| bytes >= 576).map(Self)
+    }
+
+    /// The number of bytes.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl Default for Tcp {
+    /// CUBIC without end over Ethernet, window 64 KiB less a byte, acknowledgements at once.
+    fn default() -> Self {
+        Self {
+            congestion: Congestion::default(),
+            window: Bytes::new(65_535),
+            mtu: Mtu::ETHERNET,
+            transfer: None,
+            ack_delay: Some(Duration::from_millis(10)),
+            return_delay: Duration::ZERO,
+        }
+    }
+}
+
+impl Source {
+    /// A source that sends from the first to the last instant.
+    pub fn new(name: impl Into<String>, headers: Headers, traffic: Traffic) -> Self {
+        let (name, start) = (name.into(), Instant::ZERO);
+        Self { name, headers, interface: INTERFACE_NONE, start, stop: None, traffic }
+    }
+
+    /// Whether it begins nothing any more at `at`.
+    pub(crate) fn has_stopped(&self, at: Instant) -> bool {
+        self.stop.is_some_and(|stop| stop <= at)
+    }
+
+    /// Bytes of a frame in front of the IP packet.
+    pub(crate) fn link_header(&self) -> u32 {
+        let tags = [self.headers.vlan, self.headers.vlan_inner];
+        ETHERNET_HEADER + VLAN_TAG * tags.iter().flatten().count() as u32
+    }
+}
+
+/// Where packets come in if the scenario does not say; no rule names it.
+pub const INTERFACE_NONE: InterfaceId = InterfaceId(u16::MAX);
+/// The longest frame: as much as the largest IP packet.
+pub const LENGTH_MAX: u32 = 65_535;
+/// The most different lengths of one source.
+pub const SIZES_MAX: usize = 64;
+/// No period is shorter, or a source could switch on and off without end at one instant.
+pub const PERIOD_MIN: Duration = Duration::from_micros(1);
+/// The largest window: smoltcp's scale reaches 1 GiB, and a sender has three buffers of this size.
+pub const WINDOW_MAX: Bytes = Bytes::new(1 << 28);
+const ETHERNET_HEADER: u32 = 14;
+const VLAN_TAG: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    fn share(percent: u64) -> Share {
+        Share::from_ppb(percent * 10_000_000).expect("at most 100 %")
+    }
+
+    #[test]
+    fn sizes_come_in_their_shares() {
+        let rows = [(64, share(60)), (576, share(25)), (1514, share(15))];
+        let sizes = Sizes::mixed(&rows).expect("a whole");
+        let mut random = Random::stream(1, "sizes");
+        let mut seen = [0u32; 3];
+        for _ in 0..100_000 {
+            let length = sizes.draw(|| random.bits());
+            seen[rows.iter().position(|row| row.0 == length).expect("one of them")] += 1;
+        }
+        for (count, percent) in seen.iter().zip([60u32, 25, 15]) {
+            assert!(count.abs_diff(percent * 1000) < 500, "{seen:?}");
+        }
+        let mean = 0.6 * 64.0 + 0.25 * 576.0 + 0.15 * 1514.0;
+        assert!((sizes.mean() as f64 / 2f64.powi(32) - mean).abs() < 1e-3);
+    }
+
+    #[test]
+    fn impossible_values_are_refused() {
+        assert_eq!(Sizes::fixed(0), None);
+        assert_eq!(Sizes::fixed(LENGTH_MAX + 1), None);
+        assert_eq!(Sizes::mixed(&[(64, share(50))]), None);
+        assert_eq!(Sizes::mixed(&[]), None);
+        assert_eq!(Spacing::interval(Duration::ZERO), None);
+        assert_eq!(Mtu::new(575), None);
+        assert_eq!(Mtu::new(65_536), None);
+        assert_eq!(Pareto::new(Duration::from_secs(1), 1.0), None);
+        assert_eq!(Pareto::new(Duration::from_secs(1), f64::NAN), None);
+    }
+}

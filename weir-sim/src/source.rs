@@ -1,0 +1,127 @@
+//! Sources that do not listen: CBR, Poisson, on/off.
+//!
+//! Invariant: the instants of a source never go back, and a rate is kept exactly over time, since
+//! fractions of a nanosecond are carried from packet to packet.
+
+use crate::random::Random;
+use crate::scenario::{Period, Sizes, Spacing};
+use weir_core::units::{Duration, Instant, Share};
+
+/// A running source.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenLoop {
+    random: Random,
+    sizes: Sizes,
+    rhythm: Rhythm,
+    /// The next packet.
+    at: Instant,
+    stop: Instant,
+    /// Fraction of a nanosecond not yet waited, in parts of the rate.
+    rest: u64,
+    /// The last length and the distance after it: the same again needs no division.
+    last: (u32, (Duration, u64, u64)),
+}
+
+/// How a source finds the distance to its next packet.
+#[derive(Clone, Debug)]
+pub(crate) enum Rhythm {
+    Even { spacing: Spacing, jitter: Share },
+    Exponential { mean: Duration },
+    OnOff { spacing: Spacing, on: Period, off: Period, until: Instant },
+}
+
+impl OpenLoop {
+    pub(crate) fn new(
+        random: Random,
+        sizes: Sizes,
+        rhythm: Rhythm,
+        (start, stop): (Instant, Instant),
+    ) -> Self {
+        let mut source = Self {
+            random,
+            sizes,
+            rhythm,
+            at: start,
+            stop,
+            rest: 0,
+            last: (0, (Duration::ZERO, 0, 1)),
+        };
+        source.begin();
+        source
+    }
+
+    /// Poisson traffic has no packet at its start, on/off traffic begins with an on period.
+    fn begin(&mut self) {
+        match &mut self.rhythm {
+            Rhythm::Even { .. } => {}
+            Rhythm::Exponential { mean } => {
+                self.at = self.at.after(self.random.exponential(*mean));
+            }
+            Rhythm::OnOff { on, until, .. } => *until = self.at.after(on.draw(&mut self.random)),
+        }
+    }
+
+    /// When the next packet is sent, if there is one.
+    #[inline]
+    pub(crate) fn next_at(&self) -> Option<Instant> {
+        (self.at < self.stop).then_some(self.at)
+    }
+
+    /// The length of the packet sent now; moves on to the next.
+    #[inline]
+    pub(crate) fn send(&mut self) -> u32 {
+        let length = self.sizes.draw(|| self.random.bits());
+        match self.rhythm {
+            Rhythm::Even { spacing, jitter } => {
+                let wait = self.wait(spacing, length);
+                self.at = self.at.after(self.jittered(wait, jitter));
+            }
+            Rhythm::Exponential { mean } => {
+                self.at = self.at.after(self.random.exponential(mean));
+            }
+            Rhythm::OnOff { spacing, .. } => {
+                self.at = self.at.after(self.wait(spacing, length));
+                self.pause();
+            }
+        }
+        length
+    }
+
+    /// Whole nanoseconds to wait; the rest is kept for later packets.
+    #[inline]
+    fn wait(&mut self, spacing: Spacing, length: u32) -> Duration {
+        if self.last.0 != length {
+            self.last = (length, spacing.after(length));
+        }
+        let (wait, rest, whole) = self.last.1;
+        self.rest += rest;
+        if self.rest < whole {
+            return wait;
+        }
+        self.rest -= whole;
+        wait.plus(Duration::from_nanos(1))
+    }
+
+    #[inline]
+    fn jittered(&mut self, wait: Duration, jitter: Share) -> Duration {
+        if jitter == Share::default() {
+            return wait;
+        }
+        // In two parts, since the product of the whole would not fit 64 bits.
+        let (nanos, part, whole) =
+            (wait.as_nanos(), u64::from(jitter.ppb()), u64::from(Share::WHOLE.ppb()));
+        let reach = nanos / whole * part + nanos % whole * part / whole;
+        Duration::from_nanos(nanos - reach + self.random.below(2 * reach + 1))
+    }
+
+    /// Past the end of an on period, moves to the start of the next.
+    fn pause(&mut self) {
+        let Rhythm::OnOff { on, off, ref mut until, .. } = self.rhythm else { return };
+        // Ends: a period is never shorter than PERIOD_MIN.
+        while self.at >= *until && self.at < self.stop {
+            let silence = off.draw(&mut self.random);
+            self.at = self.at.max(until.after(silence));
+            *until = until.after(silence).after(on.draw(&mut self.random));
+        }
+    }
+}

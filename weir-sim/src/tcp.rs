@@ -1,0 +1,364 @@
+//! TCP: a sender and a receiver, each a whole smoltcp stack, in simulated time.
+//!
+//! What the sender emits goes through the link, what the receiver emits comes back over the return
+//! path. smoltcp counts microseconds: it is told the microsecond that has begun, and woken at the
+//! nanosecond with which its own begins, so it is never early. Invariant: whenever
+//! [`Connection::serve`] returns, the applications have nothing left to read or write.
+
+use crate::random::Random;
+use crate::scenario::{Congestion, Tcp, Transfer, WINDOW_MAX};
+use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
+use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
+use smoltcp::time::Instant as Micros;
+use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Packet};
+use smoltcp::wire::{Ipv6Packet, TcpPacket, TcpSeqNumber};
+use weir_core::units::{Duration, Instant};
+
+/// Which of the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Sender,
+    Receiver,
+}
+
+/// A sender and a receiver, and the transfer between them.
+pub(crate) struct Connection {
+    plan: Tcp,
+    random: Random,
+    endpoints: (IpEndpoint, IpEndpoint),
+    hosts: [Host; 2],
+    emitted: Vec<Vec<u8>>,
+    /// Counts connections, so that packets of an earlier one are known as such.
+    pub number: u32,
+    transfer: Progress,
+    retransmitted: u64,
+}
+
+/// How far the present connection is.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    open: bool,
+    started: Instant,
+    /// Bytes yet to be given to the sender's stack; `None` without end.
+    unsent: Option<u64>,
+    received: u64,
+    /// The end of the newest segment sent.
+    newest: Option<TcpSeqNumber>,
+}
+
+/// What came of serving a host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Served {
+    /// Bytes that reached the receiving application.
+    pub received: u64,
+    /// How long the transfer took that was completed now.
+    pub completed: Option<Duration>,
+    /// When the host must be served again, if nothing comes before and it is not already planned.
+    pub wake: Option<Instant>,
+}
+
+struct Host {
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    socket: SocketHandle,
+    /// The earliest wake-up that is planned.
+    wake: Option<Instant>,
+}
+
+impl Connection {
+    /// A connection not yet open. The two addresses are of one family.
+    pub fn new(plan: Tcp, ends: (IpEndpoint, IpEndpoint), mut random: Random) -> Self {
+        let host = |address, random: &mut Random| Host::new(&plan, address, random);
+        let hosts = [host(ends.0.addr, &mut random), host(ends.1.addr, &mut random)];
+        let transfer = Progress {
+            open: false,
+            started: Instant::ZERO,
+            unsent: None,
+            received: 0,
+            newest: None,
+        };
+        Self {
+            plan,
+            random,
+            endpoints: ends,
+            hosts,
+            emitted: Vec::new(),
+            number: 0,
+            transfer,
+            retransmitted: 0,
+        }
+    }
+
+    /// Opens a connection, in place of an earlier one. Serve the sender next.
+    pub fn open(&mut self, now: Instant) {
+        self.number += 1;
+        let (local, remote) = self.endpoints;
+        let [sender, receiver] = &mut self.hosts;
+        receiver.renew(&self.plan);
+        sender.renew(&self.plan);
+        receiver.socket().listen(remote).expect("the socket is new and the port is not 0");
+        let socket = sender.sockets.get_mut::<Socket>(sender.socket);
+        socket
+            .connect(sender.interface.context(), remote, local)
+            .expect("the socket is new and addresses and ports are set");
+        self.transfer = Progress {
+            open: true,
+            started: now,
+            unsent: self.plan.transfer.map(|transfer| transfer.bytes.get()),
+            received: 0,
+            newest: None,
+        };
+    }
+
+    /// No more is given to the sender; what it holds is still sent.
+    pub fn close(&mut self) {
+        self.transfer.unsent = Some(0);
+    }
+
+    /// How long the receiver's packets travel.
+    pub fn return_delay(&self) -> Duration {
+        self.plan.return_delay
+    }
+
+    /// The pause until the next transfer, if there is to be one.
+    pub fn think(&mut self) -> Option<Duration> {
+        let Transfer { think, .. } = self.plan.transfer?;
+        Some(think?.draw(&mut self.random))
+    }
+
+    /// Segments with data that were sent again.
+    pub fn retransmitted(&self) -> u64 {
+        self.retransmitted
+    }
+
+    /// Whether the wake-up of `side` at `at` still counts; it does once.
+    pub fn wakes(&mut self, side: Side, at: Instant) -> bool {
+        let host = &mut self.hosts[side as usize];
+        let counts = host.wake == Some(at);
+        if counts {
+            host.wake = None;
+        }
+        counts
+    }
+
+    /// Lets `side` receive `packet`, if there is one, and do all it can. What it sends is then in
+    /// [`Connection::emitted`], written into buffers out of `spare`.
+    pub fn serve(
+        &mut self,
+        now: Instant,
+        side: Side,
+        packet: Option<&[u8]>,
+        spare: &mut Vec<Vec<u8>>,
+    ) -> Served {
+        if !self.transfer.open {
+            return Served::default();
+        }
+        let micros = Micros::from_micros((now.as_nanos() / 1000) as i64);
+        let mtu = usize::from(self.plan.mtu.get());
+        let host = &mut self.hosts[side as usize];
+        let mut port = Port { packet, spare, emitted: &mut self.emitted, mtu };
+        if port.packet.is_some() {
+            host.interface.poll_ingress_single(micros, &mut port, &mut host.sockets);
+        }
+        let mut served = Served::default();
+        match side {
+            Side::Sender => self.transfer.write(host.socket()),
+            Side::Receiver => served.received = self.transfer.read(host.socket()),
+        }
+        // Reading comes before sending, so that an acknowledgement offers the whole window again.
+        while host.interface.poll_egress(micros, &mut port, &mut host.sockets) != PollResult::None {
+        }
+        served.wake = host.plan_wake(now, micros);
+        served.completed = self.transfer.completed(now, served.received, &self.plan);
+        if side == Side::Sender {
+            self.count_retransmitted();
+        }
+        served
+    }
+
+    /// The IP packets sent in the last call of [`Connection::serve`], which the caller takes away.
+    pub fn emitted(&mut self) -> std::vec::Drain<'_, Vec<u8>> {
+        self.emitted.drain(..)
+    }
+
+    fn count_retransmitted(&mut self) {
+        for bytes in &self.emitted {
+            let Some((begin, length)) = segment(bytes) else { continue };
+            if length == 0 {
+                continue;
+            }
+            let end = begin + length;
+            match self.transfer.newest {
+                Some(newest) if end <= newest => self.retransmitted += 1,
+                _ => self.transfer.newest = Some(end),
+            }
+        }
+    }
+}
+
+impl Progress {
+    /// Fills the sender's buffer. What is sent does not matter: zeros.
+    fn write(&mut self, socket: &mut Socket<'_>) {
+        while socket.can_send() && self.unsent != Some(0) {
+            let unsent = self.unsent.unwrap_or(u64::MAX);
+            let fill = |buffer: &mut [u8]| {
+                let length = buffer.len().min(usize::try_from(unsent).unwrap_or(usize::MAX));
+                buffer[..length].fill(0);
+                (length, length as u64)
+            };
+            let written = socket.send(fill).expect("the socket said that it can send");
+            self.unsent = self.unsent.map(|unsent| unsent - written);
+        }
+        if self.unsent == Some(0) {
+            socket.close();
+        }
+    }
+
+    /// Empties the receiver's buffer; answers how many bytes there were.
+    fn read(&mut self, socket: &mut Socket<'_>) -> u64 {
+        let mut received = 0;
+        while socket.can_recv() {
+            let take = |buffer: &mut [u8]| (buffer.len(), buffer.len() as u64);
+            received += socket.recv(take).expect("the socket said that it can receive");
+        }
+        if !socket.may_recv() && socket.is_active() && self.received + received > 0 {
+            socket.close();
+        }
+        self.received += received;
+        received
+    }
+
+    /// How long the transfer took if the `received` bytes were its last.
+    fn completed(&self, now: Instant, received: u64, plan: &Tcp) -> Option<Duration> {
+        let whole = plan.transfer?.bytes.get();
+        (received > 0 && self.received == whole).then(|| now.since(self.started))
+    }
+}
+
+impl Host {
+    fn new(plan: &Tcp, address: IpAddress, random: &mut Random) -> Self {
+        let mut config = Config::new(HardwareAddress::Ip);
+        config.random_seed = random.bits();
+        let mut none = (Vec::new(), Vec::new());
+        let mtu = usize::from(plan.mtu.get());
+        let mut port = Port { packet: None, spare: &mut none.0, emitted: &mut none.1, mtu };
+        let mut interface = Interface::new(config, &mut port, Micros::ZERO);
+        interface.update_ip_addrs(|addresses| {
+            // Prefix 0: every address is reached directly.
+            addresses.push(IpCidr::new(address, 0)).expect("there is room for one address");
+        });
+        let mut sockets = SocketSet::new(Vec::new());
+        let socket = sockets.add(new_socket(plan));
+        Self { interface, sockets, socket, wake: None }
+    }
+
+    /// A new socket in place of the old one.
+    fn renew(&mut self, plan: &Tcp) {
+        self.sockets.remove(self.socket);
+        self.socket = self.sockets.add(new_socket(plan));
+    }
+
+    fn socket(&mut self) -> &mut Socket<'static> {
+        self.sockets.get_mut(self.socket)
+    }
+
+    /// When to wake this host, unless an earlier wake-up is planned; it then plans anew.
+    fn plan_wake(&mut self, now: Instant, micros: Micros) -> Option<Instant> {
+        let at = self.interface.poll_at(micros, &self.sockets)?.total_micros();
+        let at = Instant::from_nanos(u64::try_from(at).unwrap_or(0).saturating_mul(1000));
+        // What could be done now is done: a stack that wants more at once waits a microsecond.
+        let at = at.max(now.after(Duration::from_micros(1)));
+        if self.wake.is_some_and(|planned| planned <= at) {
+            return None;
+        }
+        self.wake = Some(at);
+        self.wake
+    }
+}
+
+fn new_socket(plan: &Tcp) -> Socket<'static> {
+    let window = plan.window.get().clamp(1, WINDOW_MAX.get()) as usize;
+    // The sender holds a window that is under way and another that waits to be sent.
+    let (receive, send) = (vec![0; window], vec![0; 2 * window]);
+    let mut socket = Socket::new(SocketBuffer::new(receive), SocketBuffer::new(send));
+    socket.set_congestion_control(match plan.congestion {
+        Congestion::None => CongestionControl::None,
+        Congestion::Reno => CongestionControl::Reno,
+        Congestion::Cubic => CongestionControl::Cubic,
+    });
+    let delay = |delay: Duration| smoltcp::time::Duration::from_micros(delay.as_nanos() / 1000);
+    socket.set_ack_delay(plan.ack_delay.map(delay));
+    socket
+}
+
+/// Where the data of a TCP segment begins, and how long it is.
+fn segment(bytes: &[u8]) -> Option<(TcpSeqNumber, usize)> {
+    let payload = match bytes.first()? >> 4 {
+        4 => Ipv4Packet::new_checked(bytes).ok()?.payload(),
+        _ => Ipv6Packet::new_checked(bytes).ok()?.payload(),
+    };
+    let tcp = TcpPacket::new_checked(payload).ok()?;
+    Some((tcp.seq_number(), tcp.payload().len()))
+}
+
+/// A host's network card: at most one packet comes in, everything sent goes into buffers.
+struct Port<'a> {
+    packet: Option<&'a [u8]>,
+    spare: &'a mut Vec<Vec<u8>>,
+    emitted: &'a mut Vec<Vec<u8>>,
+    mtu: usize,
+}
+
+struct Incoming<'a>(&'a [u8]);
+
+struct Outgoing<'a> {
+    spare: &'a mut Vec<Vec<u8>>,
+    emitted: &'a mut Vec<Vec<u8>>,
+}
+
+impl Device for Port<'_> {
+    type RxToken<'a>
+        = Incoming<'a>
+    where
+        Self: 'a;
+    type TxToken<'a>
+        = Outgoing<'a>
+    where
+        Self: 'a;
+
+    fn receive(&mut self, _now: Micros) -> Option<(Incoming<'_>, Outgoing<'_>)> {
+        let packet = self.packet.take()?;
+        Some((Incoming(packet), Outgoing { spare: self.spare, emitted: self.emitted }))
+    }
+
+    fn transmit(&mut self, _now: Micros) -> Option<Outgoing<'_>> {
+        Some(Outgoing { spare: self.spare, emitted: self.emitted })
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = self.mtu;
+        // No bit is ever wrong here.
+        capabilities.checksum = ChecksumCapabilities::ignored();
+        capabilities
+    }
+}
+
+impl RxToken for Incoming<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
+        read(self.0)
+    }
+}
+
+impl TxToken for Outgoing<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.resize(length, 0);
+        let result = write(&mut bytes);
+        self.emitted.push(bytes);
+        result
+    }
+}

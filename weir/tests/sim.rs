@@ -1,0 +1,57 @@
+//! `weir sim` as a user sees it: results, findings, exit codes.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn example(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples/sim").join(name)
+}
+
+fn weir(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().expect("weir starts")
+}
+
+#[test]
+fn a_run_prints_the_same_bytes_again_and_others_for_another_seed() {
+    let path = example("access-link.toml");
+    let path = path.to_str().expect("the path is UTF-8");
+    for format in ["text", "json"] {
+        let first = weir(&["sim", path, "--format", format]);
+        assert_eq!((first.status.code(), first.stderr.len()), (Some(0), 0), "{first:?}");
+        assert_eq!(first.stdout, weir(&["sim", path, "--format", format]).stdout);
+        let other = weir(&["sim", path, "--format", format, "--seed", "2"]).stdout;
+        assert_ne!(first.stdout, other);
+    }
+}
+
+#[test]
+fn json_has_the_documented_names() {
+    let path = example("access-link.toml");
+    let output = weir(&["sim", path.to_str().expect("the path is UTF-8"), "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(report["conservation"]["holds"], true);
+    let names = [
+        "/link/utilisation",
+        "/classes/0/dropped/full/packets",
+        "/classes/0/delay_us/p99",
+        "/sources/0/goodput_bps",
+        "/sources/3/tcp/transfer_us/count",
+    ];
+    for name in names {
+        assert!(report.pointer(name).is_some_and(serde_json::Value::is_number), "{name}");
+    }
+}
+
+#[test]
+fn faults_exit_1_and_unreadable_files_2() {
+    let folder = std::env::temp_dir().join(format!("weir-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for scratch files");
+    let path = folder.join("faulty.toml");
+    std::fs::write(&path, "duration = \"1 mbps\"\n").expect("it can be written");
+    let faulty = weir(&["sim", path.to_str().expect("the path is UTF-8")]);
+    let missing = weir(&["sim", folder.join("none").to_str().expect("the path is UTF-8")]);
+    std::fs::remove_dir_all(&folder).expect("it can be removed");
+    assert_eq!((faulty.status.code(), missing.status.code()), (Some(1), Some(2)));
+    let text = String::from_utf8_lossy(&faulty.stdout).into_owned();
+    assert!(text.contains("W014") && text.contains("W011"), "{text}");
+}
