@@ -48,24 +48,22 @@ impl Replay {
         let name = self.policy.display().to_string();
         let bytes = file::read(&self.policy).map_err(|error| cannot("read", &name, &error))?;
         let outcome = policy::parse_bytes(&bytes, &name, None);
-        let failed = outcome.failed();
-        if failed {
+        let Some(policy) = &outcome.plan else {
             return Ok(check::print(output, &name, "policy", &outcome));
-        }
+        };
         show_findings(&outcome, output);
-        let policy = outcome.plan.expect("without errors there is a plan");
-        let map = InterfaceMap::new(&policy, &self.interface_pairs())
+        let map = InterfaceMap::new(policy, &self.interface_pairs())
             .map_err(|error| error.to_string())?;
         let bar = ProgressBar::no_length();
         let mut reader = match CaptureReader::new(self.open_capture(&bar)?) {
             Ok(reader) => reader,
             Err(error) => {
-                let exit = output.refuse(&self.of_capture(&error.to_string()));
+                output.warn(&self.of_capture(&error.to_string()));
                 let unread = matches!(error.fault, CaptureFault::Read(_));
-                return Ok(if unread { exit } else { Exit::Faults });
+                return Ok(if unread { Exit::Usage } else { Exit::Faults });
             }
         };
-        let report = self.write(&policy, &map, &mut reader)?;
+        let report = self.write(policy, &map, &mut reader)?;
         bar.finish_and_clear();
         self.show(&report, output);
         Ok(if report.fault.is_some() { Exit::Faults } else { Exit::Clean })
@@ -91,7 +89,7 @@ impl Replay {
     fn show(&self, report: &ReplayReport, output: &Output) {
         let fault = report.fault.iter().map(|fault| fault.message.clone());
         for message in report.warnings().into_iter().chain(fault) {
-            output.refuse(&self.of_capture(&message));
+            output.warn(&self.of_capture(&message));
         }
         match output.format {
             Format::Json => output.json(report),
@@ -136,7 +134,7 @@ impl Replay {
         let capture = File::open(&self.capture).map_err(|error| cannot("read", &name, &error))?;
         // A pipe has no length; its bar only counts.
         if let Some(length) = capture.metadata().ok().map(|file| file.len()).filter(|&it| it > 0) {
-            let style = ProgressStyle::with_template("{wide_bar} {binary_bytes}/{binary_total_bytes} {eta}");
+            let style = ProgressStyle::with_template(BAR);
             bar.set_length(length);
             bar.set_style(style.map_err(|error| error.to_string())?);
         }
@@ -209,7 +207,7 @@ impl Write for CaptureFile {
 fn show_findings(outcome: &Outcome<Policy>, output: &Output) {
     if !outcome.findings.is_empty() {
         let text = render::render(&outcome.findings, &outcome.sources, false);
-        output.refuse(&format!("{}\n{text}", render::summary(&outcome.findings)));
+        output.warn(&format!("{}\n{text}", render::summary(&outcome.findings)));
     }
 }
 
@@ -224,6 +222,9 @@ fn same_file(one: &Path, other: &Path) -> bool {
         _ => false,
     }
 }
+
+/// Bytes of the capture as it lies on the disk, and how long the rest will take.
+const BAR: &str = "{wide_bar} {binary_bytes}/{binary_total_bytes} {eta}";
 
 /// Less what the user's mask takes away, as for any new file.
 #[cfg(unix)]

@@ -172,8 +172,8 @@ impl CaptureReport {
             ),
             (
                 self.oversize,
-                "are longer than the policy's `mtu`; a capture taken where the network card cuts \
-                 segments has them, so capture on the link itself or raise `mtu`"
+                "are longer than the policy's `mtu` allows: with tags or trailers, or captured where \
+                 the network card has not cut them yet; raise `mtu`, or capture on the line itself"
                     .into(),
             ),
             (
