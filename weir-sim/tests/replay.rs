@@ -260,6 +260,9 @@ fn a_foreign_link_header_goes_to_the_default_class_and_is_told() {
     assert!(made.report.warnings()[0].starts_with("1 of 1 frames have a link header"));
 }
 
+/// Captured names and the policy's.
+type Pairs = &'static [(Option<&'static str>, &'static str)];
+
 #[test]
 fn rules_see_the_interface_that_the_map_says() {
     let policy = policy(
@@ -271,7 +274,7 @@ fn rules_see_the_interface_that_the_map_says() {
     );
     let links = [(CaptureLink::ETHERNET, "lan"), (CaptureLink::ETHERNET, "eth1")];
     let bytes = capture(&links, &[Frame(0, 0, 9, 125), Frame(10_000, 1, 9, 125)]);
-    let rows: [(&[(Option<&str>, &str)], [&str; 2], u64); 3] = [
+    let rows: [(Pairs, [&str; 2], u64); 3] = [
         (&[], ["lan", "rest"], 1),
         (&[(Some("eth1"), "lan")], ["lan", "lan"], 0),
         (&[(None, "lan")], ["lan", "lan"], 0),

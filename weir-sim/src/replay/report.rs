@@ -183,8 +183,9 @@ impl CaptureReport {
             (
                 self.shortened,
                 format!(
-                    "were written with fewer bytes, since those that waited held {HELD_BYTES_MAX}; \
-                     lower the limits of queues, or cut frames with `editcap -s 256 IN OUT`"
+                    "were written with fewer bytes, since those that waited held \
+                     {HELD_BYTES_MAX}; lower the limits of queues, or cut frames with \
+                     `editcap -s 256 IN OUT`"
                 ),
             ),
             (self.late, "are more than 292 years after the first and arrived then".into()),
