@@ -67,22 +67,7 @@ pub fn replay<W: Write>(
     reader: &mut CaptureReader<'_>,
     outputs: &mut Outputs<W>,
 ) -> Result<ReplayReport, ReplayError> {
-    let mut run = Run::new(policy, interfaces, outputs)?;
-    let fault = loop {
-        match reader.next_frame() {
-            Some(Ok(frame)) => {
-                let arrival = run.arrival(&frame);
-                run.state.outputs.describe(reader.interfaces())?;
-                run.offer(arrival)?;
-            }
-            Some(Err(error)) => break Some(error),
-            None => break None,
-        }
-    };
-    // A capture without frames still has interfaces.
-    run.state.outputs.describe(reader.interfaces())?;
-    run.advance(HORIZON)?;
-    Ok(run.report(reader.totals(), fault.as_ref()))
+    Run::new(policy, interfaces, outputs)?.all(reader)
 }
 
 /// A frame on its way to the link.
@@ -114,6 +99,7 @@ struct State<'a, W> {
     outputs: &'a mut Outputs<W>,
     waiting: Slab<Waiting>,
     held_bytes: usize,
+    held_bytes_max: usize,
     /// The timestamp of the first frame: virtual time zero.
     origin: Option<u64>,
     meter: LinkMeter,
@@ -156,6 +142,7 @@ impl<'a, W: Write> Run<'a, W> {
                 outputs,
                 waiting: Slab::new(),
                 held_bytes: 0,
+                held_bytes_max: HELD_BYTES_MAX,
                 origin: None,
                 meter: LinkMeter::new(policy.link.tree.leaf_count(), always),
                 finished: Instant::ZERO,
@@ -166,9 +153,28 @@ impl<'a, W: Write> Run<'a, W> {
         })
     }
 
-    /// Classifies `frame` and takes a copy of it; moves [`Run::now`] to its time.
+    fn all(mut self, reader: &mut CaptureReader<'_>) -> Result<ReplayReport, ReplayError> {
+        let fault = loop {
+            match reader.next_frame() {
+                Some(Ok(frame)) => {
+                    self.now = self.now.max(self.state.virtual_time(frame.timestamp));
+                    self.advance(self.now)?;
+                    let arrival = self.arrival(&frame);
+                    self.state.outputs.describe(reader.interfaces())?;
+                    self.offer(arrival)?;
+                }
+                Some(Err(error)) => break Some(error),
+                None => break None,
+            }
+        };
+        // A capture without frames still has interfaces.
+        self.state.outputs.describe(reader.interfaces())?;
+        self.advance(HORIZON)?;
+        Ok(self.report(reader.totals(), fault.as_ref()))
+    }
+
+    /// Classifies `frame` and takes a copy of it.
     fn arrival(&mut self, frame: &CaptureFrame<'_>) -> Arrival {
-        self.now = self.now.max(self.state.virtual_time(frame.timestamp));
         let headers = match link_type(frame.link.link_type) {
             Some(link_type) => Headers::parse(link_type, frame.bytes),
             None => Headers::UNKNOWN,
@@ -184,7 +190,6 @@ impl<'a, W: Write> Run<'a, W> {
     }
 
     fn offer(&mut self, arrival: Arrival) -> Result<(), ReplayError> {
-        self.advance(self.now)?;
         let handle = self.state.hold(arrival.frame);
         self.drive.offer(self.now, arrival.leaf, Packet { handle, length: arrival.length });
         let (drive, state) = (&mut self.drive, &mut self.state);
@@ -219,7 +224,7 @@ impl<W: Write> State<'_, W> {
     }
 
     fn copy(&mut self, frame: &CaptureFrame<'_>) -> Waiting {
-        let room = HELD_BYTES_MAX - self.held_bytes;
+        let room = self.held_bytes_max - self.held_bytes;
         self.counts.shortened += u64::from(frame.bytes.len() > room);
         let bytes = &frame.bytes[..frame.bytes.len().min(room)];
         Waiting {
@@ -352,3 +357,60 @@ pub const HELD_BYTES_MAX: usize = 512 << 20;
 /// The latest instant: 292 years after the first frame. Half of what time can tell, so that a wait
 /// at the end does not meet the end of time.
 const HORIZON: Instant = Instant::from_nanos(u64::MAX / 2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A capture of Ethernet frames that came at once and were captured whole.
+    fn capture(lengths: &[usize]) -> Vec<u8> {
+        let mut writer = CaptureWriter::new(Vec::new()).expect("memory takes all");
+        let link_type = CaptureLink::ETHERNET;
+        let interface = Interface { link_type, name: String::new(), snap_length: 0 };
+        writer.describe(&[interface]).expect("memory takes all");
+        for &length in lengths {
+            let bytes = &vec![0; length];
+            let original_length = length as u32;
+            let (timestamp, interface, comment) = (7, 0, "");
+            let record = CaptureRecord { timestamp, interface, original_length, bytes, comment };
+            writer.write(&record).expect("memory takes all");
+        }
+        writer.finish().expect("memory takes all")
+    }
+
+    /// With room for `held_bytes_max`, so many bytes are written of frames of `lengths`.
+    fn check(held_bytes_max: usize, lengths: &[usize], written: &[usize], shortened: u64) {
+        let text = "link = { rate = '1 Mbit/s', scheduler = 'fifo' }\n[class.all]\ndefault = true";
+        let policy = weir_policy::parse(text, "test.toml").plan.expect("is right");
+        let map = InterfaceMap::new(&policy, &[]).expect("no pairs");
+        let bytes = capture(lengths);
+        let mut reader = CaptureReader::new(&bytes[..]).expect("a good header");
+        let departures = CaptureWriter::new(Vec::new()).expect("memory takes all");
+        let mut outputs = Outputs { departures: Some(departures), drops: None };
+        let mut run = Run::new(&policy, &map, &mut outputs).expect("builds");
+        run.state.held_bytes_max = held_bytes_max;
+        let report = run.all(&mut reader).expect("memory takes all");
+        assert_eq!(report.capture.shortened, shortened);
+        assert_eq!(
+            report.class("all").map(|all| all.sent.bytes as usize),
+            Some(lengths.iter().sum())
+        );
+        let bytes = outputs.departures.expect("kept").finish().expect("memory takes all");
+        let mut reader = CaptureReader::new(&bytes[..]).expect("a good header");
+        let mut real = Vec::new();
+        while let Some(frame) = reader.next_frame() {
+            let frame = frame.expect("a good capture");
+            assert_eq!(frame.original_length as usize, lengths[real.len()]);
+            real.push(frame.bytes.len());
+        }
+        assert_eq!(real, written);
+    }
+
+    #[test]
+    fn what_waits_holds_no_more_bytes_than_there_is_room() {
+        // The first leaves before the second comes, so its bytes are free again.
+        check(1000, &[600, 600, 400, 300], &[600, 600, 400, 0], 1);
+        check(1000, &[1200, 999, 300, 300], &[1000, 999, 1, 0], 3);
+        check(1600, &[600, 600, 400, 300], &[600, 600, 400, 300], 0);
+    }
+}

@@ -172,8 +172,9 @@ impl CaptureReport {
             ),
             (
                 self.oversize,
-                "are longer than the policy's `mtu` allows: with tags or trailers, or captured where \
-                 the network card has not cut them yet; raise `mtu`, or capture on the line itself"
+                "are longer than the policy's `mtu` allows: with tags or trailers, or captured \
+                 where the network card has not cut them yet; raise `mtu`, or capture on the line \
+                 itself"
                     .into(),
             ),
             (
