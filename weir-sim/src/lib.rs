@@ -4,7 +4,7 @@
 //! live line; only who advances its time differs ([`drive`]). Nothing here reads a clock: the same
 //! scenario with the same seed gives the same report, to the byte.
 //!
-//! [`capture`] reads and writes captures.
+//! [`capture`] reads and writes captures, and [`replay()`] takes one through a policy.
 #![forbid(unsafe_code)]
 
 pub mod capture;
@@ -14,12 +14,14 @@ mod meter;
 mod packets;
 pub mod random;
 pub mod read;
+pub mod replay;
 pub mod report;
 mod run;
 pub mod scenario;
 mod source;
 mod tcp;
 
+pub use replay::{ReplayReport, replay};
 pub use report::Report;
 pub use run::{RunError, run};
 pub use scenario::Scenario;

@@ -12,6 +12,7 @@ use std::fmt;
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::DropReason;
 use weir_core::ids::{ClassId, LeafId};
+use weir_core::sched::Tree;
 use weir_core::units::{Duration, Rate};
 
 /// The results of one run.
@@ -183,7 +184,7 @@ impl Report {
                 rate: scenario.link.tree.rate(),
                 utilisation: link.busy.as_nanos() as f64 / span.as_nanos() as f64,
             },
-            classes: classes(scenario, account, link, span),
+            classes: classes(&scenario.link.tree, account, link, span),
             sources: (0..meters.len())
                 .map(|index| source(scenario, index, &meters[index], leaves[index], span))
                 .collect(),
@@ -208,13 +209,13 @@ impl Report {
     }
 }
 
-fn classes(
-    scenario: &Scenario,
+/// A row for every class of `tree`; an interior class is the sum of its leaves.
+pub(crate) fn classes(
+    tree: &Tree,
     account: &[LeafAccount],
     link: &LinkMeter,
     span: Duration,
 ) -> Vec<ClassReport> {
-    let tree = &scenario.link.tree;
     let mut sums = vec![(LeafAccount::default(), Histogram::new()); tree.classes().len()];
     for (leaf, _) in tree.leaves() {
         let own = since(&account[leaf.index()], &link.before[leaf.index()]);
@@ -295,18 +296,37 @@ fn conservation(
         }
     }
     let balanced = |(leaf, sums): (&LeafAccount, &[u64; 3])| {
-        leaf.is_conserved()
-            && leaf.offered.packets == sums[SENT]
+        leaf.offered.packets == sums[SENT]
             && leaf.dropped_total().packets == sums[DROPPED]
             && leaf.sent.packets == sums[LEFT]
     };
-    let sum = |of: fn(&LeafAccount) -> u64| account.iter().map(of).sum();
-    Conservation {
-        holds: account.iter().zip(&by_leaf).all(balanced),
-        offered: sum(|leaf| leaf.offered.packets),
-        sent: sum(|leaf| leaf.sent.packets),
-        dropped: sum(|leaf| leaf.dropped_total().packets),
-        backlog: sum(|leaf| leaf.backlog.packets),
+    let sources_agree = account.iter().zip(&by_leaf).all(balanced);
+    let link = Conservation::of(account);
+    Conservation { holds: link.holds && sources_agree, ..link }
+}
+
+impl Conservation {
+    /// The balance of the link's own account: it holds if each leaf's does, in packets and bytes.
+    pub(crate) fn of(account: &[LeafAccount]) -> Self {
+        let sum = |of: fn(&LeafAccount) -> u64| account.iter().map(of).sum();
+        Self {
+            holds: account.iter().all(LeafAccount::is_conserved),
+            offered: sum(|leaf| leaf.offered.packets),
+            sent: sum(|leaf| leaf.sent.packets),
+            dropped: sum(|leaf| leaf.dropped_total().packets),
+            backlog: sum(|leaf| leaf.backlog.packets),
+        }
+    }
+}
+
+impl fmt::Display for Conservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Conservation { holds, offered, sent, dropped, backlog } = self;
+        let verdict = if *holds { "holds" } else { "FAILS" };
+        write!(
+            f,
+            "{verdict}: offered {offered} = sent {sent} + dropped {dropped} + backlog {backlog}"
+        )
     }
 }
 
@@ -347,7 +367,10 @@ impl Serialize for Dropped {
     }
 }
 
-fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn seconds<S: Serializer>(
+    duration: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_nanos() as f64 / 1e9)
 }
 
@@ -369,50 +392,13 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "counted: {counted} after a warm-up of {}", self.warmup)?;
         writeln!(f, "utilisation: {:.2} %\n", self.link.utilisation * 100.0)?;
-        writeln!(f, "{}\n", self.class_table())?;
+        writeln!(f, "{}\n", class_table(&self.classes))?;
         writeln!(f, "{}\n", self.source_table())?;
-        let Conservation { holds, offered, sent, dropped, backlog } = self.conservation;
-        let verdict = if holds { "holds" } else { "FAILS" };
-        writeln!(
-            f,
-            "conservation, warm-up included, {verdict}: offered {offered} = sent {sent} + dropped \
-             {dropped} + backlog {backlog}"
-        )
+        writeln!(f, "conservation, warm-up included, {}", self.conservation)
     }
 }
 
 impl Report {
-    fn class_table(&self) -> Table {
-        let mut table = table(&[
-            "class",
-            "offered",
-            "sent",
-            "Mbit/s",
-            "dropped",
-            "by reason",
-            "backlog",
-            "p50 µs",
-            "p90",
-            "p99",
-            "max",
-            "mean",
-        ]);
-        for class in &self.classes {
-            let mut row = vec![
-                class.name.clone(),
-                class.offered.packets.to_string(),
-                class.sent.packets.to_string(),
-                megabits(class.sent.bits_per_second),
-                class.dropped.total.packets.to_string(),
-                class.dropped.reasons(),
-                class.backlog.packets.to_string(),
-            ];
-            row.extend(class.delay.cells());
-            table.add_row(row);
-        }
-        align(table, &[0, 5])
-    }
-
     fn source_table(&self) -> Table {
         let mut table = table(&[
             "source",
@@ -448,6 +434,38 @@ impl Report {
         }
         align(table, &[0, 1, 2])
     }
+}
+
+/// The table for people.
+pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
+    let mut table = table(&[
+        "class",
+        "offered",
+        "sent",
+        "Mbit/s",
+        "dropped",
+        "by reason",
+        "backlog",
+        "p50 µs",
+        "p90",
+        "p99",
+        "max",
+        "mean",
+    ]);
+    for class in classes {
+        let mut row = vec![
+            class.name.clone(),
+            class.offered.packets.to_string(),
+            class.sent.packets.to_string(),
+            megabits(class.sent.bits_per_second),
+            class.dropped.total.packets.to_string(),
+            class.dropped.reasons(),
+            class.backlog.packets.to_string(),
+        ];
+        row.extend(class.delay.cells());
+        table.add_row(row);
+    }
+    align(table, &[0, 5])
 }
 
 impl Dropped {

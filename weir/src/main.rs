@@ -38,6 +38,7 @@ macro_rules! verbs {
 
 verbs! {
     check::Check,
+    replay::Replay,
     sim::Sim,
     up::Up,
     status::Status,

@@ -71,7 +71,12 @@ impl Output {
 
     /// Says on standard error why the command cannot do what it was asked.
     pub fn refuse(&self, message: &str) -> Exit {
-        let _ = writeln!(io::stderr().lock(), "weir: {message}");
+        self.warn(message);
         Exit::Usage
+    }
+
+    /// Says on standard error what should be known of a result.
+    pub fn warn(&self, message: &str) {
+        let _ = writeln!(io::stderr().lock(), "weir: {message}");
     }
 }

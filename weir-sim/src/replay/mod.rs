@@ -1,0 +1,416 @@
+//! A capture through a policy: frames arrive when they were captured, and leave when the link lets
+//! them.
+//!
+//! The link is the simulator's and the live one's; here a capture says when what arrives. Choices:
+//!
+//! - **Time.** Virtual time is zero at the first frame. Written timestamps are the instants at
+//!   which the link hands frames out, on the capture's own clock: a frame that did not wait keeps
+//!   its timestamp, and the difference of the timestamps is its delay. A frame earlier than one
+//!   before it arrives together with that one.
+//! - **Length.** A frame counts with its length on the captured link, however little of it was
+//!   captured. Framing starts from an Ethernet frame without check sequence, so a frame without
+//!   that header counts as if it had one of [`ETHERNET_HEADER`] bytes in place of its own.
+//! - **Faults.** What precedes a fault in the capture is replayed to its last departure.
+//!
+//! Memory is bounded, whatever the capture claims: by the link's store in frames, by
+//! [`HELD_BYTES_MAX`] in bytes. Invariant: the frames held are the packets that wait in the link.
+
+mod interfaces;
+mod report;
+
+pub use interfaces::{InterfaceMap, UnknownInterface};
+pub use report::{CaptureReport, FaultReport, ReplayReport};
+
+use crate::capture::{
+    CaptureFrame, CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface,
+    PACKET_BYTES_MAX,
+};
+use crate::drive::Drive;
+use crate::meter::LinkMeter;
+use slab::Slab;
+use std::fmt::{self, Write as _};
+use std::io::{self, Write};
+use weir_core::classify::Classifier;
+use weir_core::event::{Departure, Dropped};
+use weir_core::ids::{Handle, LeafId};
+use weir_core::link::Packet;
+use weir_core::packet::{Headers, LinkType};
+use weir_core::parameter::BuildError;
+use weir_core::units::{Duration, Instant};
+use weir_policy::Policy;
+
+/// Where frames go that leave the replay. Without a writer they are only counted.
+pub struct Outputs<W> {
+    /// For frames that the link sent.
+    pub departures: Option<CaptureWriter<W>>,
+    /// For frames that it dropped, with the instant of that.
+    pub drops: Option<CaptureWriter<W>>,
+}
+
+/// Why a replay stopped; a fault of the capture is no such reason.
+#[derive(Debug)]
+pub enum ReplayError {
+    /// The link cannot be built.
+    Link(BuildError),
+    /// An output cannot be written.
+    Write(io::Error),
+}
+
+/// Replays what `reader` yields through `policy`, up to the capture's end or fault and then until
+/// nothing waits.
+///
+/// # Errors
+/// When the link cannot be built or an output cannot be written; a capture's fault is reported.
+pub fn replay<W: Write>(
+    policy: &Policy,
+    interfaces: &InterfaceMap,
+    reader: &mut CaptureReader<'_>,
+    outputs: &mut Outputs<W>,
+) -> Result<ReplayReport, ReplayError> {
+    Run::new(policy, interfaces, outputs)?.all(reader)
+}
+
+/// A frame on its way to the link.
+struct Arrival {
+    leaf: LeafId,
+    length: u32,
+    frame: Waiting,
+}
+
+/// A frame that waits in the link.
+struct Waiting {
+    interface: u32,
+    original_length: u32,
+    bytes: Box<[u8]>,
+}
+
+struct Run<'a, W> {
+    interfaces: &'a InterfaceMap,
+    classifier: Classifier,
+    drive: Drive,
+    /// The instant of the latest arrival.
+    now: Instant,
+    state: State<'a, W>,
+}
+
+/// What departures and drops change; apart from the link, which reports them.
+struct State<'a, W> {
+    policy: &'a Policy,
+    outputs: &'a mut Outputs<W>,
+    waiting: Slab<Waiting>,
+    held_bytes: usize,
+    held_bytes_max: usize,
+    /// The timestamp of the first frame: virtual time zero.
+    origin: Option<u64>,
+    meter: LinkMeter,
+    /// When the last bit is on the wire.
+    finished: Instant,
+    counts: Counts,
+    comment: String,
+    /// The first failure to write; after it nothing is written.
+    failed: Option<io::Error>,
+}
+
+/// What the capture's totals do not count.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    sent: u64,
+    dropped: u64,
+    unread: u64,
+    unnamed: u64,
+    oversize: u64,
+    overlong: u64,
+    shortened: u64,
+    late: u64,
+}
+
+impl<'a, W: Write> Run<'a, W> {
+    fn new(
+        policy: &'a Policy,
+        interfaces: &'a InterfaceMap,
+        outputs: &'a mut Outputs<W>,
+    ) -> Result<Self, ReplayError> {
+        let link = policy.link.build().map_err(ReplayError::Link)?;
+        let always = (Instant::ZERO, Instant::MAX);
+        Ok(Self {
+            interfaces,
+            classifier: policy.classifier(),
+            drive: Drive::new(link),
+            now: Instant::ZERO,
+            state: State {
+                policy,
+                outputs,
+                waiting: Slab::new(),
+                held_bytes: 0,
+                held_bytes_max: HELD_BYTES_MAX,
+                origin: None,
+                meter: LinkMeter::new(policy.link.tree.leaf_count(), always),
+                finished: Instant::ZERO,
+                counts: Counts::default(),
+                comment: String::new(),
+                failed: None,
+            },
+        })
+    }
+
+    fn all(mut self, reader: &mut CaptureReader<'_>) -> Result<ReplayReport, ReplayError> {
+        let fault = loop {
+            match reader.next_frame() {
+                Some(Ok(frame)) => {
+                    self.now = self.now.max(self.state.virtual_time(frame.timestamp));
+                    self.advance(self.now)?;
+                    let arrival = self.arrival(&frame);
+                    self.state.outputs.describe(reader.interfaces())?;
+                    self.offer(arrival)?;
+                }
+                Some(Err(error)) => break Some(error),
+                None => break None,
+            }
+        };
+        // A capture without frames still has interfaces.
+        self.state.outputs.describe(reader.interfaces())?;
+        self.advance(HORIZON)?;
+        Ok(self.report(reader.totals(), fault.as_ref()))
+    }
+
+    /// Classifies `frame` and takes a copy of it.
+    fn arrival(&mut self, frame: &CaptureFrame<'_>) -> Arrival {
+        let headers = match link_type(frame.link.link_type) {
+            Some(link_type) => Headers::parse(link_type, frame.bytes),
+            None => Headers::UNKNOWN,
+        };
+        let interface = self.interfaces.of(&frame.link.name);
+        let leaf = self.classifier.classify(self.now, interface, &headers).leaf;
+        let length = frame_length(frame.link.link_type, frame.original_length);
+        self.state.note(frame, length);
+        if interface == InterfaceMap::NONE {
+            self.state.counts.unnamed += 1;
+        }
+        Arrival { leaf, length, frame: self.state.copy(frame) }
+    }
+
+    fn offer(&mut self, arrival: Arrival) -> Result<(), ReplayError> {
+        let handle = self.state.hold(arrival.frame);
+        self.drive.offer(self.now, arrival.leaf, Packet { handle, length: arrival.length });
+        let (drive, state) = (&mut self.drive, &mut self.state);
+        drive.take_dropped(&mut |dropped| state.dropped(&dropped));
+        state.check()
+    }
+
+    /// Lets the link send what leaves up to `until`.
+    fn advance(&mut self, until: Instant) -> Result<(), ReplayError> {
+        let (drive, state) = (&mut self.drive, &mut self.state);
+        drive.advance(until, |departure| state.departed(&departure));
+        state.check()
+    }
+}
+
+impl<W: Write> State<'_, W> {
+    /// The virtual time of a timestamp; zero before the first frame's.
+    fn virtual_time(&mut self, timestamp: u64) -> Instant {
+        let origin = *self.origin.get_or_insert(timestamp);
+        let at = Instant::from_nanos(timestamp.saturating_sub(origin));
+        self.counts.late += u64::from(at > HORIZON);
+        at.min(HORIZON)
+    }
+
+    /// Counts what is odd about a frame of `length`.
+    fn note(&mut self, frame: &CaptureFrame<'_>, length: u32) {
+        let link = &self.policy.link;
+        let wire = u64::from(link.framing.wire_length(length));
+        self.counts.oversize += u64::from(wire > link.tree.mtu().get());
+        self.counts.overlong += u64::from(frame.original_length > PACKET_BYTES_MAX);
+        self.counts.unread += u64::from(link_type(frame.link.link_type).is_none());
+    }
+
+    fn copy(&mut self, frame: &CaptureFrame<'_>) -> Waiting {
+        let room = self.held_bytes_max - self.held_bytes;
+        self.counts.shortened += u64::from(frame.bytes.len() > room);
+        let bytes = &frame.bytes[..frame.bytes.len().min(room)];
+        Waiting {
+            interface: frame.interface,
+            original_length: frame.original_length,
+            bytes: bytes.into(),
+        }
+    }
+
+    fn hold(&mut self, frame: Waiting) -> Handle {
+        self.held_bytes += frame.bytes.len();
+        let place = self.waiting.insert(frame);
+        Handle(u32::try_from(place).expect("a link holds at most 2^32 packets"))
+    }
+
+    fn release(&mut self, handle: Handle) -> Waiting {
+        let frame = self.waiting.remove(handle.0 as usize);
+        self.held_bytes -= frame.bytes.len();
+        frame
+    }
+
+    fn departed(&mut self, departure: &Departure) {
+        self.meter.departed(departure, true);
+        self.finished = departure.finished;
+        self.counts.sent += 1;
+        let frame = self.release(departure.handle);
+        let delay = departure.at.since(departure.arrived);
+        self.describe(departure.leaf, delay, format_args!("sent"));
+        let timestamp = self.timestamp(departure.at);
+        let written = self.outputs.departures.as_mut();
+        let result = write(written, &frame, timestamp, &self.comment);
+        self.keep_failure(result);
+    }
+
+    fn dropped(&mut self, dropped: &Dropped) {
+        self.counts.dropped += 1;
+        let frame = self.release(dropped.handle);
+        let delay = dropped.at.since(dropped.arrived);
+        self.describe(dropped.leaf, delay, format_args!("dropped:{}", dropped.reason.name()));
+        let timestamp = self.timestamp(dropped.at);
+        let result = write(self.outputs.drops.as_mut(), &frame, timestamp, &self.comment);
+        self.keep_failure(result);
+    }
+
+    /// Puts the comment of a frame together.
+    fn describe(&mut self, leaf: LeafId, delay: Duration, verdict: fmt::Arguments<'_>) {
+        let class = self.policy.leaf_name(leaf);
+        let (micros, nanos) = (delay.as_nanos() / 1000, delay.as_nanos() % 1000);
+        self.comment.clear();
+        write!(self.comment, "class={class} delay_us={micros}.{nanos:03} verdict={verdict}")
+            .expect("text can always grow");
+    }
+
+    /// An instant on the capture's clock.
+    fn timestamp(&self, at: Instant) -> u64 {
+        self.origin.unwrap_or(0).saturating_add(at.as_nanos())
+    }
+
+    fn keep_failure(&mut self, result: io::Result<()>) {
+        if let Err(error) = result {
+            *self.outputs = Outputs { departures: None, drops: None };
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn check(&mut self) -> Result<(), ReplayError> {
+        self.failed.take().map_or(Ok(()), |error| Err(ReplayError::Write(error)))
+    }
+}
+
+impl<W: Write> Outputs<W> {
+    fn describe(&mut self, interfaces: &[Interface]) -> Result<(), ReplayError> {
+        for writer in [&mut self.departures, &mut self.drops].into_iter().flatten() {
+            writer.describe(interfaces).map_err(ReplayError::Write)?;
+        }
+        Ok(())
+    }
+}
+
+fn write<W: Write>(
+    writer: Option<&mut CaptureWriter<W>>,
+    frame: &Waiting,
+    timestamp: u64,
+    comment: &str,
+) -> io::Result<()> {
+    let Some(writer) = writer else { return Ok(()) };
+    writer.write(&CaptureRecord {
+        timestamp,
+        interface: frame.interface,
+        original_length: frame.original_length,
+        bytes: &frame.bytes,
+        comment,
+    })
+}
+
+fn link_type(link: CaptureLink) -> Option<LinkType> {
+    LinkType::from_capture(link.0.into())
+}
+
+/// The length of the Ethernet frame, without check sequence, that carries what a frame of `length`
+/// bytes carried. Longer than any frame is taken as damage, and would keep the line busy for years.
+fn frame_length(link: CaptureLink, length: u32) -> u32 {
+    let header = match link_type(link) {
+        Some(LinkType::Ethernet) | None => ETHERNET_HEADER,
+        Some(LinkType::RawIp) => 0,
+        Some(LinkType::Loopback) => 4,
+        Some(LinkType::LinuxSll) => 16,
+        Some(LinkType::LinuxSll2) => 20,
+    };
+    length.min(PACKET_BYTES_MAX).saturating_sub(header) + ETHERNET_HEADER
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link(error) => write!(f, "the link cannot be built: {error}"),
+            Self::Write(error) => write!(f, "cannot write the departures: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+/// The bytes of an Ethernet header, with which presets of framing reckon.
+pub const ETHERNET_HEADER: u32 = 14;
+
+/// The bytes of waiting frames that are held for writing; of more, only lengths are kept.
+pub const HELD_BYTES_MAX: usize = 512 << 20;
+
+/// The latest instant: 292 years after the first frame. Half of what time can tell, so that a wait
+/// at the end does not meet the end of time.
+const HORIZON: Instant = Instant::from_nanos(u64::MAX / 2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A capture of Ethernet frames that came at once and were captured whole.
+    fn capture(lengths: &[usize]) -> Vec<u8> {
+        let mut writer = CaptureWriter::new(Vec::new()).expect("memory takes all");
+        let link_type = CaptureLink::ETHERNET;
+        let interface = Interface { link_type, name: String::new(), snap_length: 0 };
+        writer.describe(&[interface]).expect("memory takes all");
+        for &length in lengths {
+            let bytes = &vec![0; length];
+            let original_length = length as u32;
+            let (timestamp, interface, comment) = (7, 0, "");
+            let record = CaptureRecord { timestamp, interface, original_length, bytes, comment };
+            writer.write(&record).expect("memory takes all");
+        }
+        writer.finish().expect("memory takes all")
+    }
+
+    /// With room for `held_bytes_max`, so many bytes are written of frames of `lengths`.
+    fn check(held_bytes_max: usize, lengths: &[usize], written: &[usize], shortened: u64) {
+        let text = "link = { rate = '1 Mbit/s', scheduler = 'fifo' }\n[class.all]\ndefault = true";
+        let policy = weir_policy::parse(text, "test.toml").plan.expect("is right");
+        let map = InterfaceMap::new(&policy, &[]).expect("no pairs");
+        let bytes = capture(lengths);
+        let mut reader = CaptureReader::new(&bytes[..]).expect("a good header");
+        let departures = CaptureWriter::new(Vec::new()).expect("memory takes all");
+        let mut outputs = Outputs { departures: Some(departures), drops: None };
+        let mut run = Run::new(&policy, &map, &mut outputs).expect("builds");
+        run.state.held_bytes_max = held_bytes_max;
+        let report = run.all(&mut reader).expect("memory takes all");
+        assert_eq!(report.capture.shortened, shortened);
+        assert_eq!(
+            report.class("all").map(|all| all.sent.bytes as usize),
+            Some(lengths.iter().sum())
+        );
+        let bytes = outputs.departures.expect("kept").finish().expect("memory takes all");
+        let mut reader = CaptureReader::new(&bytes[..]).expect("a good header");
+        let mut real = Vec::new();
+        while let Some(frame) = reader.next_frame() {
+            let frame = frame.expect("a good capture");
+            assert_eq!(frame.original_length as usize, lengths[real.len()]);
+            real.push(frame.bytes.len());
+        }
+        assert_eq!(real, written);
+    }
+
+    #[test]
+    fn what_waits_holds_no_more_bytes_than_there_is_room() {
+        // The first leaves before the second comes, so its bytes are free again.
+        check(1000, &[600, 600, 400, 300], &[600, 600, 400, 0], 1);
+        check(1000, &[1200, 999, 300, 300], &[1000, 999, 1, 0], 3);
+        check(1600, &[600, 600, 400, 300], &[600, 600, 400, 300], 0);
+    }
+}

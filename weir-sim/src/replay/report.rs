@@ -1,0 +1,213 @@
+//! What a replay answers: the capture, the line, every class, and whether everything balances.
+//!
+//! `docs/replay.md` describes the JSON. Invariant: equal replays print equal bytes.
+
+use super::{ETHERNET_HEADER, HELD_BYTES_MAX, Run};
+use crate::capture::{CaptureError, CaptureTotals, PACKET_BYTES_MAX};
+use crate::report::{ClassReport, Conservation, LinkReport, class_table, classes, seconds};
+use serde::Serialize;
+use std::fmt;
+use std::io::Write;
+use weir_core::units::{Duration, Instant};
+
+/// The results of a replay.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ReplayReport {
+    /// What was read.
+    pub capture: CaptureReport,
+    /// From the first arrival to the last bit on the wire; what rates and utilisation refer to.
+    #[serde(rename = "span_s", serialize_with = "seconds")]
+    pub span: Duration,
+    /// The line.
+    pub link: LinkReport,
+    /// Every class in the order of declaration; an interior class is the sum of its leaves.
+    pub classes: Vec<ClassReport>,
+    /// Whether every frame is accounted for.
+    pub conservation: Conservation,
+    /// What ended the capture before its end.
+    pub fault: Option<FaultReport>,
+}
+
+/// What was read of the capture, and what is odd about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct CaptureReport {
+    /// Frames.
+    pub frames: u64,
+    /// Their captured bytes.
+    pub captured_bytes: u64,
+    /// Their bytes on the captured link.
+    pub original_bytes: u64,
+    /// From the first frame to the latest.
+    #[serde(rename = "duration_s", serialize_with = "seconds")]
+    pub duration: Duration,
+    /// Frames of which less was captured than was on the link.
+    pub cut: u64,
+    /// Frames earlier than one before them; they arrive together with that one.
+    pub backward: u64,
+    /// Frames without a timestamp; they arrive together with the latest before them.
+    pub untimed: u64,
+    /// Frames with a link header that Weir does not read; they go to the default class.
+    pub unread: u64,
+    /// Frames that came in by no interface that the policy names.
+    pub unnamed: u64,
+    /// Frames longer than the link's largest packet.
+    pub oversize: u64,
+    /// Frames that claim more than [`PACKET_BYTES_MAX`] bytes, and counted as that long.
+    pub overlong: u64,
+    /// Frames written with fewer bytes than captured; see [`HELD_BYTES_MAX`].
+    pub shortened: u64,
+    /// Frames more than 292 years after the first, and taken as then.
+    pub late: u64,
+}
+
+/// What ended the capture.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FaultReport {
+    /// Where: in bytes from the start of the uncompressed capture.
+    pub offset: u64,
+    /// The whole frames before it.
+    pub frames: u64,
+    /// What and where it is, and what to do.
+    pub message: String,
+}
+
+impl<W: Write> Run<'_, W> {
+    pub(super) fn report(
+        &self,
+        totals: CaptureTotals,
+        fault: Option<&CaptureError>,
+    ) -> ReplayReport {
+        let end = self.now.max(self.state.finished);
+        // A nanosecond where nothing was read, so that rates of nothing are zero.
+        let span = end.since(Instant::ZERO).max(Duration::from_nanos(1));
+        let account = self.drive.account().leaves();
+        let plan = &self.state.policy.link;
+        ReplayReport {
+            capture: self.capture_report(totals),
+            span,
+            link: LinkReport {
+                scheduler: plan.scheduler,
+                rate: plan.tree.rate(),
+                utilisation: self.state.meter.busy.as_nanos() as f64 / span.as_nanos() as f64,
+            },
+            classes: classes(&plan.tree, account, &self.state.meter, span),
+            conservation: self.conservation(totals.frames, Conservation::of(account)),
+            fault: fault.map(|error| FaultReport {
+                offset: error.offset,
+                frames: error.frames,
+                message: error.to_string(),
+            }),
+        }
+    }
+
+    fn capture_report(&self, totals: CaptureTotals) -> CaptureReport {
+        let counts = self.state.counts;
+        CaptureReport {
+            frames: totals.frames,
+            captured_bytes: totals.captured_bytes,
+            original_bytes: totals.original_bytes,
+            duration: self.now.since(Instant::ZERO),
+            cut: totals.cut,
+            backward: totals.backward,
+            untimed: totals.untimed,
+            unread: counts.unread,
+            unnamed: if self.state.policy.interfaces.is_empty() { 0 } else { counts.unnamed },
+            oversize: counts.oversize,
+            overlong: counts.overlong,
+            shortened: counts.shortened,
+            late: counts.late,
+        }
+    }
+
+    /// The link's balance, against what was read, what came out, and what is held.
+    fn conservation(&self, frames: u64, link: Conservation) -> Conservation {
+        let agrees = link.offered == frames
+            && link.sent == self.state.counts.sent
+            && link.dropped == self.state.counts.dropped
+            && link.backlog == self.state.waiting.len() as u64;
+        Conservation { holds: link.holds && agrees, ..link }
+    }
+}
+
+impl ReplayReport {
+    /// The class called `name`.
+    pub fn class(&self, name: &str) -> Option<&ClassReport> {
+        self.classes.iter().find(|class| class.name == name)
+    }
+
+    /// What a user should know about the capture before believing the numbers, a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let of = self.capture.frames;
+        let rows = self.capture.oddities();
+        let told = rows.iter().filter(|row| row.0 > 0);
+        told.map(|(count, what)| format!("{count} of {of} frames {what}")).collect()
+    }
+}
+
+impl CaptureReport {
+    fn oddities(&self) -> [(u64, String); 8] {
+        [
+            (
+                self.backward,
+                "are earlier than a frame before them and arrived together with that one; \
+                 `reordercap IN OUT` sorts a capture"
+                    .into(),
+            ),
+            (
+                self.untimed,
+                "have no timestamp and arrived together with the latest frame before them".into(),
+            ),
+            (
+                self.unread,
+                format!(
+                    "have a link header that Weir does not read; they went to the default class \
+                     and count as if that header were {ETHERNET_HEADER} bytes"
+                ),
+            ),
+            (
+                self.unnamed,
+                "came in by no interface that the policy names, so rules with one did not match; \
+                 say which it was with `--interface`"
+                    .into(),
+            ),
+            (
+                self.oversize,
+                "are longer than the policy's `mtu` allows: with tags or trailers, or captured \
+                 where the network card has not cut them yet; raise `mtu`, or capture on the line \
+                 itself"
+                    .into(),
+            ),
+            (
+                self.overlong,
+                format!("claim more than {PACKET_BYTES_MAX} bytes and counted as that long"),
+            ),
+            (
+                self.shortened,
+                format!(
+                    "were written with fewer bytes, since those that waited held \
+                     {HELD_BYTES_MAX}; lower the limits of queues, or cut frames with \
+                     `editcap -s 256 IN OUT`"
+                ),
+            ),
+            (self.late, "are more than 292 years after the first and arrived then".into()),
+        ]
+    }
+}
+
+impl fmt::Display for ReplayReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CaptureReport { frames, original_bytes, duration, .. } = self.capture;
+        writeln!(f, "{frames} frames with {original_bytes} B, captured in {}", brief(duration))?;
+        let LinkReport { scheduler, rate, utilisation } = &self.link;
+        let (span, percent) = (brief(self.span), utilisation * 100.0);
+        writeln!(f, "{scheduler} at {rate}, busy {percent:.2} % of {span}\n")?;
+        writeln!(f, "{}\n", class_table(&self.classes))?;
+        writeln!(f, "conservation {}", self.conservation)
+    }
+}
+
+/// A duration in seconds to the microsecond: exact ones are long to read.
+fn brief(duration: Duration) -> String {
+    let micros = duration.as_nanos() / 1000;
+    format!("{}.{:06} s", micros / 1_000_000, micros % 1_000_000)
+}

@@ -1,0 +1,231 @@
+//! `weir replay`: a capture through a policy, in virtual time.
+
+use crate::output::{Exit, Format, Output};
+use crate::{Run, check};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+use weir_policy::finding::Outcome;
+use weir_policy::{Policy, file, policy, render};
+use weir_sim::capture::{CaptureFault, CaptureReader, CaptureWriter};
+use weir_sim::replay::{InterfaceMap, Outputs, ReplayReport, replay};
+
+/// Runs a capture through a policy in virtual time, and reports each class.
+///
+/// Frames arrive when they were captured and leave when the policy's link lets them. Exits 1 with
+/// findings and nothing written if the policy is wrong; also if the capture is damaged, after all
+/// that precedes the damage was replayed, written and reported. Exits 2 if something cannot be read
+/// or written. docs/replay.md says what is written and how lengths and times are taken.
+#[derive(clap::Args)]
+pub struct Replay {
+    /// The policy, in TOML.
+    policy: PathBuf,
+    /// The capture, pcap or pcapng, gzip or not; `-` for standard input.
+    capture: PathBuf,
+    /// Write the frames that the link sent, each with class, delay and verdict in its comment.
+    #[arg(short, long, value_name = "OUT.pcapng")]
+    output: Option<PathBuf>,
+    /// Write the frames that the link dropped, with the same comment.
+    #[arg(long, value_name = "DROPS.pcapng")]
+    drops: Option<PathBuf>,
+    /// The interface of the policy by which frames came in; with `CAPTURED=`, only those frames
+    /// that the capture has from there. Equal names need no word. May be given several times.
+    #[arg(long, value_name = "[CAPTURED=]NAME")]
+    interface: Vec<String>,
+}
+
+impl Run for Replay {
+    fn run(self, output: &Output) -> Exit {
+        self.replay(output).unwrap_or_else(|error| output.refuse(&error))
+    }
+}
+
+impl Replay {
+    fn replay(&self, output: &Output) -> Result<Exit, String> {
+        self.check_paths()?;
+        let name = self.policy.display().to_string();
+        let bytes = file::read(&self.policy).map_err(|error| cannot("read", &name, &error))?;
+        let outcome = policy::parse_bytes(&bytes, &name, None);
+        let Some(policy) = &outcome.plan else {
+            return Ok(check::print(output, &name, "policy", &outcome));
+        };
+        show_findings(&outcome, output);
+        let map = InterfaceMap::new(policy, &self.interface_pairs())
+            .map_err(|error| error.to_string())?;
+        let bar = ProgressBar::no_length();
+        let mut reader = match CaptureReader::new(self.open_capture(&bar)?) {
+            Ok(reader) => reader,
+            Err(error) => {
+                output.warn(&self.of_capture(&error.to_string()));
+                let unread = matches!(error.fault, CaptureFault::Read(_));
+                return Ok(if unread { Exit::Usage } else { Exit::Faults });
+            }
+        };
+        let report = self.write(policy, &map, &mut reader)?;
+        bar.finish_and_clear();
+        self.show(&report, output);
+        Ok(if report.fault.is_some() { Exit::Faults } else { Exit::Clean })
+    }
+
+    /// Replays into files that get their names once they are whole.
+    fn write(
+        &self,
+        policy: &Policy,
+        map: &InterfaceMap,
+        reader: &mut CaptureReader<'_>,
+    ) -> Result<ReplayReport, String> {
+        let mut outputs =
+            Outputs { departures: create(&self.output)?, drops: create(&self.drops)? };
+        let report = replay(policy, map, reader, &mut outputs).map_err(|error| error.to_string())?;
+        for writer in [outputs.departures, outputs.drops].into_iter().flatten() {
+            let written = writer.finish().and_then(|buffer| Ok(buffer.into_inner()?));
+            written.map_err(|error| error.to_string()).and_then(CaptureFile::keep)?;
+        }
+        Ok(report)
+    }
+
+    fn show(&self, report: &ReplayReport, output: &Output) {
+        let fault = report.fault.iter().map(|fault| fault.message.clone());
+        for message in report.warnings().into_iter().chain(fault) {
+            output.warn(&self.of_capture(&message));
+        }
+        match output.format {
+            Format::Json => output.json(report),
+            Format::Text => output.text(&report.to_string()),
+        }
+    }
+
+    /// Refuses to write over what is read, and twice to one file.
+    fn check_paths(&self) -> Result<(), String> {
+        let outputs = [("-o", &self.output), ("--drops", &self.drops)];
+        for (option, path) in outputs {
+            let Some(path) = path else { continue };
+            for read in [&self.capture, &self.policy] {
+                if same_file(path, read) {
+                    let path = path.display();
+                    return Err(format!("{option} {path} is an input; name another file"));
+                }
+            }
+        }
+        match (&self.output, &self.drops) {
+            (Some(output), Some(drops)) if output == drops || same_file(output, drops) => {
+                Err(format!("-o and --drops are both {}; name two files", drops.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn interface_pairs(&self) -> Vec<(Option<String>, String)> {
+        let pair = |text: &String| match text.split_once('=') {
+            Some((captured, name)) => (Some(captured.to_owned()), name.to_owned()),
+            None => (None, text.clone()),
+        };
+        self.interface.iter().map(pair).collect()
+    }
+
+    /// The capture's bytes; `bar` shows on a terminal how many were read.
+    fn open_capture(&self, bar: &ProgressBar) -> Result<Box<dyn Read>, String> {
+        if self.capture.as_os_str() == "-" {
+            return Ok(Box::new(bar.wrap_read(io::stdin())));
+        }
+        let name = self.capture.display().to_string();
+        let capture = File::open(&self.capture).map_err(|error| cannot("read", &name, &error))?;
+        // A pipe has no length; its bar only counts.
+        if let Some(length) = capture.metadata().ok().map(|file| file.len()).filter(|&it| it > 0) {
+            let style = ProgressStyle::with_template(BAR);
+            bar.set_length(length);
+            bar.set_style(style.map_err(|error| error.to_string())?);
+        }
+        Ok(Box::new(bar.wrap_read(capture)))
+    }
+
+    fn of_capture(&self, message: &str) -> String {
+        format!("{}: {message}", self.capture.display())
+    }
+}
+
+/// A file that is being written.
+enum CaptureFile {
+    /// Under another name, which goes with it unless it is kept.
+    Unnamed(NamedTempFile, PathBuf),
+    /// What was there already and is no regular file, such as a pipe.
+    Stream(File),
+}
+
+type Writer = CaptureWriter<BufWriter<CaptureFile>>;
+
+fn create(path: &Option<PathBuf>) -> Result<Option<Writer>, String> {
+    let Some(path) = path else { return Ok(None) };
+    let file = CaptureFile::create(path);
+    let writer = file.and_then(|file| CaptureWriter::new(BufWriter::new(file)));
+    writer.map(Some).map_err(|error| cannot("write", &path.display().to_string(), &error))
+}
+
+impl CaptureFile {
+    fn create(path: &Path) -> io::Result<Self> {
+        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            return Ok(Self::Stream(File::options().write(true).open(path)?));
+        }
+        // Behind a symbolic link, which stays.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".weir-").suffix(".pcapng");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(FILE_MODE));
+        let file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        Ok(Self::Unnamed(file, path))
+    }
+
+    fn keep(self) -> Result<(), String> {
+        let Self::Unnamed(file, path) = self else { return Ok(()) };
+        let name = path.display().to_string();
+        let kept = file.persist(&path);
+        kept.map(drop).map_err(|error| cannot("write", &name, &error.error))
+    }
+}
+
+impl Write for CaptureFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unnamed(file, _) => file.write(bytes),
+            Self::Stream(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Unnamed(file, _) => file.flush(),
+            Self::Stream(file) => file.flush(),
+        }
+    }
+}
+
+/// Shows on standard error what is worth knowing of a policy that has no errors.
+fn show_findings(outcome: &Outcome<Policy>, output: &Output) {
+    if !outcome.findings.is_empty() {
+        let text = render::render(&outcome.findings, &outcome.sources, false);
+        output.warn(&format!("{}\n{text}", render::summary(&outcome.findings)));
+    }
+}
+
+fn cannot(what: &str, name: &str, error: &io::Error) -> String {
+    format!("cannot {what} {name}: {error}")
+}
+
+/// Whether both are there and one file, whatever leads there.
+fn same_file(one: &Path, other: &Path) -> bool {
+    match (fs::canonicalize(one), fs::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// Bytes of the capture as it lies on the disk, and how long the rest will take.
+const BAR: &str = "{wide_bar} {binary_bytes}/{binary_total_bytes} {eta}";
+
+/// Less what the user's mask takes away, as for any new file.
+#[cfg(unix)]
+const FILE_MODE: u32 = 0o666;

@@ -1,0 +1,110 @@
+//! `weir replay` as a command: what it exits with, prints and leaves behind.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+const POLICY: &str = "
+    link = { rate = '1 Mbit/s', scheduler = 'fifo' }
+    [class.all]
+    default = true
+";
+
+/// A pcap file of so many frames of 60 bytes, a second apart.
+fn capture(frames: u32) -> Vec<u8> {
+    let words =
+        |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut bytes = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
+    for second in 0..frames {
+        bytes.extend(words(&[1_700_000_000 + second, 0, 60, 60]));
+        bytes.extend([0; 60]);
+    }
+    bytes
+}
+
+/// A folder with `policy.toml` and `in.pcap`.
+fn folder(policy: &str, capture: &[u8]) -> TempDir {
+    let folder = TempDir::new().expect("a place for temporary files");
+    fs::write(folder.path().join("policy.toml"), policy).expect("is writable");
+    fs::write(folder.path().join("in.pcap"), capture).expect("is writable");
+    folder
+}
+
+fn weir(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.current_dir(folder).arg("replay").args(arguments).output().expect("starts")
+}
+
+/// Runs `weir replay policy.toml in.pcap` with `more`: its exit code, a part of what it says on
+/// standard error, and the files that are there afterwards beside its inputs.
+fn check(folder: &TempDir, more: &[&str], code: i32, said: &str, files: &[&str]) -> String {
+    let arguments = [["policy.toml", "in.pcap"].as_slice(), more].concat();
+    let output = weir(folder.path(), &arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    assert!(errors.contains(said), "{errors}");
+    let entries = fs::read_dir(folder.path()).expect("is readable");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("is readable").file_name();
+    let mut names: Vec<_> = entries.map(|entry| name(entry).into_string().expect("text")).collect();
+    names.retain(|name| name != "policy.toml" && name != "in.pcap");
+    names.sort();
+    assert_eq!(names, files);
+    String::from_utf8(output.stdout).expect("is text")
+}
+
+#[test]
+fn a_good_capture_leaves_its_departures_and_a_report() {
+    let folder = folder(POLICY, &capture(3));
+    let text = check(&folder, &["-o", "out.pcapng"], 0, "", &["out.pcapng"]);
+    assert!(text.contains("offered 3 = sent 3 + dropped 0 + backlog 0"), "{text}");
+    let written = fs::read(folder.path().join("out.pcapng")).expect("is there");
+    let comment = b"class=all delay_us=0.000 verdict=sent";
+    assert_eq!(written.windows(comment.len()).filter(|bytes| bytes == comment).count(), 3);
+    let more = ["-o", "out.pcapng", "--drops", "drops.pcapng", "--format", "json"];
+    let text = check(&folder, &more, 0, "", &["drops.pcapng", "out.pcapng"]);
+    let report: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
+    assert_eq!(report["capture"]["frames"], 3);
+    assert_eq!(report["classes"][0]["sent"]["packets"], 3);
+    assert_eq!(report["fault"], serde_json::Value::Null);
+    assert_eq!(fs::read(folder.path().join("out.pcapng")).expect("is there"), written);
+}
+
+#[test]
+fn a_cut_capture_is_replayed_to_the_cut_and_the_fault_is_named() {
+    let folder = folder(POLICY, &capture(3)[..24 + 2 * 76 + 40]);
+    let said = "in.pcap: after frame 2, at byte 176 of the capture";
+    let text = check(&folder, &["-o", "out.pcapng"], 1, said, &["out.pcapng"]);
+    assert!(text.contains("offered 2 = sent 2 + dropped 0 + backlog 0"), "{text}");
+}
+
+#[test]
+fn what_is_no_capture_writes_nothing() {
+    check(&folder(POLICY, b"no capture"), &["-o", "out.pcapng"], 1, "is no capture", &[]);
+    check(&folder(POLICY, b""), &["-o", "out.pcapng"], 1, "the file is empty", &[]);
+}
+
+#[test]
+fn a_wrong_policy_has_findings_and_writes_nothing() {
+    let folder = folder(&POLICY.replace("fifo", "lifo"), &capture(3));
+    let text = check(&folder, &["-o", "out.pcapng"], 1, "", &[]);
+    assert!(text.contains("`lifo`") && text.contains("policy.toml:2"), "{text}");
+    let text = check(&folder, &["--format", "json"], 1, "", &[]);
+    let findings: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
+    assert_eq!(findings["errors"], 1);
+}
+
+#[test]
+fn inputs_are_never_written_over() {
+    let good = capture(3);
+    let folder = folder(POLICY, &good);
+    check(&folder, &["-o", "in.pcap"], 2, "-o in.pcap is an input", &[]);
+    check(&folder, &["--drops", "./policy.toml"], 2, "./policy.toml is an input", &[]);
+    check(&folder, &["-o", "x", "--drops", "x"], 2, "-o and --drops are both x", &[]);
+    check(&folder, &["-o", "away/out.pcapng"], 2, "cannot write away/out.pcapng", &[]);
+    check(&folder, &["--interface", "lan"], 2, "no rule of the policy names the interface", &[]);
+    assert_eq!(fs::read(folder.path().join("in.pcap")).expect("is there"), good);
+    let output = weir(folder.path(), &["policy.toml", "missing.pcap"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read missing.pcap"));
+}
