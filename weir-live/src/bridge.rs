@@ -125,11 +125,11 @@ impl Bridge {
                 now = monotonic_ns();
                 continue;
             }
-            board.answer(|| self.status());
+            board.answer(|mark| self.report(mark));
             self.look_after_ports(Instant::from_nanos(now), &waiter);
             now = waiter.wait(now, self.deadline())?;
         }
-        board.answer(|| self.status());
+        board.answer(|mark| self.report(mark));
         Ok(())
     }
 
@@ -169,6 +169,16 @@ impl Bridge {
         if due {
             self.refreshed = now;
         }
+    }
+
+    /// What the bridge did so far; with `mark`, delays count anew after it.
+    fn report(&mut self, mark: bool) -> Status {
+        let status = self.status();
+        if mark {
+            let delays = self.lanes.iter_mut().flat_map(|lane| &mut lane.delays);
+            delays.for_each(|delays| *delays = Histogram::new());
+        }
+        status
     }
 
     /// What the bridge did so far.

@@ -79,7 +79,7 @@ pub struct ClassStatus {
     pub dropped: Vec<(String, Amount)>,
     /// What waits.
     pub backlog: Amount,
-    /// From the kernel's receive stamp to the moment of sending.
+    /// From the kernel's receive stamp to the moment of sending, since the start or the last mark.
     pub delay: Delays,
 }
 
@@ -111,6 +111,7 @@ pub struct Delays {
 #[derive(Default)]
 pub struct Board {
     asked: AtomicBool,
+    marking: AtomicBool,
     posted: Mutex<Posted>,
     changed: Condvar,
 }
@@ -127,16 +128,24 @@ impl Board {
         Self::default()
     }
 
-    /// Posts a status if somebody asked: called by the loop.
-    pub fn answer(&self, status: impl FnOnce() -> Status) {
+    /// Posts a status if somebody asked: called by the loop. The status is told whether delays are
+    /// to count anew after it.
+    pub fn answer(&self, status: impl FnOnce(bool) -> Status) {
         if !self.asked.swap(false, Ordering::Acquire) {
             return;
         }
-        let status = status();
+        let status = status(self.marking.swap(false, Ordering::Relaxed));
         let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
         posted.generation += 1;
         posted.status = status;
         self.changed.notify_all();
+    }
+
+    /// As [`Board::ask`], and delays count anew after the answer: a measurement begins. Counters go
+    /// on, so that they still balance; take differences.
+    pub fn mark(&self, patience: Duration) -> Option<Status> {
+        self.marking.store(true, Ordering::Relaxed);
+        self.ask(patience)
     }
 
     /// Asks and waits for the answer; `None` if the loop gives none within `patience`.
