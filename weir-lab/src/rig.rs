@@ -107,7 +107,7 @@ fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let (stop, board) = (AtomicBool::new(false), Board::new());
     let (forward_cpu, other_cpu) = cpus();
-    let config = bridge_config(&setup, forward_cpu)?;
+    let config = bridge_config(lanes(&setup)?, forward_cpu);
     thread::scope(|scope| {
         let bridge = scope.spawn(|| {
             testbed.weir.run(|| {
@@ -129,41 +129,46 @@ fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
     })
 }
 
-/// The bridge has a CPU to itself where there are two.
-fn cpus() -> (Option<usize>, Option<usize>) {
+/// The CPU of the bridge and that of the traffic: the bridge has one to itself where there are two.
+pub(crate) fn cpus() -> (Option<usize>, Option<usize>) {
     match thread::available_parallelism() {
         Ok(count) if count.get() > 1 => (Some(1), Some(0)),
         _ => (None, None),
     }
 }
 
-fn bridge_config(setup: &Setup<'_>, cpu: Option<usize>) -> Result<BridgeConfig, SystemError> {
+fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
     let build = |plan: &LinkPlan| {
         plan.build().map_err(|error| weir_live::bridge::refused("build the policy", error.message))
     };
     let back = LinkPlan::new("fifo", setup.plan.tree.clone());
-    Ok(BridgeConfig {
+    Ok([
+        LaneConfig {
+            name: "forth".to_owned(),
+            leaf_names: setup.leaf_names.clone(),
+            classifier: setup.classifier.clone(),
+            link: build(setup.plan)?,
+        },
+        LaneConfig {
+            name: "back".to_owned(),
+            leaf_names: setup.leaf_names.clone(),
+            classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
+            link: build(&back)?,
+        },
+    ])
+}
+
+/// A bridge between the ports of a testbed, with room for what a stall of the machine holds up.
+pub(crate) fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> BridgeConfig {
+    BridgeConfig {
         ports: [LEFT, RIGHT]
             .map(|name| PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(name) }),
-        lanes: [
-            LaneConfig {
-                name: "forth".to_owned(),
-                leaf_names: setup.leaf_names.clone(),
-                classifier: setup.classifier.clone(),
-                link: build(setup.plan)?,
-            },
-            LaneConfig {
-                name: "back".to_owned(),
-                leaf_names: setup.leaf_names.clone(),
-                classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
-                link: build(&back)?,
-            },
-        ],
+        lanes,
         frames_max: FRAMES_MAX,
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu,
-    })
+    }
 }
 
 /// Sends every flow at its rate until stopped; frames per second really sent.
