@@ -1,6 +1,7 @@
 //! Experiments and claims: what Weir says of itself, measured.
 
 pub mod bench;
+pub mod demo;
 pub mod experiments;
 pub mod rig;
 pub mod tree;

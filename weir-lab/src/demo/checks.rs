@@ -1,0 +1,264 @@
+//! What the demo promises, and whether it held: these decide the exit code.
+
+use super::figures::{ClassOutcome, Figures, Outcome};
+use super::mix::Class;
+use serde::Serialize;
+
+/// One promise.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Check {
+    /// What was to hold.
+    pub what: String,
+    /// What was found.
+    pub found: String,
+    /// Whether it held.
+    pub held: bool,
+}
+
+impl Check {
+    fn new(what: impl Into<String>, found: impl Into<String>, held: bool) -> Self {
+        Self { what: what.into(), found: found.into(), held }
+    }
+}
+
+/// Every check, in the order of the report.
+pub(super) fn all(outcome: &Outcome) -> Vec<Check> {
+    let mut checks = vec![flood(outcome)];
+    checks.extend(voice(outcome));
+    checks.extend(delays(outcome));
+    let greedy = || outcome.classes.iter().filter(|class| class.greedy);
+    checks.extend(greedy().map(|class| share("live", class, &class.live)));
+    checks.extend(greedy().map(|class| share("simulated", class, &class.simulated)));
+    checks.extend(utilisation(outcome));
+    checks.extend(outcome.classes.iter().map(agreement));
+    checks.push(transfers(outcome));
+    checks.extend(conservation(outcome));
+    checks
+}
+
+/// Without an overload nothing is shown.
+fn flood(outcome: &Outcome) -> Check {
+    let offered = outcome.class(Class::Video).live.offered_bps / outcome.link_bps;
+    let found = format!("{offered:.2} times");
+    Check::new(
+        "the flood offers 3 times the link, live",
+        found,
+        offered >= 3.0 * (1.0 - FLOOD_SLACK),
+    )
+}
+
+fn voice(outcome: &Outcome) -> Vec<Check> {
+    let voice = outcome.class(Class::Voice);
+    let mut checks: Vec<_> = [("live", &voice.live), ("simulated", &voice.simulated)]
+        .into_iter()
+        .map(|(side, figures)| {
+            let Figures { offered, sent, dropped, .. } = *figures;
+            let found = format!("{sent} sent of {offered} offered, {dropped} dropped");
+            // One may wait at either end of the measurement.
+            let held = sent > 0 && dropped == 0 && offered.abs_diff(sent) <= 1;
+            Check::new(format!("voice keeps its rate with no drop, {side}"), found, held)
+        })
+        .collect();
+    let listener = &outcome.listener;
+    let found = format!("{} of {} lost", listener.lost, listener.sent);
+    let held = listener.sent > 0 && listener.lost == 0;
+    checks.push(Check::new("voice loses nothing, as its receiver counts", found, held));
+    checks
+}
+
+fn delays(outcome: &Outcome) -> [Check; 3] {
+    let voice = outcome.class(Class::Voice);
+    let rows = [
+        ("live", voice.live.delay_p99_us),
+        ("live, as its receiver measures", outcome.listener.delay_p99_us),
+        ("simulated", voice.simulated.delay_p99_us),
+    ];
+    rows.map(|(side, p99)| {
+        let what = format!("voice delay p99 is at most {} ms, {side}", VOICE_P99_US / 1e3);
+        Check::new(what, format!("{:.3} ms", p99 / 1e3), p99 > 0.0 && p99 <= VOICE_P99_US)
+    })
+}
+
+impl Outcome {
+    /// Whether other work on the machine explains what failed: the bridge was held up, or nothing
+    /// failed but live delays.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.held() && (self.stalls > 0 || self.is_late_only_live())
+    }
+
+    fn is_late_only_live(&self) -> bool {
+        let [live, listener, simulated] = delays(self);
+        let late = [live, listener];
+        let mut others = self.checks.iter().filter(|check| !late.contains(check));
+        late.iter().any(|check| !check.held) && simulated.held && others.all(|check| check.held)
+    }
+}
+
+fn share(side: &str, class: &ClassOutcome, figures: &Figures) -> Check {
+    let deviation = figures.rate_bps / figures.share_bps - 1.0;
+    let what = format!("{} is within {} of its share, {side}", class.name, percent(SHARE_SLACK));
+    Check::new(what, format!("{:+.2} %", deviation * 100.0), deviation.abs() <= SHARE_SLACK)
+}
+
+fn utilisation(outcome: &Outcome) -> [Check; 2] {
+    [("live", &outcome.live), ("simulated", &outcome.simulated)].map(|(side, totals)| {
+        let what = format!("the link is used to {} at least, {side}", percent(UTILISATION_MIN));
+        let found = format!("{:.2} %", totals.utilisation * 100.0);
+        Check::new(what, found, totals.utilisation >= UTILISATION_MIN)
+    })
+}
+
+fn agreement(class: &ClassOutcome) -> Check {
+    let deviation = class.live.rate_bps / class.simulated.rate_bps - 1.0;
+    let what =
+        format!("{}: live and simulated rate agree to {}", class.name, percent(AGREEMENT_SLACK));
+    let held = deviation.abs() <= AGREEMENT_SLACK;
+    Check::new(what, format!("live is {:+.2} % off", deviation * 100.0), held)
+}
+
+fn transfers(outcome: &Outcome) -> Check {
+    let web = &outcome.live.web;
+    let found = format!("{} completed, {} failed", web.completed, web.failed);
+    Check::new("every web transfer is completed, live", found, web.completed > 0 && web.failed == 0)
+}
+
+fn conservation(outcome: &Outcome) -> [Check; 2] {
+    let live = &outcome.live.conservation;
+    let lost = live.frames.map_or(0, |frames| frames.lost);
+    let simulated = &outcome.simulated.conservation;
+    let verdict = |holds| if holds { "balances" } else { "does not balance" };
+    [
+        Check::new(
+            "every packet, byte and frame is accounted for, live",
+            format!("{}, {lost} frames lost in front of or behind the link", verdict(live.holds)),
+            live.holds && lost == 0,
+        ),
+        Check::new(
+            "every packet and byte is accounted for, simulated",
+            verdict(simulated.holds),
+            simulated.holds,
+        ),
+    ]
+}
+
+fn percent(part: f64) -> String {
+    format!("{} %", (part * 1e4).round() / 1e2)
+}
+
+const FLOOD_SLACK: f64 = 0.02;
+const VOICE_P99_US: f64 = 5_000.0;
+const SHARE_SLACK: f64 = 0.02;
+const UTILISATION_MIN: f64 = 0.98;
+const AGREEMENT_SLACK: f64 = 0.03;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::figures::{Balance, Conservation, Listener, Side, Transfers};
+
+    fn class(class: Class, rate_bps: f64) -> ClassOutcome {
+        let figures = Figures {
+            share_bps: rate_bps,
+            offered_bps: if class.is_greedy() { 60e6 } else { rate_bps },
+            rate_bps,
+            offered: 500,
+            sent: 500,
+            delay_p99_us: 600.0,
+            ..Figures::default()
+        };
+        ClassOutcome {
+            name: class.name().to_owned(),
+            greedy: class.is_greedy(),
+            promise_bps: 1e6,
+            live: figures,
+            simulated: figures,
+        }
+    }
+
+    fn side() -> Side {
+        let packets = Balance { offered: 9, sent: 4, dropped: 3, waiting: 2 };
+        Side {
+            utilisation: 0.999,
+            conservation: Conservation { holds: true, packets, bytes: None, frames: None },
+            web: Transfers { completed: 50, ..Transfers::default() },
+        }
+    }
+
+    fn sound() -> Outcome {
+        let rates = [0.1e6, 7.8e6, 1.7e6, 10.4e6];
+        let mut outcome = Outcome {
+            policy_path: "",
+            policy: "",
+            scheduler: "",
+            link_bps: 20e6,
+            measured_s: 10.0,
+            warmup_s: 2.0,
+            classes: Class::ALL.iter().zip(rates).map(|(one, rate)| class(*one, rate)).collect(),
+            live: side(),
+            simulated: side(),
+            listener: Listener { sent: 500, delay_p99_us: 700.0, ..Listener::default() },
+            stalls: 0,
+            checks: Vec::new(),
+        };
+        outcome.checks = all(&outcome);
+        outcome
+    }
+
+    #[test]
+    fn a_sound_outcome_holds() {
+        let outcome = sound();
+        assert!(outcome.held(), "{outcome}");
+        assert_eq!(outcome.checks.len(), 20);
+    }
+
+    /// One thing is spoilt; exactly the checks whose text contains the words fail.
+    fn check(spoil: fn(&mut Outcome), words: &str, count: usize) {
+        let mut outcome = sound();
+        spoil(&mut outcome);
+        outcome.checks = all(&outcome);
+        let failed: Vec<_> = outcome.checks.iter().filter(|check| !check.held).collect();
+        assert_eq!(failed.len(), count, "{words}: {failed:?}");
+        assert!(failed.iter().all(|check| check.what.contains(words)), "{words}: {failed:?}");
+        assert!(!outcome.held());
+    }
+
+    #[test]
+    fn whatever_is_spoilt_fails_its_check() {
+        const VOICE: usize = 0;
+        const VIDEO: usize = 1;
+        const BULK: usize = 3;
+        check(|o| o.classes[VIDEO].live.offered_bps = 58e6, "flood", 1);
+        check(|o| o.classes[VOICE].live.dropped = 1, "no drop, live", 1);
+        check(|o| o.classes[VOICE].simulated.sent = 498, "no drop, simulated", 1);
+        check(|o| o.listener.lost = 1, "receiver counts", 1);
+        check(|o| o.listener.sent = 0, "receiver counts", 1);
+        check(|o| o.classes[VOICE].live.delay_p99_us = 5_001.0, "delay p99", 1);
+        check(|o| o.classes[VOICE].simulated.delay_p99_us = 0.0, "delay p99", 1);
+        check(|o| o.listener.delay_p99_us = 5_001.0, "receiver measures", 1);
+        check(|o| o.classes[VIDEO].live.share_bps *= 1.03, "video is within", 1);
+        check(|o| o.classes[BULK].simulated.share_bps *= 0.97, "bulk is within", 1);
+        check(|o| o.live.utilisation = 0.979, "used to 98 %", 1);
+        check(|o| o.classes[2].live.rate_bps *= 1.031, "web: live and simulated", 1);
+        check(|o| o.classes[VOICE].live.rate_bps = f64::NAN, "voice: live and simulated", 1);
+        check(|o| o.live.web.failed = 1, "web transfer", 1);
+        check(|o| o.live.web.completed = 0, "web transfer", 1);
+        check(|o| o.live.conservation.holds = false, "accounted for, live", 1);
+        check(|o| o.simulated.conservation.holds = false, "accounted for, simulated", 1);
+    }
+
+    #[test]
+    fn a_busy_machine_is_named_only_where_it_explains_what_failed() {
+        let hint = |spoil: fn(&mut Outcome)| {
+            let mut outcome = sound();
+            spoil(&mut outcome);
+            outcome.checks = all(&outcome);
+            outcome.to_string().contains("when the machine is idle")
+        };
+        assert!(!hint(|_| {}));
+        assert!(hint(|o| o.listener.delay_p99_us = 9e3));
+        assert!(!hint(|o| o.classes[0].simulated.delay_p99_us = 9e3));
+        assert!(!hint(|o| o.stalls = 2));
+        assert!(hint(|o| (o.stalls, o.live.utilisation) = (2, 0.5)));
+        assert!(!hint(|o| (o.listener.delay_p99_us, o.live.utilisation) = (9e3, 0.5)));
+    }
+}

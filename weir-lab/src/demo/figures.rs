@@ -1,0 +1,534 @@
+//! The numbers of the demo: per class, per side, and whether everything balances.
+
+use super::checks::Check;
+use super::live::{LiveRun, Window};
+use super::mix::{Class, POLICY, POLICY_PATH, WARMUP};
+use super::simulated::WEB_PREFIX;
+use super::tcp::WebTransfer;
+use serde::Serialize;
+use std::time::Duration;
+use weir_core::account::Histogram;
+use weir_core::ids::LeafId;
+use weir_core::sched::Tree;
+use weir_live::status::{Amount, ClassStatus, Status};
+use weir_policy::Policy;
+use weir_policy::bounds::{self, Demand};
+use weir_sim::Report;
+use weir_sim::report::ClassReport;
+
+/// All that the demo found out; what `--format json` prints.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Outcome {
+    /// Where the policy stands in the repository.
+    pub policy_path: &'static str,
+    /// The policy.
+    pub policy: &'static str,
+    /// The scheduler's keyword.
+    pub scheduler: &'static str,
+    /// The rate of the link in bit/s.
+    pub link_bps: f64,
+    /// How long was measured, in seconds.
+    pub measured_s: f64,
+    /// Before that, in seconds.
+    pub warmup_s: f64,
+    /// The leaves in the order of the policy.
+    pub classes: Vec<ClassOutcome>,
+    /// The live link.
+    pub live: Side,
+    /// The simulated link.
+    pub simulated: Side,
+    /// Voice as its receiver found it, live.
+    pub listener: Listener,
+    /// Times the live bridge was held up by other work for so long that its line started anew.
+    pub stalls: u64,
+    /// What was to hold, and whether it did.
+    pub checks: Vec<Check>,
+}
+
+/// One class.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClassOutcome {
+    /// The name.
+    pub name: String,
+    /// Whether its traffic wants more than it can get.
+    pub greedy: bool,
+    /// The rate that the policy promises it, in bit/s.
+    pub promise_bps: f64,
+    /// Live.
+    pub live: Figures,
+    /// In simulation.
+    pub simulated: Figures,
+}
+
+/// A class on one side, over the measured time. Rates in bit/s by charged length.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Figures {
+    /// What the fluid ideal gives it: what it wants, or its part of what there is.
+    pub share_bps: f64,
+    /// What was offered.
+    pub offered_bps: f64,
+    /// What was sent.
+    pub rate_bps: f64,
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// The median delay in Weir.
+    pub delay_p50_us: f64,
+    /// 99 of 100 packets were no longer in Weir.
+    pub delay_p99_us: f64,
+    /// The longest delay in Weir.
+    pub delay_max_us: f64,
+    /// The fewest packets that waited whenever the class was looked at; live only.
+    pub waiting_min: Option<u64>,
+}
+
+/// What concerns a side as a whole.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Side {
+    /// The part of the link's rate that was sent.
+    pub utilisation: f64,
+    /// Whether everything is accounted for.
+    pub conservation: Conservation,
+    /// The web transfers.
+    pub web: Transfers,
+}
+
+/// Whether everything is accounted for, from the first packet to the last.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Conservation {
+    /// Whether it all balances: each class in packets and bytes, and live each frame of the pool.
+    pub holds: bool,
+    /// All classes in packets.
+    pub packets: Balance,
+    /// All classes in charged bytes; live only.
+    pub bytes: Option<Balance>,
+    /// What holds the frames; live only.
+    pub frames: Option<Frames>,
+}
+
+/// offered = sent + dropped + waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Balance {
+    /// Everything offered.
+    pub offered: u64,
+    /// Everything sent.
+    pub sent: u64,
+    /// Everything dropped.
+    pub dropped: u64,
+    /// What waits at the end.
+    pub waiting: u64,
+}
+
+/// The frames of the bridge, both ways: all = free + waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Frames {
+    /// Frames of the pool.
+    pub all: u64,
+    /// Those that are free.
+    pub free: u64,
+    /// Those that wait in classes.
+    pub waiting: u64,
+    /// Frames that both ports delivered to the classes.
+    pub received: u64,
+    /// Frames that both ports sent for the classes.
+    pub sent: u64,
+    /// Frames lost on the way into or out of the bridge, counted by its ports.
+    pub lost: u64,
+}
+
+/// Short transfers that were begun in the measured time.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Transfers {
+    /// Those that were completed.
+    pub completed: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Half took no longer.
+    pub p50_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
+}
+
+/// Voice as its receiver found it: its own clock readings, its own count.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Listener {
+    /// Packets that the sender sent in the measured time.
+    pub sent: u64,
+    /// Those of them that did not arrive.
+    pub lost: u64,
+    /// The median delay from application to application.
+    pub delay_p50_us: f64,
+    /// 99 of 100 packets took no longer.
+    pub delay_p99_us: f64,
+    /// The longest.
+    pub delay_max_us: f64,
+}
+
+impl Outcome {
+    /// The numbers; what they are worth is for the checks to say.
+    pub(super) fn new(
+        policy: &Policy,
+        measured: Duration,
+        live: &LiveRun,
+        report: &Report,
+    ) -> Self {
+        let tree = &policy.link.tree;
+        let link_bps = tree.rate().bits_per_second() as f64;
+        let live_figures = with_shares(tree, live_figures(&live.window));
+        let simulated = with_shares(tree, simulated_figures(tree, report));
+        let sent: f64 = live_figures.iter().map(|figures| figures.rate_bps).sum();
+        Self {
+            policy_path: POLICY_PATH,
+            policy: POLICY,
+            scheduler: policy.link.scheduler,
+            link_bps,
+            measured_s: measured.as_secs_f64(),
+            warmup_s: WARMUP.as_secs_f64(),
+            classes: classes(tree, &live_figures, &simulated),
+            live: Side {
+                utilisation: sent / link_bps,
+                conservation: live_conservation(&live.last),
+                web: live_transfers(live),
+            },
+            simulated: Side {
+                utilisation: report.link.utilisation,
+                conservation: simulated_conservation(report),
+                web: simulated_transfers(report),
+            },
+            listener: listener(live),
+            stalls: live.last.stalls,
+            checks: Vec::new(),
+        }
+    }
+
+    /// The class of this name.
+    pub(super) fn class(&self, class: Class) -> &ClassOutcome {
+        let found = self.classes.iter().find(|outcome| outcome.name == class.name());
+        found.expect("the policy has every class of the mix")
+    }
+
+    /// Whether every check held.
+    pub fn held(&self) -> bool {
+        self.checks.iter().all(|check| check.held)
+    }
+}
+
+fn classes(tree: &Tree, live: &[Figures], simulated: &[Figures]) -> Vec<ClassOutcome> {
+    let class = |(leaf, spec): (LeafId, &weir_core::sched::ClassSpec)| ClassOutcome {
+        name: spec.name.clone(),
+        greedy: is_greedy(&spec.name),
+        promise_bps: spec.params.rate("rate").map_or(0.0, |rate| rate.bits_per_second() as f64),
+        live: live[leaf.index()],
+        simulated: simulated[leaf.index()],
+    };
+    tree.leaves().map(class).collect()
+}
+
+fn is_greedy(name: &str) -> bool {
+    Class::ALL.iter().any(|class| class.name() == name && class.is_greedy())
+}
+
+/// The fluid shares: who is not greedy wants what it offered.
+fn with_shares(tree: &Tree, mut figures: Vec<Figures>) -> Vec<Figures> {
+    let demand = |(leaf, spec): (LeafId, &weir_core::sched::ClassSpec)| {
+        if is_greedy(&spec.name) {
+            Demand::Greedy
+        } else {
+            Demand::Rate(figures[leaf.index()].offered_bps)
+        }
+    };
+    let demands: Vec<_> = tree.leaves().map(demand).collect();
+    let shares = bounds::shares(tree, &demands);
+    for (leaf, _) in tree.leaves() {
+        figures[leaf.index()].share_bps = shares[tree.class_of(leaf).index()];
+    }
+    figures
+}
+
+fn live_figures(window: &Window) -> Vec<Figures> {
+    let span = (window.after.uptime_ns - window.before.uptime_ns) as f64 / 1e9;
+    let pairs = window.before.lanes[0].classes.iter().zip(&window.after.lanes[0].classes);
+    let figures = |((before, after), least): ((&ClassStatus, &ClassStatus), &u64)| {
+        let since = |of: fn(&ClassStatus) -> Amount| {
+            let (after, before) = (of(after), of(before));
+            (after.packets - before.packets, (after.bytes - before.bytes) as f64 * 8.0 / span)
+        };
+        let (offered, offered_bps) = since(|class| class.offered);
+        let (sent, rate_bps) = since(|class| class.sent);
+        Figures {
+            share_bps: 0.0,
+            offered_bps,
+            rate_bps,
+            offered,
+            sent,
+            dropped: since(dropped).0,
+            delay_p50_us: after.delay.p50_us,
+            delay_p99_us: after.delay.p99_us,
+            delay_max_us: after.delay.max_us,
+            waiting_min: Some(*least),
+        }
+    };
+    pairs.zip(&window.waiting_min).map(figures).collect()
+}
+
+fn dropped(class: &ClassStatus) -> Amount {
+    let sum = |sum: Amount, row: &(String, Amount)| Amount {
+        packets: sum.packets + row.1.packets,
+        bytes: sum.bytes + row.1.bytes,
+    };
+    class.dropped.iter().fold(Amount::default(), sum)
+}
+
+fn simulated_figures(tree: &Tree, report: &Report) -> Vec<Figures> {
+    let micros = |delay: weir_core::units::Duration| delay.as_nanos() as f64 / 1e3;
+    let figures = |class: &ClassReport| Figures {
+        share_bps: 0.0,
+        offered_bps: class.offered.bits_per_second as f64,
+        rate_bps: class.sent.bits_per_second as f64,
+        offered: class.offered.packets,
+        sent: class.sent.packets,
+        dropped: class.dropped.total.packets,
+        delay_p50_us: micros(class.delay.p50),
+        delay_p99_us: micros(class.delay.p99),
+        delay_max_us: micros(class.delay.max),
+        waiting_min: None,
+    };
+    let of = |name: &str| report.class(name).expect("the report has every class of the tree");
+    tree.leaves().map(|(_, spec)| figures(of(&spec.name))).collect()
+}
+
+fn live_conservation(last: &Status) -> Conservation {
+    let classes = || last.lanes.iter().flat_map(|lane| &lane.classes);
+    let (packets, bytes) = (sum(classes(), |a| a.packets), sum(classes(), |a| a.bytes));
+    let outbox: u64 = last.lanes.iter().map(|lane| lane.outbox_drops).sum();
+    let lost: u64 = last.ports.iter().map(|port| port.lost_in + port.lost_out).sum();
+    let frames = Frames {
+        all: last.frames_max,
+        free: last.frames_free,
+        waiting: packets.waiting,
+        received: last.ports.iter().map(|port| port.received).sum(),
+        sent: last.ports.iter().map(|port| port.sent).sum(),
+        lost: lost + outbox,
+    };
+    let lost_out: u64 = last.ports.iter().map(|port| port.lost_out).sum();
+    let each = classes().all(|class| {
+        let one = || std::iter::once(class);
+        sum(one(), |a| a.packets).holds() && sum(one(), |a| a.bytes).holds()
+    });
+    let pool = frames.all == frames.free + frames.waiting;
+    let ports =
+        frames.received == packets.offered && frames.sent + lost_out + outbox == packets.sent;
+    Conservation { holds: each && pool && ports, packets, bytes: Some(bytes), frames: Some(frames) }
+}
+
+fn sum<'a>(classes: impl Iterator<Item = &'a ClassStatus>, of: fn(Amount) -> u64) -> Balance {
+    classes.fold(Balance::default(), |sum, class| Balance {
+        offered: sum.offered + of(class.offered),
+        sent: sum.sent + of(class.sent),
+        dropped: sum.dropped + of(dropped(class)),
+        waiting: sum.waiting + of(class.backlog),
+    })
+}
+
+impl Balance {
+    /// Whether it does.
+    pub fn holds(&self) -> bool {
+        self.offered == self.sent + self.dropped + self.waiting
+    }
+}
+
+fn simulated_conservation(report: &Report) -> Conservation {
+    let sums = &report.conservation;
+    let packets = Balance {
+        offered: sums.offered,
+        sent: sums.sent,
+        dropped: sums.dropped,
+        waiting: sums.backlog,
+    };
+    Conservation { holds: sums.holds && packets.holds(), packets, bytes: None, frames: None }
+}
+
+fn live_transfers(live: &LiveRun) -> Transfers {
+    let (from, until) = live.window.times;
+    let inside = |transfer: &&WebTransfer| (from..until).contains(&transfer.begun);
+    let took = live.web.iter().filter(inside).map(|transfer| transfer.took.as_ref().ok());
+    transfers(took.map(|took| took.map(Duration::as_secs_f64)))
+}
+
+/// Those that the simulation completed; it loses none, but the last may not have ended.
+fn simulated_transfers(report: &Report) -> Transfers {
+    let web = report.sources.iter().filter(|source| source.name.starts_with(WEB_PREFIX));
+    let done = web.filter_map(|source| source.tcp.filter(|tcp| tcp.transfers.count > 0));
+    transfers(done.map(|tcp| Some(tcp.transfers.max.as_nanos() as f64 / 1e9)))
+}
+
+/// From the seconds that each took; `None` of one that failed.
+fn transfers(took: impl Iterator<Item = Option<f64>>) -> Transfers {
+    let (done, failed): (Vec<_>, Vec<_>) = took.partition(Option::is_some);
+    let mut millis: Vec<f64> = done.into_iter().flatten().map(|seconds| seconds * 1e3).collect();
+    millis.sort_by(f64::total_cmp);
+    Transfers {
+        completed: millis.len() as u64,
+        failed: failed.len() as u64,
+        p50_ms: millis.get(millis.len() / 2).copied().unwrap_or(0.0),
+        max_ms: millis.last().copied().unwrap_or(0.0),
+    }
+}
+
+fn listener(live: &LiveRun) -> Listener {
+    let (from, until) = live.window.span;
+    let inside = |at: &u64| (from..until).contains(at);
+    let sent = live.spoken.iter().filter(|at| inside(at)).count() as u64;
+    let (mut delays, mut seen) = (Histogram::new(), vec![false; live.spoken.len()]);
+    for heard in live.heard.iter().filter(|heard| inside(&heard.sent_at)) {
+        // One that comes twice is no second one; nobody but the sender makes numbers.
+        let Some(first) = seen.get_mut(heard.number as usize) else { continue };
+        if !std::mem::replace(first, true) {
+            let delay = heard.heard_at.saturating_sub(heard.sent_at);
+            delays.record(weir_core::units::Duration::from_nanos(delay));
+        }
+    }
+    let micros = |delay: weir_core::units::Duration| delay.as_nanos() as f64 / 1e3;
+    Listener {
+        sent,
+        lost: sent - delays.count().min(sent),
+        delay_p50_us: micros(delays.quantile(500)),
+        delay_p99_us: micros(delays.quantile(990)),
+        delay_max_us: micros(delays.max()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::udp::Heard;
+    use std::time::Instant;
+    use weir_live::status::{LaneStatus, PortStatus};
+
+    fn amount(packets: u64, bytes: u64) -> Amount {
+        Amount { packets, bytes }
+    }
+
+    fn class(offered: Amount, sent: Amount, lost: Amount, backlog: Amount) -> ClassStatus {
+        let dropped = vec![("full".to_owned(), lost)];
+        ClassStatus { offered, sent, dropped, backlog, ..ClassStatus::default() }
+    }
+
+    /// A bridge that balances.
+    fn status() -> Status {
+        let forth = class(amount(9, 900), amount(4, 500), amount(3, 200), amount(2, 200));
+        let back = class(amount(5, 50), amount(5, 50), amount(0, 0), amount(0, 0));
+        let lane = |class| LaneStatus { classes: vec![class], ..LaneStatus::default() };
+        let port = |received, sent| PortStatus { received, sent, ..PortStatus::default() };
+        Status {
+            frames_max: 16,
+            frames_free: 14,
+            ports: vec![port(9, 5), port(5, 4)],
+            lanes: vec![lane(forth), lane(back)],
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn a_packet_a_byte_or_a_frame_gone_is_noticed() {
+        let holds = |spoil: fn(&mut Status)| {
+            let mut status = status();
+            spoil(&mut status);
+            live_conservation(&status).holds
+        };
+        assert!(holds(|_| {}));
+        assert!(!holds(|status| status.lanes[0].classes[0].sent.packets -= 1));
+        assert!(!holds(|status| status.lanes[0].classes[0].dropped[0].1.bytes += 1));
+        assert!(!holds(|status| status.lanes[1].classes[0].backlog.bytes += 1));
+        assert!(!holds(|status| status.frames_free -= 1));
+        assert!(!holds(|status| status.ports[0].received += 1));
+        assert!(!holds(|status| status.ports[1].sent -= 1));
+        // One class too much and another too little is no balance.
+        assert!(!holds(|status| {
+            status.lanes[0].classes[0].offered.bytes += 1;
+            status.lanes[1].classes[0].offered.bytes -= 1;
+        }));
+    }
+
+    #[test]
+    fn frames_lost_at_the_ports_are_told() {
+        let mut status = status();
+        status.ports[1].sent -= 1;
+        status.ports[1].lost_out = 1;
+        status.ports[0].lost_in = 2;
+        let sums = live_conservation(&status);
+        assert!(sums.holds);
+        assert_eq!(sums.frames.map(|frames| frames.lost), Some(3));
+    }
+
+    fn window() -> Window {
+        let mut after = status();
+        after.uptime_ns = 2_000_000_000;
+        after.lanes[0].classes[0].sent = amount(1004, 1_000_500);
+        after.lanes[0].classes[0].offered = amount(1009, 1_000_900);
+        let now = Instant::now();
+        Window {
+            before: status(),
+            after,
+            waiting_min: vec![7],
+            span: (1_000, 2_000),
+            times: (now, now + Duration::from_secs(1)),
+        }
+    }
+
+    #[test]
+    fn only_what_lies_in_the_window_counts() {
+        let figures = live_figures(&window())[0];
+        assert_eq!((figures.offered, figures.sent, figures.dropped), (1000, 1000, 0));
+        assert_eq!((figures.offered_bps, figures.rate_bps), (4e6, 4e6));
+        assert_eq!(figures.waiting_min, Some(7));
+    }
+
+    #[test]
+    fn the_listener_counts_each_packet_of_the_window_once() {
+        let window = window();
+        let begun = window.times.0;
+        let heard = |number, sent_at, heard_at| Heard { number, sent_at, heard_at };
+        let transfer =
+            |begun, millis| WebTransfer { begun, took: Ok(Duration::from_millis(millis)) };
+        let late = std::io::Error::other("late");
+        let live = LiveRun {
+            last: status(),
+            spoken: vec![999, 1_000, 1_500, 1_999, 2_000],
+            heard: vec![
+                heard(0, 999, 5_000),
+                heard(1, 1_000, 11_000),
+                heard(1, 1_000, 12_000),
+                heard(3, 1_999, 21_999),
+                heard(9, 1_500, 1_600),
+                heard(4, 2_000, 9_000_000),
+            ],
+            web: vec![
+                transfer(begun - Duration::from_secs(1), 900),
+                transfer(begun, 50),
+                transfer(begun + Duration::from_millis(500), 70),
+                WebTransfer { begun, took: Err(late) },
+                transfer(window.times.1, 900),
+            ],
+            window,
+        };
+        let found = listener(&live);
+        assert_eq!((found.sent, found.lost, found.delay_max_us), (3, 1, 20.0));
+        let web = live_transfers(&live);
+        assert_eq!((web.completed, web.failed, web.p50_ms, web.max_ms), (2, 1, 70.0, 70.0));
+    }
+
+    #[test]
+    fn greedy_classes_share_what_the_others_leave() {
+        let policy = crate::demo::policy().expect("the policy of the demo has no error");
+        let rates = [0.1e6, 60e6, 1.7e6, 10e6];
+        let offered = |offered_bps| Figures { offered_bps, ..Figures::default() };
+        let figures = with_shares(&policy.link.tree, rates.map(offered).to_vec());
+        for (figures, expected) in figures.iter().zip([0.1e6, 7.8e6, 1.7e6, 10.4e6]) {
+            assert!((figures.share_bps - expected).abs() < 1.0, "{figures:?}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `weir demo`: one policy on live traffic and in simulation, side by side.
+//!
+//! Live, a client sends through a Weir bridge to a server, all in private networks: real kernel TCP
+//! and UDP. Then the same policy meets the same traffic in the simulator. Invariant: both are made
+//! from `mix`, and nothing of the live part is left when [`run`] returns.
+
+mod checks;
+mod figures;
+mod live;
+mod mix;
+mod simulated;
+mod table;
+mod tcp;
+mod udp;
+
+use crate::rig;
+use std::time::Duration;
+use weir_live::error::SystemError;
+use weir_live::signals::StopSignal;
+use weir_policy::Policy;
+
+pub use checks::Check;
+pub use figures::{Conservation, Figures, Outcome};
+pub use mix::{Class, POLICY, POLICY_PATH, WARMUP};
+
+/// The shortest and the longest measurement in seconds: a shorter one measures chance, and each web
+/// transfer of a simulation takes memory from its start to its end.
+pub const SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
+
+/// What is being done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Traffic runs, warm-up included.
+    Live,
+    /// The same is simulated.
+    Simulation,
+}
+
+/// Why there is no outcome.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The user stopped it.
+    Interrupted,
+    /// A privilege is missing: which, how to get it, and what works without.
+    Privilege(String),
+    /// Something went wrong.
+    System(String),
+}
+
+impl From<SystemError> for Failure {
+    fn from(error: SystemError) -> Self {
+        Failure::System(error.to_string())
+    }
+}
+
+/// Runs the demo, measuring for `measured`; `progress` is told the part done of each phase. To be
+/// called before the process has a second thread.
+///
+/// # Errors
+/// See [`Failure`].
+pub fn run(
+    measured: Duration,
+    stop: &StopSignal,
+    progress: &mut dyn FnMut(Phase, f64),
+) -> Result<Outcome, Failure> {
+    rig::prepare().map_err(Failure::Privilege)?;
+    let policy = policy()?;
+    let live = live::run(&policy, measured, stop, &mut |part| progress(Phase::Live, part))?;
+    let whole = (WARMUP + measured).as_secs_f64();
+    let report = simulated::run(&policy, measured, &mut |at| {
+        progress(Phase::Simulation, at.as_nanos() as f64 / 1e9 / whole);
+    })?;
+    if stop.requested() {
+        return Err(Failure::Interrupted);
+    }
+    let mut outcome = Outcome::new(&policy, measured, &live, &report);
+    outcome.checks = checks::all(&outcome);
+    Ok(outcome)
+}
+
+/// The policy of the demo, checked as `weir check` would.
+fn policy() -> Result<Policy, Failure> {
+    let outcome = weir_policy::parse(POLICY, POLICY_PATH);
+    let findings = || weir_policy::render::render(&outcome.findings, &outcome.sources, false);
+    outcome.plan.clone().ok_or_else(|| Failure::System(findings()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::classify::InterfaceId;
+    use weir_core::units::Instant;
+
+    #[test]
+    fn the_policy_has_no_finding_and_sends_each_part_of_the_mix_to_its_class() {
+        let outcome = weir_policy::parse(POLICY, POLICY_PATH);
+        assert_eq!(outcome.findings, []);
+        let policy = outcome.plan.expect("a policy without errors has a plan");
+        for class in Class::ALL {
+            let headers = simulated::headers(class, 40_000);
+            let mut classifier = policy.classifier();
+            let leaf = classifier.classify(Instant::ZERO, InterfaceId(0), &headers).leaf;
+            assert_eq!(policy.leaf_name(leaf), class.name());
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The simulated half: the same policy and the same traffic in virtual time.
+
+use super::Failure;
+use super::mix::{
+    Class, UDP_HEADERS, VIDEO_PAYLOAD, VIDEO_RATE, VOICE_INTERVAL, VOICE_PAYLOAD, WARMUP,
+    WEB_BYTES, WEB_INTERVAL,
+};
+use std::net::Ipv4Addr;
+use weir_core::packet::{Addresses, Headers, Ports, Protocol};
+use weir_core::units::{Bytes, Duration, Instant, Rate, Share};
+use weir_policy::Policy;
+use weir_sim::scenario::{Congestion, Sizes, Source, Spacing, Tcp, Traffic, Transfer};
+use weir_sim::{Report, Scenario};
+
+/// Simulates [`WARMUP`] and `measured`; `progress` is told the simulated time.
+pub(super) fn run(
+    policy: &Policy,
+    measured: std::time::Duration,
+    progress: &mut dyn FnMut(Duration),
+) -> Result<Report, Failure> {
+    let report = weir_sim::run(&scenario(policy, measured), progress);
+    report.map_err(|error| Failure::System(format!("simulate the demo: {error}")))
+}
+
+fn scenario(policy: &Policy, measured: std::time::Duration) -> Scenario {
+    let duration = WARMUP + measured;
+    let mut sources = vec![
+        source("voice", Class::Voice, voice()),
+        source("video", Class::Video, video()),
+        source("bulk", Class::Bulk, Traffic::Tcp(bulk())),
+    ];
+    let transfers = duration.as_nanos().div_ceil(WEB_INTERVAL.as_nanos()) as u16;
+    sources.extend((0..transfers).map(web));
+    Scenario {
+        name: "demo".to_owned(),
+        link: policy.link.clone(),
+        classifier: policy.classifier(),
+        delay: WIRE_DELAY,
+        duration: duration_of(duration),
+        warmup: duration_of(WARMUP),
+        seed: 1,
+        sources,
+    }
+}
+
+fn voice() -> Traffic {
+    let spacing = Spacing::interval(duration_of(VOICE_INTERVAL)).expect("an interval is not 0");
+    cbr(VOICE_PAYLOAD, spacing)
+}
+
+fn video() -> Traffic {
+    cbr(VIDEO_PAYLOAD, Spacing::rate(Rate::new(VIDEO_RATE).expect("the rate is not 0")))
+}
+
+fn cbr(payload: usize, spacing: Spacing) -> Traffic {
+    let sizes = Sizes::fixed((payload + UDP_HEADERS) as u32).expect("a frame fits a frame");
+    Traffic::Cbr { sizes, spacing, jitter: Share::default() }
+}
+
+fn bulk() -> Tcp {
+    Tcp {
+        congestion: Congestion::Cubic,
+        window: Bytes::new(BULK_WINDOW),
+        return_delay: WIRE_DELAY,
+        ..Tcp::default()
+    }
+}
+
+/// One of the web transfers. Each is a source, so that it begins when it is due, as live.
+fn web(number: u16) -> Source {
+    let transfer = Transfer { bytes: Bytes::new(WEB_BYTES as u64), think: None };
+    let tcp = Tcp { transfer: Some(transfer), return_delay: WIRE_DELAY, ..Tcp::default() };
+    let headers = headers(Class::Web, FIRST_PORT + number);
+    let start = Instant::ZERO.after(duration_of(WEB_INTERVAL * u32::from(number)));
+    let name = format!("{WEB_PREFIX}{number}");
+    Source { start, ..Source::new(name, headers, Traffic::Tcp(tcp)) }
+}
+
+fn source(name: &str, class: Class, traffic: Traffic) -> Source {
+    Source::new(name, headers(class, FIRST_PORT - 1), traffic)
+}
+
+/// The headers of the packets of a class.
+pub(super) fn headers(class: Class, source: u16) -> Headers {
+    let protocol = match class {
+        Class::Voice | Class::Video => Protocol::UDP,
+        Class::Web | Class::Bulk => Protocol::TCP,
+    };
+    let addresses = Addresses::V4 {
+        source: Ipv4Addr::new(10, 77, 0, 1),
+        destination: Ipv4Addr::new(10, 77, 0, 2),
+    };
+    Headers::of_flow(addresses, protocol, Ports { source, destination: class.port() })
+}
+
+fn duration_of(duration: std::time::Duration) -> Duration {
+    Duration::from_nanos(duration.as_nanos() as u64)
+}
+
+/// What the names of web transfers begin with.
+pub(super) const WEB_PREFIX: &str = "web ";
+/// A hop between two private networks and the wake-up of who receives there.
+const WIRE_DELAY: Duration = Duration::from_micros(50);
+/// 90 segments, of the 100 that the queue of the class holds: backlogged all the time, and without
+/// a loss. smoltcp has no selective acknowledgements; after a loss in so long a queue it stalls,
+/// which the kernel's TCP does not.
+const BULK_WINDOW: u64 = 128 << 10;
+const FIRST_PORT: u16 = 40_000;

@@ -1,0 +1,129 @@
+//! The outcome for people: one table, the balances, the checks.
+
+use super::figures::{Balance, ClassOutcome, Conservation, Outcome, Transfers};
+use comfy_table::{CellAlignment, Table, presets};
+use std::fmt;
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} at {} Mbit/s for {} s after {} s of warm-up; policy {} (`weir demo --policy`)",
+            self.scheduler,
+            self.link_bps / 1e6,
+            self.measured_s,
+            self.warmup_s,
+            self.policy_path
+        )?;
+        writeln!(f, "{TRAFFIC}\n{}", table(&self.classes))?;
+        writeln!(f, "Rates in Mbit/s by frame length, delays in ms, drops in packets.\n")?;
+        web(f, "live", &self.live.web)?;
+        web(f, "simulated", &self.simulated.web)?;
+        let listener = &self.listener;
+        writeln!(
+            f,
+            "voice, as its receiver measures: {} of {} lost, delay p50 {}, p99 {}, max {} ms\n",
+            listener.lost,
+            listener.sent,
+            millis(listener.delay_p50_us),
+            millis(listener.delay_p99_us),
+            millis(listener.delay_max_us)
+        )?;
+        conservation(f, "live", &self.live.conservation)?;
+        conservation(f, "simulated", &self.simulated.conservation)?;
+        writeln!(f)?;
+        for check in &self.checks {
+            let verdict = if check.held { "held  " } else { "FAILED" };
+            writeln!(f, "{verdict}  {}: {}", check.what, check.found)?;
+        }
+        let held = self.checks.iter().filter(|check| check.held).count();
+        writeln!(f, "\n{held} of {} promises held", self.checks.len())?;
+        if self.is_busy() {
+            writeln!(f, "{BUSY}")?;
+        }
+        Ok(())
+    }
+}
+
+fn table(classes: &[ClassOutcome]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(HEAD);
+    for class in classes {
+        let share = |share: f64| if class.greedy { megabits(share) } else { "-".to_owned() };
+        table.add_row([
+            class.name.clone(),
+            format!("≥ {}", class.promise_bps / 1e6),
+            share(class.live.share_bps),
+            megabits(class.live.rate_bps),
+            megabits(class.simulated.rate_bps),
+            millis(class.live.delay_p50_us),
+            millis(class.simulated.delay_p50_us),
+            millis(class.live.delay_p99_us),
+            millis(class.simulated.delay_p99_us),
+            class.live.dropped.to_string(),
+            class.simulated.dropped.to_string(),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn web(f: &mut fmt::Formatter<'_>, side: &str, web: &Transfers) -> fmt::Result {
+    let Transfers { completed, failed, p50_ms, max_ms } = web;
+    writeln!(
+        f,
+        "web transfers, {side}: {completed} completed, {failed} failed, p50 {p50_ms:.1}, max \
+         {max_ms:.1} ms"
+    )
+}
+
+fn conservation(f: &mut fmt::Formatter<'_>, side: &str, sums: &Conservation) -> fmt::Result {
+    let verdict = if sums.holds { "holds" } else { "FAILS" };
+    let packets = balance(&sums.packets);
+    writeln!(f, "conservation {verdict} for each class, {side}; together {packets} packets")?;
+    if let Some(bytes) = &sums.bytes {
+        writeln!(f, "  {} bytes", balance(bytes))?;
+    }
+    if let Some(frames) = &sums.frames {
+        let (all, free, waiting) = (frames.all, frames.free, frames.waiting);
+        writeln!(
+            f,
+            "  {all} frames = {free} free + {waiting} waiting; ports received {}, sent {}, lost {}",
+            frames.received, frames.sent, frames.lost
+        )?;
+    }
+    Ok(())
+}
+
+fn balance(sums: &Balance) -> String {
+    let Balance { offered, sent, dropped, waiting } = sums;
+    format!("{offered} offered = {sent} sent + {dropped} dropped + {waiting} waiting")
+}
+
+fn megabits(bits_per_second: f64) -> String {
+    format!("{:.3}", bits_per_second / 1e6)
+}
+
+fn millis(micros: f64) -> String {
+    format!("{:.3}", micros / 1e3)
+}
+
+const TRAFFIC: &str = "voice: UDP, 50 packets/s; video: a UDP flood of 60 Mbit/s; web: 40 kB by \
+    TCP every 200 ms; bulk: one TCP upload";
+const BUSY: &str = "Other work held the processor (the simulation has no such trouble). Run it \
+    again when the machine is idle, or as root, which goes before other work.";
+const HEAD: [&str; 11] = [
+    "class",
+    "promise",
+    "share",
+    "rate\nlive",
+    "\nsim",
+    "delay p50\nlive",
+    "\nsim",
+    "delay p99\nlive",
+    "\nsim",
+    "drops\nlive",
+    "\nsim",
+];
