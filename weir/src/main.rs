@@ -44,6 +44,7 @@ verbs! {
     status::Status,
     bench::Bench,
     lab::Lab,
+    demo::Demo,
 }
 
 /// Link sharing that is proved before it is deployed.

@@ -25,6 +25,8 @@ pub enum Exit {
     Faults,
     /// 2: not done: wrong usage, or something cannot be read or written.
     Usage,
+    /// 130: the user stopped it, as shells say of SIGINT.
+    Interrupted,
 }
 
 /// Where results go.
@@ -40,6 +42,7 @@ impl From<Exit> for ExitCode {
             Exit::Clean => 0,
             Exit::Faults => 1,
             Exit::Usage => 2,
+            Exit::Interrupted => 130,
         })
     }
 }

@@ -1,0 +1,84 @@
+//! `weir demo`: live traffic through a shaped link, and the same simulated, side by side.
+
+use crate::Run;
+use crate::output::{Exit, Format, Output};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+use weir_lab::demo::{self, Failure, Phase};
+use weir_live::signals::StopSignal;
+
+/// Shows Weir at work: live traffic through a shaped link, and the same simulated, side by side.
+///
+/// Makes private networks, so it needs root, or an ordinary user's right to user namespaces;
+/// nothing outside is touched and nothing is left. Exits 0 if every promise held, 1 if one did not,
+/// 130 if interrupted.
+#[derive(clap::Args)]
+pub struct Demo {
+    /// How many seconds to measure, after 2 seconds of warm-up.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(seconds()))]
+    seconds: u64,
+    /// Print the policy of the demo and do nothing else.
+    #[arg(long)]
+    policy: bool,
+}
+
+fn seconds() -> std::ops::RangeInclusive<u64> {
+    demo::SECONDS
+}
+
+impl Run for Demo {
+    fn run(self, output: &Output) -> Exit {
+        if self.policy {
+            output.text(demo::POLICY);
+            return Exit::Clean;
+        }
+        let stop = match StopSignal::install() {
+            Ok(stop) => stop,
+            Err(error) => return output.refuse(&error.to_string()),
+        };
+        let bar = Bar::new();
+        let measured = Duration::from_secs(self.seconds);
+        let outcome = demo::run(measured, &stop, &mut |phase, part| bar.tell(phase, part));
+        bar.bar.finish_and_clear();
+        match outcome {
+            Ok(outcome) => {
+                match output.format {
+                    Format::Json => output.json(&outcome),
+                    Format::Text => output.text(&outcome.to_string()),
+                }
+                if outcome.held() { Exit::Clean } else { Exit::Faults }
+            }
+            Err(Failure::Interrupted) => {
+                output.warn("demo: interrupted; traffic, bridge and private networks are gone");
+                Exit::Interrupted
+            }
+            Err(Failure::Privilege(why) | Failure::System(why)) => {
+                output.refuse(&format!("demo: {why}"))
+            }
+        }
+    }
+}
+
+/// A bar on standard error; without a terminal there, nothing.
+struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    fn new() -> Self {
+        let style = ProgressStyle::with_template("{msg:24} [{bar:40}] {percent:>3} %")
+            .expect("the template is sound")
+            .progress_chars("=> ");
+        Self { bar: ProgressBar::new(STEPS).with_style(style) }
+    }
+
+    fn tell(&self, phase: Phase, part: f64) {
+        self.bar.set_message(match phase {
+            Phase::Live => "live: kernel TCP and UDP",
+            Phase::Simulation => "the same, simulated",
+        });
+        self.bar.set_position((part.clamp(0.0, 1.0) * STEPS as f64) as u64);
+    }
+}
+
+const STEPS: u64 = 1000;
