@@ -71,6 +71,33 @@ pub fn pin_to_cpu(cpu: usize) -> Result<()> {
     if status == 0 { Ok(()) } else { Err(SystemError::last(action())) }
 }
 
+/// Whose CPU time [`cpu_time`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuTimeOf {
+    /// This process, all its threads.
+    Process,
+    /// The programs that this process started and waited for.
+    Children,
+}
+
+/// CPU time used until now, in user space and in the kernel.
+pub fn cpu_time(of: CpuTimeOf) -> Duration {
+    let who = match of {
+        CpuTimeOf::Process => libc::RUSAGE_SELF,
+        CpuTimeOf::Children => libc::RUSAGE_CHILDREN,
+    };
+    // SAFETY: an all-zero rusage is a valid one, and getrusage only writes to it.
+    let (status, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::getrusage(who, &mut usage), usage)
+    };
+    assert_eq!(status, 0, "the usage of these two can always be read");
+    let part = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    };
+    part(usage.ru_utime) + part(usage.ru_stime)
+}
+
 /// Sets the niceness of this thread and of those that it starts: -20 (first) to 19 (last). Less
 /// than now needs CAP_SYS_NICE.
 pub fn set_niceness(niceness: i32) -> Result<()> {

@@ -64,6 +64,18 @@ impl Row {
             holds: deviation.abs() <= limit,
         }
     }
+
+    /// A ratio that must be at least `minimum`.
+    pub fn ratio(subject: String, measured: f64, minimum: f64) -> Self {
+        Self {
+            subject,
+            measured: format!("{measured:.2} x"),
+            expected: format!(">= {minimum} x"),
+            deviation: measured,
+            limit: minimum,
+            holds: measured >= minimum,
+        }
+    }
 }
 
 /// The experiment of this name.
