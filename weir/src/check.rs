@@ -1,4 +1,4 @@
-//! `weir check`: the findings of a policy or a deployment.
+//! `weir check`: the findings of a policy, a deployment or a scenario.
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
@@ -6,13 +6,14 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use weir_policy::finding::{Finding, Outcome, Severity};
 use weir_policy::{deployment, file, policy, reader, render};
+use weir_sim::read;
 
-/// Checks a policy or a deployment: what is wrong, where, and what to do about it.
+/// Checks a policy, a deployment or a scenario: what is wrong, where, and what to do about it.
 ///
 /// Exits 0 without errors (there may be warnings), 1 with errors, 2 if the file cannot be read.
 #[derive(clap::Args)]
 pub struct Check {
-    /// The policy or deployment, in TOML.
+    /// The policy, deployment or scenario, in TOML.
     file: PathBuf,
 }
 
@@ -33,10 +34,15 @@ impl Run for Check {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
-        if deployment::is_deployment(&reader::top_level(&bytes)) {
-            let read = |path: &Path| file::read(path);
-            let outcome = deployment::parse(&bytes, &name, &read);
+        let keys = reader::top_level(&bytes);
+        let read_file = |path: &Path| file::read(path);
+        if deployment::is_deployment(&keys) {
+            let outcome = deployment::parse(&bytes, &name, &read_file);
             return print(output, &name, "deployment", &outcome);
+        }
+        if read::is_scenario(&keys) {
+            let outcome = read::parse(&bytes, &name, &read_file);
+            return print(output, &name, "scenario", &outcome);
         }
         print(output, &name, "policy", &policy::parse_bytes(&bytes, &name, None))
     }

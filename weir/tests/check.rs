@@ -46,6 +46,20 @@ fn the_exit_code_says_clean_faulty_or_not_done() {
 }
 
 #[test]
+fn the_kind_of_file_follows_from_its_keys() {
+    let rows = [
+        ("examples/home-cbq.toml", "policy"),
+        ("examples/home.toml", "deployment"),
+        ("examples/sim/md1.toml", "scenario"),
+    ];
+    for (example, kind) in rows {
+        let output = weir(&["check", &root().join(example).display().to_string()]);
+        let text = String::from_utf8(output.stdout).expect("it is text");
+        assert!(text.contains(&format!("{example}: {kind}, 0 errors")), "{text}");
+    }
+}
+
+#[test]
 fn text_shows_code_place_excerpt_and_cure() {
     let name = file("shown.toml", FAULTY);
     let text = String::from_utf8(weir(&["check", &name]).stdout).expect("it is text");
@@ -100,7 +114,9 @@ fn json_is_what_the_schema_says() {
     let schema: Value = serde_json::from_slice(&schema).expect("it is JSON");
     let tree = "[link]\nrate = '1 Mbit/s'\nscheduler = 'htb'\n\
                 [class.a]\nrate = '2 Mbit/s'\ndefault = true\n";
-    for (name, text, findings) in [("j1.toml", FAULTY, 1), ("j2.toml", tree.as_bytes(), 1)] {
+    let scenario: &[u8] = b"duration = '1 s'\n";
+    let rows = [("j1.toml", FAULTY, 1), ("j2.toml", tree.as_bytes(), 1), ("j3.toml", scenario, 1)];
+    for (name, text, findings) in rows {
         let output = weir(&["check", "--format", "json", &file(name, text)]);
         let value: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
         assert_eq!(conforms(&value, &schema, &schema), Ok(()));

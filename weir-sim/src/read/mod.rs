@@ -29,6 +29,11 @@ use weir_policy::finding::{Draft, Outcome, Report};
 use weir_policy::policy::{self, Policy};
 use weir_policy::reader::{self, Node, Table};
 
+/// Whether a file with these top-level keys is a scenario.
+pub fn is_scenario(top_level: &[String]) -> bool {
+    top_level.iter().any(|key| key == "source" || key == "duration")
+}
+
 /// Checks the scenario `bytes` of the file `name`, and the policy it names, read with `read_file`.
 pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scenario> {
     let mut named: Option<Outcome<()>> = None;
