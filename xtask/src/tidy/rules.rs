@@ -149,7 +149,7 @@ pub const ABSENCES: &[Absence] = &[
     },
     Absence {
         crates: &[],
-        but: &["weir-live", "weir-python"],
+        but: &["weir-live"],
         tokens: &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"],
         what: "`unsafe` away from the edge",
         cure: "move it to weir-live behind a safe call",

@@ -1,0 +1,100 @@
+//! What goes back to Python: values, warnings and the one exception that findings become.
+//!
+//! Values go as JSON through Python's own reader, so that names are those of the command's
+//! `--format json` and integers keep all their digits.
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use serde::Serialize;
+use weir_policy::finding::{Finding, Outcome, Severity};
+use weir_policy::render;
+
+create_exception!(
+    weir,
+    Error,
+    PyException,
+    "A policy, a scenario or a capture cannot be used.\n\n\
+     The text shows every finding with its line and its cure; `findings` has them as `check()` \
+     returns them, and is empty if a capture is at fault."
+);
+
+/// A finding as a flat row.
+#[derive(Serialize)]
+pub struct Row<'a> {
+    code: &'static str,
+    severity: Severity,
+    message: &'a str,
+    file: &'a str,
+    line: usize,
+    column: usize,
+    cure: &'a str,
+    source: Option<&'static str>,
+}
+
+/// The rows of findings, in their order.
+pub fn rows<'a>(findings: &'a [Finding]) -> Vec<Row<'a>> {
+    let row = |finding: &'a Finding| {
+        let Finding { code, severity, message, place, cure, source, .. } = finding;
+        Row {
+            code,
+            severity: *severity,
+            message,
+            file: &place.file,
+            line: place.line,
+            column: place.column,
+            cure,
+            source: *source,
+        }
+    };
+    findings.iter().map(row).collect()
+}
+
+/// `value` as Python's dicts, lists, strings and numbers.
+///
+/// # Errors
+/// As Python says, when memory runs out.
+pub fn of<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text = serde_json::to_string(value).expect("answers have only text keys");
+    py.import("json")?.call_method1("loads", (text,))
+}
+
+/// The plan of a file that was read; its warnings become Python's.
+///
+/// # Errors
+/// An [`Error`] when it has none; as Python says, when warnings are to be errors.
+pub fn plan<T>(py: Python<'_>, outcome: Outcome<T>) -> PyResult<T> {
+    let Outcome { plan, mut findings, sources } = outcome;
+    // What is merely worth knowing, `check` tells.
+    findings.retain(|finding| finding.severity > Severity::Info);
+    let text = format!(
+        "{}\n{}",
+        render::summary(&findings),
+        render::render(&findings, &sources, false).trim_end()
+    );
+    let Some(plan) = plan else {
+        return Err(error(py, text, &findings));
+    };
+    if !findings.is_empty() {
+        warn(py, &text)?;
+    }
+    Ok(plan)
+}
+
+/// An [`Error`] that says `message` and holds `findings`.
+pub fn error(py: Python<'_>, message: String, findings: &[Finding]) -> PyErr {
+    let error = Error::new_err(message);
+    let held = of(py, &rows(findings)).and_then(|rows| error.value(py).setattr("findings", rows));
+    match held {
+        Ok(()) => error,
+        Err(other) => other,
+    }
+}
+
+/// Says `message` as a warning at the line of Python that called.
+///
+/// # Errors
+/// When Python is told to take warnings for errors.
+pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
+    py.import("warnings")?.call_method1("warn", (message,)).map(drop)
+}
