@@ -185,14 +185,17 @@ impl<S: Scheduler> Link<S> {
         QueueEntry { handle: packet.handle, charged, wire, arrived: now }
     }
 
-    /// Drops the first packet of `leaf`.
-    fn evict(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
+    /// Drops the first packet of `leaf` to make room for one that will be first if nobody else is.
+    fn evict(&mut self, now: Instant, leaf: LeafId, reason: DropReason, arriving: Head) {
         let entry =
             self.queues.pop(leaf).expect("a dropper evicts only from a leaf that holds packets");
         self.account.evicted(leaf, Bytes::new(u64::from(entry.charged)), reason);
         let (handle, arrived) = (entry.handle, entry.arrived);
         self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
-        self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
+        // A leaf that was emptied for what arrives keeps its turn: told that nothing waits, a round
+        // would put it at the end with every arrival, and it would starve.
+        let head = self.queues.head(leaf).unwrap_or(arriving);
+        self.scheduler.head_changed(now, leaf, Some(head));
     }
 
     fn refuse(&mut self, leaf: LeafId, entry: QueueEntry, reason: DropReason) -> Verdict {
@@ -238,12 +241,20 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
         self.step_to(now);
         let entry = self.entry(now, packet);
         self.scheduler.offered(now, leaf);
+        let arriving = Head { length: Bytes::new(u64::from(entry.charged)), arrived: now };
+        let mut evicted = false;
         loop {
             match self.queues.admit(now, leaf, &entry) {
                 Admission::Accept => break,
-                Admission::Refuse(reason) => return self.refuse(leaf, entry, reason),
-                Admission::EvictHead(reason) => self.evict(now, leaf, reason),
+                Admission::EvictHead(reason) => self.evict(now, leaf, reason, arriving),
+                Admission::Refuse(reason) => {
+                    if evicted {
+                        self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
+                    }
+                    return self.refuse(leaf, entry, reason);
+                }
             }
+            evicted = true;
         }
         self.queues.push(leaf, entry);
         self.account.queued(leaf, Bytes::new(u64::from(entry.charged)));

@@ -6,6 +6,7 @@
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{LinkPlan, Packet};
 use weir_core::parameter::{Params, Value};
+use weir_core::queue::QueuePlan;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Bytes, Instant, Quantity, Rate};
 
@@ -59,6 +60,47 @@ fn drr_follows_the_worked_example() {
 #[test]
 fn drr_gives_equal_bytes_for_equal_quanta() {
     check("drr", "a b", "a:500x6 b:1500x2", "aaabaaab");
+}
+
+/// Nine leaves that always wait, and one that keeps only its newest packet and gets a new one in
+/// the middle of every packet that the line sends.
+fn check_newest_only(scheduler: &str) {
+    let rate = Rate::new(8_000_000).expect("not zero");
+    let rate_of_leaf = Quantity::Rate(Rate::new(800_000).expect("not zero"));
+    let entry = weir_core::sched::find(scheduler).expect("registered");
+    let takes_rate = entry.descriptor.parameters.iter().any(|row| row.name == "rate");
+    let class = |index: u32| {
+        let params = Params::new();
+        let params = if takes_rate { params.with("rate", rate_of_leaf) } else { params };
+        ClassSpec { name: index.to_string(), parent: None, params }
+    };
+    let tree = Tree::new(rate, Bytes::new(1000), Params::new(), (0..10).map(class).collect());
+    let mut plan = LinkPlan::new(entry.descriptor.keyword, tree.expect("flat"));
+    let limit = Params::new().with("limit", Quantity::Packets(1));
+    plan.queues[0] = QueuePlan { dropper: "head", params: limit };
+    let mut link = plan.build().expect("builds");
+    let packet = Packet { handle: Handle(0), length: 1000 };
+    let mut out = Vec::new();
+    for half_ms in 0..400 {
+        let now = Instant::from_nanos(half_ms * 500_000);
+        link.advance(now, &mut out);
+        for leaf in 1..10 {
+            link.offer(now, LeafId(leaf), packet);
+        }
+        if half_ms % 2 == 1 {
+            link.offer(now, LeafId(0), packet);
+        }
+    }
+    let sent = link.account().leaf(LeafId(0)).sent.packets;
+    // A turn may be of several packets, of which this leaf has one.
+    assert!((10..=22).contains(&sent), "{scheduler}: {sent} of 200 packets, a tenth is its share");
+}
+
+#[test]
+fn a_leaf_that_keeps_only_its_newest_packet_keeps_its_turn() {
+    for scheduler in ["priq", "drr", "htb", "cbq"] {
+        check_newest_only(scheduler);
+    }
 }
 
 #[test]

@@ -29,10 +29,37 @@ impl Dropper for Head {
         if self.limit.fits(arriving, occupancy) {
             return Admission::Accept;
         }
-        if occupancy.packets == 0 {
-            // A packet larger than the whole limit fits in no queue.
+        // What fits not even alone must not cost those who wait.
+        if !self.limit.fits(arriving, Occupancy::default()) {
             return Admission::Refuse(DropReason::Full);
         }
         Admission::EvictHead(DropReason::Evicted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_makes_room_only_for_what_fits() {
+        let evict = Admission::EvictHead(DropReason::Evicted);
+        let full = Admission::Refuse(DropReason::Full);
+        let bytes = |bytes| Limit::Bytes(Bytes::new(bytes));
+        // limit, bytes arriving, packets and bytes that wait
+        let rows = [
+            (bytes(1000), 600, 0, 0, Admission::Accept),
+            (bytes(1000), 600, 1, 600, evict),
+            (bytes(1000), 1001, 0, 0, full),
+            (bytes(1000), 1001, 3, 900, full),
+            (Limit::Packets(3), 1500, 2, 3000, Admission::Accept),
+            (Limit::Packets(3), 1500, 3, 4500, evict),
+            (Limit::Packets(0), 1, 0, 0, full),
+        ];
+        for (limit, arriving, packets, waiting, expected) in rows {
+            let occupancy = Occupancy { packets, bytes: Bytes::new(waiting) };
+            let admission = Head { limit }.admit(Instant::ZERO, Bytes::new(arriving), occupancy);
+            assert_eq!(admission, expected, "{arriving} to {occupancy:?} within {limit:?}");
+        }
     }
 }
