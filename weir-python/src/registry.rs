@@ -1,5 +1,5 @@
-//! The registries' descriptors as rows. Nothing here lists an algorithm or a parameter: a new line in
-//! a registry of the core appears in Python by itself.
+//! The registries' descriptors as rows. Nothing here lists an algorithm or a parameter: a new line
+//! in a registry of the core appears in Python by itself.
 
 use serde::Serialize;
 use weir_core::parameter::{Kind, Parameter, Scope};

@@ -25,7 +25,8 @@ pub fn run(
     capture: &Path,
     output: Option<&Path>,
 ) -> Result<ReplayReport, Trouble> {
-    let map = InterfaceMap::new(policy, &[]).map_err(|error| Trouble::Refused(error.to_string()))?;
+    let map =
+        InterfaceMap::new(policy, &[]).map_err(|error| Trouble::Refused(error.to_string()))?;
     let file = File::open(capture).map_err(|error| cannot("read", capture, &error))?;
     let mut reader = CaptureReader::new(file).map_err(|error| no_capture(capture, &error))?;
     let Some(output) = output else {

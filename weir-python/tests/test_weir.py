@@ -38,6 +38,16 @@ scheduler = "nosuch"
 default = true
 """
 
+# No packet of 1500 bytes fits a queue of 100.
+WARNED = """
+[link]
+rate = "1 Mbit/s"
+scheduler = "fifo"
+[class.all]
+default = true
+queue = { limit = "100 B" }
+"""
+
 SCENARIO = """
 policy = "home.toml"
 duration = "%s"
@@ -170,7 +180,7 @@ class Simulate(Folder):
 
         def run():
             started.set()
-            self.simulate("2000 s")
+            self.simulate("4000 s")
 
         worker = threading.Thread(target=run)
         worker.start()
@@ -191,7 +201,7 @@ class Replay(Folder):
         (one,) = report["classes"]
         # One is on the line, two wait, two find the leaf full.
         self.assertEqual((one["sent"]["packets"], one["dropped"]["full"]["packets"]), (3, 2))
-        self.assertEqual(report["span_s"], 3 * one["sent"]["bytes"] / 3 * 8 / 1e6)
+        self.assertEqual(report["span_s"], one["sent"]["bytes"] * 8 / 1e6)
         self.assertIsNone(report["fault"])
         self.assertEqual(out.read_bytes().count(b"class=all delay_us="), 3)
         self.assertEqual(weir.replay(POLICY, self.folder / "in.pcap"), report)
@@ -229,15 +239,15 @@ class Replay(Folder):
             self.assertEqual(self.names(), before)
         self.assertEqual(good.read_bytes(), capture(1))
 
-    def test_a_policy_that_warns_warns(self):
-        promise = "[[promise]]\nthat = 'all.delay.p99 < 10 ms'\nunder = 'mix.toml'\n"
-        (row,) = weir.check(POLICY + promise)
+    def test_warnings_are_pythons_and_infos_are_for_check_alone(self):
         path = self.write("in.pcap", capture(1))
-        if row["severity"] == "info":
-            weir.replay(POLICY + promise, path)
-            return
-        with self.assertWarnsRegex(UserWarning, row["code"]):
-            weir.replay(POLICY + promise, path)
+        promise = "[[promise]]\nthat = 'all.delay.p99 < 10 ms'\nunder = 'mix.toml'\n"
+        self.assertEqual([row["severity"] for row in weir.check(POLICY + promise)], ["info"])
+        weir.replay(POLICY + promise, path)
+        self.assertEqual([row["severity"] for row in weir.check(WARNED)], ["warning"])
+        with self.assertWarnsRegex(UserWarning, "policy.toml:7:") as caught:
+            weir.replay(WARNED, path)
+        self.assertEqual(Path(caught.filename).name, "test_weir.py")
 
     @unittest.skipUnless(hasattr(os, "mkfifo"), "needs named pipes")
     def test_other_threads_go_on_meanwhile(self):
