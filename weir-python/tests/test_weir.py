@@ -299,7 +299,7 @@ class Registries(unittest.TestCase):
 class Stub(unittest.TestCase):
     def test_it_has_the_names_and_parameters_of_the_module(self):
         stubs = [node for node in stub().body if isinstance(node, ast.FunctionDef)]
-        public = {name for name in dir(weir) if not name.startswith("_")}
+        public = set(weir.__all__)
         self.assertEqual(public, {node.name for node in stubs} | {"Error"})
         for node in stubs:
             parameters = inspect.signature(getattr(weir, node.name)).parameters.values()
