@@ -14,15 +14,15 @@ pub struct Events<E> {
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting<E> {
-    at: Instant,
-    order: u64,
+    /// The time in the upper half, the order of insertion in the lower: one comparison for both.
+    key: u128,
     event: E,
 }
 
 impl<E: Copy> Waiting<E> {
     #[inline]
-    fn key(&self) -> (Instant, u64) {
-        (self.at, self.order)
+    fn at(&self) -> Instant {
+        Instant::from_nanos((self.key >> 64) as u64)
     }
 }
 
@@ -43,23 +43,23 @@ impl<E: Copy> Events<E> {
     /// When the first event is due.
     #[inline]
     pub fn next_at(&self) -> Option<Instant> {
-        self.heap.first().map(|waiting| waiting.at)
+        self.heap.first().map(Waiting::at)
     }
 
     /// The first event, left in the queue.
     #[inline]
     pub fn first(&self) -> Option<(Instant, E)> {
-        self.heap.first().map(|waiting| (waiting.at, waiting.event))
+        self.heap.first().map(|waiting| (waiting.at(), waiting.event))
     }
 
     /// Takes the first event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Instant, E)> {
         let last = self.heap.pop()?;
-        let Some(first) = self.heap.first_mut() else { return Some((last.at, last.event)) };
+        let Some(first) = self.heap.first_mut() else { return Some((last.at(), last.event)) };
         let first = std::mem::replace(first, last);
         self.sink();
-        Some((first.at, first.event))
+        Some((first.at(), first.event))
     }
 
     /// Takes the first event and adds another: half the work of the two alone.
@@ -72,16 +72,16 @@ impl<E: Copy> Events<E> {
 
     #[inline]
     fn number(&mut self, at: Instant, event: E) -> Waiting<E> {
-        let order = self.inserted;
+        let key = u128::from(at.as_nanos()) << 64 | u128::from(self.inserted);
         self.inserted += 1;
-        Waiting { at, order, event }
+        Waiting { key, event }
     }
 
     fn rise(&mut self, mut at: usize) {
         let waiting = self.heap[at];
         while at > 0 {
             let parent = (at - 1) / CHILDREN;
-            if self.heap[parent].key() < waiting.key() {
+            if self.heap[parent].key < waiting.key {
                 break;
             }
             self.heap[at] = self.heap[parent];
@@ -97,9 +97,13 @@ impl<E: Copy> Events<E> {
         let mut at = 0;
         loop {
             let first = at * CHILDREN + 1;
-            let children = first..(first + CHILDREN).min(self.heap.len());
-            let Some(least) = children.min_by_key(|&child| self.heap[child].key()) else { break };
-            if waiting.key() < self.heap[least].key() {
+            let (mut least, mut key) = (at, waiting.key);
+            for child in first..(first + CHILDREN).min(self.heap.len()) {
+                if self.heap[child].key < key {
+                    (least, key) = (child, self.heap[child].key);
+                }
+            }
+            if least == at {
                 break;
             }
             self.heap[at] = self.heap[least];
