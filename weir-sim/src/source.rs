@@ -107,10 +107,13 @@ impl OpenLoop {
         if jitter == Share::default() {
             return wait;
         }
-        // In two parts, since the product of the whole would not fit 64 bits.
         let (nanos, part, whole) =
             (wait.as_nanos(), u64::from(jitter.ppb()), u64::from(Share::WHOLE.ppb()));
-        let reach = nanos / whole * part + nanos % whole * part / whole;
+        let reach = match nanos.checked_mul(part) {
+            Some(product) => product / whole,
+            // In two parts, since the product of the whole does not fit 64 bits.
+            None => nanos / whole * part + nanos % whole * part / whole,
+        };
         Duration::from_nanos(nanos - reach + self.random.below(2 * reach + 1))
     }
 
