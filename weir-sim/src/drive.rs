@@ -8,20 +8,34 @@
 use weir_core::account::Account;
 use weir_core::event::{Departure, Dropped, Verdict};
 use weir_core::ids::LeafId;
-use weir_core::link::{AnyLink, Packet};
-use weir_core::units::Instant;
+use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::parameter::BuildError;
+use weir_core::units::{Bytes, Instant};
 
 /// A link and when it wants to be asked next.
 pub struct Drive {
     link: Box<dyn AnyLink>,
     due: Option<Instant>,
+    /// When the line has sent what was handed out. Stays zero if the plan has a driver's buffer,
+    /// into which packets may leave earlier.
+    line_free_at: Instant,
+    buffered: bool,
     departures: Vec<Departure>,
 }
 
 impl Drive {
-    /// Drives `link`, in which nothing waits yet.
-    pub fn new(link: Box<dyn AnyLink>) -> Self {
-        Self { link, due: None, departures: Vec::new() }
+    /// Builds the link of `plan` and drives it.
+    ///
+    /// # Errors
+    /// As [`LinkPlan::build`].
+    pub fn new(plan: &LinkPlan) -> Result<Self, BuildError> {
+        Ok(Self {
+            link: plan.build()?,
+            due: None,
+            line_free_at: Instant::ZERO,
+            buffered: plan.buffer > Bytes::ZERO,
+            departures: Vec::new(),
+        })
     }
 
     /// No packet leaves before this instant unless something is offered; `None` if nothing waits.
@@ -37,9 +51,13 @@ impl Drive {
             return;
         }
         self.due = self.link.advance(until, &mut self.departures);
-        for departure in self.departures.drain(..) {
+        if let Some(last) = self.departures.last().filter(|_| !self.buffered) {
+            self.line_free_at = last.finished;
+        }
+        for &departure in &self.departures {
             each(departure);
         }
+        self.departures.clear();
     }
 
     /// Offers a packet at `at`, up to which the link has been advanced.
@@ -47,8 +65,9 @@ impl Drive {
     pub fn offer(&mut self, at: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         assert!(self.due.is_none_or(|due| due > at), "departures come before arrivals");
         let verdict = self.link.offer(at, leaf, packet);
-        // It may leave at once, or a changed queue may let another leave.
-        self.due = Some(at);
+        // It may leave at once, or a changed queue may let another leave; but not before the line
+        // is free.
+        self.due = Some(at.max(self.line_free_at));
         verdict
     }
 
@@ -67,17 +86,18 @@ impl Drive {
 mod tests {
     use super::*;
     use weir_core::ids::Handle;
-    use weir_core::link::LinkPlan;
     use weir_core::parameter::Params;
     use weir_core::sched::{ClassSpec, Tree};
-    use weir_core::units::{Bytes, Rate};
+    use weir_core::units::Rate;
 
-    /// Offers `arrivals` (µs, bytes) to 8 Mbit/s, a byte a microsecond; answers departures in µs.
-    fn check(arrivals: &[(u64, u32)], expected: &[u64]) {
+    /// Offers `arrivals` (µs, bytes) to 8 Mbit/s, a byte a microsecond, with a driver's buffer of so
+    /// many bytes; departures are in µs.
+    fn check(buffer: u64, arrivals: &[(u64, u32)], expected: &[u64]) {
         let class = ClassSpec { name: "all".into(), parent: None, params: Params::new() };
         let rate = Rate::new(8_000_000).expect("not zero");
         let tree = Tree::new(rate, Bytes::new(1514), Params::new(), vec![class]).expect("a tree");
-        let mut drive = Drive::new(LinkPlan::new("fifo", tree).build().expect("builds"));
+        let plan = LinkPlan { buffer: Bytes::new(buffer), ..LinkPlan::new("fifo", tree) };
+        let mut drive = Drive::new(&plan).expect("builds");
         let mut left = Vec::new();
         for (number, &(micros, length)) in arrivals.iter().enumerate() {
             let at = Instant::from_nanos(micros * 1000);
@@ -92,8 +112,14 @@ mod tests {
 
     #[test]
     fn packets_leave_when_the_line_is_free() {
-        check(&[(0, 100), (10, 100), (500, 100)], &[0, 100, 500]);
-        check(&[(7, 100), (7, 100), (7, 100)], &[7, 107, 207]);
-        check(&[(0, 100), (100, 100), (100, 50), (200, 1)], &[0, 100, 200, 250]);
+        check(0, &[(0, 100), (10, 100), (500, 100)], &[0, 100, 500]);
+        check(0, &[(7, 100), (7, 100), (7, 100)], &[7, 107, 207]);
+        check(0, &[(0, 100), (100, 100), (100, 50), (200, 1)], &[0, 100, 200, 250]);
+    }
+
+    #[test]
+    fn packets_leave_into_the_drivers_buffer() {
+        check(100, &[(0, 100), (0, 100), (0, 100)], &[0, 0, 100]);
+        check(100, &[(0, 100), (50, 100), (60, 100)], &[0, 50, 100]);
     }
 }

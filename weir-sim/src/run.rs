@@ -84,6 +84,8 @@ struct Run<'a> {
     end: Instant,
     /// Packets that TCP stacks sent, on their way to the link.
     sending: Vec<Handle>,
+    /// Packets offered since drops were last counted.
+    unsettled: u32,
 }
 
 /// What departures and drops change; apart from the link, which reports them.
@@ -116,12 +118,12 @@ impl<'a> Run<'a> {
             return Err(RunError::NothingCounts(scenario.warmup, scenario.duration));
         }
         check_names(&scenario.sources)?;
-        let link = scenario.link.build().map_err(RunError::Link)?;
+        let drive = Drive::new(&scenario.link).map_err(RunError::Link)?;
         let window = (Instant::ZERO.after(scenario.warmup), Instant::ZERO.after(scenario.duration));
         let leaves = scenario.link.tree.leaf_count();
         let mut run = Self {
             scenario,
-            drive: Drive::new(link),
+            drive,
             events: Events::new(),
             runners: Vec::with_capacity(scenario.sources.len()),
             state: State {
@@ -137,7 +139,9 @@ impl<'a> Run<'a> {
             listening: false,
             end: window.1,
             sending: Vec::new(),
+            unsettled: 0,
         };
+        run.state.link.spare_delays(run.drive.account());
         run.events.push(window.0, Event::Count);
         run.events.push(Instant::ZERO, Event::Progress);
         for (index, source) in scenario.sources.iter().enumerate() {
@@ -200,9 +204,16 @@ impl<'a> Run<'a> {
             // See the head of this file.
             let safe = if self.listening { until.min(due.after(self.state.delay)) } else { until };
             self.drive.advance(safe, |departure| self.state.departed(&departure));
-            for (at, handle) in self.state.arriving.drain(..) {
-                self.events.push(at, Event::Deliver(handle));
+            if self.listening {
+                self.deliver();
             }
+        }
+    }
+
+    /// Makes departures arrivals.
+    fn deliver(&mut self) {
+        for (at, handle) in self.state.arriving.drain(..) {
+            self.events.push(at, Event::Deliver(handle));
         }
     }
 
@@ -218,21 +229,31 @@ impl<'a> Run<'a> {
         }
         let flight = Flight { source, length, connection: 0 };
         let handle = self.state.packets.insert(flight);
-        self.offer(at, handle);
+        self.offer(at, handle, flight);
     }
 
     /// Offers a packet to the link at `at`.
     #[inline]
-    fn offer(&mut self, at: Instant, handle: Handle) {
+    fn offer(&mut self, at: Instant, handle: Handle, flight: Flight) {
         // A packet offered just before may leave first.
         self.drive.advance(at, |departure| self.state.departed(&departure));
-        let (leaf, length) = self.state.offered(handle);
-        self.drive.offer(at, leaf, Packet { handle, length });
+        let leaf = self.state.offered(flight);
+        self.drive.offer(at, leaf, Packet { handle, length: flight.length });
+        // Nobody waits for news of a drop, so many are heard at once.
+        self.unsettled += 1;
+        if self.unsettled == UNSETTLED_MAX {
+            self.settle_drops();
+        }
+    }
+
+    fn settle_drops(&mut self) {
+        self.unsettled = 0;
         let (state, drive) = (&mut self.state, &mut self.drive);
         drive.take_dropped(&mut |dropped| state.dropped(dropped.handle));
     }
 
     fn begin_report(&mut self) {
+        self.settle_drops();
         self.state.counting = true;
         self.state.link.before = self.drive.account().leaves().to_vec();
         for (meter, runner) in self.state.meters.iter_mut().zip(&self.runners) {
@@ -295,14 +316,12 @@ impl<'a> Run<'a> {
         let mut sending = std::mem::take(&mut self.sending);
         for handle in sending.drain(..) {
             match side {
-                Side::Sender => self.offer(at, handle),
+                Side::Sender => self.offer(at, handle, self.state.packets.get(handle)),
                 Side::Receiver => self.events.push(back_at, Event::Return(handle)),
             }
         }
         self.sending = sending;
-        for (at, handle) in self.state.arriving.drain(..) {
-            self.events.push(at, Event::Deliver(handle));
-        }
+        self.deliver();
     }
 
     fn note(&mut self, at: Instant, source: u32, side: Side, served: &Served) {
@@ -327,6 +346,8 @@ impl<'a> Run<'a> {
     }
 
     fn report(mut self) -> Report {
+        self.settle_drops();
+        self.state.link.fetch_delays(self.drive.account());
         for (meter, runner) in self.state.meters.iter_mut().zip(&self.runners) {
             if let Runner::Tcp(connection) = runner {
                 meter.retransmitted[1] = connection.retransmitted();
@@ -340,15 +361,14 @@ impl<'a> Run<'a> {
 
 impl State {
     #[inline]
-    fn offered(&mut self, handle: Handle) -> (LeafId, u32) {
-        let flight = self.packets.get(handle);
-        let (source, length) = (flight.source as usize, flight.length);
+    fn offered(&mut self, flight: Flight) -> LeafId {
+        let source = flight.source as usize;
         let meter = &mut self.meters[source];
         meter.total[SENT] += 1;
         if self.counting {
-            add(&mut meter.sent, length);
+            add(&mut meter.sent, flight.length);
         }
-        (self.lanes[source].leaf, length)
+        self.lanes[source].leaf
     }
 
     fn dropped(&mut self, handle: Handle) {
@@ -486,5 +506,7 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
+/// So many packets are offered before drops are counted, and their places used again.
+const UNSETTLED_MAX: u32 = 64;
 const UDP_HEADER: u32 = 8;
 const IPV6_MTU_MIN: u16 = 1280;

@@ -130,12 +130,12 @@ impl<'a, W: Write> Run<'a, W> {
         interfaces: &'a InterfaceMap,
         outputs: &'a mut Outputs<W>,
     ) -> Result<Self, ReplayError> {
-        let link = policy.link.build().map_err(ReplayError::Link)?;
+        let drive = Drive::new(&policy.link).map_err(ReplayError::Link)?;
         let always = (Instant::ZERO, Instant::MAX);
         Ok(Self {
             interfaces,
             classifier: policy.classifier(),
-            drive: Drive::new(link),
+            drive,
             now: Instant::ZERO,
             state: State {
                 policy,
