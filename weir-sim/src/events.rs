@@ -72,7 +72,7 @@ impl<E: Copy> Events<E> {
 
     #[inline]
     fn number(&mut self, at: Instant, event: E) -> Waiting<E> {
-        let key = u128::from(at.as_nanos()) << 64 | u128::from(self.inserted);
+        let key = (u128::from(at.as_nanos()) << 64) | u128::from(self.inserted);
         self.inserted += 1;
         Waiting { key, event }
     }
