@@ -215,7 +215,7 @@ mod tests {
         let ended = Arc::clone(&done);
         let run_loop = std::thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {
-                board.answer(Default::default);
+                board.answer(|_| Default::default());
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
