@@ -1,15 +1,17 @@
-//! The server: a thread that answers one client after the other from the run loop's board.
+//! The server: a thread that takes clients, and a thread a client that answers from the run loop's
+//! board.
 
 use crate::protocol::{Answer, REQUEST_MAX, Request};
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_live::status::Board;
 
 /// A control socket; dropped, it goes away.
@@ -32,21 +34,7 @@ impl Server {
                                 another `control` path in the deployment"
             ));
         }
-        let bind = || -> io::Result<UnixListener> {
-            if let Some(directory) = path.parent() {
-                fs::create_dir_all(directory)?;
-            }
-            // Nobody answers, so a socket that is still there was left by a link that was killed.
-            match fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let listener = UnixListener::bind(path)?;
-            fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        };
-        let listener = bind().map_err(|error| {
+        let listener = bind(path).map_err(|error| {
             format!(
                 "cannot listen on `{place}`: {error}; set a `control` path in the deployment \
                      that this user may write"
@@ -70,31 +58,107 @@ impl Drop for Server {
     }
 }
 
-fn serve(listener: &UnixListener, board: &Board, stop: &AtomicBool) {
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    match fs::symlink_metadata(path) {
+        // Nobody answers, so a socket that is still there was left by a link that was killed.
+        Ok(there) if there.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_) => return Err(io::Error::other("there is something that is no socket")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Takes clients, each on a thread of its own so that none waits for another, until told to stop.
+fn serve(listener: &UnixListener, board: &Arc<Board>, stop: &AtomicBool) {
+    let mut clients: Vec<(UnixStream, JoinHandle<()>)> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
+        clients.retain(|(_, thread)| !thread.is_finished());
         match listener.accept() {
-            // A client that hangs up in the middle loses only its own answer.
-            Ok((stream, _)) => drop(converse(&stream, board, stop)),
+            Ok((stream, _)) if clients.len() >= CLIENTS_MAX => turn_away(&stream),
+            Ok((stream, _)) => clients.extend(attend(stream, board)),
             Err(_) => std::thread::sleep(ACCEPT_INTERVAL),
         }
     }
+    for (stream, thread) in clients {
+        // Ends its reading; who hung up already is not told.
+        let _ = stream.shutdown(Shutdown::Both);
+        // A panic of the thread was printed when it happened; the link itself is unharmed.
+        drop(thread.join());
+    }
 }
 
-fn converse(stream: &UnixStream, board: &Board, stop: &AtomicBool) -> io::Result<()> {
+/// A thread for this client, if the system has one.
+fn attend(stream: UnixStream, board: &Arc<Board>) -> Option<(UnixStream, JoinHandle<()>)> {
+    let (own, board) = (stream.try_clone().ok()?, Arc::clone(board));
+    // A client that hangs up in the middle loses only its own answer.
+    let work = move || drop(converse(&own, &board));
+    let thread = std::thread::Builder::new().name("control".to_owned()).spawn(work).ok()?;
+    Some((stream, thread))
+}
+
+fn turn_away(stream: &UnixStream) {
+    let busy = format!("{CLIENTS_MAX} clients are being answered already; try again");
+    // It may have hung up; a line fits the buffer of a fresh socket, so this does not wait.
+    let _ = stream.set_write_timeout(Some(ACCEPT_INTERVAL)).and_then(|()| {
+        send(stream, &Answer::Error(busy))
+    });
+}
+
+fn converse(stream: &UnixStream, board: &Board) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(stream);
-    while !stop.load(Ordering::Relaxed) {
-        let mut line = String::new();
-        if reader.by_ref().take(REQUEST_MAX).read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        let mut text = serde_json::to_string(&answer(&line, board))?;
-        text.push('\n');
-        (&mut &*stream).write_all(text.as_bytes())?;
+    let mut kept = Vec::new();
+    while let Some(line) = read_line(stream, &mut kept)? {
+        send(stream, &answer(&String::from_utf8_lossy(&line), board))?;
+    }
+    if kept.len() >= REQUEST_MAX as usize {
+        let long = format!("the request is longer than {REQUEST_MAX} bytes; send a shorter one");
+        send(stream, &Answer::Error(long))?;
     }
     Ok(())
+}
+
+fn send(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+    let mut text = serde_json::to_string(answer)?;
+    text.push('\n');
+    stream.write_all(text.as_bytes())
+}
+
+/// The next line within [`PATIENCE`]; `None` at the end, or if it is too long. `kept` holds what
+/// was read beyond it.
+fn read_line(mut stream: &UnixStream, kept: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    // For the whole line: who sends a byte now and then is given up like who sends none.
+    let end = Instant::now() + PATIENCE;
+    let mut searched = 0;
+    loop {
+        if let Some(at) = kept[searched..].iter().position(|&byte| byte == b'\n') {
+            let rest = kept.split_off(searched + at + 1);
+            return Ok(Some(std::mem::replace(kept, rest)));
+        }
+        searched = kept.len();
+        if searched >= REQUEST_MAX as usize {
+            return Ok(None);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        // A timeout of zero would mean for ever.
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut bytes = [0; 4096];
+        match stream.read(&mut bytes)? {
+            // The last line may lack its end.
+            0 => return Ok((!kept.is_empty()).then(|| std::mem::take(kept))),
+            count => kept.extend_from_slice(&bytes[..count]),
+        }
+    }
 }
 
 /// The answer to one line.
@@ -113,6 +177,8 @@ pub fn answer(line: &str, board: &Board) -> Answer {
 
 /// A client or a loop that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Clients answered at once; more are told to try again.
+const CLIENTS_MAX: usize = 16;
 /// So often new clients and the end are looked for.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -136,5 +202,99 @@ mod tests {
         drop(first);
         assert!(!path.exists(), "the socket goes with its server");
         drop(fs::remove_dir(directory));
+    }
+
+    /// A server in a folder of its own, whose board is answered.
+    fn check(name: &str, law: impl FnOnce(&Path)) {
+        let folder = format!("weir-control-{}-{name}", std::process::id());
+        let directory = std::env::temp_dir().join(folder);
+        let path = directory.join("a.sock");
+        let board = Arc::new(Board::new());
+        let server = Server::start(&path, Arc::clone(&board)).expect("a fresh path");
+        let done = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&done);
+        let run_loop = std::thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                board.answer(|_| Default::default());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        law(&path);
+        let start = Instant::now();
+        drop(server);
+        assert!(start.elapsed() < PATIENCE / 2, "{name}: clients do not delay the end");
+        done.store(true, Ordering::Relaxed);
+        run_loop.join().expect("the loop does not panic");
+        drop(fs::remove_dir(directory));
+    }
+
+    fn connect(path: &Path) -> UnixStream {
+        UnixStream::connect(path).expect("the server listens")
+    }
+
+    #[test]
+    fn a_silent_client_keeps_nobody_from_an_answer() {
+        check("silent", |path| {
+            let silent: Vec<_> = (1..CLIENTS_MAX).map(|_| connect(path)).collect();
+            let start = Instant::now();
+            crate::client::status(path).expect("an answer");
+            assert!(start.elapsed() < PATIENCE / 2, "it does not wait for the others");
+            drop(silent);
+        });
+    }
+
+    #[test]
+    fn too_many_clients_are_told_so_and_come_in_later() {
+        check("many", |path| {
+            let silent: Vec<_> = (0..CLIENTS_MAX).map(|_| connect(path)).collect();
+            let error = crate::client::status(path).expect_err("it is turned away");
+            assert!(error.contains("try again"), "{error}");
+            drop(silent);
+            let start = Instant::now();
+            while crate::client::status(path).is_err() {
+                assert!(start.elapsed() < PATIENCE, "those who hung up make room");
+            }
+        });
+    }
+
+    #[test]
+    fn a_line_may_come_in_parts_but_not_for_ever() {
+        check("parts", |path| {
+            let mut stream = connect(path);
+            for part in ["{\"call\":", "\"status\"}\n{\"call\"", ":\"status\"}\n"] {
+                stream.write_all(part.as_bytes()).expect("it reads");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let mut text = [0; 2];
+            stream.read_exact(&mut text).expect("an answer");
+            let mut slow = connect(path);
+            let start = Instant::now();
+            while slow.write_all(b"x").is_ok() {
+                assert!(start.elapsed() < 2 * PATIENCE, "a byte now and then is given up");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+    }
+
+    #[test]
+    fn a_line_too_long_is_refused_once() {
+        check("long", |path| {
+            let mut stream = connect(path);
+            // The server closes on the way.
+            let _ = stream.write_all(&vec![b'x'; 3 * REQUEST_MAX as usize]);
+            let mut text = String::new();
+            let _ = stream.read_to_string(&mut text);
+            assert!(text.contains("longer than") && text.lines().count() == 1, "{text}");
+        });
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let path = std::env::temp_dir().join(format!("weir-control-{}-file", std::process::id()));
+        fs::write(&path, "precious").expect("a fresh path");
+        let error = Server::start(&path, Arc::new(Board::new())).err().expect("refused");
+        assert!(error.contains("no socket"), "{error}");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "precious");
+        drop(fs::remove_file(&path));
     }
 }

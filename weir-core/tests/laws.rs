@@ -8,6 +8,7 @@ mod common;
 use common::{Random, random_length, random_tree};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use weir_core::account::{Account, Count, Histogram};
 use weir_core::event::{Departure, Verdict};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
@@ -65,6 +66,7 @@ struct Model {
     leaves: Vec<VecDeque<Head>>,
     now: Instant,
     work_conserving: bool,
+    probes: u32,
 }
 
 fn contract(entry: &Entry, seed: u64) -> bool {
@@ -76,6 +78,7 @@ fn contract(entry: &Entry, seed: u64) -> bool {
         leaves: vec![VecDeque::new(); tree.leaf_count()],
         now: Instant::ZERO,
         work_conserving: entry.descriptor.promises.work_conserving,
+        probes: 0,
     };
     let gap = tree.rate().transmit_time(Bytes::new(1_000)).as_nanos().clamp(1, 1 << 50);
     for _ in 0..STEPS {
@@ -131,7 +134,10 @@ impl Model {
                 assert!(instant > self.now, "`At` is in the future");
                 assert!(self.backlog() > 0, "only a backlog is worth waiting for");
                 assert!(!self.work_conserving, "it promised to be work conserving");
-                let between = instant.since(self.now).as_nanos() / 2;
+                // Half way, or a nanosecond before.
+                self.probes += 1;
+                let wait = instant.since(self.now).as_nanos();
+                let between = if self.probes % 2 == 0 { wait / 2 } else { wait - 1 };
                 if between > 0 && instant < Instant::MAX {
                     let early =
                         self.scheduler.select(self.now.after(Duration::from_nanos(between)));
@@ -260,7 +266,30 @@ fn run(mut link: Box<dyn AnyLink>, arrivals: &Arrivals, mut wakes: Option<Random
     assert_eq!(sent, log.departures.len() as u64, "every departure is counted");
     let dropped: u64 = account.leaves().iter().map(|leaf| leaf.dropped_total().packets).sum();
     assert_eq!(dropped, log.dropped.len() as u64, "every drop is reported");
+    counts_are_true(account, arrivals, &log);
     log
+}
+
+/// What was counted is what happened, leaf by leaf, in packets and bytes.
+fn counts_are_true(account: &Account, arrivals: &Arrivals, log: &Log) {
+    let count = |leaf: usize, handles: &mut dyn Iterator<Item = u32>| {
+        let lengths = handles
+            .map(|handle| &arrivals[handle as usize])
+            .filter(|(_, of, _)| of.index() == leaf)
+            .map(|(_, _, packet)| u64::from(packet.length.max(1)));
+        lengths.fold((0, 0), |(packets, bytes), length| (packets + 1, bytes + length))
+    };
+    for (index, leaf) in account.leaves().iter().enumerate() {
+        let offered = count(index, &mut (0..arrivals.len() as u32));
+        let sent = count(index, &mut log.departures.iter().map(|departure| departure.handle.0));
+        let dropped = count(index, &mut log.dropped.iter().map(|handle| handle.0));
+        let pair = |count: Count| (count.packets, count.bytes);
+        assert_eq!(pair(leaf.offered), offered, "what was offered");
+        assert_eq!(pair(leaf.sent), sent, "what was sent");
+        assert_eq!(pair(leaf.dropped_total()), dropped, "what was dropped");
+        let delays = account.delays(LeafId(index as u32)).map_or(0, Histogram::count);
+        assert_eq!(delays, sent.0, "a delay for each that was sent");
+    }
 }
 
 /// Inside a leaf packets leave in the order of their offers, and never before them.

@@ -8,7 +8,7 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_core::account::Histogram;
+use weir_core::account::{HISTOGRAMS_MAX, Histogram};
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::Departure;
 use weir_core::ids::Handle;
@@ -59,7 +59,9 @@ pub struct Bridge {
     lag_max: Duration,
     cpu: Option<usize>,
     started: Instant,
-    turned: Instant,
+    /// When this turn should have begun.
+    expected: Instant,
+    looked: Instant,
     refreshed: Instant,
     stalls: u64,
 }
@@ -70,7 +72,8 @@ struct Lane {
     leaf_names: Vec<String>,
     classifier: Classifier,
     link: Box<dyn AnyLink>,
-    /// From the kernel's stamp to the moment at which the frame was given to the other interface.
+    /// From the kernel's stamp to the moment at which the frame was given to the other interface;
+    /// empty beyond [`HISTOGRAMS_MAX`] leaves.
     delays: Vec<Histogram>,
     inbox: Vec<Received>,
     departures: Vec<Departure>,
@@ -100,7 +103,8 @@ impl Bridge {
             lag_max: config.lag_max,
             cpu: config.cpu,
             started: now,
-            turned: now,
+            expected: now,
+            looked: now,
             refreshed: now,
             stalls: 0,
         })
@@ -120,14 +124,21 @@ impl Bridge {
         let mut waiter = Waiter::new(self.wait, &descriptors);
         let mut now = monotonic_ns();
         while !stop.load(Ordering::Relaxed) {
-            if self.turn(Instant::from_nanos(now)) {
+            let worked = self.turn(Instant::from_nanos(now));
+            // Frames that never cease do not keep those who ask from their answer.
+            if !worked || Instant::from_nanos(now).since(self.looked) >= LOOK_INTERVAL {
+                self.looked = Instant::from_nanos(now);
+                board.answer(|mark| self.report(mark));
+                self.look_after_ports(Instant::from_nanos(now), &waiter);
+            }
+            if worked {
                 waiter.worked(now);
                 now = monotonic_ns();
                 continue;
             }
-            board.answer(|mark| self.report(mark));
-            self.look_after_ports(Instant::from_nanos(now), &waiter);
-            now = waiter.wait(now, self.deadline())?;
+            let deadline = self.deadline(now);
+            self.expected = Instant::from_nanos(waiter.wakes_at(now, deadline));
+            now = waiter.wait(now, deadline)?;
         }
         board.answer(|mark| self.report(mark));
         Ok(())
@@ -135,12 +146,12 @@ impl Bridge {
 
     /// Takes what came and sends what is due; whether there was anything.
     fn turn(&mut self, now: Instant) -> bool {
-        if now.since(self.turned) > self.lag_max {
+        if now.since(self.expected) > self.lag_max {
             self.stalls += 1;
             let limit = now.before(self.lag_max);
             self.lanes.iter_mut().for_each(|lane| lane.forfeit_before(limit));
         }
-        self.turned = now;
+        self.expected = now;
         let mut worked = false;
         for (from, lane) in self.lanes.iter_mut().enumerate() {
             let (input, output) = pair(&mut self.ports, from);
@@ -154,8 +165,12 @@ impl Bridge {
         worked
     }
 
-    fn deadline(&self) -> Option<u64> {
-        self.lanes.iter().filter_map(|lane| lane.next).min().map(Instant::as_nanos)
+    /// When a link wants to be asked again, or a busy interface.
+    fn deadline(&self, now: u64) -> Option<u64> {
+        let next = self.lanes.iter().filter_map(|lane| lane.next).min().map(Instant::as_nanos);
+        let busy = self.lanes.iter().any(|lane| !lane.departures.is_empty());
+        let retry = busy.then_some(now + RETRY_INTERVAL.as_nanos());
+        next.into_iter().chain(retry).min()
     }
 
     /// Finds out whether an interface went away or came back.
@@ -181,8 +196,19 @@ impl Bridge {
         status
     }
 
+    /// Frames of the pool that links or outboxes hold.
+    fn frames_held(&self) -> u64 {
+        let queued = |lane: &Lane| {
+            let leaves = lane.link.account().leaves();
+            leaves.iter().map(|leaf| leaf.backlog.packets).sum::<u64>()
+        };
+        self.lanes.iter().map(|lane| queued(lane) + lane.departures.len() as u64).sum()
+    }
+
     /// What the bridge did so far.
     pub fn status(&mut self) -> Status {
+        let used = (self.pool.capacity() - self.pool.free_count()) as u64;
+        debug_assert_eq!(used, self.frames_held(), "a frame is free, queued or in an outbox");
         let now = Instant::from_nanos(monotonic_ns());
         let ports = self.ports.each_mut().map(|port| {
             let counters = port.counters();
@@ -209,7 +235,9 @@ impl Bridge {
 
 impl Lane {
     fn new(config: LaneConfig) -> Self {
-        let delays = vec![Histogram::new(); config.leaf_names.len()];
+        let leaves = config.leaf_names.len();
+        let histograms = if leaves <= HISTOGRAMS_MAX { leaves } else { 0 };
+        let delays = vec![Histogram::new(); histograms];
         Self {
             name: config.name,
             leaf_names: config.leaf_names,
@@ -254,7 +282,7 @@ impl Lane {
         self.link.forfeit_before(limit);
     }
 
-    /// Gives the departures to the interface; whether there were any.
+    /// Gives the departures to the interface; whether it took any.
     fn send(&mut self, pool: &mut FramePool, port: &mut Port) -> bool {
         if self.departures.is_empty() {
             return false;
@@ -268,8 +296,9 @@ impl Lane {
             let sent = port.send(pool, &frames[..batch.len()]);
             let now = Instant::from_nanos(monotonic_ns());
             for departure in &batch[..sent.taken] {
-                let delay = now.since(departure.arrived);
-                self.delays[departure.leaf.index()].record(delay);
+                if let Some(delays) = self.delays.get_mut(departure.leaf.index()) {
+                    delays.record(now.since(departure.arrived));
+                }
                 pool.release(FrameId(departure.handle.0));
             }
             done += sent.taken;
@@ -279,7 +308,7 @@ impl Lane {
         }
         self.departures.drain(..done);
         self.shed(pool);
-        true
+        done > 0
     }
 
     /// Keeps the outbox of a busy interface bounded.
@@ -300,6 +329,10 @@ fn pair(ports: &mut [Port; 2], from: usize) -> (&mut Port, &mut Port) {
 
 /// Frames that wait for a busy interface, beyond which the oldest are dropped.
 const OUTBOX_MAX: usize = 1024;
+/// So often those who ask are answered, busy or not.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// So long after it was busy an interface is offered its frames again.
+const RETRY_INTERVAL: Duration = Duration::from_micros(50);
 /// So often interfaces are looked at, busy or not.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 

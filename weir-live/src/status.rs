@@ -211,13 +211,13 @@ impl From<&Histogram> for Delays {
     }
 }
 
-/// The leaves of one lane.
+/// The leaves of one lane; without `delays`, as where there are very many, theirs are zero.
 pub fn class_statuses(
     names: &[String],
     account: &Account,
     delays: &[Histogram],
 ) -> Vec<ClassStatus> {
-    let class = |(index, (name, delays)): (usize, (&String, &Histogram))| {
+    let class = |(index, name): (usize, &String)| {
         let leaf = account.leaf(LeafId(index as u32));
         let reason = |reason: &DropReason| {
             (reason.name().to_owned(), Amount::from(leaf.dropped[*reason as usize]))
@@ -228,8 +228,8 @@ pub fn class_statuses(
             sent: leaf.sent.into(),
             dropped: DropReason::ALL.iter().map(reason).collect(),
             backlog: leaf.backlog.into(),
-            delay: delays.into(),
+            delay: delays.get(index).map(Delays::from).unwrap_or_default(),
         }
     };
-    names.iter().zip(delays).enumerate().map(class).collect()
+    names.iter().enumerate().map(class).collect()
 }

@@ -156,6 +156,13 @@ impl Waiter {
         Ok(monotonic_ns())
     }
 
+    /// When a wait from `now_ns` ends at the latest if the system wakes the loop in time.
+    pub fn wakes_at(&self, now_ns: u64, deadline_ns: Option<u64>) -> u64 {
+        let since_work = now_ns.saturating_sub(self.worked_at_ns);
+        let sleep = sleep_for(self.policy, now_ns, since_work, deadline_ns).unwrap_or_default();
+        now_ns.saturating_add(sleep.as_nanos() as u64)
+    }
+
     /// Whether descriptor number `index`, in the order given, woke the last wait, readable or
     /// failed. A wait that did not sleep tells nothing.
     pub fn is_ready(&self, index: usize) -> bool {

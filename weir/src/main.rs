@@ -62,5 +62,6 @@ struct Command {
 fn main() -> ExitCode {
     let command = Command::parse();
     let output = Output::new(command.format);
-    command.verb.run(&output).into()
+    let exit = command.verb.run(&output);
+    output.end(exit).into()
 }

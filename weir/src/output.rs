@@ -1,9 +1,11 @@
 //! What all verbs share: the format of results, where they go, and how the command ends.
 //!
 //! Results go to standard output, in the one format that was asked for; what goes wrong with the
-//! command itself goes to standard error. A closed pipe ends output quietly.
+//! command itself goes to standard error. A closed pipe ends output quietly; any other failure to
+//! print makes the command exit 2.
 
 use serde::Serialize;
+use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -30,10 +32,12 @@ pub enum Exit {
 }
 
 /// Where results go.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Output {
     /// How they are printed.
     pub format: Format,
+    /// Whether something could not be printed.
+    failed: Cell<bool>,
 }
 
 impl From<Exit> for ExitCode {
@@ -50,7 +54,7 @@ impl From<Exit> for ExitCode {
 impl Output {
     /// Output in `format`.
     pub fn new(format: Format) -> Self {
-        Self { format }
+        Self { format, failed: Cell::new(false) }
     }
 
     /// Whether to print in colour: on a terminal, unless `NO_COLOR` is set (no-color.org).
@@ -61,8 +65,17 @@ impl Output {
 
     /// Prints text as it is.
     pub fn text(&self, text: &str) {
-        // Whoever closed the pipe has read enough; there is nobody to tell.
-        let _ = io::stdout().lock().write_all(text.as_bytes());
+        let mut out = io::stdout().lock();
+        let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) else { return };
+        // Whoever closed the pipe has read enough; there is nobody to tell. Once is enough.
+        if error.kind() != io::ErrorKind::BrokenPipe && !self.failed.replace(true) {
+            self.warn(&format!("cannot print: {error}"));
+        }
+    }
+
+    /// How the command ends, if it ends so but for what could not be printed.
+    pub fn end(&self, exit: Exit) -> Exit {
+        if self.failed.get() { Exit::Usage } else { exit }
     }
 
     /// Prints a value as JSON on several lines.

@@ -124,3 +124,14 @@ fn json_is_what_the_schema_says() {
     }
     assert!(conforms(&serde_json::json!({"file": 1}), &schema, &schema).is_err());
 }
+
+#[test]
+fn a_result_that_cannot_be_printed_is_no_success() {
+    let clean = root().join("examples/home.toml");
+    let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = command.arg("check").arg(clean).stdout(full).output().expect("the binary runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert_eq!(text.matches("cannot print").count(), 1, "{text}");
+}

@@ -8,6 +8,8 @@ use std::io::Read;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::netns;
@@ -23,6 +25,7 @@ const TESTS: &[Test] = &[
     ("a_wrong_policy_starts_nothing", a_wrong_policy_starts_nothing),
     ("a_missing_interface_is_named", a_missing_interface_is_named),
     ("a_pulled_cable_stops_one_port_and_comes_back", a_pulled_cable_comes_back),
+    ("a_flood_keeps_nobody_from_status_and_no_frame", a_flood_is_survived),
     ("a_second_link_does_not_take_the_socket", a_second_link_is_refused),
 ];
 
@@ -213,6 +216,43 @@ fn a_pulled_cable_comes_back() -> Outcome {
     send_until_received(&scene.testbed, 5004, 3)?;
     let status = scene.status()?;
     assert_eq!(status.ports[1].rebinds, 1);
+    scene.stop()?;
+    Ok(())
+}
+
+/// Datagrams as fast as the client can send, until `done`.
+fn flood(testbed: &Testbed, done: &Arc<AtomicBool>) -> Result<thread::JoinHandle<()>, Failed> {
+    let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let ended = Arc::clone(done);
+    Ok(thread::spawn(move || {
+        while !ended.load(Ordering::Relaxed) {
+            // Refused while the cable is out.
+            drop(client.send_to(&[0; 64], (Host::Server.ip4(), 9)));
+        }
+    }))
+}
+
+fn a_flood_is_survived() -> Outcome {
+    let mut scene = Scene::new("flood", POLICY)?;
+    scene.start()?;
+    let done = Arc::new(AtomicBool::new(false));
+    let flooding = flood(&scene.testbed, &done)?;
+    scene.await_status("the flood is there", |status| status.lanes[0].classes[1].sent.packets > 0)?;
+    let offered = |status: &Status| status.lanes[0].classes[1].offered.packets;
+    let mut last = 0;
+    for _ in 0..10 {
+        let status = scene.status()?;
+        assert!(offered(&status) > last, "the flood goes on");
+        last = offered(&status);
+    }
+    scene.testbed.disconnect(Host::Server)?;
+    scene.await_status("the port is gone", |status| status.ports[1].state == "gone")?;
+    scene.testbed.connect(Host::Server)?;
+    scene.await_status("the port is back", |status| status.ports[1].state == "up")?;
+    done.store(true, Ordering::Relaxed);
+    flooding.join().expect("the flood does not panic");
+    // Also the program itself holds each frame to its place whenever it is asked.
+    scene.await_status("every frame is free", |status| status.frames_free == status.frames_max)?;
     scene.stop()?;
     Ok(())
 }
