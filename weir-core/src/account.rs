@@ -1,13 +1,14 @@
 //! What the link counts: per leaf, in packets and charged bytes.
 //!
-//! Invariant, at every instant: offered = sent + dropped (by reason) + backlog.
+//! Invariant, at every instant: offered = sent + dropped (by reason) + backlog. Delays are not
+//! counted here: whoever wants them records `at - arrived` of each departure in a [`Histogram`].
 
-use crate::event::{Departure, DropReason};
+use crate::event::DropReason;
 use crate::ids::LeafId;
 use crate::units::{Bytes, Duration};
 use alloc::vec::Vec;
 
-/// Leaves up to this number get a histogram of delays (9 KB each); more leaves go without.
+/// Who keeps a histogram of delays for each leaf (9 KB each) does so up to this number of leaves.
 pub const HISTOGRAMS_MAX: usize = 4096;
 
 /// A number of packets and their charged bytes.
@@ -36,7 +37,6 @@ pub struct LeafAccount {
 #[derive(Clone, Debug)]
 pub struct Account {
     leaves: Vec<LeafAccount>,
-    delays: Vec<Histogram>,
 }
 
 /// Durations counted in buckets 3 % wide, from 1 ns to 18 minutes.
@@ -81,11 +81,7 @@ impl LeafAccount {
 
 impl Account {
     pub(crate) fn new(leaves: usize) -> Self {
-        let histograms = if leaves <= HISTOGRAMS_MAX { leaves } else { 0 };
-        Self {
-            leaves: alloc::vec![LeafAccount::default(); leaves],
-            delays: alloc::vec![Histogram::new(); histograms],
-        }
+        Self { leaves: alloc::vec![LeafAccount::default(); leaves] }
     }
 
     /// The account of one leaf.
@@ -96,11 +92,6 @@ impl Account {
     /// All accounts in the order of leaves.
     pub fn leaves(&self) -> &[LeafAccount] {
         &self.leaves
-    }
-
-    /// From offer to handing out, per leaf; `None` beyond [`HISTOGRAMS_MAX`] leaves.
-    pub fn delays(&self, leaf: LeafId) -> Option<&Histogram> {
-        self.delays.get(leaf.index())
     }
 
     pub(crate) fn queued(&mut self, leaf: LeafId, bytes: Bytes) {
@@ -121,13 +112,10 @@ impl Account {
         account.dropped[reason as usize].add(bytes);
     }
 
-    pub(crate) fn sent(&mut self, departure: &Departure) {
-        let account = &mut self.leaves[departure.leaf.index()];
-        account.backlog.take(departure.charged);
-        account.sent.add(departure.charged);
-        if let Some(delays) = self.delays.get_mut(departure.leaf.index()) {
-            delays.record(departure.at.since(departure.arrived));
-        }
+    pub(crate) fn sent(&mut self, leaf: LeafId, bytes: Bytes) {
+        let account = &mut self.leaves[leaf.index()];
+        account.backlog.take(bytes);
+        account.sent.add(bytes);
     }
 }
 

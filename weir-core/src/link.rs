@@ -230,9 +230,8 @@ impl<S: Scheduler> Link<S> {
         self.free_at = start.after(self.pace, Bytes::new(u64::from(entry.wire)));
         let finished = self.free_at.round_up();
         let (handle, arrived) = (entry.handle, entry.arrived);
-        let departure = Departure { handle, leaf, charged, arrived, at: now, finished };
-        self.account.sent(&departure);
-        departure
+        self.account.sent(leaf, charged);
+        Departure { handle, leaf, charged, arrived, at: now, finished }
     }
 }
 
