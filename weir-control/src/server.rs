@@ -106,9 +106,9 @@ fn attend(stream: UnixStream, board: &Arc<Board>) -> Option<(UnixStream, JoinHan
 fn turn_away(stream: &UnixStream) {
     let busy = format!("{CLIENTS_MAX} clients are being answered already; try again");
     // It may have hung up; a line fits the buffer of a fresh socket, so this does not wait.
-    let _ = stream.set_write_timeout(Some(ACCEPT_INTERVAL)).and_then(|()| {
-        send(stream, &Answer::Error(busy))
-    });
+    let _ = stream
+        .set_write_timeout(Some(ACCEPT_INTERVAL))
+        .and_then(|()| send(stream, &Answer::Error(busy)));
 }
 
 fn converse(stream: &UnixStream, board: &Board) -> io::Result<()> {

@@ -3,9 +3,8 @@
 //! Two ledgers: totals since the beginning, which must balance, and what counts in the report,
 //! which begins after the warm-up.
 
-use weir_core::account::{Account, Count, Histogram, LeafAccount};
+use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::{Departure, DropReason};
-use weir_core::ids::LeafId;
 use weir_core::units::{Bytes, Duration, Instant};
 
 /// What is measured of one source.
@@ -40,8 +39,7 @@ pub(crate) struct LinkMeter {
     window: (Instant, Instant),
     /// The account of each leaf when the report began.
     pub before: Vec<LeafAccount>,
-    /// From offer to handing out, per leaf, since the report began. Empty where the link's own
-    /// account begins with the report and so has the same.
+    /// From offer to handing out, per leaf, since the report began.
     pub delays: Vec<Histogram>,
     /// How long the line was sending.
     pub busy: Duration,
@@ -59,22 +57,6 @@ impl LinkMeter {
         }
     }
 
-    /// Leaves the delays to the link's `account` if that has them, and everything counts.
-    pub fn spare_delays(&mut self, account: &Account) {
-        let has_delays = account.delays(LeafId(0)).is_some();
-        if has_delays && self.window.0 == Instant::ZERO {
-            self.delays.clear();
-        }
-    }
-
-    /// Takes the delays from the `account` that they were left to.
-    pub fn fetch_delays(&mut self, account: &Account) {
-        if self.delays.is_empty() {
-            let leaves = (0..self.before.len() as u32).map(LeafId);
-            self.delays = leaves.filter_map(|leaf| account.delays(leaf)).cloned().collect();
-        }
-    }
-
     /// Counts a departure; `counts` says whether the report has begun.
     #[inline]
     pub fn departed(&mut self, departure: &Departure, counts: bool) {
@@ -82,8 +64,9 @@ impl LinkMeter {
         let begin = departure.at.max(self.line_free_at).max(self.window.0);
         self.busy = self.busy.plus(departure.finished.min(self.window.1).since(begin));
         self.line_free_at = departure.finished;
-        if counts && let Some(delays) = self.delays.get_mut(departure.leaf.index()) {
-            delays.record(departure.at.since(departure.arrived));
+        if counts {
+            let delay = departure.at.since(departure.arrived);
+            self.delays[departure.leaf.index()].record(delay);
         }
     }
 }

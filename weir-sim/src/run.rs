@@ -141,7 +141,6 @@ impl<'a> Run<'a> {
             sending: Vec::new(),
             unsettled: 0,
         };
-        run.state.link.spare_delays(run.drive.account());
         run.events.push(window.0, Event::Count);
         run.events.push(Instant::ZERO, Event::Progress);
         for (index, source) in scenario.sources.iter().enumerate() {
@@ -347,7 +346,6 @@ impl<'a> Run<'a> {
 
     fn report(mut self) -> Report {
         self.settle_drops();
-        self.state.link.fetch_delays(self.drive.account());
         for (meter, runner) in self.state.meters.iter_mut().zip(&self.runners) {
             if let Runner::Tcp(connection) = runner {
                 meter.retransmitted[1] = connection.retransmitted();

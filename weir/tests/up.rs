@@ -237,7 +237,8 @@ fn a_flood_is_survived() -> Outcome {
     scene.start()?;
     let done = Arc::new(AtomicBool::new(false));
     let flooding = flood(&scene.testbed, &done)?;
-    scene.await_status("the flood is there", |status| status.lanes[0].classes[1].sent.packets > 0)?;
+    scene
+        .await_status("the flood is there", |status| status.lanes[0].classes[1].sent.packets > 0)?;
     let offered = |status: &Status| status.lanes[0].classes[1].offered.packets;
     let mut last = 0;
     for _ in 0..10 {

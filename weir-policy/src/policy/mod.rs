@@ -77,11 +77,7 @@ impl Policy {
 }
 
 /// Reads the policy in the table `top`, which may lie inside another file; the caller finishes it.
-pub fn build(
-    top: &mut Table<'_>,
-    report: &mut Report,
-    ports: Option<&[String]>,
-) -> Option<Policy> {
+pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>) -> Option<Policy> {
     let link = top.required("link", report).and_then(|node| node.table(report));
     let link = link.map(|table| LinkSection::read(table, report));
     let classes = class::read_all(top, link.as_ref().and_then(|link| link.scheduler), report);
