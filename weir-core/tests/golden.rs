@@ -107,3 +107,10 @@ fn a_leaf_that_keeps_only_its_newest_packet_keeps_its_turn() {
 fn an_idle_leaf_earns_no_credit() {
     check("drr", "a b c", "a:1500x3 b:1500x3", "ababab");
 }
+
+#[test]
+fn the_first_packet_counts_not_the_one_before() {
+    // By hand: a sends 1500 and has nothing left; with its next quantum 100 and 100, then 1300 do
+    // not cover 1500, so it waits for another round.
+    check("drr", "a b", "a:1500x1 a:100x2 a:1500x1 b:1500x3", "abaabab");
+}
