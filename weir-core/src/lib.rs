@@ -12,6 +12,7 @@ pub mod account;
 pub mod classify;
 pub mod event;
 pub mod ids;
+mod line;
 pub mod link;
 pub mod packet;
 pub mod parameter;

@@ -7,10 +7,11 @@
 use crate::account::Account;
 use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
 use crate::ids::{Handle, LeafId};
+use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::queue::{Admission, QueueEntry, QueuePlan, Queues};
 use crate::sched::{Head, Scheduler, Selection, Tree};
-use crate::units::{Bytes, FineInstant, Instant, Pace};
+use crate::units::{Bytes, FineInstant, Instant};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -101,10 +102,7 @@ pub struct Link<S> {
     dropped: Vec<Dropped>,
     framing: Framing,
     charge: Charge,
-    pace: Pace,
-    buffer: Bytes,
-    /// When the line has sent everything handed out.
-    free_at: FineInstant,
+    line: Line,
     now: Instant,
 }
 
@@ -169,9 +167,7 @@ impl<S: Scheduler> Link<S> {
             dropped: Vec::new(),
             framing: plan.framing,
             charge: plan.charge,
-            pace: Pace::of(plan.tree.rate()),
-            buffer: plan.buffer,
-            free_at: FineInstant::ZERO,
+            line: Line::new(plan.tree.rate(), plan.buffer),
             now: Instant::ZERO,
         })
     }
@@ -186,20 +182,20 @@ impl<S: Scheduler> Link<S> {
     }
 
     /// Drops the first packet of `leaf` to make room for one that will be first if nobody else is.
+    #[cold]
     fn evict(&mut self, now: Instant, leaf: LeafId, reason: DropReason, arriving: Head) {
-        let entry =
-            self.queues.pop(leaf).expect("a dropper evicts only from a leaf that holds packets");
-        self.account.evicted(leaf, Bytes::new(u64::from(entry.charged)), reason);
+        let (entry, next) = self.queues.pop(leaf);
+        self.account.evicted(leaf, entry.charged(), reason);
         let (handle, arrived) = (entry.handle, entry.arrived);
         self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
         // A leaf that was emptied for what arrives keeps its turn: told that nothing waits, a round
         // would put it at the end with every arrival, and it would starve.
-        let head = self.queues.head(leaf).unwrap_or(arriving);
-        self.scheduler.head_changed(now, leaf, Some(head));
+        self.scheduler.head_changed(now, leaf, Some(next.unwrap_or(arriving)));
     }
 
+    #[cold]
     fn refuse(&mut self, leaf: LeafId, entry: QueueEntry, reason: DropReason) -> Verdict {
-        self.account.refused(leaf, Bytes::new(u64::from(entry.charged)), reason);
+        self.account.refused(leaf, entry.charged(), reason);
         let (handle, arrived) = (entry.handle, entry.arrived);
         self.dropped.push(Dropped { handle, leaf, reason, at: arrived, arrived });
         Verdict::Dropped(reason)
@@ -210,66 +206,18 @@ impl<S: Scheduler> Link<S> {
         self.now = now;
     }
 
-    /// When the line has room for another packet.
-    fn ready_at(&self) -> Instant {
-        self.free_at.before(self.pace, self.buffer).round_up()
-    }
-
-    /// Hands out the first packet of `leaf`, which the scheduler selected.
-    fn send(&mut self, now: Instant, leaf: LeafId) -> Departure {
-        let entry = self.queues.pop(leaf).expect("a selected leaf is backlogged");
-        let charged = Bytes::new(u64::from(entry.charged));
-        self.scheduler.charge(now, leaf, charged, self.queues.head(leaf));
-        // Within the nanosecond in which the line falls idle the fraction is kept, or each packet
-        // would start up to a nanosecond late and the line would lose rate.
-        let start = if self.free_at.round_up() >= now {
-            self.free_at
-        } else {
-            FineInstant::from_instant(now)
-        };
-        self.free_at = start.after(self.pace, Bytes::new(u64::from(entry.wire)));
-        let finished = self.free_at.round_up();
-        let (handle, arrived) = (entry.handle, entry.arrived);
-        self.account.sent(leaf, charged);
-        Departure { handle, leaf, charged, arrived, at: now, finished }
-    }
-}
-
-impl<S: Scheduler + Send> AnyLink for Link<S> {
-    fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
-        self.step_to(now);
-        let entry = self.entry(now, packet);
-        self.scheduler.offered(now, leaf);
-        let arriving = Head { length: Bytes::new(u64::from(entry.charged)), arrived: now };
-        let mut evicted = false;
-        loop {
-            match self.queues.admit(now, leaf, &entry) {
-                Admission::Accept => break,
-                Admission::EvictHead(reason) => self.evict(now, leaf, reason, arriving),
-                Admission::Refuse(reason) => {
-                    if evicted {
-                        self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
-                    }
-                    return self.refuse(leaf, entry, reason);
-                }
-            }
-            evicted = true;
-        }
-        self.queues.push(leaf, entry);
-        self.account.queued(leaf, Bytes::new(u64::from(entry.charged)));
-        let head: Head = self.queues.head(leaf).expect("a packet was just queued");
-        self.scheduler.enqueued(now, leaf, head);
-        Verdict::Queued
-    }
-
-    fn poll(&mut self, now: Instant) -> Poll {
-        self.step_to(now);
+    /// One poll at `now`, to which `horizon` of the line belongs.
+    #[inline(always)]
+    fn next(&mut self, now: Instant, horizon: FineInstant) -> Poll {
         if self.queues.packets() == 0 {
             return Poll::Idle;
         }
-        let ready_at = self.ready_at();
-        if ready_at > now {
-            return Poll::At(ready_at);
+        if !self.line.has_room(horizon) {
+            // Equal at the end of time, where instants are held: then nothing waits any longer.
+            let ready_at = self.line.ready_at();
+            if ready_at > now {
+                return Poll::At(ready_at);
+            }
         }
         match self.scheduler.select(now) {
             Selection::Leaf(leaf) => Poll::Packet(self.send(now, leaf)),
@@ -279,6 +227,58 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
             }
             Selection::Idle => panic!("packets wait, but the scheduler knows of none"),
         }
+    }
+
+    /// Hands out the first packet of `leaf`, which the scheduler selected.
+    #[inline(always)]
+    fn send(&mut self, now: Instant, leaf: LeafId) -> Departure {
+        let (entry, next) = self.queues.pop(leaf);
+        let QueueEntry { handle, arrived, .. } = entry;
+        let charged = entry.charged();
+        self.scheduler.charge(now, leaf, charged, next);
+        self.account.sent(leaf, charged);
+        let finished = self.line.send(now, Bytes::new(u64::from(entry.wire)));
+        Departure { handle, leaf, charged, arrived, at: now, finished }
+    }
+
+    /// One offer at `now`.
+    #[inline(always)]
+    fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        let entry = self.entry(now, packet);
+        self.scheduler.offered(now, leaf);
+        let mut evicted = false;
+        loop {
+            match self.queues.admit(now, leaf, &entry, self.account.leaf(leaf).backlog) {
+                Admission::Accept => break,
+                Admission::EvictHead(reason) => self.evict(now, leaf, reason, entry.head()),
+                Admission::Refuse(reason) => {
+                    if evicted {
+                        self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
+                    }
+                    return self.refuse(leaf, entry, reason);
+                }
+            }
+            evicted = true;
+        }
+        if self.queues.is_full() {
+            return self.refuse(leaf, entry, DropReason::Store);
+        }
+        let head = self.queues.push(leaf, entry);
+        self.account.queued(leaf, entry.charged());
+        self.scheduler.enqueued(now, leaf, head);
+        Verdict::Queued
+    }
+}
+
+impl<S: Scheduler + Send> AnyLink for Link<S> {
+    fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        self.step_to(now);
+        self.accept(now, leaf, packet)
+    }
+
+    fn poll(&mut self, now: Instant) -> Poll {
+        self.step_to(now);
+        self.next(now, self.line.horizon(now))
     }
 
     fn advance(&mut self, until: Instant, out: &mut Vec<Departure>) -> Option<Instant> {
@@ -294,14 +294,17 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
     }
 
     fn offer_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]) {
+        self.step_to(now);
         for &(leaf, packet) in packets {
-            self.offer(now, leaf, packet);
+            self.accept(now, leaf, packet);
         }
     }
 
     fn poll_burst(&mut self, now: Instant, limit: usize, out: &mut Vec<Departure>) {
+        self.step_to(now);
+        let horizon = self.line.horizon(now);
         for _ in 0..limit {
-            let Poll::Packet(departure) = self.poll(now) else { return };
+            let Poll::Packet(departure) = self.next(now, horizon) else { return };
             out.push(departure);
         }
     }
@@ -312,7 +315,7 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
 
     fn forfeit_before(&mut self, instant: Instant) {
         self.step_to(self.now.max(instant));
-        self.free_at = self.free_at.max(FineInstant::from_instant(instant));
+        self.line.forfeit_before(instant);
     }
 
     fn account(&self) -> &Account {

@@ -1,7 +1,8 @@
 //! Head drop: when the leaf is full the packet that waited longest makes room, so that a sender
 //! learns of the congestion sooner. The overflow policy of ALTQ's CBQ [algorithms §3.3].
 
-use super::{Admission, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit, Occupancy};
+use super::{Admission, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit};
+use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Params};
 use crate::units::{Bytes, Instant};
@@ -25,12 +26,12 @@ impl DropperDiscipline for Head {
 }
 
 impl Dropper for Head {
-    fn admit(&mut self, _now: Instant, arriving: Bytes, occupancy: Occupancy) -> Admission {
-        if self.limit.fits(arriving, occupancy) {
+    fn admit(&mut self, _now: Instant, arriving: Bytes, backlog: Count) -> Admission {
+        if self.limit.fits(arriving, backlog) {
             return Admission::Accept;
         }
         // What fits not even alone must not cost those who wait.
-        if !self.limit.fits(arriving, Occupancy::default()) {
+        if !self.limit.fits(arriving, Count::default()) {
             return Admission::Refuse(DropReason::Full);
         }
         Admission::EvictHead(DropReason::Evicted)
@@ -57,9 +58,9 @@ mod tests {
             (Limit::Packets(0), 1, 0, 0, full),
         ];
         for (limit, arriving, packets, waiting, expected) in rows {
-            let occupancy = Occupancy { packets, bytes: Bytes::new(waiting) };
-            let admission = Head { limit }.admit(Instant::ZERO, Bytes::new(arriving), occupancy);
-            assert_eq!(admission, expected, "{arriving} to {occupancy:?} within {limit:?}");
+            let backlog = Count { packets, bytes: waiting };
+            let admission = Head { limit }.admit(Instant::ZERO, Bytes::new(arriving), backlog);
+            assert_eq!(admission, expected, "{arriving} to {backlog:?} within {limit:?}");
         }
     }
 }

@@ -5,6 +5,7 @@ mod store;
 
 pub use store::{Entry as QueueEntry, Queues};
 
+use crate::account::Count;
 use crate::event::DropReason;
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Parameter, Params};
@@ -17,15 +18,6 @@ pub enum Limit {
     Packets(u32),
     /// At most so many charged bytes.
     Bytes(Bytes),
-}
-
-/// What a leaf holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Occupancy {
-    /// Packets.
-    pub packets: u32,
-    /// Charged bytes.
-    pub bytes: Bytes,
 }
 
 /// What a dropper says to an arriving packet.
@@ -41,8 +33,8 @@ pub enum Admission {
 
 /// Decides about admission to one leaf.
 pub trait Dropper {
-    /// What becomes of a packet charged `arriving` at a leaf that holds `occupancy`.
-    fn admit(&mut self, now: Instant, arriving: Bytes, occupancy: Occupancy) -> Admission;
+    /// What becomes of a packet charged `arriving` at a leaf that holds `backlog`.
+    fn admit(&mut self, now: Instant, arriving: Bytes, backlog: Count) -> Admission;
 }
 
 /// What the registry knows of a dropper without building one.
@@ -92,11 +84,11 @@ impl Limit {
         }
     }
 
-    /// Whether a packet charged `arriving` fits beside `occupancy`.
-    pub fn fits(self, arriving: Bytes, occupancy: Occupancy) -> bool {
+    /// Whether a packet charged `arriving` fits beside `backlog`.
+    pub fn fits(self, arriving: Bytes, backlog: Count) -> bool {
         match self {
-            Limit::Packets(packets) => occupancy.packets < packets,
-            Limit::Bytes(bytes) => occupancy.bytes.plus(arriving) <= bytes,
+            Limit::Packets(packets) => backlog.packets < u64::from(packets),
+            Limit::Bytes(bytes) => Bytes::new(backlog.bytes).plus(arriving) <= bytes,
         }
     }
 }
@@ -134,9 +126,9 @@ macro_rules! droppers {
         }
 
         impl Dropper for AnyDropper {
-            fn admit(&mut self, now: Instant, arriving: Bytes, occupancy: Occupancy) -> Admission {
+            fn admit(&mut self, now: Instant, arriving: Bytes, backlog: Count) -> Admission {
                 match self {
-                    $(AnyDropper::$name(dropper) => dropper.admit(now, arriving, occupancy),)*
+                    $(AnyDropper::$name(dropper) => dropper.admit(now, arriving, backlog),)*
                 }
             }
         }

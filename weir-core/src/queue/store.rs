@@ -4,8 +4,8 @@
 //! packet allocates. Invariant: every entry is in exactly one chain, that of a leaf or the free
 //! one.
 
-use super::{Admission, AnyDropper, Dropper, Limit, Occupancy, QueuePlan};
-use crate::event::DropReason;
+use super::{Admission, AnyDropper, Dropper, Limit, QueuePlan};
+use crate::account::Count;
 use crate::ids::{Handle, LeafId};
 use crate::parameter::BuildError;
 use crate::sched::Head;
@@ -40,9 +40,21 @@ struct Slot {
 
 struct Leaf {
     first: u32,
+    /// Meaningless while `first` is [`NONE`].
     last: u32,
-    occupancy: Occupancy,
     dropper: AnyDropper,
+}
+
+impl Entry {
+    /// The length that schedulers charge.
+    pub const fn charged(&self) -> Bytes {
+        Bytes::new(self.charged as u64)
+    }
+
+    /// What schedulers see of the packet when it waits first.
+    pub const fn head(&self) -> Head {
+        Head { length: self.charged(), arrived: self.arrived }
+    }
 }
 
 impl Queues {
@@ -54,7 +66,7 @@ impl Queues {
         let mut leaves = Vec::with_capacity(plans.len());
         for plan in plans {
             let dropper = AnyDropper::build(plan)?;
-            leaves.push(Leaf { first: NONE, last: NONE, occupancy: Occupancy::default(), dropper });
+            leaves.push(Leaf { first: NONE, last: NONE, dropper });
         }
         let empty = Entry { handle: Handle(0), charged: 0, wire: 0, arrived: Instant::ZERO };
         let chain = |index: u32| if index + 1 < packets_max { index + 1 } else { NONE };
@@ -67,65 +79,58 @@ impl Queues {
         })
     }
 
-    /// What the dropper of `leaf` says to `entry`; the full store refuses whatever it says.
-    pub fn admit(&mut self, now: Instant, leaf: LeafId, entry: &Entry) -> Admission {
-        let state = &mut self.leaves[leaf.index()];
-        let charged = Bytes::new(u64::from(entry.charged));
-        let admission = state.dropper.admit(now, charged, state.occupancy);
-        if admission == Admission::Accept && self.free == NONE {
-            return Admission::Refuse(DropReason::Store);
-        }
-        admission
+    /// What the dropper of `leaf`, which holds `backlog`, says to `entry`.
+    #[inline]
+    pub fn admit(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &Entry,
+        backlog: Count,
+    ) -> Admission {
+        self.leaves[leaf.index()].dropper.admit(now, entry.charged(), backlog)
     }
 
-    /// Puts `entry` at the end of `leaf`, after [`Queues::admit`] said [`Admission::Accept`].
-    pub fn push(&mut self, leaf: LeafId, entry: Entry) {
+    /// Whether the store has no room, whatever a dropper says.
+    pub const fn is_full(&self) -> bool {
+        self.free == NONE
+    }
+
+    /// Puts `entry` at the end of `leaf`, in a store that is not full; answers which packet is
+    /// first there.
+    #[inline]
+    pub fn push(&mut self, leaf: LeafId, entry: Entry) -> Head {
         let slot = self.free;
         let free = &mut self.slots[slot as usize];
         self.free = free.next;
         *free = Slot { entry, next: NONE };
-        let state = &mut self.leaves[leaf.index()];
-        if state.last == NONE {
-            state.first = slot;
-        } else {
-            self.slots[state.last as usize].next = slot;
-        }
-        state.last = slot;
-        state.occupancy.packets += 1;
-        state.occupancy.bytes = state.occupancy.bytes.plus(Bytes::new(u64::from(entry.charged)));
         self.packets += 1;
+        let state = &mut self.leaves[leaf.index()];
+        let last = core::mem::replace(&mut state.last, slot);
+        if state.first == NONE {
+            state.first = slot;
+            return entry.head();
+        }
+        self.slots[last as usize].next = slot;
+        self.slots[state.first as usize].entry.head()
     }
 
-    /// Takes the first packet of `leaf`.
-    pub fn pop(&mut self, leaf: LeafId) -> Option<Entry> {
+    /// Takes the first packet of `leaf`, which holds one; answers it and the one that is first now.
+    #[inline]
+    pub fn pop(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
-        let slot = state.first;
-        if slot == NONE {
-            return None;
-        }
-        let Slot { entry, next } = &mut self.slots[slot as usize];
-        let entry = *entry;
-        state.first = core::mem::replace(next, self.free);
-        self.free = slot;
-        if state.first == NONE {
-            state.last = NONE;
-        }
-        state.occupancy.packets -= 1;
-        state.occupancy.bytes = state.occupancy.bytes.minus(Bytes::new(u64::from(entry.charged)));
+        let slot = self.slots.get_mut(state.first as usize).expect("only a backlogged leaf sends");
+        let entry = slot.entry;
+        let next = core::mem::replace(&mut slot.next, self.free);
+        self.free = core::mem::replace(&mut state.first, next);
         self.packets -= 1;
-        Some(entry)
+        (entry, self.slots.get(next as usize).map(|slot| slot.entry.head()))
     }
 
     /// The first packet of `leaf` as schedulers see it.
     pub fn head(&self, leaf: LeafId) -> Option<Head> {
-        let slot = self.slots.get(self.leaves[leaf.index()].first as usize)?;
-        let length = Bytes::new(u64::from(slot.entry.charged));
-        Some(Head { length, arrived: slot.entry.arrived })
-    }
-
-    /// What `leaf` holds.
-    pub fn occupancy(&self, leaf: LeafId) -> Occupancy {
-        self.leaves[leaf.index()].occupancy
+        let first = self.leaves[leaf.index()].first;
+        self.slots.get(first as usize).map(|slot| slot.entry.head())
     }
 
     /// Packets that wait in all leaves.

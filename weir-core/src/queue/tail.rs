@@ -1,6 +1,7 @@
 //! Tail drop: a packet that finds its leaf full is refused.
 
-use super::{Admission, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit, Occupancy};
+use super::{Admission, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit};
+use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Params};
 use crate::units::{Bytes, Instant};
@@ -24,8 +25,8 @@ impl DropperDiscipline for Tail {
 }
 
 impl Dropper for Tail {
-    fn admit(&mut self, _now: Instant, arriving: Bytes, occupancy: Occupancy) -> Admission {
-        if self.limit.fits(arriving, occupancy) {
+    fn admit(&mut self, _now: Instant, arriving: Bytes, backlog: Count) -> Admission {
+        if self.limit.fits(arriving, backlog) {
             return Admission::Accept;
         }
         Admission::Refuse(DropReason::Full)

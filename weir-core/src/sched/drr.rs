@@ -4,24 +4,24 @@
 //! sends while its deficit covers its first packet; then it gains a quantum and goes to the end.
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
+use super::leaf_ring::LeafRing;
 use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Instant};
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// Deficit round robin.
 pub struct Drr {
     leaves: Vec<Turn>,
-    round: VecDeque<LeafId>,
+    round: LeafRing,
 }
 
 /// What the round knows of a leaf.
 struct Turn {
     quantum: u64,
     deficit: u64,
-    /// Charged length of the first packet, 0 if none waits.
+    /// Charged length of the first packet, if one waits.
     head: u64,
     backlogged: bool,
 }
@@ -52,65 +52,65 @@ impl Discipline for Drr {
                 backlogged: false,
             });
         }
-        let round = VecDeque::with_capacity(leaves.len());
+        let round = LeafRing::with_capacity(leaves.len());
         Ok(Self { leaves, round })
     }
 }
 
 impl Scheduler for Drr {
+    #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, head: Head) {
         let turn = &mut self.leaves[leaf.index()];
-        turn.head = head.length.get();
         if !turn.backlogged {
             turn.backlogged = true;
+            turn.head = head.length.get();
             turn.deficit = turn.quantum;
             self.round.push_back(leaf);
         }
     }
 
+    #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
         // Ends: each turn adds at least QUANTUM_MIN to a deficit that must reach one packet.
-        while let Some(&leaf) = self.round.front() {
+        while let Some(leaf) = self.round.front() {
             let turn = &mut self.leaves[leaf.index()];
-            if !turn.backlogged {
-                self.round.pop_front();
-                continue;
-            }
             if turn.head <= turn.deficit {
                 return Selection::Leaf(leaf);
             }
             turn.deficit += turn.quantum;
-            self.round.rotate_left(1);
+            self.round.rotate();
         }
         Selection::Idle
     }
 
+    #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let turn = &mut self.leaves[leaf.index()];
+        let Some(next) = next else {
+            turn.empty();
+            return self.round.pop_front();
+        };
+        turn.head = next.length.get();
         turn.deficit = turn.deficit.saturating_sub(sent.get());
-        self.set_head(leaf, next);
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
-        self.set_head(leaf, head);
+        let turn = &mut self.leaves[leaf.index()];
+        match head {
+            Some(head) => turn.head = head.length.get(),
+            None => {
+                turn.empty();
+                self.round.remove(leaf);
+            }
+        }
     }
 }
 
-impl Drr {
-    fn set_head(&mut self, leaf: LeafId, head: Option<Head>) {
-        let turn = &mut self.leaves[leaf.index()];
-        turn.head = head.map_or(0, |head| head.length.get());
-        if head.is_some() {
-            return;
-        }
-        // [drr95 §3] A leaf that empties loses its deficit, or idling would earn credit.
-        turn.backlogged = false;
-        turn.deficit = 0;
-        if self.round.front() == Some(&leaf) {
-            self.round.pop_front();
-        } else {
-            self.round.retain(|&other| other != leaf);
-        }
+impl Turn {
+    /// [drr95 §3] A leaf that empties loses its deficit, or idling would earn credit.
+    fn empty(&mut self) {
+        self.backlogged = false;
+        self.deficit = 0;
     }
 }
 

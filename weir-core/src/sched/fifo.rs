@@ -1,21 +1,29 @@
 //! One queue: packets leave in the order in which they came, whatever their leaf.
 //!
-//! Invariant: `order` holds one entry for each waiting packet, plus `stale[leaf]` entries of
-//! packets that were dropped, which are skipped when they come to the front. The yardstick of
+//! Invariant: `order` holds one entry for each waiting packet, plus the `stale` entries of packets
+//! that were dropped, which are skipped when they come to the front. The yardstick of
 //! benchmarks.
 
+use super::leaf_ring::LeafRing;
 use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// First in, first out over all leaves.
 pub struct Fifo {
-    order: VecDeque<LeafId>,
-    waiting: Vec<u32>,
-    stale: Vec<u32>,
+    order: LeafRing,
+    leaves: Vec<Entries>,
+}
+
+/// How many entries in `order` a leaf has.
+#[derive(Clone, Copy, Default)]
+struct Entries {
+    /// Of packets that wait.
+    waiting: u32,
+    /// Of packets that were dropped; these come first.
+    stale: u32,
 }
 
 impl Discipline for Fifo {
@@ -28,51 +36,53 @@ impl Discipline for Fifo {
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
-        let leaves = tree.leaf_count();
-        Ok(Self {
-            order: VecDeque::new(),
-            waiting: alloc::vec![0; leaves],
-            stale: alloc::vec![0; leaves],
-        })
+        let leaves = alloc::vec![Entries::default(); tree.leaf_count()];
+        Ok(Self { order: LeafRing::with_capacity(leaves.len()), leaves })
     }
 }
 
 impl Scheduler for Fifo {
+    #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
         self.order.push_back(leaf);
-        self.waiting[leaf.index()] += 1;
+        self.leaves[leaf.index()].waiting += 1;
     }
 
+    #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
-        while let Some(&leaf) = self.order.front() {
-            let stale = &mut self.stale[leaf.index()];
-            if *stale == 0 {
+        while let Some(leaf) = self.order.front() {
+            let entries = &mut self.leaves[leaf.index()];
+            if entries.stale == 0 {
                 return Selection::Leaf(leaf);
             }
-            *stale -= 1;
+            entries.stale -= 1;
             self.order.pop_front();
         }
         Selection::Idle
     }
 
+    #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
-        assert_eq!(self.order.pop_front(), Some(leaf), "the leaf in front was selected");
-        self.waiting[leaf.index()] -= 1;
-        self.settle(leaf, next);
+        assert_eq!(self.order.front(), Some(leaf), "the leaf in front was selected");
+        self.order.pop_front();
+        let entries = &mut self.leaves[leaf.index()];
+        entries.waiting -= 1;
+        entries.settle(next);
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
-        self.waiting[leaf.index()] -= 1;
-        self.stale[leaf.index()] += 1;
-        self.settle(leaf, head);
+        let entries = &mut self.leaves[leaf.index()];
+        entries.waiting -= 1;
+        entries.stale += 1;
+        entries.settle(head);
     }
 }
 
-impl Fifo {
+impl Entries {
     /// An empty leaf waits for nothing: entries left over from drops inside its queue are stale.
-    fn settle(&mut self, leaf: LeafId, next: Option<Head>) {
+    fn settle(&mut self, next: Option<Head>) {
         if next.is_none() {
-            self.stale[leaf.index()] += core::mem::take(&mut self.waiting[leaf.index()]);
+            self.stale += core::mem::take(&mut self.waiting);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! holds packets, so droppers, limits and accounts exist once.
 
 mod id_set;
+mod leaf_ring;
 pub mod tree;
 mod wait_queue;
 

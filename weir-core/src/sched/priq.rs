@@ -68,17 +68,20 @@ impl Discipline for Priq {
 }
 
 impl Scheduler for Priq {
+    #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
         let Place { priority, rank } = self.places[leaf.index()];
         self.bands[usize::from(priority)].waiting.insert(rank);
         self.busy |= 1 << priority;
     }
 
+    #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
         let Some(priority) = self.busy.checked_ilog2() else { return Selection::Idle };
         Selection::Leaf(self.bands[priority as usize].front())
     }
 
+    #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
         let Place { priority, rank } = self.places[leaf.index()];
         self.bands[usize::from(priority)].turn = rank + 1;
