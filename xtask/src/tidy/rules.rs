@@ -78,11 +78,23 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("event", &["units", "ids", "packet"]),
     ("classify", &["units", "ids", "packet"]),
     ("account", &["units", "ids", "packet", "event"]),
-    ("queue", &["units", "ids", "packet", "event", "parameter"]),
+    ("queue", &["units", "ids", "packet", "event", "parameter", "account"]),
     ("sched", &["units", "ids", "parameter"]),
+    ("line", &["units"]),
     (
         "link",
-        &["units", "ids", "parameter", "packet", "event", "classify", "account", "queue", "sched"],
+        &[
+            "units",
+            "ids",
+            "parameter",
+            "packet",
+            "event",
+            "classify",
+            "account",
+            "queue",
+            "sched",
+            "line",
+        ],
     ),
 ];
 
