@@ -137,7 +137,7 @@ impl Model {
                 // Half way, or a nanosecond before.
                 self.probes += 1;
                 let wait = instant.since(self.now).as_nanos();
-                let between = if self.probes % 2 == 0 { wait / 2 } else { wait - 1 };
+                let between = if self.probes.is_multiple_of(2) { wait / 2 } else { wait - 1 };
                 if between > 0 && instant < Instant::MAX {
                     let early =
                         self.scheduler.select(self.now.after(Duration::from_nanos(between)));
