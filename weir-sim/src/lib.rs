@@ -1,6 +1,6 @@
 //! Simulation of one bottleneck: any number of sources, a classifier, one core link, sinks.
 //!
-//! [`run`] takes a [`Scenario`] and answers a [`Report`]. The link is the one that forwards on a
+//! [`run()`] takes a [`Scenario`] and answers a [`Report`]. The link is the one that forwards on a
 //! live line; only who advances its time differs ([`drive`]). Nothing here reads a clock: the same
 //! scenario with the same seed gives the same report, to the byte.
 //!

@@ -1,6 +1,6 @@
 //! Seeded random numbers that are the same on every machine.
 //!
-//! xoshiro256++ [vigna], seeded through SplitMix64. Each source draws from a stream of its own,
+//! xoshiro256++ `[vigna]`, seeded through SplitMix64. Each source draws from a stream of its own,
 //! found from the scenario's seed and the source's name, so that another source changes nothing for
 //! those that were there. Logarithms come from `libm`, whose bits do not depend on the machine.
 

@@ -1,7 +1,7 @@
 //! The weir command: one verb a file, one line a verb.
 //!
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
-//! line in [`verbs`] below. What every verb shares (format, colour, exit codes) is `output.rs`.
+//! line in `verbs` below. What every verb shares (format, colour, exit codes) is `output.rs`.
 
 mod output;
 

@@ -1,4 +1,4 @@
-//! The simulator beside ns-2 [ns2], in one run: delivered packets per second of wall clock.
+//! The simulator beside ns-2 `[ns2]`, in one run: delivered packets per second of wall clock.
 //!
 //! `peers.md` §3: three classes of 50, 30 and 20 % under a root of 98 % of a 100 Mbit/s link, each
 //! with a CBR source on the link's own node that sends 500-byte packets at 130 % of the class's
