@@ -2,7 +2,7 @@
 //!
 //! [`reader`] reads any spanned TOML; [`finding`] says what is wrong, where, and what to do.
 //! What a policy may say of a scheduler or a dropper comes from its descriptor in `weir-core`.
-//! Nothing here does I/O, except [`file`].
+//! Nothing here does I/O, except [`mod@file`].
 #![forbid(unsafe_code)]
 
 pub mod bounds;
