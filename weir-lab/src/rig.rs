@@ -19,7 +19,6 @@ use weir_live::ethtool::set_ipv6;
 use weir_live::netns;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{BATCH, Port, PortConfig};
-use weir_live::privilege::{Need, Privilege};
 use weir_live::status::{Board, Status};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu, set_niceness};
@@ -86,11 +85,7 @@ impl Measured {
 /// # Errors
 /// When neither is possible; the text says which privilege is missing and how to get it.
 pub fn prepare() -> Result<(), String> {
-    let privilege = Privilege::detect();
-    privilege.check(Need::PrivateNetworks).map_err(|missing| missing.to_string())?;
-    if !privilege.makes_networks() {
-        netns::enter_user_namespace().map_err(|error| error.to_string())?;
-    }
+    netns::prepare_private_networks()?;
     // Other work on the machine is not what is measured; ordinary users go without.
     drop(set_niceness(NICENESS));
     Ok(())

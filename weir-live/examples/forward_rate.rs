@@ -15,7 +15,6 @@ use weir_live::error::Result;
 use weir_live::netns;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{BATCH, Port, PortConfig};
-use weir_live::privilege::Privilege;
 use weir_live::testbed::{END, Host, Testbed, TestbedConfig};
 use weir_live::wait::{self, WaitPolicy};
 
@@ -23,8 +22,9 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>());
     let mut next = |default| arguments.next().and_then(|value| value.ok()).unwrap_or(default);
     let (seconds, frame_len, kpps) = (next(3), next(64) as usize, next(0));
-    if !Privilege::detect().makes_networks() {
-        netns::enter_user_namespace()?;
+    if let Err(why) = netns::prepare_private_networks() {
+        eprintln!("{why}");
+        std::process::exit(2);
     }
     let testbed = Testbed::new(TestbedConfig::default())?;
     // The bridge inherits CPU 1, and the generator moves to CPU 0.

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::thread;
 
 use crate::error::{Result, SystemError};
+use crate::privilege::{Need, Privilege};
 
 /// A network namespace, kept by its descriptor.
 #[derive(Debug)]
@@ -98,6 +99,20 @@ pub fn enter_user_namespace() -> Result<()> {
         error
     };
     unshare_user(&UserMaps::new(uid, gid)).map_err(failed)
+}
+
+/// Sees to it that this process may make private networks: root may, others enter a user namespace
+/// first. Call it first thing in `main`.
+///
+/// # Errors
+/// When neither is possible: which privilege is missing, how to get it, what works without.
+pub fn prepare_private_networks() -> std::result::Result<(), String> {
+    let privilege = Privilege::detect();
+    privilege.check(Need::PrivateNetworks).map_err(|missing| missing.to_string())?;
+    if privilege.makes_networks() {
+        return Ok(());
+    }
+    enter_user_namespace().map_err(|error| error.to_string())
 }
 
 /// Makes `command` start in a user namespace of its own, as root there. For a program that has

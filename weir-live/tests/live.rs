@@ -23,7 +23,7 @@ use weir_live::netlink::{LinkState, Mac, Netlink};
 use weir_live::netns::{self, NetNs};
 use weir_live::pool::FramePool;
 use weir_live::port::{Port, PortConfig, PortState};
-use weir_live::privilege::{Need, Privilege};
+use weir_live::privilege::Privilege;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
 
@@ -59,15 +59,7 @@ const JUMBO: TestbedConfig = TestbedConfig { mtu: 9000, offloads: true, static_n
 
 fn main() -> ExitCode {
     // First of all: a user namespace cannot be entered once there is a second thread.
-    let privilege = Privilege::detect();
-    let ready = if let Err(missing) = privilege.check(Need::PrivateNetworks) {
-        Err(missing.to_string())
-    } else if privilege.makes_networks() {
-        Ok(())
-    } else {
-        netns::enter_user_namespace().map_err(|error| error.to_string())
-    };
-    if let Err(why) = ready {
+    if let Err(why) = netns::prepare_private_networks() {
         println!("skipped: {} live tests: {why}", TESTS.len());
         let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
         return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };

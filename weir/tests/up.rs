@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::netns;
-use weir_live::privilege::{Need, Privilege};
 use weir_live::status::Status;
 use weir_live::testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
@@ -31,15 +30,7 @@ const TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    let privilege = Privilege::detect();
-    let ready = if let Err(missing) = privilege.check(Need::PrivateNetworks) {
-        Err(missing.to_string())
-    } else if privilege.makes_networks() {
-        Ok(())
-    } else {
-        netns::enter_user_namespace().map_err(|error| error.to_string())
-    };
-    if let Err(why) = ready {
+    if let Err(why) = netns::prepare_private_networks() {
         println!("skipped: {} live tests: {why}", TESTS.len());
         let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
         return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
