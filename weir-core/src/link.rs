@@ -284,7 +284,8 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
     fn advance(&mut self, until: Instant, out: &mut Vec<Departure>) -> Option<Instant> {
         let mut at = self.now;
         loop {
-            match self.poll(at) {
+            self.step_to(at);
+            match self.next(at, self.line.horizon(at)) {
                 Poll::Packet(departure) => out.push(departure),
                 Poll::At(instant) if instant <= until => at = instant,
                 Poll::At(instant) => return Some(instant),
