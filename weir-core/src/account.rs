@@ -122,11 +122,15 @@ impl Account {
 impl Histogram {
     /// An empty histogram.
     pub fn new() -> Self {
-        Self { buckets: alloc::vec![0; BUCKETS], count: 0, sum: 0, max: Duration::ZERO }
+        Self { buckets: Vec::new(), count: 0, sum: 0, max: Duration::ZERO }
     }
 
     /// Counts one duration.
     pub fn record(&mut self, duration: Duration) {
+        if self.buckets.is_empty() {
+            // Only what is used takes its 9 KB: of a hundred thousand classes few may be busy.
+            self.buckets = alloc::vec![0; BUCKETS];
+        }
         self.buckets[bucket_of(duration.as_nanos())] += 1;
         self.count += 1;
         self.sum += u128::from(duration.as_nanos());
@@ -135,6 +139,9 @@ impl Histogram {
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Histogram) {
+        if self.buckets.is_empty() {
+            self.buckets = alloc::vec![0; other.buckets.len()];
+        }
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             *mine += theirs;
         }
@@ -221,6 +228,12 @@ mod tests {
         }
         assert_eq!(histogram.quantile(1000), histogram.max());
         assert_eq!(histogram.mean(), Duration::from_nanos(500_500));
+        let mut merged = Histogram::new();
+        assert_eq!(merged.quantile(500), Duration::ZERO);
+        merged.merge(&histogram);
+        assert_eq!(merged, histogram);
+        merged.merge(&Histogram::new());
+        assert_eq!(merged, histogram);
     }
 
     #[test]

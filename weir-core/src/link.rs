@@ -107,7 +107,7 @@ pub struct Link<S> {
 }
 
 impl LinkPlan {
-    /// A plan with unlimited bursts left out: frames as they are, 100 packets a leaf.
+    /// A plan with the defaults: frames as they are, no buffer, 100 packets a leaf.
     pub fn new(scheduler: &'static str, tree: Tree) -> Self {
         let queues = alloc::vec![QueuePlan::default(); tree.leaf_count()];
         Self {
