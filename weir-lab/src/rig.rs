@@ -139,7 +139,7 @@ pub(crate) fn cpus() -> (Option<usize>, Option<usize>) {
 
 fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
     let build = |plan: &LinkPlan| {
-        plan.build().map_err(|error| weir_live::bridge::refused("build the policy", error.message))
+        plan.build().map_err(|error| SystemError::refused("build the policy", error.message, ""))
     };
     let back = LinkPlan::new("fifo", setup.plan.tree.clone());
     Ok([

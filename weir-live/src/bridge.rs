@@ -16,7 +16,7 @@ use weir_core::link::{AnyLink, Packet};
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
-use crate::error::{Result, SystemError};
+use crate::error::Result;
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, PortConfig, Received};
 use crate::status::{Board, LaneStatus, PortStatus, Status, class_statuses};
@@ -335,8 +335,3 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 const RETRY_INTERVAL: Duration = Duration::from_micros(50);
 /// So often interfaces are looked at, busy or not.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Names an error of the policy that a bridge was to be built from.
-pub fn refused(action: &str, why: String) -> SystemError {
-    SystemError::refused(action, why, "")
-}

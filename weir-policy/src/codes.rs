@@ -68,7 +68,7 @@ codes! {
     PORT_COUNT "W201" Error "a deployment without two ports";
     SAME_PORT "W202" Error "two ports on one interface";
     UNKNOWN_PORT "W203" Error "a port that is not declared";
-    DIRECTION_COUNT "W204" Error "a deployment without two directions";
+    DIRECTION_COUNT "W204" Error "a deployment with no or too many directions";
     SAME_WAY "W205" Error "directions that do not join both ports both ways";
     POLICY_FAULTY "W206" Error "a policy that a deployment names has errors";
 }

@@ -4,7 +4,7 @@
 //! packet allocates. Invariant: every entry is in exactly one chain, that of a leaf or the free
 //! one.
 
-use super::{Admission, AnyDropper, Dropper, Limit, QueuePlan};
+use super::{Admission, AnyDropper, Dropper, QueuePlan};
 use crate::account::Count;
 use crate::ids::{Handle, LeafId};
 use crate::parameter::BuildError;
@@ -136,17 +136,6 @@ impl Queues {
     /// Packets that wait in all leaves.
     pub const fn packets(&self) -> u32 {
         self.packets
-    }
-}
-
-impl Limit {
-    /// The most packets that a leaf with this limit can hold.
-    pub const fn packets_max(self) -> u32 {
-        match self {
-            Limit::Packets(packets) => packets,
-            // No packet is charged less than a byte, but 40 is what an IP packet has at least.
-            Limit::Bytes(bytes) => (bytes.get() / 40) as u32,
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use weir_core::link::LinkPlan;
 use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::Rate;
-use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig, refused};
+use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
 use weir_live::error::SystemError;
 use weir_live::signals::StopSignal;
 use weir_live::status::{Board, Status};
@@ -122,8 +122,9 @@ fn go_first() {
 }
 
 fn bridge_config(policy: &Policy, cpu: Option<usize>) -> Result<BridgeConfig, SystemError> {
-    let build =
-        |plan: &LinkPlan| plan.build().map_err(|error| refused("build the policy", error.message));
+    let build = |plan: &LinkPlan| {
+        plan.build().map_err(|error| SystemError::refused("build the policy", error.message, ""))
+    };
     let forth = LaneConfig {
         name: "forth".to_owned(),
         leaf_names: policy.link.tree.leaves().map(|(_, class)| class.name.clone()).collect(),
