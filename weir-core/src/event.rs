@@ -13,6 +13,16 @@ pub enum DropReason {
     Evicted,
     /// The link's store of waiting packets was full.
     Store,
+    /// A dropper chose it at random, to tell its sender early: RED and its kin, BLUE, PIE.
+    Early,
+    /// It had waited too long when its turn came: CoDel.
+    Late,
+    /// Leaves that share a limit were full, and its leaf held most.
+    Longest,
+    /// A policer before the queue found it above its rate.
+    Policed,
+    /// Its leaf was taken away or its limit lowered while it waited.
+    Reconfigured,
 }
 
 /// What became of an offered packet.
@@ -54,6 +64,9 @@ pub struct Departure {
     pub at: Instant,
     /// When its last bit is on the wire.
     pub finished: Instant,
+    /// The traffic class (DSCP and ECN) that a policer or dropper gave it in place of its own: the
+    /// port writes it into the packet.
+    pub marked: Option<u8>,
 }
 
 /// What a link answers when asked for a packet.
@@ -69,7 +82,16 @@ pub enum Poll {
 
 impl DropReason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [DropReason; 3] = [DropReason::Full, DropReason::Evicted, DropReason::Store];
+    pub const ALL: [DropReason; 8] = [
+        DropReason::Full,
+        DropReason::Evicted,
+        DropReason::Store,
+        DropReason::Early,
+        DropReason::Late,
+        DropReason::Longest,
+        DropReason::Policed,
+        DropReason::Reconfigured,
+    ];
 
     /// The word in reports.
     pub const fn name(self) -> &'static str {
@@ -77,6 +99,11 @@ impl DropReason {
             DropReason::Full => "full",
             DropReason::Evicted => "evicted",
             DropReason::Store => "store",
+            DropReason::Early => "early",
+            DropReason::Late => "late",
+            DropReason::Longest => "longest",
+            DropReason::Policed => "policed",
+            DropReason::Reconfigured => "reconfigured",
         }
     }
 }

@@ -17,5 +17,6 @@ pub mod link;
 pub mod packet;
 pub mod parameter;
 pub mod queue;
+pub mod random;
 pub mod sched;
 pub mod units;

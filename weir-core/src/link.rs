@@ -9,7 +9,7 @@ use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
 use crate::ids::{Handle, LeafId};
 use crate::line::Line;
 use crate::parameter::BuildError;
-use crate::queue::{Admission, QueueEntry, QueuePlan, Queues};
+use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release};
 use crate::sched::{Head, Scheduler, Selection, Tree};
 use crate::units::{Bytes, FineInstant, Instant};
 use alloc::boxed::Box;
@@ -54,6 +54,8 @@ pub struct LinkPlan {
     pub buffer: Bytes,
     /// The most packets that wait in all leaves together.
     pub packets_max: u32,
+    /// What droppers and hashes draw their random numbers from.
+    pub seed: u64,
 }
 
 /// A packet as offered.
@@ -63,6 +65,18 @@ pub struct Packet {
     pub handle: Handle,
     /// The length of the frame, without its check sequence.
     pub length: u32,
+    /// A number that is the same for all packets of a flow and usually another for other flows, for
+    /// queues that keep flows apart.
+    pub flow: u32,
+    /// DSCP and ECN; 0 where the packet has none.
+    pub traffic_class: u8,
+}
+
+impl Packet {
+    /// A packet without a flow or a traffic class of its own.
+    pub const fn new(handle: Handle, length: u32) -> Self {
+        Self { handle, length, flow: 0, traffic_class: 0 }
+    }
 }
 
 /// A link around any scheduler: one dynamic call, then everything is monomorphic.
@@ -90,8 +104,11 @@ pub trait AnyLink: Send {
     /// instead of sending the whole lag at once.
     fn forfeit_before(&mut self, instant: Instant);
 
-    /// What was counted.
-    fn account(&self) -> &Account;
+    /// What was counted until now.
+    fn account(&self) -> Account;
+
+    /// Packets that wait.
+    fn backlog(&self) -> u32;
 }
 
 /// A link around one scheduler.
@@ -118,6 +135,7 @@ impl LinkPlan {
             charge: Charge::Wire,
             buffer: Bytes::ZERO,
             packets_max: PACKETS_MAX_DEFAULT,
+            seed: 0,
         }
     }
 
@@ -162,7 +180,7 @@ impl<S: Scheduler> Link<S> {
         assert_eq!(plan.queues.len(), plan.tree.leaf_count(), "every leaf has a queue");
         Ok(Self {
             scheduler,
-            queues: Queues::new(&plan.queues, plan.packets_max)?,
+            queues: Queues::new(plan)?,
             account: Account::new(plan.tree.leaf_count()),
             dropped: Vec::new(),
             framing: plan.framing,
@@ -178,19 +196,39 @@ impl<S: Scheduler> Link<S> {
             Charge::Wire => wire,
             Charge::Frame => packet.length.max(1),
         };
-        QueueEntry { handle: packet.handle, charged, wire, arrived: now }
+        QueueEntry {
+            handle: packet.handle,
+            charged,
+            wire,
+            arrived: now,
+            traffic_class: packet.traffic_class,
+            marked: false,
+        }
     }
 
     /// Drops the first packet of `leaf` to make room for one that will be first if nobody else is.
     #[cold]
-    fn evict(&mut self, now: Instant, leaf: LeafId, reason: DropReason, arriving: Head) {
-        let (entry, next) = self.queues.pop(leaf);
+    fn evict(&mut self, now: Instant, leaf: LeafId, at: (u32, DropReason), arriving: Head) {
+        let (position, reason) = at;
+        let (entry, first) = self.queues.remove(leaf, position);
+        self.count_drop(now, leaf, &entry, reason);
+        // A leaf that was emptied for what arrives keeps its turn: told that nothing waits, a round
+        // would put it at the end with every arrival, and it would starve.
+        self.scheduler.head_changed(now, leaf, Some(first.unwrap_or(arriving)));
+    }
+
+    /// Drops the first packet of `leaf`, whose turn has come.
+    #[cold]
+    fn drop_first(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
+        let (entry, next) = self.queues.pop(now, leaf);
+        self.count_drop(now, leaf, &entry, reason);
+        self.scheduler.head_changed(now, leaf, next);
+    }
+
+    fn count_drop(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry, reason: DropReason) {
         self.account.evicted(leaf, entry.charged(), reason);
         let (handle, arrived) = (entry.handle, entry.arrived);
         self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
-        // A leaf that was emptied for what arrives keeps its turn: told that nothing waits, a round
-        // would put it at the end with every arrival, and it would starve.
-        self.scheduler.head_changed(now, leaf, Some(next.unwrap_or(arriving)));
     }
 
     #[cold]
@@ -219,38 +257,62 @@ impl<S: Scheduler> Link<S> {
                 return Poll::At(ready_at);
             }
         }
-        match self.scheduler.select(now) {
-            Selection::Leaf(leaf) => Poll::Packet(self.send(now, leaf)),
-            Selection::At(instant) => {
-                assert!(instant > now, "a scheduler asks to be asked again later, not now");
-                Poll::At(instant)
+        // Ends: each further round drops a packet.
+        loop {
+            match self.scheduler.select(now) {
+                Selection::Leaf(leaf) => {
+                    let backlog = self.account.leaf(leaf).backlog;
+                    match self.queues.release(now, leaf, backlog) {
+                        Release::Send => {}
+                        Release::Mark => self.queues.mark_first(leaf),
+                        Release::Drop(reason) => {
+                            self.drop_first(now, leaf, reason);
+                            if self.queues.packets() == 0 {
+                                return Poll::Idle;
+                            }
+                            continue;
+                        }
+                    }
+                    return Poll::Packet(self.send(now, leaf));
+                }
+                Selection::At(instant) => {
+                    assert!(instant > now, "a scheduler asks to be asked again later, not now");
+                    return Poll::At(instant);
+                }
+                Selection::Idle => panic!("packets wait, but the scheduler knows of none"),
             }
-            Selection::Idle => panic!("packets wait, but the scheduler knows of none"),
         }
     }
 
     /// Hands out the first packet of `leaf`, which the scheduler selected.
     #[inline(always)]
     fn send(&mut self, now: Instant, leaf: LeafId) -> Departure {
-        let (entry, next) = self.queues.pop(leaf);
+        let (entry, next) = self.queues.pop(now, leaf);
         let QueueEntry { handle, arrived, .. } = entry;
         let charged = entry.charged();
         self.scheduler.charge(now, leaf, charged, next);
         self.account.sent(leaf, charged);
         let finished = self.line.send(now, Bytes::new(u64::from(entry.wire)));
-        Departure { handle, leaf, charged, arrived, at: now, finished }
+        let marked = entry.marked.then_some(entry.traffic_class);
+        Departure { handle, leaf, charged, arrived, at: now, finished, marked }
     }
 
     /// One offer at `now`.
     #[inline(always)]
     fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
-        let entry = self.entry(now, packet);
+        let mut entry = self.entry(now, packet);
         self.scheduler.offered(now, leaf);
         let mut evicted = false;
         loop {
             match self.queues.admit(now, leaf, &entry, self.account.leaf(leaf).backlog) {
                 Admission::Accept => break,
-                Admission::EvictHead(reason) => self.evict(now, leaf, reason, entry.head()),
+                Admission::Mark => {
+                    entry.mark_congestion();
+                    break;
+                }
+                Admission::Evict(position, reason) => {
+                    self.evict(now, leaf, (position, reason), entry.head());
+                }
                 Admission::Refuse(reason) => {
                     if evicted {
                         self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
@@ -263,9 +325,13 @@ impl<S: Scheduler> Link<S> {
         if self.queues.is_full() {
             return self.refuse(leaf, entry, DropReason::Store);
         }
-        let head = self.queues.push(leaf, entry);
+        let was_empty = self.queues.push(leaf, entry);
         self.account.queued(leaf, entry.charged());
-        self.scheduler.enqueued(now, leaf, head);
+        if was_empty && !evicted {
+            self.scheduler.enqueued(now, leaf, entry.head());
+        } else {
+            self.scheduler.joined(now, leaf, entry.charged());
+        }
         Verdict::Queued
     }
 }
@@ -319,8 +385,12 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
         self.line.forfeit_before(instant);
     }
 
-    fn account(&self) -> &Account {
-        &self.account
+    fn account(&self) -> Account {
+        self.account.clone()
+    }
+
+    fn backlog(&self) -> u32 {
+        self.queues.packets()
     }
 }
 
@@ -348,7 +418,7 @@ mod tests {
     }
 
     fn packet(handle: u32, length: u32) -> Packet {
-        Packet { handle: Handle(handle), length }
+        Packet::new(Handle(handle), length)
     }
 
     #[test]

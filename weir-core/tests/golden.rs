@@ -24,7 +24,7 @@ fn check(scheduler: &str, leaves: &str, packets: &str, order: &str) {
         let leaf = LeafId(names.find(name).expect("a leaf") as u32);
         for _ in 0..count.parse().expect("a count") {
             let length = length.parse().expect("a length");
-            link.offer(Instant::ZERO, leaf, Packet { handle: Handle(0), length });
+            link.offer(Instant::ZERO, leaf, Packet::new(Handle(0), length));
         }
     }
     let mut out = Vec::new();
@@ -79,7 +79,7 @@ fn check_newest_only(scheduler: &str) {
     let limit = Params::new().with("limit", Quantity::Packets(1));
     plan.queues[0] = QueuePlan { dropper: "head", params: limit };
     let mut link = plan.build().expect("builds");
-    let packet = Packet { handle: Handle(0), length: 1000 };
+    let packet = Packet::new(Handle(0), 1000);
     let mut out = Vec::new();
     for half_ms in 0..400 {
         let now = Instant::from_nanos(half_ms * 500_000);

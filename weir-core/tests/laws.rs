@@ -66,6 +66,7 @@ struct Model {
     leaves: Vec<VecDeque<Head>>,
     now: Instant,
     work_conserving: bool,
+    exact_wake: bool,
     probes: u32,
 }
 
@@ -78,6 +79,7 @@ fn contract(entry: &Entry, seed: u64) -> bool {
         leaves: vec![VecDeque::new(); tree.leaf_count()],
         now: Instant::ZERO,
         work_conserving: entry.descriptor.promises.work_conserving,
+        exact_wake: entry.descriptor.promises.exact_wake,
         probes: 0,
     };
     let gap = tree.rate().transmit_time(Bytes::new(1_000)).as_nanos().clamp(1, 1 << 50);
@@ -109,10 +111,14 @@ impl Model {
         let leaf = random.between(0, self.leaves.len() as u64 - 1) as usize;
         for _ in 0..random.between(1, 4) {
             let length = Bytes::new(u64::from(random_length(random)));
-            self.leaves[leaf].push_back(Head { length, arrived: self.now });
-            let id = LeafId(leaf as u32);
+            let (id, head) = (LeafId(leaf as u32), Head { length, arrived: self.now });
             self.scheduler.offered(self.now, id);
-            self.scheduler.enqueued(self.now, id, self.leaves[leaf][0]);
+            if self.leaves[leaf].is_empty() {
+                self.scheduler.enqueued(self.now, id, head);
+            } else {
+                self.scheduler.joined(self.now, id, length);
+            }
+            self.leaves[leaf].push_back(head);
         }
     }
 
@@ -138,7 +144,7 @@ impl Model {
                 self.probes += 1;
                 let wait = instant.since(self.now).as_nanos();
                 let between = if self.probes.is_multiple_of(2) { wait / 2 } else { wait - 1 };
-                if between > 0 && instant < Instant::MAX {
+                if between > 0 && instant < Instant::MAX && self.exact_wake {
                     let early =
                         self.scheduler.select(self.now.after(Duration::from_nanos(between)));
                     assert!(!matches!(early, Selection::Leaf(_)), "`At` came later than the truth");
@@ -230,7 +236,7 @@ fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
         }
         let leaf = LeafId(random.between(0, leaves - 1) as u32);
         let length = random_length(random);
-        arrivals.push((now, leaf, Packet { handle: Handle(handle), length }));
+        arrivals.push((now, leaf, Packet::new(Handle(handle), length)));
     }
     arrivals
 }
@@ -266,7 +272,7 @@ fn run(mut link: Box<dyn AnyLink>, arrivals: &Arrivals, mut wakes: Option<Random
     assert_eq!(sent, log.departures.len() as u64, "every departure is counted");
     let dropped: u64 = account.leaves().iter().map(|leaf| leaf.dropped_total().packets).sum();
     assert_eq!(dropped, log.dropped.len() as u64, "every drop is reported");
-    counts_are_true(account, arrivals, &log);
+    counts_are_true(&account, arrivals, &log);
     log
 }
 

@@ -146,7 +146,7 @@ impl Loop {
         };
         for handle in 0..population as u32 {
             let leaf = this.random_leaf();
-            this.link.offer(Instant::ZERO, leaf, Packet { handle: Handle(handle), length: LENGTH });
+            this.link.offer(Instant::ZERO, leaf, Packet::new(Handle(handle), LENGTH));
         }
         this
     }
@@ -187,7 +187,7 @@ impl Loop {
             self.now = self.now.after(burst_time);
             done += self.departures.len() as u64;
             for index in 0..self.departures.len() {
-                let packet = Packet { handle: self.departures[index].handle, length: LENGTH };
+                let packet = Packet::new(self.departures[index].handle, LENGTH);
                 let leaf = self.random_leaf();
                 self.burst.push((leaf, packet));
             }

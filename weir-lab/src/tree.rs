@@ -136,7 +136,7 @@ impl Sharing {
             }
             let headers = headers(self.flows[index].port);
             let leaf = classifier.classify(now, InterfaceId(0), &headers).leaf;
-            link.offer(now, leaf, Packet { handle: Handle(0), length: self.frame });
+            link.offer(now, leaf, Packet::new(Handle(0), self.frame));
             link.take_dropped(&mut |_| {});
             due[index] += interval(&self.flows[index]);
         }

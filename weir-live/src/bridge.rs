@@ -198,10 +198,7 @@ impl Bridge {
 
     /// Frames of the pool that links or outboxes hold.
     fn frames_held(&self) -> u64 {
-        let queued = |lane: &Lane| {
-            let leaves = lane.link.account().leaves();
-            leaves.iter().map(|leaf| leaf.backlog.packets).sum::<u64>()
-        };
+        let queued = |lane: &Lane| u64::from(lane.link.backlog());
         self.lanes.iter().map(|lane| queued(lane) + lane.departures.len() as u64).sum()
     }
 
@@ -220,7 +217,7 @@ impl Bridge {
             from: names[index].clone(),
             to: names[1 - index].clone(),
             outbox_drops: lane.outbox_drops,
-            classes: class_statuses(&lane.leaf_names, lane.link.account(), &lane.delays),
+            classes: class_statuses(&lane.leaf_names, &lane.link.account(), &lane.delays),
         };
         Status {
             uptime_ns: now.since(self.started).as_nanos(),
@@ -263,7 +260,13 @@ impl Lane {
             let headers = Headers::parse_ethernet(bytes);
             let length = bytes.len() as u32;
             let leaf = self.classifier.classify(at, InterfaceId(port as u16), &headers).leaf;
-            self.link.offer(at, leaf, Packet { handle: Handle(received.frame.0), length });
+            let packet = Packet {
+                handle: Handle(received.frame.0),
+                length,
+                flow: headers.flow(),
+                traffic_class: headers.traffic_class.unwrap_or(0),
+            };
+            self.link.offer(at, leaf, packet);
             self.link.take_dropped(&mut |dropped| pool.release(FrameId(dropped.handle.0)));
         }
         let last = inbox.last().map(|_| self.now);

@@ -77,7 +77,7 @@ impl Drive {
     }
 
     /// What the link counted.
-    pub fn account(&self) -> &Account {
+    pub fn account(&self) -> Account {
         self.link.account()
     }
 }
@@ -102,7 +102,7 @@ mod tests {
         for (number, &(micros, length)) in arrivals.iter().enumerate() {
             let at = Instant::from_nanos(micros * 1000);
             drive.advance(at, |departure| left.push(departure.at.as_nanos() / 1000));
-            let packet = Packet { handle: Handle(number as u32), length };
+            let packet = Packet::new(Handle(number as u32), length);
             assert_eq!(drive.offer(at, LeafId(0), packet), Verdict::Queued);
         }
         drive.advance(Instant::MAX, |departure| left.push(departure.at.as_nanos() / 1000));

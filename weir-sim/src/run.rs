@@ -237,7 +237,8 @@ impl<'a> Run<'a> {
         // A packet offered just before may leave first.
         self.drive.advance(at, |departure| self.state.departed(&departure));
         let leaf = self.state.offered(flight);
-        self.drive.offer(at, leaf, Packet { handle, length: flight.length });
+        let packet = Packet { flow: flight.source, ..Packet::new(handle, flight.length) };
+        self.drive.offer(at, leaf, packet);
         // Nobody waits for news of a drop, so many are heard at once.
         self.unsettled += 1;
         if self.unsettled == UNSETTLED_MAX {
@@ -352,8 +353,8 @@ impl<'a> Run<'a> {
             }
         }
         let leaves: Vec<_> = self.state.lanes.iter().map(|lane| lane.leaf).collect();
-        let account = self.drive.account().leaves();
-        Report::new(self.scenario, account, &self.state.link, &self.state.meters, &leaves)
+        let account = self.drive.account();
+        Report::new(self.scenario, account.leaves(), &self.state.link, &self.state.meters, &leaves)
     }
 }
 

@@ -78,7 +78,8 @@ impl Replay {
     ) -> Result<ReplayReport, String> {
         let mut outputs =
             Outputs { departures: create(&self.output)?, drops: create(&self.drops)? };
-        let report = replay(policy, map, reader, &mut outputs).map_err(|error| error.to_string())?;
+        let report =
+            replay(policy, map, reader, &mut outputs).map_err(|error| error.to_string())?;
         for writer in [outputs.departures, outputs.drops].into_iter().flatten() {
             let written = writer.finish().and_then(|buffer| Ok(buffer.into_inner()?));
             written.map_err(|error| error.to_string()).and_then(CaptureFile::keep)?;

@@ -1,11 +1,13 @@
 //! Head drop: when the leaf is full the packet that waited longest makes room, so that a sender
 //! learns of the congestion sooner. The overflow policy of ALTQ's CBQ [algorithms §3.3].
 
-use super::{Admission, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit};
+use super::{
+    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit, Place,
+};
 use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Params};
-use crate::units::{Bytes, Instant};
+use crate::units::Instant;
 
 /// Head drop.
 pub struct Head {
@@ -20,31 +22,32 @@ impl DropperDiscipline for Head {
         sources: &["algorithms §3.3"],
     };
 
-    fn build(params: &Params) -> Result<Self, BuildError> {
+    fn build(params: &Params, _place: Place) -> Result<Self, BuildError> {
         Ok(Self { limit: Limit::from_params(params) })
     }
 }
 
 impl Dropper for Head {
-    fn admit(&mut self, _now: Instant, arriving: Bytes, backlog: Count) -> Admission {
-        if self.limit.fits(arriving, backlog) {
+    fn admit(&mut self, _now: Instant, arriving: Candidate, backlog: Count) -> Admission {
+        if self.limit.fits(arriving.length, backlog) {
             return Admission::Accept;
         }
         // What fits not even alone must not cost those who wait.
-        if !self.limit.fits(arriving, Count::default()) {
+        if !self.limit.fits(arriving.length, Count::default()) {
             return Admission::Refuse(DropReason::Full);
         }
-        Admission::EvictHead(DropReason::Evicted)
+        Admission::Evict(0, DropReason::Evicted)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Bytes;
 
     #[test]
     fn whoever_waits_makes_room_only_for_what_fits() {
-        let evict = Admission::EvictHead(DropReason::Evicted);
+        let evict = Admission::Evict(0, DropReason::Evicted);
         let full = Admission::Refuse(DropReason::Full);
         let bytes = |bytes| Limit::Bytes(Bytes::new(bytes));
         // limit, bytes arriving, packets and bytes that wait
@@ -59,7 +62,12 @@ mod tests {
         ];
         for (limit, arriving, packets, waiting, expected) in rows {
             let backlog = Count { packets, bytes: waiting };
-            let admission = Head { limit }.admit(Instant::ZERO, Bytes::new(arriving), backlog);
+            let candidate = Candidate {
+                length: Bytes::new(arriving),
+                arrived: Instant::ZERO,
+                traffic_class: 0,
+            };
+            let admission = Head { limit }.admit(Instant::ZERO, candidate, backlog);
             assert_eq!(admission, expected, "{arriving} to {backlog:?} within {limit:?}");
         }
     }

@@ -9,7 +9,7 @@ use crate::account::Count;
 use crate::event::DropReason;
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Parameter, Params};
-use crate::units::{Bytes, Instant, Quantity};
+use crate::units::{Bytes, Instant, Quantity, Rate};
 
 /// How much a leaf may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,21 +20,70 @@ pub enum Limit {
     Bytes(Bytes),
 }
 
+/// What a dropper sees of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    /// The length that schedulers charge.
+    pub length: Bytes,
+    /// When the link was offered it.
+    pub arrived: Instant,
+    /// DSCP and ECN, as the packet came or as a policer marked it.
+    pub traffic_class: u8,
+}
+
 /// What a dropper says to an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
     /// It may wait.
     Accept,
+    /// It may wait, marked as having met congestion. Only for packets that can be marked.
+    Mark,
     /// It is dropped.
     Refuse(DropReason),
-    /// The first in line is dropped, then the dropper is asked again.
-    EvictHead(DropReason),
+    /// The waiting packet at this position, 0 for the first, is dropped; then the dropper is asked
+    /// again.
+    Evict(u32, DropReason),
 }
 
-/// Decides about admission to one leaf.
+/// What a dropper says to the first packet of its leaf, whose turn has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Release {
+    /// It leaves.
+    Send,
+    /// It leaves marked. Only for packets that can be marked.
+    Mark,
+    /// It is dropped, and the scheduler selects anew.
+    Drop(DropReason),
+}
+
+/// Decides about admission to one leaf. `backlog` is what waits there: without the arriving packet,
+/// but with the departing one.
 pub trait Dropper {
-    /// What becomes of a packet charged `arriving` at a leaf that holds `backlog`.
-    fn admit(&mut self, now: Instant, arriving: Bytes, backlog: Count) -> Admission;
+    /// What becomes of an arriving packet.
+    fn admit(&mut self, now: Instant, arriving: Candidate, backlog: Count) -> Admission;
+
+    /// What becomes of the first packet when its turn has come.
+    #[inline]
+    fn release(&mut self, _now: Instant, _first: Candidate, _backlog: Count) -> Release {
+        Release::Send
+    }
+
+    /// The last packet left: the leaf is idle from `now` on.
+    #[inline]
+    fn emptied(&mut self, _now: Instant) {}
+}
+
+/// What a dropper may know of its place when it is built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The leaf.
+    pub leaf: LeafId,
+    /// The rate of the link.
+    pub rate: Rate,
+    /// The charged length of the largest packet.
+    pub mtu: Bytes,
+    /// The seed of the link: every random draw comes from it and the number of the leaf.
+    pub seed: u64,
 }
 
 /// What the registry knows of a dropper without building one.
@@ -59,7 +108,7 @@ pub trait DropperDiscipline: Dropper + Sized {
     ///
     /// # Errors
     /// When values contradict each other; the message names value, limit and cure.
-    fn build(params: &Params) -> Result<Self, BuildError>;
+    fn build(params: &Params, place: Place) -> Result<Self, BuildError>;
 }
 
 /// The queue of one leaf, as planned.
@@ -93,6 +142,13 @@ impl Limit {
     }
 }
 
+impl Candidate {
+    /// Whether the packet can be marked instead of dropped: its sender understands ECN.
+    pub const fn is_markable(&self) -> bool {
+        self.traffic_class & ECN_MASK != 0
+    }
+}
+
 impl Default for QueuePlan {
     fn default() -> Self {
         Self { dropper: DROPPERS[0].keyword, params: Params::new() }
@@ -117,18 +173,33 @@ macro_rules! droppers {
             ///
             /// # Errors
             /// When the keyword is not registered or the dropper refuses its parameters.
-            pub fn build(plan: &QueuePlan) -> Result<Self, BuildError> {
+            pub fn build(plan: &QueuePlan, place: Place) -> Result<Self, BuildError> {
                 $(if plan.dropper == <$module::$name as DropperDiscipline>::DESCRIPTOR.keyword {
-                    return Ok(AnyDropper::$name($module::$name::build(&plan.params)?));
+                    return Ok(AnyDropper::$name($module::$name::build(&plan.params, place)?));
                 })*
                 Err(unknown_dropper(plan.dropper))
             }
         }
 
         impl Dropper for AnyDropper {
-            fn admit(&mut self, now: Instant, arriving: Bytes, backlog: Count) -> Admission {
+            #[inline]
+            fn admit(&mut self, now: Instant, arriving: Candidate, backlog: Count) -> Admission {
                 match self {
                     $(AnyDropper::$name(dropper) => dropper.admit(now, arriving, backlog),)*
+                }
+            }
+
+            #[inline]
+            fn release(&mut self, now: Instant, first: Candidate, backlog: Count) -> Release {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.release(now, first, backlog),)*
+                }
+            }
+
+            #[inline]
+            fn emptied(&mut self, now: Instant) {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.emptied(now),)*
                 }
             }
         }
@@ -150,6 +221,10 @@ fn unknown_dropper(keyword: &str) -> BuildError {
     BuildError::in_link("dropper", message)
 }
 
+/// The bits of a traffic class that say whether congestion can be and was signalled; all set, it
+/// was [rfc3168].
+pub const ECN_MASK: u8 = 0b11;
+
 /// The row that every dropper with a limit has in its table.
 const LIMIT: Parameter = Parameter {
     name: "limit",
@@ -158,14 +233,3 @@ const LIMIT: Parameter = Parameter {
     default: Some("100 packets"),
     summary: "What the leaf holds at most, in packets or bytes.",
 };
-
-/// A report of the queue layer: the packet that was dropped and what waits first now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Eviction {
-    /// The leaf.
-    pub leaf: LeafId,
-    /// Why.
-    pub reason: DropReason,
-    /// The packet that was dropped.
-    pub entry: QueueEntry,
-}

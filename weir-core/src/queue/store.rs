@@ -4,9 +4,10 @@
 //! packet allocates. Invariant: every entry is in exactly one chain, that of a leaf or the free
 //! one.
 
-use super::{Admission, AnyDropper, Dropper, QueuePlan};
+use super::{Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Place, Release};
 use crate::account::Count;
 use crate::ids::{Handle, LeafId};
+use crate::link::LinkPlan;
 use crate::parameter::BuildError;
 use crate::sched::Head;
 use crate::units::{Bytes, Instant};
@@ -23,6 +24,10 @@ pub struct Entry {
     pub wire: u32,
     /// When the link was offered it.
     pub arrived: Instant,
+    /// DSCP and ECN, as they shall leave.
+    pub traffic_class: u8,
+    /// Whether the traffic class is another than the packet came with.
+    pub marked: bool,
 }
 
 /// The queues of all leaves.
@@ -51,6 +56,21 @@ impl Entry {
         Bytes::new(self.charged as u64)
     }
 
+    /// Writes into the packet that it met congestion.
+    pub const fn mark_congestion(&mut self) {
+        self.traffic_class |= ECN_MASK;
+        self.marked = true;
+    }
+
+    /// What droppers see of the packet.
+    const fn candidate(&self) -> Candidate {
+        Candidate {
+            length: self.charged(),
+            arrived: self.arrived,
+            traffic_class: self.traffic_class,
+        }
+    }
+
     /// What schedulers see of the packet when it waits first.
     pub const fn head(&self) -> Head {
         Head { length: self.charged(), arrived: self.arrived }
@@ -58,17 +78,28 @@ impl Entry {
 }
 
 impl Queues {
-    /// Queues for `plans`, which together hold at most `packets_max` packets.
+    /// The queues of `plan`.
     ///
     /// # Errors
     /// When a dropper refuses its parameters.
-    pub fn new(plans: &[QueuePlan], packets_max: u32) -> Result<Self, BuildError> {
-        let mut leaves = Vec::with_capacity(plans.len());
-        for plan in plans {
-            let dropper = AnyDropper::build(plan)?;
+    pub fn new(plan: &LinkPlan) -> Result<Self, BuildError> {
+        let packets_max = plan.packets_max;
+        let mut leaves = Vec::with_capacity(plan.queues.len());
+        for (index, queue) in plan.queues.iter().enumerate() {
+            let leaf = LeafId(index as u32);
+            let (rate, mtu) = (plan.tree.rate(), plan.tree.mtu());
+            let place = Place { leaf, rate, mtu, seed: plan.seed };
+            let dropper = AnyDropper::build(queue, place)?;
             leaves.push(Leaf { first: NONE, last: NONE, dropper });
         }
-        let empty = Entry { handle: Handle(0), charged: 0, wire: 0, arrived: Instant::ZERO };
+        let empty = Entry {
+            handle: Handle(0),
+            charged: 0,
+            wire: 0,
+            arrived: Instant::ZERO,
+            traffic_class: 0,
+            marked: false,
+        };
         let chain = |index: u32| if index + 1 < packets_max { index + 1 } else { NONE };
         let slots = (0..packets_max).map(|index| Slot { entry: empty, next: chain(index) });
         Ok(Self {
@@ -88,7 +119,22 @@ impl Queues {
         entry: &Entry,
         backlog: Count,
     ) -> Admission {
-        self.leaves[leaf.index()].dropper.admit(now, entry.charged(), backlog)
+        self.leaves[leaf.index()].dropper.admit(now, entry.candidate(), backlog)
+    }
+
+    /// What the dropper of `leaf`, which holds `backlog`, says to its first packet.
+    #[inline]
+    pub fn release(&mut self, now: Instant, leaf: LeafId, backlog: Count) -> Release {
+        let state = &mut self.leaves[leaf.index()];
+        let slot = self.slots.get(state.first as usize).expect("only a backlogged leaf sends");
+        state.dropper.release(now, slot.entry.candidate(), backlog)
+    }
+
+    /// Marks the first packet of `leaf`, which holds one.
+    #[cold]
+    pub fn mark_first(&mut self, leaf: LeafId) {
+        let first = self.leaves[leaf.index()].first;
+        self.slots[first as usize].entry.mark_congestion();
     }
 
     /// Whether the store has no room, whatever a dropper says.
@@ -96,10 +142,10 @@ impl Queues {
         self.free == NONE
     }
 
-    /// Puts `entry` at the end of `leaf`, in a store that is not full; answers which packet is
-    /// first there.
+    /// Puts `entry` at the end of `leaf`, in a store that is not full; answers whether the leaf was
+    /// empty.
     #[inline]
-    pub fn push(&mut self, leaf: LeafId, entry: Entry) -> Head {
+    pub fn push(&mut self, leaf: LeafId, entry: Entry) -> bool {
         let slot = self.free;
         let free = &mut self.slots[slot as usize];
         self.free = free.next;
@@ -109,22 +155,51 @@ impl Queues {
         let last = core::mem::replace(&mut state.last, slot);
         if state.first == NONE {
             state.first = slot;
-            return entry.head();
+            return true;
         }
         self.slots[last as usize].next = slot;
-        self.slots[state.first as usize].entry.head()
+        false
     }
 
     /// Takes the first packet of `leaf`, which holds one; answers it and the one that is first now.
     #[inline]
-    pub fn pop(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
+    pub fn pop(&mut self, now: Instant, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
         let slot = self.slots.get_mut(state.first as usize).expect("only a backlogged leaf sends");
         let entry = slot.entry;
         let next = core::mem::replace(&mut slot.next, self.free);
         self.free = core::mem::replace(&mut state.first, next);
         self.packets -= 1;
-        (entry, self.slots.get(next as usize).map(|slot| slot.entry.head()))
+        if next == NONE {
+            state.dropper.emptied(now);
+            return (entry, None);
+        }
+        (entry, Some(self.slots[next as usize].entry.head()))
+    }
+
+    /// Takes the packet at `position` out of `leaf`, which holds more than so many; answers it and
+    /// the one that is first now. The leaf does not count as idle: another packet is about to come.
+    pub fn remove(&mut self, leaf: LeafId, position: u32) -> (Entry, Option<Head>) {
+        let mut before = NONE;
+        let mut slot = self.leaves[leaf.index()].first;
+        for _ in 0..position {
+            before = slot;
+            slot = self.slots[slot as usize].next;
+        }
+        let removed = self.slots.get_mut(slot as usize).expect("a packet stands at the position");
+        let entry = removed.entry;
+        let next = core::mem::replace(&mut removed.next, self.free);
+        self.free = slot;
+        self.packets -= 1;
+        let state = &mut self.leaves[leaf.index()];
+        if state.last == slot {
+            state.last = before;
+        }
+        match self.slots.get_mut(before as usize) {
+            Some(before) => before.next = next,
+            None => state.first = next,
+        }
+        (entry, self.head(leaf))
     }
 
     /// The first packet of `leaf` as schedulers see it.

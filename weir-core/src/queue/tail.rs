@@ -1,10 +1,12 @@
 //! Tail drop: a packet that finds its leaf full is refused.
 
-use super::{Admission, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit};
+use super::{
+    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit, Place,
+};
 use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Params};
-use crate::units::{Bytes, Instant};
+use crate::units::Instant;
 
 /// Tail drop.
 pub struct Tail {
@@ -19,14 +21,14 @@ impl DropperDiscipline for Tail {
         sources: &["quadros §3"],
     };
 
-    fn build(params: &Params) -> Result<Self, BuildError> {
+    fn build(params: &Params, _place: Place) -> Result<Self, BuildError> {
         Ok(Self { limit: Limit::from_params(params) })
     }
 }
 
 impl Dropper for Tail {
-    fn admit(&mut self, _now: Instant, arriving: Bytes, backlog: Count) -> Admission {
-        if self.limit.fits(arriving, backlog) {
+    fn admit(&mut self, _now: Instant, arriving: Candidate, backlog: Count) -> Admission {
+        if self.limit.fits(arriving.length, backlog) {
             return Admission::Accept;
         }
         Admission::Refuse(DropReason::Full)

@@ -38,7 +38,12 @@ impl Discipline for Drr {
             summary: "Bytes that the leaf may send per round; at least its largest packet.",
         }],
         sources: &["drr95 §3", "algorithms §4.6"],
-        promises: Promises { work_conserving: true, hierarchical: false, cost: Cost::Constant },
+        promises: Promises {
+            work_conserving: true,
+            hierarchical: false,
+            exact_wake: true,
+            cost: Cost::Constant,
+        },
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {

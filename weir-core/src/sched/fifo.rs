@@ -32,7 +32,12 @@ impl Discipline for Fifo {
         summary: "One queue in order of arrival.",
         parameters: &[],
         sources: &["risso99 §2"],
-        promises: Promises { work_conserving: true, hierarchical: false, cost: Cost::Constant },
+        promises: Promises {
+            work_conserving: true,
+            hierarchical: false,
+            exact_wake: true,
+            cost: Cost::Constant,
+        },
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
@@ -44,6 +49,12 @@ impl Discipline for Fifo {
 impl Scheduler for Fifo {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
+        self.order.push_back(leaf);
+        self.leaves[leaf.index()].waiting += 1;
+    }
+
+    #[inline]
+    fn joined(&mut self, _now: Instant, leaf: LeafId, _length: Bytes) {
         self.order.push_back(leaf);
         self.leaves[leaf.index()].waiting += 1;
     }

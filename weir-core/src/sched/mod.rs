@@ -10,11 +10,12 @@ mod wait_queue;
 
 pub use tree::{ClassSpec, DEPTH_MAX, Tree, TreeError};
 
-use crate::ids::LeafId;
+use crate::ids::{ClassId, LeafId};
 use crate::link::{AnyLink, Link, LinkPlan};
 use crate::parameter::{BuildError, Parameter};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// The packet that waits first in a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,8 +42,12 @@ pub enum Selection {
 /// After `select` has named a leaf the caller either lets it send and calls `charge`, or reports a
 /// changed head; a second `select` at the same instant gives the same answer.
 pub trait Scheduler {
-    /// `leaf` accepted a packet; `head` is now its first packet, the new one if it was empty.
+    /// `leaf`, which was empty, accepted the packet `head`.
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head);
+
+    /// `leaf`, where packets wait already, accepted one more of `length`; its first stays first.
+    #[inline]
+    fn joined(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
     /// Who may send now, or when to ask again.
     fn select(&mut self, now: Instant) -> Selection;
@@ -50,17 +55,84 @@ pub trait Scheduler {
     /// `leaf`, just selected, sent a packet charged `sent`; `next` waits there now.
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>);
 
-    /// The first packet of `leaf` changed without being sent: head drop, purge.
+    /// One packet that waited in `leaf` was dropped, the first or another; `head` is first now.
     fn head_changed(&mut self, now: Instant, leaf: LeafId, head: Option<Head>);
 
-    /// `leaf` was offered a packet, accepted or not. Comes before `enqueued`.
+    /// `leaf` was offered a packet, accepted or not. Comes before `enqueued` and `joined`.
+    #[inline]
     fn offered(&mut self, _now: Instant, _leaf: LeafId) {}
 
     /// The packet of `leaf` charged `length` has left the wire.
     fn completed(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
-    /// A boundary of the emulated clock tick has come.
-    fn tick(&mut self, _now: Instant) {}
+    /// A hint, which may be wrong: the leaf that is likely to be selected after `ahead` others. The
+    /// link then reads its state early, so that it is near when its turn comes.
+    #[inline]
+    fn upcoming(&self, _ahead: usize) -> Option<LeafId> {
+        None
+    }
+
+    /// Why the first packet of `leaf` could not be sent earlier than it is. Asked after `select`
+    /// named the leaf and before `charge`, or before a drop; changes nothing.
+    fn why(&self, _now: Instant, _leaf: LeafId) -> Why {
+        Why::FREE
+    }
+}
+
+/// What held the first packet of a leaf back, apart from others' turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Why {
+    /// From when on, as far as its own limits and those above it go, it might have been sent. With
+    /// nothing to hold it back, [`Instant::ZERO`]; later than now if it still may not be sent.
+    pub released: Instant,
+    /// What held it back until then.
+    pub regulation: Regulation,
+    /// The class that lends for it; `None` if it is sent at its own account.
+    pub lender: Option<ClassId>,
+}
+
+/// What can hold a packet back although the line is free.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Regulation {
+    /// Nothing.
+    None,
+    /// Tokens of its own rate are used up and nobody lends.
+    Tokens,
+    /// Its class, or all who might lend, are above their share until their undertime.
+    Undertime,
+    /// A ceiling, its own or one above.
+    Ceiling,
+    /// An upper-limit curve, its own or one above.
+    UpperLimit,
+}
+
+impl Why {
+    /// Nothing held it back, and it is sent at its own account.
+    pub const FREE: Why =
+        Why { released: Instant::ZERO, regulation: Regulation::None, lender: None };
+}
+
+impl Regulation {
+    /// Every one, in the order of their numbers.
+    pub const ALL: [Regulation; 5] = [
+        Regulation::None,
+        Regulation::Tokens,
+        Regulation::Undertime,
+        Regulation::Ceiling,
+        Regulation::UpperLimit,
+    ];
+
+    /// The word in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Regulation::None => "none",
+            Regulation::Tokens => "tokens",
+            Regulation::Undertime => "undertime",
+            Regulation::Ceiling => "ceiling",
+            Regulation::UpperLimit => "upper-limit",
+        }
+    }
 }
 
 /// How the cost of a packet grows with the number of leaves.
@@ -79,6 +151,10 @@ pub struct Promises {
     pub work_conserving: bool,
     /// Classes may have children.
     pub hierarchical: bool,
+    /// `At` names the first instant at which somebody may send. A scheduler that emulates a
+    /// kernel's clock tick does not promise it: it names the next tick, and might have sent a
+    /// little earlier if asked.
+    pub exact_wake: bool,
     /// How the cost of a packet grows with the number of leaves.
     pub cost: Cost,
 }
@@ -108,6 +184,58 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// # Errors
     /// When values contradict each other or the tree; the message names value, limit and cure.
     fn build(tree: &Tree) -> Result<Self, BuildError>;
+
+    /// Takes over what `old`, built from another tree, knows of the classes that `kin` says both
+    /// trees have: balances, tokens, virtual times. Called once, right after `build`; then every
+    /// packet that waits is told to it by `enqueued` and `joined`. Without it, classes start anew.
+    fn inherit(&mut self, _now: Instant, _old: &Self, _kin: &Kin) {}
+}
+
+/// Which classes of a new tree are those of an old one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kin {
+    classes: Vec<Option<ClassId>>,
+    leaves: Vec<Option<LeafId>>,
+}
+
+impl Kin {
+    /// Classes of the same name are the same; a leaf is kin to a leaf only.
+    pub fn by_name(old: &Tree, new: &Tree) -> Self {
+        let mut names: Vec<_> =
+            old.classes().map(|(id, class)| (class.name.as_str(), id)).collect();
+        names.sort_unstable();
+        let find = |name: &str| {
+            let place = names.binary_search_by_key(&name, |row| row.0).ok()?;
+            Some(names[place].1)
+        };
+        let leaf = |name: &str| find(name).and_then(|class| old.leaf_of(class));
+        Self {
+            classes: new.classes().map(|(_, class)| find(&class.name)).collect(),
+            leaves: new.leaves().map(|(_, class)| leaf(&class.name)).collect(),
+        }
+    }
+
+    /// The old class that this new one was.
+    pub fn class(&self, new: ClassId) -> Option<ClassId> {
+        self.classes[new.index()]
+    }
+
+    /// The old leaf that this new one was.
+    pub fn leaf(&self, new: LeafId) -> Option<LeafId> {
+        self.leaves[new.index()]
+    }
+
+    /// Every new leaf with the old one that it was.
+    pub fn leaves(&self) -> impl Iterator<Item = (LeafId, LeafId)> {
+        let row = |(new, &old): (usize, &Option<LeafId>)| Some((LeafId(new as u32), old?));
+        self.leaves.iter().enumerate().filter_map(row)
+    }
+
+    /// Every new class with the old one that it was.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, ClassId)> {
+        let row = |(new, &old): (usize, &Option<ClassId>)| Some((ClassId(new as u32), old?));
+        self.classes.iter().enumerate().filter_map(row)
+    }
 }
 
 /// A line of the registry.

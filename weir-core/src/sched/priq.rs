@@ -45,7 +45,12 @@ impl Discipline for Priq {
             summary: "Larger goes first; leaves of one priority take turns, a packet each.",
         }],
         sources: &["nieminen §2", "algorithms §7"],
-        promises: Promises { work_conserving: true, hierarchical: false, cost: Cost::Constant },
+        promises: Promises {
+            work_conserving: true,
+            hierarchical: false,
+            exact_wake: true,
+            cost: Cost::Constant,
+        },
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
@@ -58,11 +63,8 @@ impl Discipline for Priq {
             places.push(Place { priority, rank: band.len() as u32 });
             band.push(leaf);
         }
-        let band = |leaves: Vec<LeafId>| Band {
-            waiting: IdSet::new(leaves.len()),
-            leaves,
-            turn: 0,
-        };
+        let band =
+            |leaves: Vec<LeafId>| Band { waiting: IdSet::new(leaves.len()), leaves, turn: 0 };
         Ok(Self { bands: leaves.map(band), places, busy: 0 })
     }
 }
@@ -129,8 +131,7 @@ mod tests {
             params: Params::new().with("priority", Quantity::Number(priority)),
         };
         let classes = priorities.iter().map(class).collect();
-        let tree =
-            Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), classes).expect("a tree");
+        let tree = Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), classes).expect("a tree");
         let mut priq = Priq::build(&tree).expect("builds");
         let head = Head { length: Bytes::new(100), arrived: Instant::ZERO };
         let mut waiting = alloc::vec![0; priorities.len()];

@@ -13,7 +13,7 @@ const SECOND: u64 = 1_000_000_000;
 /// departures.
 fn saturate(plan: &LinkPlan, backlogged: &[u32], length: u32, end: u64) -> Vec<Departure> {
     let mut link: Box<dyn AnyLink> = plan.build().expect("the plan suits htb");
-    let packet = Packet { handle: Handle(0), length };
+    let packet = Packet::new(Handle(0), length);
     for leaf in backlogged.iter().flat_map(|&leaf| [leaf; 4]) {
         link.offer(Instant::ZERO, LeafId(leaf), packet);
     }

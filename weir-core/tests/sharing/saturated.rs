@@ -60,7 +60,7 @@ impl Saturated {
     fn offer(&mut self, leaf: LeafId) {
         let length = self.lengths[leaf.index()];
         if length > 0 {
-            self.link.offer(self.now, leaf, Packet { handle: Handle(0), length });
+            self.link.offer(self.now, leaf, Packet::new(Handle(0), length));
         }
     }
 }

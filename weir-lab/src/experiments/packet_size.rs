@@ -60,7 +60,7 @@ fn rate_alone(size: u32) -> Result<f64, String> {
     let policy = policy::parse(POLICY, "packet-size.toml").plan.ok_or("the policy is wrong")?;
     let leaf: LeafId = policy.leaf("alone").ok_or("there is no such class")?;
     let mut link = policy.link.build().map_err(|error| error.to_string())?;
-    let packet = Packet { handle: Handle(0), length: size + 14 };
+    let packet = Packet::new(Handle(0), size + 14);
     let mut now = Instant::ZERO;
     let end = now.after(Duration::from_secs(SECONDS));
     let mut departures = Vec::new();

@@ -5,7 +5,7 @@
 
 use super::{Experiment, Options, Row};
 use crate::rig::{self, Setup};
-use crate::tree::{CASES, Case, MBITS, HEADER, IP_LENGTHS, SCHEDULERS, Sharing};
+use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

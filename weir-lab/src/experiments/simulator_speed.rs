@@ -109,9 +109,7 @@ fn check_same_work(scenario: &Scenario, ours: u64, theirs: u64) -> Result<(), St
 }
 
 /// Works on a thread of its own that stays on one CPU, as do the programs that it starts.
-fn pinned<T: Send>(
-    work: impl FnOnce() -> Result<T, String> + Send,
-) -> Result<T, String> {
+fn pinned<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     let on_cpu = || {
         pin_to_cpu(CPU).map_err(|error| error.to_string())?;
         work()
@@ -199,7 +197,11 @@ const SUBJECTS: [Subject; 3] = [
         root: "[policy.class.root]\nrate = \"98 Mbit/s\"\nceil = \"98 Mbit/s\"\n",
         leaf: |percent| {
             let keys = "parent = \"root\"\nceil = \"98 Mbit/s\"\n";
-            format!("{keys}rate = \"{} kbit/s\"\nquantum = \"{} B\"\n", percent * 980, percent * 100)
+            format!(
+                "{keys}rate = \"{} kbit/s\"\nquantum = \"{} B\"\n",
+                percent * 980,
+                percent * 100
+            )
         },
     },
     Subject {

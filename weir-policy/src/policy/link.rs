@@ -22,6 +22,7 @@ pub(super) struct LinkSection {
     pub charge: Charge,
     pub buffer: Bytes,
     mtu: u32,
+    pub seed: u64,
     packets_max: Option<(u32, Span)>,
 }
 
@@ -36,6 +37,7 @@ impl LinkSection {
         let mtu = table.field("mtu").and_then(|node| mtu(&node, report));
         let buffer = table.field("buffer").and_then(|node| size(&node, 0, BUFFER_MAX, report));
         let packets_max = table.field("packets_max").and_then(|node| packets_max(&node, report));
+        let seed = table.field("seed").and_then(|node| node.number(0, i64::MAX as u64, report));
         let written = parameters(&mut table, scheduler, report);
         Self {
             span: table.span(),
@@ -47,6 +49,7 @@ impl LinkSection {
             charge: if charge == Some("frame") { Charge::Frame } else { Charge::Wire },
             mtu: mtu.unwrap_or(MTU_DEFAULT),
             buffer: buffer.unwrap_or(Bytes::ZERO),
+            seed: seed.unwrap_or(0),
             packets_max,
         }
     }

@@ -6,10 +6,10 @@ use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::suggest;
 use std::collections::BTreeMap;
-use weir_core::ids::ClassId;
+use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{BuildError, Scope, Value};
-use weir_core::queue::AnyDropper;
+use weir_core::queue::{AnyDropper, Place};
 use weir_core::sched::{ClassSpec, DEPTH_MAX, Descriptor, Entry, Tree, TreeError};
 use weir_core::units::{Quantity, Rate};
 
@@ -354,8 +354,9 @@ pub(super) fn plan(
         report.push(refused(&error, classes, &link));
     }
     let leaves = || classes.iter().filter(|class| !class.interior);
-    for class in leaves() {
-        if let Err(error) = AnyDropper::build(&class.queue) {
+    for (index, class) in leaves().enumerate() {
+        let place = Place { leaf: LeafId(index as u32), rate, mtu: tree.mtu(), seed: link.seed };
+        if let Err(error) = AnyDropper::build(&class.queue, place) {
             let span = class.queue_parameter_span(error.parameter);
             report.push(refused_at(span, class.name, &error));
         }
@@ -366,6 +367,7 @@ pub(super) fn plan(
     plan.charge = link.charge;
     plan.buffer = link.buffer;
     plan.packets_max = link.packets_max(classes);
+    plan.seed = link.seed;
     Some(plan)
 }
 

@@ -73,7 +73,7 @@ pub fn replay<W: Write>(
 /// A frame on its way to the link.
 struct Arrival {
     leaf: LeafId,
-    length: u32,
+    packet: Packet,
     frame: Waiting,
 }
 
@@ -186,12 +186,14 @@ impl<'a, W: Write> Run<'a, W> {
         if interface == InterfaceMap::NONE {
             self.state.counts.unnamed += 1;
         }
-        Arrival { leaf, length, frame: self.state.copy(frame) }
+        let traffic_class = headers.traffic_class.unwrap_or(0);
+        let packet = Packet { handle: Handle(0), length, flow: headers.flow(), traffic_class };
+        Arrival { leaf, packet, frame: self.state.copy(frame) }
     }
 
     fn offer(&mut self, arrival: Arrival) -> Result<(), ReplayError> {
         let handle = self.state.hold(arrival.frame);
-        self.drive.offer(self.now, arrival.leaf, Packet { handle, length: arrival.length });
+        self.drive.offer(self.now, arrival.leaf, Packet { handle, ..arrival.packet });
         let (drive, state) = (&mut self.drive, &mut self.state);
         drive.take_dropped(&mut |dropped| state.dropped(&dropped));
         state.check()

@@ -80,7 +80,8 @@ impl<W: Write> Run<'_, W> {
         let end = self.now.max(self.state.finished);
         // A nanosecond where nothing was read, so that rates of nothing are zero.
         let span = end.since(Instant::ZERO).max(Duration::from_nanos(1));
-        let account = self.drive.account().leaves();
+        let account = self.drive.account();
+        let account = account.leaves();
         let plan = &self.state.policy.link;
         ReplayReport {
             capture: self.capture_report(totals),

@@ -78,8 +78,8 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("event", &["units", "ids", "packet"]),
     ("classify", &["units", "ids", "packet"]),
     ("account", &["units", "ids", "packet", "event"]),
-    ("queue", &["units", "ids", "packet", "event", "parameter", "account"]),
-    ("sched", &["units", "ids", "parameter"]),
+    ("queue", &["units", "ids", "random", "packet", "event", "parameter", "account"]),
+    ("sched", &["units", "ids", "random", "parameter"]),
     ("line", &["units"]),
     (
         "link",

@@ -41,7 +41,12 @@ impl Discipline for Cbq {
         summary: "Link sharing: each class its rate, siblings share an excess first.",
         parameters: PARAMETERS,
         sources: &["floyd95", "risso99 §3", "algorithms §3.15"],
-        promises: Promises { work_conserving: false, hierarchical: true, cost: Cost::Logarithmic },
+        promises: Promises {
+            work_conserving: false,
+            hierarchical: true,
+            exact_wake: true,
+            cost: Cost::Logarithmic,
+        },
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {

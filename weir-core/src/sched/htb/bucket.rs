@@ -140,10 +140,8 @@ mod tests {
 
     #[test]
     fn modes_follow_the_two_buckets() {
-        let mut buckets = Buckets::new(
-            (rate(1_000_000), Bytes::new(1000)),
-            (rate(2_000_000), Bytes::new(1000)),
-        );
+        let mut buckets =
+            Buckets::new((rate(1_000_000), Bytes::new(1000)), (rate(2_000_000), Bytes::new(1000)));
         let at = |micros: u64| Instant::from_nanos(micros * 1000);
         assert_eq!(buckets.mode(at(0)), (Mode::CanSend, Duration::ZERO));
         buckets.charge(at(0), Bytes::new(1000), false);

@@ -88,6 +88,7 @@ impl Discipline for Htb {
         promises: Promises {
             work_conserving: false,
             hierarchical: true,
+            exact_wake: true,
             cost: Cost::Logarithmic,
         },
     };
