@@ -115,7 +115,6 @@ pub trait AnyLink: Send {
 pub struct Link<S> {
     scheduler: S,
     queues: Queues,
-    account: Account,
     dropped: Vec<Dropped>,
     framing: Framing,
     charge: Charge,
@@ -181,7 +180,6 @@ impl<S: Scheduler> Link<S> {
         Ok(Self {
             scheduler,
             queues: Queues::new(plan)?,
-            account: Account::new(plan.tree.leaf_count()),
             dropped: Vec::new(),
             framing: plan.framing,
             charge: plan.charge,
@@ -206,36 +204,32 @@ impl<S: Scheduler> Link<S> {
         }
     }
 
-    /// Drops the first packet of `leaf` to make room for one that will be first if nobody else is.
-    #[cold]
+    /// Drops a packet of `leaf` to make room for one that will be first if nobody else is.
     fn evict(&mut self, now: Instant, leaf: LeafId, at: (u32, DropReason), arriving: Head) {
-        let (position, reason) = at;
-        let (entry, first) = self.queues.remove(leaf, position);
-        self.count_drop(now, leaf, &entry, reason);
+        let (entry, first) = self.queues.evict(leaf, at.0, at.1);
+        self.report_drop(now, leaf, &entry, at.1);
         // A leaf that was emptied for what arrives keeps its turn: told that nothing waits, a round
         // would put it at the end with every arrival, and it would starve.
         self.scheduler.head_changed(now, leaf, Some(first.unwrap_or(arriving)));
     }
 
     /// Drops the first packet of `leaf`, whose turn has come.
-    #[cold]
     fn drop_first(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
-        let (entry, next) = self.queues.pop(now, leaf);
-        self.count_drop(now, leaf, &entry, reason);
+        let (entry, next) = self.queues.evict(leaf, 0, reason);
+        self.queues.check_emptied(now, leaf);
+        self.report_drop(now, leaf, &entry, reason);
         self.scheduler.head_changed(now, leaf, next);
     }
 
-    fn count_drop(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry, reason: DropReason) {
-        self.account.evicted(leaf, entry.charged(), reason);
+    fn report_drop(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry, reason: DropReason) {
         let (handle, arrived) = (entry.handle, entry.arrived);
         self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
     }
 
     #[cold]
     fn refuse(&mut self, leaf: LeafId, entry: QueueEntry, reason: DropReason) -> Verdict {
-        self.account.refused(leaf, entry.charged(), reason);
-        let (handle, arrived) = (entry.handle, entry.arrived);
-        self.dropped.push(Dropped { handle, leaf, reason, at: arrived, arrived });
+        self.queues.refuse(leaf, entry.charged(), reason);
+        self.report_drop(entry.arrived, leaf, &entry, reason);
         Verdict::Dropped(reason)
     }
 
@@ -258,22 +252,12 @@ impl<S: Scheduler> Link<S> {
             }
         }
         // Ends: each further round drops a packet.
-        loop {
+        while self.queues.packets() > 0 {
             match self.scheduler.select(now) {
                 Selection::Leaf(leaf) => {
-                    let backlog = self.account.leaf(leaf).backlog;
-                    match self.queues.release(now, leaf, backlog) {
-                        Release::Send => {}
-                        Release::Mark => self.queues.mark_first(leaf),
-                        Release::Drop(reason) => {
-                            self.drop_first(now, leaf, reason);
-                            if self.queues.packets() == 0 {
-                                return Poll::Idle;
-                            }
-                            continue;
-                        }
+                    if !self.queues.asks_on_release(leaf) || self.is_released(now, leaf) {
+                        return Poll::Packet(self.send(now, leaf));
                     }
-                    return Poll::Packet(self.send(now, leaf));
                 }
                 Selection::At(instant) => {
                     assert!(instant > now, "a scheduler asks to be asked again later, not now");
@@ -282,29 +266,66 @@ impl<S: Scheduler> Link<S> {
                 Selection::Idle => panic!("packets wait, but the scheduler knows of none"),
             }
         }
+        Poll::Idle
+    }
+
+    /// Asks the dropper of `leaf`, whose turn has come; whether its first packet leaves.
+    fn is_released(&mut self, now: Instant, leaf: LeafId) -> bool {
+        match self.queues.release(now, leaf) {
+            Release::Send => true,
+            Release::Mark => {
+                self.queues.mark_first(leaf);
+                true
+            }
+            Release::Drop(reason) => {
+                self.drop_first(now, leaf, reason);
+                false
+            }
+        }
     }
 
     /// Hands out the first packet of `leaf`, which the scheduler selected.
     #[inline(always)]
     fn send(&mut self, now: Instant, leaf: LeafId) -> Departure {
-        let (entry, next) = self.queues.pop(now, leaf);
-        let QueueEntry { handle, arrived, .. } = entry;
+        let (entry, next) = self.queues.send(leaf);
         let charged = entry.charged();
         self.scheduler.charge(now, leaf, charged, next);
-        self.account.sent(leaf, charged);
+        if next.is_none() && self.queues.asks_on_release(leaf) {
+            self.queues.check_emptied(now, leaf);
+        }
         let finished = self.line.send(now, Bytes::new(u64::from(entry.wire)));
-        let marked = entry.marked.then_some(entry.traffic_class);
-        Departure { handle, leaf, charged, arrived, at: now, finished, marked }
+        Departure {
+            handle: entry.handle,
+            leaf,
+            charged,
+            arrived: entry.arrived,
+            at: now,
+            finished,
+            marked: entry.marked.then_some(entry.traffic_class),
+        }
     }
 
     /// One offer at `now`.
     #[inline(always)]
     fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
-        let mut entry = self.entry(now, packet);
+        let entry = self.entry(now, packet);
         self.scheduler.offered(now, leaf);
+        if !self.queues.takes_unasked(leaf, entry.charged) {
+            return self.ask(now, leaf, entry);
+        }
+        if self.queues.push(leaf, entry) {
+            self.scheduler.enqueued(now, leaf, entry.head());
+        } else {
+            self.scheduler.joined(now, leaf, entry.charged());
+        }
+        Verdict::Queued
+    }
+
+    /// Asks the dropper of `leaf` about a packet, and does what it says.
+    fn ask(&mut self, now: Instant, leaf: LeafId, mut entry: QueueEntry) -> Verdict {
         let mut evicted = false;
         loop {
-            match self.queues.admit(now, leaf, &entry, self.account.leaf(leaf).backlog) {
+            match self.queues.admit(now, leaf, &entry) {
                 Admission::Accept => break,
                 Admission::Mark => {
                     entry.mark_congestion();
@@ -325,14 +346,37 @@ impl<S: Scheduler> Link<S> {
         if self.queues.is_full() {
             return self.refuse(leaf, entry, DropReason::Store);
         }
-        let was_empty = self.queues.push(leaf, entry);
-        self.account.queued(leaf, entry.charged());
-        if was_empty && !evicted {
+        if self.queues.push(leaf, entry) && !evicted {
             self.scheduler.enqueued(now, leaf, entry.head());
         } else {
             self.scheduler.joined(now, leaf, entry.charged());
         }
         Verdict::Queued
+    }
+
+    /// Reads what the packets of a burst will need, all at once: memory answers many questions as
+    /// fast as one.
+    fn touch_burst(&self, packets: &[(LeafId, Packet)]) {
+        let mut read = 0;
+        for &(leaf, _) in packets {
+            read ^= self.queues.touch(leaf);
+            self.scheduler.touch(leaf);
+        }
+        core::hint::black_box(read);
+    }
+
+    /// The same for the leaves whose turn comes next.
+    fn touch_upcoming(&self, limit: usize) {
+        let mut seconds = [0; TOUCHED_MAX];
+        let mut count = 0;
+        for (ahead, second) in seconds.iter_mut().enumerate().take(limit) {
+            let Some(leaf) = self.scheduler.upcoming(ahead) else { break };
+            *second = self.queues.touch(leaf);
+            self.scheduler.touch(leaf);
+            count += 1;
+        }
+        let read = seconds[..count].iter().fold(0, |read, &at| read ^ self.queues.touch_second(at));
+        core::hint::black_box(read);
     }
 }
 
@@ -362,6 +406,9 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
 
     fn offer_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]) {
         self.step_to(now);
+        if self.queues.are_far() {
+            self.touch_burst(packets);
+        }
         for &(leaf, packet) in packets {
             self.accept(now, leaf, packet);
         }
@@ -370,6 +417,9 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
     fn poll_burst(&mut self, now: Instant, limit: usize, out: &mut Vec<Departure>) {
         self.step_to(now);
         let horizon = self.line.horizon(now);
+        if self.queues.are_far() {
+            self.touch_upcoming(limit);
+        }
         for _ in 0..limit {
             let Poll::Packet(departure) = self.next(now, horizon) else { return };
             out.push(departure);
@@ -386,13 +436,16 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
     }
 
     fn account(&self) -> Account {
-        self.account.clone()
+        self.queues.account()
     }
 
     fn backlog(&self) -> u32 {
         self.queues.packets()
     }
 }
+
+/// Leaves whose state is read early at once.
+const TOUCHED_MAX: usize = 32;
 
 /// Packets that wait in a link without a bound of its own: 2 MiB of entries.
 pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;

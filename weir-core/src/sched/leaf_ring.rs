@@ -27,6 +27,12 @@ impl LeafRing {
         if self.len == 0 { None } else { Some(self.places[self.place(0)]) }
     }
 
+    /// The one that stands behind `ahead` others.
+    #[inline]
+    pub(crate) fn get(&self, ahead: usize) -> Option<LeafId> {
+        if ahead >= self.len as usize { None } else { Some(self.places[self.place(ahead as u32)]) }
+    }
+
     /// Puts `leaf` at the end.
     #[inline]
     pub(crate) fn push_back(&mut self, leaf: LeafId) {

@@ -72,6 +72,10 @@ pub trait Scheduler {
         None
     }
 
+    /// Reads the state of `leaf` and does nothing with it, so that it is near when it is needed.
+    #[inline]
+    fn touch(&self, _leaf: LeafId) {}
+
     /// Why the first packet of `leaf` could not be sent earlier than it is. Asked after `select`
     /// named the leaf and before `charge`, or before a drop; changes nothing.
     fn why(&self, _now: Instant, _leaf: LeafId) -> Why {
