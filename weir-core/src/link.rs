@@ -11,7 +11,7 @@ use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release};
 use crate::sched::{Head, Scheduler, Selection, Tree};
-use crate::units::{Bytes, FineInstant, Instant};
+use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -94,8 +94,8 @@ pub trait AnyLink: Send {
     /// Offers a burst: one dynamic call for all.
     fn offer_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]);
 
-    /// Polls up to `limit` times at `now`.
-    fn poll_burst(&mut self, now: Instant, limit: usize, out: &mut Vec<Departure>);
+    /// Polls at `now` until `out` is full or nothing more leaves; answers how many packets left.
+    fn poll_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize;
 
     /// The packets dropped since this was last called.
     fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped));
@@ -117,7 +117,10 @@ pub struct Link<S> {
     queues: Queues,
     dropped: Vec<Dropped>,
     framing: Framing,
-    charge: Charge,
+    /// Whether every length is that of the frame.
+    is_plain: bool,
+    /// Whether schedulers are charged the length of the frame, not that on the wire.
+    charges_frames: bool,
     line: Line,
     now: Instant,
 }
@@ -162,11 +165,13 @@ impl Framing {
     pub const ATM: Framing = Framing { added: 2, minimum: 0, cells: true };
 
     /// The length on the wire of a frame of `length`, at least 1.
+    #[inline(always)]
     pub const fn wire_length(self, length: u32) -> u32 {
-        let bytes = length.saturating_add_signed(self.added);
-        let bytes = if bytes < self.minimum { self.minimum } else { bytes };
-        let bytes = if self.cells { bytes.div_ceil(48).saturating_mul(53) } else { bytes };
-        if bytes == 0 { 1 } else { bytes }
+        let bytes = length as i64 + self.added as i64;
+        let minimum = if self.minimum == 0 { 1 } else { self.minimum as i64 };
+        let bytes = if bytes < minimum { minimum } else { bytes };
+        let bytes = if bytes > LENGTH_MAX { LENGTH_MAX as u32 } else { bytes as u32 };
+        if self.cells { bytes.div_ceil(48) * 53 } else { bytes }
     }
 }
 
@@ -182,17 +187,26 @@ impl<S: Scheduler> Link<S> {
             queues: Queues::new(plan)?,
             dropped: Vec::new(),
             framing: plan.framing,
-            charge: plan.charge,
+            is_plain: plan.framing == Framing::FRAME,
+            charges_frames: plan.charge == Charge::Frame,
             line: Line::new(plan.tree.rate(), plan.buffer),
             now: Instant::ZERO,
         })
     }
 
+    /// The length on the wire and the one that schedulers charge.
+    #[inline(never)]
+    fn lengths(&self, length: u32) -> (u32, u32) {
+        let wire = self.framing.wire_length(length);
+        (wire, if self.charges_frames { length.max(1) } else { wire })
+    }
+
+    #[inline(always)]
     fn entry(&self, now: Instant, packet: Packet) -> QueueEntry {
-        let wire = self.framing.wire_length(packet.length);
-        let charged = match self.charge {
-            Charge::Wire => wire,
-            Charge::Frame => packet.length.max(1),
+        let (wire, charged) = if self.is_plain {
+            (packet.length.max(1), packet.length.max(1))
+        } else {
+            self.lengths(packet.length)
         };
         QueueEntry {
             handle: packet.handle,
@@ -240,7 +254,7 @@ impl<S: Scheduler> Link<S> {
 
     /// One poll at `now`, to which `horizon` of the line belongs.
     #[inline(always)]
-    fn next(&mut self, now: Instant, horizon: FineInstant) -> Poll {
+    fn next(&mut self, now: Instant, horizon: Instant) -> Poll {
         if self.queues.packets() == 0 {
             return Poll::Idle;
         }
@@ -255,8 +269,11 @@ impl<S: Scheduler> Link<S> {
         while self.queues.packets() > 0 {
             match self.scheduler.select(now) {
                 Selection::Leaf(leaf) => {
-                    if !self.queues.asks_on_release(leaf) || self.is_released(now, leaf) {
-                        return Poll::Packet(self.send(now, leaf));
+                    if let Some(taken) = self.queues.send_unasked(leaf) {
+                        return Poll::Packet(self.depart(now, leaf, taken));
+                    }
+                    if let Some(departure) = self.release(now, leaf) {
+                        return Poll::Packet(departure);
                     }
                 }
                 Selection::At(instant) => {
@@ -269,40 +286,33 @@ impl<S: Scheduler> Link<S> {
         Poll::Idle
     }
 
-    /// Asks the dropper of `leaf`, whose turn has come; whether its first packet leaves.
-    fn is_released(&mut self, now: Instant, leaf: LeafId) -> bool {
+    /// Asks the dropper of `leaf`, whose turn has come; hands out its first packet or drops it.
+    fn release(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
         match self.queues.release(now, leaf) {
-            Release::Send => true,
-            Release::Mark => {
-                self.queues.mark_first(leaf);
-                true
-            }
+            Release::Send => {}
+            Release::Mark => self.queues.mark_first(leaf),
             Release::Drop(reason) => {
                 self.drop_first(now, leaf, reason);
-                false
+                return None;
             }
         }
+        let taken = self.queues.send(leaf);
+        let departure = self.depart(now, leaf, taken);
+        self.queues.check_emptied(now, leaf);
+        Some(departure)
     }
 
-    /// Hands out the first packet of `leaf`, which the scheduler selected.
+    /// Hands out the packet that was taken from `leaf`, which the scheduler selected.
     #[inline(always)]
-    fn send(&mut self, now: Instant, leaf: LeafId) -> Departure {
-        let (entry, next) = self.queues.send(leaf);
-        let charged = entry.charged();
-        self.scheduler.charge(now, leaf, charged, next);
-        if next.is_none() && self.queues.asks_on_release(leaf) {
-            self.queues.check_emptied(now, leaf);
-        }
-        let finished = self.line.send(now, Bytes::new(u64::from(entry.wire)));
-        Departure {
-            handle: entry.handle,
-            leaf,
-            charged,
-            arrived: entry.arrived,
-            at: now,
-            finished,
-            marked: entry.marked.then_some(entry.traffic_class),
-        }
+    fn depart(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        taken: (QueueEntry, Option<Head>),
+    ) -> Departure {
+        let (entry, next) = taken;
+        self.scheduler.charge(now, leaf, entry.charged(), next);
+        entry.departure(now, leaf, &mut self.line)
     }
 
     /// One offer at `now`.
@@ -310,19 +320,18 @@ impl<S: Scheduler> Link<S> {
     fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         let entry = self.entry(now, packet);
         self.scheduler.offered(now, leaf);
-        if !self.queues.takes_unasked(leaf, entry.charged) {
-            return self.ask(now, leaf, entry);
-        }
-        if self.queues.push(leaf, entry) {
-            self.scheduler.enqueued(now, leaf, entry.head());
-        } else {
-            self.scheduler.joined(now, leaf, entry.charged());
+        match self.queues.push_unasked(leaf, entry) {
+            Some(true) => self.scheduler.enqueued(now, leaf, entry.head()),
+            Some(false) => self.scheduler.joined(now, leaf, entry.charged()),
+            None => return self.ask(now, leaf, packet),
         }
         Verdict::Queued
     }
 
     /// Asks the dropper of `leaf` about a packet, and does what it says.
-    fn ask(&mut self, now: Instant, leaf: LeafId, mut entry: QueueEntry) -> Verdict {
+    #[inline(never)]
+    fn ask(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        let mut entry = self.entry(now, packet);
         let mut evicted = false;
         loop {
             match self.queues.admit(now, leaf, &entry) {
@@ -414,16 +423,38 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
         }
     }
 
-    fn poll_burst(&mut self, now: Instant, limit: usize, out: &mut Vec<Departure>) {
+    fn poll_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize {
         self.step_to(now);
         let horizon = self.line.horizon(now);
         if self.queues.are_far() {
-            self.touch_upcoming(limit);
+            self.touch_upcoming(out.len());
         }
-        for _ in 0..limit {
-            let Poll::Packet(departure) = self.next(now, horizon) else { return };
-            out.push(departure);
+        let mut sent = 0;
+        while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
+            let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
+            let allowance = self.scheduler.allowance(leaf);
+            if allowance == Bytes::ZERO {
+                if let Some(taken) = self.queues.send_unasked(leaf) {
+                    out[sent] = self.depart(now, leaf, taken);
+                    sent += 1;
+                    continue;
+                }
+            }
+            let line = (&mut self.line, horizon);
+            match self.queues.send_run((now, leaf), allowance, line, &mut out[sent..]) {
+                Some(run) => {
+                    self.scheduler.charge(now, leaf, run.charged, run.next);
+                    sent += run.taken;
+                }
+                None => {
+                    if let Some(departure) = self.release(now, leaf) {
+                        out[sent] = departure;
+                        sent += 1;
+                    }
+                }
+            }
         }
+        sent
     }
 
     fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped)) {
@@ -443,6 +474,9 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
         self.queues.packets()
     }
 }
+
+/// A longer frame counts as one of this length; in cells it still fits 32 bits.
+const LENGTH_MAX: i64 = 1 << 31;
 
 /// Leaves whose state is read early at once.
 const TOUCHED_MAX: usize = 32;
