@@ -9,6 +9,7 @@
 use super::{Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Limit, Place, Release};
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::{Departure, DropReason, Mark};
+use crate::explain::Leaving;
 use crate::ids::{Handle, LeafId};
 use crate::line::Line;
 use crate::link::LinkPlan;
@@ -108,6 +109,11 @@ impl Entry {
             finished: line.send(now, self.wire),
             mark: Mark::new(self.traffic_class, self.marked),
         }
+    }
+
+    /// The packet as it leaves `leaf`, sent or dropped.
+    pub(crate) const fn leaving(&self, leaf: LeafId) -> Leaving {
+        Leaving { handle: self.handle, leaf, arrived: self.arrived }
     }
 
     /// What droppers see of the packet.
@@ -261,8 +267,8 @@ impl Queues {
         Some(state.pop(&mut self.packets, &mut self.slots, &mut self.free))
     }
 
-    /// Takes packets of a leaf, which holds one, to be sent, from the first on: at most one for each
-    /// element of `out`, further ones as long as all together are charged at most `allowance`, and
+    /// Takes packets of a leaf, which holds one, to be sent, from the first on: at most one for
+    /// each element of `out`, further ones as long as all together are charged at most `allowance`, and
     /// as long as the line has room at its horizon. `None` if the leaf's dropper is to be asked
     /// first.
     #[inline]
@@ -372,6 +378,16 @@ impl Queues {
     pub fn head(&self, leaf: LeafId) -> Option<Head> {
         let state = &self.leaves[leaf.index()];
         (state.packets > 0).then(|| state.first.head())
+    }
+
+    /// The first packet of `leaf`; meaningless while none waits.
+    pub fn first(&self, leaf: LeafId) -> Entry {
+        self.leaves[leaf.index()].first
+    }
+
+    /// How many leaves there are.
+    pub const fn leaf_count(&self) -> usize {
+        self.leaves.len()
     }
 
     /// What waits in `leaf`.
