@@ -1,10 +1,10 @@
 //! Change of a running link: from one plan to another while packets wait.
 //!
 //! A link of the new plan is built beside the old one, and only when that has succeeded it takes
-//! everything over: the packets, what was counted, the line, and what the scheduler and the droppers
-//! know of classes that stay. Classes are the same if their names are. Packets of a leaf that is gone
-//! go to an heir, in the order of arrival. Invariant: a packet is lost only where the new limit of
-//! its leaf, or of the link, has no room for it; then it counts as such.
+//! everything over: the packets, what was counted, the line, and what the scheduler and the
+//! droppers know of classes that stay. Classes are the same if their names are. Packets of a leaf
+//! that is gone go to an heir, in the order of arrival. Invariant: a packet is lost only where the
+//! new limit of its leaf, or of the link, has no room for it; then it counts as such.
 
 use crate::account::LeafAccount;
 use crate::event::{DropReason, Dropped};
