@@ -225,6 +225,22 @@ impl<S: Scheduler> Link<S> {
         self.scheduler.head_changed(now, leaf, next);
     }
 
+    /// Drops from `victim`, then from whoever else has to, since a packet that `leaf` accepted made
+    /// leaves exceed the limit that they share.
+    #[cold]
+    fn drop_victims(&mut self, now: Instant, leaf: LeafId, victim: LeafId) -> Verdict {
+        let mut next = Some(victim);
+        while let Some(victim) = next {
+            self.drop_first(now, victim, DropReason::Longest);
+            next = self.queues.victim();
+        }
+        // The last in line goes only if all before it went.
+        match self.queues.head(leaf) {
+            Some(_) => Verdict::Queued,
+            None => Verdict::Dropped(DropReason::Longest),
+        }
+    }
+
     fn count_drop(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry, reason: DropReason) {
         self.account.evicted(leaf, entry.charged(), reason);
         let (handle, arrived) = (entry.handle, entry.arrived);
@@ -332,7 +348,10 @@ impl<S: Scheduler> Link<S> {
         } else {
             self.scheduler.joined(now, leaf, entry.charged());
         }
-        Verdict::Queued
+        match self.queues.victim() {
+            None => Verdict::Queued,
+            Some(victim) => self.drop_victims(now, leaf, victim),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use weir_core::account::{Account, Count};
 use weir_core::event::{Departure, Verdict};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
-use weir_core::parameter::{Params, Value};
+use weir_core::parameter::{Kind, Params, Value};
 use weir_core::queue::{DROPPERS, QueuePlan};
 use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection, Tree};
 use weir_core::units::{Bytes, Duration, Instant, Quantity};
@@ -207,9 +207,15 @@ fn link_laws(entry: &Entry, seed: u64) -> bool {
 
 fn random_plan(random: &mut Random, entry: &Entry, tree: Tree) -> LinkPlan {
     let mut plan = LinkPlan::new(entry.descriptor.keyword, tree);
+    let shared = Quantity::Bytes(Bytes::new(random.wide(1, 20_000)));
     for queue in &mut plan.queues {
-        let dropper = DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize].keyword;
-        let limit = if random.one_in(2) {
+        let descriptor = &DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize];
+        let dropper = descriptor.keyword;
+        let limit = descriptor.parameters.iter().find(|row| row.name == "limit");
+        // One that takes no packets is shared by leaves, and the same for all.
+        let limit = if limit.is_some_and(|row| row.kind != Kind::Limit) {
+            shared
+        } else if random.one_in(2) {
             Quantity::Packets(random.wide(1, 64) as u32)
         } else {
             Quantity::Bytes(Bytes::new(random.wide(1, 100_000)))

@@ -4,6 +4,7 @@
 //! packet allocates. Invariant: every entry is in exactly one chain, that of a leaf or the free
 //! one.
 
+use super::shared::Shared;
 use super::{Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Place, Release};
 use crate::account::Count;
 use crate::ids::{Handle, LeafId};
@@ -11,6 +12,7 @@ use crate::link::LinkPlan;
 use crate::parameter::BuildError;
 use crate::sched::Head;
 use crate::units::{Bytes, Instant};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// What the queue knows of a waiting packet.
@@ -36,6 +38,8 @@ pub struct Queues {
     free: u32,
     leaves: Vec<Leaf>,
     packets: u32,
+    /// Apart, since most links have none.
+    shared: Option<Box<Shared>>,
 }
 
 struct Slot {
@@ -92,6 +96,10 @@ impl Queues {
             let dropper = AnyDropper::build(queue, place)?;
             leaves.push(Leaf { first: NONE, last: NONE, dropper });
         }
+        let names = plan.tree.leaves().zip(&leaves).map(|((leaf, class), state)| {
+            (plan.tree.class_of(leaf), class.name.as_str(), state.dropper.membership())
+        });
+        let shared = Shared::new(names)?.map(Box::new);
         let empty = Entry {
             handle: Handle(0),
             charged: 0,
@@ -107,6 +115,7 @@ impl Queues {
             free: if packets_max > 0 { 0 } else { NONE },
             leaves,
             packets: 0,
+            shared,
         })
     }
 
@@ -151,6 +160,9 @@ impl Queues {
         self.free = free.next;
         *free = Slot { entry, next: NONE };
         self.packets += 1;
+        if let Some(shared) = &mut self.shared {
+            shared.arrived(leaf, entry.charged());
+        }
         let state = &mut self.leaves[leaf.index()];
         let last = core::mem::replace(&mut state.last, slot);
         if state.first == NONE {
@@ -170,6 +182,9 @@ impl Queues {
         let next = core::mem::replace(&mut slot.next, self.free);
         self.free = core::mem::replace(&mut state.first, next);
         self.packets -= 1;
+        if let Some(shared) = &mut self.shared {
+            shared.left(leaf, entry.charged());
+        }
         if next == NONE {
             state.dropper.emptied(now);
             return (entry, None);
@@ -191,6 +206,9 @@ impl Queues {
         let next = core::mem::replace(&mut removed.next, self.free);
         self.free = slot;
         self.packets -= 1;
+        if let Some(shared) = &mut self.shared {
+            shared.left(leaf, entry.charged());
+        }
         let state = &mut self.leaves[leaf.index()];
         if state.last == slot {
             state.last = before;
@@ -200,6 +218,12 @@ impl Queues {
             None => state.first = next,
         }
         (entry, self.head(leaf))
+    }
+
+    /// The leaf that has to drop its first packet, since those that share a limit exceed it.
+    #[inline]
+    pub fn victim(&mut self) -> Option<LeafId> {
+        self.shared.as_mut()?.victim()
     }
 
     /// The first packet of `leaf` as schedulers see it.
