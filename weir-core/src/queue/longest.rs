@@ -1,6 +1,6 @@
 //! The longest loses: leaves share one limit in bytes, and when all together hold more, the one
 //! that is longest by its weight drops its first packet, whoever's packet it was that arrived.
-//! ALTQ's dropper for its WFQ, there the *high-water mark* [quadros §2] [algorithms §4.1].
+//! ALTQ's dropper for its WFQ, there the *high-water mark* [quadros §3] [algorithms §4.1].
 //!
 //! The arriving packet is in first, so it may be the one that goes. ALTQ breaks ties by the place
 //! in its ring, from the leaf whose turn it is; here the leaf that is backlogged for longer loses,
@@ -37,7 +37,7 @@ impl DropperDiscipline for Longest {
                 summary: "The part of the limit that is the leaf's, relative to the others.",
             },
         ],
-        sources: &["quadros §2", "altq altq_wfq", "algorithms §4.1"],
+        sources: &["quadros §3", "altq altq_wfq", "algorithms §4.1"],
     };
 
     fn build(params: &Params, _place: Place) -> Result<Self, BuildError> {

@@ -43,7 +43,7 @@ impl Discipline for AltqWfq {
             default: Some("100"),
             summary: "Bytes per visit in hundredths of 512; ALTQ took 0 as well, and hung.",
         }],
-        sources: &["quadros §2", "altq altq_wfq", "algorithms §4.1"],
+        sources: &["quadros §3", "altq altq_wfq", "algorithms §4.1"],
         promises: Promises {
             work_conserving: true,
             hierarchical: false,
