@@ -9,7 +9,7 @@ use common::{Random, random_length, random_tree};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::{Account, Count};
-use weir_core::event::{Departure, Verdict};
+use weir_core::event::{Departure, Poll, Verdict};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
 use weir_core::parameter::{Kind, Params, Value};
@@ -203,6 +203,33 @@ fn link_laws(entry: &Entry, seed: u64) -> bool {
     assert_eq!(exact, late, "waking early, late or often changes nothing");
     order_is_kept(&exact);
     true
+}
+
+#[test]
+fn a_burst_is_what_as_many_polls_are() {
+    for_all("burst", |entry, seed| {
+        let mut random = Random::new(seed);
+        let tree = random_tree(&mut random, entry.descriptor);
+        let mut plan = random_plan(&mut random, entry, tree);
+        plan.buffer = Bytes::new(random.wide(1, 20_000));
+        let (Ok(mut single), Ok(mut burst)) = (plan.build(), plan.build()) else { return false };
+        for (now, leaf, packet) in random_arrivals(&mut random, &plan) {
+            assert_eq!(single.offer(now, leaf, packet), burst.offer(now, leaf, packet));
+            if random.one_in(4) {
+                let mut out = [Departure::default(); 8];
+                let size = random.between(1, out.len() as u64) as usize;
+                let sent = burst.poll_burst(now, &mut out[..size]);
+                for (index, departure) in out[..size].iter().enumerate() {
+                    let polled = single.poll(now);
+                    assert_eq!(polled == Poll::Packet(*departure), index < sent);
+                    if index >= sent {
+                        break;
+                    }
+                }
+            }
+        }
+        true
+    });
 }
 
 fn random_plan(random: &mut Random, entry: &Entry, tree: Tree) -> LinkPlan {

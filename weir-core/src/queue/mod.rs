@@ -74,8 +74,15 @@ pub trait Dropper {
     #[inline]
     fn emptied(&mut self, _now: Instant) {}
 
+    /// A backlog up to which, with the arriving packet, it accepts and releases everything: then it
+    /// is not asked at all. `None` has it asked for every packet.
+    fn unasked_below(&self) -> Option<Limit> {
+        None
+    }
+
     /// What it says of the limit that its leaf shares with others, if it does: then a packet may be
-    /// dropped from any of them after `admit` accepted one. Asked once.
+    /// dropped from any of them after `admit` accepted one. Such a dropper is asked for every packet
+    /// (see `unasked_below`).
     fn membership(&self) -> Option<Membership> {
         None
     }
@@ -208,6 +215,12 @@ macro_rules! droppers {
             fn emptied(&mut self, now: Instant) {
                 match self {
                     $(AnyDropper::$name(dropper) => dropper.emptied(now),)*
+                }
+            }
+
+            fn unasked_below(&self) -> Option<Limit> {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
                 }
             }
 

@@ -122,8 +122,18 @@ impl Scheduler for AltqWfq {
     }
 
     #[inline]
+    fn allowance(&self, leaf: LeafId) -> Bytes {
+        Bytes::new(u64::from(self.leaves[leaf.index()].quota.unsigned_abs()))
+    }
+
+    #[inline]
     fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.ring.after(ahead)
+        self.ring.get(ahead)
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.leaves[leaf.index()].quota);
     }
 }
 

@@ -117,6 +117,21 @@ impl Scheduler for Drr {
         turn.deficit = u64::from(turn.deficit).saturating_sub(sent.get()) as u32;
     }
 
+    #[inline]
+    fn allowance(&self, leaf: LeafId) -> Bytes {
+        Bytes::new(u64::from(self.leaves[leaf.index()].deficit))
+    }
+
+    #[inline]
+    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
+        self.round.get(ahead)
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.leaves[leaf.index()].deficit);
+    }
+
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         let turn = &mut self.leaves[leaf.index()];
         match head {
@@ -126,11 +141,6 @@ impl Scheduler for Drr {
                 self.round.empty(leaf, &mut turn.standing);
             }
         }
-    }
-
-    #[inline]
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.round.after(ahead)
     }
 }
 

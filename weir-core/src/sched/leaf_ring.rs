@@ -42,7 +42,13 @@ impl LeafRing {
     /// The first.
     #[inline]
     pub(crate) fn front(&self) -> Option<LeafId> {
-        if self.len == 0 { None } else { Some(self.places[self.place(0)]) }
+        if self.len == 0 { None } else { self.places.get(self.place(0)).copied() }
+    }
+
+    /// The one that stands behind `ahead` others.
+    #[inline]
+    pub(crate) fn get(&self, ahead: usize) -> Option<LeafId> {
+        if ahead >= self.len as usize { None } else { Some(self.places[self.place(ahead as u32)]) }
     }
 
     /// Puts `leaf` at the end.
@@ -110,13 +116,6 @@ impl LeafRing {
         }
     }
 
-    /// The leaf that has so many others before it.
-    #[inline]
-    pub(crate) fn after(&self, others: usize) -> Option<LeafId> {
-        let offset = u32::try_from(others).ok().filter(|&offset| offset < self.len)?;
-        Some(self.places[self.place(offset)])
-    }
-
     /// All leaves from the first on.
     pub(crate) fn iter(&self) -> impl Iterator<Item = LeafId> {
         (0..self.len).map(|offset| self.places[self.place(offset)])
@@ -174,7 +173,7 @@ mod tests {
                 assert_eq!(ring.front(), plain.front().copied());
                 assert_eq!(ring.len() as usize, plain.len());
                 let others = (seed >> 20) as usize % 16;
-                assert_eq!(ring.after(others), plain.get(others).copied());
+                assert_eq!(ring.get(others), plain.get(others).copied());
                 assert!(ring.iter().eq(plain.iter().copied()));
             }
         }

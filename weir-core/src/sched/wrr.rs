@@ -181,8 +181,21 @@ impl Scheduler for Wrr {
     }
 
     #[inline]
+    fn allowance(&self, leaf: LeafId) -> Bytes {
+        if self.in_bytes && !self.free {
+            return Bytes::new(u64::from(self.leaves[leaf.index()].balance.unsigned_abs()));
+        }
+        Bytes::ZERO
+    }
+
+    #[inline]
     fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.round.after(ahead)
+        self.round.get(ahead)
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.leaves[leaf.index()].balance);
     }
 }
 
