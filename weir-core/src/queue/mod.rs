@@ -81,7 +81,7 @@ pub trait Dropper {
     }
 
     /// What it says of the limit that its leaf shares with others, if it does: then a packet may be
-    /// dropped from any of them after `admit` accepted one. Such a dropper is asked for every packet
+    /// dropped from any of them after `admit` accepted one. Such a dropper has to be asked always
     /// (see `unasked_below`).
     fn membership(&self) -> Option<Membership> {
         None

@@ -124,45 +124,31 @@ impl Scheduler for Wrr {
 
     #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
-        if self.forgives {
-            return self.select_forgiving();
-        }
-        let mut passed = 0;
-        while let Some(leaf) = self.round.front() {
-            let turn = &mut self.leaves[leaf.index()];
-            if turn.standing == Standing::Emptied {
-                turn.leave();
-                self.round.pop_front();
-                continue;
-            }
-            if turn.balance > 0 || turn.refill() {
+        let Some(leaf) = self.round.front() else { return Selection::Idle };
+        let turn = &mut self.leaves[leaf.index()];
+        // Most often the front has balance, or a refill gives it some.
+        if turn.standing == Standing::Waiting && !self.forgives {
+            let refilled = turn.balance + if turn.balance > 0 { 0 } else { turn.allotment };
+            if refilled > 0 {
+                turn.balance = refilled;
                 return Selection::Leaf(leaf);
             }
-            self.round.rotate();
-            passed += 1;
-            if passed >= self.round.len() {
-                self.skip_rounds();
-                passed = 0;
-            }
         }
-        Selection::Idle
+        if self.forgives { self.select_forgiving() } else { self.select_owing() }
     }
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let cost = if self.in_bytes { sent.get().min(LENGTH_MAX) as i32 } else { 1 };
+        if self.forgives {
+            return self.charge_forgiving(leaf, cost, next.is_none());
+        }
         let turn = &mut self.leaves[leaf.index()];
-        if !core::mem::take(&mut self.free) {
-            turn.balance -= cost;
-        }
-        if next.is_none() && !self.forgives {
-            turn.leave();
-            return self.round.pop_front();
-        }
+        turn.balance -= cost;
         if next.is_none() {
-            turn.standing = Standing::Emptied;
-        }
-        if turn.balance <= 0 {
+            turn.leave();
+            self.round.pop_front();
+        } else if turn.balance <= 0 {
             self.round.rotate();
         }
     }
@@ -200,6 +186,42 @@ impl Scheduler for Wrr {
 }
 
 impl Wrr {
+    /// Whoever a refill does not lift above zero goes to the end with what it still owes.
+    fn select_owing(&mut self) -> Selection {
+        let mut passed = 0;
+        while let Some(leaf) = self.round.front() {
+            let turn = &mut self.leaves[leaf.index()];
+            if turn.standing == Standing::Emptied {
+                turn.leave();
+                self.round.pop_front();
+                continue;
+            }
+            if turn.balance > 0 || turn.refill() {
+                return Selection::Leaf(leaf);
+            }
+            self.round.rotate();
+            passed += 1;
+            if passed >= self.round.len() {
+                self.skip_rounds();
+                passed = 0;
+            }
+        }
+        Selection::Idle
+    }
+
+    fn charge_forgiving(&mut self, leaf: LeafId, cost: i32, empty: bool) {
+        let turn = &mut self.leaves[leaf.index()];
+        if !core::mem::take(&mut self.free) {
+            turn.balance -= cost;
+        }
+        if empty {
+            turn.standing = Standing::Emptied;
+        }
+        if turn.balance <= 0 {
+            self.round.rotate();
+        }
+    }
+
     /// [algorithms §3.8] Whoever a refill does not lift above zero loses what it owes.
     fn select_forgiving(&mut self) -> Selection {
         let mut passed = 0;
