@@ -288,5 +288,8 @@ schedulers! {
     priq::Priq,
     htb::Htb,
     drr::Drr,
+    prr::Prr,
+    wrr::Wrr,
+    altq_wfq::AltqWfq,
     cbq::Cbq,
 }
