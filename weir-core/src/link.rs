@@ -4,13 +4,15 @@
 //! through ([`AnyLink::advance`]), so a decision depends on the policy and the arrivals, never on
 //! the timer. Invariant: per leaf, offered = sent + dropped + backlog.
 
-use crate::account::Account;
+use crate::account::{Account, LeafAccount};
+use crate::change::{Change, Estate};
 use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
+use crate::explain::{Explainer, Sojourn};
 use crate::ids::{Handle, LeafId};
 use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release};
-use crate::sched::{Head, Scheduler, Selection, Tree};
+use crate::sched::{Discipline, Head, Scheduler, Selection, Tree};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -81,6 +83,12 @@ impl Packet {
 
 /// A link around any scheduler: one dynamic call, then everything is monomorphic.
 pub trait AnyLink: Send {
+    /// What a link leaves to the one that takes its place: see [`Change::apply`].
+    fn retire(self: Box<Self>) -> Estate;
+
+    /// Takes over what another link left, right after it was built.
+    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>);
+
     /// Offers a packet to a leaf.
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict;
 
@@ -104,6 +112,13 @@ pub trait AnyLink: Send {
     /// instead of sending the whole lag at once.
     fn forfeit_before(&mut self, instant: Instant);
 
+    /// Begins to explain why packets wait, or ends it. Packets that wait already count from `now`.
+    fn explain(&mut self, now: Instant, on: bool);
+
+    /// The sojourns of the packets that left or were dropped since this was last called; nothing
+    /// unless they are explained.
+    fn take_sojourns(&mut self, each: &mut dyn FnMut(Sojourn));
+
     /// What was counted until now.
     fn account(&self) -> Account;
 
@@ -113,16 +128,19 @@ pub trait AnyLink: Send {
 
 /// A link around one scheduler.
 pub struct Link<S> {
-    scheduler: S,
-    queues: Queues,
-    dropped: Vec<Dropped>,
+    pub(crate) scheduler: S,
+    pub(crate) queues: Queues,
+    pub(crate) dropped: Vec<Dropped>,
     framing: Framing,
     /// Whether every length is that of the frame.
     is_plain: bool,
     /// Whether schedulers are charged the length of the frame, not that on the wire.
     charges_frames: bool,
-    line: Line,
-    now: Instant,
+    pub(crate) line: Line,
+    pub(crate) now: Instant,
+    pub(crate) explainer: Option<Box<Explainer>>,
+    /// What leaves that a change took away had sent and dropped.
+    pub(crate) retired: LeafAccount,
 }
 
 impl LinkPlan {
@@ -191,6 +209,8 @@ impl<S: Scheduler> Link<S> {
             charges_frames: plan.charge == Charge::Frame,
             line: Line::new(plan.tree.rate(), plan.buffer),
             now: Instant::ZERO,
+            explainer: None,
+            retired: LeafAccount::default(),
         })
     }
 
@@ -220,15 +240,28 @@ impl<S: Scheduler> Link<S> {
 
     /// Drops a packet of `leaf` to make room for one that will be first if nobody else is.
     fn evict(&mut self, now: Instant, leaf: LeafId, at: (u32, DropReason), arriving: Head) {
+        let why = self.explainer.is_some().then(|| self.scheduler.why(now, leaf));
         let (entry, first) = self.queues.evict(leaf, at.0, at.1);
         self.report_drop(now, leaf, &entry, at.1);
+        if let (Some(explainer), Some(why)) = (&mut self.explainer, why) {
+            if at.0 > 0 {
+                explainer.dropped_behind(now, entry.leaving(leaf), at.1);
+            } else {
+                explainer.left(now, entry.leaving(leaf), why, Some(at.1));
+                explainer.first(now, leaf, self.line.ready_at());
+            }
+        }
         // A leaf that was emptied for what arrives keeps its turn: told that nothing waits, a round
         // would put it at the end with every arrival, and it would starve.
         self.scheduler.head_changed(now, leaf, Some(first.unwrap_or(arriving)));
     }
 
     /// Drops the first packet of `leaf`, whose turn has come.
-    fn drop_first(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
+    pub(crate) fn drop_first(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
+        if self.explainer.is_some() {
+            let first = self.queues.first(leaf);
+            self.explain_first(now, leaf, first, Some(reason));
+        }
         let (entry, next) = self.queues.evict(leaf, 0, reason);
         self.queues.check_emptied(now, leaf);
         self.report_drop(now, leaf, &entry, reason);
@@ -240,8 +273,26 @@ impl<S: Scheduler> Link<S> {
         self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
     }
 
+    /// The first packet of `leaf` leaves or is dropped: says why it waited until now.
+    #[cold]
+    fn explain_first(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: QueueEntry,
+        dropped: Option<DropReason>,
+    ) {
+        let why = self.scheduler.why(now, leaf);
+        let Some(explainer) = &mut self.explainer else { return };
+        explainer.left(now, entry.leaving(leaf), why, dropped);
+        explainer.first(now, leaf, self.line.ready_at());
+    }
+
     #[cold]
     fn refuse(&mut self, leaf: LeafId, entry: QueueEntry, reason: DropReason) -> Verdict {
+        if let Some(explainer) = &mut self.explainer {
+            explainer.dropped_behind(entry.arrived, entry.leaving(leaf), reason);
+        }
         self.queues.refuse(leaf, entry.charged(), reason);
         self.report_drop(entry.arrived, leaf, &entry, reason);
         Verdict::Dropped(reason)
@@ -311,8 +362,15 @@ impl<S: Scheduler> Link<S> {
         taken: (QueueEntry, Option<Head>),
     ) -> Departure {
         let (entry, next) = taken;
+        if self.explainer.is_some() {
+            self.explain_first(now, leaf, entry, None);
+        }
         self.scheduler.charge(now, leaf, entry.charged(), next);
-        entry.departure(now, leaf, &mut self.line)
+        let departure = entry.departure(now, leaf, &mut self.line);
+        if let Some(explainer) = &mut self.explainer {
+            explainer.next(now, leaf, self.line.ready_at());
+        }
+        departure
     }
 
     /// One offer at `now`.
@@ -321,11 +379,20 @@ impl<S: Scheduler> Link<S> {
         let entry = self.entry(now, packet);
         self.scheduler.offered(now, leaf);
         match self.queues.push_unasked(leaf, entry) {
-            Some(true) => self.scheduler.enqueued(now, leaf, entry.head()),
+            Some(true) => self.begin(now, leaf, &entry),
             Some(false) => self.scheduler.joined(now, leaf, entry.charged()),
             None => return self.ask(now, leaf, packet),
         }
         Verdict::Queued
+    }
+
+    /// `leaf`, which was empty, accepted a packet.
+    #[inline(always)]
+    fn begin(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry) {
+        self.scheduler.enqueued(now, leaf, entry.head());
+        if let Some(explainer) = &mut self.explainer {
+            explainer.first(now, leaf, self.line.ready_at());
+        }
     }
 
     /// Asks the dropper of `leaf` about a packet, and does what it says.
@@ -356,7 +423,7 @@ impl<S: Scheduler> Link<S> {
             return self.refuse(leaf, entry, DropReason::Store);
         }
         if self.queues.push(leaf, entry) && !evicted {
-            self.scheduler.enqueued(now, leaf, entry.head());
+            self.begin(now, leaf, &entry);
         } else {
             self.scheduler.joined(now, leaf, entry.charged());
         }
@@ -407,7 +474,15 @@ impl<S: Scheduler> Link<S> {
     }
 }
 
-impl<S: Scheduler + Send> AnyLink for Link<S> {
+impl<S: Discipline> AnyLink for Link<S> {
+    fn retire(self: Box<Self>) -> Estate {
+        self.into_estate()
+    }
+
+    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>) {
+        self.take_over(now, estate, change);
+    }
+
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         self.step_to(now);
         self.accept(now, leaf, packet)
@@ -451,7 +526,7 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
         while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
             let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
             let allowance = self.scheduler.allowance(leaf);
-            if allowance == Bytes::ZERO {
+            if allowance == Bytes::ZERO || self.explainer.is_some() {
                 if let Some(taken) = self.queues.send_unasked(leaf) {
                     out[sent] = self.depart(now, leaf, taken);
                     sent += 1;
@@ -484,8 +559,20 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
         self.line.forfeit_before(instant);
     }
 
+    fn explain(&mut self, now: Instant, on: bool) {
+        self.step_to(now);
+        let leaves = self.queues.leaf_count();
+        self.explainer = on.then(|| Box::new(Explainer::new(leaves, now)));
+    }
+
+    fn take_sojourns(&mut self, each: &mut dyn FnMut(Sojourn)) {
+        if let Some(explainer) = &mut self.explainer {
+            explainer.take(each);
+        }
+    }
+
     fn account(&self) -> Account {
-        self.queues.account()
+        self.queues.account().with_retired(self.retired)
     }
 
     fn backlog(&self) -> u32 {
