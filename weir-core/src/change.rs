@@ -88,6 +88,9 @@ impl<S: Discipline> Link<S> {
             let limit = (!self.queues.shares(leaf)).then(|| Limit::from_params(params));
             self.readmit(now, leaf, entry, limit);
         }
+        while let Some(victim) = self.queues.victim() {
+            self.drop_first(now, victim, DropReason::Reconfigured);
+        }
     }
 
     /// Lets a packet in that waited before the change.
