@@ -142,6 +142,8 @@ pub enum Cost {
     Constant,
     /// With the logarithm.
     Logarithmic,
+    /// In proportion: an oracle, not for many leaves.
+    Linear,
 }
 
 /// What a scheduler promises; the laws hold it to that.
@@ -277,4 +279,5 @@ schedulers! {
     htb::Htb,
     drr::Drr,
     cbq::Cbq,
+    cbq_ref::CbqRef,
 }
