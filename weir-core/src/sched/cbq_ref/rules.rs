@@ -190,9 +190,8 @@ impl Rules {
         let class = self.of_leaf[leaf.index()];
         self.remove(class, more);
         let stays = lender.is_some() && self.weights.is_some() && self.pay(class, length);
-        if !stays {
-            self.active[self.classes[class].priority] = Some(self.next[class]);
-        }
+        let active = if stays { class } else { self.next[class] };
+        self.active[self.classes[class].priority] = Some(active);
         let time = 8.0 * length as f64 / self.bandwidth;
         self.free_at = now + time;
         if let Some(lender) = lender {
