@@ -174,7 +174,7 @@ impl Rules {
             let leaf = self.classes[class].leaf.expect("only leaves are in a ring");
             return Answer::Leaf(leaf, lender.map(|lender| ClassId(lender as u32)));
         }
-        // Nobody who waits may borrow, or the first of them would be sent. So each waits for itself.
+        // Nobody who waits may borrow, or the first of them would be sent: each waits for itself.
         let waiting = self.classes.iter().filter(|class| class.backlogged);
         let undertime = waiting.map(|class| class.undertime).fold(f64::INFINITY, f64::min);
         Answer::After(undertime.max(now))
@@ -265,7 +265,7 @@ impl Rules {
         first.map(|class| (class, None))
     }
 
-    /// Once round a ring, with or without weights: who sends, and whether somebody only lacks credit.
+    /// Once round a ring, with or without weights: who sends; whether somebody only lacks credit.
     fn wrr_round(
         &mut self,
         start: usize,

@@ -161,7 +161,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// A packet comes to the router. A drop-tail queue of ns-2 holds one packet less than its limit.
+    /// A packet comes to the router. A drop-tail queue of ns-2 holds one less than its limit.
     fn arrive(&mut self, source: usize) {
         let Source { leaf, size, .. } = *self.source(source);
         self.scheduler.rules().offered(self.now, leaf);
