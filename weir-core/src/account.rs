@@ -55,12 +55,6 @@ impl Count {
         self.bytes += bytes.get();
     }
 
-    /// Takes one packet away.
-    const fn take(&mut self, bytes: Bytes) {
-        self.packets -= 1;
-        self.bytes -= bytes.get();
-    }
-
     /// The sum.
     pub const fn plus(self, other: Count) -> Count {
         Count { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
@@ -68,6 +62,17 @@ impl Count {
 }
 
 impl LeafAccount {
+    /// What was offered is not counted by itself: it is what was sent, dropped or waits.
+    pub(crate) fn new(
+        sent: Count,
+        dropped: [Count; DropReason::ALL.len()],
+        backlog: Count,
+    ) -> Self {
+        let mut account = Self { offered: Count::default(), sent, dropped, backlog };
+        account.offered = sent.plus(account.dropped_total()).plus(backlog);
+        account
+    }
+
     /// Everything dropped, for whatever reason.
     pub fn dropped_total(&self) -> Count {
         self.dropped.iter().fold(Count::default(), |sum, &count| sum.plus(count))
@@ -80,8 +85,8 @@ impl LeafAccount {
 }
 
 impl Account {
-    pub(crate) fn new(leaves: usize) -> Self {
-        Self { leaves: alloc::vec![LeafAccount::default(); leaves] }
+    pub(crate) const fn new(leaves: Vec<LeafAccount>) -> Self {
+        Self { leaves }
     }
 
     /// The account of one leaf.
@@ -92,30 +97,6 @@ impl Account {
     /// All accounts in the order of leaves.
     pub fn leaves(&self) -> &[LeafAccount] {
         &self.leaves
-    }
-
-    pub(crate) fn queued(&mut self, leaf: LeafId, bytes: Bytes) {
-        let account = &mut self.leaves[leaf.index()];
-        account.offered.add(bytes);
-        account.backlog.add(bytes);
-    }
-
-    pub(crate) fn refused(&mut self, leaf: LeafId, bytes: Bytes, reason: DropReason) {
-        let account = &mut self.leaves[leaf.index()];
-        account.offered.add(bytes);
-        account.dropped[reason as usize].add(bytes);
-    }
-
-    pub(crate) fn evicted(&mut self, leaf: LeafId, bytes: Bytes, reason: DropReason) {
-        let account = &mut self.leaves[leaf.index()];
-        account.backlog.take(bytes);
-        account.dropped[reason as usize].add(bytes);
-    }
-
-    pub(crate) fn sent(&mut self, leaf: LeafId, bytes: Bytes) {
-        let account = &mut self.leaves[leaf.index()];
-        account.backlog.take(bytes);
-        account.sent.add(bytes);
     }
 }
 

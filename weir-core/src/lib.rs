@@ -11,6 +11,7 @@ extern crate alloc;
 pub mod account;
 pub mod classify;
 pub mod event;
+pub mod explain;
 pub mod ids;
 mod line;
 pub mod link;

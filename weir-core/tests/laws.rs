@@ -9,7 +9,8 @@ use common::{Random, random_length, random_tree};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::{Account, Count};
-use weir_core::event::{Departure, Verdict};
+use weir_core::event::{Departure, Poll, Verdict};
+use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
 use weir_core::parameter::{Params, Value};
@@ -205,6 +206,61 @@ fn link_laws(entry: &Entry, seed: u64) -> bool {
     true
 }
 
+#[test]
+fn a_burst_is_what_as_many_polls_are() {
+    for_all("burst", |entry, seed| {
+        let mut random = Random::new(seed);
+        let tree = random_tree(&mut random, entry.descriptor);
+        let mut plan = random_plan(&mut random, entry, tree);
+        plan.buffer = Bytes::new(random.wide(1, 20_000));
+        let (Ok(mut single), Ok(mut burst)) = (plan.build(), plan.build()) else { return false };
+        for (now, leaf, packet) in random_arrivals(&mut random, &plan) {
+            assert_eq!(single.offer(now, leaf, packet), burst.offer(now, leaf, packet));
+            if random.one_in(4) {
+                let mut out = [Departure::default(); 8];
+                let size = random.between(1, out.len() as u64) as usize;
+                let sent = burst.poll_burst(now, &mut out[..size]);
+                for (index, departure) in out[..size].iter().enumerate() {
+                    let polled = single.poll(now);
+                    assert_eq!(polled == Poll::Packet(*departure), index < sent);
+                    if index >= sent {
+                        break;
+                    }
+                }
+            }
+        }
+        true
+    });
+}
+
+#[test]
+fn every_sojourn_is_explained_to_the_nanosecond() {
+    for_all("explain", |entry, seed| {
+        let mut random = Random::new(seed);
+        let tree = random_tree(&mut random, entry.descriptor);
+        let plan = random_plan(&mut random, entry, tree);
+        let arrivals = random_arrivals(&mut random, &plan);
+        let (Ok(silent), Ok(mut link)) = (plan.build(), plan.build()) else { return false };
+        link.explain(Instant::ZERO, true);
+        let mut sojourns = Vec::new();
+        let log = run_with(link, &arrivals, None, &mut |sojourn| sojourns.push(sojourn));
+        assert_eq!(log, run(silent, &arrivals, None), "to explain changes nothing");
+        assert_eq!(sojourns.len(), log.departures.len() + log.dropped.len(), "each has a reason");
+        for sojourn in &sojourns {
+            let parts = [sojourn.own_leaf, sojourn.line_busy, sojourn.regulated, sojourn.others];
+            let sum = parts.iter().fold(Duration::ZERO, |sum, &part| sum.plus(part));
+            assert_eq!(sum, sojourn.total(), "the parts sum to the whole: {sojourn:?}");
+            if entry.descriptor.promises.work_conserving {
+                assert_eq!(sojourn.regulated, Duration::ZERO, "nothing is held back");
+            }
+            let class = plan.tree.class_of(sojourn.leaf);
+            let above = |lender| plan.tree.path(class).any(|class| class == lender);
+            assert!(sojourn.lender.is_none_or(above), "an ancestor lends");
+        }
+        true
+    });
+}
+
 fn random_plan(random: &mut Random, entry: &Entry, tree: Tree) -> LinkPlan {
     let mut plan = LinkPlan::new(entry.descriptor.keyword, tree);
     for queue in &mut plan.queues {
@@ -242,7 +298,17 @@ fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
 }
 
 /// Runs the arrivals and drains; with `wakes` the link is also woken at random instants between.
-fn run(mut link: Box<dyn AnyLink>, arrivals: &Arrivals, mut wakes: Option<Random>) -> Log {
+fn run(link: Box<dyn AnyLink>, arrivals: &Arrivals, wakes: Option<Random>) -> Log {
+    run_with(link, arrivals, wakes, &mut |_| {})
+}
+
+/// The same; `each` is handed what is explained.
+fn run_with(
+    mut link: Box<dyn AnyLink>,
+    arrivals: &Arrivals,
+    mut wakes: Option<Random>,
+    each: &mut dyn FnMut(Sojourn),
+) -> Log {
     let mut log = Log { departures: vec![], verdicts: vec![], dropped: vec![] };
     let mut last = Instant::ZERO;
     for &(now, leaf, packet) in arrivals {
@@ -266,6 +332,7 @@ fn run(mut link: Box<dyn AnyLink>, arrivals: &Arrivals, mut wakes: Option<Random
         }
         assert!(log.departures.len() > before || next > Some(Instant::ZERO));
     }
+    link.take_sojourns(each);
     let account = link.account();
     assert!(account.leaves().iter().all(|leaf| leaf.is_conserved()));
     let sent: u64 = account.leaves().iter().map(|leaf| leaf.sent.packets).sum();

@@ -96,6 +96,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("queue", &["units", "ids", "random", "packet", "event", "parameter", "account"]),
     ("sched", &["units", "ids", "random", "parameter"]),
     ("line", &["units"]),
+    ("explain", &["units", "ids", "event", "sched"]),
     (
         "link",
         &[
@@ -109,6 +110,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
             "queue",
             "sched",
             "line",
+            "explain",
         ],
     ),
 ];
