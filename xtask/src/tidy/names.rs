@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     const SCHEDULERS: &str = "//! x\nmacro_rules! schedulers { () => {} }\nschedulers! {\n\
-        drr::Drr,\naltq_wfq::AltqWfq,\ncbq::Cbq,\n}\n";
+        drr::Drr,\naltq_wfq::AltqWfq,\ncbq::Cbq,\ncbq_ref::CbqRef,\n}\n";
 
     fn registries(path: &str) -> Option<String> {
         match path {
@@ -214,7 +214,7 @@ mod tests {
     fn the_folder_has_one_line_for_each() {
         check("weir-core/src/sched/mod.rs", SCHEDULERS, &[]);
         let more = format!("{SCHEDULERS}fn f(d: drr::Drr) {{}}");
-        check("weir-core/src/sched/mod.rs", &more, &[8]);
+        check("weir-core/src/sched/mod.rs", &more, &[9]);
         check("weir-core/src/sched/tree.rs", "struct Tree;\nfn f(d: Drr) {}", &[2]);
     }
 

@@ -277,7 +277,8 @@ impl Rules {
         let mut at = start;
         loop {
             if weighing && self.classes[at].credit <= 0 {
-                self.classes[at].credit += self.weight(at);
+                let weight = self.weight(at);
+                self.classes[at].credit = self.classes[at].credit.saturating_add(weight);
             }
             if self.classes[at].backlogged {
                 *first = first.or_else(|| self.classes[at].may_borrow().then_some(at));
@@ -419,11 +420,12 @@ impl Weights {
         this
     }
 
-    /// Whole bytes; the conversion cuts off, and holds at the ends.
+    /// Whole bytes: the conversion cuts off, and holds at the ends. Nothing where the sum of shares,
+    /// after changes without number, has lost all meaning.
     fn of_class(&self, class: &Class) -> i64 {
         let bytes = self.count[class.priority].saturating_mul(self.maxpkt);
         let per_share = bytes as f64 / self.share[class.priority];
-        (class.share * per_share) as i64
+        ((class.share * per_share) as i64).max(0)
     }
 
     /// Adds what changed to the old sums instead of adding up anew: ns-2's sums keep the rounding
