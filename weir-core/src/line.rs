@@ -69,6 +69,11 @@ impl Line {
         self.busy = busy;
     }
 
+    /// When the line has sent everything that it was handed.
+    pub(crate) const fn finished(&self) -> Instant {
+        self.finished
+    }
+
     /// The line starts anew at `instant` if it has been idle or behind until then.
     pub(crate) fn forfeit_before(&mut self, instant: Instant) {
         if self.finished < instant {

@@ -4,14 +4,15 @@
 //! through ([`AnyLink::advance`]), so a decision depends on the policy and the arrivals, never on
 //! the timer. Invariant: per leaf, offered = sent + dropped + backlog.
 
-use crate::account::Account;
+use crate::account::{Account, LeafAccount};
+use crate::change::{Change, Estate};
 use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
 use crate::explain::{Explainer, Sojourn};
 use crate::ids::{Handle, LeafId};
 use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release};
-use crate::sched::{Head, Scheduler, Selection, Tree};
+use crate::sched::{Discipline, Head, Scheduler, Selection, Tree};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -82,6 +83,12 @@ impl Packet {
 
 /// A link around any scheduler: one dynamic call, then everything is monomorphic.
 pub trait AnyLink: Send {
+    /// What a link leaves to the one that takes its place: see [`Change::apply`].
+    fn retire(self: Box<Self>) -> Estate;
+
+    /// Takes over what another link left, right after it was built.
+    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>);
+
     /// Offers a packet to a leaf.
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict;
 
@@ -121,17 +128,19 @@ pub trait AnyLink: Send {
 
 /// A link around one scheduler.
 pub struct Link<S> {
-    scheduler: S,
-    queues: Queues,
-    dropped: Vec<Dropped>,
+    pub(crate) scheduler: S,
+    pub(crate) queues: Queues,
+    pub(crate) dropped: Vec<Dropped>,
     framing: Framing,
     /// Whether every length is that of the frame.
     is_plain: bool,
     /// Whether schedulers are charged the length of the frame, not that on the wire.
     charges_frames: bool,
-    line: Line,
-    now: Instant,
-    explainer: Option<Box<Explainer>>,
+    pub(crate) line: Line,
+    pub(crate) now: Instant,
+    pub(crate) explainer: Option<Box<Explainer>>,
+    /// What leaves that a change took away had sent and dropped.
+    pub(crate) retired: LeafAccount,
 }
 
 impl LinkPlan {
@@ -201,6 +210,7 @@ impl<S: Scheduler> Link<S> {
             line: Line::new(plan.tree.rate(), plan.buffer),
             now: Instant::ZERO,
             explainer: None,
+            retired: LeafAccount::default(),
         })
     }
 
@@ -446,7 +456,15 @@ impl<S: Scheduler> Link<S> {
     }
 }
 
-impl<S: Scheduler + Send> AnyLink for Link<S> {
+impl<S: Discipline> AnyLink for Link<S> {
+    fn retire(self: Box<Self>) -> Estate {
+        self.into_estate()
+    }
+
+    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>) {
+        self.take_over(now, estate, change);
+    }
+
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         self.step_to(now);
         self.accept(now, leaf, packet)
@@ -489,7 +507,7 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
         let mut sent = 0;
         while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
             let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
-            let allowance = self.scheduler.allowance(leaf);
+            let allowance = self.scheduler.allowance(now, leaf);
             if allowance == Bytes::ZERO || self.explainer.is_some() {
                 if let Some(taken) = self.queues.send_unasked(leaf) {
                     out[sent] = self.depart(now, leaf, taken);
@@ -536,7 +554,7 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
     }
 
     fn account(&self) -> Account {
-        self.queues.account()
+        self.queues.account().with_retired(self.retired)
     }
 
     fn backlog(&self) -> u32 {

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Random, random_length, random_tree};
+use common::{Random, random_length, random_plan, random_tree};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::{Account, Count};
@@ -13,10 +13,8 @@ use weir_core::event::{Departure, Poll, Verdict};
 use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
-use weir_core::parameter::{Params, Value};
-use weir_core::queue::{DROPPERS, QueuePlan};
-use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection, Tree};
-use weir_core::units::{Bytes, Duration, Instant, Quantity};
+use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection};
+use weir_core::units::{Bytes, Duration, Instant};
 
 /// Workloads that once failed.
 const SEEDS: &[u64] = &[];
@@ -194,7 +192,7 @@ struct Log {
 fn link_laws(entry: &Entry, seed: u64) -> bool {
     let mut random = Random::new(seed);
     let tree = random_tree(&mut random, entry.descriptor);
-    let plan = random_plan(&mut random, entry, tree);
+    let plan = random_plan(&mut random, entry.descriptor, tree);
     let arrivals = random_arrivals(&mut random, &plan);
     let Ok(link) = plan.build() else { return false };
     let exact = run(link, &arrivals, None);
@@ -211,7 +209,7 @@ fn a_burst_is_what_as_many_polls_are() {
     for_all("burst", |entry, seed| {
         let mut random = Random::new(seed);
         let tree = random_tree(&mut random, entry.descriptor);
-        let mut plan = random_plan(&mut random, entry, tree);
+        let mut plan = random_plan(&mut random, entry.descriptor, tree);
         plan.buffer = Bytes::new(random.wide(1, 20_000));
         let (Ok(mut single), Ok(mut burst)) = (plan.build(), plan.build()) else { return false };
         for (now, leaf, packet) in random_arrivals(&mut random, &plan) {
@@ -238,7 +236,7 @@ fn every_sojourn_is_explained_to_the_nanosecond() {
     for_all("explain", |entry, seed| {
         let mut random = Random::new(seed);
         let tree = random_tree(&mut random, entry.descriptor);
-        let plan = random_plan(&mut random, entry, tree);
+        let plan = random_plan(&mut random, entry.descriptor, tree);
         let arrivals = random_arrivals(&mut random, &plan);
         let (Ok(silent), Ok(mut link)) = (plan.build(), plan.build()) else { return false };
         link.explain(Instant::ZERO, true);
@@ -259,24 +257,6 @@ fn every_sojourn_is_explained_to_the_nanosecond() {
         }
         true
     });
-}
-
-fn random_plan(random: &mut Random, entry: &Entry, tree: Tree) -> LinkPlan {
-    let mut plan = LinkPlan::new(entry.descriptor.keyword, tree);
-    for queue in &mut plan.queues {
-        let dropper = DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize].keyword;
-        let limit = if random.one_in(2) {
-            Quantity::Packets(random.wide(1, 64) as u32)
-        } else {
-            Quantity::Bytes(Bytes::new(random.wide(1, 100_000)))
-        };
-        let mut params = Params::new();
-        params.set("limit", Value::Quantity(limit));
-        *queue = QueuePlan { dropper, params };
-    }
-    plan.packets_max = random.wide(1, 128) as u32;
-    plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
-    plan
 }
 
 type Arrivals = Vec<(Instant, LeafId, Packet)>;

@@ -14,7 +14,7 @@ use crate::ids::{Handle, LeafId};
 use crate::line::Line;
 use crate::link::LinkPlan;
 use crate::parameter::BuildError;
-use crate::sched::Head;
+use crate::sched::{Head, Kin};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -268,9 +268,9 @@ impl Queues {
     }
 
     /// Takes packets of a leaf, which holds one, to be sent, from the first on: at most one for
-    /// each element of `out`, further ones as long as all together are charged at most `allowance`, and
-    /// as long as the line has room at its horizon. `None` if the leaf's dropper is to be asked
-    /// first.
+    /// each element of `out`, further ones as long as all together are charged at most
+    /// `allowance`, and as long as the line has room at its horizon. `None` if the leaf's dropper
+    /// is to be asked first.
     #[inline]
     pub(crate) fn send_run(
         &mut self,
@@ -402,6 +402,38 @@ impl Queues {
         self.packets
     }
 
+    /// The packets of `leaf` in their order.
+    pub fn waiting(&self, leaf: LeafId) -> impl Iterator<Item = Entry> {
+        let state = &self.leaves[leaf.index()];
+        let mut slot = state.second;
+        let behind = (1..state.packets).map(move |_| {
+            let Slot { entry, next } = self.slots[slot as usize];
+            slot = next;
+            entry
+        });
+        (state.packets > 0).then_some(state.first).into_iter().chain(behind)
+    }
+
+    /// Takes over what `old` counted of the leaves that are kin, and the droppers of those whose
+    /// queue is planned as before. Packets are not taken over.
+    pub(crate) fn inherit(&mut self, old: &mut Queues, kin: &Kin, plans: [&LinkPlan; 2]) {
+        for (new, before) in kin.leaves() {
+            let (state, past) = (&mut self.leaves[new.index()], &old.leaves[before.index()]);
+            state.sent_packets = past.sent_packets;
+            state.sent_bytes = past.sent_bytes;
+            for (reason, count) in DropReason::ALL.into_iter().zip(old.drops.of(before)) {
+                self.drops.add(self.leaves.len(), new, reason, count);
+            }
+            let [from, to] = plans;
+            let same_link = from.tree.rate() == to.tree.rate() && from.tree.mtu() == to.tree.mtu();
+            if same_link && from.queues[before.index()] == to.queues[new.index()] {
+                let (mine, theirs) =
+                    (&mut self.droppers[new.index()], &mut old.droppers[before.index()]);
+                core::mem::swap(mine, theirs);
+            }
+        }
+    }
+
     /// Reads the state of `leaf`, so that it is near when it is needed; answers what to read next
     /// for the packet behind its first.
     #[inline(always)]
@@ -495,6 +527,13 @@ impl Unasked {
 impl Drops {
     #[cold]
     fn count(&mut self, leaves: usize, leaf: LeafId, reason: DropReason, bytes: Bytes) {
+        self.add(leaves, leaf, reason, Count { packets: 1, bytes: bytes.get() });
+    }
+
+    fn add(&mut self, leaves: usize, leaf: LeafId, reason: DropReason, count: Count) {
+        if count.packets == 0 {
+            return;
+        }
         if self.places.is_empty() {
             self.places = alloc::vec![0; leaves];
         }
@@ -503,7 +542,8 @@ impl Drops {
             self.counts.push(Default::default());
             *place = self.counts.len() as u32;
         }
-        self.counts[*place as usize - 1][reason as usize].add(bytes);
+        let sum = &mut self.counts[*place as usize - 1][reason as usize];
+        *sum = sum.plus(count);
     }
 
     fn of(&self, leaf: LeafId) -> [Count; DropReason::ALL.len()] {

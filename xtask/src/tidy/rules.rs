@@ -95,6 +95,21 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("account", &["units", "ids", "packet", "event"]),
     ("queue", &["units", "ids", "random", "packet", "event", "parameter", "account"]),
     ("sched", &["units", "ids", "random", "parameter"]),
+    (
+        "change",
+        &[
+            "units",
+            "ids",
+            "parameter",
+            "event",
+            "account",
+            "queue",
+            "sched",
+            "line",
+            "explain",
+            "link",
+        ],
+    ),
     ("line", &["units"]),
     ("explain", &["units", "ids", "event", "sched"]),
     (
@@ -111,6 +126,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
             "sched",
             "line",
             "explain",
+            "change",
         ],
     ),
 ];
