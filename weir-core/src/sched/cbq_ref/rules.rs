@@ -420,8 +420,8 @@ impl Weights {
         this
     }
 
-    /// Whole bytes: the conversion cuts off, and holds at the ends. Nothing where the sum of shares,
-    /// after changes without number, has lost all meaning.
+    /// Whole bytes: the conversion cuts off, and holds at the ends. Nothing where the sum of
+    /// shares, after changes without number, has lost all meaning.
     fn of_class(&self, class: &Class) -> i64 {
         let bytes = self.count[class.priority].saturating_mul(self.maxpkt);
         let per_share = bytes as f64 / self.share[class.priority];
