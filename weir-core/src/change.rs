@@ -113,9 +113,6 @@ impl<S: Discipline> Link<S> {
         } else {
             self.scheduler.joined(now, leaf, entry.charged());
         }
-        while let Some(victim) = self.queues.victim() {
-            self.drop_first(now, victim, DropReason::Reconfigured);
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use weir_core::link::{AnyLink, LinkPlan, Packet};
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
 use weir_core::queue::QueuePlan;
 use weir_core::sched::{ClassSpec, Descriptor, Entry, SCHEDULERS, Tree};
-use weir_core::units::{Bytes, Dimension, Instant, Quantity, Rate};
+use weir_core::units::{Bytes, Dimension, Instant, Quantity, Rate, Share};
 
 /// The numbers of leaves that `weir bench` runs.
 pub const LEAVES: &[usize] = &[1, 10, 100, 1_000, 10_000, 1_000_000];
@@ -247,6 +247,13 @@ fn class(name: String, parent: Option<ClassId>, descriptor: &Descriptor, rate: R
     for row in descriptor.parameters.iter().filter(is_rate) {
         let value = if row.default.is_none() { rate } else { link };
         params.set(row.name, Value::Quantity(Quantity::Rate(value)));
+    }
+    let is_share = |row: &&Parameter| row.kind == Kind::Quantity(Dimension::Share);
+    for row in descriptor.parameters.iter().filter(is_share) {
+        let billionths = u128::from(rate.bits_per_second()) * 1_000_000_000;
+        let part = (billionths / u128::from(LINK_RATE)) as u64;
+        let share = Share::from_ppb(part.max(1)).unwrap_or(Share::WHOLE);
+        params.set(row.name, Value::Quantity(Quantity::Share(share)));
     }
     ClassSpec { name, parent, params }
 }

@@ -154,6 +154,8 @@ pub enum Cost {
     Constant,
     /// With the logarithm.
     Logarithmic,
+    /// In proportion: an oracle, not for many leaves.
+    Linear,
 }
 
 /// What a scheduler promises; the laws hold it to that.
@@ -292,4 +294,5 @@ schedulers! {
     wrr::Wrr,
     altq_wfq::AltqWfq,
     cbq::Cbq,
+    cbq_ref::CbqRef,
 }

@@ -49,6 +49,21 @@ pub const EXCEPTIONS: &[Exception] = &[
         file: "weir-core/src/queue/store.rs",
         reason: "the leaves tell the scheduler what waits first, in the scheduler's own words",
     },
+    Exception {
+        check: "absence",
+        file: "weir-core/src/sched/cbq_ref/class.rs",
+        reason: "the estimator of ns-2 is in floats; only the same operations decide as it does",
+    },
+    Exception {
+        check: "absence",
+        file: "weir-core/src/sched/cbq_ref/rules.rs",
+        reason: "the rules of ns-2 compare times in floats; other times would break ties otherwise",
+    },
+    Exception {
+        check: "absence",
+        file: "weir-core/src/sched/cbq_ref/mod.rs",
+        reason: "whole nanoseconds become the seconds in floats that the rules of ns-2 compare",
+    },
 ];
 
 /// Which of Weir's crates a crate may depend on (product.md §7): arrows point down only.
