@@ -5,17 +5,17 @@
 
 mod common;
 
-use common::{Random, random_length, random_tree};
+use common::{Random, random_length, random_params, random_tree};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::{Account, Count};
 use weir_core::event::{Departure, Verdict};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
-use weir_core::parameter::{Params, Value};
-use weir_core::queue::{DROPPERS, QueuePlan};
+use weir_core::parameter::{Scope, Value};
+use weir_core::queue::{AnyDropper, DROPPERS, Place, QueuePlan};
 use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection, Tree};
-use weir_core::units::{Bytes, Duration, Instant, Quantity};
+use weir_core::units::{Bytes, Duration, Instant, Quantity, Rate};
 
 /// Workloads that once failed.
 const SEEDS: &[u64] = &[];
@@ -208,19 +208,31 @@ fn link_laws(entry: &Entry, seed: u64) -> bool {
 fn random_plan(random: &mut Random, entry: &Entry, tree: Tree) -> LinkPlan {
     let mut plan = LinkPlan::new(entry.descriptor.keyword, tree);
     for queue in &mut plan.queues {
-        let dropper = DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize].keyword;
+        *queue = random_queue(random, plan.tree.rate());
+    }
+    plan.seed = random.next();
+    plan.packets_max = random.wide(1, 128) as u32;
+    plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
+    plan
+}
+
+/// A queue whose dropper takes its parameters.
+fn random_queue(random: &mut Random, rate: Rate) -> QueuePlan {
+    let place = Place { leaf: LeafId(0), rate, mtu: Bytes::new(1514), seed: 0 };
+    loop {
+        let row = &DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize];
+        let mut params = random_params(random, row.parameters, &[Scope::Queue], rate);
         let limit = if random.one_in(2) {
             Quantity::Packets(random.wide(1, 64) as u32)
         } else {
             Quantity::Bytes(Bytes::new(random.wide(1, 100_000)))
         };
-        let mut params = Params::new();
         params.set("limit", Value::Quantity(limit));
-        *queue = QueuePlan { dropper, params };
+        let plan = QueuePlan { dropper: row.keyword, params };
+        if AnyDropper::build(&plan, place).is_ok() {
+            return plan;
+        }
     }
-    plan.packets_max = random.wide(1, 128) as u32;
-    plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
-    plan
 }
 
 type Arrivals = Vec<(Instant, LeafId, Packet)>;
@@ -236,7 +248,9 @@ fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
         }
         let leaf = LeafId(random.between(0, leaves - 1) as u32);
         let length = random_length(random);
-        arrivals.push((now, leaf, Packet::new(Handle(handle), length)));
+        let traffic_class = random.between(0, 255) as u8;
+        let packet = Packet { traffic_class, ..Packet::new(Handle(handle), length) };
+        arrivals.push((now, leaf, packet));
     }
     arrivals
 }
@@ -266,6 +280,8 @@ fn run(mut link: Box<dyn AnyLink>, arrivals: &Arrivals, mut wakes: Option<Random
         }
         assert!(log.departures.len() > before || next > Some(Instant::ZERO));
     }
+    // Droppers may also drop what waits too long.
+    link.take_dropped(&mut |dropped| log.dropped.push(dropped.handle));
     let account = link.account();
     assert!(account.leaves().iter().all(|leaf| leaf.is_conserved()));
     let sent: u64 = account.leaves().iter().map(|leaf| leaf.sent.packets).sum();

@@ -72,7 +72,8 @@ fn spec(index: u64, parent: Option<ClassId>) -> ClassSpec {
     ClassSpec { name: format!("c{index}"), parent, params: Params::new() }
 }
 
-fn random_params(
+/// Random values for some of the parameters of a table, and all that must be written.
+pub fn random_params(
     random: &mut Random,
     table: &[Parameter],
     scopes: &[Scope],
