@@ -109,6 +109,8 @@ struct Lane {
     link_header: u32,
     /// Bytes of a frame in front of a UDP payload.
     headers: u32,
+    /// DSCP and ECN of its packets.
+    traffic_class: u8,
     listens: bool,
 }
 
@@ -237,7 +239,12 @@ impl<'a> Run<'a> {
         // A packet offered just before may leave first.
         self.drive.advance(at, |departure| self.state.departed(&departure));
         let leaf = self.state.offered(flight);
-        let packet = Packet { flow: flight.source, ..Packet::new(handle, flight.length) };
+        let packet = Packet {
+            handle,
+            length: flight.length,
+            flow: flight.source,
+            traffic_class: self.state.lanes[flight.source as usize].traffic_class,
+        };
         self.drive.offer(at, leaf, packet);
         // Nobody waits for news of a drop, so many are heard at once.
         self.unsettled += 1;
@@ -423,6 +430,7 @@ fn lanes(scenario: &Scenario) -> Vec<Lane> {
             leaf,
             link_header,
             headers: link_header + ip_header + UDP_HEADER,
+            traffic_class: source.headers.traffic_class.unwrap_or(0),
             listens: matches!(source.traffic, Traffic::Tcp(_)),
         }
     };
