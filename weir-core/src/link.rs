@@ -6,9 +6,10 @@
 
 use crate::account::Account;
 use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
-use crate::ids::{Handle, LeafId};
+use crate::ids::{Handle, LeafId, MeterId};
 use crate::line::Line;
 use crate::parameter::BuildError;
+use crate::police::{Judgement, MeterPlan, Metered, Police};
 use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release};
 use crate::sched::{Head, Scheduler, Selection, Tree};
 use crate::units::{Bytes, FineInstant, Instant};
@@ -54,6 +55,10 @@ pub struct LinkPlan {
     pub buffer: Bytes,
     /// The most packets that wait in all leaves together.
     pub packets_max: u32,
+    /// The meters that police packets before their queue.
+    pub meters: Vec<MeterPlan>,
+    /// The meter of each leaf, if it has one; leaves beyond the end have none.
+    pub leaf_meters: Vec<Option<MeterId>>,
     /// What droppers and hashes draw their random numbers from.
     pub seed: u64,
 }
@@ -70,12 +75,14 @@ pub struct Packet {
     pub flow: u32,
     /// DSCP and ECN; 0 where the packet has none.
     pub traffic_class: u8,
+    /// The meter of the rule that it met; without one that of its leaf counts.
+    pub meter: Option<MeterId>,
 }
 
 impl Packet {
     /// A packet without a flow or a traffic class of its own.
     pub const fn new(handle: Handle, length: u32) -> Self {
-        Self { handle, length, flow: 0, traffic_class: 0 }
+        Self { handle, length, flow: 0, traffic_class: 0, meter: None }
     }
 }
 
@@ -115,6 +122,8 @@ pub trait AnyLink: Send {
 pub struct Link<S> {
     scheduler: S,
     queues: Queues,
+    /// Absent where nobody is policed.
+    police: Option<Box<Police>>,
     account: Account,
     dropped: Vec<Dropped>,
     framing: Framing,
@@ -135,6 +144,8 @@ impl LinkPlan {
             charge: Charge::Wire,
             buffer: Bytes::ZERO,
             packets_max: PACKETS_MAX_DEFAULT,
+            meters: Vec::new(),
+            leaf_meters: Vec::new(),
             seed: 0,
         }
     }
@@ -178,9 +189,14 @@ impl<S: Scheduler> Link<S> {
     /// When a dropper refuses its parameters.
     pub fn new(plan: &LinkPlan, scheduler: S) -> Result<Self, BuildError> {
         assert_eq!(plan.queues.len(), plan.tree.leaf_count(), "every leaf has a queue");
+        let police = match plan.meters.as_slice() {
+            [] => None,
+            meters => Some(Box::new(Police::new(meters, &plan.leaf_meters, plan.seed)?)),
+        };
         Ok(Self {
             scheduler,
             queues: Queues::new(plan)?,
+            police,
             account: Account::new(plan.tree.leaf_count()),
             dropped: Vec::new(),
             framing: plan.framing,
@@ -229,6 +245,27 @@ impl<S: Scheduler> Link<S> {
         self.account.evicted(leaf, entry.charged(), reason);
         let (handle, arrived) = (entry.handle, entry.arrived);
         self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
+    }
+
+    /// Whether the police let the packet of `entry` pass, marked or not.
+    #[inline(never)]
+    fn passes_police(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        own: Option<MeterId>,
+        entry: &mut QueueEntry,
+    ) -> bool {
+        let Some(police) = &mut self.police else { return true };
+        let length = entry.charged();
+        match police.judge(now, leaf, own, Metered { length, traffic_class: entry.traffic_class }) {
+            Judgement::Pass => {}
+            Judgement::Mark(traffic_class) => {
+                (entry.traffic_class, entry.marked) = (traffic_class, true);
+            }
+            Judgement::Drop => return false,
+        }
+        true
     }
 
     #[cold]
@@ -301,6 +338,9 @@ impl<S: Scheduler> Link<S> {
     #[inline(always)]
     fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         let mut entry = self.entry(now, packet);
+        if self.police.is_some() && !self.passes_police(now, leaf, packet.meter, &mut entry) {
+            return self.refuse(leaf, entry, DropReason::Policed);
+        }
         self.scheduler.offered(now, leaf);
         let mut evicted = false;
         loop {

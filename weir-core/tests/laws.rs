@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::{Account, Count};
 use weir_core::event::{Departure, Verdict};
-use weir_core::ids::{Handle, LeafId};
+use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
 use weir_core::parameter::{Scope, Value};
+use weir_core::police::{AnyMeter, METERS, MeterPlan};
 use weir_core::queue::{AnyDropper, DROPPERS, Place, QueuePlan};
 use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection, Tree};
 use weir_core::units::{Bytes, Duration, Instant, Quantity, Rate};
@@ -211,6 +212,11 @@ fn random_plan(random: &mut Random, entry: &Entry, tree: Tree) -> LinkPlan {
         *queue = random_queue(random, plan.tree.rate());
     }
     plan.seed = random.next();
+    if random.one_in(4) {
+        plan.meters = (0..4).map(|_| random_meter(random, plan.tree.rate())).collect();
+        let leaves = plan.tree.leaf_count();
+        plan.leaf_meters = (0..leaves).map(|_| random_meter_id(random)).collect();
+    }
     plan.packets_max = random.wide(1, 128) as u32;
     plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
     plan
@@ -235,6 +241,28 @@ fn random_queue(random: &mut Random, rate: Rate) -> QueuePlan {
     }
 }
 
+/// A meter that takes its parameters, with actions of all kinds.
+fn random_meter(random: &mut Random, rate: Rate) -> MeterPlan {
+    loop {
+        let row = &METERS[random.between(0, METERS.len() as u64 - 1) as usize];
+        let params = random_params(random, row.parameters, &[Scope::Meter], rate);
+        let action = |random: &mut Random| {
+            let text = ["pass", "drop", "mark af12"][random.between(0, 2) as usize];
+            text.parse().expect("an action")
+        };
+        let actions = row.outcomes.iter().map(|row| (row.0, action(random))).collect();
+        let plan = MeterPlan { meter: row.keyword, params, actions };
+        if AnyMeter::build(&plan, MeterId::from_index(0).expect("the first"), 0).is_ok() {
+            return plan;
+        }
+    }
+}
+
+/// One of four meters, or none.
+fn random_meter_id(random: &mut Random) -> Option<MeterId> {
+    MeterId::from_index(random.between(0, 3) as usize).filter(|_| random.one_in(2))
+}
+
 type Arrivals = Vec<(Instant, LeafId, Packet)>;
 
 fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
@@ -249,7 +277,8 @@ fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
         let leaf = LeafId(random.between(0, leaves - 1) as u32);
         let length = random_length(random);
         let traffic_class = random.between(0, 255) as u8;
-        let packet = Packet { traffic_class, ..Packet::new(Handle(handle), length) };
+        let meter = random_meter_id(random);
+        let packet = Packet { traffic_class, meter, ..Packet::new(Handle(handle), length) };
         arrivals.push((now, leaf, packet));
     }
     arrivals

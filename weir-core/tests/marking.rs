@@ -24,7 +24,7 @@ const LINKS: [LinkType; 5] = [
 /// A header's checksum, by adding all its words [RFC 1071 §1].
 fn checksum(header: &[u8]) -> u16 {
     let words = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
-    let sum = words.fold(0, |sum, word| sum + word);
+    let sum = words.sum::<u32>();
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 

@@ -268,14 +268,15 @@ impl Lane {
             let bytes = pool.bytes(received.frame);
             let headers = Headers::parse_ethernet(bytes);
             let length = bytes.len() as u32;
-            let leaf = self.classifier.classify(at, InterfaceId(port as u16), &headers).leaf;
+            let classified = self.classifier.classify(at, InterfaceId(port as u16), &headers);
             let packet = Packet {
                 handle: Handle(received.frame.0),
                 length,
                 flow: headers.flow(),
                 traffic_class: headers.traffic_class.unwrap_or(0),
+                meter: classified.meter,
             };
-            self.link.offer(at, leaf, packet);
+            self.link.offer(at, classified.leaf, packet);
             self.release_dropped(pool);
         }
         let last = inbox.last().map(|_| self.now);

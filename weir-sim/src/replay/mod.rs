@@ -182,15 +182,20 @@ impl<'a, W: Write> Run<'a, W> {
             None => Headers::UNKNOWN,
         };
         let interface = self.interfaces.of(&frame.link.name);
-        let leaf = self.classifier.classify(self.now, interface, &headers).leaf;
+        let classified = self.classifier.classify(self.now, interface, &headers);
         let length = frame_length(frame.link.link_type, frame.original_length);
         self.state.note(frame, length);
         if interface == InterfaceMap::NONE {
             self.state.counts.unnamed += 1;
         }
-        let traffic_class = headers.traffic_class.unwrap_or(0);
-        let packet = Packet { handle: Handle(0), length, flow: headers.flow(), traffic_class };
-        Arrival { leaf, packet, frame: self.state.copy(frame) }
+        let packet = Packet {
+            handle: Handle(0),
+            length,
+            flow: headers.flow(),
+            traffic_class: headers.traffic_class.unwrap_or(0),
+            meter: classified.meter,
+        };
+        Arrival { leaf: classified.leaf, packet, frame: self.state.copy(frame) }
     }
 
     fn offer(&mut self, arrival: Arrival) -> Result<(), ReplayError> {

@@ -79,6 +79,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("classify", &["units", "ids", "packet"]),
     ("account", &["units", "ids", "packet", "event"]),
     ("queue", &["units", "ids", "random", "packet", "event", "parameter", "account"]),
+    ("police", &["units", "ids", "random", "packet", "parameter"]),
     ("sched", &["units", "ids", "random", "parameter"]),
     ("line", &["units"]),
     (
@@ -92,6 +93,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
             "classify",
             "account",
             "queue",
+            "police",
             "sched",
             "line",
         ],
@@ -170,8 +172,11 @@ pub const ABSENCES: &[Absence] = &[
 
 /// The folders of the core that hold algorithms, with the macro in their `mod.rs` that registers
 /// them, one line each: `module::Type,`.
-pub const REGISTRIES: &[(&str, &str)] =
-    &[("weir-core/src/sched", "schedulers"), ("weir-core/src/queue", "droppers")];
+pub const REGISTRIES: &[(&str, &str)] = &[
+    ("weir-core/src/sched", "schedulers"),
+    ("weir-core/src/queue", "droppers"),
+    ("weir-core/src/police", "meters"),
+];
 
 /// Names of algorithms that are also ordinary words: only a path such as `queue::tail` or the lone
 /// string `"tail"` is a use of these.
@@ -181,6 +186,7 @@ pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "longest", "red", "blue", 
 pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/sched/cbq", "its general scheduler is one of the round robins, by name"),
     ("weir-core/src/queue/red_altq.rs", "ALTQ's word for a forced drop of what arrives"),
+    ("weir-core/src/police", "a colour of packets has a dropper's name"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),
