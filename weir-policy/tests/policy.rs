@@ -445,12 +445,12 @@ fn droppers_are_read_with_their_parameters() {
         ("{ dropper = 'red', min = '5 packets', max = '15 packets', pmax = '5 %' }", &[]),
         ("{ dropper = 'red', min = '15 packets', max = '5 packets' }", &["W114@6:54"]),
         ("{ dropper = 'red', min = '15 KB' }", &["W114@6:1"]),
-        ("{ dropper = 'red-altq', inv_pmax = 0 }", &["W015@6:35"]),
+        ("{ dropper = 'red-altq', inv_pmax = 0 }", &["W015@6:44"]),
         ("{ dropper = 'codel', target = '5 ms', interval = '100 ms', ecn = true }", &[]),
-        ("{ dropper = 'pie', update = '1 us' }", &["W114@6:29"]),
+        ("{ dropper = 'pie', update = '1 us' }", &["W114@6:37"]),
         ("{ dropper = 'blue', hold = '50 ms', max_pmark = 100 }", &[]),
-        ("{ dropper = 'rio', levels = 4 }", &["W015@6:29"]),
-        ("{ dropper = 'rio', target = '5 ms' }", &["W101@6:20"]),
+        ("{ dropper = 'rio', levels = 4 }", &["W015@6:37"]),
+        ("{ dropper = 'rio', target = '5 ms' }", &["W101@6:28"]),
     ];
     for (queue, wanted) in rows {
         check_drr(&format!("[class.a]\ndefault = true\nqueue = {queue}\n"), wanted);
