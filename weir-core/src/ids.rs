@@ -3,7 +3,7 @@
 use core::num::NonZeroU16;
 
 /// A leaf: a class that holds packets. Numbered from 0 in the order of declaration.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct LeafId(pub u32);
 
 /// A class of the tree, leaf or interior. Numbered from 0 in the order of declaration.
@@ -11,7 +11,7 @@ pub struct LeafId(pub u32);
 pub struct ClassId(pub u32);
 
 /// Whoever owns the bytes of a packet knows them by this; the core only passes it on.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Handle(pub u32);
 
 /// A meter of a link's police. Numbered from 0 in the order of the plan.

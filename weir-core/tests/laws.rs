@@ -5,18 +5,16 @@
 
 mod common;
 
-use common::{Random, random_length, random_params, random_tree};
+use common::{Random, random_length, random_meter_id, random_plan, random_tree};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::{Account, Count};
-use weir_core::event::{Departure, Verdict};
-use weir_core::ids::{Handle, LeafId, MeterId};
+use weir_core::event::{Departure, Poll, Verdict};
+use weir_core::explain::Sojourn;
+use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
-use weir_core::parameter::{Scope, Value};
-use weir_core::police::{AnyMeter, METERS, MeterPlan};
-use weir_core::queue::{AnyDropper, DROPPERS, Place, QueuePlan};
-use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection, Tree};
-use weir_core::units::{Bytes, Duration, Instant, Quantity, Rate};
+use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection};
+use weir_core::units::{Bytes, Duration, Instant};
 
 /// Workloads that once failed.
 const SEEDS: &[u64] = &[];
@@ -194,7 +192,7 @@ struct Log {
 fn link_laws(entry: &Entry, seed: u64) -> bool {
     let mut random = Random::new(seed);
     let tree = random_tree(&mut random, entry.descriptor);
-    let plan = random_plan(&mut random, entry, tree);
+    let plan = random_plan(&mut random, entry.descriptor, tree);
     let arrivals = random_arrivals(&mut random, &plan);
     let Ok(link) = plan.build() else { return false };
     let exact = run(link, &arrivals, None);
@@ -206,61 +204,59 @@ fn link_laws(entry: &Entry, seed: u64) -> bool {
     true
 }
 
-fn random_plan(random: &mut Random, entry: &Entry, tree: Tree) -> LinkPlan {
-    let mut plan = LinkPlan::new(entry.descriptor.keyword, tree);
-    for queue in &mut plan.queues {
-        *queue = random_queue(random, plan.tree.rate());
-    }
-    plan.seed = random.next();
-    if random.one_in(4) {
-        plan.meters = (0..4).map(|_| random_meter(random, plan.tree.rate())).collect();
-        let leaves = plan.tree.leaf_count();
-        plan.leaf_meters = (0..leaves).map(|_| random_meter_id(random)).collect();
-    }
-    plan.packets_max = random.wide(1, 128) as u32;
-    plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
-    plan
-}
-
-/// A queue whose dropper takes its parameters.
-fn random_queue(random: &mut Random, rate: Rate) -> QueuePlan {
-    let place = Place { leaf: LeafId(0), rate, mtu: Bytes::new(1514), seed: 0 };
-    loop {
-        let row = &DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize];
-        let mut params = random_params(random, row.parameters, &[Scope::Queue], rate);
-        let limit = if random.one_in(2) {
-            Quantity::Packets(random.wide(1, 64) as u32)
-        } else {
-            Quantity::Bytes(Bytes::new(random.wide(1, 100_000)))
-        };
-        params.set("limit", Value::Quantity(limit));
-        let plan = QueuePlan { dropper: row.keyword, params };
-        if AnyDropper::build(&plan, place).is_ok() {
-            return plan;
+#[test]
+fn a_burst_is_what_as_many_polls_are() {
+    for_all("burst", |entry, seed| {
+        let mut random = Random::new(seed);
+        let tree = random_tree(&mut random, entry.descriptor);
+        let mut plan = random_plan(&mut random, entry.descriptor, tree);
+        plan.buffer = Bytes::new(random.wide(1, 20_000));
+        let (Ok(mut single), Ok(mut burst)) = (plan.build(), plan.build()) else { return false };
+        for (now, leaf, packet) in random_arrivals(&mut random, &plan) {
+            assert_eq!(single.offer(now, leaf, packet), burst.offer(now, leaf, packet));
+            if random.one_in(4) {
+                let mut out = [Departure::default(); 8];
+                let size = random.between(1, out.len() as u64) as usize;
+                let sent = burst.poll_burst(now, &mut out[..size]);
+                for (index, departure) in out[..size].iter().enumerate() {
+                    let polled = single.poll(now);
+                    assert_eq!(polled == Poll::Packet(*departure), index < sent);
+                    if index >= sent {
+                        break;
+                    }
+                }
+            }
         }
-    }
+        true
+    });
 }
 
-/// A meter that takes its parameters, with actions of all kinds.
-fn random_meter(random: &mut Random, rate: Rate) -> MeterPlan {
-    loop {
-        let row = &METERS[random.between(0, METERS.len() as u64 - 1) as usize];
-        let params = random_params(random, row.parameters, &[Scope::Meter], rate);
-        let action = |random: &mut Random| {
-            let text = ["pass", "drop", "mark af12"][random.between(0, 2) as usize];
-            text.parse().expect("an action")
-        };
-        let actions = row.outcomes.iter().map(|row| (row.0, action(random))).collect();
-        let plan = MeterPlan { meter: row.keyword, params, actions };
-        if AnyMeter::build(&plan, MeterId::from_index(0).expect("the first"), 0).is_ok() {
-            return plan;
+#[test]
+fn every_sojourn_is_explained_to_the_nanosecond() {
+    for_all("explain", |entry, seed| {
+        let mut random = Random::new(seed);
+        let tree = random_tree(&mut random, entry.descriptor);
+        let plan = random_plan(&mut random, entry.descriptor, tree);
+        let arrivals = random_arrivals(&mut random, &plan);
+        let (Ok(silent), Ok(mut link)) = (plan.build(), plan.build()) else { return false };
+        link.explain(Instant::ZERO, true);
+        let mut sojourns = Vec::new();
+        let log = run_with(link, &arrivals, None, &mut |sojourn| sojourns.push(sojourn));
+        assert_eq!(log, run(silent, &arrivals, None), "to explain changes nothing");
+        assert_eq!(sojourns.len(), log.departures.len() + log.dropped.len(), "each has a reason");
+        for sojourn in &sojourns {
+            let parts = [sojourn.own_leaf, sojourn.line_busy, sojourn.regulated, sojourn.others];
+            let sum = parts.iter().fold(Duration::ZERO, |sum, &part| sum.plus(part));
+            assert_eq!(sum, sojourn.total(), "the parts sum to the whole: {sojourn:?}");
+            if entry.descriptor.promises.work_conserving {
+                assert_eq!(sojourn.regulated, Duration::ZERO, "nothing is held back");
+            }
+            let class = plan.tree.class_of(sojourn.leaf);
+            let above = |lender| plan.tree.path(class).any(|class| class == lender);
+            assert!(sojourn.lender.is_none_or(above), "an ancestor lends");
         }
-    }
-}
-
-/// One of four meters, or none.
-fn random_meter_id(random: &mut Random) -> Option<MeterId> {
-    MeterId::from_index(random.between(0, 3) as usize).filter(|_| random.one_in(2))
+        true
+    });
 }
 
 type Arrivals = Vec<(Instant, LeafId, Packet)>;
@@ -285,7 +281,17 @@ fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
 }
 
 /// Runs the arrivals and drains; with `wakes` the link is also woken at random instants between.
-fn run(mut link: Box<dyn AnyLink>, arrivals: &Arrivals, mut wakes: Option<Random>) -> Log {
+fn run(link: Box<dyn AnyLink>, arrivals: &Arrivals, wakes: Option<Random>) -> Log {
+    run_with(link, arrivals, wakes, &mut |_| {})
+}
+
+/// The same; `each` is handed what is explained.
+fn run_with(
+    mut link: Box<dyn AnyLink>,
+    arrivals: &Arrivals,
+    mut wakes: Option<Random>,
+    each: &mut dyn FnMut(Sojourn),
+) -> Log {
     let mut log = Log { departures: vec![], verdicts: vec![], dropped: vec![] };
     let mut last = Instant::ZERO;
     for &(now, leaf, packet) in arrivals {
@@ -311,6 +317,7 @@ fn run(mut link: Box<dyn AnyLink>, arrivals: &Arrivals, mut wakes: Option<Random
     }
     // Droppers may also drop what waits too long.
     link.take_dropped(&mut |dropped| log.dropped.push(dropped.handle));
+    link.take_sojourns(each);
     let account = link.account();
     assert!(account.leaves().iter().all(|leaf| leaf.is_conserved()));
     let sent: u64 = account.leaves().iter().map(|leaf| leaf.sent.packets).sum();

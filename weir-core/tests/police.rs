@@ -55,7 +55,7 @@ fn what_is_out_is_dropped_and_counted() {
 fn what_is_out_leaves_marked() {
     let (verdicts, departures) = run("mark af12", None);
     assert_eq!(verdicts, [Verdict::Queued; 4]);
-    let marks: Vec<_> = departures.iter().map(|packet| packet.marked).collect();
+    let marks: Vec<_> = departures.iter().map(|packet| packet.mark.written()).collect();
     // AF12 is code point 12; the ECN field stays.
     assert_eq!(marks, [None, None, Some(12 << 2 | 0b01), None]);
 }
@@ -64,7 +64,7 @@ fn what_is_out_leaves_marked() {
 fn what_is_out_may_pass() {
     let (verdicts, departures) = run("pass", None);
     assert_eq!(verdicts, [Verdict::Queued; 4]);
-    assert!(departures.iter().all(|packet| packet.marked.is_none()));
+    assert!(departures.iter().all(|packet| packet.mark.written().is_none()));
 }
 
 #[test]

@@ -310,7 +310,7 @@ impl Lane {
         for batch in self.departures.chunks(BATCH) {
             for (frame, departure) in frames.iter_mut().zip(batch) {
                 *frame = FrameId(departure.handle.0);
-                if let Some(traffic_class) = departure.marked {
+                if let Some(traffic_class) = departure.mark.written() {
                     // Again if the interface was busy, which changes nothing.
                     let bytes = pool.bytes_mut(*frame);
                     write_traffic_class(LinkType::Ethernet, bytes, traffic_class);
@@ -322,7 +322,8 @@ impl Lane {
                 if let Some(delays) = self.delays.get_mut(departure.leaf.index()) {
                     delays.record(now.since(departure.arrived));
                 }
-                self.marked[departure.leaf.index()] += u64::from(departure.marked.is_some());
+                self.marked[departure.leaf.index()] +=
+                    u64::from(departure.mark.written().is_some());
                 pool.release(FrameId(departure.handle.0));
             }
             done += sent.taken;

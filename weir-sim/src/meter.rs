@@ -70,7 +70,7 @@ impl LinkMeter {
         if counts {
             let delay = departure.at.since(departure.arrived);
             self.delays[departure.leaf.index()].record(delay);
-            self.marked[departure.leaf.index()] += u64::from(departure.marked.is_some());
+            self.marked[departure.leaf.index()] += u64::from(departure.mark.written().is_some());
         }
     }
 }

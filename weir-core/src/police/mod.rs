@@ -138,6 +138,16 @@ impl Police {
         Ok(Self { meters, of_leaf: of_leaf.to_vec() })
     }
 
+    /// Takes over the meters of `old` that are planned as before, with what they have counted.
+    pub fn inherit(&mut self, old: Self, from: &[MeterPlan], to: &[MeterPlan]) {
+        let plans = from.iter().zip(to);
+        for ((policer, old), plans) in self.meters.iter_mut().zip(old.meters).zip(plans) {
+            if plans.0 == plans.1 {
+                *policer = old;
+            }
+        }
+    }
+
     /// What becomes of a packet on its way to `leaf`, by the meter `own` of its rule or else that
     /// of the leaf.
     pub fn judge(

@@ -79,6 +79,12 @@ pub trait Dropper {
     /// The last packet left: the leaf is idle from `now` on.
     #[inline]
     fn emptied(&mut self, _now: Instant) {}
+
+    /// A backlog up to which, with the arriving packet, it accepts and releases everything: then it
+    /// is not asked at all. `None` has it asked for every packet.
+    fn unasked_below(&self) -> Option<Limit> {
+        None
+    }
 }
 
 /// What a dropper may know of its place when it is built.
@@ -236,6 +242,12 @@ macro_rules! droppers {
             fn emptied(&mut self, now: Instant) {
                 match self {
                     $(AnyDropper::$name(dropper) => dropper.emptied(now),)*
+                }
+            }
+
+            fn unasked_below(&self) -> Option<Limit> {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
                 }
             }
         }

@@ -99,6 +99,21 @@ impl Scheduler for Drr {
         turn.deficit = turn.deficit.saturating_sub(sent.get());
     }
 
+    #[inline]
+    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
+        Bytes::new(self.leaves[leaf.index()].deficit)
+    }
+
+    #[inline]
+    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
+        self.round.get(ahead)
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.leaves[leaf.index()].deficit);
+    }
+
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         let turn = &mut self.leaves[leaf.index()];
         match head {

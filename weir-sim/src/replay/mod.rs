@@ -263,7 +263,7 @@ impl<W: Write> State<'_, W> {
         self.finished = departure.finished;
         self.counts.sent += 1;
         let mut frame = self.release(departure.handle);
-        if let (Some(link_type), Some(new)) = (frame.link_type, departure.marked) {
+        if let (Some(link_type), Some(new)) = (frame.link_type, departure.mark.written()) {
             write_traffic_class(link_type, &mut frame.bytes, new);
         }
         let delay = departure.at.since(departure.arrived);

@@ -81,7 +81,24 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("queue", &["units", "ids", "random", "packet", "event", "parameter", "account"]),
     ("police", &["units", "ids", "random", "packet", "parameter"]),
     ("sched", &["units", "ids", "random", "parameter"]),
+    (
+        "change",
+        &[
+            "units",
+            "ids",
+            "parameter",
+            "event",
+            "account",
+            "queue",
+            "police",
+            "sched",
+            "line",
+            "explain",
+            "link",
+        ],
+    ),
     ("line", &["units"]),
+    ("explain", &["units", "ids", "event", "sched"]),
     (
         "link",
         &[
@@ -96,6 +113,8 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
             "police",
             "sched",
             "line",
+            "explain",
+            "change",
         ],
     ),
 ];
