@@ -74,7 +74,7 @@ fn classifier() -> Classifier {
     let prefix = |text: &str| vec![text.parse().expect("our own prefix")];
     let hosts4 = Match { sources: prefix("10.0.0.0/8"), ..Match::default() };
     let hosts6 = Match { destinations: prefix("2001:db8::/32"), ..Match::default() };
-    let rule = |(index, matches)| Rule { matches, leaf: LeafId(index as u32) };
+    let rule = |(index, matches)| Rule::new(matches, LeafId(index as u32));
     let rules = [named, udp, hosts4, hosts6].into_iter().enumerate().map(rule).collect();
     // The smallest table, so that a few packets fill it.
     let limits = FragmentLimits::new(4, Duration::from_secs(30)).expect("four is allowed");

@@ -13,6 +13,7 @@ use crate::ids::LeafId;
 use crate::line::Line;
 use crate::link::{AnyLink, Link, LinkPlan};
 use crate::parameter::BuildError;
+use crate::police::Police;
 use crate::queue::{Limit, QueueEntry, Queues};
 use crate::sched::{Discipline, Kin};
 use crate::units::Instant;
@@ -35,6 +36,7 @@ pub struct Change<'a> {
 pub struct Estate {
     scheduler: Box<dyn Any>,
     queues: Queues,
+    police: Option<Box<Police>>,
     line: Line,
     now: Instant,
     dropped: Vec<Dropped>,
@@ -60,6 +62,7 @@ impl<S: Discipline> Link<S> {
         Estate {
             scheduler: Box::new(self.scheduler),
             queues: self.queues,
+            police: self.police,
             line: self.line,
             now: self.now,
             dropped: self.dropped,
@@ -75,6 +78,9 @@ impl<S: Discipline> Link<S> {
         self.dropped = estate.dropped;
         let kin = Kin::by_name(&change.from.tree, &change.to.tree);
         self.queues.inherit(&mut estate.queues, &kin, [change.from, change.to]);
+        if let (Some(police), Some(old)) = (&mut self.police, estate.police) {
+            police.inherit(*old, &change.from.meters, &change.to.meters);
+        }
         self.retired = retired(&estate.queues, &kin, estate.retired);
         if let Some(old) = estate.scheduler.downcast_ref::<S>() {
             self.scheduler.inherit(now, old, &kin);
@@ -83,9 +89,9 @@ impl<S: Discipline> Link<S> {
             self.explainer = Some(Box::new(Explainer::new(self.queues.leaf_count(), now)));
         }
         for (leaf, entry) in waiting(&estate.queues, &kin, change.heir) {
-            let params = &change.to.queues[leaf.index()].params;
             // A limit that leaves share is kept below.
-            let limit = (!self.queues.shares(leaf)).then(|| Limit::from_params(params));
+            let queue = &change.to.queues[leaf.index()];
+            let limit = (!self.queues.shares(leaf)).then(|| queue.limit());
             self.readmit(now, leaf, entry, limit);
         }
         while let Some(victim) = self.queues.victim() {

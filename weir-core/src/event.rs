@@ -9,7 +9,7 @@ use crate::units::{Bytes, Instant};
 pub enum DropReason {
     /// Its leaf was full: the arriving packet was refused.
     Full,
-    /// Its leaf was full: it was first in line and made room.
+    /// Its leaf was full: it waited and made room for what arrived.
     Evicted,
     /// The link's store of waiting packets was full.
     Store,

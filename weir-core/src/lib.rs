@@ -18,6 +18,7 @@ mod line;
 pub mod link;
 pub mod packet;
 pub mod parameter;
+pub mod police;
 pub mod queue;
 pub mod random;
 pub mod sched;

@@ -8,9 +8,10 @@ use crate::account::{Account, LeafAccount};
 use crate::change::{Change, Estate};
 use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
 use crate::explain::{Explainer, Sojourn};
-use crate::ids::{Handle, LeafId};
+use crate::ids::{Handle, LeafId, MeterId};
 use crate::line::Line;
 use crate::parameter::BuildError;
+use crate::police::{Judgement, MeterPlan, Metered, Police};
 use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release};
 use crate::sched::{Discipline, Head, Scheduler, Selection, Tree};
 use crate::units::{Bytes, Instant};
@@ -56,6 +57,10 @@ pub struct LinkPlan {
     pub buffer: Bytes,
     /// The most packets that wait in all leaves together.
     pub packets_max: u32,
+    /// The meters that police packets before their queue.
+    pub meters: Vec<MeterPlan>,
+    /// The meter of each leaf, if it has one; leaves beyond the end have none.
+    pub leaf_meters: Vec<Option<MeterId>>,
     /// What droppers and hashes draw their random numbers from.
     pub seed: u64,
 }
@@ -72,12 +77,14 @@ pub struct Packet {
     pub flow: u32,
     /// DSCP and ECN; 0 where the packet has none.
     pub traffic_class: u8,
+    /// The meter of the rule that it met; without one that of its leaf counts.
+    pub meter: Option<MeterId>,
 }
 
 impl Packet {
     /// A packet without a flow or a traffic class of its own.
     pub const fn new(handle: Handle, length: u32) -> Self {
-        Self { handle, length, flow: 0, traffic_class: 0 }
+        Self { handle, length, flow: 0, traffic_class: 0, meter: None }
     }
 }
 
@@ -130,6 +137,8 @@ pub trait AnyLink: Send {
 pub struct Link<S> {
     pub(crate) scheduler: S,
     pub(crate) queues: Queues,
+    /// Absent where nobody is policed.
+    pub(crate) police: Option<Box<Police>>,
     pub(crate) dropped: Vec<Dropped>,
     framing: Framing,
     /// Whether every length is that of the frame.
@@ -155,6 +164,8 @@ impl LinkPlan {
             charge: Charge::Wire,
             buffer: Bytes::ZERO,
             packets_max: PACKETS_MAX_DEFAULT,
+            meters: Vec::new(),
+            leaf_meters: Vec::new(),
             seed: 0,
         }
     }
@@ -200,9 +211,14 @@ impl<S: Scheduler> Link<S> {
     /// When a dropper refuses its parameters.
     pub fn new(plan: &LinkPlan, scheduler: S) -> Result<Self, BuildError> {
         assert_eq!(plan.queues.len(), plan.tree.leaf_count(), "every leaf has a queue");
+        let police = match plan.meters.as_slice() {
+            [] => None,
+            meters => Some(Box::new(Police::new(meters, &plan.leaf_meters, plan.seed)?)),
+        };
         Ok(Self {
             scheduler,
             queues: Queues::new(plan)?,
+            police,
             dropped: Vec::new(),
             framing: plan.framing,
             is_plain: plan.framing == Framing::FRAME,
@@ -271,6 +287,26 @@ impl<S: Scheduler> Link<S> {
     fn report_drop(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry, reason: DropReason) {
         let (handle, arrived) = (entry.handle, entry.arrived);
         self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
+    }
+
+    /// Whether the police let the packet of `entry` pass, marked or not.
+    fn passes_police(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        own: Option<MeterId>,
+        entry: &mut QueueEntry,
+    ) -> bool {
+        let Some(police) = &mut self.police else { return true };
+        let length = entry.charged();
+        match police.judge(now, leaf, own, Metered { length, traffic_class: entry.traffic_class }) {
+            Judgement::Pass => {}
+            Judgement::Mark(traffic_class) => {
+                (entry.traffic_class, entry.marked) = (traffic_class, true);
+            }
+            Judgement::Drop => return false,
+        }
+        true
     }
 
     /// The first packet of `leaf` leaves or is dropped: says why it waited until now.
@@ -376,6 +412,9 @@ impl<S: Scheduler> Link<S> {
     /// One offer at `now`.
     #[inline(always)]
     fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        if self.police.is_some() {
+            return self.accept_policed(now, leaf, packet);
+        }
         let entry = self.entry(now, packet);
         self.scheduler.offered(now, leaf);
         match self.queues.push_unasked(leaf, entry) {
@@ -398,7 +437,23 @@ impl<S: Scheduler> Link<S> {
     /// Asks the dropper of `leaf` about a packet, and does what it says.
     #[inline(never)]
     fn ask(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        let entry = self.entry(now, packet);
+        self.ask_about(now, leaf, entry)
+    }
+
+    /// The same, if the police let the packet pass.
+    #[inline(never)]
+    fn accept_policed(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         let mut entry = self.entry(now, packet);
+        if !self.passes_police(now, leaf, packet.meter, &mut entry) {
+            return self.refuse(leaf, entry, DropReason::Policed);
+        }
+        self.scheduler.offered(now, leaf);
+        self.ask_about(now, leaf, entry)
+    }
+
+    #[inline]
+    fn ask_about(&mut self, now: Instant, leaf: LeafId, mut entry: QueueEntry) -> Verdict {
         let mut evicted = false;
         loop {
             match self.queues.admit(now, leaf, &entry) {

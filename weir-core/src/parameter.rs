@@ -19,6 +19,8 @@ pub enum Scope {
     Leaf,
     /// In the `queue` table of a leaf.
     Queue,
+    /// In the `police` table of a class or a rule.
+    Meter,
 }
 
 /// What values a parameter takes.

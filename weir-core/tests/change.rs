@@ -8,7 +8,7 @@ use weir_core::change::Change;
 use weir_core::event::{DropReason, Verdict};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
-use weir_core::queue::Limit;
+use weir_core::queue::{Limit, QueuePlan};
 use weir_core::sched::{Entry, SCHEDULERS};
 use weir_core::units::{Bytes, Duration, Instant};
 
@@ -116,7 +116,7 @@ impl Load {
         self.last.clear();
         let waited = self.waiting.len();
         let lost = self.take_dropped(DropReason::Reconfigured, true).len();
-        let smallest = self.plan.queues.iter().map(|queue| Limit::from_params(&queue.params));
+        let smallest = self.plan.queues.iter().map(QueuePlan::limit);
         let room = smallest.fold(u64::from(self.plan.packets_max), |room, limit| match limit {
             Limit::Packets(packets) => room.min(u64::from(packets)),
             Limit::Bytes(bytes) => room.min(bytes.get() / 65_535),

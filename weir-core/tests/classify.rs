@@ -9,7 +9,7 @@ use weir_core::classify::{
     Classified, Classifier, FragmentLimits, FragmentPolicy, InterfaceId, Match, PortRange, Prefix,
     Reason, Rule,
 };
-use weir_core::ids::LeafId;
+use weir_core::ids::{LeafId, MeterId};
 use weir_core::packet::{Dscp, Ecn, EtherType, Headers, Protocol, VlanId};
 use weir_core::units::{Duration, Instant};
 
@@ -29,7 +29,7 @@ fn is<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
 }
 
 fn rules(matches: Vec<Match>) -> Vec<Rule> {
-    let number = |(index, matches)| Rule { matches, leaf: LeafId(index as u32) };
+    let number = |(index, matches)| Rule::new(matches, LeafId(index as u32));
     matches.into_iter().enumerate().map(number).collect()
 }
 
@@ -47,8 +47,8 @@ fn check_match(matches: Match, frame: &Frame, expected: bool) {
     let mut classifier = Classifier::new(rules(vec![matches]), DEFAULT, FragmentPolicy::EachAlone);
     let headers = Headers::parse_ethernet(&frame.bytes());
     let classified = classifier.classify(millis(0), InterfaceId(3), &headers);
-    let ruled = Classified { leaf: LeafId(0), reason: Reason::Rule(0) };
-    let unruled = Classified { leaf: DEFAULT, reason: Reason::Default };
+    let ruled = Classified { leaf: LeafId(0), meter: None, reason: Reason::Rule(0) };
+    let unruled = Classified { leaf: DEFAULT, meter: None, reason: Reason::Default };
     assert_eq!(classified, if expected { ruled } else { unruled });
 }
 
@@ -117,7 +117,7 @@ fn the_first_matching_rule_decides_not_the_most_exact() {
     let mut classifier = Classifier::new(list, DEFAULT, FragmentPolicy::default());
     let headers = Headers::parse_ethernet(&udp4().bytes());
     let classified = classifier.classify(millis(0), InterfaceId(0), &headers);
-    assert_eq!(classified, Classified { leaf: LeafId(1), reason: Reason::Rule(1) });
+    assert_eq!(classified, Classified { leaf: LeafId(1), meter: None, reason: Reason::Rule(1) });
 }
 
 /// Frames in order, each with its time in milliseconds and what decides about it; rule 0 wants
@@ -132,7 +132,7 @@ fn check_fragments(policy: FragmentPolicy, rows: &[(u64, Frame, Reason, u32)]) {
     for (row, (at, frame, reason, leaf)) in rows.iter().enumerate() {
         let headers = Headers::parse_ethernet(&frame.bytes());
         let classified = classifier.classify(millis(*at), InterfaceId(0), &headers);
-        let expected = Classified { leaf: LeafId(*leaf), reason: *reason };
+        let expected = Classified { leaf: LeafId(*leaf), meter: None, reason: *reason };
         assert_eq!(classified, expected, "row {row}");
     }
 }
@@ -157,6 +157,18 @@ fn later_fragments_follow_their_first() {
                 (4, whole, ByRule(0), 0),
             ],
         );
+    }
+}
+
+#[test]
+fn later_fragments_meet_the_meter_of_their_first() {
+    let mut list = rules(vec![Match { destination_ports: Some(is("5004")), ..any() }]);
+    list[0].meter = MeterId::from_index(3);
+    let mut classifier = Classifier::new(list, DEFAULT, FragmentPolicy::default());
+    for (offset, more) in [(0, true), (185, false)] {
+        let headers = Headers::parse_ethernet(&udp4().piece(1, offset, more).bytes());
+        let classified = classifier.classify(millis(0), InterfaceId(0), &headers);
+        assert_eq!((classified.leaf, classified.meter), (LeafId(0), MeterId::from_index(3)));
     }
 }
 
@@ -541,8 +553,10 @@ fn naive_classify(
 ) -> Classified {
     let found = list.iter().position(|naive| naive.accepts(interface, frame));
     let ruled = match found {
-        Some(index) => Classified { leaf: LeafId(index as u32), reason: Reason::Rule(index) },
-        None => Classified { leaf: DEFAULT, reason: Reason::Default },
+        Some(index) => {
+            Classified { leaf: LeafId(index as u32), meter: None, reason: Reason::Rule(index) }
+        }
+        None => Classified { leaf: DEFAULT, meter: None, reason: Reason::Default },
     };
     let Some(piece) = frame.fragment else { return ruled };
     let protocol = if frame.source.is_ipv4() { frame.protocol } else { 0 };
@@ -555,7 +569,7 @@ fn naive_classify(
     }
     match seen.iter().rev().find(|(other, _, _)| *other == key) {
         Some((_, leaf, when)) if at - when < 30_000 => {
-            Classified { leaf: *leaf, reason: Reason::Fragment }
+            Classified { leaf: *leaf, meter: None, reason: Reason::Fragment }
         }
         _ => ruled,
     }

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Random, random_length, random_plan, random_tree};
+use common::{Random, random_length, random_meter_id, random_plan, random_tree};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::{Account, Count};
@@ -272,7 +272,10 @@ fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
         }
         let leaf = LeafId(random.between(0, leaves - 1) as u32);
         let length = random_length(random);
-        arrivals.push((now, leaf, Packet::new(Handle(handle), length)));
+        let traffic_class = random.between(0, 255) as u8;
+        let meter = random_meter_id(random);
+        let packet = Packet { traffic_class, meter, ..Packet::new(Handle(handle), length) };
+        arrivals.push((now, leaf, packet));
     }
     arrivals
 }
@@ -312,6 +315,8 @@ fn run_with(
         }
         assert!(log.departures.len() > before || next > Some(Instant::ZERO));
     }
+    // Droppers may also drop what waits too long.
+    link.take_dropped(&mut |dropped| log.dropped.push(dropped.handle));
     link.take_sojourns(each);
     let account = link.account();
     assert!(account.leaves().iter().all(|leaf| leaf.is_conserved()));

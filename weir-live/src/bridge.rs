@@ -13,7 +13,7 @@ use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::Departure;
 use weir_core::ids::Handle;
 use weir_core::link::{AnyLink, Packet};
-use weir_core::packet::Headers;
+use weir_core::packet::{Headers, LinkType, write_traffic_class};
 use weir_core::units::{Duration, Instant};
 
 use crate::error::Result;
@@ -83,6 +83,8 @@ struct Lane {
     next: Option<Instant>,
     /// Frames that waited too long for a busy interface.
     outbox_drops: u64,
+    /// Frames that left with another traffic class than they came with, of each leaf.
+    marked: Vec<u64>,
 }
 
 impl Bridge {
@@ -160,6 +162,7 @@ impl Bridge {
             // While more frames wait in the ring, time has only come as far as the last of these.
             let horizon = if taken < BATCH { now } else { arrived.unwrap_or(now) };
             lane.advance(horizon);
+            lane.release_dropped(&mut self.pool);
             worked |= lane.send(&mut self.pool, output) | (taken > 0);
         }
         worked
@@ -217,7 +220,12 @@ impl Bridge {
             from: names[index].clone(),
             to: names[1 - index].clone(),
             outbox_drops: lane.outbox_drops,
-            classes: class_statuses(&lane.leaf_names, &lane.link.account(), &lane.delays),
+            classes: class_statuses(
+                &lane.leaf_names,
+                &lane.link.account(),
+                &lane.delays,
+                &lane.marked,
+            ),
         };
         Status {
             uptime_ns: now.since(self.started).as_nanos(),
@@ -237,6 +245,7 @@ impl Lane {
         let delays = vec![Histogram::new(); histograms];
         Self {
             name: config.name,
+            marked: vec![0; leaves],
             leaf_names: config.leaf_names,
             classifier: config.classifier,
             link: config.link,
@@ -259,20 +268,26 @@ impl Lane {
             let bytes = pool.bytes(received.frame);
             let headers = Headers::parse_ethernet(bytes);
             let length = bytes.len() as u32;
-            let leaf = self.classifier.classify(at, InterfaceId(port as u16), &headers).leaf;
+            let classified = self.classifier.classify(at, InterfaceId(port as u16), &headers);
             let packet = Packet {
                 handle: Handle(received.frame.0),
                 length,
                 flow: headers.flow(),
                 traffic_class: headers.traffic_class.unwrap_or(0),
+                meter: classified.meter,
             };
-            self.link.offer(at, leaf, packet);
-            self.link.take_dropped(&mut |dropped| pool.release(FrameId(dropped.handle.0)));
+            self.link.offer(at, classified.leaf, packet);
+            self.release_dropped(pool);
         }
         let last = inbox.last().map(|_| self.now);
         inbox.clear();
         self.inbox = inbox;
         last
+    }
+
+    /// Frees the frames that the link dropped, on arrival or when their turn came.
+    fn release_dropped(&mut self, pool: &mut FramePool) {
+        self.link.take_dropped(&mut |dropped| pool.release(FrameId(dropped.handle.0)));
     }
 
     fn advance(&mut self, to: Instant) {
@@ -295,6 +310,11 @@ impl Lane {
         for batch in self.departures.chunks(BATCH) {
             for (frame, departure) in frames.iter_mut().zip(batch) {
                 *frame = FrameId(departure.handle.0);
+                if let Some(traffic_class) = departure.mark.written() {
+                    // Again if the interface was busy, which changes nothing.
+                    let bytes = pool.bytes_mut(*frame);
+                    write_traffic_class(LinkType::Ethernet, bytes, traffic_class);
+                }
             }
             let sent = port.send(pool, &frames[..batch.len()]);
             let now = Instant::from_nanos(monotonic_ns());
@@ -302,6 +322,8 @@ impl Lane {
                 if let Some(delays) = self.delays.get_mut(departure.leaf.index()) {
                     delays.record(now.since(departure.arrived));
                 }
+                self.marked[departure.leaf.index()] +=
+                    u64::from(departure.mark.written().is_some());
                 pool.release(FrameId(departure.handle.0));
             }
             done += sent.taken;

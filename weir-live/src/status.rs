@@ -75,6 +75,9 @@ pub struct ClassStatus {
     pub offered: Amount,
     /// Everything sent.
     pub sent: Amount,
+    /// Frames sent with another traffic class than they came with.
+    #[serde(default)]
+    pub marked: u64,
     /// Everything dropped, by reason.
     pub dropped: Vec<(String, Amount)>,
     /// What waits.
@@ -216,6 +219,7 @@ pub fn class_statuses(
     names: &[String],
     account: &Account,
     delays: &[Histogram],
+    marked: &[u64],
 ) -> Vec<ClassStatus> {
     let class = |(index, name): (usize, &String)| {
         let leaf = account.leaf(LeafId(index as u32));
@@ -226,6 +230,7 @@ pub fn class_statuses(
             name: name.clone(),
             offered: leaf.offered.into(),
             sent: leaf.sent.into(),
+            marked: marked.get(index).copied().unwrap_or(0),
             dropped: DropReason::ALL.iter().map(reason).collect(),
             backlog: leaf.backlog.into(),
             delay: delays.get(index).map(Delays::from).unwrap_or_default(),

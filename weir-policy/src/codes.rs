@@ -40,7 +40,7 @@ codes! {
     BAD_VALUE "W017" Error "a value that cannot be read as what it should be";
     TOO_MANY "W018" Error "more entries than Weir takes";
 
-    UNSUPPORTED_PARAMETER "W101" Error "a parameter that the scheduler or dropper does not have";
+    UNSUPPORTED_PARAMETER "W101" Error "a parameter that the algorithm does not have";
     OTHER_SCHEDULER "W102" Error "parameters for a scheduler that the link does not use";
     NO_CLASS "W103" Error "a policy without classes";
     UNKNOWN_PARENT "W104" Error "a parent that is not declared";

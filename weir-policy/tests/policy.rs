@@ -1,9 +1,10 @@
 //! What is found in policies, and what a sound policy becomes.
 
 use weir_core::classify::{InterfaceId, Reason};
-use weir_core::ids::LeafId;
+use weir_core::ids::{LeafId, MeterId};
 use weir_core::link::{Charge, Framing};
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
+use weir_core::queue::Limit;
 use weir_core::units::{Bytes, Instant, Rate};
 use weir_policy::finding::{Outcome, Severity};
 use weir_policy::policy::{Policy, parse, parse_bytes};
@@ -377,4 +378,90 @@ fn the_example_of_the_design_is_clean_but_for_a_delay_that_no_scheduler_takes() 
     let wanted = [6_000_000, 1_000_000, 4_000_000].map(Rate::new);
     assert_eq!(rates.collect::<Vec<_>>(), wanted);
     check(&policy("delay = '5 ms'\n"), &["W010@10:1", "W127@15:3"]);
+}
+
+#[test]
+fn police_are_read_or_say_what_is_wrong() {
+    let rows: &[(&str, &[&str])] = &[
+        ("{ rate = '1 Mbit/s', depth = '3000 B' }", &[]),
+        ("{ meter = 'tbmeter', rate = '1 Mbit/s', depth = '3 KB', in = 'mark ef' }", &[]),
+        ("{ meter = 'tbmete', rate = '1 Mbit/s', depth = '3000 B' }", &["W016@6:20"]),
+        ("{ rate = '1 Mbit/s' }", &["W011@6:1"]),
+        ("{ rate = '1 mbps', depth = '3000 B' }", &["W014@6:19"]),
+        ("{ rate = '1 Mbit/s', depth = '0 B' }", &["W015@6:39"]),
+        ("{ rate = '1 Mbit/s', depth = '2 GB' }", &["W015@6:39"]),
+        ("{ rate = '1 Mbit/s', depth = '1 KB', out = 'mark' }", &["W017@6:53"]),
+        ("{ rate = '1 Mbit/s', depth = '1 KB', out = 'mark af99' }", &["W017@6:53"]),
+        ("{ rate = '1 Mbit/s', depth = '1 KB', out = 3 }", &["W017@6:53"]),
+        ("{ rate = '1 Mbit/s', depth = '1 KB', red = 'drop' }", &["W101@6:47"]),
+        ("{ rate = '1 Mbit/s', depth = '1 KB', windo = '1 s' }", &["W101@6:47"]),
+        ("'tbmeter'", &["W012@6:10"]),
+        ("{ meter = 'tswtcm', rate = '1 Mbit/s', peak_rate = '2 Mbit/s', red = 'drop' }", &[]),
+        ("{ meter = 'tswtcm', rate = '3 Mbit/s', peak_rate = '2 Mbit/s' }", &["W114@6:10"]),
+    ];
+    for (police, wanted) in rows {
+        check_drr(&format!("[class.a]\ndefault = true\npolice = {police}\n"), wanted);
+        // In a rule all stands in one line, nine characters further on.
+        let shifted: Vec<_> = wanted.iter().map(|code| in_rule(code)).collect();
+        let shifted: Vec<_> = shifted.iter().map(String::as_str).collect();
+        let rule = format!("[class.a]\ndefault = true\nmatch = {{ police = {police} }}\n");
+        check_drr(&rule, &shifted);
+    }
+}
+
+/// `W000@line:column` ten columns further right: behind `match = { `.
+fn in_rule(code: &str) -> String {
+    let (place, column) = code.rsplit_once(':').expect("a place");
+    format!("{place}:{}", column.parse::<u32>().expect("a column") + 10)
+}
+
+#[test]
+fn meters_belong_to_classes_and_rules() {
+    let meter = "{ rate = '1 Mbit/s', depth = '3000 B', out = 'mark af12' }";
+    let text = format!(
+        "[class.a]\nmatch = [{{ dscp = 1 }}, {{ dscp = 2, police = {meter} }}]\n\
+         [class.b]\ndefault = true\npolice = {meter}\n"
+    );
+    let policy = sound(check_drr(&text, &[]));
+    assert_eq!(policy.link.meters.len(), 2);
+    assert_eq!(policy.link.leaf_meters, [None, MeterId::from_index(0)]);
+    let meters: Vec<_> = policy.rules.iter().map(|rule| rule.meter).collect();
+    assert_eq!(meters, [None, MeterId::from_index(1)]);
+    let out = policy.link.meters[1].actions[0];
+    assert_eq!((out.0, out.1.to_string()), ("out", "mark af12".to_owned()));
+}
+
+#[test]
+fn a_class_with_children_has_no_police() {
+    let text = "[class.a]\nrate = '1 Mbit/s'\n\
+                police = { rate = '1 Mbit/s', depth = '3000 B' }\n\
+                [class.b]\nparent = 'a'\nrate = '1 Mbit/s'\ndefault = true\n";
+    check_htb(text, &["W108@6:1"]);
+}
+
+#[test]
+fn droppers_are_read_with_their_parameters() {
+    let rows: &[(&str, &[&str])] = &[
+        ("{ dropper = 'red', min = '5 packets', max = '15 packets', pmax = '5 %' }", &[]),
+        ("{ dropper = 'red', min = '15 packets', max = '5 packets' }", &["W114@6:54"]),
+        ("{ dropper = 'red', min = '15 KB' }", &["W114@6:1"]),
+        ("{ dropper = 'red-altq', inv_pmax = 0 }", &["W015@6:44"]),
+        ("{ dropper = 'codel', target = '5 ms', interval = '100 ms', ecn = true }", &[]),
+        ("{ dropper = 'pie', update = '1 us' }", &["W114@6:37"]),
+        ("{ dropper = 'blue', hold = '50 ms', max_pmark = 100 }", &[]),
+        ("{ dropper = 'rio', levels = 4 }", &["W015@6:37"]),
+        ("{ dropper = 'rio', target = '5 ms' }", &["W101@6:28"]),
+    ];
+    for (queue, wanted) in rows {
+        check_drr(&format!("[class.a]\ndefault = true\nqueue = {queue}\n"), wanted);
+    }
+}
+
+#[test]
+fn a_default_limit_is_that_of_its_dropper() {
+    for (dropper, packets) in [("tail", 100), ("red-altq", 60), ("blue", 200), ("pie", 1000)] {
+        let text = format!("[class.a]\ndefault = true\nqueue = {{ dropper = '{dropper}' }}\n");
+        let policy = sound(check_drr(&text, &[]));
+        assert_eq!(policy.link.queues[0].limit(), Limit::Packets(packets));
+    }
 }

@@ -79,6 +79,7 @@ fn parameters(parameters: &[Parameter]) -> Vec<ParameterRow> {
             Scope::Class => "class",
             Scope::Leaf => "leaf",
             Scope::Queue => "queue",
+            Scope::Meter => "meter",
         },
         kind: kind(parameter.kind),
         default: parameter.default,

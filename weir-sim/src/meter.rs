@@ -41,6 +41,8 @@ pub(crate) struct LinkMeter {
     pub before: Vec<LeafAccount>,
     /// From offer to handing out, per leaf, since the report began.
     pub delays: Vec<Histogram>,
+    /// Packets that left with another traffic class than they came with, per leaf.
+    pub marked: Vec<u64>,
     /// How long the line was sending.
     pub busy: Duration,
     line_free_at: Instant,
@@ -52,6 +54,7 @@ impl LinkMeter {
             window,
             before: vec![LeafAccount::default(); leaves],
             delays: vec![Histogram::new(); leaves],
+            marked: vec![0; leaves],
             busy: Duration::ZERO,
             line_free_at: Instant::ZERO,
         }
@@ -67,6 +70,7 @@ impl LinkMeter {
         if counts {
             let delay = departure.at.since(departure.arrived);
             self.delays[departure.leaf.index()].record(delay);
+            self.marked[departure.leaf.index()] += u64::from(departure.mark.written().is_some());
         }
     }
 }

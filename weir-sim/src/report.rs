@@ -12,7 +12,7 @@ use std::fmt;
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::DropReason;
 use weir_core::ids::{ClassId, LeafId};
-use weir_core::sched::Tree;
+use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Duration, Rate};
 
 /// The results of one run.
@@ -63,6 +63,8 @@ pub struct ClassReport {
     pub offered: Amount,
     /// Everything that was handed to the line.
     pub sent: Amount,
+    /// Packets of these that left with another traffic class than they came with.
+    pub marked: u64,
     /// Everything dropped.
     pub dropped: Dropped,
     /// What waits at the end.
@@ -216,24 +218,26 @@ pub(crate) fn classes(
     link: &LinkMeter,
     span: Duration,
 ) -> Vec<ClassReport> {
-    let mut sums = vec![(LeafAccount::default(), Histogram::new()); tree.classes().len()];
+    let mut sums = vec![(LeafAccount::default(), Histogram::new(), 0); tree.classes().len()];
     for (leaf, _) in tree.leaves() {
         let own = since(&account[leaf.index()], &link.before[leaf.index()]);
         for class in tree.path(tree.class_of(leaf)) {
-            let (sum, delays) = &mut sums[class.index()];
+            let (sum, delays, marked) = &mut sums[class.index()];
             *sum = plus(sum, &own);
             delays.merge(&link.delays[leaf.index()]);
+            *marked += link.marked[leaf.index()];
         }
     }
     let name = |class: ClassId| tree.class(class).name.clone();
-    let row = |((class, spec), (sum, delays)): ((ClassId, &weir_core::sched::ClassSpec), _)| {
-        let sum: &LeafAccount = sum;
+    let row = |((class, spec), sums): ((ClassId, &ClassSpec), &(LeafAccount, Histogram, u64))| {
+        let (sum, delays, marked) = sums;
         ClassReport {
             name: spec.name.clone(),
             parent: spec.parent.map(name),
             leaf: tree.leaf_of(class).is_some(),
             offered: Amount::of(sum.offered, span),
             sent: Amount::of(sum.sent, span),
+            marked: *marked,
             dropped: Dropped {
                 total: Amount::of(sum.dropped_total(), span),
                 by_reason: sum.dropped.map(|count| Amount::of(count, span)),
@@ -242,7 +246,7 @@ pub(crate) fn classes(
             delay: Delays::of(delays),
         }
     };
-    tree.classes().zip(&sums).map(|(class, (sum, delays))| row((class, (sum, delays)))).collect()
+    tree.classes().zip(&sums).map(row).collect()
 }
 
 fn plus(one: &LeafAccount, other: &LeafAccount) -> LeafAccount {
@@ -443,6 +447,7 @@ pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
         "offered",
         "sent",
         "Mbit/s",
+        "marked",
         "dropped",
         "by reason",
         "backlog",
@@ -458,6 +463,7 @@ pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
             class.offered.packets.to_string(),
             class.sent.packets.to_string(),
             megabits(class.sent.bits_per_second),
+            class.marked.to_string(),
             class.dropped.total.packets.to_string(),
             class.dropped.reasons(),
             class.backlog.packets.to_string(),
@@ -465,7 +471,7 @@ pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
         row.extend(class.delay.cells());
         table.add_row(row);
     }
-    align(table, &[0, 5])
+    align(table, &[0, 6])
 }
 
 impl Dropped {

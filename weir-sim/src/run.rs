@@ -18,7 +18,7 @@ use smoltcp::wire::IpEndpoint;
 use std::fmt;
 use std::net::IpAddr;
 use weir_core::event::Departure;
-use weir_core::ids::{Handle, LeafId};
+use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::Packet;
 use weir_core::packet::{Addresses, Headers, Protocol};
 use weir_core::parameter::BuildError;
@@ -105,10 +105,14 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Lane {
     leaf: LeafId,
+    /// The meter of the rule that leads there.
+    meter: Option<MeterId>,
     /// Bytes of a frame in front of the IP packet.
     link_header: u32,
     /// Bytes of a frame in front of a UDP payload.
     headers: u32,
+    /// DSCP and ECN of its packets.
+    traffic_class: u8,
     listens: bool,
 }
 
@@ -237,7 +241,10 @@ impl<'a> Run<'a> {
         // A packet offered just before may leave first.
         self.drive.advance(at, |departure| self.state.departed(&departure));
         let leaf = self.state.offered(flight);
-        let packet = Packet { flow: flight.source, ..Packet::new(handle, flight.length) };
+        let lane = &self.state.lanes[flight.source as usize];
+        let (traffic_class, meter) = (lane.traffic_class, lane.meter);
+        let (length, flow) = (flight.length, flight.source);
+        let packet = Packet { handle, length, flow, traffic_class, meter };
         self.drive.offer(at, leaf, packet);
         // Nobody waits for news of a drop, so many are heard at once.
         self.unsettled += 1;
@@ -418,11 +425,13 @@ fn lanes(scenario: &Scenario) -> Vec<Lane> {
             _ => 20,
         };
         // All packets of a source have the same headers, so one decision serves them all.
-        let leaf = classifier.classify(Instant::ZERO, source.interface, &source.headers).leaf;
+        let classified = classifier.classify(Instant::ZERO, source.interface, &source.headers);
         Lane {
-            leaf,
+            leaf: classified.leaf,
+            meter: classified.meter,
             link_header,
             headers: link_header + ip_header + UDP_HEADER,
+            traffic_class: source.headers.traffic_class.unwrap_or(0),
             listens: matches!(source.traffic, Traffic::Tcp(_)),
         }
     };

@@ -3,6 +3,8 @@
 mod common;
 
 use common::{cbr, millis, on_off, poisson, run, scenario, udp};
+use weir_core::parameter::{Params, Value};
+use weir_core::queue::QueuePlan;
 use weir_core::units::{Duration, Share};
 use weir_sim::scenario::{Pareto, Period, Sizes, Spacing, Traffic};
 
@@ -40,6 +42,23 @@ fn an_overloaded_line_sends_its_rate_and_drops_the_rest() {
     assert_eq!(class.dropped.total.packets, 20_000 - 10_001 - class.backlog.packets);
     assert_eq!(report.link.utilisation, 1.0);
     assert!(class.delay.max <= Duration::from_millis(10), "{report}");
+}
+
+#[test]
+fn who_understands_marks_is_marked_and_counted() {
+    let mut scenario = scenario("fifo", 8_000_000, &[("all", 0)], 1000);
+    let mut params = Params::new();
+    params.set("ecn", Value::Flag(true));
+    scenario.link.queues.fill(QueuePlan { dropper: "codel", params });
+    scenario.sources = vec![udp("able", 0, cbr(1000, 8_000_000))];
+    scenario.sources.push(udp("unable", 0, cbr(1000, 1_000_000)));
+    scenario.sources[0].headers.traffic_class = Some(0b10);
+    let report = run(&scenario);
+    let class = report.class("all").expect("it is declared");
+    let lost = |name| report.source(name).expect("it is declared").lost.packets;
+    assert!(class.marked > 100 && lost("unable") > 0, "{report}");
+    // What overflows at last hits both.
+    assert_eq!(lost("able") + lost("unable"), class.dropped.total.packets);
 }
 
 #[test]

@@ -420,3 +420,56 @@ fn a_full_disk_ends_the_replay() {
         assert!(matches!(result, Err(ReplayError::Write(_))), "{room}: {result:?}");
     }
 }
+
+/// Marks or drops what waits too long.
+fn codel() -> Policy {
+    policy(
+        "link = { rate = '1 Mbit/s', scheduler = 'fifo' }
+         [class.all]
+         default = true
+         queue = { dropper = 'codel', ecn = true }",
+    )
+}
+
+/// The traffic classes in a capture of Ethernet frames, and whether all checksums are right.
+fn traffic_classes(capture: &[u8]) -> Vec<u8> {
+    let mut reader = CaptureReader::new(capture).expect("a good header");
+    let mut classes = Vec::new();
+    while let Some(frame) = reader.next_frame() {
+        let header = frame.expect("a good capture").bytes[14..34].to_vec();
+        let words = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+        let sum: u32 = words.sum();
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "the checksum is right");
+        classes.push(header[1]);
+    }
+    classes
+}
+
+#[test]
+fn marks_are_written_into_the_frames() {
+    let frames: Vec<_> = (0..100).map(|_| Frame(0, 0, 5004, 1000)).collect();
+    // ECN of the frames, its header's checksum, whether they are marked or dropped.
+    for (ecn, checksum, marked) in [(2, [0x66, 0xcd], true), (0, [0x66, 0xcf], false)] {
+        let mut bytes = ethernet(&frames);
+        for at in 0..bytes.len() - 20 {
+            if bytes[at..].starts_with(&[0x45, 0, 0, 28]) {
+                bytes[at + 1] = ecn;
+                bytes[at + 10..at + 12].copy_from_slice(&checksum);
+            }
+        }
+        let made = run(&codel(), &bytes);
+        let class = made.report.class("all").expect("it is declared");
+        let late = class.dropped.total.packets;
+        let classes = traffic_classes(&made.departures);
+        let congested = classes.iter().filter(|&&class| class == 3).count() as u64;
+        assert_eq!(class.marked, congested);
+        assert!(classes.iter().all(|&class| class == 3 || class == ecn));
+        if marked {
+            assert!(congested > 5 && late == 0, "{congested} {late}");
+        } else {
+            // Also those that were dropped after the last frame had come.
+            assert!(congested == 0 && late > 5, "{congested} {late}");
+            assert!(comments(&made.drops).iter().all(|text| text.ends_with("dropped:late")));
+        }
+    }
+}

@@ -70,7 +70,8 @@ pub fn table(status: &LinkStatus) -> String {
 fn classes(lane: &LaneStatus, seconds: f64) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN).set_header([
-        "class", "offered", "sent", "Mbit/s", "dropped", "waiting", "p50 ms", "p99 ms", "max ms",
+        "class", "offered", "sent", "Mbit/s", "marked", "dropped", "waiting", "p50 ms", "p99 ms",
+        "max ms",
     ]);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -96,6 +97,7 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
         class.offered.packets.to_string(),
         class.sent.packets.to_string(),
         format!("{:.3}", class.sent.bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9)),
+        class.marked.to_string(),
         dropped,
         class.backlog.packets.to_string(),
         millis(class.delay.p50_us),

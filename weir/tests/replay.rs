@@ -108,3 +108,26 @@ fn inputs_are_never_written_over() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read missing.pcap"));
 }
+
+#[test]
+fn police_mark_and_drop_what_is_above_their_rate() {
+    // A frame of 60 bytes each second, with a meter of 40 B/s: in, out, in, out.
+    let policy = |out: &str| {
+        format!(
+            "link = {{ rate = '1 Mbit/s', scheduler = 'fifo' }}
+             [class.all]
+             default = true
+             police = {{ rate = '40 B/s', depth = '60 B', out = '{out}' }}
+             queue = {{ dropper = 'red' }}"
+        )
+    };
+    for (out, sent, policed, marked) in [("drop", 2, 2, 0), ("mark cs1", 4, 0, 2)] {
+        let folder = folder(&policy(out), &capture(4));
+        let text = check(&folder, &["--format", "json"], 0, "", &[]);
+        let report: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
+        let class = &report["classes"][0];
+        assert_eq!(class["sent"]["packets"], sent, "{class}");
+        assert_eq!(class["dropped"]["policed"]["packets"], policed, "{class}");
+        assert_eq!(class["marked"], marked, "{class}");
+    }
+}

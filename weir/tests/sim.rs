@@ -55,3 +55,30 @@ fn faults_exit_1_and_unreadable_files_2() {
     let text = String::from_utf8_lossy(&faulty.stdout).into_owned();
     assert!(text.contains("W014") && text.contains("W011"), "{text}");
 }
+
+/// The figures are those that the policy promises, within what bursts and the end may change.
+#[test]
+fn police_and_droppers_do_what_the_example_says() {
+    let path = example("edge-police.toml");
+    let output = weir(&["sim", path.to_str().expect("the path is UTF-8"), "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let number = |name: &str| {
+        let value = report.pointer(name).and_then(serde_json::Value::as_u64);
+        value.unwrap_or_else(|| panic!("{name} is no number"))
+    };
+    assert_eq!(report["conservation"]["holds"], true);
+    // Voice: what is above 2 Mbit/s is dropped before it waits, and nothing else is.
+    assert!(number("/classes/0/sent/bps").abs_diff(2_000_000) < 20_000, "{report}");
+    let policed = number("/classes/0/dropped/policed/packets");
+    assert_eq!(number("/classes/0/dropped/total/packets"), policed);
+    // Business: everything is marked, and drops are RIO's.
+    assert_eq!(number("/classes/1/marked"), number("/classes/1/sent/packets"));
+    assert!(number("/classes/1/dropped/early/packets") > 100, "{report}");
+    // The rest: guests get 5 Mbit/s at most by the meter of their rule, who understands ECN is
+    // marked, and TCP that does not is dropped.
+    let policed = number("/classes/2/dropped/policed/packets");
+    assert!(policed > 10_000 && number("/classes/2/marked") > 100, "{report}");
+    assert!(number("/sources/3/received/bps") < 5_010_000, "{report}");
+    assert!(number("/classes/2/dropped/late/packets") > 0, "{report}");
+}

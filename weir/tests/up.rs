@@ -12,9 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use weir_core::packet::Headers;
 use weir_live::netns;
+use weir_live::pool::FramePool;
+use weir_live::port::{Port, PortConfig};
 use weir_live::status::Status;
-use weir_live::testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
@@ -26,6 +29,7 @@ const TESTS: &[Test] = &[
     ("a_pulled_cable_stops_one_port_and_comes_back", a_pulled_cable_comes_back),
     ("a_flood_keeps_nobody_from_status_and_no_frame", a_flood_is_survived),
     ("a_second_link_does_not_take_the_socket", a_second_link_is_refused),
+    ("marks_reach_the_receiver_with_right_checksums", marks_reach_the_receiver),
     ("kernel_tcp_fills_its_class_over_ipv4_and_ipv6", kernel_tcp_fills_its_class),
 ];
 
@@ -49,6 +53,24 @@ match = [{ proto = "udp", dport = "5004" }]
 
 [class.rest]
 default = true
+"#;
+
+const POLICED: &str = r#"
+[link]
+rate = "50 Mbit/s"
+scheduler = "drr"
+
+[class.voice]
+match = [
+    { proto = "udp", dport = "5004" },
+    { proto = "udp", dport = "5005", police = { rate = "1 bit/s", depth = "1 B" } },
+]
+police = { rate = "1 bit/s", depth = "1 B", out = "mark ef" }
+queue = { dropper = "codel" }
+
+[class.rest]
+default = true
+queue = { dropper = "red" }
 "#;
 
 const LINE: &str = r#"
@@ -293,6 +315,35 @@ fn kernel_tcp_fills_its_class() -> Outcome {
     let status = scene.status()?;
     let web = &status.lanes[0].classes[0];
     assert!(web.sent.packets > 2 * TRANSFER as u64 / 1500, "frames, not super-packets: {web:?}");
+    scene.stop()?;
+    Ok(())
+}
+
+/// Datagrams to one port are out of their meter and marked, to another dropped.
+fn marks_reach_the_receiver() -> Outcome {
+    let mut scene = Scene::new("marks", POLICED)?;
+    scene.start()?;
+    let mut port = scene.testbed.server.run(|| Port::open(PortConfig::new(END)))??;
+    // A kernel takes no datagram whose header checksum is wrong.
+    send_until_received(&scene.testbed, 5004, 20)?;
+    let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    for _ in 0..7 {
+        client.send_to(&[0; 160], (Host::Server.ip4(), 5005))?;
+    }
+    let dropped = |status: &Status| {
+        let dropped = &status.lanes[0].classes[0].dropped;
+        dropped.iter().any(|(reason, amount)| reason == "policed" && amount.packets == 7)
+    };
+    let status = scene.await_status("the others are dropped", dropped)?;
+    let voice = &status.lanes[0].classes[0];
+    assert_eq!((voice.marked, voice.sent.packets), (20, 20), "{voice:?}");
+    let mut pool = FramePool::for_mtu(256, port.mtu());
+    let mut frames = Vec::new();
+    port.receive(&mut pool, &mut frames);
+    let headers = frames.iter().map(|frame| Headers::parse_ethernet(pool.bytes(frame.frame)));
+    let is_ours = |headers: &Headers| headers.ports.is_some_and(|ports| ports.destination == 5004);
+    let marks: Vec<_> = headers.filter(is_ours).map(|headers| headers.traffic_class).collect();
+    assert_eq!(marks, [Some(0xb8); 20]);
     scene.stop()?;
     Ok(())
 }

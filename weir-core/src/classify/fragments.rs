@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::ids::LeafId;
+use super::rule::Target;
 use crate::packet::{Addresses, FieldError, Headers};
 use crate::units::{Duration, Instant};
 
@@ -120,7 +120,7 @@ pub struct FragmentTable {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: FragmentKey,
-    leaf: LeafId,
+    target: Target,
     expires: Instant,
 }
 
@@ -133,8 +133,8 @@ impl FragmentTable {
     }
 
     /// Notes where a first fragment went. If it comes again, the latest leaf counts.
-    pub fn remember(&mut self, now: Instant, key: FragmentKey, leaf: LeafId) {
-        let entry = Entry { key, leaf, expires: now.after(self.timeout) };
+    pub fn remember(&mut self, now: Instant, key: FragmentKey, target: Target) {
+        let entry = Entry { key, target, expires: now.after(self.timeout) };
         let index = self.set_index(&key);
         let set = &mut self.sets[index];
         let place = set.iter().position(|place| holds(place, &key));
@@ -143,10 +143,10 @@ impl FragmentTable {
     }
 
     /// Where the first fragment of this datagram went, if it is still remembered.
-    pub fn recall(&self, now: Instant, key: &FragmentKey) -> Option<LeafId> {
+    pub fn recall(&self, now: Instant, key: &FragmentKey) -> Option<Target> {
         let set = &self.sets[self.set_index(key)];
         let entry = set.iter().flatten().find(|entry| entry.key == *key)?;
-        (now < entry.expires).then_some(entry.leaf)
+        (now < entry.expires).then_some(entry.target)
     }
 
     fn set_index(&self, key: &FragmentKey) -> usize {

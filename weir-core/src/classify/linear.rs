@@ -5,8 +5,7 @@
 
 use alloc::vec::Vec;
 
-use super::rule::{InterfaceId, Rule};
-use crate::ids::LeafId;
+use super::rule::{InterfaceId, Rule, Target};
 use crate::packet::Headers;
 
 /// A list of rules, searched in order.
@@ -21,14 +20,14 @@ impl LinearRules {
         LinearRules { rules }
     }
 
-    /// Index and leaf of the first rule that matches.
+    /// Index and target of the first rule that matches.
     pub fn first_match(
         &self,
         interface: InterfaceId,
         headers: &Headers,
-    ) -> Option<(usize, LeafId)> {
+    ) -> Option<(usize, Target)> {
         let mut rules = self.rules.iter().enumerate();
         let (index, rule) = rules.find(|(_, rule)| rule.matches.accepts(interface, headers))?;
-        Some((index, rule.leaf))
+        Some((index, rule.target()))
     }
 }

@@ -24,12 +24,12 @@ pub mod rule;
 
 use alloc::vec::Vec;
 
-use crate::ids::LeafId;
+use crate::ids::{LeafId, MeterId};
 use crate::packet::{Fragment, Headers};
 use crate::units::Instant;
 
 pub use fragments::FragmentLimits;
-pub use rule::{InterfaceId, Match, PortRange, Prefix, Rule};
+pub use rule::{InterfaceId, Match, PortRange, Prefix, Rule, Target};
 
 use fragments::{FragmentKey, FragmentTable};
 use linear::LinearRules;
@@ -72,8 +72,11 @@ impl Classifier {
 
     fn by_rules(&self, interface: InterfaceId, headers: &Headers) -> Classified {
         match self.rules.first_match(interface, headers) {
-            Some((index, leaf)) => Classified { leaf, reason: Reason::Rule(index) },
-            None => Classified { leaf: self.default, reason: Reason::Default },
+            Some((index, target)) => Classified::of(target, Reason::Rule(index)),
+            None => {
+                let target = Target { leaf: self.default, meter: None };
+                Classified::of(target, Reason::Default)
+            }
         }
     }
 
@@ -87,15 +90,15 @@ impl Classifier {
         let classified = self.by_rules(interface, headers);
         if let (Some(table), Some(key)) = (&mut self.fragments, FragmentKey::of(headers, id)) {
             // Also when the default took it: its later fragments might match a rule without ports.
-            table.remember(now, key, classified.leaf);
+            table.remember(now, key, classified.target());
         }
         classified
     }
 
     fn followed(&self, now: Instant, headers: &Headers, id: u32) -> Option<Classified> {
         let key = FragmentKey::of(headers, id)?;
-        let leaf = self.fragments.as_ref()?.recall(now, &key)?;
-        Some(Classified { leaf, reason: Reason::Fragment })
+        let target = self.fragments.as_ref()?.recall(now, &key)?;
+        Some(Classified::of(target, Reason::Fragment))
     }
 }
 
@@ -104,8 +107,20 @@ impl Classifier {
 pub struct Classified {
     /// The leaf to offer it to.
     pub leaf: LeafId,
+    /// The meter of the rule that decided.
+    pub meter: Option<MeterId>,
     /// What decided.
     pub reason: Reason,
+}
+
+impl Classified {
+    const fn of(target: Target, reason: Reason) -> Classified {
+        Classified { leaf: target.leaf, meter: target.meter, reason }
+    }
+
+    const fn target(&self) -> Target {
+        Target { leaf: self.leaf, meter: self.meter }
+    }
 }
 
 /// What decided where a packet goes.

@@ -9,7 +9,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
-use crate::ids::LeafId;
+use crate::ids::{LeafId, MeterId};
 use crate::packet::fields::decimal;
 use crate::packet::{Dscp, Ecn, EtherType, FieldError, Headers, Protocol, VlanId};
 
@@ -20,6 +20,29 @@ pub struct Rule {
     pub matches: Match,
     /// Where its packets go.
     pub leaf: LeafId,
+    /// The meter that polices its packets, in place of their class's.
+    pub meter: Option<MeterId>,
+}
+
+impl Rule {
+    /// A rule without a meter of its own.
+    pub fn new(matches: Match, leaf: LeafId) -> Rule {
+        Rule { matches, leaf, meter: None }
+    }
+
+    /// Where its packets go, and what polices them.
+    pub const fn target(&self) -> Target {
+        Target { leaf: self.leaf, meter: self.meter }
+    }
+}
+
+/// Where packets go, and what polices them on the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// The leaf.
+    pub leaf: LeafId,
+    /// The rule's own meter.
+    pub meter: Option<MeterId>,
 }
 
 /// Conditions on a packet; all of them must hold. The default has none, and accepts every packet.

@@ -2,7 +2,8 @@
 //! learns of the congestion sooner. The overflow policy of ALTQ's CBQ [algorithms §3.3].
 
 use super::{
-    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit, Place,
+    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, Limit, PackedLimit, Place,
+    limit,
 };
 use crate::account::Count;
 use crate::event::DropReason;
@@ -11,36 +12,37 @@ use crate::units::Instant;
 
 /// Head drop.
 pub struct Head {
-    limit: Limit,
+    limit: PackedLimit,
 }
 
 impl DropperDiscipline for Head {
     const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
         keyword: "head",
         summary: "Drops the first in line to make room for what arrives.",
-        parameters: &[LIMIT],
+        parameters: &[limit("100 packets")],
         sources: &["algorithms §3.3"],
     };
 
     fn build(params: &Params, _place: Place) -> Result<Self, BuildError> {
-        Ok(Self { limit: Limit::from_params(params) })
+        let limit = Limit::from_params(params, &Self::DESCRIPTOR);
+        Ok(Self { limit: PackedLimit::new(limit) })
     }
 }
 
 impl Dropper for Head {
     fn admit(&mut self, _now: Instant, arriving: Candidate, backlog: Count) -> Admission {
-        if self.limit.fits(arriving.length, backlog) {
+        if self.limit.limit().fits(arriving.length, backlog) {
             return Admission::Accept;
         }
         // What fits not even alone must not cost those who wait.
-        if !self.limit.fits(arriving.length, Count::default()) {
+        if !self.limit.limit().fits(arriving.length, Count::default()) {
             return Admission::Refuse(DropReason::Full);
         }
         Admission::Evict(0, DropReason::Evicted)
     }
 
     fn unasked_below(&self) -> Option<Limit> {
-        Some(self.limit)
+        Some(self.limit.limit())
     }
 }
 
@@ -71,7 +73,8 @@ mod tests {
                 arrived: Instant::ZERO,
                 traffic_class: 0,
             };
-            let admission = Head { limit }.admit(Instant::ZERO, candidate, backlog);
+            let admission =
+                Head { limit: PackedLimit::new(limit) }.admit(Instant::ZERO, candidate, backlog);
             assert_eq!(admission, expected, "{arriving} to {backlog:?} within {limit:?}");
         }
     }

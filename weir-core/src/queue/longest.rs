@@ -11,10 +11,11 @@ use super::{Membership, Place};
 use crate::account::Count;
 use crate::parameter::{BuildError, Kind, Parameter, Params, Scope};
 use crate::units::{Bytes, Instant};
+use alloc::boxed::Box;
 
 /// The weighted longest-queue dropper.
 pub struct Longest {
-    membership: Membership,
+    membership: Box<Membership>,
 }
 
 impl DropperDiscipline for Longest {
@@ -43,7 +44,7 @@ impl DropperDiscipline for Longest {
     fn build(params: &Params, _place: Place) -> Result<Self, BuildError> {
         let limit = params.bytes("limit").unwrap_or(Bytes::new(LIMIT_DEFAULT));
         let weight = params.number("weight").unwrap_or(WEIGHT_DEFAULT).clamp(1, WEIGHT_MAX) as u32;
-        Ok(Self { membership: Membership { limit, weight } })
+        Ok(Self { membership: Box::new(Membership { limit, weight }) })
     }
 }
 
@@ -53,7 +54,7 @@ impl Dropper for Longest {
     }
 
     fn membership(&self) -> Option<Membership> {
-        Some(self.membership)
+        Some(*self.membership)
     }
 }
 

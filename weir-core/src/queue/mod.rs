@@ -1,8 +1,11 @@
 //! Leaf queues and droppers: who is admitted, who makes room. One file a dropper, one line in the
 //! registry. Any leaf may carry any dropper.
 
+mod average;
 mod shared;
 mod store;
+#[cfg(test)]
+mod trial;
 
 pub use shared::Membership;
 pub use store::{Entry as QueueEntry, Queues};
@@ -10,7 +13,7 @@ pub use store::{Entry as QueueEntry, Queues};
 use crate::account::Count;
 use crate::event::DropReason;
 use crate::ids::LeafId;
-use crate::parameter::{BuildError, Parameter, Params};
+use crate::parameter::{BuildError, Kind, Parameter, Params, Scope};
 use crate::units::{Bytes, Instant, Quantity, Rate};
 
 /// How much a leaf may hold.
@@ -21,6 +24,11 @@ pub enum Limit {
     /// At most so many charged bytes.
     Bytes(Bytes),
 }
+
+/// A limit in eight bytes, with the unit in the lowest bit: of a million idle leaves each carries
+/// one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct PackedLimit(u64);
 
 /// What a dropper sees of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +51,7 @@ pub enum Admission {
     /// It is dropped.
     Refuse(DropReason),
     /// The waiting packet at this position, 0 for the first, is dropped; then the dropper is asked
-    /// again.
+    /// again, and having made room it does not refuse.
     Evict(u32, DropReason),
 }
 
@@ -136,15 +144,14 @@ pub struct QueuePlan {
 }
 
 impl Limit {
-    /// Without a limit written, a leaf holds this many packets.
-    pub const DEFAULT: Limit = Limit::Packets(100);
-
-    /// The parameter `limit`, or its default.
-    pub fn from_params(params: &Params) -> Limit {
-        match params.quantity("limit") {
+    /// The parameter `limit`, or the default that `descriptor` gives it.
+    pub fn from_params(params: &Params, descriptor: &DropperDescriptor) -> Limit {
+        let default = || descriptor.parameters.iter().find(|row| row.name == LIMIT)?.default;
+        let written = params.quantity(LIMIT);
+        match written.or_else(|| default()?.parse().ok()) {
             Some(Quantity::Packets(packets)) => Limit::Packets(packets),
             Some(Quantity::Bytes(bytes)) => Limit::Bytes(bytes),
-            _ => Limit::DEFAULT,
+            _ => Limit::Packets(u32::MAX),
         }
     }
 
@@ -153,6 +160,35 @@ impl Limit {
         match self {
             Limit::Packets(packets) => backlog.packets < u64::from(packets),
             Limit::Bytes(bytes) => Bytes::new(backlog.bytes).plus(arriving) <= bytes,
+        }
+    }
+}
+
+impl QueuePlan {
+    /// How much the leaf may hold.
+    pub fn limit(&self) -> Limit {
+        let descriptor = DROPPERS.iter().find(|row| row.keyword == self.dropper);
+        Limit::from_params(&self.params, descriptor.unwrap_or(&DROPPERS[0]))
+    }
+}
+
+impl PackedLimit {
+    /// Packs `limit`; more than 2^63 bytes count as so many.
+    const fn new(limit: Limit) -> Self {
+        match limit {
+            Limit::Packets(packets) => Self((packets as u64) << 1),
+            Limit::Bytes(bytes) => {
+                let most = u64::MAX >> 1;
+                let bytes = bytes.get();
+                Self((if bytes < most { bytes } else { most }) << 1 | 1)
+            }
+        }
+    }
+
+    const fn limit(self) -> Limit {
+        match self.0 & 1 {
+            0 => Limit::Packets((self.0 >> 1) as u32),
+            _ => Limit::Bytes(Bytes::new(self.0 >> 1)),
         }
     }
 }
@@ -237,7 +273,16 @@ droppers! {
     tail::Tail,
     head::Head,
     longest::Longest,
+    red_altq::RedAltq,
+    red::Red,
+    rio::Rio,
+    blue::Blue,
+    codel::CoDel,
+    pie::Pie,
 }
+
+// Each leaf carries one, and a link may have a million: larger state belongs into a box.
+const _: () = assert!(size_of::<AnyDropper>() <= 16);
 
 fn unknown_dropper(keyword: &str) -> BuildError {
     let mut message = alloc::format!("no dropper is called `{keyword}`; there are");
@@ -253,11 +298,44 @@ fn unknown_dropper(keyword: &str) -> BuildError {
 /// was [rfc3168].
 pub const ECN_MASK: u8 = 0b11;
 
+/// The name of the row that [`limit`] makes.
+const LIMIT: &str = "limit";
+
 /// The row that every dropper with a limit has in its table.
-const LIMIT: Parameter = Parameter {
-    name: "limit",
-    scope: crate::parameter::Scope::Queue,
-    kind: crate::parameter::Kind::Limit,
-    default: Some("100 packets"),
-    summary: "What the leaf holds at most, in packets or bytes.",
-};
+const fn limit(default: &'static str) -> Parameter {
+    Parameter {
+        name: LIMIT,
+        scope: Scope::Queue,
+        kind: Kind::Limit,
+        default: Some(default),
+        summary: "What the leaf holds at most, in packets or bytes.",
+    }
+}
+
+/// A further row of a dropper's table.
+const fn row(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    summary: &'static str,
+) -> Parameter {
+    Parameter { name, scope: Scope::Queue, kind, default: Some(default), summary }
+}
+
+/// The row of droppers that can mark.
+const ECN: Parameter = row(
+    "ecn",
+    Kind::Flag,
+    "false",
+    "Whether packets of senders that understand ECN are marked instead of dropped early.",
+);
+
+/// How many packets wait, as a number that can be drawn below.
+const fn packets(backlog: Count) -> u32 {
+    if backlog.packets < u32::MAX as u64 { backlog.packets as u32 } else { u32::MAX - 1 }
+}
+
+/// Refuses a plan in which `name` does not go with another value.
+fn refused<T>(name: &'static str, message: alloc::string::String) -> Result<T, BuildError> {
+    Err(BuildError::in_link(name, message))
+}

@@ -1,7 +1,8 @@
 //! Tail drop: a packet that finds its leaf full is refused.
 
 use super::{
-    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, LIMIT, Limit, Place,
+    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, Limit, PackedLimit, Place,
+    limit,
 };
 use crate::account::Count;
 use crate::event::DropReason;
@@ -10,31 +11,32 @@ use crate::units::Instant;
 
 /// Tail drop.
 pub struct Tail {
-    limit: Limit,
+    limit: PackedLimit,
 }
 
 impl DropperDiscipline for Tail {
     const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
         keyword: "tail",
         summary: "Refuses what arrives when the leaf is full.",
-        parameters: &[LIMIT],
+        parameters: &[limit("100 packets")],
         sources: &["quadros §3"],
     };
 
     fn build(params: &Params, _place: Place) -> Result<Self, BuildError> {
-        Ok(Self { limit: Limit::from_params(params) })
+        let limit = Limit::from_params(params, &Self::DESCRIPTOR);
+        Ok(Self { limit: PackedLimit::new(limit) })
     }
 }
 
 impl Dropper for Tail {
     fn admit(&mut self, _now: Instant, arriving: Candidate, backlog: Count) -> Admission {
-        if self.limit.fits(arriving.length, backlog) {
+        if self.limit.limit().fits(arriving.length, backlog) {
             return Admission::Accept;
         }
         Admission::Refuse(DropReason::Full)
     }
 
     fn unasked_below(&self) -> Option<Limit> {
-        Some(self.limit)
+        Some(self.limit.limit())
     }
 }

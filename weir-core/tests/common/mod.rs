@@ -1,10 +1,11 @@
 //! Random workloads for any registered scheduler, and a seeded generator of numbers.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use weir_core::ids::ClassId;
+use weir_core::ids::{ClassId, LeafId, MeterId};
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
-use weir_core::queue::{DROPPERS, QueuePlan};
+use weir_core::police::{AnyMeter, METERS, MeterPlan};
+use weir_core::queue::{AnyDropper, DROPPERS, Place, QueuePlan};
 use weir_core::sched::{ClassSpec, Descriptor, Tree};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate, Share};
 
@@ -74,6 +75,7 @@ fn spec(index: u64, parent: Option<ClassId>) -> ClassSpec {
     ClassSpec { name: format!("c{index}"), parent, params: Params::new() }
 }
 
+/// Random values for some of the parameters of a table, and all that must be written.
 fn random_params(
     random: &mut Random,
     table: &[Parameter],
@@ -132,9 +134,26 @@ pub fn random_plan(random: &mut Random, descriptor: &Descriptor, tree: Tree) -> 
     let mut plan = LinkPlan::new(descriptor.keyword, tree);
     let shared = Quantity::Bytes(Bytes::new(random.wide(1, 20_000)));
     for queue in &mut plan.queues {
-        let descriptor = &DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize];
-        let dropper = descriptor.keyword;
-        let limit = descriptor.parameters.iter().find(|row| row.name == "limit");
+        *queue = random_queue(random, plan.tree.rate(), shared);
+    }
+    plan.seed = random.next();
+    if random.one_in(4) {
+        plan.meters = (0..4).map(|_| random_meter(random, plan.tree.rate())).collect();
+        let leaves = plan.tree.leaf_count();
+        plan.leaf_meters = (0..leaves).map(|_| random_meter_id(random)).collect();
+    }
+    plan.packets_max = random.wide(1, 128) as u32;
+    plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
+    plan
+}
+
+/// A queue whose dropper takes its parameters.
+fn random_queue(random: &mut Random, rate: Rate, shared: Quantity) -> QueuePlan {
+    let place = Place { leaf: LeafId(0), rate, mtu: Bytes::new(1514), seed: 0 };
+    loop {
+        let row = &DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize];
+        let mut params = random_params(random, row.parameters, &[Scope::Queue], rate);
+        let limit = row.parameters.iter().find(|row| row.name == "limit");
         // One that takes no packets is shared by leaves, and the same for all.
         let limit = if limit.is_some_and(|row| row.kind != Kind::Limit) {
             shared
@@ -143,11 +162,32 @@ pub fn random_plan(random: &mut Random, descriptor: &Descriptor, tree: Tree) -> 
         } else {
             Quantity::Bytes(Bytes::new(random.wide(1, 100_000)))
         };
-        let mut params = Params::new();
         params.set("limit", Value::Quantity(limit));
-        *queue = QueuePlan { dropper, params };
+        let plan = QueuePlan { dropper: row.keyword, params };
+        if AnyDropper::build(&plan, place).is_ok() {
+            return plan;
+        }
     }
-    plan.packets_max = random.wide(1, 128) as u32;
-    plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
-    plan
+}
+
+/// A meter that takes its parameters, with actions of all kinds.
+fn random_meter(random: &mut Random, rate: Rate) -> MeterPlan {
+    loop {
+        let row = &METERS[random.between(0, METERS.len() as u64 - 1) as usize];
+        let params = random_params(random, row.parameters, &[Scope::Meter], rate);
+        let action = |random: &mut Random| {
+            let text = ["pass", "drop", "mark af12"][random.between(0, 2) as usize];
+            text.parse().expect("an action")
+        };
+        let actions = row.outcomes.iter().map(|row| (row.0, action(random))).collect();
+        let plan = MeterPlan { meter: row.keyword, params, actions };
+        if AnyMeter::build(&plan, MeterId::from_index(0).expect("the first"), 0).is_ok() {
+            return plan;
+        }
+    }
+}
+
+/// One of four meters, or none.
+pub fn random_meter_id(random: &mut Random) -> Option<MeterId> {
+    MeterId::from_index(random.between(0, 3) as usize).filter(|_| random.one_in(2))
 }

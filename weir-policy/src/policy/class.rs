@@ -22,6 +22,8 @@ pub(super) struct ClassDraft<'a> {
     pub queue: QueuePlan,
     pub queue_span: Option<Span>,
     queue_written: Written,
+    /// The `police` table, which is not looked at yet.
+    pub police: Option<Node<'a>>,
     /// The elements of `match`.
     pub matches: Vec<Node<'a>>,
     pub match_span: Option<Span>,
@@ -83,6 +85,7 @@ fn read<'a>(
     let match_node = table.field("match");
     let default = table.field("default");
     let queue_node = table.field("queue");
+    let police = table.field("police");
     let (queue, queue_written) =
         queue_node.as_ref().map_or_else(Default::default, |node| read_queue(node, report));
     let mut draft = ClassDraft {
@@ -95,6 +98,7 @@ fn read<'a>(
         queue,
         queue_span: queue_node.map(|node| node.key_span()),
         queue_written,
+        police,
         match_span: match_node.as_ref().map(Node::key_span),
         matches: match_node.iter().flat_map(Node::one_or_many).collect(),
         default: default.filter(|node| node.flag(report) == Some(true)).map(|node| node.span()),
@@ -218,7 +222,7 @@ fn unsupported_in_queue(
 }
 
 /// What every class may have under any scheduler.
-const CLASS_KEYS: &[&str] = &["parent", "match", "default", "queue"];
+const CLASS_KEYS: &[&str] = &["parent", "match", "default", "queue", "police"];
 /// More than the largest file could hold with rules.
 const CLASSES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 64;

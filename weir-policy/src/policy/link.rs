@@ -212,7 +212,7 @@ fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Report) {
         );
     }
     let Some(span) = class.limit_span() else { return };
-    match Limit::from_params(&class.queue.params) {
+    match class.queue.limit() {
         Limit::Packets(0) | Limit::Bytes(Bytes::ZERO) => report.push(
             Draft::new(
                 &codes::ZERO_LIMIT,
@@ -238,7 +238,7 @@ fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Report) {
 
 /// The packets that all queues together may hold.
 fn limits_sum(classes: &[ClassDraft<'_>]) -> u64 {
-    let limit = |class: &ClassDraft<'_>| match Limit::from_params(&class.queue.params) {
+    let limit = |class: &ClassDraft<'_>| match class.queue.limit() {
         Limit::Packets(packets) => u64::from(packets),
         Limit::Bytes(bytes) => bytes.get() / PACKET_TYPICAL,
     };

@@ -5,6 +5,7 @@
 
 mod class;
 mod link;
+mod police;
 mod rules;
 mod tree;
 mod values;
@@ -85,7 +86,8 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     let (link, mut classes) = (link?, classes?);
     let default = default_class(&classes, report);
     let shape = Shape::of(&mut classes, report);
-    let (rules, interfaces) = rules::read_all(&classes, ports, report);
+    let mut police = police::Meters::of_classes(&classes, report);
+    let (rules, interfaces) = rules::read_all(&classes, ports, &mut police, report);
     let shape = shape?;
     tree::check_leaves(&classes, report);
     if let (Some(scheduler), Some(rate)) = (link.scheduler, link.rate) {
@@ -97,7 +99,8 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     if report.failed() {
         return None;
     }
-    let link = tree::plan(link, &classes, &shape, report)?;
+    let mut link = tree::plan(link, &classes, &shape, report)?;
+    police.give_to(&mut link);
     let default = link.tree.leaf_of(ClassId(default? as u32))?;
     Some(Policy { link, rules, default, interfaces, promises })
 }

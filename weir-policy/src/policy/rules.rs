@@ -1,6 +1,7 @@
 //! The `match` tables: rules in the order of the file, and those that can decide nothing.
 
 use super::class::ClassDraft;
+use super::police::Meters;
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table, list};
@@ -13,12 +14,14 @@ use weir_core::packet::EtherType;
 pub(super) fn read_all(
     classes: &[ClassDraft<'_>],
     ports: Option<&[String]>,
+    police: &mut Meters,
     report: &mut Report,
 ) -> (Vec<Rule>, Vec<String>) {
     let mut reading = Reading {
         names: ports.map(<[String]>::to_vec).unwrap_or_default(),
         fixed: ports.is_some(),
         prefixes: 0,
+        police,
     };
     let mut rules: Vec<(Rule, Span)> = Vec::new();
     let leaves = classes.iter().filter(|class| !class.interior).enumerate();
@@ -31,27 +34,29 @@ pub(super) fn read_all(
                 return (Vec::new(), reading.names);
             }
             let errors = report.errors();
-            let Some(matches) = read(node, class.name, &mut reading, report) else { continue };
+            let leaf = LeafId(leaf as u32);
+            let Some(rule) = read(node, (class.name, leaf), &mut reading, report) else { continue };
             if report.errors() > errors {
                 // It is not what was meant, so what it covers says nothing.
                 continue;
             }
-            check_reach(&matches, &rules, node.span(), report);
-            rules.push((Rule { matches, leaf: LeafId(leaf as u32) }, node.span()));
+            check_reach(&rule.matches, &rules, node.span(), report);
+            rules.push((rule, node.span()));
         }
     }
     (rules.into_iter().map(|(rule, _)| rule).collect(), reading.names)
 }
 
 /// What all rules have in common: interfaces by number, which follow the first mention unless a
-/// deployment gave them, and a count of prefixes, so that comparing rules stays bounded.
-struct Reading {
+/// deployment gave them, a count of prefixes, so that comparing rules stays bounded, and meters.
+struct Reading<'p> {
     names: Vec<String>,
     fixed: bool,
     prefixes: usize,
+    police: &'p mut Meters,
 }
 
-impl Reading {
+impl Reading<'_> {
     fn number(&mut self, node: &Node<'_>, report: &mut Report) -> Option<InterfaceId> {
         let name = node.name(report)?;
         let found = self.names.iter().position(|known| known == name);
@@ -87,7 +92,12 @@ impl Reading {
     }
 }
 
-fn read(node: &Node<'_>, class: &str, reading: &mut Reading, report: &mut Report) -> Option<Match> {
+fn read(
+    node: &Node<'_>,
+    (class, leaf): (&str, LeafId),
+    reading: &mut Reading<'_>,
+    report: &mut Report,
+) -> Option<Rule> {
     let mut table = node.table(report)?.named(format!("a rule of class `{class}`"));
     let matches = Match {
         protocol: table.field("proto").and_then(|node| node.parsed(report)),
@@ -102,9 +112,10 @@ fn read(node: &Node<'_>, class: &str, reading: &mut Reading, report: &mut Report
         ethertype: table.field("ethertype").and_then(|node| node.parsed(report)),
         interface: table.field("interface").and_then(|node| reading.number(&node, report)),
     };
+    let meter = table.field("police").and_then(|node| reading.police.read(&node, report));
     table.finish(report);
     check_possible(&matches, &table, node.span(), report);
-    Some(matches)
+    Some(Rule { matches, leaf, meter })
 }
 
 /// Finds conditions that no packet can meet together.

@@ -94,8 +94,13 @@ pub(super) fn check_leaves(classes: &[ClassDraft<'_>], report: &mut Report) {
 }
 
 fn check_interior(class: &ClassDraft<'_>, report: &mut Report) {
-    let own =
-        [("queue", class.queue_span), ("match", class.match_span), ("default", class.default)];
+    let police = class.police.as_ref().map(|node| node.key_span());
+    let own = [
+        ("queue", class.queue_span),
+        ("police", police),
+        ("match", class.match_span),
+        ("default", class.default),
+    ];
     let own = own.into_iter().filter_map(|(what, span)| Some((what, span?)));
     for (what, span) in own.chain(class.leaf_only.iter().copied()) {
         let message =

@@ -34,7 +34,7 @@ use weir_core::classify::Classifier;
 use weir_core::event::{Departure, Dropped};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::Packet;
-use weir_core::packet::{Headers, LinkType};
+use weir_core::packet::{Headers, LinkType, write_traffic_class};
 use weir_core::parameter::BuildError;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
@@ -80,6 +80,8 @@ struct Arrival {
 /// A frame that waits in the link.
 struct Waiting {
     interface: u32,
+    /// How its bytes begin, if Weir reads that.
+    link_type: Option<LinkType>,
     original_length: u32,
     bytes: Box<[u8]>,
 }
@@ -180,15 +182,20 @@ impl<'a, W: Write> Run<'a, W> {
             None => Headers::UNKNOWN,
         };
         let interface = self.interfaces.of(&frame.link.name);
-        let leaf = self.classifier.classify(self.now, interface, &headers).leaf;
+        let classified = self.classifier.classify(self.now, interface, &headers);
         let length = frame_length(frame.link.link_type, frame.original_length);
         self.state.note(frame, length);
         if interface == InterfaceMap::NONE {
             self.state.counts.unnamed += 1;
         }
-        let traffic_class = headers.traffic_class.unwrap_or(0);
-        let packet = Packet { handle: Handle(0), length, flow: headers.flow(), traffic_class };
-        Arrival { leaf, packet, frame: self.state.copy(frame) }
+        let packet = Packet {
+            handle: Handle(0),
+            length,
+            flow: headers.flow(),
+            traffic_class: headers.traffic_class.unwrap_or(0),
+            meter: classified.meter,
+        };
+        Arrival { leaf: classified.leaf, packet, frame: self.state.copy(frame) }
     }
 
     fn offer(&mut self, arrival: Arrival) -> Result<(), ReplayError> {
@@ -203,6 +210,8 @@ impl<'a, W: Write> Run<'a, W> {
     fn advance(&mut self, until: Instant) -> Result<(), ReplayError> {
         let (drive, state) = (&mut self.drive, &mut self.state);
         drive.advance(until, |departure| state.departed(&departure));
+        // Of packets whose turn came too late.
+        drive.take_dropped(&mut |dropped| state.dropped(&dropped));
         state.check()
     }
 }
@@ -231,6 +240,7 @@ impl<W: Write> State<'_, W> {
         let bytes = &frame.bytes[..frame.bytes.len().min(room)];
         Waiting {
             interface: frame.interface,
+            link_type: link_type(frame.link.link_type),
             original_length: frame.original_length,
             bytes: bytes.into(),
         }
@@ -252,7 +262,10 @@ impl<W: Write> State<'_, W> {
         self.meter.departed(departure, true);
         self.finished = departure.finished;
         self.counts.sent += 1;
-        let frame = self.release(departure.handle);
+        let mut frame = self.release(departure.handle);
+        if let (Some(link_type), Some(new)) = (frame.link_type, departure.mark.written()) {
+            write_traffic_class(link_type, &mut frame.bytes, new);
+        }
         let delay = departure.at.since(departure.arrived);
         self.describe(departure.leaf, delay, format_args!("sent"));
         let timestamp = self.timestamp(departure.at);

@@ -94,6 +94,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("classify", &["units", "ids", "packet"]),
     ("account", &["units", "ids", "packet", "event"]),
     ("queue", &["units", "ids", "random", "packet", "event", "parameter", "account"]),
+    ("police", &["units", "ids", "random", "packet", "parameter"]),
     ("sched", &["units", "ids", "random", "parameter"]),
     (
         "change",
@@ -104,6 +105,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
             "event",
             "account",
             "queue",
+            "police",
             "sched",
             "line",
             "explain",
@@ -123,6 +125,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
             "classify",
             "account",
             "queue",
+            "police",
             "sched",
             "line",
             "explain",
@@ -203,8 +206,11 @@ pub const ABSENCES: &[Absence] = &[
 
 /// The folders of the core that hold algorithms, with the macro in their `mod.rs` that registers
 /// them, one line each: `module::Type,`.
-pub const REGISTRIES: &[(&str, &str)] =
-    &[("weir-core/src/sched", "schedulers"), ("weir-core/src/queue", "droppers")];
+pub const REGISTRIES: &[(&str, &str)] = &[
+    ("weir-core/src/sched", "schedulers"),
+    ("weir-core/src/queue", "droppers"),
+    ("weir-core/src/police", "meters"),
+];
 
 /// Names of algorithms that are also ordinary words: only a path such as `queue::tail` or the lone
 /// string `"tail"` is a use of these.
@@ -214,6 +220,8 @@ pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "longest", "red", "blue", 
 pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/sched/cbq", "its general scheduler is one of the round robins, by name"),
     ("weir-core/src/event.rs", "a reason for drops may be called as the dropper that has it"),
+    ("weir-core/src/queue/red_altq.rs", "ALTQ's word for a forced drop of what arrives"),
+    ("weir-core/src/police", "a colour of packets has a dropper's name"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),

@@ -1,0 +1,40 @@
+//! Writing a traffic class back into a packet: the one change that droppers and policers make.
+//!
+//! Invariant: whatever the bytes, only those of the traffic class and, in IPv4, of the header's
+//! checksum change; a checksum that was right stays right.
+
+use super::{Addresses, Headers, LinkType};
+
+/// Gives the IP packet in `bytes`, which begin as `link` says, the traffic class `new` (DSCP and
+/// ECN); answers whether there is such a packet. A tag's priority is not touched.
+pub fn write_traffic_class(link: LinkType, bytes: &mut [u8], new: u8) -> bool {
+    let headers = Headers::parse(link, bytes);
+    let Some(packet) = bytes.get_mut(usize::from(headers.link_len)..) else { return false };
+    match (headers.addresses, packet) {
+        (Addresses::V4 { .. }, [version, tos, rest @ ..]) => {
+            let old = core::mem::replace(tos, new);
+            if let Some(checksum) = rest.get_mut(IPV4_CHECKSUM..IPV4_CHECKSUM + 2) {
+                let words = [old, new].map(|tos| u16::from_be_bytes([*version, tos]));
+                let sum = u16::from_be_bytes([checksum[0], checksum[1]]);
+                checksum.copy_from_slice(&updated(sum, words).to_be_bytes());
+            }
+            true
+        }
+        (Addresses::V6 { .. }, [first, second, ..]) => {
+            *first = *first & 0xf0 | new >> 4;
+            *second = *second & 0x0f | new << 4;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The checksum after a word of its header changed from the first to the second [rfc1624 §3].
+fn updated(checksum: u16, words: [u16; 2]) -> u16 {
+    let sum = u32::from(!checksum) + u32::from(!words[0]) + u32::from(words[1]);
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+/// Where the checksum lies, counted from behind the traffic class.
+const IPV4_CHECKSUM: usize = 8;

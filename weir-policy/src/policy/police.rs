@@ -1,0 +1,84 @@
+//! The `police` tables of classes and rules: a meter, its parameters, and what becomes of each
+//! outcome.
+
+use super::class::ClassDraft;
+use super::values::Written;
+use crate::codes;
+use crate::finding::{Draft, Report};
+use crate::reader::{Node, list, suggest};
+use weir_core::ids::MeterId;
+use weir_core::link::LinkPlan;
+use weir_core::parameter::Scope;
+use weir_core::police::{Action, AnyMeter, METERS, MeterPlan};
+
+/// The meters of a policy, as they are found.
+#[derive(Default)]
+pub(super) struct Meters {
+    plans: Vec<MeterPlan>,
+    of_leaf: Vec<Option<MeterId>>,
+}
+
+impl Meters {
+    /// The meters of the classes.
+    pub(super) fn of_classes(classes: &[ClassDraft<'_>], report: &mut Report) -> Self {
+        let mut meters = Self::default();
+        for class in classes.iter().filter(|class| !class.interior) {
+            let id = class.police.as_ref().and_then(|node| meters.read(node, report));
+            meters.of_leaf.push(id);
+        }
+        meters
+    }
+
+    /// Reads a `police` table; answers the number of its meter.
+    pub(super) fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<MeterId> {
+        let plan = plan(node, report)?;
+        let Some(id) = MeterId::from_index(self.plans.len()) else {
+            let message = format!("there are more than {} meters", MeterId::MAX);
+            let draft = Draft::new(&codes::TOO_MANY, node.key_span(), message);
+            report.push(draft.cure("police classes instead of rules"));
+            return None;
+        };
+        if let Err(error) = AnyMeter::build(&plan, id, 0) {
+            let (message, cure) = error.message.rsplit_once("; ").unwrap_or((&error.message, ""));
+            report.push(Draft::new(&codes::REFUSED, node.span(), message).cure(cure));
+            return None;
+        }
+        self.plans.push(plan);
+        Some(id)
+    }
+
+    /// Gives them to the plan of the link.
+    pub(super) fn give_to(self, link: &mut LinkPlan) {
+        link.meters = self.plans;
+        link.leaf_meters = self.of_leaf;
+    }
+}
+
+/// `police = { meter, parameters, outcomes }`.
+fn plan(node: &Node<'_>, report: &mut Report) -> Option<MeterPlan> {
+    let errors = report.errors();
+    let mut table = node.table(report)?.named("the police");
+    let words: Vec<_> = METERS.iter().map(|row| row.keyword).collect();
+    let word = match table.field("meter") {
+        None => Some(METERS[0].keyword),
+        Some(node) => node.choice(&words, report),
+    };
+    let meter = METERS.iter().find(|row| Some(row.keyword) == word)?;
+    let written = Written::read(&mut table, meter.parameters, &[Scope::Meter], report);
+    let mut actions = Vec::new();
+    for &(outcome, _) in meter.outcomes {
+        let Some(node) = table.field(outcome) else { continue };
+        actions.extend(node.parsed::<Action>(report).map(|action| (outcome, action)));
+    }
+    for node in table.unasked() {
+        let (known, key) = (table.known(), node.key());
+        let message =
+            format!("meter `{}` has no parameter `{key}`; it has {}", meter.keyword, list(known));
+        let draft = Draft::new(&codes::UNSUPPORTED_PARAMETER, node.key_span(), message);
+        report.push(draft.cure(suggest(key, known)));
+    }
+    let owner = format!("meter `{}`", meter.keyword);
+    written.check_required(&owner, node.key_span(), meter.parameters, report);
+    let is_right = report.errors() == errors;
+    is_right.then_some(MeterPlan { meter: meter.keyword, params: written.params, actions })
+}
