@@ -296,4 +296,5 @@ schedulers! {
     htb::Htb,
     drr::Drr,
     cbq::Cbq,
+    cbq_altq::CbqAltq,
 }
