@@ -13,9 +13,10 @@ use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::police::{Judgement, MeterPlan, Metered, Police};
 use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release};
-use crate::sched::{Discipline, Head, Scheduler, Selection, Tree};
+use crate::sched::{Discipline, Head, Selection, Tree};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// How the length on the wire follows from the length of a frame without its check sequence.
@@ -150,6 +151,8 @@ pub struct Link<S> {
     pub(crate) explainer: Option<Box<Explainer>>,
     /// What leaves that a change took away had sent and dropped.
     pub(crate) retired: LeafAccount,
+    /// When each packet that was handed out has left the wire; only for a scheduler that is told.
+    leaving: VecDeque<(Instant, LeafId, Bytes)>,
 }
 
 impl LinkPlan {
@@ -204,7 +207,7 @@ impl Framing {
     }
 }
 
-impl<S: Scheduler> Link<S> {
+impl<S: Discipline> Link<S> {
     /// A link of `plan` around `scheduler`.
     ///
     /// # Errors
@@ -227,6 +230,7 @@ impl<S: Scheduler> Link<S> {
             now: Instant::ZERO,
             explainer: None,
             retired: LeafAccount::default(),
+            leaving: VecDeque::new(),
         })
     }
 
@@ -336,7 +340,21 @@ impl<S: Scheduler> Link<S> {
 
     fn step_to(&mut self, now: Instant) {
         assert!(now >= self.now, "time never goes back");
+        if S::COMPLETIONS {
+            self.complete(now);
+        }
         self.now = now;
+    }
+
+    /// Tells the scheduler what has left the wire by `now`, each at its own instant.
+    fn complete(&mut self, now: Instant) {
+        while let Some(&(finished, leaf, length)) = self.leaving.front() {
+            if finished > now {
+                return;
+            }
+            self.leaving.pop_front();
+            self.scheduler.completed(finished, leaf, length);
+        }
     }
 
     /// One poll at `now`, to which `horizon` of the line belongs.
@@ -365,7 +383,9 @@ impl<S: Scheduler> Link<S> {
                 }
                 Selection::At(instant) => {
                     assert!(instant > now, "a scheduler asks to be asked again later, not now");
-                    return Poll::At(instant);
+                    // Only a scheduler that is told of what has left is also asked then.
+                    let left = self.leaving.front().filter(|_| S::COMPLETIONS);
+                    return Poll::At(left.map_or(instant, |row| instant.min(row.0)));
                 }
                 Selection::Idle => panic!("packets wait, but the scheduler knows of none"),
             }
@@ -403,6 +423,9 @@ impl<S: Scheduler> Link<S> {
         }
         self.scheduler.charge(now, leaf, entry.charged(), next);
         let departure = entry.departure(now, leaf, &mut self.line);
+        if S::COMPLETIONS {
+            self.leaving.push_back((departure.finished, leaf, entry.charged()));
+        }
         if let Some(explainer) = &mut self.explainer {
             explainer.next(now, leaf, self.line.ready_at());
         }
@@ -466,8 +489,9 @@ impl<S: Scheduler> Link<S> {
                     self.evict(now, leaf, (position, reason), entry.head());
                 }
                 Admission::Refuse(reason) => {
-                    if evicted {
-                        self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
+                    // Else the last one evicted left the true head, and each is told of once.
+                    if evicted && self.queues.head(leaf).is_none() {
+                        self.scheduler.head_changed(now, leaf, None);
                     }
                     return self.refuse(leaf, entry, reason);
                 }
@@ -648,7 +672,7 @@ pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;
 mod tests {
     use super::*;
     use crate::parameter::Params;
-    use crate::sched::ClassSpec;
+    use crate::sched::{ClassSpec, Cost, Descriptor, Promises, Scheduler};
     use crate::units::Rate;
     use alloc::string::ToString;
 
@@ -735,5 +759,87 @@ mod tests {
         let rows: Vec<_> =
             out.iter().map(|d| (d.at.as_nanos() / 1000, d.finished.as_nanos() / 1000)).collect();
         assert_eq!(rows, [(0, 1000), (0, 2000), (0, 3000), (1000, 4000)]);
+    }
+
+    /// Serves one leaf, wants to be asked every 10 µs, and keeps what it is told of completions.
+    struct Told {
+        waits: u32,
+        told: Vec<(u64, u64)>,
+    }
+
+    impl Discipline for Told {
+        const DESCRIPTOR: Descriptor = Descriptor {
+            keyword: "told",
+            summary: "Serves when the wire is empty.",
+            parameters: &[],
+            sources: &[],
+            promises: Promises {
+                work_conserving: false,
+                hierarchical: false,
+                exact_wake: false,
+                cost: Cost::Constant,
+            },
+        };
+        const COMPLETIONS: bool = true;
+
+        fn build(_tree: &Tree) -> Result<Self, BuildError> {
+            Ok(Self { waits: 0, told: Vec::new() })
+        }
+    }
+
+    impl Scheduler for Told {
+        fn enqueued(&mut self, _now: Instant, _leaf: LeafId, _head: Head) {
+            self.waits = 1;
+        }
+
+        fn joined(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {
+            self.waits += 1;
+        }
+
+        fn select(&mut self, now: Instant) -> Selection {
+            match (self.waits, now.as_nanos() % 10_000) {
+                (0, _) => Selection::Idle,
+                (_, 0) => Selection::Leaf(LeafId(0)),
+                (_, part) => Selection::At(Instant::from_nanos(now.as_nanos() + 10_000 - part)),
+            }
+        }
+
+        fn charge(&mut self, _now: Instant, _leaf: LeafId, _sent: Bytes, _next: Option<Head>) {
+            self.waits -= 1;
+        }
+
+        fn head_changed(&mut self, _now: Instant, _leaf: LeafId, _head: Option<Head>) {
+            self.waits -= 1;
+        }
+
+        fn completed(&mut self, now: Instant, _leaf: LeafId, length: Bytes) {
+            self.told.push((now.as_nanos(), length.get()));
+        }
+    }
+
+    #[test]
+    fn who_wants_to_know_is_told_of_each_completion_at_its_instant_and_asked_then() {
+        let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
+        let rate = Rate::new(8_000_000_000).expect("not zero");
+        let tree = Tree::new(rate, Bytes::new(1000), Params::new(), alloc::vec![class]);
+        let mut plan = LinkPlan::new("fifo", tree.expect("a tree"));
+        plan.buffer = Bytes::new(2000);
+        let mut link = Link::new(&plan, Told { waits: 0, told: Vec::new() }).expect("builds");
+        for handle in 0..4 {
+            link.offer(Instant::ZERO, LeafId(0), packet(handle, 1000 + handle));
+        }
+        let mut out = Vec::new();
+        // At 1 ns the buffer has room for a third, but by then nobody may send until 10 us.
+        let next = link.advance(Instant::from_nanos(500), &mut out);
+        assert_eq!((out.len(), next), (2, Some(Instant::from_nanos(1000))));
+        let next = link.advance(Instant::from_nanos(1000), &mut out);
+        assert_eq!(next, Some(Instant::from_nanos(2001)), "asked when a packet has left");
+        assert_eq!(link.scheduler.told, [(1000, 1000)]);
+        link.advance(Instant::from_nanos(30_000), &mut out);
+        link.poll(Instant::from_nanos(90_000));
+        assert_eq!(
+            link.scheduler.told,
+            [(1000, 1000), (2001, 1001), (11_002, 1002), (12_005, 1003)]
+        );
     }
 }

@@ -62,7 +62,8 @@ pub trait Scheduler {
     #[inline]
     fn offered(&mut self, _now: Instant, _leaf: LeafId) {}
 
-    /// The packet of `leaf` charged `length` has left the wire.
+    /// The packet of `leaf` charged `length` has left the wire. A link calls it only for who sets
+    /// [`Discipline::COMPLETIONS`].
     fn completed(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
     /// How many bytes `leaf`, just selected, may send in a row at this instant, as if each packet
@@ -193,6 +194,10 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// What the registry knows of it.
     const DESCRIPTOR: Descriptor;
 
+    /// Whether it wants to be told what has left the wire, and be asked then. Its `allowance` is
+    /// none.
+    const COMPLETIONS: bool = false;
+
     /// Builds it for a tree whose parameters are those of the descriptor.
     ///
     /// # Errors
@@ -295,4 +300,5 @@ schedulers! {
     altq_wfq::AltqWfq,
     cbq::Cbq,
     cbq_ref::CbqRef,
+    cbq_altq::CbqAltq,
 }

@@ -64,6 +64,11 @@ pub const EXCEPTIONS: &[Exception] = &[
         file: "weir-core/src/sched/cbq_ref/mod.rs",
         reason: "whole nanoseconds become the seconds in floats that the rules of ns-2 compare",
     },
+    Exception {
+        check: "absence",
+        file: "weir-core/src/sched/cbq_altq/spec.rs",
+        reason: "ALTQ reckons a class's limits in double precision when it is built, and truncates",
+    },
 ];
 
 /// Which of Weir's crates a crate may depend on (product.md §7): arrows point down only.

@@ -1,0 +1,301 @@
+//! Class-based queueing as ALTQ has it, fault by fault, in ALTQ's integers [algorithms §3].
+//!
+//! Kenjiro Cho's ALTQ carried the CBQ of Floyd and Jacobson `[floyd95]` in a form that Risso and
+//! Gevros measured and mended `[risso99 §6]`. An average idle time says whether a class is
+//! overlimit; an overlimit class borrows, within a cutoff that moves with the traffic, or sleeps
+//! until a tick of the kernel's timer. Five presets are states of ALTQ, and each point in which
+//! they differ has a switch of its own, so that a fault can be had alone. `cbq` is the sound form.
+//!
+//! What a driver's start routine is in ALTQ is a poll here: after an arrival that nobody else was
+//! dropped for, when a packet has left the wire, and at the instant that the last answer named.
+//! Between these the last answer stands, however often it is asked for.
+//!
+//! Differences from ALTQ: only leaves hold packets; queues and their limits are the leaf's dropper;
+//! there is no control class; rates may add up to more than the parent's; `ns` per byte is at least
+//! 1, so that what is faster than 8 Gbit/s is reckoned as 8 Gbit/s; numbers that 32 bits would wrap
+//! are held. A single class at the top of the policy is the root, and its rate the bandwidth that
+//! ALTQ is told of, whatever the line's; without one, a root of the whole link stands above all.
+//!
+//! Invariant: a leaf has a head exactly while it counts in its priority's circle.
+
+mod class;
+mod clock;
+mod params;
+mod rounds;
+mod sharing;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Why};
+use crate::ids::LeafId;
+use crate::parameter::BuildError;
+use crate::units::{Bytes, Instant};
+use alloc::collections::VecDeque;
+use class::Class;
+use clock::Stamp;
+use params::{PARAMETERS, Switches};
+use rounds::{Choice, Rounds};
+use sharing::{CUTOFF_OPEN, Sharing};
+
+/// ALTQ's class-based queueing.
+pub struct CbqAltq {
+    sharing: Sharing,
+    rounds: Rounds,
+    /// Leaves in which something waits.
+    backlogged: u32,
+    answer: Answer,
+    arrival: Arrival,
+    /// What has not left the wire, under `update_at = "tx-complete"`.
+    downstream: VecDeque<Sent>,
+}
+
+/// A packet that the estimators are to be told of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Sent {
+    class: usize,
+    length: i64,
+    lender: Option<u32>,
+}
+
+/// The last answer of `select`, as long as it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    /// Something has happened since; the driver is to be started.
+    None,
+    /// Nobody may send before that instant.
+    At(Instant),
+    /// That class sends at that instant; `first` would have had to borrow.
+    Leaf { at: Instant, leaf: LeafId, choice: Choice, first: Option<usize> },
+}
+
+/// An offer that is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Arrival {
+    None,
+    Offered,
+    /// Somebody was dropped to make room: such an arrival does not start the driver.
+    MadeRoom,
+}
+
+impl Discipline for CbqAltq {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        keyword: "cbq-altq",
+        summary: "ALTQ's class-based queueing, faults and all: average idle times, kernel ticks.",
+        parameters: PARAMETERS,
+        sources: &["altq", "risso99 §6", "algorithms §3"],
+        promises: Promises {
+            work_conserving: false,
+            hierarchical: true,
+            exact_wake: true,
+            cost: Cost::Linear,
+        },
+    };
+
+    const COMPLETIONS: bool = true;
+
+    fn build(tree: &Tree) -> Result<Self, BuildError> {
+        let switches = Switches::new(tree.params());
+        let sharing = Sharing::build(tree, switches)?;
+        let rounds = Rounds::build(tree, &sharing.classes, &switches);
+        Ok(Self {
+            sharing,
+            rounds,
+            backlogged: 0,
+            answer: Answer::None,
+            arrival: Arrival::None,
+            downstream: VecDeque::new(),
+        })
+    }
+
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        let pairs = kin.classes().map(|(new, old)| (new.index(), old.index()));
+        self.sharing.inherit(&old.sharing, pairs);
+    }
+}
+
+impl Scheduler for CbqAltq {
+    fn offered(&mut self, now: Instant, leaf: LeafId) {
+        self.sharing.fire_timers(now);
+        self.sharing.arrive(Stamp::at(now), leaf);
+        self.arrival = Arrival::Offered;
+    }
+
+    fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
+        self.arrived(now);
+        self.set_head(leaf, Some(head));
+        self.class_of(leaf).backlog = 1;
+    }
+
+    fn joined(&mut self, now: Instant, leaf: LeafId, _length: Bytes) {
+        self.arrived(now);
+        let class = self.class_of(leaf);
+        class.backlog = class.backlog.saturating_add(1);
+    }
+
+    fn select(&mut self, now: Instant) -> Selection {
+        self.arrival = Arrival::None;
+        if self.backlogged == 0 {
+            return Selection::Idle;
+        }
+        match self.answer {
+            Answer::At(instant) if now < instant => return Selection::At(instant),
+            Answer::Leaf { at, leaf, .. } if at == now => return Selection::Leaf(leaf),
+            _ => {}
+        }
+        self.sharing.fire_timers(now);
+        self.answer = self.start(now);
+        match self.answer {
+            Answer::Leaf { leaf, .. } => Selection::Leaf(leaf),
+            Answer::At(instant) => Selection::At(instant),
+            Answer::None => unreachable!("an attempt has an answer"),
+        }
+    }
+
+    fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        let answer = core::mem::replace(&mut self.answer, Answer::None);
+        let Answer::Leaf { leaf: selected, choice, first, .. } = answer else {
+            panic!("a leaf sends after it was selected");
+        };
+        assert_eq!(selected, leaf, "the leaf that was selected sends");
+        let (now, class) = (Stamp::at(now), choice.class);
+        let length = length(sent);
+        let priority = self.sharing.classes.list[class].priority;
+        self.rounds.pay(priority, class, length, first == Some(class));
+        self.remove_one(leaf, next);
+        let sent = Sent { class, length, lender: choice.permission.lender };
+        if !self.sharing.switches.at_completion {
+            return self.account(now, sent);
+        }
+        self.downstream.push_back(sent);
+        if self.downstream.len() > DOWNSTREAM_MAX {
+            self.account_oldest(now);
+        }
+    }
+
+    fn head_changed(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
+        if self.arrival == Arrival::None {
+            self.answer = Answer::None;
+        } else {
+            self.arrival = Arrival::MadeRoom;
+        }
+        self.sharing.fire_timers(now);
+        self.remove_one(leaf, head);
+    }
+
+    fn completed(&mut self, now: Instant, _leaf: LeafId, _length: Bytes) {
+        self.sharing.fire_timers(now);
+        self.answer = Answer::None;
+        self.account_oldest(Stamp::at(now));
+    }
+
+    fn why(&self, now: Instant, leaf: LeafId) -> Why {
+        let class = self.sharing.classes.of_leaf(leaf);
+        let lender = match self.answer {
+            Answer::Leaf { leaf: selected, choice, .. } if selected == leaf => {
+                choice.permission.lender
+            }
+            _ => None,
+        };
+        self.sharing.why(Stamp::at(now), class, lender)
+    }
+}
+
+impl CbqAltq {
+    /// A packet was accepted: the driver is started, unless another one had to go for it.
+    fn arrived(&mut self, now: Instant) {
+        self.sharing.fire_timers(now);
+        if self.arrival != Arrival::MadeRoom {
+            self.answer = Answer::None;
+        }
+        self.arrival = Arrival::None;
+    }
+
+    /// [algorithms §3.9] The estimators and the cutoff after a packet.
+    fn account(&mut self, now: Stamp, Sent { class, length, lender }: Sent) {
+        self.sharing.update(now, class, length);
+        if let Some(lender) = lender {
+            self.sharing.depart(now, class, lender, &self.rounds.circles);
+        }
+    }
+
+    fn account_oldest(&mut self, now: Stamp) {
+        if let Some(sent) = self.downstream.pop_front() {
+            self.account(now, sent);
+        }
+    }
+
+    /// [algorithms §3.7] One call of the driver's start routine: a packet, or when to call again.
+    fn start(&mut self, now: Instant) -> Answer {
+        let (stamp, mut first) = (Stamp::at(now), None);
+        let top = self.sharing.classes.list[self.sharing.classes.root].depth;
+        loop {
+            if let Some(choice) = self.rounds.choose(&mut self.sharing, stamp, &mut first) {
+                return self.chosen(now, choice, first);
+            }
+            // Nobody may send below the cutoff: it rises, and everybody is asked again.
+            if first.is_none() || self.sharing.cutoff >= top {
+                break;
+            }
+            self.sharing.cutoff += 1;
+        }
+        self.sharing.cutoff = CUTOFF_OPEN;
+        if self.sharing.switches.efficient
+            && let Some(class) = first
+        {
+            let permission = self.sharing.lend_anyway(class);
+            return self.chosen(now, Choice { class, permission }, first);
+        }
+        Answer::At(self.sharing.called_next(stamp))
+    }
+
+    fn chosen(&self, at: Instant, choice: Choice, first: Option<usize>) -> Answer {
+        let leaf = self.sharing.classes.list[choice.class].leaf;
+        Answer::Leaf { at, leaf: leaf.expect("only leaves have heads"), choice, first }
+    }
+
+    fn class_of(&mut self, leaf: LeafId) -> &mut Class {
+        let class = self.sharing.classes.of_leaf(leaf);
+        &mut self.sharing.classes.list[class]
+    }
+
+    /// A packet left `leaf`; `head` is first now.
+    fn remove_one(&mut self, leaf: LeafId, head: Option<Head>) {
+        // While room is made for an arrival, that one may be told as head before it is in.
+        let least = u32::from(self.arrival == Arrival::None);
+        let class = self.class_of(leaf);
+        let left = class.backlog.saturating_sub(1).max(least);
+        class.backlog = if head.is_some() { left } else { 0 };
+        self.set_head(leaf, head);
+    }
+
+    fn set_head(&mut self, leaf: LeafId, head: Option<Head>) {
+        let index = self.sharing.classes.of_leaf(leaf);
+        let class = &mut self.sharing.classes.list[index];
+        let had = class.head.is_some();
+        class.head = head.map(|head| length(head.length));
+        match (had, head.is_some()) {
+            (false, true) => {
+                self.rounds.join(class.priority, index);
+                self.backlogged += 1;
+            }
+            (true, false) => {
+                self.rounds.leave(class.priority, index);
+                self.backlogged -= 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The most packets downstream that the estimators are not told of, as in CBQ's first form
+/// [algorithms §3.9]; one more, and the oldest is taken for sent.
+const DOWNSTREAM_MAX: usize = 16;
+
+/// A length as the estimator takes it.
+fn length(bytes: Bytes) -> i64 {
+    bytes.get().min(LENGTH_MAX) as i64
+}
+
+/// The longest packet that is reckoned in full: products with it stay far below overflow.
+const LENGTH_MAX: u64 = 1 << 24;

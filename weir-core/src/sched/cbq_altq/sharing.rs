@@ -1,0 +1,339 @@
+//! Who may send: ALTQ's top-level rule, its estimator, suspension, waking [algorithms §3.5-3.11].
+//!
+//! Invariant: a class sleeps exactly while its timer is armed.
+
+use super::class::{Class, Classes, NONE};
+use super::clock::{FAR, Stamp, Ticks, micros_of};
+use super::params::{Cap, Switches, mtu};
+use super::rounds::Circle;
+use super::spec::{FILTER_BITS, Limits};
+use crate::ids::LeafId;
+use crate::parameter::BuildError;
+use crate::sched::wait_queue::WaitQueue;
+use crate::sched::{Regulation, Tree, Why};
+use crate::units::Instant;
+
+/// The link-sharing scheduler.
+pub(super) struct Sharing {
+    pub classes: Classes,
+    pub switches: Switches,
+    /// The greatest depth that may lend; depths grow from the leaves up.
+    pub cutoff: u8,
+    /// The estimated end of transmission of all that was sent.
+    pub ifnow: Stamp,
+    /// How far that may run ahead, in µs.
+    ahead_max: i64,
+    /// ns per byte of the root, which ALTQ takes for the link's.
+    link_ns: i64,
+    ticks: Ticks,
+    timers: WaitQueue,
+}
+
+/// A class may send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Permission {
+    /// Who lends, if the class is overlimit.
+    pub lender: Option<u32>,
+}
+
+impl Sharing {
+    /// The classes of `tree`, nothing sent yet.
+    pub fn build(tree: &Tree, switches: Switches) -> Result<Self, BuildError> {
+        let classes = Classes::build(tree, &switches)?;
+        let count = classes.list.len();
+        let link_ns = classes.list[classes.root].limits.ns;
+        let packet_nanos = mtu(tree) as i64 * link_ns;
+        let divisor = if packet_nanos > AHEAD_SLOW { 4 } else { 1 };
+        Ok(Self {
+            classes,
+            switches,
+            cutoff: CUTOFF_OPEN,
+            ifnow: Stamp::UNSET,
+            ahead_max: packet_nanos / 1000 * AHEAD_PACKETS / divisor,
+            link_ns,
+            ticks: Ticks::per_second(switches.hz),
+            timers: WaitQueue::new(&[count], count),
+        })
+    }
+
+    /// [algorithms §3.5] A packet arrives for `leaf`: a class that need not borrow, or may, lowers
+    /// the cutoff to the depth that permits it.
+    pub fn arrive(&mut self, now: Stamp, leaf: LeafId) {
+        let class = self.classes.of_leaf(leaf);
+        let before = |at: &u32| self.classes.at(*at).meter.undertime < now;
+        let below = |at: &u32| self.classes.at(*at).depth < self.cutoff;
+        let found = self.classes.lenders(class).take_while(below).find(before);
+        self.cutoff = found.map_or(self.cutoff, |at| self.classes.at(at).depth);
+    }
+
+    /// [algorithms §3.7] The parent lends, overlimit or not: `efficient`.
+    pub fn lend_anyway(&mut self, class: usize) -> Permission {
+        let lender = self.classes.list[class].lender;
+        self.cutoff = self.classes.at(lender).depth;
+        Permission { lender: Some(lender) }
+    }
+
+    /// [algorithms §3.6] Whether a class may send. A class that may not is suspended, unless the
+    /// cutoff alone forbids it.
+    pub fn permit(&mut self, now: Stamp, class: usize) -> Option<Permission> {
+        let own = Some(Permission { lender: None });
+        let Class { meter, sleeping, .. } = &self.classes.list[class];
+        if !meter.undertime.is_set() {
+            return own;
+        }
+        if *sleeping {
+            if now < meter.undertime {
+                return None;
+            }
+            self.timers.remove(0, class as u32);
+            self.wake(class, now.instant());
+            return own;
+        }
+        let (mut at, mut top) = (class as u32, None);
+        while now < self.classes.at(at).meter.undertime {
+            let above = self.classes.at(at).lender;
+            if above == NONE {
+                self.suspend(now, class, top);
+                return None;
+            }
+            if self.classes.at(above).depth > self.cutoff {
+                return None;
+            }
+            (at, top) = (above, Some(above));
+        }
+        Some(Permission { lender: (at != class as u32).then_some(at) })
+    }
+
+    /// [algorithms §3.10] Puts an overlimit class to sleep; `top` is the last class that might have
+    /// lent, which is overlimit, too.
+    fn suspend(&mut self, now: Stamp, class: usize, top: Option<u32>) {
+        // The offtime is the lender's, unless that one is as far overlimit as it can be.
+        let floored = |at: &u32| {
+            let top = self.classes.at(*at);
+            top.meter.avgidle == top.limits.minidle
+        };
+        let offtime_of = top.filter(|at| !floored(at)).map_or(class, |at| at as usize);
+        let offtime = self.classes.list[offtime_of].limits.offtime;
+        let delay = if self.switches.offtime_replaces {
+            self.delay_replaced(now, class, offtime)
+        } else {
+            self.delay_added(now, class, offtime)
+        };
+        let Some(delay) = delay else { return };
+        let class_of = &mut self.classes.list[class];
+        class_of.sleeping = true;
+        // The next tick may be near, so a short wait takes two.
+        let ticks = if delay > TICKS_MIN * self.ticks.micros() {
+            self.ticks.until(class_of.meter.undertime, now)
+        } else {
+            TICKS_MIN
+        };
+        class_of.timer = self.ticks.fires(now, ticks);
+        self.timers.insert(0, class as u32, class_of.timer);
+    }
+
+    /// ALTQ 1.x: the offtime is added, and what the average alone would take is taken back. A class
+    /// whose wait is over by the clock of the estimated end does not sleep.
+    fn delay_added(&mut self, now: Stamp, class: usize, offtime: i64) -> Option<i64> {
+        let meter = &mut self.classes.list[class].meter;
+        let corrected = self.switches.overtime_correction;
+        let overtime = if corrected { now.max(self.ifnow) } else { now };
+        let delay = meter.undertime.since(overtime);
+        if delay <= 0 {
+            return None;
+        }
+        let undertime = meter.undertime.plus(offtime).plus((31 * meter.avgidle) >> FILTER_BITS);
+        let slips = self.switches.tv_negative_slip;
+        meter.undertime = if slips { undertime.slipped() } else { undertime.settled() };
+        Some(delay + offtime)
+    }
+
+    /// ALTQ 2.0 and later: the offtime takes the place of the packet's time if it is longer.
+    fn delay_replaced(&mut self, now: Stamp, class: usize, offtime: i64) -> Option<i64> {
+        let meter = &mut self.classes.list[class].meter;
+        let delay = meter.undertime.since(now);
+        let extra = (offtime - meter.last_packet_time).max(0);
+        meter.undertime = meter.undertime.plus(extra);
+        Some(delay + extra)
+    }
+
+    /// [algorithms §3.11] Wakes the classes whose timers have fired.
+    pub fn fire_timers(&mut self, now: Instant) {
+        while let Some(at) = self.timers.earliest(0).filter(|&at| at <= now) {
+            let class = self.timers.pop_due(0, now).expect("the earliest is due");
+            self.wake(class as usize, at);
+        }
+    }
+
+    fn wake(&mut self, class: usize, at: Instant) {
+        let class = &mut self.classes.list[class];
+        class.sleeping = false;
+        class.released = at;
+        if self.switches.wake_clears_undertime {
+            class.meter.undertime = Stamp::UNSET;
+        }
+    }
+
+    /// [algorithms §3.9] `class` sent a packet of `length`: the estimator of it and of all above.
+    pub fn update(&mut self, now: Stamp, class: usize, length: i64) {
+        if self.switches.at_completion {
+            self.ifnow = now;
+        } else {
+            self.advance_ifnow(now, micros_of(length * self.link_ns));
+        }
+        let base = if self.switches.undertime_from_end { self.ifnow } else { now };
+        let mut at = class as u32;
+        while at != NONE {
+            let class = &mut self.classes.list[at as usize];
+            let underlimit = class.estimate(self.ifnow, base, length);
+            if underlimit && class.sleeping {
+                class.sleeping = false;
+                class.released = now.instant();
+                self.timers.remove(0, at);
+            }
+            at = class.parent;
+        }
+    }
+
+    /// Adds the time of a packet to the estimated end of transmission.
+    fn advance_ifnow(&mut self, now: Stamp, packet_time: i64) {
+        if now >= self.ifnow {
+            self.ifnow = now.plus(packet_time);
+            return;
+        }
+        let ahead = self.ifnow.since(now);
+        self.ifnow = match self.switches.cap {
+            Cap::Clamp if ahead + packet_time >= self.ahead_max => now.plus(self.ahead_max),
+            Cap::Reset if ahead + packet_time >= self.ahead_max => now,
+            _ => self.ifnow.plus(packet_time),
+        };
+    }
+
+    /// [algorithms §3.9] Moves the cutoff after `class` sent what `lender` lent.
+    pub fn depart(&mut self, now: Stamp, class: usize, lender: u32, circles: &[Circle]) {
+        let Class { depth, meter, .. } = self.classes.at(lender);
+        if self.cutoff < *depth {
+            return;
+        }
+        let backlog = self.classes.list[class].backlog;
+        let ends = backlog <= self.switches.depart_packets || now < meter.undertime;
+        self.cutoff = if ends { self.unsatisfied_depth(now, circles) } else { *depth };
+    }
+
+    /// The depth of the first class that is not satisfied, as ALTQ looks for it.
+    fn unsatisfied_depth(&self, now: Stamp, circles: &[Circle]) -> u8 {
+        let mut classes = circles.iter().rev().flat_map(Circle::since_active);
+        let found = classes.find(|&class| !self.is_satisfied(now, class));
+        found.map_or(CUTOFF_OPEN, |class| self.classes.at(class).depth)
+    }
+
+    fn is_satisfied(&self, now: Stamp, class: u32) -> bool {
+        let class = self.classes.at(class);
+        if now < class.meter.undertime {
+            return true;
+        }
+        if class.depth == 0 {
+            return class.sleeping || class.backlog == 0;
+        }
+        class.children.iter().all(|&child| self.is_satisfied(now, child))
+    }
+
+    /// When the driver is called next, if nothing arrives and nobody may send now.
+    ///
+    /// The watchdog calls it every ten ticks as long as a packet waits. A call before anybody's
+    /// undertime changes nothing, so it is left out; without a watchdog it is the last resort of
+    /// a class that waits and does not sleep.
+    pub fn called_next(&self, now: Stamp) -> Instant {
+        let timer = self.timers.earliest(0);
+        if !self.switches.watchdog
+            && let Some(timer) = timer
+        {
+            return timer;
+        }
+        let waiting = (0..self.classes.list.len()).filter(|&at| self.classes.list[at].backlog > 0);
+        let earliest = waiting.map(|class| self.undertime_of(class).micros()).min();
+        let watchdog = self.ticks.watchdog(now, earliest.unwrap_or(0));
+        timer.map_or(watchdog, |timer| timer.min(watchdog))
+    }
+
+    /// What held `class` back; `lender` lends if it is sent now.
+    pub fn why(&self, now: Stamp, class: usize, lender: Option<u32>) -> Why {
+        let own = &self.classes.list[class];
+        let until = match lender {
+            Some(lender) => self.classes.at(lender).meter.undertime,
+            None if now < own.meter.undertime => self.undertime_of(class),
+            None => own.meter.undertime,
+        };
+        let mut released = if until.is_set() { until.instant() } else { Instant::ZERO };
+        if lender.is_none() && now >= own.meter.undertime {
+            released = released.max(own.released);
+        }
+        if released == Instant::ZERO && lender.is_none() {
+            return Why::FREE;
+        }
+        let lender = lender.and_then(|lender| self.classes.name(lender));
+        Why { released, regulation: Regulation::Undertime, lender }
+    }
+
+    /// Takes over the estimators of `old` for pairs of a new class and an old one.
+    pub fn inherit(&mut self, old: &Self, pairs: impl Iterator<Item = (usize, usize)>) {
+        let roots = (self.classes.root, old.classes.root);
+        let named = |sharing: &Self, class: usize| sharing.classes.name(class as u32).is_some();
+        let nameless = !named(self, roots.0) && !named(old, roots.1);
+        self.ifnow = old.ifnow;
+        for (new, before) in pairs.chain(nameless.then_some(roots)) {
+            let (class, before) = (&mut self.classes.list[new], &old.classes.list[before]);
+            let Limits { minidle, maxidle, .. } = class.limits;
+            class.meter = before.meter;
+            class.meter.avgidle = before.meter.avgidle.clamp(minidle, maxidle);
+            (class.sleeping, class.timer) = (before.sleeping, before.timer);
+            class.released = before.released;
+            if class.sleeping {
+                self.timers.insert(0, new as u32, class.timer);
+            }
+        }
+    }
+
+    /// The first instant at which a class may be permitted, if its timer does not fire before.
+    pub fn undertime_of(&self, class: usize) -> Stamp {
+        let own = self.classes.list[class].meter.undertime;
+        let lenders = self.classes.lenders(class).map(|at| self.classes.at(at).meter.undertime);
+        if self.classes.list[class].sleeping { own } else { lenders.min().unwrap_or(own) }
+    }
+}
+
+impl Class {
+    /// The average idle time after a packet that ends at `ifnow`, and with it the undertime,
+    /// reckoned from `base`; answers whether the class is underlimit.
+    fn estimate(&mut self, ifnow: Stamp, base: Stamp, length: i64) -> bool {
+        let Class { meter, limits, .. } = self;
+        let idle = ifnow.since(meter.last);
+        if idle >= FAR {
+            meter.avgidle = limits.maxidle;
+        }
+        let packet_time = micros_of(length * limits.ns);
+        meter.avgidle += idle - packet_time - (meter.avgidle >> FILTER_BITS);
+        let underlimit = meter.avgidle > 0;
+        if underlimit {
+            meter.avgidle = meter.avgidle.min(limits.maxidle);
+            meter.undertime = Stamp::UNSET;
+        } else {
+            meter.avgidle = meter.avgidle.max(limits.minidle);
+            // The time in which the average comes back to zero [algorithms §3.9].
+            let back = packet_time + ((-31 * meter.avgidle) >> FILTER_BITS);
+            meter.undertime = base.plus(back);
+        }
+        meter.last = ifnow;
+        meter.last_packet_time = packet_time;
+        underlimit
+    }
+}
+
+/// The cutoff that forbids nothing: no class is so deep.
+pub(super) const CUTOFF_OPEN: u8 = 32;
+/// The estimated end of transmission runs ahead by so many largest packets at most, a quarter of
+/// that where one takes more than 10 ms [algorithms §3.9].
+const AHEAD_PACKETS: i64 = 16;
+const AHEAD_SLOW: i64 = 10_000_000;
+/// The shortest sleep in ticks: one to two of them, as they fall.
+const TICKS_MIN: i64 = 2;
