@@ -1,0 +1,1 @@
+//! Beside a plain twin.

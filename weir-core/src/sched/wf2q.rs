@@ -1,0 +1,255 @@
+//! Worst-case fair weighted fair queueing, plus [bennett97 §4] [algorithms §4.3].
+//!
+//! A leaf's first packet has a start tag `S` and a finish tag `F` = `S` + length / weight in virtual
+//! time. Among leaves that are *eligible*, `S` <= `V`, the one with the smallest `F` sends, of
+//! equals the one declared first; so nobody is ahead of the fluid by more than a packet. `V` grows
+//! by each byte sent, and jumps to the smallest `S` when nobody would be eligible. Invariant: a leaf
+//! that waits is in `eligible`, in the order of `F`, or in `early`, in that of `S`; right
+//! after a choice `eligible` is empty only if nothing waits.
+//!
+//! Where it departs from dummynet [algorithms §4.3]: that learns of flows as they come, and lets `V`
+//! run at the pace of those that it remembers. Here all leaves are known, so `V` runs at the pace
+//! of all weights, as in the original; no list of flows to forget is kept, and no packet costs a
+//! division. When a packet comes and the line has sent all before it, `V` moves past all tags, so
+//! that a new busy period starts with equals.
+//!
+//! Drops: a dropped packet costs its leaf nothing. The next one starts where it did.
+
+use super::calendar::{Calendar, Links, Member};
+use super::weights::{Sending, WEIGHT, Weights, counted};
+use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use crate::ids::LeafId;
+use crate::parameter::BuildError;
+use crate::units::{Bytes, Instant};
+use alloc::vec::Vec;
+
+/// Worst-case fair weighted fair queueing.
+pub struct Wf2q {
+    leaves: Vec<Leaf>,
+    eligible: Calendar<FINISH>,
+    early: Calendar<START>,
+    virtual_time: u64,
+    /// No tag of what was sent is later.
+    latest: u64,
+    /// Fractional bits of virtual time.
+    shift: u32,
+    sending: Sending,
+}
+
+/// A leaf, in less than a cache line.
+#[derive(Clone, Copy)]
+struct Leaf {
+    /// The start tag while it waits, else the finish tag of what it sent last.
+    start: u64,
+    finish: u64,
+    inverse: u64,
+    links: Links,
+    is_eligible: bool,
+}
+
+impl Discipline for Wf2q {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        keyword: "wf2q+",
+        summary: "Worst-case fair queueing: bytes by weight, nobody ahead of the fluid by more than \
+                  a packet.",
+        parameters: &[WEIGHT],
+        sources: &["bennett97 §4", "algorithms §4.3"],
+        promises: Promises {
+            work_conserving: true,
+            hierarchical: false,
+            exact_wake: true,
+            cost: Cost::Logarithmic,
+        },
+    };
+
+    fn build(tree: &Tree) -> Result<Self, BuildError> {
+        let Weights { inverses, shift } = Weights::of(tree);
+        let leaf = |inverse: &u64| Leaf {
+            start: 0,
+            finish: 0,
+            inverse: *inverse,
+            links: Links::NOWHERE,
+            is_eligible: false,
+        };
+        // Tags of waiting leaves lie within about two packets of the smallest weight.
+        let longest = inverses.iter().max().copied().unwrap_or(1) * counted(tree.mtu());
+        Ok(Self {
+            leaves: inverses.iter().map(leaf).collect(),
+            eligible: Calendar::new(inverses.len(), 2 * longest),
+            early: Calendar::new(inverses.len(), 2 * longest),
+            virtual_time: 0,
+            latest: 0,
+            shift,
+            sending: Sending::new(tree, shift),
+        })
+    }
+
+    /// A leaf that was ahead of virtual time stays ahead by as many bytes of the line, but no more
+    /// than a largest packet of its own; what one lagged behind, at most a packet, is forgotten.
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        for (new, before) in kin.leaves() {
+            let ahead = old.leaves[before.index()].start.saturating_sub(old.virtual_time);
+            let ahead = u128::from(ahead) << self.shift >> old.shift;
+            let leaf = &mut self.leaves[new.index()];
+            let packet = leaf.inverse * u64::from(u16::MAX);
+            leaf.start = self.virtual_time + ahead.min(u128::from(packet)) as u64;
+            self.latest = self.latest.max(leaf.start);
+        }
+    }
+}
+
+impl Scheduler for Wf2q {
+    #[inline]
+    fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
+        if !self.leaves[leaf.index()].links.are_nowhere() {
+            return;
+        }
+        // What the line is still sending is counted already.
+        let rest = self.sending.rest(now);
+        if rest == 0 && self.eligible.is_empty() && self.early.is_empty() {
+            self.virtual_time = self.virtual_time.max(self.latest);
+        }
+        let state = &mut self.leaves[leaf.index()];
+        state.start = state.start.max(self.virtual_time.saturating_sub(rest));
+        self.insert(leaf, head);
+    }
+
+    #[inline]
+    fn select(&mut self, _now: Instant) -> Selection {
+        if self.eligible.is_empty() {
+            self.jump();
+        }
+        self.eligible.first(&self.leaves).map_or(Selection::Idle, Selection::Leaf)
+    }
+
+    #[inline]
+    fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        self.remove(leaf);
+        let length = counted(sent);
+        let state = &mut self.leaves[leaf.index()];
+        state.start += length * state.inverse;
+        self.latest = self.latest.max(state.start);
+        self.virtual_time += length << self.shift;
+        self.sending.begin(now, length << self.shift);
+        if self.virtual_time >= RENEWAL {
+            self.renew();
+        }
+        if let Some(next) = next {
+            self.insert(leaf, next);
+        }
+        self.settle();
+    }
+
+    fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
+        if self.leaves[leaf.index()].links.are_nowhere() {
+            return;
+        }
+        self.remove(leaf);
+        if let Some(head) = head {
+            self.insert(leaf, head);
+        }
+    }
+
+    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
+        self.eligible.about(ahead)
+    }
+}
+
+impl Wf2q {
+    /// Puts a leaf with its start tag where it belongs.
+    #[inline]
+    fn insert(&mut self, leaf: LeafId, head: Head) {
+        let state = &mut self.leaves[leaf.index()];
+        state.finish = state.start + counted(head.length) * state.inverse;
+        state.is_eligible = state.start <= self.virtual_time;
+        if state.is_eligible {
+            self.eligible.insert(&mut self.leaves, leaf);
+        } else {
+            self.early.insert(&mut self.leaves, leaf);
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, leaf: LeafId) {
+        if self.leaves[leaf.index()].is_eligible {
+            self.eligible.remove(&mut self.leaves, leaf);
+        } else {
+            self.early.remove(&mut self.leaves, leaf);
+        }
+    }
+
+    /// Nobody is eligible: virtual time goes on to the first start. Not before a choice is due, or
+    /// who comes until then would start late.
+    fn jump(&mut self) {
+        if let Some(first) = self.early.first(&self.leaves) {
+            self.virtual_time = self.virtual_time.max(self.leaves[first.index()].start);
+            self.settle();
+        }
+    }
+
+    /// Makes those eligible that virtual time has reached.
+    #[inline]
+    fn settle(&mut self) {
+        while let Some(leaf) = self.early.first(&self.leaves) {
+            if self.leaves[leaf.index()].start > self.virtual_time {
+                return;
+            }
+            self.early.remove(&mut self.leaves, leaf);
+            self.leaves[leaf.index()].is_eligible = true;
+            self.eligible.insert(&mut self.leaves, leaf);
+        }
+    }
+
+    /// Moves all tags back by the same, so that none ever overflows.
+    #[cold]
+    fn renew(&mut self) {
+        let waits = |leaf: &LeafId| !self.leaves[leaf.index()].links.are_nowhere();
+        let waiting: Vec<_> = (0..self.leaves.len() as u32).map(LeafId).filter(waits).collect();
+        waiting.iter().for_each(|&leaf| self.remove(leaf));
+        let back = self.virtual_time - RENEWAL / 2;
+        self.virtual_time -= back;
+        self.latest = self.latest.saturating_sub(back);
+        for leaf in &mut self.leaves {
+            leaf.start = leaf.start.saturating_sub(back);
+            leaf.finish = leaf.finish.saturating_sub(back);
+        }
+        for leaf in waiting {
+            if self.leaves[leaf.index()].is_eligible {
+                self.eligible.insert(&mut self.leaves, leaf);
+            } else {
+                self.early.insert(&mut self.leaves, leaf);
+            }
+        }
+    }
+}
+
+impl Member<START> for Leaf {
+    #[inline]
+    fn tag(&self) -> u64 {
+        self.start
+    }
+
+    #[inline]
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+impl Member<FINISH> for Leaf {
+    #[inline]
+    fn tag(&self) -> u64 {
+        self.finish
+    }
+
+    #[inline]
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// The order of start tags.
+const START: usize = 0;
+/// The order of finish tags.
+const FINISH: usize = 1;
+/// At this tags are moved back; none is more than 2^60 later.
+const RENEWAL: u64 = 1 << 61;
