@@ -60,7 +60,7 @@ impl Sending {
         let fraction = rate.leading_zeros().min(FRACTION_MAX);
         let per_nano = (rate << fraction).div_ceil(BIT_NANOS);
         let excess = (u128::BITS - per_nano.leading_zeros()).saturating_sub(u64::BITS);
-        let per_nano = u64::try_from(per_nano >> excess).unwrap_or(u64::MAX);
+        let per_nano = u64::try_from((per_nano >> excess) + 1).unwrap_or(u64::MAX);
         Self { last: Instant::ZERO, span: 0, per_nano, fraction: fraction.saturating_sub(excess) }
     }
 

@@ -34,6 +34,8 @@ pub struct Wf2q {
     /// Fractional bits of virtual time.
     shift: u32,
     sending: Sending,
+    /// Whose packet that is.
+    sender: LeafId,
 }
 
 /// A leaf, in less than a cache line.
@@ -81,6 +83,7 @@ impl Discipline for Wf2q {
             latest: 0,
             shift,
             sending: Sending::new(tree, shift),
+            sender: LeafId(0),
         })
     }
 
@@ -104,13 +107,16 @@ impl Scheduler for Wf2q {
         if !self.leaves[leaf.index()].links.are_nowhere() {
             return;
         }
-        // What the line is still sending is counted already.
         let rest = self.sending.rest(now);
         if rest == 0 && self.eligible.is_empty() && self.early.is_empty() {
             self.virtual_time = self.virtual_time.max(self.latest);
         }
         let state = &mut self.leaves[leaf.index()];
-        state.start = state.start.max(self.virtual_time.saturating_sub(rest));
+        // While the line sends a packet of the leaf, the leaf is not idle: the next one starts where
+        // that one finishes. What the line is still to send of another's, `V` counts already.
+        if rest == 0 || self.sender != leaf {
+            state.start = state.start.max(self.virtual_time.saturating_sub(rest));
+        }
         self.insert(leaf, head);
     }
 
@@ -131,6 +137,7 @@ impl Scheduler for Wf2q {
         self.latest = self.latest.max(state.start);
         self.virtual_time += length << self.shift;
         self.sending.begin(now, length << self.shift);
+        self.sender = leaf;
         if self.virtual_time >= RENEWAL {
             self.renew();
         }
