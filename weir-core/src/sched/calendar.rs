@@ -21,6 +21,8 @@ pub(crate) struct Calendar<const SET: usize> {
     first_day: u64,
     /// A day lasts 2^`day_bits`.
     day_bits: u32,
+    /// If anybody, the first of all, on no day: with few leaves many come and go without one.
+    held: u32,
 }
 
 /// A leaf as a calendar sees it.
@@ -58,12 +60,15 @@ impl<const SET: usize> Calendar<SET> {
         let days = (DAYS_PER_LEAF * leaves).next_power_of_two().clamp(DAYS_MIN, DAYS_MAX);
         let day_bits = (spread / days as u64).max(1).ilog2() + 1;
         let tops = alloc::vec![NONE; days + 1];
-        Self { tops, filled: IdSet::new(days), first_day: 0, day_bits }
+        Self { tops, filled: IdSet::new(days), first_day: 0, day_bits, held: NONE }
     }
 
     /// The leaf with the smallest tag.
     #[inline]
     pub(crate) fn first<M: Member<SET>>(&mut self, leaves: &[M]) -> Option<LeafId> {
+        if self.held != NONE {
+            return Some(LeafId(self.held));
+        }
         let beyond = self.tops[self.days()];
         let Some(ahead) = self.days_to_first(self.first_day) else {
             return (beyond != NONE).then_some(LeafId(beyond));
@@ -79,34 +84,49 @@ impl<const SET: usize> Calendar<SET> {
     /// Whether nobody is in it.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.filled.is_empty() && self.tops[self.days()] == NONE
+        self.held == NONE && self.has_empty_days()
     }
 
-    /// The leaf at the top of the day that is filled after `ahead` others: about who will be first
-    /// after so many.
+    /// A leaf of the first day that is filled from `ahead` days after the first of the year on:
+    /// about who will be first after so many, where a day holds one leaf.
+    #[inline]
     pub(crate) fn about(&self, ahead: usize) -> Option<LeafId> {
-        let mut place = self.place(self.first_day) as u32;
-        for _ in 0..ahead {
-            place = self.filled.next(place).or_else(|| self.filled.next(0))? + 1;
-        }
-        let place = self.filled.next(place).or_else(|| self.filled.next(0))?;
-        Some(LeafId(self.tops[place as usize]))
+        let place = self.place(self.first_day + ahead as u64) as u32;
+        self.filled.next(place).map(|place| LeafId(self.tops[place as usize]))
     }
 
     /// Puts in `leaf`, which is in no calendar of these links.
     #[inline]
     pub(crate) fn insert<M: Member<SET>>(&mut self, leaves: &mut [M], leaf: LeafId) {
-        let day = leaves[leaf.index()].tag() >> self.day_bits;
+        if self.held == NONE {
+            if !self.has_empty_days() {
+                return self.file(leaves, leaf.0);
+            }
+        } else if precedes(leaves, leaf.0, self.held) {
+            self.file(leaves, self.held);
+        } else {
+            return self.file(leaves, leaf.0);
+        }
+        self.held = leaf.0;
+        *leaves[leaf.index()].links() = Links { child: NONE, next: NONE, previous: HELD };
+    }
+
+    /// Puts a leaf on its day.
+    #[inline]
+    fn file<M: Member<SET>>(&mut self, leaves: &mut [M], leaf: u32) {
+        let day = leaves[leaf as usize].tag() >> self.day_bits;
         let place = self.place_for(day);
-        *leaves[leaf.index()].links() = Links { child: NONE, next: NONE, previous: NONE };
         let top = self.tops[place];
         if top == NONE {
-            self.set_top(leaves, place, leaf.0);
+            self.tops[place] = leaf;
+            let alone = Links { child: NONE, next: NONE, previous: TOP | place as u32 };
+            *leaves[leaf as usize].links() = alone;
             if place < self.days() {
                 self.filled.insert(place as u32);
             }
         } else {
-            let winner = meld(leaves, top, leaf.0);
+            *leaves[leaf as usize].links() = Links { child: NONE, next: NONE, previous: NONE };
+            let winner = meld(leaves, top, leaf);
             self.set_top(leaves, place, winner);
         }
     }
@@ -115,6 +135,10 @@ impl<const SET: usize> Calendar<SET> {
     #[inline]
     pub(crate) fn remove<M: Member<SET>>(&mut self, leaves: &mut [M], leaf: LeafId) {
         let links = core::mem::replace(leaves[leaf.index()].links(), Links::NOWHERE);
+        if links.previous == HELD {
+            self.held = NONE;
+            return;
+        }
         let below = merge_children(leaves, links.child);
         if links.previous & TOP == 0 {
             return replace(leaves, leaf.0, links, below);
@@ -156,6 +180,11 @@ impl<const SET: usize> Calendar<SET> {
         }
         let place = self.filled.next(0)?;
         Some(self.days() as u64 - u64::from(from - place))
+    }
+
+    #[inline]
+    fn has_empty_days(&self) -> bool {
+        self.filled.is_empty() && self.tops[self.days()] == NONE
     }
 
     #[inline]
@@ -244,6 +273,8 @@ fn replace<const SET: usize, M: Member<SET>>(leaves: &mut [M], leaf: u32, at: Li
 const NONE: u32 = u32::MAX;
 /// Marks the top of a heap.
 const TOP: u32 = 1 << 31;
+/// The place of the one that is held.
+const HELD: u32 = u32::MAX - 1;
 const DAYS_PER_LEAF: usize = 2;
 const DAYS_MIN: usize = 64;
 const DAYS_MAX: usize = 1 << 22;

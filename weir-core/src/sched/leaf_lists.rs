@@ -1,4 +1,4 @@
-//! Many queues of leaves in one store: chunks of fifteen leaves, chained.
+//! Many queues of leaves in one store: chunks of sixteen leaves, chained.
 //!
 //! A leaf takes 4 bytes and a little; putting in and taking out touch one chunk, and the leaves
 //! that stand behind the first are found without walking through leaves. Invariant: every chunk is
@@ -10,6 +10,8 @@ use alloc::vec::Vec;
 /// Lists of leaves, numbered from 0.
 pub(crate) struct LeafLists {
     chunks: Vec<Chunk>,
+    /// The chunk after each.
+    nexts: Vec<u32>,
     free: u32,
     lists: Vec<List>,
 }
@@ -17,10 +19,7 @@ pub(crate) struct LeafLists {
 /// One cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Chunk {
-    leaves: [LeafId; CHUNK],
-    next: u32,
-}
+struct Chunk([LeafId; CHUNK]);
 
 /// The first leaf of a list stands at `first` of the chunk `head`.
 #[derive(Clone, Copy)]
@@ -35,8 +34,9 @@ impl LeafLists {
     /// Empty lists, for `leaves` of which each stands in one list at most; it grows beyond that.
     pub(crate) fn new(lists: usize, leaves: usize) -> Self {
         let list = List { head: NONE, tail: NONE, first: 0, len: 0 };
-        let chunks = Vec::with_capacity(leaves / CHUNK + 2 * lists.min(leaves));
-        Self { chunks, free: NONE, lists: alloc::vec![list; lists] }
+        let count = leaves / CHUNK + 2 * lists.min(leaves);
+        let (chunks, nexts) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        Self { chunks, nexts, free: NONE, lists: alloc::vec![list; lists] }
     }
 
     /// Whether nobody stands in the list.
@@ -49,7 +49,7 @@ impl LeafLists {
     #[inline]
     pub(crate) fn front(&self, list: usize) -> LeafId {
         let List { head, first, .. } = self.lists[list];
-        self.chunks[head as usize].leaves[first as usize % CHUNK]
+        self.chunks[head as usize].0[first as usize % CHUNK]
     }
 
     /// The leaf behind `ahead` others, if the list is so long.
@@ -60,10 +60,10 @@ impl LeafLists {
         }
         let mut place = first as usize + ahead;
         while place >= CHUNK {
-            head = self.chunks[head as usize].next;
+            head = self.nexts[head as usize];
             place -= CHUNK;
         }
-        Some(self.chunks[head as usize].leaves[place])
+        Some(self.chunks[head as usize].0[place])
     }
 
     /// How many stand in the list.
@@ -75,15 +75,11 @@ impl LeafLists {
     /// Puts `leaf` at the end.
     #[inline]
     pub(crate) fn push(&mut self, list: usize, leaf: LeafId) {
-        let List { first, len, .. } = self.lists[list];
+        let List { first, len, tail, .. } = self.lists[list];
         let place = (first + len) as usize % CHUNK;
-        if len == 0 || place == 0 {
-            self.lengthen(list);
-        }
-        let state = &mut self.lists[list];
-        let place = (state.first + state.len) as usize % CHUNK;
-        state.len += 1;
-        self.chunks[state.tail as usize].leaves[place] = leaf;
+        let tail = if len == 0 || place == 0 { self.lengthen(list) } else { tail };
+        self.chunks[tail as usize].0[place] = leaf;
+        self.lists[list].len = len + 1;
     }
 
     /// Takes the first out of a list that is not empty.
@@ -93,38 +89,39 @@ impl LeafLists {
         state.len -= 1;
         state.first += 1;
         if state.len == 0 || state.first as usize == CHUNK {
-            let chunk = &mut self.chunks[state.head as usize];
-            let emptied = core::mem::replace(&mut state.head, chunk.next);
-            chunk.next = core::mem::replace(&mut self.free, emptied);
+            let next = &mut self.nexts[state.head as usize];
+            let emptied = core::mem::replace(&mut state.head, *next);
+            *next = core::mem::replace(&mut self.free, emptied);
             state.first = 0;
         }
     }
 
-    /// Puts an empty chunk at the end of the list.
-    fn lengthen(&mut self, list: usize) {
+    /// Puts an empty chunk at the end of the list; answers which.
+    fn lengthen(&mut self, list: usize) -> u32 {
         let chunk = self.empty_chunk();
         let state = &mut self.lists[list];
         let last = core::mem::replace(&mut state.tail, chunk);
         if state.len == 0 {
-            (state.head, state.first) = (chunk, 0);
+            state.head = chunk;
         } else {
-            self.chunks[last as usize].next = chunk;
+            self.nexts[last as usize] = chunk;
         }
+        chunk
     }
 
     fn empty_chunk(&mut self) -> u32 {
         if self.free == NONE {
-            self.chunks.push(Chunk { leaves: [LeafId(0); CHUNK], next: NONE });
+            self.chunks.push(Chunk([LeafId(0); CHUNK]));
+            self.nexts.push(NONE);
             return self.chunks.len() as u32 - 1;
         }
         let chunk = self.free;
-        let next = core::mem::replace(&mut self.chunks[chunk as usize].next, NONE);
-        self.free = next;
+        self.free = core::mem::replace(&mut self.nexts[chunk as usize], NONE);
         chunk
     }
 }
 
-const CHUNK: usize = 15;
+const CHUNK: usize = 16;
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 

@@ -12,7 +12,6 @@
 //! leaf's queue and is not in this file.
 
 use super::leaf_ring::LeafRing;
-use super::weights::counted;
 use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -133,7 +132,8 @@ impl Scheduler for Sfq {
             turn.standing = Standing::Out;
             return self.round.pop_front();
         }
-        turn.allotment -= counted(sent) as i64;
+        // A packet, or a run of them within the allotment.
+        turn.allotment -= sent.get().clamp(1, QUANTUM_MAX as u64) as i64;
     }
 
     /// A leaf whose last packet is dropped stays in the round until its turn, so that a drop costs
@@ -142,6 +142,17 @@ impl Scheduler for Sfq {
         if head.is_none() {
             self.leaves[leaf.index()].standing = Standing::Emptied;
         }
+    }
+
+    /// While it sends no more than its allotment, the turn goes on.
+    #[inline]
+    fn allowance(&self, leaf: LeafId) -> Bytes {
+        Bytes::new(self.leaves[leaf.index()].allotment.max(0) as u64)
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.leaves[leaf.index()].allotment);
     }
 
     #[inline]

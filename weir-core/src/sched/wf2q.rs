@@ -157,8 +157,15 @@ impl Scheduler for Wf2q {
         }
     }
 
+    /// Those that become eligible next: many of them are sent soon after, so both need them.
+    #[inline]
     fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.eligible.about(ahead)
+        if self.early.is_empty() { self.eligible.about(ahead) } else { self.early.about(ahead) }
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.leaves[leaf.index()].finish);
     }
 }
 

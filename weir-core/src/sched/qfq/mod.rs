@@ -200,6 +200,11 @@ impl Scheduler for Qfq {
         }
     }
 
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.leaves[leaf.index()].tag);
+    }
+
     fn upcoming(&self, ahead: usize) -> Option<LeafId> {
         let ready = self.ready();
         let group = self.groups.get(ready.trailing_zeros() as usize)?;
