@@ -1,12 +1,12 @@
 //! Leaves in the exact order of their tags: a calendar of days, each day a pairing heap.
 //!
 //! Tags that are near one another fall on days near one another, and a bitmap finds the first day
-//! that is not empty. Where days are as many as leaves and tags are spread, a day holds one leaf, so
-//! nothing costs more with more leaves; where all tags fall on one day its heap keeps them in order,
-//! at the logarithm of their number, spread over calls. The order is exact either way: smallest tag
-//! first, of equal tags the smallest leaf. Invariant: every tag of a day is smaller than all of
-//! later days; those too late or too
-//! early for the year wait in a heap of their own, `beyond`.
+//! that is not empty. Where days are as many as leaves and tags are spread, a day holds one leaf,
+//! so nothing costs more with more leaves; where all tags fall on one day its heap keeps them in
+//! order, at the logarithm of their number, spread over calls. The order is exact either way:
+//! smallest tag first, of equal tags the smallest leaf. Invariant: every tag of a day is smaller
+//! than all of later days; those too late or too early for the year wait in a heap of their own,
+//! `beyond`.
 
 use super::id_set::IdSet;
 use crate::ids::LeafId;

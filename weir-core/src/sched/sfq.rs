@@ -4,8 +4,8 @@
 //! Leaves that wait stand in a ring. The leaf in front sends while its allotment is above zero, the
 //! last packet may overdraw it; then it gets a quantum and goes to the end. So, other than with
 //! deficits, a leaf's packet never waits for a quantum that covers it, and what one turn overdraws
-//! the next one lacks. Invariant: `round` holds each backlogged leaf once, and no allotment is above
-//! its quantum.
+//! the next one lacks. Invariant: `round` holds each backlogged leaf once, and no allotment is
+//! above its quantum.
 //!
 //! Here each leaf is a queue of the ring. The other half of the algorithm, hashing the flows of one
 //! class into many queues, needs a packet's flow, which schedulers are not told: it belongs to the

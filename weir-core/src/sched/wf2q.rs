@@ -1,16 +1,16 @@
 //! Worst-case fair weighted fair queueing, plus [bennett97 §4] [algorithms §4.3].
 //!
-//! A leaf's first packet has a start tag `S` and a finish tag `F` = `S` + length / weight in virtual
-//! time. Among leaves that are *eligible*, `S` <= `V`, the one with the smallest `F` sends, of
-//! equals the one declared first; so nobody is ahead of the fluid by more than a packet. `V` grows
-//! by each byte sent, and jumps to the smallest `S` when nobody would be eligible. Invariant: a leaf
-//! that waits is in `eligible`, in the order of `F`, or in `early`, in that of `S`; right
+//! A leaf's first packet has a start tag `S` and a finish tag `F` = `S` + length / weight in
+//! virtual time. Among leaves that are *eligible*, `S` <= `V`, the one with the smallest `F` sends,
+//! of equals the one declared first; so nobody is ahead of the fluid by more than a packet. `V`
+//! grows by each byte sent, and jumps to the smallest `S` when nobody would be eligible. Invariant:
+//! a leaf that waits is in `eligible`, in the order of `F`, or in `early`, in that of `S`; right
 //! after a choice `eligible` is empty only if nothing waits.
 //!
-//! Where it departs from dummynet [algorithms §4.3]: that learns of flows as they come, and lets `V`
-//! run at the pace of those that it remembers. Here all leaves are known, so `V` runs at the pace
-//! of all weights, as in the original; no list of flows to forget is kept, and no packet costs a
-//! division. When a packet comes and the line has sent all before it, `V` moves past all tags, so
+//! Where it departs from dummynet [algorithms §4.3]: that learns of flows as they come, and lets
+//! `V` run at the pace of those that it remembers. Here all leaves are known, so `V` runs at the
+//! pace of all weights, as in the original; no list of flows to forget is kept, and no packet costs
+//! a division. When a packet comes and the line has sent all before it, `V` moves past all tags, so
 //! that a new busy period starts with equals.
 //!
 //! Drops: a dropped packet costs its leaf nothing. The next one starts where it did.
@@ -52,8 +52,8 @@ struct Leaf {
 impl Discipline for Wf2q {
     const DESCRIPTOR: Descriptor = Descriptor {
         keyword: "wf2q+",
-        summary: "Worst-case fair queueing: bytes by weight, nobody ahead of the fluid by more than \
-                  a packet.",
+        summary: "Worst-case fair queueing: bytes by weight, no leaf ahead of the fluid by more \
+                  than a packet.",
         parameters: &[WEIGHT],
         sources: &["bennett97 §4", "algorithms §4.3"],
         promises: Promises {
@@ -112,8 +112,8 @@ impl Scheduler for Wf2q {
             self.virtual_time = self.virtual_time.max(self.latest);
         }
         let state = &mut self.leaves[leaf.index()];
-        // While the line sends a packet of the leaf, the leaf is not idle: the next one starts where
-        // that one finishes. What the line is still to send of another's, `V` counts already.
+        // While the line sends a packet of the leaf, the leaf is not idle: the next one starts
+        // where that one finishes. What the line is still to send of another's, `V` counts already.
         if rest == 0 || self.sender != leaf {
             state.start = state.start.max(self.virtual_time.saturating_sub(rest));
         }

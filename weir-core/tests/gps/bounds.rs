@@ -71,8 +71,8 @@ fn check_fair_index(scheduler: &str, index: impl Fn(&Workload, usize) -> f64) {
             let behind_by = behind(&workload, &sent, leaf);
             assert!(
                 behind_by <= bound,
-                "{scheduler}, seed {seed}: leaf {leaf} of {:?} is {behind_by} bytes behind, {bound} \
-                 allowed",
+                "{scheduler}, seed {seed}: leaf {leaf} of {:?} is {behind_by} bytes behind, \
+                 {bound} allowed",
                 workload.weights
             );
             breaks |= behind(&workload, &fifo, leaf) > bound;

@@ -61,8 +61,8 @@ impl Group {
         }
     }
 
-    /// Marks the slot that starts at `start` as filled; answers its list. Beyond the end of the ring
-    /// it is the last one.
+    /// Marks the slot that starts at `start` as filled; answers its list. Beyond the end of the
+    /// ring it is the last one.
     #[inline]
     pub(super) fn fill(&mut self, start: u64) -> usize {
         let slot = (start.saturating_sub(self.start) >> self.shift).min(SLOTS as u64 - 1) as u32;

@@ -1,13 +1,13 @@
-//! Quick fair queueing [qfq13 §III] [algorithms §4.8]: nearly the order of worst-case fair queueing,
-//! at a cost that no number of leaves changes.
+//! Quick fair queueing [qfq13 §III] [algorithms §4.8]: nearly the order of worst-case fair
+//! queueing, at a cost that no number of leaves changes.
 //!
-//! A leaf that waits has a start tag in virtual time. Leaves whose largest packet moves their tag by
-//! about the same, up to a power of two, form a *group*; a group keeps its leaves in *slots* of that
-//! power of two, in the order of their rounded start tags. A group is eligible if its first slot
-//! starts at or before `V`, and blocked if an eligible one of longer slots finishes earlier. The
-//! first leaf of the shortest-slot group that is eligible and not blocked sends. Groups are bits of
-//! a word, so none is searched. Invariant: while a leaf waits some group is eligible and not
-//! blocked, and every bit of a group's `filled` is a slot with a leaf in it.
+//! A leaf that waits has a start tag in virtual time. Leaves whose largest packet moves their tag
+//! by about the same, up to a power of two, form a *group*; a group keeps its leaves in *slots* of
+//! that power of two, in the order of their rounded start tags. A group is eligible if its first
+//! slot starts at or before `V`, and blocked if an eligible one of longer slots finishes earlier.
+//! The first leaf of the shortest-slot group that is eligible and not blocked sends. Groups are
+//! bits of a word, so none is searched. Invariant: while a leaf waits some group is eligible and
+//! not blocked, and every bit of a group's `filled` is a slot with a leaf in it.
 //!
 //! Where it departs from the source: weights are normalised to their sum, so no sum is refused; a
 //! packet longer than the longest so far widens all slots once, to the next power of two; when a
@@ -314,7 +314,8 @@ impl Qfq {
         }
         self.occupied |= bit;
         let longer = self.ready() >> index << index;
-        // [qfq13 §III-D] Those that may send stand in the order of their finish, so the first will do.
+        // [qfq13 §III-D] Those that may send stand in the order of their finish, so the first will
+        // do.
         let first = self.groups.get(longer.trailing_zeros() as usize);
         if first.is_some_and(|first| first.finish() < group.finish()) {
             self.blocked |= bit;
