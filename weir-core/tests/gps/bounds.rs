@@ -182,8 +182,8 @@ fn qfq_and_wf2q_send_what_was_there_within_their_slots() {
             beside_the_fluid(&workload, scheduler, |leaf, ahead, _| got[leaf] = ahead);
             services.push(got);
         }
-        for leaf in 0..workload.weights.len() {
-            let apart = (services[0][leaf] - services[1][leaf]).abs();
+        for (leaf, (one, other)) in services[0].iter().zip(&services[1]).enumerate() {
+            let apart = (one - other).abs();
             let bound = 4.0 * slot(&workload, leaf) * workload.part(leaf) + f64::from(MTU);
             assert!(apart <= bound, "seed {seed}: {apart} bytes apart, {bound} allowed");
         }

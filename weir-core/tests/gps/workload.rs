@@ -57,10 +57,10 @@ pub fn saturated(seed: u64) -> Workload {
     let weights: Vec<_> = (0..leaves).map(|_| 1 + u64::from(random.below(weight_max))).collect();
     let total: u64 = weights.iter().sum();
     let mut arrivals = Vec::new();
-    for leaf in 0..leaves {
+    for (leaf, weight) in weights.iter().enumerate() {
         let length_max = [40, 500, MTU][random.below(3) as usize];
         let mut bytes = 0;
-        while bytes < HORIZON * weights[leaf] / total + 20 * u64::from(MTU) {
+        while bytes < HORIZON * weight / total + 20 * u64::from(MTU) {
             let length = 1 + random.below(length_max);
             bytes += u64::from(length);
             arrivals.push(Arrival { at: 0, leaf, length });
