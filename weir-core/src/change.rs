@@ -82,16 +82,22 @@ impl<S: Discipline> Link<S> {
         if estate.is_explained {
             self.explainer = Some(Box::new(Explainer::new(self.queues.leaf_count(), now)));
         }
-        let limits: Vec<_> =
-            change.to.queues.iter().map(|queue| Limit::from_params(&queue.params)).collect();
         for (leaf, entry) in waiting(&estate.queues, &kin, change.heir) {
-            self.readmit(now, leaf, entry, limits[leaf.index()]);
+            let params = &change.to.queues[leaf.index()].params;
+            // A limit that leaves share is kept below.
+            let limit = (!self.queues.shares(leaf)).then(|| Limit::from_params(params));
+            self.readmit(now, leaf, entry, limit);
+        }
+        while let Some(victim) = self.queues.victim() {
+            self.drop_first(now, victim, DropReason::Reconfigured);
         }
     }
 
     /// Lets a packet in that waited before the change.
-    fn readmit(&mut self, now: Instant, leaf: LeafId, entry: QueueEntry, limit: Limit) {
-        if self.queues.is_full() || !limit.fits(entry.charged(), self.queues.backlog(leaf)) {
+    fn readmit(&mut self, now: Instant, leaf: LeafId, entry: QueueEntry, limit: Option<Limit>) {
+        let backlog = self.queues.backlog(leaf);
+        let fits = limit.is_none_or(|limit| limit.fits(entry.charged(), backlog));
+        if self.queues.is_full() || !fits {
             let reason = DropReason::Reconfigured;
             self.queues.refuse(leaf, entry.charged(), reason);
             let (handle, arrived) = (entry.handle, entry.arrived);
@@ -106,6 +112,9 @@ impl<S: Discipline> Link<S> {
             self.scheduler.enqueued(now, leaf, entry.head());
         } else {
             self.scheduler.joined(now, leaf, entry.charged());
+        }
+        while let Some(victim) = self.queues.victim() {
+            self.drop_first(now, victim, DropReason::Reconfigured);
         }
     }
 }

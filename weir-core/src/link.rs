@@ -257,7 +257,7 @@ impl<S: Scheduler> Link<S> {
     }
 
     /// Drops the first packet of `leaf`, whose turn has come.
-    fn drop_first(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
+    pub(crate) fn drop_first(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
         if self.explainer.is_some() {
             let first = self.queues.first(leaf);
             self.explain_first(now, leaf, first, Some(reason));
@@ -427,7 +427,25 @@ impl<S: Scheduler> Link<S> {
         } else {
             self.scheduler.joined(now, leaf, entry.charged());
         }
-        Verdict::Queued
+        match self.queues.victim() {
+            None => Verdict::Queued,
+            Some(victim) => self.drop_victims(now, leaf, victim),
+        }
+    }
+
+    /// Drops from `victim`, then from whoever else has to, since a packet that `leaf` accepted made
+    /// leaves exceed the limit that they share.
+    fn drop_victims(&mut self, now: Instant, leaf: LeafId, victim: LeafId) -> Verdict {
+        let mut next = Some(victim);
+        while let Some(victim) = next {
+            self.drop_first(now, victim, DropReason::Longest);
+            next = self.queues.victim();
+        }
+        // The last in line goes only if all before it went.
+        match self.queues.head(leaf) {
+            Some(_) => Verdict::Queued,
+            None => Verdict::Dropped(DropReason::Longest),
+        }
     }
 
     /// Reads what the packets of a burst will need, all at once: memory answers many questions as
@@ -507,7 +525,7 @@ impl<S: Discipline> AnyLink for Link<S> {
         let mut sent = 0;
         while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
             let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
-            let allowance = self.scheduler.allowance(leaf);
+            let allowance = self.scheduler.allowance(now, leaf);
             if allowance == Bytes::ZERO || self.explainer.is_some() {
                 if let Some(taken) = self.queues.send_unasked(leaf) {
                     out[sent] = self.depart(now, leaf, taken);

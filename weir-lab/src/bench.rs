@@ -1,10 +1,10 @@
 //! The cost of a packet: offer and poll, for every scheduler and number of leaves.
 //!
-//! A closed loop: a fixed population of 64-byte packets waits in a link; a burst is polled, each of
-//! its packets gets a random leaf (untimed), the burst is offered again. Hierarchies have three
-//! levels; instructions are counted with two. Every scheduler runs in turn with `fifo` at the same number of leaves, so the ratio is taken within one run; absolute
-//! figures drift with the machine. Instructions are counted by callgrind over a fixed workload, in
-//! offer and poll alone.
+//! A closed loop: a fixed population of 64-byte packets waits in a link; a burst is polled, each
+//! of its packets gets a random leaf (untimed), the burst is offered again. Hierarchies have three
+//! levels; instructions are counted with two. Every scheduler runs in turn with `fifo` at the same
+//! number of leaves, so the ratio is taken within one run; absolute figures drift with the
+//! machine. Instructions are counted by callgrind over a fixed workload, in offer and poll alone.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

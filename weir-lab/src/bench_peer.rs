@@ -1,9 +1,9 @@
 //! Schedulers beside DPDK's `rte_sched`, in one run on one core: who costs how much of it.
 //!
-//! The peer's program is `bench/rte_sched/rte_sched.c`, which `bench/peers` builds. Both run the same
-//! closed loop: as many packets a queue, bursts of 32, random leaves. In each round the peer runs
-//! once and every scheduler after it, so that all see the same minute of the machine; ratios are
-//! taken within a round, and the median of the rounds is held against the limit.
+//! The peer's program is `bench/rte_sched/rte_sched.c`, which `bench/peers` builds. Both run the
+//! same closed loop: as many packets a queue, bursts of 32, random leaves. In each round the peer
+//! runs once and every scheduler after it, so that all see the same minute of the machine; ratios
+//! are taken within a round, and the median of the rounds is held against the limit.
 
 use crate::bench::{Loop, group_of, median};
 use serde::Serialize;

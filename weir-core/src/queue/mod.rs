@@ -1,8 +1,10 @@
 //! Leaf queues and droppers: who is admitted, who makes room. One file a dropper, one line in the
 //! registry. Any leaf may carry any dropper.
 
+mod shared;
 mod store;
 
+pub use shared::Membership;
 pub use store::{Entry as QueueEntry, Queues};
 
 use crate::account::Count;
@@ -75,6 +77,13 @@ pub trait Dropper {
     /// A backlog up to which, with the arriving packet, it accepts and releases everything: then it
     /// is not asked at all. `None` has it asked for every packet.
     fn unasked_below(&self) -> Option<Limit> {
+        None
+    }
+
+    /// What it says of the limit that its leaf shares with others, if it does: then a packet may be
+    /// dropped from any of them after `admit` accepted one. Such a dropper has to be asked always
+    /// (see `unasked_below`).
+    fn membership(&self) -> Option<Membership> {
         None
     }
 }
@@ -214,6 +223,12 @@ macro_rules! droppers {
                     $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
                 }
             }
+
+            fn membership(&self) -> Option<Membership> {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.membership(),)*
+                }
+            }
         }
     };
 }
@@ -221,6 +236,7 @@ macro_rules! droppers {
 droppers! {
     tail::Tail,
     head::Head,
+    longest::Longest,
 }
 
 fn unknown_dropper(keyword: &str) -> BuildError {

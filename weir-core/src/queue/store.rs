@@ -6,6 +6,7 @@
 //! addresses are known early ([`Queues::touch`]). Invariant: every slot in use is in exactly one
 //! chain, that of a leaf or the free one; what a leaf counts is what its chain holds.
 
+use super::shared::Shared;
 use super::{Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Limit, Place, Release};
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::{Departure, DropReason, Mark};
@@ -16,6 +17,7 @@ use crate::link::LinkPlan;
 use crate::parameter::BuildError;
 use crate::sched::{Head, Kin};
 use crate::units::{Bytes, Instant};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// What the queue knows of a waiting packet.
@@ -45,6 +47,9 @@ pub struct Queues {
     packets_max: u32,
     droppers: Vec<AnyDropper>,
     drops: Drops,
+    /// The limit that some leaves share. Their droppers are asked for every packet, so others' cost
+    /// nothing for it.
+    shared: Option<Box<Shared>>,
 }
 
 /// What every packet of a leaf touches: one cache line.
@@ -166,6 +171,10 @@ impl Queues {
             leaves.push(Leaf { unasked: Unasked::of(&dropper), ..Leaf::EMPTY });
             droppers.push(dropper);
         }
+        let names = plan.tree.leaves().zip(&droppers).map(|((leaf, class), dropper)| {
+            (plan.tree.class_of(leaf), class.name.as_str(), dropper.membership())
+        });
+        let shared = Shared::new(names)?.map(Box::new);
         Ok(Self {
             leaves,
             slots: alloc::vec![Slot::EMPTY; plan.packets_max as usize + 1],
@@ -174,6 +183,7 @@ impl Queues {
             packets_max: plan.packets_max,
             droppers,
             drops: Drops::default(),
+            shared,
         })
     }
 
@@ -242,6 +252,9 @@ impl Queues {
         let unasked = core::mem::replace(&mut self.leaves[leaf.index()].unasked, Unasked::ALL);
         let pushed = self.push_unasked(leaf, entry);
         self.leaves[leaf.index()].unasked = unasked;
+        if let Some(shared) = &mut self.shared {
+            shared.arrived(leaf, entry.charged());
+        }
         pushed.expect("the store has room")
     }
 
@@ -252,6 +265,9 @@ impl Queues {
         let state = &mut self.leaves[leaf.index()];
         state.sent_packets += 1;
         state.sent_bytes += u64::from(state.first.charged);
+        if let Some(shared) = &mut self.shared {
+            shared.left(leaf, state.first.charged());
+        }
         state.pop(&mut self.packets, &mut self.slots, &mut self.free)
     }
 
@@ -335,6 +351,9 @@ impl Queues {
         let (entry, first) =
             if position == 0 { self.pop(leaf) } else { self.take_behind(leaf, position) };
         self.drops.count(self.leaves.len(), leaf, reason, entry.charged());
+        if let Some(shared) = &mut self.shared {
+            shared.left(leaf, entry.charged());
+        }
         (entry, first)
     }
 
@@ -372,6 +391,16 @@ impl Queues {
             None => state.second = next,
         }
         (entry, Some(state.first.head()))
+    }
+
+    /// Whether `leaf` shares its limit with others.
+    pub fn shares(&self, leaf: LeafId) -> bool {
+        self.droppers[leaf.index()].membership().is_some()
+    }
+
+    /// The leaf that has to drop its first packet, since those that share a limit exceed it.
+    pub fn victim(&mut self) -> Option<LeafId> {
+        self.shared.as_mut()?.victim()
     }
 
     /// The first packet of `leaf` as schedulers see it.

@@ -79,8 +79,7 @@ impl Discipline for Sfq {
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
         let mut new_of_old = alloc::vec![None; old.leaves.len()];
         kin.leaves().for_each(|(new, before)| new_of_old[before.index()] = Some(new));
-        let round = (0..).map_while(|ahead| old.round.get(ahead));
-        for before in round {
+        for before in old.round.iter() {
             let Some(new) = new_of_old[before.index()] else { continue };
             let turn = &mut self.leaves[new.index()];
             turn.allotment = old.leaves[before.index()].allotment.min(turn.quantum);
@@ -146,7 +145,7 @@ impl Scheduler for Sfq {
 
     /// While it sends no more than its allotment, the turn goes on.
     #[inline]
-    fn allowance(&self, leaf: LeafId) -> Bytes {
+    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
         Bytes::new(self.leaves[leaf.index()].allotment.max(0) as u64)
     }
 

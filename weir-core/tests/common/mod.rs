@@ -130,9 +130,15 @@ pub fn random_length(random: &mut Random) -> u32 {
 /// A random plan for a scheduler: droppers, limits, a bound for all and a driver's buffer.
 pub fn random_plan(random: &mut Random, descriptor: &Descriptor, tree: Tree) -> LinkPlan {
     let mut plan = LinkPlan::new(descriptor.keyword, tree);
+    let shared = Quantity::Bytes(Bytes::new(random.wide(1, 20_000)));
     for queue in &mut plan.queues {
-        let dropper = DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize].keyword;
-        let limit = if random.one_in(2) {
+        let descriptor = &DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize];
+        let dropper = descriptor.keyword;
+        let limit = descriptor.parameters.iter().find(|row| row.name == "limit");
+        // One that takes no packets is shared by leaves, and the same for all.
+        let limit = if limit.is_some_and(|row| row.kind != Kind::Limit) {
+            shared
+        } else if random.one_in(2) {
             Quantity::Packets(random.wide(1, 64) as u32)
         } else {
             Quantity::Bytes(Bytes::new(random.wide(1, 100_000)))

@@ -4,7 +4,7 @@ use crate::fluid::{SLACK, finishes};
 use crate::workload::{HORIZON, MTU, NANOS_PER_BYTE, Workload, random, saturated};
 use weir_core::event::Departure;
 
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 100;
 /// Bytes that a bound on bytes may be missed by: weights are rounded in their 24th bit.
 const SLACK_BYTES: f64 = 0.1;
 
