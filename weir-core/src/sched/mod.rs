@@ -3,10 +3,13 @@
 //! A scheduler decides the order of leaves. It holds no packet and knows no rule: the queue layer
 //! holds packets, so droppers, limits and accounts exist once.
 
+mod calendar;
 mod id_set;
+mod leaf_lists;
 mod leaf_ring;
 pub mod tree;
 mod wait_queue;
+mod weights;
 
 pub use tree::{ClassSpec, DEPTH_MAX, Tree, TreeError};
 
@@ -301,4 +304,8 @@ schedulers! {
     cbq::Cbq,
     cbq_ref::CbqRef,
     cbq_altq::CbqAltq,
+    sfq::Sfq,
+    qfq::Qfq,
+    wf2q::Wf2q,
+    wfq::Wfq,
 }

@@ -1,0 +1,97 @@
+//! A group: a ring of slots of one length, from the one that starts first.
+
+/// A group of leaves.
+pub(super) struct Group {
+    /// When its first slot starts; meaningless while it is empty.
+    pub(super) start: u64,
+    /// Bit `i` is set if a leaf stands in the `i`th slot from the first; then bit 0 is, too.
+    pub(super) filled: u64,
+    /// A slot lasts 2^`shift` of virtual time.
+    pub(super) shift: u32,
+    /// Where in the ring the first slot is.
+    front: u32,
+    /// The list of the ring's first place.
+    lists: usize,
+}
+
+impl Group {
+    pub(super) fn new(index: usize, shift: u32) -> Self {
+        Self { start: 0, filled: 0, shift, front: 0, lists: index * SLOTS }
+    }
+
+    /// The start of the slot that `tag` falls into.
+    #[inline]
+    pub(super) fn round(&self, tag: u64) -> u64 {
+        tag >> self.shift << self.shift
+    }
+
+    /// When all of the first slot are finished [qfq13 §III-B]: a leaf that starts in it has a
+    /// packet that is shorter than a slot.
+    #[inline]
+    pub(super) fn finish(&self) -> u64 {
+        self.start + (2 << self.shift)
+    }
+
+    /// The list of the first slot.
+    #[inline]
+    pub(super) fn front_list(&self) -> usize {
+        self.lists + self.front as usize
+    }
+
+    /// The list of the second slot that is filled.
+    pub(super) fn second_list(&self) -> Option<usize> {
+        let rest = self.filled & self.filled.wrapping_sub(1);
+        (rest != 0).then(|| self.list(rest.trailing_zeros()))
+    }
+
+    /// Makes the slot that starts at `start` the first one, in a group that is empty or starts
+    /// later. If the ring is too short for that, the group stays as it is: who should have come
+    /// earlier shares its first slot.
+    #[inline]
+    pub(super) fn begin_at(&mut self, start: u64) {
+        if self.filled == 0 {
+            self.start = start;
+            return;
+        }
+        let earlier = (self.start - start) >> self.shift;
+        if earlier <= u64::from(self.filled.leading_zeros()) && earlier < SLOTS as u64 {
+            self.filled <<= earlier;
+            self.front = (self.front + (SLOTS as u32 - earlier as u32)) % SLOTS as u32;
+            self.start = start;
+        }
+    }
+
+    /// Marks the slot that starts at `start` as filled; answers its list. Beyond the end of the
+    /// ring it is the last one.
+    #[inline]
+    pub(super) fn fill(&mut self, start: u64) -> usize {
+        let slot = (start.saturating_sub(self.start) >> self.shift).min(SLOTS as u64 - 1) as u32;
+        self.filled |= 1 << slot;
+        self.list(slot)
+    }
+
+    /// Goes on to the next slot that is filled, the first one being empty now.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        self.filled &= !1;
+        if self.filled != 0 {
+            let slots = self.filled.trailing_zeros();
+            self.filled >>= slots;
+            self.front = (self.front + slots) % SLOTS as u32;
+            self.start += u64::from(slots) << self.shift;
+        }
+    }
+
+    #[inline]
+    fn list(&self, slot: u32) -> usize {
+        self.lists + (self.front + slot) as usize % SLOTS
+    }
+}
+
+/// The power of two that is at least `span`.
+pub(super) fn shift_of(span: u64) -> u32 {
+    u64::BITS - span.saturating_sub(1).leading_zeros()
+}
+
+/// Slots of a group: tags of waiting leaves lie a few slots apart, so this is plenty.
+pub(super) const SLOTS: usize = 64;

@@ -1,0 +1,447 @@
+//! Quick fair queueing [qfq13 §III] [algorithms §4.8]: nearly the order of worst-case fair
+//! queueing, at a cost that no number of leaves changes.
+//!
+//! A leaf that waits has a start tag in virtual time. Leaves whose largest packet moves their tag
+//! by about the same, up to a power of two, form a *group*; a group keeps its leaves in *slots* of
+//! that power of two, in the order of their rounded start tags. A group is eligible if its first
+//! slot starts at or before `V`, and blocked if an eligible one of longer slots finishes earlier.
+//! The first leaf of the shortest-slot group that is eligible and not blocked sends. Groups are
+//! bits of a word, so none is searched. Invariant: while a leaf waits some group is eligible and
+//! not blocked, and every bit of a group's `filled` is a slot with a leaf in it.
+//!
+//! Where it departs from the source: weights are normalised to their sum, so no sum is refused; a
+//! packet longer than the longest so far widens all slots once, to the next power of two; when a
+//! packet comes and the line has sent all before it, `V` moves past all tags, so that a new busy
+//! period starts with equals.
+//!
+//! Drops: a packet that is dropped costs its leaf nothing, since a start tag does not depend on the
+//! length that waits. A leaf that a drop empties keeps its place until its turn comes, and has it
+//! again if a packet arrives before.
+
+mod groups;
+
+use super::leaf_lists::LeafLists;
+use super::weights::{LENGTH_MAX, Sending, WEIGHT, Weights, counted};
+use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use crate::ids::LeafId;
+use crate::parameter::BuildError;
+use crate::units::{Bytes, Instant};
+use alloc::vec::Vec;
+use groups::{Group, SLOTS, shift_of};
+
+/// Quick fair queueing.
+pub struct Qfq {
+    leaves: Vec<Leaf>,
+    groups: Vec<Group>,
+    /// The slots of all groups, [`SLOTS`] each.
+    slots: LeafLists,
+    /// Groups with a leaf in a slot.
+    occupied: u32,
+    /// Occupied groups that start at or before `virtual_time`.
+    eligible: u32,
+    /// Groups that an eligible one of longer slots finishes before.
+    blocked: u32,
+    virtual_time: u64,
+    /// No tag is later.
+    latest: u64,
+    /// Fractional bits of virtual time.
+    shift: u32,
+    /// Slots are made for packets of so many bytes.
+    length_max: u64,
+    waiting: u32,
+    sending: Sending,
+}
+
+/// A leaf: a quarter of a cache line.
+#[derive(Clone, Copy)]
+struct Leaf {
+    /// The start tag while it is in a slot, else the finish tag of what it sent last.
+    tag: u64,
+    inverse_low: u32,
+    inverse_high: u16,
+    group: u8,
+    standing: Standing,
+}
+
+/// How a leaf stands with the slots.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Standing {
+    /// It is in no slot.
+    Out,
+    /// It is in a slot and has a packet.
+    Waiting,
+    /// It is in a slot without a packet since what it had was dropped; its turn will show.
+    Emptied,
+}
+
+impl Discipline for Qfq {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        keyword: "qfq",
+        summary: "Quick fair queueing: bytes by weight, nearly as evenly as the fluid, at constant \
+                  cost.",
+        parameters: &[WEIGHT],
+        sources: &["qfq13 §III", "algorithms §4.8"],
+        promises: Promises {
+            work_conserving: true,
+            hierarchical: false,
+            exact_wake: true,
+            cost: Cost::Constant,
+        },
+    };
+
+    fn build(tree: &Tree) -> Result<Self, BuildError> {
+        let Weights { inverses, shift } = Weights::of(tree);
+        let leaf = |inverse: &u64| Leaf {
+            tag: 0,
+            inverse_low: *inverse as u32,
+            inverse_high: (*inverse >> 32) as u16,
+            group: 0,
+            standing: Standing::Out,
+        };
+        let mut qfq = Self {
+            leaves: inverses.iter().map(leaf).collect(),
+            groups: Vec::new(),
+            slots: LeafLists::new(0, 0),
+            occupied: 0,
+            eligible: 0,
+            blocked: 0,
+            virtual_time: 0,
+            latest: 0,
+            shift,
+            length_max: 0,
+            waiting: 0,
+            sending: Sending::new(tree, shift),
+        };
+        qfq.regroup(counted(tree.mtu()));
+        Ok(qfq)
+    }
+
+    /// A leaf that was ahead of virtual time stays ahead by as many bytes of the line, up to a slot
+    /// of its own; what one lagged behind, at most a few of its packets, is forgotten.
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        for (new, before) in kin.leaves() {
+            let ahead = old.leaves[before.index()].tag.saturating_sub(old.virtual_time);
+            let ahead = u128::from(ahead) << self.shift >> old.shift;
+            let leaf = &mut self.leaves[new.index()];
+            let slot = 1u64 << self.groups[usize::from(leaf.group)].shift;
+            leaf.tag = self.virtual_time + ahead.min(u128::from(slot)) as u64;
+            self.latest = self.latest.max(leaf.tag);
+        }
+    }
+}
+
+impl Scheduler for Qfq {
+    #[inline]
+    fn enqueued(&mut self, now: Instant, leaf: LeafId, _head: Head) {
+        let state = &mut self.leaves[leaf.index()];
+        if state.standing == Standing::Waiting {
+            return;
+        }
+        if self.waiting == 0 && self.sending.rest(now) == 0 {
+            self.virtual_time = self.virtual_time.max(self.latest);
+        }
+        self.waiting += 1;
+        if core::mem::replace(&mut state.standing, Standing::Waiting) == Standing::Emptied {
+            return;
+        }
+        let state = *state;
+        let start = self.fresh_start(state);
+        self.leaves[leaf.index()].tag = start;
+        self.activate(leaf, state.group, start);
+        self.settle(self.virtual_time);
+    }
+
+    #[inline]
+    fn select(&mut self, _now: Instant) -> Selection {
+        // Ends: each further round takes a leaf out of a slot.
+        while self.waiting > 0 {
+            let index = self.ready().trailing_zeros() as usize;
+            let leaf = self.slots.front(self.groups[index].front_list());
+            if self.leaves[leaf.index()].standing == Standing::Waiting {
+                return Selection::Leaf(leaf);
+            }
+            self.skip(index, leaf);
+        }
+        Selection::Idle
+    }
+
+    #[inline]
+    fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        let length = counted(sent);
+        self.sending.begin(now, length << self.shift);
+        let before = self.virtual_time;
+        self.virtual_time += length << self.shift;
+        let state = &mut self.leaves[leaf.index()];
+        state.tag += length * state.inverse();
+        self.latest = self.latest.max(state.tag);
+        let (tag, index) = (state.tag, usize::from(state.group));
+        let group = &self.groups[index];
+        let stays = next.is_some() && group.round(tag) == group.start;
+        if !stays || length > self.length_max || self.virtual_time >= RENEWAL {
+            self.leave_front(index);
+            self.rejoin(leaf, length, next.is_some());
+            if self.waiting == 0 && self.occupied != 0 {
+                self.clear();
+            }
+        }
+        self.settle(before);
+    }
+
+    fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
+        let state = &mut self.leaves[leaf.index()];
+        if head.is_some() || state.standing != Standing::Waiting {
+            return;
+        }
+        state.standing = Standing::Emptied;
+        self.waiting -= 1;
+        if self.waiting == 0 {
+            self.clear();
+        }
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.leaves[leaf.index()].tag);
+    }
+
+    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
+        let ready = self.ready();
+        let group = self.groups.get(ready.trailing_zeros() as usize)?;
+        let first = group.front_list();
+        let behind = ahead.checked_sub(self.slots.len(first));
+        match behind {
+            None => self.slots.get(first, ahead),
+            Some(behind) => self.slots.get(group.second_list()?, behind),
+        }
+    }
+}
+
+impl Leaf {
+    #[inline]
+    fn inverse(&self) -> u64 {
+        u64::from(self.inverse_high) << 32 | u64::from(self.inverse_low)
+    }
+}
+
+impl Qfq {
+    /// Groups that may send.
+    #[inline]
+    fn ready(&self) -> u32 {
+        self.eligible & !self.blocked
+    }
+
+    /// The start tag of a leaf that begins to wait [qfq13 §III-E].
+    ///
+    /// It goes on from its last finish tag while that is ahead of `V`. Otherwise it starts at `V`,
+    /// or a little earlier: at the finish of the group that would else come to block it although
+    /// others of its own age go before.
+    #[inline]
+    fn fresh_start(&self, leaf: Leaf) -> u64 {
+        let group = &self.groups[usize::from(leaf.group)];
+        let limit = group.round(self.virtual_time) + (1 << group.shift);
+        let finish = group.round(leaf.tag);
+        if leaf.tag > self.virtual_time && finish <= limit {
+            return leaf.tag;
+        }
+        let longer = self.ready() >> leaf.group << leaf.group;
+        let Some(first) = self.groups.get(longer.trailing_zeros() as usize) else {
+            return self.virtual_time;
+        };
+        if finish > first.finish() { limit.min(first.finish()) } else { self.virtual_time }
+    }
+
+    /// Puts a leaf that stands nowhere into the slot of its tag.
+    #[inline]
+    fn activate(&mut self, leaf: LeafId, index: u8, tag: u64) {
+        let index = usize::from(index);
+        let group = &mut self.groups[index];
+        let start = group.round(tag);
+        let begins = group.filled == 0 || start < group.start;
+        if begins {
+            group.begin_at(start);
+        }
+        let list = group.fill(start);
+        self.slots.push(list, leaf);
+        if begins {
+            self.classify(index);
+        }
+    }
+
+    /// Takes the first leaf of group `index` out of its slot.
+    #[inline]
+    fn leave_front(&mut self, index: usize) {
+        let group = &mut self.groups[index];
+        let list = group.front_list();
+        self.slots.pop(list);
+        if !self.slots.is_empty(list) {
+            return;
+        }
+        let finish = group.finish();
+        group.advance();
+        self.classify(index);
+        self.unblock(index, finish);
+    }
+
+    /// Gives a leaf that stands nowhere, after a packet of `length`, its new place if it waits.
+    #[inline]
+    fn rejoin(&mut self, leaf: LeafId, length: u64, waits: bool) {
+        if length > self.length_max || self.virtual_time >= RENEWAL {
+            self.leaves[leaf.index()].standing = Standing::Out;
+            self.renew(length);
+        }
+        let state = &mut self.leaves[leaf.index()];
+        if !waits {
+            state.standing = Standing::Out;
+            self.waiting -= 1;
+            return;
+        }
+        state.standing = Standing::Waiting;
+        let (group, tag) = (state.group, state.tag);
+        self.activate(leaf, group, tag);
+    }
+
+    /// Finds out anew whether group `index` is eligible and blocked.
+    #[inline]
+    fn classify(&mut self, index: usize) {
+        let bit = 1 << index;
+        self.occupied &= !bit;
+        self.eligible &= !bit;
+        self.blocked &= !bit;
+        let group = &self.groups[index];
+        if group.filled == 0 {
+            return;
+        }
+        self.occupied |= bit;
+        let longer = self.ready() >> index << index;
+        // [qfq13 §III-D] Those that may send stand in the order of their finish, so the first will
+        // do.
+        let first = self.groups.get(longer.trailing_zeros() as usize);
+        if first.is_some_and(|first| first.finish() < group.finish()) {
+            self.blocked |= bit;
+        }
+        if group.start <= self.virtual_time {
+            self.eligible |= bit;
+        }
+    }
+
+    /// Lets those go that only group `index`, which finished at `finish` until now, blocked.
+    #[inline]
+    fn unblock(&mut self, index: usize, finish: u64) {
+        let longer = self.ready() >> index >> 1;
+        let first = self.groups.get(index + 1 + longer.trailing_zeros() as usize);
+        if longer != 0 && first.is_some_and(|first| first.finish() <= finish) {
+            return;
+        }
+        self.blocked &= u32::MAX << index;
+    }
+
+    /// Makes those eligible that virtual time passed since it was `before`; where nobody is, it
+    /// jumps to the first start.
+    #[inline]
+    fn settle(&mut self, before: u64) {
+        let late = self.occupied & !self.eligible;
+        if self.ready() == 0 {
+            return self.jump();
+        }
+        let shortest = self.groups[0].shift;
+        if late == 0 || before >> shortest == self.virtual_time >> shortest {
+            return;
+        }
+        let mut rest = late;
+        while rest != 0 {
+            let index = rest.trailing_zeros();
+            rest &= rest - 1;
+            if self.groups[index as usize].start <= self.virtual_time {
+                self.eligible |= 1 << index;
+            }
+        }
+    }
+
+    /// Nobody may send: virtual time goes on to the first start, if it is not there yet.
+    fn jump(&mut self) {
+        let occupied = |index: &usize| self.occupied >> index & 1 == 1;
+        let starts = (0..self.groups.len()).filter(occupied).map(|index| self.groups[index].start);
+        let Some(first) = starts.min() else { return };
+        self.virtual_time = self.virtual_time.max(first);
+        // From the longest slots down, so that each knows who may block it.
+        for index in (0..self.groups.len()).rev() {
+            self.classify(index);
+        }
+    }
+
+    /// A leaf whose packets were dropped had its turn.
+    #[cold]
+    fn skip(&mut self, index: usize, leaf: LeafId) {
+        self.leaves[leaf.index()].standing = Standing::Out;
+        self.leave_front(index);
+        self.settle(self.virtual_time);
+    }
+
+    /// Empties every slot.
+    #[cold]
+    fn clear(&mut self) {
+        for index in 0..self.groups.len() {
+            while self.groups[index].filled != 0 {
+                let list = self.groups[index].front_list();
+                let leaf = self.slots.front(list);
+                self.slots.pop(list);
+                let state = &mut self.leaves[leaf.index()];
+                if state.standing == Standing::Emptied {
+                    state.standing = Standing::Out;
+                }
+                if self.slots.is_empty(list) {
+                    self.groups[index].advance();
+                }
+            }
+            self.classify(index);
+        }
+    }
+
+    /// Moves all tags back, and widens all slots if a packet of `length` needs it.
+    #[cold]
+    fn renew(&mut self, length: u64) {
+        self.clear();
+        // A multiple of every slot.
+        let back = self.virtual_time.saturating_sub(RENEWAL / 2) >> SLOT_BITS_MAX << SLOT_BITS_MAX;
+        self.virtual_time -= back;
+        self.latest -= back.min(self.latest);
+        for leaf in &mut self.leaves {
+            leaf.tag = leaf.tag.saturating_sub(back);
+        }
+        self.regroup(length.max(self.length_max));
+        for index in 0..self.leaves.len() {
+            let Leaf { tag, group, standing, .. } = self.leaves[index];
+            if standing == Standing::Waiting {
+                self.activate(LeafId(index as u32), group, tag);
+            }
+        }
+        self.jump();
+    }
+
+    /// Makes groups, all empty, for packets of up to `length` bytes.
+    fn regroup(&mut self, length: u64) {
+        if length > self.length_max {
+            self.length_max =
+                if self.length_max == 0 { length } else { length.next_power_of_two() };
+        }
+        let shift = |leaf: &Leaf| shift_of(self.length_max.min(LENGTH_MAX) * leaf.inverse());
+        let shortest = self.leaves.iter().map(shift).min().unwrap_or(0);
+        let longest = self.leaves.iter().map(shift).max().unwrap_or(0);
+        for index in 0..self.leaves.len() {
+            self.leaves[index].group = (shift(&self.leaves[index]) - shortest) as u8;
+        }
+        let group = |(index, shift)| Group::new(index, shift);
+        self.groups = (shortest..=longest).enumerate().map(group).collect();
+        self.slots = LeafLists::new(SLOTS * self.groups.len(), self.leaves.len());
+        (self.occupied, self.eligible, self.blocked) = (0, 0, 0);
+    }
+}
+
+/// At this tags are moved back; a finish is at most 2^59 later.
+const RENEWAL: u64 = 1 << 61;
+/// The longest slot: the largest inverse for a packet of [`LENGTH_MAX`].
+const SLOT_BITS_MAX: u32 = 57;
+
+#[cfg(test)]
+mod tests;

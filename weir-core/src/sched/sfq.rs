@@ -1,0 +1,256 @@
+//! Stochastic fairness queueing's round robin [mckenney90], with the allotment of Linux
+//! [algorithms §4.5].
+//!
+//! Leaves that wait stand in a ring. The leaf in front sends while its allotment is above zero, the
+//! last packet may overdraw it; then it gets a quantum and goes to the end. So, other than with
+//! deficits, a leaf's packet never waits for a quantum that covers it, and what one turn overdraws
+//! the next one lacks. Invariant: `round` holds each backlogged leaf once, and no allotment is
+//! above its quantum.
+//!
+//! Here each leaf is a queue of the ring. The other half of the algorithm, hashing the flows of one
+//! class into many queues, needs a packet's flow, which schedulers are not told: it belongs to the
+//! leaf's queue and is not in this file.
+
+use super::leaf_ring::LeafRing;
+use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use crate::ids::LeafId;
+use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::units::{Bytes, Instant};
+use alloc::vec::Vec;
+
+/// A round robin with allotments.
+pub struct Sfq {
+    leaves: Vec<Turn>,
+    round: LeafRing,
+}
+
+/// What the round knows of a leaf.
+struct Turn {
+    quantum: i64,
+    allotment: i64,
+    standing: Standing,
+}
+
+/// How a leaf stands with the round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It is not in the round.
+    Out,
+    /// It is in the round and has a packet.
+    Waiting,
+    /// It is in the round without a packet since what it had was dropped; its turn will show.
+    Emptied,
+}
+
+impl Discipline for Sfq {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        keyword: "sfq",
+        summary: "Round robin by allotment: a leaf sends until its quantum is used up.",
+        parameters: &[Parameter {
+            name: "quantum",
+            scope: Scope::Leaf,
+            kind: Kind::Size(QUANTUM_MIN as u64, QUANTUM_MAX as u64),
+            default: Some("the largest packet"),
+            summary: "Bytes that the leaf may send per round; a turn ends after the packet that \
+                      uses them up.",
+        }],
+        sources: &["mckenney90", "algorithms §4.5"],
+        promises: Promises {
+            work_conserving: true,
+            hierarchical: false,
+            exact_wake: true,
+            cost: Cost::Constant,
+        },
+    };
+
+    fn build(tree: &Tree) -> Result<Self, BuildError> {
+        let turn = |class: &super::ClassSpec| {
+            let quantum = class.params.bytes("quantum").unwrap_or(tree.mtu()).get();
+            let quantum = quantum.clamp(QUANTUM_MIN as u64, QUANTUM_MAX as u64) as i64;
+            Turn { quantum, allotment: quantum, standing: Standing::Out }
+        };
+        let leaves: Vec<_> = tree.leaves().map(|(_, class)| turn(class)).collect();
+        let round = LeafRing::with_capacity(leaves.len());
+        Ok(Self { leaves, round })
+    }
+
+    /// Leaves that waited keep their turn: who stood in front stands in front, with what is left of
+    /// its allotment, up to its new quantum.
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        let mut new_of_old = alloc::vec![None; old.leaves.len()];
+        kin.leaves().for_each(|(new, before)| new_of_old[before.index()] = Some(new));
+        for before in old.round.iter() {
+            let Some(new) = new_of_old[before.index()] else { continue };
+            let turn = &mut self.leaves[new.index()];
+            turn.allotment = old.leaves[before.index()].allotment.min(turn.quantum);
+            turn.standing = Standing::Emptied;
+            self.round.push_back(new);
+        }
+    }
+}
+
+impl Scheduler for Sfq {
+    #[inline]
+    fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
+        let turn = &mut self.leaves[leaf.index()];
+        if turn.standing == Standing::Out {
+            turn.allotment = turn.quantum;
+            self.round.push_back(leaf);
+        }
+        turn.standing = Standing::Waiting;
+    }
+
+    #[inline]
+    fn select(&mut self, _now: Instant) -> Selection {
+        let mut passed = 0;
+        while let Some(leaf) = self.round.front() {
+            let turn = &mut self.leaves[leaf.index()];
+            if turn.standing == Standing::Emptied {
+                turn.standing = Standing::Out;
+                self.round.pop_front();
+                continue;
+            }
+            if turn.allotment > 0 {
+                return Selection::Leaf(leaf);
+            }
+            turn.allotment += turn.quantum;
+            self.round.rotate();
+            passed += 1;
+            if passed > self.leaves.len() {
+                self.skip_rounds();
+                passed = 0;
+            }
+        }
+        Selection::Idle
+    }
+
+    #[inline]
+    fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        let turn = &mut self.leaves[leaf.index()];
+        if next.is_none() {
+            turn.standing = Standing::Out;
+            return self.round.pop_front();
+        }
+        // A packet, or a run of them within the allotment.
+        turn.allotment -= sent.get().clamp(1, QUANTUM_MAX as u64) as i64;
+    }
+
+    /// A leaf whose last packet is dropped stays in the round until its turn, so that a drop costs
+    /// no search, and a leaf whose packets are dropped again and again is not sent to the end.
+    fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
+        if head.is_none() {
+            self.leaves[leaf.index()].standing = Standing::Emptied;
+        }
+    }
+
+    /// While it sends no more than its allotment, the turn goes on.
+    #[inline]
+    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
+        Bytes::new(self.leaves[leaf.index()].allotment.max(0) as u64)
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.leaves[leaf.index()].allotment);
+    }
+
+    #[inline]
+    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
+        self.round.get(ahead)
+    }
+}
+
+impl Sfq {
+    /// Gives everybody the quanta of all further rounds in which nobody could send, at once: so a
+    /// choice ends after three rounds, however small the quanta are.
+    #[cold]
+    fn skip_rounds(&mut self) {
+        let waiting = |turn: &&Turn| turn.standing == Standing::Waiting;
+        let rounds = |turn: &Turn| (-turn.allotment).max(0) / turn.quantum;
+        let rounds = self.leaves.iter().filter(waiting).map(rounds).min().unwrap_or(0);
+        for turn in self.leaves.iter_mut().filter(|turn| turn.standing == Standing::Waiting) {
+            turn.allotment += rounds * turn.quantum;
+        }
+    }
+}
+
+/// Less makes turns of one packet each, whatever its length.
+const QUANTUM_MIN: i64 = 64;
+/// A round of a million leaves then still fits 64 bits with ease.
+const QUANTUM_MAX: i64 = 1 << 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::Params;
+    use crate::sched::ClassSpec;
+    use crate::units::{Quantity, Rate};
+    use alloc::string::{String, ToString};
+
+    fn sfq(quanta: &[u64]) -> (Sfq, Tree) {
+        let class = |(index, &quantum): (usize, &u64)| ClassSpec {
+            name: index.to_string(),
+            parent: None,
+            params: Params::new().with("quantum", Quantity::Bytes(Bytes::new(quantum))),
+        };
+        let classes = quanta.iter().enumerate().map(class).collect();
+        let tree = Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), classes).expect("flat");
+        (Sfq::build(&tree).expect("any quanta are good"), tree)
+    }
+
+    const HEAD: Head = Head { length: Bytes::new(1000), arrived: Instant::ZERO };
+
+    /// Sends `count` packets of 1000 bytes from leaves that always wait; answers who sent.
+    fn serve(sfq: &mut Sfq, count: usize) -> String {
+        let mut order = String::new();
+        for _ in 0..count {
+            let Selection::Leaf(leaf) = sfq.select(Instant::ZERO) else { break };
+            order.push((b'a' + leaf.0 as u8) as char);
+            sfq.charge(Instant::ZERO, leaf, HEAD.length, Some(HEAD));
+        }
+        order
+    }
+
+    fn all_wait(sfq: &mut Sfq) {
+        for leaf in 0..sfq.leaves.len() as u32 {
+            sfq.enqueued(Instant::ZERO, LeafId(leaf), HEAD);
+        }
+    }
+
+    #[test]
+    fn a_turn_ends_after_the_packet_that_uses_the_quantum_up() {
+        let rows = [
+            (&[1000, 1000][..], "abababab"),
+            // By hand: b overdraws 500 and has 1000 in its next turn, so 2, 1, 2, 1.
+            (&[1000, 1500], "abbababbab"),
+            (&[500, 1000], "abbabbabb"),
+            (&[64, 64], "abababab"),
+        ];
+        for (quanta, order) in rows {
+            let mut sfq = sfq(quanta).0;
+            all_wait(&mut sfq);
+            assert_eq!(serve(&mut sfq, order.len()), order, "{quanta:?}");
+        }
+    }
+
+    #[test]
+    fn a_leaf_emptied_by_drops_keeps_its_turn_if_it_waits_again_before() {
+        let mut sfq = sfq(&[1000; 3]).0;
+        all_wait(&mut sfq);
+        sfq.head_changed(Instant::ZERO, LeafId(0), None);
+        sfq.head_changed(Instant::ZERO, LeafId(1), None);
+        sfq.enqueued(Instant::ZERO, LeafId(1), HEAD);
+        assert_eq!(serve(&mut sfq, 4), "bcbc");
+    }
+
+    #[test]
+    fn the_round_goes_on_where_it_was_after_a_change_of_the_tree() {
+        let (mut old, tree) = sfq(&[2000, 2000, 2000]);
+        all_wait(&mut old);
+        assert_eq!(serve(&mut old, 3), "aab");
+        let (mut new, changed) = sfq(&[2000, 2000, 2000, 2000]);
+        new.inherit(Instant::ZERO, &old, &Kin::by_name(&tree, &changed));
+        all_wait(&mut new);
+        assert_eq!(serve(&mut new, 7), "bccaadd");
+    }
+}
