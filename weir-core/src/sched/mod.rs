@@ -277,4 +277,5 @@ schedulers! {
     htb::Htb,
     drr::Drr,
     cbq::Cbq,
+    hfsc::Hfsc,
 }
