@@ -319,6 +319,7 @@ impl Oracle {
     fn update(&mut self, now: u64, leaf: usize, length: u64, emptied: bool) {
         let (mut at, mut passive) = (leaf, emptied);
         while at != 0 {
+            self.forfeit(now, at);
             self.classes[at].total += i128::from(length);
             let parent = self.parent(at);
             if self.classes[at].active {
@@ -331,7 +332,7 @@ impl Oracle {
                     above.nactive -= 1;
                     passive = above.nactive == 0;
                 } else {
-                    self.go_on(now, at, own);
+                    self.go_on(at, own);
                 }
             } else {
                 passive = false;
@@ -340,7 +341,7 @@ impl Oracle {
         }
     }
 
-    fn go_on(&mut self, now: u64, at: usize, own: i128) {
+    fn go_on(&mut self, at: usize, own: i128) {
         let Class { cvtmin, unit, .. } = self.classes[self.parent(at)];
         let this = &mut self.classes[at];
         this.vt = own.max(cvtmin);
@@ -354,15 +355,20 @@ impl Oracle {
             };
             curve.x = curve.x + gap;
         }
-        if let (Some(curve), Some((_, _, m2))) = (this.limit.as_mut(), this.row.ul) {
+        if let Some(curve) = this.limit {
+            this.myf = curve.y2x(Ratio::whole(this.total)).ceil();
+        }
+    }
+
+    /// An active class loses what its limit let it send earlier than its slack ago.
+    fn forfeit(&mut self, now: u64, at: usize) {
+        let this = &mut self.classes[at];
+        let (Some(curve), Some((_, _, m2))) = (this.limit.as_mut(), this.row.ul) else { return };
+        // A largest packet at its last slope.
+        let slack = (Ratio::whole(1500) / slope(m2)).ceil();
+        if this.active && this.myf + slack < i128::from(now) {
             let time = curve.y2x(Ratio::whole(this.total));
-            this.myf = time.ceil();
-            // What a limit allows to be late: a largest packet at its last slope.
-            let slack = (Ratio::whole(1500) / slope(m2)).ceil();
-            if this.myf + slack < i128::from(now) {
-                curve.x = curve.x + (Ratio::whole(now.into()) - time);
-                this.myf = now.into();
-            }
+            curve.x = curve.x + (Ratio::whole(now.into()) - time);
         }
     }
 }

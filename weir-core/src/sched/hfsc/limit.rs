@@ -31,12 +31,13 @@ pub(super) struct Limit {
     own: Instant,
     /// From when on it fits.
     fit: Instant,
+    active: bool,
 }
 
 impl Limit {
     pub(super) fn new(curve: u32, slot: u32, lane: u32, slack: Duration) -> Self {
         let (own, fit) = (Instant::ZERO, Instant::ZERO);
-        Self { curve, slot, lane, slack, position: Position::IDLE, own, fit }
+        Self { curve, slot, lane, slack, position: Position::IDLE, own, fit, active: false }
     }
 }
 
@@ -56,28 +57,19 @@ impl Limits {
         }
     }
 
-    /// The class, or one below it, sent `bytes`.
-    #[inline]
-    pub(super) fn advance(&mut self, curves: &Curves, index: u32, bytes: u32) {
-        let this = &mut self.table[index as usize];
-        if this.curve != NONE {
-            curves.at(this.curve).advance(&mut this.position, bytes);
-        }
-    }
-
-    /// When the active class fits by its own curve. One that could have been served earlier than
-    /// its slack ago loses what it did not use [algorithms §6.5].
-    pub(super) fn settle(&mut self, curves: &Curves, index: u32, now: Instant) {
+    /// The class, or one below it, sent `bytes`. An active one that could have been served earlier
+    /// than its slack ago first loses what it did not use [algorithms §6.5].
+    pub(super) fn advance(&mut self, curves: &Curves, index: u32, now: Instant, bytes: u32) {
         let this = &mut self.table[index as usize];
         if this.curve == NONE {
             return;
         }
-        let reached = curves.at(this.curve).reached(&this.position);
-        this.own = round_up(reached);
-        if this.own.after(this.slack) < now {
-            this.position.delay(fine(now) - reached);
-            this.own = now;
+        let curve = curves.at(this.curve);
+        if this.active && this.own.after(this.slack) < now {
+            this.position.delay(fine(now) - curve.reached(&this.position));
         }
+        curve.advance(&mut this.position, bytes);
+        this.own = round_up(curve.reached(&this.position));
     }
 
     /// Whether an active class, below which somebody fits from `below` on, fits now; if not, it
@@ -85,6 +77,7 @@ impl Limits {
     #[inline]
     pub(super) fn place(&mut self, index: u32, now: Instant, below: Instant) -> bool {
         let this = &mut self.table[index as usize];
+        this.active = true;
         this.fit = this.own.max(below);
         let fits = this.fit <= now;
         let part = if fits { Part::NONE } else { Part::LOW };
@@ -94,7 +87,9 @@ impl Limits {
 
     /// The class is not active any longer.
     pub(super) fn leave(&mut self, index: u32) {
-        self.order.put(self.table[index as usize].lane, index, 0, Part::NONE);
+        let this = &mut self.table[index as usize];
+        this.active = false;
+        self.order.put(this.lane, index, 0, Part::NONE);
     }
 
     /// Takes out of the lane a class that waits there and fits now; answers its slot.

@@ -159,7 +159,7 @@ impl LinkShare {
             let class = &self.classes[at as usize];
             let Class { family, limit, shares, active, .. } = *class;
             if limit != NONE {
-                self.limits.advance(curves, limit, bytes);
+                self.limits.advance(curves, limit, now, bytes);
             }
             let mut left = false;
             if shares {
@@ -174,9 +174,6 @@ impl LinkShare {
                     left = self.leave(at, key);
                 } else {
                     let key = self.catch_up(at, key);
-                    if limit != NONE {
-                        self.limits.settle(curves, limit, now);
-                    }
                     self.put(now, at, key);
                 }
             }
