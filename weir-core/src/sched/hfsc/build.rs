@@ -103,7 +103,8 @@ impl<'a> Plan<'a> {
     }
 
     fn link_share(&self, curves: &mut Curves, slot_of_class: &[u32]) -> LinkShare {
-        let mut families: Vec<_> = self.sizes.iter().map(|_| Family::new(NONE)).collect();
+        let (order, lanes) = Order::new(&self.sizes);
+        let mut families: Vec<_> = lanes.into_iter().map(Family::new).collect();
         for (id, _) in self.tree.classes().filter(|row| self.tree.leaf_of(row.0).is_none()) {
             let family = &mut families[self.families[id.index()] as usize];
             family.parent = slot_of_class[id.index()];
@@ -126,7 +127,6 @@ impl<'a> Plan<'a> {
             }
             classes.push(class);
         }
-        let order = Order::new(&self.sizes);
         LinkShare { classes, families, bends, limits, order, resuming: false }
     }
 
@@ -168,7 +168,7 @@ impl<'a> Plan<'a> {
     fn limits(&self, curves: &mut Curves, families: &mut [Family]) -> Limits {
         let (mut table, mut sizes) = (Vec::new(), Vec::new());
         for (slot, &id) in self.slots.iter().enumerate().filter(|row| self.limited[row.1.index()]) {
-            let lane = &mut families[self.family_of(id) as usize].lane;
+            let lane = &mut families[self.family_of(id) as usize].limits;
             if *lane == NONE {
                 *lane = sizes.len() as u32;
                 sizes.push(0);

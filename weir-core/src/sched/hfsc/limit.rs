@@ -6,7 +6,7 @@
 //! does not fit yet waits in the lane of its family.
 
 use super::curve::{Curves, Position, fine, round_up};
-use super::order::{Order, Part};
+use super::order::{Lane, Order};
 use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
 
@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 pub(super) struct Limits {
     table: Vec<Limit>,
     order: Order,
+    lanes: Vec<Lane>,
 }
 
 /// One class.
@@ -44,7 +45,8 @@ impl Limit {
 impl Limits {
     /// Classes, none active; `sizes` counts those of each family that has any.
     pub(super) fn new(table: Vec<Limit>, sizes: &[usize]) -> Self {
-        Self { table, order: Order::new(sizes) }
+        let (order, lanes) = Order::new(sizes);
+        Self { table, order, lanes }
     }
 
     /// The class becomes active: its curve begins anew where that is lower.
@@ -80,8 +82,12 @@ impl Limits {
         this.active = true;
         this.fit = this.own.max(below);
         let fits = this.fit <= now;
-        let part = if fits { Part::NONE } else { Part::LOW };
-        self.order.put(this.lane, index, this.fit.as_nanos(), part);
+        let lane = self.lanes[this.lane as usize];
+        if fits {
+            self.order.end_wait(lane, index);
+        } else {
+            self.order.wait(lane, index, this.fit);
+        }
         fits
     }
 
@@ -89,23 +95,23 @@ impl Limits {
     pub(super) fn leave(&mut self, index: u32) {
         let this = &mut self.table[index as usize];
         this.active = false;
-        self.order.put(this.lane, index, 0, Part::NONE);
+        self.order.end_wait(self.lanes[this.lane as usize], index);
     }
 
     /// Takes out of the lane a class that waits there and fits now; answers its slot.
     pub(super) fn pop_due(&mut self, lane: u32, now: Instant) -> Option<u32> {
-        let (_, index) = self.order.lowest(lane)?;
+        let index = self.order.lowest(self.lanes[lane as usize])?;
         let Limit { fit, slot, .. } = self.table[index as usize];
         if fit > now {
             return None;
         }
-        self.order.put(lane, index, 0, Part::NONE);
+        self.order.end_wait(self.lanes[lane as usize], index);
         Some(slot)
     }
 
     /// When the first of those that wait in the lane fits.
     pub(super) fn earliest(&self, lane: u32) -> Option<Instant> {
-        let (_, index) = self.order.lowest(lane)?;
+        let index = self.order.lowest(self.lanes[lane as usize])?;
         Some(self.table[index as usize].fit)
     }
 

@@ -1,202 +1,246 @@
-//! Who has the lowest key, and who the highest: eight-way tournaments in tables.
+//! Who has the lowest key, and which key is the highest: eight-way tournaments in tables.
 //!
-//! A *lane* is a row of neighbouring items with a tournament of its own. An item takes part among
-//! the lowest, the highest, both or neither. Groups of eight neighbours have a node, groups of
-//! eight nodes another one, up to one node for the lane. Nothing moves and nothing is searched: a
-//! change recomputes the nodes above it, as far as they change. Equal keys: the smaller item.
-//! Invariant: a node holds the lowest and the highest of what takes part below it.
+//! A *lane* is a row of neighbouring items with a tournament of its own. An item is *in*, or it is
+//! *held*, then it counts for the highest key only, or it is *out*. Groups of eight neighbours have
+//! a node, groups of eight nodes another one, up to one node for the lane. Nothing moves and
+//! nothing is searched: a change looks at one group a level, as far as something changes. Of equal
+//! keys the smaller item is the lowest. Invariant: a node holds the lowest word and the highest key
+//! below it.
 
+use crate::units::Instant;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Tournaments over items numbered from 0, each item in one lane.
 pub(super) struct Order {
-    lanes: Vec<Lane>,
-    keys: Vec<u64>,
+    /// The key of each item with bits that say where it is: smaller words are lower, and who is
+    /// held or out is above everybody who is in.
+    words: Vec<u64>,
     nodes: Vec<Node>,
 }
 
-struct Lane {
+/// Where the items and nodes of a lane are.
+#[derive(Clone, Copy)]
+pub(super) struct Lane {
     first: u32,
     items: u32,
-    /// Where its nodes start: those over items, then those over these, at last the root.
+    /// Its nodes: those over items, then those over these, at last the root.
     nodes: u32,
     root: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Node {
+    /// The lowest word, at or above [`HELD`] if nobody is in.
     low: u64,
+    /// The highest key of those in or held, 0 if there are none.
     high: u64,
     low_item: u32,
-    high_item: u32,
-    /// A bit for each of the eight items that takes part; unused in upper nodes.
-    low_mask: u8,
-    high_mask: u8,
 }
 
-/// Where an item takes part.
+/// Where an item is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Part {
-    pub(super) low: bool,
-    pub(super) high: bool,
-}
-
-impl Part {
-    pub(super) const NONE: Part = Part { low: false, high: false };
-    pub(super) const LOW: Part = Part { low: true, high: false };
-    pub(super) const HIGH: Part = Part { low: false, high: true };
-    pub(super) const BOTH: Part = Part { low: true, high: true };
+pub(super) enum Part {
+    In,
+    Held,
+    Out,
 }
 
 impl Order {
-    /// Lanes of these sizes, one after the other; nobody takes part.
-    pub(super) fn new(sizes: &[usize]) -> Self {
-        let mut order = Self { lanes: Vec::with_capacity(sizes.len()), keys: Vec::new(), nodes: Vec::new() };
-        let mut first = 0;
-        for &items in sizes {
-            let nodes = order.nodes.len();
-            let mut width = items;
-            while width > 1 || order.nodes.len() == nodes {
-                width = width.div_ceil(WAYS).max(1);
-                order.nodes.resize(order.nodes.len() + width, Node::EMPTY);
-            }
-            let root = order.nodes.len() as u32 - 1;
-            order.lanes.push(Lane { first, items: items as u32, nodes: nodes as u32, root });
-            first += items as u32;
+    /// Lanes of these sizes, one after the other; everybody is out with key 0.
+    pub(super) fn new(sizes: &[usize]) -> (Self, Vec<Lane>) {
+        let mut order = Self { words: Vec::new(), nodes: Vec::new() };
+        let lanes = sizes.iter().map(|&items| order.add_lane(items)).collect();
+        (order, lanes)
+    }
+
+    fn add_lane(&mut self, items: usize) -> Lane {
+        let (first, nodes) = (self.words.len() as u32, self.nodes.len());
+        self.words.resize(self.words.len() + items, OUT);
+        let mut width = items;
+        while width > 1 || self.nodes.len() == nodes {
+            width = width.div_ceil(WAYS).max(1);
+            let empty = Node { low: u64::MAX, high: 0, low_item: first };
+            self.nodes.resize(self.nodes.len() + width, empty);
         }
-        // The last group reads beyond its items, which its masks leave out.
-        order.keys.resize(first as usize + WAYS, 0);
-        order
+        let root = self.nodes.len() as u32 - 1;
+        Lane { first, items: items as u32, nodes: nodes as u32, root }
     }
 
-    /// The lowest key of the lane and whose it is.
+    /// The item with the lowest key of those that are in.
     #[inline]
-    pub(super) fn lowest(&self, lane: u32) -> Option<(u64, u32)> {
-        let root = &self.nodes[self.lanes[lane as usize].root as usize];
-        (root.low_item != NONE).then_some((root.low, root.low_item))
+    pub(super) fn lowest(&self, lane: Lane) -> Option<u32> {
+        let root = &self.nodes[lane.root as usize];
+        (root.low < HELD).then_some(root.low_item)
     }
 
-    /// The highest key of the lane and whose it is.
+    /// The highest key of those that are in or held, 0 if there are none.
     #[inline]
-    pub(super) fn highest(&self, lane: u32) -> Option<(u64, u32)> {
-        let root = &self.nodes[self.lanes[lane as usize].root as usize];
-        (root.high_item != NONE).then_some((root.high, root.high_item))
+    pub(super) fn highest(&self, lane: Lane) -> u64 {
+        self.nodes[lane.root as usize].high
     }
 
-    /// The items of the lane.
-    pub(super) fn items(&self, lane: u32) -> Range<usize> {
-        let Lane { first, items, .. } = self.lanes[lane as usize];
-        first as usize..(first + items) as usize
-    }
-
-    /// Whether the item takes part at all.
-    pub(super) fn takes_part(&self, lane: u32, item: u32) -> bool {
-        let Lane { first, nodes, .. } = self.lanes[lane as usize];
-        let place = (item - first) as usize;
-        let node = &self.nodes[nodes as usize + place / WAYS];
-        (node.low_mask | node.high_mask) >> (place % WAYS) & 1 == 1
-    }
-
-    /// The key last given to an item, whether it takes part or not.
+    /// The key last given to an item, wherever it is.
     #[inline]
     pub(super) fn key(&self, item: u32) -> u64 {
-        self.keys[item as usize]
+        self.words[item as usize] & KEY_MAX
     }
 
-    /// Gives an item that takes no part a key.
+    /// Whether the item is in or held.
+    #[inline]
+    pub(super) fn takes_part(&self, item: u32) -> bool {
+        self.words[item as usize] < OUT
+    }
+
+    /// Gives an item that is out a key.
     #[inline]
     pub(super) fn keep(&mut self, item: u32, key: u64) {
-        self.keys[item as usize] = key;
+        self.words[item as usize] = key | OUT;
     }
 
-    /// Gives `item` of `lane` a key and a part.
+    /// Gives `item` of `lane` a key of at most [`KEY_MAX`] and a part.
     #[inline]
-    pub(super) fn put(&mut self, lane: u32, item: u32, key: u64, part: Part) {
-        let Lane { first, items, nodes, .. } = self.lanes[lane as usize];
-        self.keys[item as usize] = key.clamp(KEY_MIN, KEY_MAX);
-        let mut index = (item - first) as usize / WAYS;
-        let node = &mut self.nodes[nodes as usize + index];
-        let bit = 1 << ((item - first) as usize % WAYS);
-        node.low_mask = if part.low { node.low_mask | bit } else { node.low_mask & !bit };
-        node.high_mask = if part.high { node.high_mask | bit } else { node.high_mask & !bit };
-        let start = first as usize + index * WAYS;
-        let group: &[u64; WAYS] =
-            self.keys[start..start + WAYS].try_into().expect("a group has eight keys");
-        let mut changed = node.gather(group, start as u32);
-        let (mut base, mut width) = (nodes as usize, (items as usize).div_ceil(WAYS));
-        while changed && width > 1 {
-            let above = base + width;
-            let from = base + index / WAYS * WAYS;
-            let merged = Node::merge(&self.nodes[from..(from + WAYS).min(above)]);
-            (base, width, index) = (above, width.div_ceil(WAYS), index / WAYS);
-            changed = self.nodes[base + index] != merged;
-            self.nodes[base + index] = merged;
+    pub(super) fn put(&mut self, lane: Lane, item: u32, key: u64, part: Part) {
+        let word = key
+            | match part {
+                Part::In => 0,
+                Part::Held => HELD,
+                Part::Out => OUT,
+            };
+        let before = core::mem::replace(&mut self.words[item as usize], word);
+        self.settle_low(lane, item, word);
+        self.settle_high(lane, item, (counted(before), counted(word)));
+    }
+
+    /// Lets `item` wait in a lane whose highest key nobody asks for; what is beyond [`KEY_MAX`], a
+    /// century, is alike.
+    #[inline]
+    pub(super) fn wait(&mut self, lane: Lane, item: u32, until: Instant) {
+        let word = until.as_nanos().min(KEY_MAX);
+        self.words[item as usize] = word;
+        self.settle_low(lane, item, word);
+    }
+
+    /// Takes out an item that waits, if it does.
+    #[inline]
+    pub(super) fn end_wait(&mut self, lane: Lane, item: u32) {
+        if self.takes_part(item) {
+            self.words[item as usize] = OUT;
+            self.settle_low(lane, item, OUT);
         }
     }
 
-    /// Lowers all keys of a lane by `by`, held at the smallest key. As long as the lane.
+    #[inline]
+    fn settle_low(&mut self, lane: Lane, item: u32, word: u64) {
+        let mut index = (item - lane.first) as usize / WAYS;
+        let (mut base, mut width) = (lane.nodes as usize, (lane.items as usize).div_ceil(WAYS));
+        let node = &mut self.nodes[base + index];
+        if (word, item) < (node.low, node.low_item) {
+            (node.low, node.low_item) = (word, item);
+        } else if node.low_item == item {
+            let start = lane.first as usize + index * WAYS;
+            let end = (start + WAYS).min((lane.first + lane.items) as usize);
+            (node.low, node.low_item) = least(&self.words[start..end], start);
+        } else {
+            return;
+        }
+        while width > 1 {
+            let below = base + index / WAYS * WAYS;
+            let children = below..(below + WAYS).min(base + width);
+            let Node { low, low_item, .. } = self.nodes[base + index];
+            (base, width, index) = (base + width, width.div_ceil(WAYS), index / WAYS);
+            let mut best = (low, low_item);
+            for child in &self.nodes[children] {
+                if (child.low, child.low_item) < best {
+                    best = (child.low, child.low_item);
+                }
+            }
+            let node = &mut self.nodes[base + index];
+            if (node.low, node.low_item) == best {
+                return;
+            }
+            (node.low, node.low_item) = best;
+        }
+    }
+
+    /// A key that counts for the highest changed; 0 stands for one that does not count.
+    #[inline]
+    fn settle_high(&mut self, lane: Lane, item: u32, (before, mut key): (u64, u64)) {
+        let mut index = (item - lane.first) as usize / WAYS;
+        let (mut base, mut width) = (lane.nodes as usize, (lane.items as usize).div_ceil(WAYS));
+        let mut old = self.nodes[base + index].high;
+        if key < old {
+            if before < old {
+                return;
+            }
+            let start = lane.first as usize + index * WAYS;
+            let end = (start + WAYS).min((lane.first + lane.items) as usize);
+            let keys = self.words[start..end].iter().map(|&word| counted(word));
+            key = keys.fold(0, u64::max);
+        }
+        while key != old {
+            self.nodes[base + index].high = key;
+            if width == 1 {
+                return;
+            }
+            let below = base + index / WAYS * WAYS;
+            let children = below..(below + WAYS).min(base + width);
+            (base, width, index) = (base + width, width.div_ceil(WAYS), index / WAYS);
+            let above = self.nodes[base + index].high;
+            if key < above {
+                if old < above {
+                    return;
+                }
+                key = self.nodes[children].iter().fold(0, |high, child| high.max(child.high));
+            }
+            old = above;
+        }
+    }
+
+    /// The items of a lane.
+    pub(super) fn items(lane: Lane) -> Range<usize> {
+        lane.first as usize..(lane.first + lane.items) as usize
+    }
+
+    /// Lowers all keys of a lane by `by`, held at 1. As long as the lane.
     #[cold]
-    pub(super) fn lower(&mut self, lane: u32, by: u64) {
-        let Lane { first, items, nodes, .. } = self.lanes[lane as usize];
-        for item in first..first + items {
-            let key = self.keys[item as usize];
-            let group = (item - first) as usize / WAYS;
-            let bit = (item - first) as usize % WAYS;
-            let Node { low_mask, high_mask, .. } = self.nodes[nodes as usize + group];
-            let part = Part { low: low_mask >> bit & 1 == 1, high: high_mask >> bit & 1 == 1 };
-            self.put(lane, item, key.saturating_sub(by), part);
+    pub(super) fn lower(&mut self, lane: Lane, by: u64) {
+        for item in Self::items(lane) {
+            let word = self.words[item];
+            let part = match word {
+                OUT.. => Part::Out,
+                HELD.. => Part::Held,
+                _ => Part::In,
+            };
+            self.put(lane, item as u32, (word & KEY_MAX).saturating_sub(by).max(1), part);
         }
     }
 }
 
-impl Node {
-    const EMPTY: Node =
-        Node { low: u64::MAX, high: 0, low_item: NONE, high_item: NONE, low_mask: 0, high_mask: 0 };
+/// The key of a word if it counts for the highest, else 0.
+fn counted(word: u64) -> u64 {
+    if word < OUT { word & KEY_MAX } else { 0 }
+}
 
-    /// Looks at the eight keys of its group, the first of which is item `start`; answers whether
-    /// anything is new.
-    #[inline]
-    fn gather(&mut self, keys: &[u64; WAYS], start: u32) -> bool {
-        let mut new = Node { low_mask: self.low_mask, high_mask: self.high_mask, ..Self::EMPTY };
-        for (place, &key) in keys.iter().enumerate() {
-            let bit = 1 << place;
-            // Who takes no part has the highest or the lowest key of all.
-            let low = if self.low_mask & bit != 0 { key } else { u64::MAX };
-            let high = if self.high_mask & bit != 0 { key } else { 0 };
-            let item = start + place as u32;
-            (new.low, new.low_item) =
-                if low < new.low { (low, item) } else { (new.low, new.low_item) };
-            (new.high, new.high_item) =
-                if high > new.high { (high, item) } else { (new.high, new.high_item) };
+/// The least word and its item, the first of which is `start`.
+#[inline]
+fn least(words: &[u64], start: usize) -> (u64, u32) {
+    let (mut low, mut at) = (u64::MAX, 0);
+    for (place, &word) in words.iter().enumerate() {
+        if word < low {
+            (low, at) = (word, place);
         }
-        let changed = (new.low, new.high) != (self.low, self.high)
-            || (new.low_item, new.high_item) != (self.low_item, self.high_item);
-        *self = new;
-        changed
     }
-
-    #[inline]
-    fn merge(nodes: &[Node]) -> Node {
-        let mut new = Self::EMPTY;
-        for node in nodes {
-            if node.low < new.low {
-                (new.low, new.low_item) = (node.low, node.low_item);
-            }
-            if node.high > new.high {
-                (new.high, new.high_item) = (node.high, node.high_item);
-            }
-        }
-        new
-    }
+    (low, (start + at) as u32)
 }
 
 const WAYS: usize = 8;
-const NONE: u32 = u32::MAX;
-/// Keys between the two that stand for nobody.
-const KEY_MIN: u64 = 1;
-/// See [`KEY_MIN`].
-pub(super) const KEY_MAX: u64 = u64::MAX - 1;
+/// Words from here on are of those that are held, or out.
+const HELD: u64 = 1 << 63;
+/// Words from here on are of those that are out.
+const OUT: u64 = HELD | 1 << 62;
+/// The largest key.
+pub(super) const KEY_MAX: u64 = (1 << 62) - 1;
 
 #[cfg(test)]
 mod tests {
@@ -205,33 +249,32 @@ mod tests {
     #[test]
     fn it_agrees_with_a_scan() {
         let sizes = [1usize, 7, 8, 9, 0, 65, 600];
-        let mut order = Order::new(&sizes);
+        let (mut order, lanes) = Order::new(&sizes);
         let total: usize = sizes.iter().sum();
-        let mut plain = alloc::vec![(0u64, Part::NONE); total];
+        let mut plain = alloc::vec![(0u64, Part::Out); total];
         let mut seed = 3u64;
         for step in 0..60_000u64 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let item = (seed >> 40) as usize % total;
-            let mut first = 0;
-            let lane = sizes.iter().position(|&size| {
-                first += size;
-                item < first
-            });
-            let lane = lane.expect("an item is in a lane");
-            let part = [Part::NONE, Part::LOW, Part::HIGH, Part::BOTH][(seed >> 60) as usize % 4];
+            let lane = lanes.iter().find(|&&lane| Order::items(lane).contains(&item));
+            let lane = *lane.expect("an item is in a lane");
+            let part = [Part::In, Part::Held, Part::Out, Part::In][(seed >> 60) as usize % 4];
             let key = 1 + (seed >> 20) % 50;
-            order.put(lane as u32, item as u32, key, part);
+            order.put(lane, item as u32, key, part);
             plain[item] = (key, part);
             if step % 1000 == 999 {
-                order.lower(lane as u32, 7);
-                let range = first - sizes[lane]..first;
-                plain[range].iter_mut().for_each(|row| row.0 = row.0.saturating_sub(7).max(1));
+                order.lower(lane, 7);
+                for row in &mut plain[Order::items(lane)] {
+                    row.0 = row.0.saturating_sub(7).max(1);
+                }
             }
-            let rows = || (first - sizes[lane]..first).map(|item| (plain[item], item as u32));
-            let low = rows().filter(|row| row.0.1.low).map(|row| (row.0.0, row.1)).min();
-            let high = rows().filter(|row| row.0.1.high).map(|row| (row.0.0, !row.1)).max();
-            assert_eq!(order.lowest(lane as u32), low, "step {step}");
-            assert_eq!(order.highest(lane as u32), high.map(|row| (row.0, !row.1)), "step {step}");
+            let rows = || Order::items(lane).map(|item| (plain[item], item as u32));
+            let low = rows().filter(|row| row.0.1 == Part::In).map(|row| (row.0.0, row.1)).min();
+            let high = rows().filter(|row| row.0.1 != Part::Out).map(|row| row.0.0).max();
+            assert_eq!(order.lowest(lane), low.map(|row| row.1), "step {step}");
+            assert_eq!(order.highest(lane), high.unwrap_or(0), "step {step}");
+            assert_eq!(order.key(item as u32), plain[item].0);
+            assert_eq!(order.takes_part(item as u32), part != Part::Out);
         }
     }
 }

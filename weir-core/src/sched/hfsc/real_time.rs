@@ -1,11 +1,11 @@
 //! The real-time criterion: among the leaves that are eligible, the one with the earliest deadline
 //! [algorithms §6.5]. Only leaves with a real-time curve are here.
 //!
-//! Invariant: a backlogged leaf stands in `order` either with the time at which it is eligible,
-//! among the lowest, or with its deadline, counted from the end of time, among the highest.
+//! Invariant: a backlogged leaf stands either in the lane of those that wait to be eligible, or in
+//! that of those that are, which is ordered by deadlines.
 
 use super::curve::{Curves, Position, Spec, fine, length, round_up};
-use super::order::{Order, Part};
+use super::order::{Lane, Order};
 use crate::ids::LeafId;
 use crate::sched::Head;
 use crate::units::{Bytes, Instant};
@@ -15,6 +15,8 @@ use alloc::vec::Vec;
 pub(super) struct RealTime {
     leaves: Vec<Guarantee>,
     order: Order,
+    waiting: Lane,
+    eligible: Lane,
 }
 
 /// What a leaf was guaranteed and got. Deadlines and eligible times are rounded up.
@@ -40,7 +42,9 @@ impl RealTime {
             resumes: false,
         };
         let leaves: Vec<_> = leaves.iter().map(guarantee).collect();
-        Self { order: Order::new(&[leaves.len()]), leaves }
+        // The same leaves twice: who is in one lane is out of the other.
+        let (order, lanes) = Order::new(&[leaves.len(); 2]);
+        Self { leaves, order, waiting: lanes[0], eligible: lanes[1] }
     }
 
     /// [algorithms §6.4] A leaf becomes backlogged. One that was so when the tree was changed
@@ -60,20 +64,19 @@ impl RealTime {
     /// The leaf with the earliest deadline among those that are eligible now.
     #[inline]
     pub(super) fn first(&mut self, now: Instant) -> Option<LeafId> {
-        while let Some((_, index)) = self.order.lowest(LANE) {
+        while let Some(index) = self.order.lowest(self.waiting) {
             if self.leaves[index as usize].eligible > now {
                 break;
             }
             self.file(index, now);
         }
-        let (_, index) = self.order.highest(LANE)?;
+        let index = self.order.lowest(self.eligible)? - self.leaves.len() as u32;
         Some(self.leaves[index as usize].leaf)
     }
 
     /// When the next leaf becomes eligible, if none is.
     pub(super) fn wake(&self) -> Option<Instant> {
-        let (_, index) = self.order.lowest(LANE)?;
-        Some(self.leaves[index as usize].eligible)
+        Some(self.leaves[self.order.lowest(self.waiting)? as usize].eligible)
     }
 
     /// When the first packet of a backlogged leaf becomes, or became, eligible.
@@ -103,7 +106,7 @@ impl RealTime {
             curve.advance(&mut this.position, length(served));
         }
         let Some(next) = next else {
-            return self.order.put(LANE, index, 0, Part::NONE);
+            return self.remove(index);
         };
         if served > Bytes::ZERO {
             this.eligible = round_up(curve.eligible(&this.position));
@@ -119,20 +122,31 @@ impl RealTime {
         let (this, that) = (&mut self.leaves[index as usize], &old.leaves[from as usize]);
         if curves.at(this.curve) == old_curves.at(that.curve) {
             this.position = that.position;
-            this.resumes = old.order.takes_part(LANE, from);
+            this.resumes = old.takes_part(from);
         }
     }
 
+    fn takes_part(&self, index: u32) -> bool {
+        let eligible = index + self.leaves.len() as u32;
+        self.order.takes_part(index) || self.order.takes_part(eligible)
+    }
+
+    /// Puts a leaf into the lane where it belongs.
     #[inline]
     fn file(&mut self, index: u32, now: Instant) {
         let Guarantee { eligible, deadline, .. } = self.leaves[index as usize];
+        let other = index + self.leaves.len() as u32;
         if eligible <= now {
-            self.order.put(LANE, index, u64::MAX - deadline.as_nanos(), Part::HIGH);
+            self.order.end_wait(self.waiting, index);
+            self.order.wait(self.eligible, other, deadline);
         } else {
-            self.order.put(LANE, index, eligible.as_nanos(), Part::LOW);
+            self.order.end_wait(self.eligible, other);
+            self.order.wait(self.waiting, index, eligible);
         }
     }
-}
 
-/// All leaves are in one.
-const LANE: u32 = 0;
+    fn remove(&mut self, index: u32) {
+        self.order.end_wait(self.waiting, index);
+        self.order.end_wait(self.eligible, index + self.leaves.len() as u32);
+    }
+}

@@ -10,7 +10,7 @@
 
 use super::curve::{Curves, Position, Slope};
 use super::limit::{Limits, NONE};
-use super::order::{KEY_MAX, Order, Part};
+use super::order::{KEY_MAX, Lane, Order, Part};
 use crate::units::Instant;
 use alloc::vec::Vec;
 
@@ -65,8 +65,10 @@ pub(super) struct Family {
     pub(super) active: u32,
     /// The slot of the class whose children these are; [`NONE`] for those of the link.
     pub(super) parent: u32,
+    /// Where its children are in `order`.
+    pub(super) lane: Lane,
     /// Where children under upper limits wait; [`NONE`] if there are no such children.
-    pub(super) lane: u32,
+    pub(super) limits: u32,
     /// By how much its unit is shifted.
     pub(super) scale: u8,
 }
@@ -81,9 +83,9 @@ pub(super) struct Service {
 }
 
 impl Family {
-    pub(super) fn new(parent: u32) -> Self {
+    pub(super) fn new(lane: Lane) -> Self {
         let (floor, top, origin) = (ORIGIN, ORIGIN, ORIGIN);
-        Self { floor, top, origin, active: 0, parent, lane: NONE, scale: 0 }
+        Self { floor, top, origin, active: 0, parent: NONE, lane, limits: NONE, scale: 0 }
     }
 }
 
@@ -91,23 +93,25 @@ impl LinkShare {
     /// The leaf that link sharing chooses now.
     #[inline]
     pub(super) fn first(&mut self, now: Instant) -> Option<u32> {
-        let mut family = LINK;
+        let mut below = LINK;
         loop {
-            if self.families[family as usize].lane != NONE {
-                self.admit_due(family, now);
+            let family = &self.families[below as usize];
+            let (lane, limits) = (family.lane, family.limits);
+            if limits != NONE {
+                self.admit_due(lane, limits, now);
             }
-            let (_, slot) = self.order.lowest(family)?;
-            let class = &self.classes[slot as usize];
+            let class = &self.classes[self.order.lowest(lane)? as usize];
             if class.is_leaf {
                 return Some(class.below);
             }
-            family = class.below;
+            below = class.below;
         }
     }
 
     /// When somebody fits under all upper limits, if nobody does now.
     pub(super) fn wake(&self) -> Option<Instant> {
-        self.limits.earliest(Some(self.families[LINK as usize].lane).filter(|&lane| lane != NONE)?)
+        let limits = self.families[LINK as usize].limits;
+        if limits == NONE { None } else { self.limits.earliest(limits) }
     }
 
     /// From when on the leaf in `slot` fits under the limits of its own and above.
@@ -115,9 +119,7 @@ impl LinkShare {
         let (mut at, mut released) = (slot, Instant::ZERO);
         while at != NONE {
             let Class { limit, family, .. } = self.classes[at as usize];
-            if limit == NONE {
-                // Above a class without limits there may be some, but not below one.
-            } else {
+            if limit != NONE {
                 released = released.max(self.limits.own(limit));
             }
             at = self.families[family as usize].parent;
@@ -232,14 +234,14 @@ impl LinkShare {
         if self.resuming && class.resumes {
             return;
         }
-        let mean = match self.order.highest(class.family) {
-            Some((high, _)) if family.floor != family.origin => family.floor.midpoint(high),
-            Some((high, _)) => high,
-            None if self.resuming => family.floor,
-            None => {
+        let mean = match self.order.highest(family.lane) {
+            0 if self.resuming => family.floor,
+            0 => {
                 (family.floor, family.origin) = (family.top, family.top);
                 family.top
             }
+            high if family.floor != family.origin => family.floor.midpoint(high),
+            high => high,
         };
         if own < mean {
             class.fraction = 0;
@@ -293,7 +295,7 @@ impl LinkShare {
         let family = &mut self.families[class.family as usize];
         family.top = family.top.max(key);
         family.active -= 1;
-        self.order.put(class.family, at, key, Part::NONE);
+        self.order.put(family.lane, at, key, Part::Out);
         if class.limit != NONE {
             self.limits.leave(class.limit);
         }
@@ -305,24 +307,24 @@ impl LinkShare {
     fn put(&mut self, now: Instant, at: u32, key: u64) {
         let Class { family, limit, .. } = self.classes[at as usize];
         let fits = limit == NONE || self.fits(now, at);
-        self.order.put(family, at, key, Part { low: fits, high: true });
+        let lane = self.families[family as usize].lane;
+        self.order.put(lane, at, key, if fits { Part::In } else { Part::Held });
     }
 
     /// Whether an active class with limits on it or below may be chosen now.
     fn fits(&mut self, now: Instant, at: u32) -> bool {
         let Class { limit, below, is_leaf, .. } = self.classes[at as usize];
-        let free = is_leaf || self.order.lowest(below).is_some();
-        let lane = if free { NONE } else { self.families[below as usize].lane };
+        let family = (!is_leaf).then(|| &self.families[below as usize]);
+        let held = family.filter(|family| self.order.lowest(family.lane).is_none());
         // Without a child that fits there is one that waits, or the class would be idle.
-        let below = if lane == NONE { None } else { self.limits.earliest(lane) };
+        let below = held.and_then(|family| self.limits.earliest(family.limits));
         self.limits.place(limit, now, below.unwrap_or(Instant::ZERO))
     }
 
     /// Lets the children take part whose time under the upper limits has come.
-    fn admit_due(&mut self, family: u32, now: Instant) {
-        let lane = self.families[family as usize].lane;
-        while let Some(slot) = self.limits.pop_due(lane, now) {
-            self.order.put(family, slot, self.order.key(slot), Part::BOTH);
+    fn admit_due(&mut self, lane: Lane, limits: u32, now: Instant) {
+        while let Some(slot) = self.limits.pop_due(limits, now) {
+            self.order.put(lane, slot, self.order.key(slot), Part::In);
         }
     }
 
@@ -337,17 +339,17 @@ impl LinkShare {
         }
     }
 
-    /// Lowers all times of a family, so that they never reach the end. It takes 2^62 bytes of the
-    /// fastest slope, or 64 packets of one that is 2^39 times slower, to come here again.
+    /// Lowers all times of a family, so that they never reach the end. It takes 2^60 bytes of the
+    /// fastest slope, or 16 packets of one that is 2^39 times slower, to come here again.
     #[cold]
     fn lower(&mut self, family: u32) {
         let this = &mut self.families[family as usize];
-        let by = this.floor - ORIGIN;
+        let (by, lane) = (this.floor - ORIGIN, this.lane);
         this.floor = ORIGIN;
         this.origin = this.origin.saturating_sub(by);
         this.top = this.top.saturating_sub(by);
-        self.order.lower(family, by);
-        for class in &self.classes[self.order.items(family)] {
+        self.order.lower(lane, by);
+        for class in &self.classes[Order::items(lane)] {
             if let Some(bend) = self.bends.get_mut(class.bend as usize) {
                 bend.position.delay(-(i128::from(by) << FRACTION_BITS));
             }
@@ -358,8 +360,8 @@ impl LinkShare {
 /// The family of the link's own children.
 pub(super) const LINK: u32 = 0;
 /// Where virtual times begin: so far from 0 that an earlier line of a curve is not cut off.
-const ORIGIN: u64 = 1 << 61;
+const ORIGIN: u64 = 1 << 60;
 /// Where they are lowered.
-const LOWER_AT: u64 = 1 << 63;
+const LOWER_AT: u64 = 1 << 61;
 /// Bits of the fraction.
 pub(super) const FRACTION_BITS: u32 = 32;
