@@ -125,6 +125,7 @@ impl<'a> Plan<'a> {
                 class.limit = limit;
                 limit += 1;
             }
+            class.is_plain = class.shares && class.bend == NONE && class.limit == NONE;
             classes.push(class);
         }
         LinkShare { classes, families, bends, limits, order, resuming: false }
@@ -145,6 +146,7 @@ impl<'a> Plan<'a> {
             limit: NONE,
             bend: NONE,
             is_leaf: leaf.is_some(),
+            is_plain: false,
             shares: spec.is_some(),
             active: false,
             resumes: false,

@@ -82,7 +82,7 @@ impl Limits {
         this.active = true;
         this.fit = this.own.max(below);
         let fits = this.fit <= now;
-        let lane = self.lanes[this.lane as usize];
+        let lane = &mut self.lanes[this.lane as usize];
         if fits {
             self.order.end_wait(lane, index);
         } else {
@@ -95,23 +95,23 @@ impl Limits {
     pub(super) fn leave(&mut self, index: u32) {
         let this = &mut self.table[index as usize];
         this.active = false;
-        self.order.end_wait(self.lanes[this.lane as usize], index);
+        self.order.end_wait(&mut self.lanes[this.lane as usize], index);
     }
 
     /// Takes out of the lane a class that waits there and fits now; answers its slot.
     pub(super) fn pop_due(&mut self, lane: u32, now: Instant) -> Option<u32> {
-        let index = self.order.lowest(self.lanes[lane as usize])?;
+        let index = self.order.lowest(&self.lanes[lane as usize])?;
         let Limit { fit, slot, .. } = self.table[index as usize];
         if fit > now {
             return None;
         }
-        self.order.end_wait(self.lanes[lane as usize], index);
+        self.order.end_wait(&mut self.lanes[lane as usize], index);
         Some(slot)
     }
 
     /// When the first of those that wait in the lane fits.
     pub(super) fn earliest(&self, lane: u32) -> Option<Instant> {
-        let index = self.order.lowest(self.lanes[lane as usize])?;
+        let index = self.order.lowest(&self.lanes[lane as usize])?;
         Some(self.table[index as usize].fit)
     }
 

@@ -19,21 +19,24 @@ pub(super) struct Order {
     nodes: Vec<Node>,
 }
 
-/// Where the items and nodes of a lane are.
+/// A lane and its root.
 #[derive(Clone, Copy)]
 pub(super) struct Lane {
     first: u32,
     items: u32,
-    /// Its nodes: those over items, then those over these, at last the root.
+    /// Its nodes: those over items, then those over these, up to eight. With eight items or fewer
+    /// it has none.
     nodes: u32,
-    root: u32,
+    /// The item with the lowest word, whether it is in or not.
+    low_item: u32,
+    /// The highest key of those in or held, 0 if there are none.
+    high: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What is below a node.
+#[derive(Clone, Copy)]
 struct Node {
-    /// The lowest word, at or above [`HELD`] if nobody is in.
     low: u64,
-    /// The highest key of those in or held, 0 if there are none.
     high: u64,
     low_item: u32,
 }
@@ -55,29 +58,29 @@ impl Order {
     }
 
     fn add_lane(&mut self, items: usize) -> Lane {
-        let (first, nodes) = (self.words.len() as u32, self.nodes.len());
+        let (first, nodes) = (self.words.len() as u32, self.nodes.len() as u32);
         self.words.resize(self.words.len() + items, OUT);
-        let mut width = items;
-        while width > 1 || self.nodes.len() == nodes {
-            width = width.div_ceil(WAYS).max(1);
-            let empty = Node { low: u64::MAX, high: 0, low_item: first };
-            self.nodes.resize(self.nodes.len() + width, empty);
+        let (mut width, mut span) = (items, 1);
+        while width > WAYS {
+            (width, span) = (width.div_ceil(WAYS), span * WAYS);
+            // Of equal words the first is the lowest.
+            let node = |index| Node { low: OUT, high: 0, low_item: first + (index * span) as u32 };
+            self.nodes.extend((0..width).map(node));
         }
-        let root = self.nodes.len() as u32 - 1;
-        Lane { first, items: items as u32, nodes: nodes as u32, root }
+        Lane { first, items: items as u32, nodes, low_item: first, high: 0 }
     }
 
     /// The item with the lowest key of those that are in.
     #[inline]
-    pub(super) fn lowest(&self, lane: Lane) -> Option<u32> {
-        let root = &self.nodes[lane.root as usize];
-        (root.low < HELD).then_some(root.low_item)
+    pub(super) fn lowest(&self, lane: &Lane) -> Option<u32> {
+        let word = *self.words.get(lane.low_item as usize)?;
+        (word < HELD && lane.items > 0).then_some(lane.low_item)
     }
 
     /// The highest key of those that are in or held, 0 if there are none.
     #[inline]
-    pub(super) fn highest(&self, lane: Lane) -> u64 {
-        self.nodes[lane.root as usize].high
+    pub(super) fn highest(lane: &Lane) -> u64 {
+        lane.high
     }
 
     /// The key last given to an item, wherever it is.
@@ -100,38 +103,54 @@ impl Order {
 
     /// Gives `item` of `lane` a key of at most [`KEY_MAX`] and a part.
     #[inline]
-    pub(super) fn put(&mut self, lane: Lane, item: u32, key: u64, part: Part) {
-        let word = key
-            | match part {
-                Part::In => 0,
-                Part::Held => HELD,
-                Part::Out => OUT,
-            };
+    pub(super) fn put(&mut self, lane: &mut Lane, item: u32, key: u64, part: Part) {
+        let word = match part {
+            Part::In => key,
+            Part::Held => key | HELD,
+            Part::Out => key | OUT,
+        };
         let before = core::mem::replace(&mut self.words[item as usize], word);
-        self.settle_low(lane, item, word);
-        self.settle_high(lane, item, (counted(before), counted(word)));
+        if lane.items as usize > WAYS {
+            self.climb_low(lane, item, word);
+            return self.climb_high(lane, item, (counted(before), counted(word)));
+        }
+        let words = &self.words[Self::items(lane)];
+        lane.low_item = least(words, lane.first).1;
+        let key = counted(word);
+        if key >= lane.high {
+            lane.high = key;
+        } else if counted(before) == lane.high {
+            lane.high = words.iter().fold(0, |high, &word| high.max(counted(word)));
+        }
     }
 
     /// Lets `item` wait in a lane whose highest key nobody asks for; what is beyond [`KEY_MAX`], a
     /// century, is alike.
     #[inline]
-    pub(super) fn wait(&mut self, lane: Lane, item: u32, until: Instant) {
-        let word = until.as_nanos().min(KEY_MAX);
-        self.words[item as usize] = word;
-        self.settle_low(lane, item, word);
+    pub(super) fn wait(&mut self, lane: &mut Lane, item: u32, until: Instant) {
+        self.set_low(lane, item, until.as_nanos().min(KEY_MAX));
     }
 
     /// Takes out an item that waits, if it does.
     #[inline]
-    pub(super) fn end_wait(&mut self, lane: Lane, item: u32) {
+    pub(super) fn end_wait(&mut self, lane: &mut Lane, item: u32) {
         if self.takes_part(item) {
-            self.words[item as usize] = OUT;
-            self.settle_low(lane, item, OUT);
+            self.set_low(lane, item, OUT);
         }
     }
 
     #[inline]
-    fn settle_low(&mut self, lane: Lane, item: u32, word: u64) {
+    fn set_low(&mut self, lane: &mut Lane, item: u32, word: u64) {
+        self.words[item as usize] = word;
+        if lane.items as usize > WAYS {
+            self.climb_low(lane, item, word);
+        } else {
+            lane.low_item = least(&self.words[Self::items(lane)], lane.first).1;
+        }
+    }
+
+    /// Brings the lowest words above `item`, which has a new `word`, up to date.
+    fn climb_low(&mut self, lane: &mut Lane, item: u32, word: u64) {
         let mut index = (item - lane.first) as usize / WAYS;
         let (mut base, mut width) = (lane.nodes as usize, (lane.items as usize).div_ceil(WAYS));
         let node = &mut self.nodes[base + index];
@@ -140,32 +159,35 @@ impl Order {
         } else if node.low_item == item {
             let start = lane.first as usize + index * WAYS;
             let end = (start + WAYS).min((lane.first + lane.items) as usize);
-            (node.low, node.low_item) = least(&self.words[start..end], start);
+            let (low, low_item) = least(&self.words[start..end], start as u32);
+            (node.low, node.low_item) = (low, low_item);
         } else {
             return;
         }
-        while width > 1 {
+        loop {
             let below = base + index / WAYS * WAYS;
-            let children = below..(below + WAYS).min(base + width);
-            let Node { low, low_item, .. } = self.nodes[base + index];
-            (base, width, index) = (base + width, width.div_ceil(WAYS), index / WAYS);
-            let mut best = (low, low_item);
-            for child in &self.nodes[children] {
-                if (child.low, child.low_item) < best {
-                    best = (child.low, child.low_item);
+            let children = &self.nodes[below..(below + WAYS).min(base + width)];
+            let (mut low, mut low_item) = (u64::MAX, u32::MAX);
+            for child in children {
+                if child.low < low {
+                    (low, low_item) = (child.low, child.low_item);
                 }
             }
-            let node = &mut self.nodes[base + index];
-            if (node.low, node.low_item) == best {
+            if width <= WAYS {
+                lane.low_item = low_item;
                 return;
             }
-            (node.low, node.low_item) = best;
+            (base, width, index) = (base + width, width.div_ceil(WAYS), index / WAYS);
+            let node = &mut self.nodes[base + index];
+            if (node.low, node.low_item) == (low, low_item) {
+                return;
+            }
+            (node.low, node.low_item) = (low, low_item);
         }
     }
 
     /// A key that counts for the highest changed; 0 stands for one that does not count.
-    #[inline]
-    fn settle_high(&mut self, lane: Lane, item: u32, (before, mut key): (u64, u64)) {
+    fn climb_high(&mut self, lane: &mut Lane, item: u32, (before, mut key): (u64, u64)) {
         let mut index = (item - lane.first) as usize / WAYS;
         let (mut base, mut width) = (lane.nodes as usize, (lane.items as usize).div_ceil(WAYS));
         let mut old = self.nodes[base + index].high;
@@ -180,31 +202,34 @@ impl Order {
         }
         while key != old {
             self.nodes[base + index].high = key;
-            if width == 1 {
-                return;
-            }
             let below = base + index / WAYS * WAYS;
             let children = below..(below + WAYS).min(base + width);
+            let root = width <= WAYS;
             (base, width, index) = (base + width, width.div_ceil(WAYS), index / WAYS);
-            let above = self.nodes[base + index].high;
+            let above = if root { lane.high } else { self.nodes[base + index].high };
             if key < above {
                 if old < above {
                     return;
                 }
                 key = self.nodes[children].iter().fold(0, |high, child| high.max(child.high));
             }
+            if root {
+                lane.high = key;
+                return;
+            }
             old = above;
         }
     }
 
     /// The items of a lane.
-    pub(super) fn items(lane: Lane) -> Range<usize> {
+    #[inline]
+    pub(super) fn items(lane: &Lane) -> Range<usize> {
         lane.first as usize..(lane.first + lane.items) as usize
     }
 
     /// Lowers all keys of a lane by `by`, held at 1. As long as the lane.
     #[cold]
-    pub(super) fn lower(&mut self, lane: Lane, by: u64) {
+    pub(super) fn lower(&mut self, lane: &mut Lane, by: u64) {
         for item in Self::items(lane) {
             let word = self.words[item];
             let part = match word {
@@ -224,14 +249,14 @@ fn counted(word: u64) -> u64 {
 
 /// The least word and its item, the first of which is `start`.
 #[inline]
-fn least(words: &[u64], start: usize) -> (u64, u32) {
-    let (mut low, mut at) = (u64::MAX, 0);
-    for (place, &word) in words.iter().enumerate() {
+fn least(words: &[u64], start: u32) -> (u64, u32) {
+    let (mut low, mut low_item) = (u64::MAX, start);
+    for (item, &word) in (start..).zip(words) {
         if word < low {
-            (low, at) = (word, place);
+            (low, low_item) = (word, item);
         }
     }
-    (low, (start + at) as u32)
+    (low, low_item)
 }
 
 const WAYS: usize = 8;
@@ -249,15 +274,15 @@ mod tests {
     #[test]
     fn it_agrees_with_a_scan() {
         let sizes = [1usize, 7, 8, 9, 0, 65, 600];
-        let (mut order, lanes) = Order::new(&sizes);
+        let (mut order, mut lanes) = Order::new(&sizes);
         let total: usize = sizes.iter().sum();
         let mut plain = alloc::vec![(0u64, Part::Out); total];
         let mut seed = 3u64;
         for step in 0..60_000u64 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let item = (seed >> 40) as usize % total;
-            let lane = lanes.iter().find(|&&lane| Order::items(lane).contains(&item));
-            let lane = *lane.expect("an item is in a lane");
+            let lane = lanes.iter_mut().find(|lane| Order::items(lane).contains(&item));
+            let lane = lane.expect("an item is in a lane");
             let part = [Part::In, Part::Held, Part::Out, Part::In][(seed >> 60) as usize % 4];
             let key = 1 + (seed >> 20) % 50;
             order.put(lane, item as u32, key, part);
@@ -272,7 +297,7 @@ mod tests {
             let low = rows().filter(|row| row.0.1 == Part::In).map(|row| (row.0.0, row.1)).min();
             let high = rows().filter(|row| row.0.1 != Part::Out).map(|row| row.0.0).max();
             assert_eq!(order.lowest(lane), low.map(|row| row.1), "step {step}");
-            assert_eq!(order.highest(lane), high.unwrap_or(0), "step {step}");
+            assert_eq!(Order::highest(lane), high.unwrap_or(0), "step {step}");
             assert_eq!(order.key(item as u32), plain[item].0);
             assert_eq!(order.takes_part(item as u32), part != Part::Out);
         }

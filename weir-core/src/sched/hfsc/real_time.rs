@@ -64,19 +64,19 @@ impl RealTime {
     /// The leaf with the earliest deadline among those that are eligible now.
     #[inline]
     pub(super) fn first(&mut self, now: Instant) -> Option<LeafId> {
-        while let Some(index) = self.order.lowest(self.waiting) {
+        while let Some(index) = self.order.lowest(&self.waiting) {
             if self.leaves[index as usize].eligible > now {
                 break;
             }
             self.file(index, now);
         }
-        let index = self.order.lowest(self.eligible)? - self.leaves.len() as u32;
+        let index = self.order.lowest(&self.eligible)? - self.leaves.len() as u32;
         Some(self.leaves[index as usize].leaf)
     }
 
     /// When the next leaf becomes eligible, if none is.
     pub(super) fn wake(&self) -> Option<Instant> {
-        Some(self.leaves[self.order.lowest(self.waiting)? as usize].eligible)
+        Some(self.leaves[self.order.lowest(&self.waiting)? as usize].eligible)
     }
 
     /// When the first packet of a backlogged leaf becomes, or became, eligible.
@@ -137,16 +137,16 @@ impl RealTime {
         let Guarantee { eligible, deadline, .. } = self.leaves[index as usize];
         let other = index + self.leaves.len() as u32;
         if eligible <= now {
-            self.order.end_wait(self.waiting, index);
-            self.order.wait(self.eligible, other, deadline);
+            self.order.end_wait(&mut self.waiting, index);
+            self.order.wait(&mut self.eligible, other, deadline);
         } else {
-            self.order.end_wait(self.eligible, other);
-            self.order.wait(self.waiting, index, eligible);
+            self.order.end_wait(&mut self.eligible, other);
+            self.order.wait(&mut self.waiting, index, eligible);
         }
     }
 
     fn remove(&mut self, index: u32) {
-        self.order.end_wait(self.waiting, index);
-        self.order.end_wait(self.eligible, index + self.leaves.len() as u32);
+        self.order.end_wait(&mut self.waiting, index);
+        self.order.end_wait(&mut self.eligible, index + self.leaves.len() as u32);
     }
 }

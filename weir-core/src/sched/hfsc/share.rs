@@ -41,6 +41,8 @@ pub(super) struct Class {
     /// Its curve, if it has two slopes.
     pub(super) bend: u32,
     pub(super) is_leaf: bool,
+    /// Whether its link-share curve is straight and no limit is on it or below.
+    pub(super) is_plain: bool,
     /// Whether it has a link-share curve.
     pub(super) shares: bool,
     pub(super) active: bool,
@@ -89,17 +91,27 @@ impl Family {
     }
 }
 
+impl Class {
+    /// The virtual time of a class with a straight curve, which was `key`, after `bytes` more.
+    #[inline]
+    fn go_on(&mut self, key: u64, bytes: u32) -> u64 {
+        let time = u128::from(key) << FRACTION_BITS | u128::from(self.fraction);
+        let time = time + self.slope.cost(bytes);
+        self.fraction = time as u32;
+        (time >> FRACTION_BITS).min(u128::from(KEY_MAX)) as u64
+    }
+}
+
 impl LinkShare {
     /// The leaf that link sharing chooses now.
     #[inline]
     pub(super) fn first(&mut self, now: Instant) -> Option<u32> {
         let mut below = LINK;
         loop {
-            let family = &self.families[below as usize];
-            let (lane, limits) = (family.lane, family.limits);
-            if limits != NONE {
-                self.admit_due(lane, limits, now);
+            if self.families[below as usize].limits != NONE {
+                self.admit_due(below, now);
             }
+            let lane = &self.families[below as usize].lane;
             let class = &self.classes[self.order.lowest(lane)? as usize];
             if class.is_leaf {
                 return Some(class.below);
@@ -154,34 +166,53 @@ impl LinkShare {
     /// that moves, from the leaf up to the link.
     #[inline]
     pub(super) fn serve(&mut self, now: Instant, curves: &Curves, slot: u32, service: Service) {
-        let Service { bytes, shared, emptied } = service;
         self.resuming = false;
-        let (mut at, mut leaves) = (slot, emptied);
+        let (mut at, mut leaves) = (slot, service.emptied);
         while at != NONE {
-            let class = &self.classes[at as usize];
-            let Class { family, limit, shares, active, .. } = *class;
-            if limit != NONE {
-                self.limits.advance(curves, limit, now, bytes);
-            }
-            let mut left = false;
-            if shares {
+            let class = &mut self.classes[at as usize];
+            let family = &mut self.families[class.family as usize];
+            let parent = family.parent;
+            // The plain case, at once: a straight curve, no limit, and on it goes.
+            if class.is_plain && class.active && !leaves && family.floor < LOWER_AT {
                 let key = self.order.key(at);
-                if shared {
-                    self.raise_floor(family, key);
+                if service.shared {
+                    family.floor = family.floor.max(key);
                 }
-                let key = self.advance(curves, at, bytes);
-                if !active {
-                    self.order.keep(at, key);
-                } else if leaves {
-                    left = self.leave(at, key);
-                } else {
-                    let key = self.catch_up(at, key);
-                    self.put(now, at, key);
+                let key = class.go_on(key, service.bytes);
+                if key < family.floor {
+                    class.fraction = 0;
                 }
+                self.order.put(&mut family.lane, at, key.max(family.floor), Part::In);
+            } else {
+                leaves = self.serve_any(now, curves, at, Service { emptied: leaves, ..service });
             }
-            leaves = left;
-            at = self.families[family as usize].parent;
+            at = parent;
         }
+    }
+
+    /// What a packet moves at one class; answers whether its parent becomes idle.
+    fn serve_any(&mut self, now: Instant, curves: &Curves, at: u32, service: Service) -> bool {
+        let Service { bytes, shared, emptied } = service;
+        let Class { family, limit, shares, active, .. } = self.classes[at as usize];
+        if limit != NONE {
+            self.limits.advance(curves, limit, now, bytes);
+        }
+        if !shares {
+            return false;
+        }
+        if shared {
+            self.raise_floor(family, self.order.key(at));
+        }
+        let key = self.advance(curves, at, bytes);
+        if !active {
+            self.order.keep(at, key);
+        } else if emptied {
+            return self.leave(at, key);
+        } else {
+            let key = self.catch_up(at, key);
+            self.put(now, at, key);
+        }
+        false
     }
 
     /// Takes over the virtual times and limits of the classes of `old`; `kin` pairs their slots. A
@@ -234,7 +265,7 @@ impl LinkShare {
         if self.resuming && class.resumes {
             return;
         }
-        let mean = match self.order.highest(family.lane) {
+        let mean = match Order::highest(&family.lane) {
             0 if self.resuming => family.floor,
             0 => {
                 (family.floor, family.origin) = (family.top, family.top);
@@ -267,10 +298,7 @@ impl LinkShare {
             let reached = curve.reached(&bend.position).max(0) as u128 >> FRACTION_BITS;
             return reached.min(u128::from(KEY_MAX)) as u64;
         }
-        let time = u128::from(self.order.key(at)) << FRACTION_BITS | u128::from(class.fraction);
-        let time = time + class.slope.cost(bytes);
-        class.fraction = time as u32;
-        (time >> FRACTION_BITS).min(u128::from(KEY_MAX)) as u64
+        class.go_on(self.order.key(at), bytes)
     }
 
     /// [algorithms §6.5] Who was held back does not make up for it.
@@ -295,7 +323,7 @@ impl LinkShare {
         let family = &mut self.families[class.family as usize];
         family.top = family.top.max(key);
         family.active -= 1;
-        self.order.put(family.lane, at, key, Part::Out);
+        self.order.put(&mut family.lane, at, key, Part::Out);
         if class.limit != NONE {
             self.limits.leave(class.limit);
         }
@@ -307,7 +335,7 @@ impl LinkShare {
     fn put(&mut self, now: Instant, at: u32, key: u64) {
         let Class { family, limit, .. } = self.classes[at as usize];
         let fits = limit == NONE || self.fits(now, at);
-        let lane = self.families[family as usize].lane;
+        let lane = &mut self.families[family as usize].lane;
         self.order.put(lane, at, key, if fits { Part::In } else { Part::Held });
     }
 
@@ -315,15 +343,16 @@ impl LinkShare {
     fn fits(&mut self, now: Instant, at: u32) -> bool {
         let Class { limit, below, is_leaf, .. } = self.classes[at as usize];
         let family = (!is_leaf).then(|| &self.families[below as usize]);
-        let held = family.filter(|family| self.order.lowest(family.lane).is_none());
+        let held = family.filter(|family| self.order.lowest(&family.lane).is_none());
         // Without a child that fits there is one that waits, or the class would be idle.
         let below = held.and_then(|family| self.limits.earliest(family.limits));
         self.limits.place(limit, now, below.unwrap_or(Instant::ZERO))
     }
 
     /// Lets the children take part whose time under the upper limits has come.
-    fn admit_due(&mut self, lane: Lane, limits: u32, now: Instant) {
-        while let Some(slot) = self.limits.pop_due(limits, now) {
+    fn admit_due(&mut self, family: u32, now: Instant) {
+        let Family { lane, limits, .. } = &mut self.families[family as usize];
+        while let Some(slot) = self.limits.pop_due(*limits, now) {
             self.order.put(lane, slot, self.order.key(slot), Part::In);
         }
     }
@@ -344,12 +373,12 @@ impl LinkShare {
     #[cold]
     fn lower(&mut self, family: u32) {
         let this = &mut self.families[family as usize];
-        let (by, lane) = (this.floor - ORIGIN, this.lane);
+        let by = this.floor - ORIGIN;
         this.floor = ORIGIN;
         this.origin = this.origin.saturating_sub(by);
         this.top = this.top.saturating_sub(by);
-        self.order.lower(lane, by);
-        for class in &self.classes[Order::items(lane)] {
+        self.order.lower(&mut this.lane, by);
+        for class in &self.classes[Order::items(&this.lane)] {
             if let Some(bend) = self.bends.get_mut(class.bend as usize) {
                 bend.position.delay(-(i128::from(by) << FRACTION_BITS));
             }
