@@ -29,6 +29,7 @@ pub(super) struct Lane {
     nodes: u32,
     /// The item with the lowest word, whether it is in or not.
     low_item: u32,
+    low: u64,
     /// The highest key of those in or held, 0 if there are none.
     high: u64,
 }
@@ -67,14 +68,13 @@ impl Order {
             let node = |index| Node { low: OUT, high: 0, low_item: first + (index * span) as u32 };
             self.nodes.extend((0..width).map(node));
         }
-        Lane { first, items: items as u32, nodes, low_item: first, high: 0 }
+        Lane { first, items: items as u32, nodes, low_item: first, low: OUT, high: 0 }
     }
 
     /// The item with the lowest key of those that are in.
     #[inline]
-    pub(super) fn lowest(&self, lane: &Lane) -> Option<u32> {
-        let word = *self.words.get(lane.low_item as usize)?;
-        (word < HELD && lane.items > 0).then_some(lane.low_item)
+    pub(super) fn lowest(lane: &Lane) -> Option<u32> {
+        (lane.low < HELD).then_some(lane.low_item)
     }
 
     /// The highest key of those that are in or held, 0 if there are none.
@@ -115,7 +115,7 @@ impl Order {
             return self.climb_high(lane, item, (counted(before), counted(word)));
         }
         let words = &self.words[Self::items(lane)];
-        lane.low_item = least(words, lane.first).1;
+        (lane.low, lane.low_item) = least(words, lane.first);
         let key = counted(word);
         if key >= lane.high {
             lane.high = key;
@@ -145,7 +145,7 @@ impl Order {
         if lane.items as usize > WAYS {
             self.climb_low(lane, item, word);
         } else {
-            lane.low_item = least(&self.words[Self::items(lane)], lane.first).1;
+            (lane.low, lane.low_item) = least(&self.words[Self::items(lane)], lane.first);
         }
     }
 
@@ -174,7 +174,7 @@ impl Order {
                 }
             }
             if width <= WAYS {
-                lane.low_item = low_item;
+                (lane.low, lane.low_item) = (low, low_item);
                 return;
             }
             (base, width, index) = (base + width, width.div_ceil(WAYS), index / WAYS);
@@ -296,7 +296,7 @@ mod tests {
             let rows = || Order::items(lane).map(|item| (plain[item], item as u32));
             let low = rows().filter(|row| row.0.1 == Part::In).map(|row| (row.0.0, row.1)).min();
             let high = rows().filter(|row| row.0.1 != Part::Out).map(|row| row.0.0).max();
-            assert_eq!(order.lowest(lane), low.map(|row| row.1), "step {step}");
+            assert_eq!(Order::lowest(lane), low.map(|row| row.1), "step {step}");
             assert_eq!(Order::highest(lane), high.unwrap_or(0), "step {step}");
             assert_eq!(order.key(item as u32), plain[item].0);
             assert_eq!(order.takes_part(item as u32), part != Part::Out);

@@ -64,19 +64,19 @@ impl RealTime {
     /// The leaf with the earliest deadline among those that are eligible now.
     #[inline]
     pub(super) fn first(&mut self, now: Instant) -> Option<LeafId> {
-        while let Some(index) = self.order.lowest(&self.waiting) {
+        while let Some(index) = Order::lowest(&self.waiting) {
             if self.leaves[index as usize].eligible > now {
                 break;
             }
             self.file(index, now);
         }
-        let index = self.order.lowest(&self.eligible)? - self.leaves.len() as u32;
+        let index = Order::lowest(&self.eligible)? - self.leaves.len() as u32;
         Some(self.leaves[index as usize].leaf)
     }
 
     /// When the next leaf becomes eligible, if none is.
     pub(super) fn wake(&self) -> Option<Instant> {
-        Some(self.leaves[self.order.lowest(&self.waiting)? as usize].eligible)
+        Some(self.leaves[Order::lowest(&self.waiting)? as usize].eligible)
     }
 
     /// When the first packet of a backlogged leaf becomes, or became, eligible.

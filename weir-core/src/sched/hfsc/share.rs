@@ -91,6 +91,17 @@ impl Family {
     }
 }
 
+impl Family {
+    /// A child becomes idle at the virtual time `key`; answers whether it was the last.
+    #[inline]
+    fn leave(&mut self, order: &mut Order, at: u32, key: u64) -> bool {
+        self.top = self.top.max(key);
+        self.active -= 1;
+        order.put(&mut self.lane, at, key, Part::Out);
+        self.active == 0
+    }
+}
+
 impl Class {
     /// The virtual time of a class with a straight curve, which was `key`, after `bytes` more.
     #[inline]
@@ -112,7 +123,7 @@ impl LinkShare {
                 self.admit_due(below, now);
             }
             let lane = &self.families[below as usize].lane;
-            let class = &self.classes[self.order.lowest(lane)? as usize];
+            let class = &self.classes[Order::lowest(lane)? as usize];
             if class.is_leaf {
                 return Some(class.below);
             }
@@ -172,17 +183,22 @@ impl LinkShare {
             let class = &mut self.classes[at as usize];
             let family = &mut self.families[class.family as usize];
             let parent = family.parent;
-            // The plain case, at once: a straight curve, no limit, and on it goes.
-            if class.is_plain && class.active && !leaves && family.floor < LOWER_AT {
+            // The plain case, at once: a straight curve and no limit.
+            if class.is_plain && class.active && family.floor < LOWER_AT {
                 let key = self.order.key(at);
                 if service.shared {
                     family.floor = family.floor.max(key);
                 }
                 let key = class.go_on(key, service.bytes);
-                if key < family.floor {
-                    class.fraction = 0;
+                if leaves {
+                    class.active = false;
+                    leaves = family.leave(&mut self.order, at, key);
+                } else {
+                    if key < family.floor {
+                        class.fraction = 0;
+                    }
+                    self.order.put(&mut family.lane, at, key.max(family.floor), Part::In);
                 }
-                self.order.put(&mut family.lane, at, key.max(family.floor), Part::In);
             } else {
                 leaves = self.serve_any(now, curves, at, Service { emptied: leaves, ..service });
             }
@@ -320,14 +336,10 @@ impl LinkShare {
     fn leave(&mut self, at: u32, key: u64) -> bool {
         let class = &mut self.classes[at as usize];
         class.active = false;
-        let family = &mut self.families[class.family as usize];
-        family.top = family.top.max(key);
-        family.active -= 1;
-        self.order.put(&mut family.lane, at, key, Part::Out);
         if class.limit != NONE {
             self.limits.leave(class.limit);
         }
-        family.active == 0
+        self.families[class.family as usize].leave(&mut self.order, at, key)
     }
 
     /// Puts an active class where its virtual time and its limits belong.
@@ -343,7 +355,7 @@ impl LinkShare {
     fn fits(&mut self, now: Instant, at: u32) -> bool {
         let Class { limit, below, is_leaf, .. } = self.classes[at as usize];
         let family = (!is_leaf).then(|| &self.families[below as usize]);
-        let held = family.filter(|family| self.order.lowest(&family.lane).is_none());
+        let held = family.filter(|family| Order::lowest(&family.lane).is_none());
         // Without a child that fits there is one that waits, or the class would be idle.
         let below = held.and_then(|family| self.limits.earliest(family.limits));
         self.limits.place(limit, now, below.unwrap_or(Instant::ZERO))
