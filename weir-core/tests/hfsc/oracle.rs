@@ -259,7 +259,8 @@ impl Oracle {
         if waits.is_empty() {
             return Choice::Idle;
         }
-        let real_time = || waits.iter().copied().filter(|&leaf| self.classes[leaf].row.rt.is_some());
+        let real_time =
+            || waits.iter().copied().filter(|&leaf| self.classes[leaf].row.rt.is_some());
         let eligible = real_time().filter(|&leaf| self.classes[leaf].e <= now);
         if let Some(leaf) = eligible.min_by_key(|&leaf| (self.classes[leaf].d, leaf)) {
             return Choice::Class(leaf - 1, true);

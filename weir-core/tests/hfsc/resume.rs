@@ -12,7 +12,8 @@ const LINE: u64 = 100_000_000;
 fn rows(random: &mut Random) -> Vec<Row> {
     const M: u64 = 1_000_000;
     let curve = |random: &mut Random| (0, 0, M * (1 + random.below(30)));
-    let mut rows = vec![Row { ls: Some((0, 0, 40 * M)), ul: Some((0, 0, 70 * M)), ..Row::default() }];
+    let mut rows =
+        vec![Row { ls: Some((0, 0, 40 * M)), ul: Some((0, 0, 70 * M)), ..Row::default() }];
     for index in 0..6 {
         let parent = (index % 2 == 0).then_some(0);
         let ls = Some(curve(random));

@@ -85,9 +85,9 @@ impl Discipline for Hfsc {
                 self.real_time.inherit(&self.curves, this.guarantee, from);
             }
         }
-        let slots = kin.classes().map(|(new, from)| {
-            (self.slot_of_class[new.index()], old.slot_of_class[from.index()])
-        });
+        let slots = kin
+            .classes()
+            .map(|(new, from)| (self.slot_of_class[new.index()], old.slot_of_class[from.index()]));
         self.share.inherit(&self.curves, (&old.share, &old.curves), slots);
     }
 }

@@ -148,7 +148,8 @@ fn curve(tree: &Tree, id: ClassId, names: Names) -> Result<Option<Spec>, BuildEr
     if m1.is_some() && d.is_none() {
         let cure = alloc::format!(
             "has `{}` but not how long it lasts; write `{}`, or take it out",
-            names.m1, names.d
+            names.m1,
+            names.d
         );
         return Err(refusal(tree, id, names.m1, &cure));
     }
