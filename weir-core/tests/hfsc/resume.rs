@@ -17,7 +17,7 @@ fn rows(random: &mut Random) -> Vec<Row> {
     for index in 0..6 {
         let parent = (index % 2 == 0).then_some(0);
         let ls = Some(curve(random));
-        let rt = (index % 3 == 0).then(|| (40 * M, 5_000_000, 5 * M));
+        let rt = (index % 3 == 0).then_some((40 * M, 5_000_000, 5 * M));
         rows.push(Row { parent, ls, rt, ul: None });
     }
     rows

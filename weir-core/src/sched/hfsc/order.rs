@@ -259,6 +259,9 @@ fn least(words: &[u64], start: u32) -> (u64, u32) {
     (low, low_item)
 }
 
+/// What a node takes.
+#[cfg(test)]
+pub(super) const NODE_BYTES: usize = size_of::<Node>();
 const WAYS: usize = 8;
 /// Words from here on are of those that are held, or out.
 const HELD: u64 = 1 << 63;

@@ -150,3 +150,7 @@ impl RealTime {
         self.order.end_wait(&mut self.eligible, index + self.leaves.len() as u32);
     }
 }
+
+/// What a leaf takes, its places aside.
+#[cfg(test)]
+pub(super) const GUARANTEE_BYTES: usize = size_of::<Guarantee>();

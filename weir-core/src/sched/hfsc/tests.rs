@@ -163,3 +163,14 @@ fn what_contradicts_itself_is_refused_with_the_cure() {
         assert_eq!(error.parameter, Some(parameter), "{row}");
     }
 }
+
+#[test]
+fn an_idle_class_takes_at_most_72_bytes_and_104_for_a_guarantee() {
+    // Its class and leaf, its slot; its word in the order, and a node of the eighth part and the
+    // tiers above. A real-time curve comes to as much again, a limit and a bend too.
+    let class = size_of::<share::Class>() + size_of::<Leaf>() + size_of::<u32>();
+    let order = size_of::<u64>() + order::NODE_BYTES.div_ceil(7);
+    assert!(class + order <= 72, "{class} + {order}");
+    let guarantee = real_time::GUARANTEE_BYTES + 2 * order;
+    assert!(guarantee <= 104, "{guarantee}");
+}
