@@ -37,6 +37,7 @@ pub struct LeafAccount {
 #[derive(Clone, Debug)]
 pub struct Account {
     leaves: Vec<LeafAccount>,
+    retired: LeafAccount,
 }
 
 /// Durations counted in buckets 3 % wide, from 1 ns to 18 minutes.
@@ -55,12 +56,6 @@ impl Count {
         self.bytes += bytes.get();
     }
 
-    /// Takes one packet away.
-    const fn take(&mut self, bytes: Bytes) {
-        self.packets -= 1;
-        self.bytes -= bytes.get();
-    }
-
     /// The sum.
     pub const fn plus(self, other: Count) -> Count {
         Count { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
@@ -68,9 +63,27 @@ impl Count {
 }
 
 impl LeafAccount {
+    /// What was offered is not counted by itself: it is what was sent, dropped or waits.
+    pub(crate) fn new(
+        sent: Count,
+        dropped: [Count; DropReason::ALL.len()],
+        backlog: Count,
+    ) -> Self {
+        let mut account = Self { offered: Count::default(), sent, dropped, backlog };
+        account.offered = sent.plus(account.dropped_total()).plus(backlog);
+        account
+    }
+
     /// Everything dropped, for whatever reason.
     pub fn dropped_total(&self) -> Count {
         self.dropped.iter().fold(Count::default(), |sum, &count| sum.plus(count))
+    }
+
+    /// The sum with what `other` sent and dropped, without its backlog.
+    pub(crate) fn plus_past(&self, other: &LeafAccount) -> Self {
+        let dropped =
+            core::array::from_fn(|reason| self.dropped[reason].plus(other.dropped[reason]));
+        Self::new(self.sent.plus(other.sent), dropped, self.backlog)
     }
 
     /// Whether everything offered is sent, dropped or waiting.
@@ -80,8 +93,18 @@ impl LeafAccount {
 }
 
 impl Account {
-    pub(crate) fn new(leaves: usize) -> Self {
-        Self { leaves: alloc::vec![LeafAccount::default(); leaves] }
+    pub(crate) fn new(leaves: Vec<LeafAccount>) -> Self {
+        Self { leaves, retired: LeafAccount::default() }
+    }
+
+    pub(crate) fn with_retired(self, retired: LeafAccount) -> Self {
+        Self { retired, ..self }
+    }
+
+    /// What was sent and dropped of leaves that a change took away. Packets that waited in them
+    /// count in the leaf that they went to.
+    pub const fn retired(&self) -> &LeafAccount {
+        &self.retired
     }
 
     /// The account of one leaf.
@@ -92,30 +115,6 @@ impl Account {
     /// All accounts in the order of leaves.
     pub fn leaves(&self) -> &[LeafAccount] {
         &self.leaves
-    }
-
-    pub(crate) fn queued(&mut self, leaf: LeafId, bytes: Bytes) {
-        let account = &mut self.leaves[leaf.index()];
-        account.offered.add(bytes);
-        account.backlog.add(bytes);
-    }
-
-    pub(crate) fn refused(&mut self, leaf: LeafId, bytes: Bytes, reason: DropReason) {
-        let account = &mut self.leaves[leaf.index()];
-        account.offered.add(bytes);
-        account.dropped[reason as usize].add(bytes);
-    }
-
-    pub(crate) fn evicted(&mut self, leaf: LeafId, bytes: Bytes, reason: DropReason) {
-        let account = &mut self.leaves[leaf.index()];
-        account.backlog.take(bytes);
-        account.dropped[reason as usize].add(bytes);
-    }
-
-    pub(crate) fn sent(&mut self, leaf: LeafId, bytes: Bytes) {
-        let account = &mut self.leaves[leaf.index()];
-        account.backlog.take(bytes);
-        account.sent.add(bytes);
     }
 }
 

@@ -98,7 +98,7 @@ fn check_newest_only(scheduler: &str) {
 
 #[test]
 fn a_leaf_that_keeps_only_its_newest_packet_keeps_its_turn() {
-    for scheduler in ["priq", "drr", "htb", "cbq"] {
+    for scheduler in ["priq", "drr", "htb", "cbq", "prr", "wrr", "altq-wfq"] {
         check_newest_only(scheduler);
     }
 }

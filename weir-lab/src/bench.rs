@@ -1,10 +1,10 @@
 //! The cost of a packet: offer and poll, for every scheduler and number of leaves.
 //!
-//! A closed loop: a fixed population of 64-byte packets waits in a link; a burst is polled, each of
-//! its packets gets a random leaf (untimed), the burst is offered again. Every scheduler runs in
-//! turn with `fifo` at the same number of leaves, so the ratio is taken within one run; absolute
-//! figures drift with the machine. Instructions are counted by callgrind over a fixed workload, in
-//! offer and poll alone.
+//! A closed loop: a fixed population of 64-byte packets waits in a link; a burst is polled, each
+//! of its packets gets a random leaf (untimed), the burst is offered again. Hierarchies have three
+//! levels; instructions are counted with two. Every scheduler runs in turn with `fifo` at the same
+//! number of leaves, so the ratio is taken within one run; absolute figures drift with the
+//! machine. Instructions are counted by callgrind over a fixed workload, in offer and poll alone.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use weir_core::link::{AnyLink, LinkPlan, Packet};
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
 use weir_core::queue::QueuePlan;
 use weir_core::sched::{ClassSpec, Descriptor, Entry, SCHEDULERS, Tree};
-use weir_core::units::{Bytes, Dimension, Instant, Quantity, Rate};
+use weir_core::units::{Bytes, Dimension, Instant, Quantity, Rate, Share};
 
 /// The numbers of leaves that `weir bench` runs.
 pub const LEAVES: &[usize] = &[1, 10, 100, 1_000, 10_000, 1_000_000];
@@ -98,8 +98,8 @@ fn keywords() -> impl Iterator<Item = &'static str> {
 
 /// Alternates the scheduler with the yardstick, so that both see the same minute of the machine.
 fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
-    let mut subject = Loop::new(entry, leaves);
-    let mut yardstick = Loop::new(&SCHEDULERS[0], leaves);
+    let mut subject = Loop::new(entry, leaves, group_of(leaves));
+    let mut yardstick = Loop::new(&SCHEDULERS[0], leaves, 0);
     subject.run(effort.packets / 4);
     yardstick.run(effort.packets / 4);
     let (mut nanos, mut ratios) = (Vec::new(), Vec::new());
@@ -117,31 +117,36 @@ fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
     }
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
 /// The closed loop around one link.
-struct Loop {
+pub(crate) struct Loop {
     link: Box<dyn AnyLink>,
     now: Instant,
     random: u64,
     leaves: u64,
-    departures: Vec<Departure>,
+    departures: [Departure; BURST],
+    /// How many of them the last burst filled.
+    polled: usize,
     burst: Vec<(LeafId, Packet)>,
 }
 
 impl Loop {
-    fn new(entry: &Entry, leaves: usize) -> Self {
-        let population = (2 * leaves).max(POPULATION_MIN);
-        let link = plan(entry.descriptor, leaves, population).build();
+    /// A loop over so many leaves; those of hierarchies stand in groups of `group` where it is
+    /// not 0, else directly under the root.
+    pub(crate) fn new(entry: &Entry, leaves: usize, group: usize) -> Self {
+        let population = population(leaves);
+        let link = plan(entry.descriptor, leaves, group, population).build();
         let mut this = Self {
             link: link.unwrap_or_else(|error| panic!("{}: {error}", entry.descriptor.keyword)),
             now: Instant::ZERO,
             random: 0x9e37_79b9_7f4a_7c15,
             leaves: leaves as u64,
-            departures: Vec::with_capacity(BURST),
+            departures: [Departure::default(); BURST],
+            polled: 0,
             burst: Vec::with_capacity(BURST),
         };
         for handle in 0..population as u32 {
@@ -161,7 +166,7 @@ impl Loop {
     /// A function of its own for callgrind to count in: see [`MEASURED`].
     #[inline(never)]
     fn poll_burst(&mut self) {
-        self.link.poll_burst(self.now, BURST, &mut self.departures);
+        self.polled = self.link.poll_burst(self.now, &mut self.departures);
         // Work after the call, or it would become a jump out of what is counted.
         std::hint::black_box(&mut self.departures);
     }
@@ -174,7 +179,7 @@ impl Loop {
     }
 
     /// ns per packet over `packets` packets, the choice of leaves not counted.
-    fn run(&mut self, packets: u64) -> f64 {
+    pub(crate) fn run(&mut self, packets: u64) -> f64 {
         let mut done = 0u64;
         let mut spent = std::time::Duration::ZERO;
         let rate = Rate::new(LINK_RATE).expect("not zero");
@@ -185,13 +190,12 @@ impl Loop {
             // The line sends a burst in this time, so it never holds the next one back.
             let burst_time = rate.transmit_time(Bytes::new(BURST as u64 * u64::from(LENGTH)));
             self.now = self.now.after(burst_time);
-            done += self.departures.len() as u64;
-            for index in 0..self.departures.len() {
+            done += self.polled as u64;
+            for index in 0..self.polled {
                 let packet = Packet::new(self.departures[index].handle, LENGTH);
                 let leaf = self.random_leaf();
                 self.burst.push((leaf, packet));
             }
-            self.departures.clear();
             let start = Clock::now();
             self.offer_burst();
             spent += start.elapsed();
@@ -202,19 +206,29 @@ impl Loop {
 }
 
 /// A link so fast that it never holds a packet back; its classes may borrow where they can.
-fn plan(descriptor: &'static Descriptor, leaves: usize, population: usize) -> LinkPlan {
+fn plan(
+    descriptor: &'static Descriptor,
+    leaves: usize,
+    group: usize,
+    population: usize,
+) -> LinkPlan {
     let rate = Rate::new(LINK_RATE).expect("not zero");
+    let part = |of: usize| Rate::new((LINK_RATE / of as u64).max(1)).expect("at least 1");
     let mut classes = Vec::with_capacity(leaves + 1);
-    let root = descriptor.promises.hierarchical.then_some(ClassId(0));
-    if root.is_some() {
+    let mut parent = descriptor.promises.hierarchical.then_some(ClassId(0));
+    if parent.is_some() {
         classes.push(class("root".to_owned(), None, descriptor, rate));
     }
-    let part = Rate::new((LINK_RATE / leaves as u64).max(1)).expect("at least 1");
     for leaf in 0..leaves {
-        classes.push(class(format!("leaf{leaf}"), root, descriptor, part));
+        if group > 0 && parent.is_some() && leaf.is_multiple_of(group) {
+            let name = format!("group{}", leaf / group);
+            parent = Some(ClassId(classes.len() as u32));
+            classes.push(class(name, Some(ClassId(0)), descriptor, part(leaves.div_ceil(group))));
+        }
+        classes.push(class(format!("leaf{leaf}"), parent, descriptor, part(leaves)));
     }
-    let mtu = Bytes::new(u64::from(LENGTH));
-    let tree = Tree::new(rate, mtu, Params::new(), classes).expect("one level under a root");
+    let mtu = Bytes::new(MTU);
+    let tree = Tree::new(rate, mtu, Params::new(), classes).expect("two levels under a root");
     let mut plan = LinkPlan::new(descriptor.keyword, tree);
     plan.packets_max = population as u32;
     let limit = Value::Quantity(Quantity::Packets(population as u32));
@@ -240,6 +254,13 @@ fn class(name: String, parent: Option<ClassId>, descriptor: &Descriptor, rate: R
         };
         params.set(row.name, Value::Quantity(Quantity::Rate(value)));
     }
+    let is_share = |row: &&Parameter| row.kind == Kind::Quantity(Dimension::Share);
+    for row in descriptor.parameters.iter().filter(is_share) {
+        let billionths = u128::from(rate.bits_per_second()) * 1_000_000_000;
+        let part = (billionths / u128::from(LINK_RATE)) as u64;
+        let share = Share::from_ppb(part.max(1)).unwrap_or(Share::WHOLE);
+        params.set(row.name, Value::Quantity(Quantity::Share(share)));
+    }
     ClassSpec { name, parent, params }
 }
 
@@ -250,7 +271,7 @@ fn class(name: String, parent: Option<ClassId>, descriptor: &Descriptor, rate: R
 pub fn workload(keyword: &str, packets: u64) -> Result<(), String> {
     let entry = weir_core::sched::find(keyword)
         .ok_or_else(|| format!("no scheduler is called `{keyword}`"))?;
-    Loop::new(entry, LEAVES_COUNTED).run(packets);
+    Loop::new(entry, LEAVES_COUNTED, 0).run(packets);
     Ok(())
 }
 
@@ -312,8 +333,32 @@ pub fn compare(now: &Instructions, committed: &Instructions) -> Vec<String> {
 const BURST: usize = 32;
 /// Bytes of every packet.
 const LENGTH: u32 = 64;
-/// At least so many packets wait: a queue that is never empty with few leaves.
-const POPULATION_MIN: usize = 256;
+/// The largest packet that the link is meant for, as on Ethernet: a turn in a round robin.
+const MTU: u64 = 1514;
+/// Leaves in a group of the three-level tree, as in the peer's pipes.
+pub(crate) const fn group_of(leaves: usize) -> usize {
+    if leaves < 16 {
+        4
+    } else if leaves.is_multiple_of(13) {
+        13
+    } else {
+        16
+    }
+}
+
+/// Packets that wait, as in the peer's set-up (`peers.md` §8): 16 a leaf with few, 4 with many, one
+/// with a million.
+pub fn population(leaves: usize) -> usize {
+    let each = if leaves < 16 {
+        16
+    } else if leaves > 500_000 {
+        1
+    } else {
+        4
+    };
+    (leaves * each).max(4 * BURST)
+}
+
 /// Far above what any machine forwards.
 const LINK_RATE: u64 = 1_000_000_000_000;
 /// Packets of the run under callgrind: whole bursts, so that this is exactly how many there are.
@@ -339,11 +384,11 @@ mod tests {
     #[test]
     fn the_loop_loses_no_packet() {
         for entry in SCHEDULERS {
-            let mut subject = Loop::new(entry, 10);
+            let mut subject = Loop::new(entry, 10, 4);
             subject.run(10_000);
             let account = subject.link.account();
             let backlog: u64 = account.leaves().iter().map(|leaf| leaf.backlog.packets).sum();
-            assert_eq!(backlog, POPULATION_MIN as u64, "{}", entry.descriptor.keyword);
+            assert_eq!(backlog, population(10) as u64, "{}", entry.descriptor.keyword);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
+use std::path::PathBuf;
 use std::time::Duration;
 use weir_lab::experiments::{self, EXPERIMENTS, Experiment, Options, Row};
 
@@ -28,6 +29,9 @@ enum Task {
         /// Only the rows whose subject contains this.
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
+        /// Runs the scenario of this file instead of the experiment's own.
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
     },
 }
 
@@ -35,14 +39,18 @@ impl Run for Lab {
     fn run(self, output: &Output) -> Exit {
         match self.task {
             Task::List => list(output),
-            Task::Run { experiment, seconds, only } => {
+            Task::Run { experiment, seconds, only, file } => {
                 let Some(found) = experiments::find(&experiment) else {
                     let names: Vec<&str> = EXPERIMENTS.iter().map(|row| row.name).collect();
                     let names = names.join(", ");
                     let message = format!("no experiment `{experiment}`; there are {names}");
                     return output.refuse(&message);
                 };
-                run(output, found, &Options { duration: Duration::from_secs(seconds), only })
+                if file.is_some() && !found.takes_file() {
+                    return output.refuse(&format!("`{experiment}` runs no scenario of a file"));
+                }
+                let duration = Duration::from_secs(seconds);
+                run(output, found, &Options { duration, only, file })
             }
         }
     }
@@ -84,6 +92,9 @@ fn run(output: &Output, experiment: &Experiment, options: &Options) -> Exit {
 }
 
 fn line(row: &Row) -> String {
+    if row.expected.is_empty() {
+        return format!("{:<44} {}\n", row.subject, row.measured);
+    }
     let verdict = if row.holds { "holds" } else { "FAILS" };
     let Row { subject, measured, expected, deviation, limit, .. } = row;
     format!(

@@ -18,6 +18,7 @@
 //! and the reasons are this file's, once for all algorithms.
 
 pub mod fragments;
+pub mod hash;
 pub mod linear;
 pub mod rule;
 

@@ -38,6 +38,10 @@ impl Dropper for Head {
         }
         Admission::Evict(0, DropReason::Evicted)
     }
+
+    fn unasked_below(&self) -> Option<Limit> {
+        Some(self.limit)
+    }
 }
 
 #[cfg(test)]

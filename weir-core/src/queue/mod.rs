@@ -1,8 +1,10 @@
 //! Leaf queues and droppers: who is admitted, who makes room. One file a dropper, one line in the
 //! registry. Any leaf may carry any dropper.
 
+mod shared;
 mod store;
 
+pub use shared::Membership;
 pub use store::{Entry as QueueEntry, Queues};
 
 use crate::account::Count;
@@ -71,6 +73,19 @@ pub trait Dropper {
     /// The last packet left: the leaf is idle from `now` on.
     #[inline]
     fn emptied(&mut self, _now: Instant) {}
+
+    /// A backlog up to which, with the arriving packet, it accepts and releases everything: then it
+    /// is not asked at all. `None` has it asked for every packet.
+    fn unasked_below(&self) -> Option<Limit> {
+        None
+    }
+
+    /// What it says of the limit that its leaf shares with others, if it does: then a packet may be
+    /// dropped from any of them after `admit` accepted one. Such a dropper has to be asked always
+    /// (see `unasked_below`).
+    fn membership(&self) -> Option<Membership> {
+        None
+    }
 }
 
 /// What a dropper may know of its place when it is built.
@@ -202,6 +217,18 @@ macro_rules! droppers {
                     $(AnyDropper::$name(dropper) => dropper.emptied(now),)*
                 }
             }
+
+            fn unasked_below(&self) -> Option<Limit> {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
+                }
+            }
+
+            fn membership(&self) -> Option<Membership> {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.membership(),)*
+                }
+            }
         }
     };
 }
@@ -209,6 +236,7 @@ macro_rules! droppers {
 droppers! {
     tail::Tail,
     head::Head,
+    longest::Longest,
 }
 
 fn unknown_dropper(keyword: &str) -> BuildError {

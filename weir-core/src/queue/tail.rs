@@ -33,4 +33,8 @@ impl Dropper for Tail {
         }
         Admission::Refuse(DropReason::Full)
     }
+
+    fn unasked_below(&self) -> Option<Limit> {
+        Some(self.limit)
+    }
 }

@@ -65,12 +65,24 @@ pub trait Scheduler {
     /// The packet of `leaf` charged `length` has left the wire.
     fn completed(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
+    /// How many bytes `leaf`, just selected, may send in a row at this instant, as if each packet
+    /// were selected and charged by itself; the link then charges their sum. None by default, so
+    /// that each packet is asked for.
+    #[inline]
+    fn allowance(&self, _now: Instant, _leaf: LeafId) -> Bytes {
+        Bytes::ZERO
+    }
+
     /// A hint, which may be wrong: the leaf that is likely to be selected after `ahead` others. The
     /// link then reads its state early, so that it is near when its turn comes.
     #[inline]
     fn upcoming(&self, _ahead: usize) -> Option<LeafId> {
         None
     }
+
+    /// Reads the state of `leaf` and does nothing with it, so that it is near when it is needed.
+    #[inline]
+    fn touch(&self, _leaf: LeafId) {}
 
     /// Why the first packet of `leaf` could not be sent earlier than it is. Asked after `select`
     /// named the leaf and before `charge`, or before a drop; changes nothing.
@@ -142,6 +154,8 @@ pub enum Cost {
     Constant,
     /// With the logarithm.
     Logarithmic,
+    /// In proportion: an oracle, not for many leaves.
+    Linear,
 }
 
 /// What a scheduler promises; the laws hold it to that.
@@ -276,6 +290,10 @@ schedulers! {
     priq::Priq,
     htb::Htb,
     drr::Drr,
+    prr::Prr,
+    wrr::Wrr,
+    altq_wfq::AltqWfq,
     cbq::Cbq,
+    cbq_ref::CbqRef,
     hfsc::Hfsc,
 }

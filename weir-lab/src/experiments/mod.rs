@@ -1,6 +1,7 @@
 //! Experiments: each measures something and holds it against a claim. One file, one line here.
 
 use serde::Serialize;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Measures, shows each row as it comes, and answers all.
@@ -25,6 +26,8 @@ pub struct Options {
     pub duration: Duration,
     /// Only rows whose subject contains this.
     pub only: Option<String>,
+    /// A scenario of the experiment's family to run instead of those it has.
+    pub file: Option<PathBuf>,
 }
 
 /// One measured figure beside its claim.
@@ -34,7 +37,7 @@ pub struct Row {
     pub subject: String,
     /// The figure, with its unit.
     pub measured: String,
-    /// What it should be, with its unit.
+    /// What it should be, with its unit; empty if it is only shown.
     pub expected: String,
     /// How far off it is: in percent, or the ratio that was asked for.
     pub deviation: f64,
@@ -65,6 +68,18 @@ impl Row {
         }
     }
 
+    /// A figure that nothing is claimed of.
+    pub fn shown(subject: String, measured: String) -> Self {
+        let (deviation, limit) = (0.0, 0.0);
+        Self { subject, measured, expected: String::new(), deviation, limit, holds: true }
+    }
+
+    /// What was measured and expected, in words, and how far it is off: at most `limit`.
+    pub fn off(subject: String, texts: (String, String), deviation: f64, limit: f64) -> Self {
+        let (measured, expected) = texts;
+        Self { subject, measured, expected, deviation, limit, holds: deviation <= limit }
+    }
+
     /// A ratio that must be at least `minimum`.
     pub fn ratio(subject: String, measured: f64, minimum: f64) -> Self {
         Self {
@@ -77,6 +92,16 @@ impl Row {
         }
     }
 }
+
+impl Experiment {
+    /// Whether it runs scenarios from files.
+    pub fn takes_file(&self) -> bool {
+        TAKE_FILES.contains(&self.name)
+    }
+}
+
+/// The experiments that run scenarios from files.
+const TAKE_FILES: &[&str] = &[ns2_cbq::EXPERIMENT.name];
 
 /// The experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
@@ -98,4 +123,5 @@ experiments! {
     sharing_sim,
     packet_size,
     simulator_speed,
+    ns2_cbq,
 }

@@ -49,6 +49,21 @@ pub const EXCEPTIONS: &[Exception] = &[
         file: "weir-core/src/queue/store.rs",
         reason: "the leaves tell the scheduler what waits first, in the scheduler's own words",
     },
+    Exception {
+        check: "absence",
+        file: "weir-core/src/sched/cbq_ref/class.rs",
+        reason: "the estimator of ns-2 is in floats; only the same operations decide as it does",
+    },
+    Exception {
+        check: "absence",
+        file: "weir-core/src/sched/cbq_ref/rules.rs",
+        reason: "the rules of ns-2 compare times in floats; other times would break ties otherwise",
+    },
+    Exception {
+        check: "absence",
+        file: "weir-core/src/sched/cbq_ref/mod.rs",
+        reason: "whole nanoseconds become the seconds in floats that the rules of ns-2 compare",
+    },
 ];
 
 /// Which of Weir's crates a crate may depend on (product.md §7): arrows point down only.
@@ -80,7 +95,23 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("account", &["units", "ids", "packet", "event"]),
     ("queue", &["units", "ids", "random", "packet", "event", "parameter", "account"]),
     ("sched", &["units", "ids", "random", "parameter"]),
+    (
+        "change",
+        &[
+            "units",
+            "ids",
+            "parameter",
+            "event",
+            "account",
+            "queue",
+            "sched",
+            "line",
+            "explain",
+            "link",
+        ],
+    ),
     ("line", &["units"]),
+    ("explain", &["units", "ids", "event", "sched"]),
     (
         "link",
         &[
@@ -94,6 +125,8 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
             "queue",
             "sched",
             "line",
+            "explain",
+            "change",
         ],
     ),
 ];
@@ -180,6 +213,7 @@ pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "longest", "red", "blue", 
 /// Places where an algorithm other than the file's own may be named, by the beginning of the path.
 pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/sched/cbq", "its general scheduler is one of the round robins, by name"),
+    ("weir-core/src/event.rs", "a reason for drops may be called as the dropper that has it"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),

@@ -1,0 +1,191 @@
+//! A class of `cbq-ref`: its estimator, and what makes it wait [algorithms §2.7, §2.8].
+//!
+//! Floating point, in the order of operations of ns-2, so that every comparison falls as it does
+//! there [ns2 queue/cbq.cc]. No value here can be undefined: a share is at least one part in 10⁹.
+
+use crate::ids::LeafId;
+
+/// A class with its estimator. Times are seconds, rates bytes a second.
+pub(super) struct Class {
+    /// The class above, the only one that it can borrow from directly.
+    pub parent: Option<usize>,
+    /// `None` for a class with children.
+    pub leaf: Option<LeafId>,
+    pub borrow: bool,
+    /// A leaf is at level 1.
+    pub level: u8,
+    /// 0 is served first.
+    pub priority: usize,
+    /// Part of the link's rate.
+    pub share: f64,
+    rate: f64,
+    /// The most that the average idle time can be.
+    pub maxidle: Maxidle,
+    extradelay: f64,
+    /// The average by which packets come later than the share would have them.
+    avgidle: f64,
+    /// When its last packet left the wire.
+    last: f64,
+    /// It is overlimit until this instant, which is included.
+    pub undertime: f64,
+    delayed: bool,
+    /// What it may still send in this turn of the weighted round robin; never more than a weight.
+    pub credit: i64,
+    pub backlogged: bool,
+    /// Packets that wait.
+    pub packets: u32,
+}
+
+/// A bound on the average idle time.
+#[derive(Clone, Copy)]
+pub(super) enum Maxidle {
+    /// As the policy says.
+    Written(f64),
+    /// Derived from share and priority.
+    Auto(f64),
+}
+
+/// What a class is made from.
+pub(super) struct Place {
+    pub parent: Option<usize>,
+    pub leaf: Option<LeafId>,
+    pub level: u8,
+    pub priority: usize,
+    pub borrow: bool,
+    pub maxidle: Maxidle,
+    pub extradelay: f64,
+}
+
+impl Class {
+    /// A class that has sent nothing yet.
+    pub fn new(place: Place, share: f64, bandwidth: f64) -> Self {
+        let Place { parent, leaf, level, priority, borrow, maxidle, extradelay } = place;
+        Self {
+            parent,
+            leaf,
+            borrow,
+            level,
+            priority,
+            share,
+            rate: share * (bandwidth / 8.0),
+            maxidle,
+            extradelay,
+            avgidle: 0.0,
+            last: 0.0,
+            undertime: 0.0,
+            delayed: false,
+            credit: 0,
+            backlogged: false,
+            packets: 0,
+        }
+    }
+
+    /// Whether there is somebody to borrow from.
+    pub fn may_borrow(&self) -> bool {
+        self.borrow && self.parent.is_some()
+    }
+
+    /// Whether it may send at its own account; then it is no longer delayed.
+    pub fn permits_itself(&mut self, now: f64) -> bool {
+        let permitted = self.undertime < now;
+        self.delayed &= !permitted;
+        permitted
+    }
+
+    /// Counts a packet of `length` bytes that is on the wire for `time` from `now` on.
+    pub fn update(&mut self, now: f64, length: f64, time: f64) {
+        let finished = now + time;
+        let idle = (finished - self.last) - length / self.rate;
+        let mut average = self.avgidle;
+        average += (idle - average) / WEIGHT;
+        if average > self.maxidle.seconds() {
+            average = self.maxidle.seconds();
+        }
+        self.avgidle = average;
+        if average <= 0.0 {
+            self.undertime = finished + time * (1.0 / self.share - 1.0);
+            self.undertime += (1.0 - WEIGHT) * average;
+        }
+        self.last = finished;
+    }
+
+    /// It wants to send and may not: once, its debt is replaced by `extradelay`.
+    pub fn delay(&mut self, now: f64) {
+        let delay = self.undertime - now + self.extradelay;
+        if delay > 0.0 && !self.delayed {
+            self.undertime += self.extradelay;
+            self.undertime -= (1.0 - WEIGHT) * self.avgidle;
+            self.delayed = true;
+        }
+    }
+
+    /// Takes over what `old` knows of the traffic. The bound on idle time stays as it was unless
+    /// one of the two policies writes it [algorithms §2.7].
+    pub fn inherit(&mut self, old: &Class) {
+        if let (Maxidle::Auto(_), Maxidle::Auto(_)) = (self.maxidle, old.maxidle) {
+            self.maxidle = old.maxidle;
+        }
+        self.avgidle = old.avgidle;
+        self.last = old.last;
+        self.undertime = old.undertime;
+        self.delayed = old.delayed;
+        self.credit = old.credit;
+    }
+}
+
+impl Maxidle {
+    /// The bound for a class of this share and priority, on a link whose largest packet takes
+    /// `packet` seconds: 8 packets at once for each step of priority [algorithms §2.2].
+    pub fn auto(share: f64, priority: usize, packet: f64) -> Self {
+        let gain = gain_to_the(8 * priority as u32);
+        let first = ((1.0 / share) - 1.0) * (1.0 - gain) / gain;
+        let second = 1.0 - GAIN;
+        Maxidle::Auto(packet * if first > second { first } else { second })
+    }
+
+    fn seconds(self) -> f64 {
+        match self {
+            Maxidle::Written(seconds) | Maxidle::Auto(seconds) => seconds,
+        }
+    }
+}
+
+/// [`GAIN`] to the power `n`, rounded once: 15/16 is taken `n` times in 120 binary digits.
+fn gain_to_the(n: u32) -> f64 {
+    const ONE: u128 = 1 << 120;
+    let power = (0..n).fold(ONE, |power, _| power - power / 16);
+    power as f64 / ONE as f64
+}
+
+/// The average moves by one part of so many: `POWEROFTWO` in ns-2.
+const WEIGHT: f64 = 16.0;
+/// What the average keeps of itself, one packet later: `automaxidle_gain_` in ns-2.
+const GAIN: f64 = 0.9375;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+
+    #[test]
+    fn a_power_of_the_gain_is_the_libraries() {
+        for n in (0..=72).step_by(8) {
+            assert_eq!(gain_to_the(n), GAIN.powf(f64::from(n)), "{n}");
+        }
+    }
+
+    #[test]
+    fn the_automatic_bound_lets_eight_packets_through_for_each_priority() {
+        // [algorithms §2.2] with t = 8·1024/1.5e6 s; the last two are t/16.
+        let rows = [
+            (0.3, 1, 0.008_615),
+            (0.98, 8, 0.006_823),
+            (1.0, 8, 0.000_341_3),
+            (0.5, 0, 0.000_341_3),
+        ];
+        for (share, priority, expected) in rows {
+            let bound = Maxidle::auto(share, priority, 8.0 * 1024.0 / 1.5e6).seconds();
+            assert!((bound / expected - 1.0).abs() < 1e-3, "{share} {priority}: {bound}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Class-based queueing by the reference: Floyd and Jacobson's rules `[floyd95]` as ns-2 runs them
+//! `[ns2 queue/cbq.cc]`, faults and all [algorithms §2]. The oracle for the sound form beside it.
+//!
+//! A class estimates its average idle time; below zero it is overlimit until its undertime. Floats
+//! here are on purpose: with ns-2's operations in ns-2's order the results are its own, to the
+//! packet. The same operations give the same bits on every machine, for there are only `+ - * /`.
+//! Invariant: a class that may borrow never waits while the line is free.
+
+mod class;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use rules::{Answer, Rules};
+
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Tree, Why,
+};
+use crate::ids::{ClassId, LeafId};
+use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::units::{Bytes, Dimension, Instant};
+use rules::{LEVEL_MAX, PRIORITY_MAX};
+
+/// The reference class-based queueing.
+pub struct CbqRef {
+    rules: Rules,
+    /// Whether a class that waits for itself is woken, which ns-2 does not do.
+    wakes: bool,
+    /// The class of each leaf, to see who lends to itself.
+    class_of_leaf: alloc::vec::Vec<ClassId>,
+}
+
+impl CbqRef {
+    /// The rules inside, for a caller whose clock is in seconds. Who asks them asks only them.
+    pub fn rules(&mut self) -> &mut Rules {
+        &mut self.rules
+    }
+}
+
+impl Discipline for CbqRef {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        keyword: "cbq-ref",
+        summary: "The reference CBQ as ns-2 simulates it, to the packet; an oracle, not for use.",
+        parameters: PARAMETERS,
+        sources: &["floyd95", "ns2 queue/cbq.cc", "algorithms §2"],
+        promises: Promises {
+            work_conserving: false,
+            hierarchical: true,
+            exact_wake: true,
+            cost: Cost::Linear,
+        },
+    };
+
+    fn build(tree: &Tree) -> Result<Self, BuildError> {
+        let wakes = tree.params().choice("wake") != Some("arrivals-only");
+        let class_of_leaf = tree.leaves().map(|(leaf, _)| tree.class_of(leaf)).collect();
+        Ok(Self { rules: Rules::build(tree)?, wakes, class_of_leaf })
+    }
+
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        self.rules.inherit(&old.rules, kin);
+    }
+}
+
+impl Scheduler for CbqRef {
+    fn enqueued(&mut self, now: Instant, leaf: LeafId, _head: Head) {
+        self.rules.enqueued(seconds(now), leaf);
+    }
+
+    fn joined(&mut self, _now: Instant, leaf: LeafId, _length: Bytes) {
+        self.rules.joined(leaf);
+    }
+
+    fn select(&mut self, now: Instant) -> Selection {
+        match self.rules.select(seconds(now)) {
+            Answer::Leaf(leaf, _) => Selection::Leaf(leaf),
+            Answer::After(instant) if self.wakes => Selection::At(first_after(instant)),
+            Answer::After(_) => Selection::At(Instant::MAX),
+            Answer::Idle => Selection::Idle,
+        }
+    }
+
+    fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        self.rules.charge(seconds(now), leaf, sent.get(), next.is_some());
+    }
+
+    fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
+        self.rules.dropped(leaf, head.is_some());
+    }
+
+    fn offered(&mut self, now: Instant, leaf: LeafId) {
+        self.rules.offered(seconds(now), leaf);
+    }
+
+    fn why(&self, _now: Instant, leaf: LeafId) -> Why {
+        let held = self.rules.held_until(leaf);
+        let own = self.class_of_leaf[leaf.index()];
+        let lender = self.rules.lender(leaf).filter(|&lender| lender != own);
+        if held <= 0.0 {
+            return Why { lender, ..Why::FREE };
+        }
+        Why { released: first_after(held), regulation: Regulation::Undertime, lender }
+    }
+}
+
+fn seconds(instant: Instant) -> f64 {
+    instant.as_nanos() as f64 / 1e9
+}
+
+/// The first instant whose seconds are more than `past`; the end of time if there is none. Found
+/// by halving, since far from the epoch a float does not tell neighbouring nanoseconds apart.
+fn first_after(past: f64) -> Instant {
+    let (mut low, mut high) = (0, u64::MAX);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if seconds(Instant::from_nanos(middle)) > past {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Instant::from_nanos(low)
+}
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "algorithm",
+        scope: Scope::Link,
+        kind: Kind::Choice(&["formal", "ancestor-only", "top-level"]),
+        default: Some("ancestor-only"),
+        summary: "Who may borrow.",
+    },
+    Parameter {
+        name: "general",
+        scope: Scope::Link,
+        kind: Kind::Choice(&["prr", "wrr"]),
+        default: Some("prr"),
+        summary: "How classes of one priority take turns; `prr` divides by packets, not bytes.",
+    },
+    Parameter {
+        name: "maxpkt",
+        scope: Scope::Link,
+        kind: Kind::Size(1, u16::MAX as u64),
+        default: Some("1024 B"),
+        summary: "The packet that `wrr` weighs by, and `maxidle` is derived from.",
+    },
+    Parameter {
+        name: "wake",
+        scope: Scope::Link,
+        kind: Kind::Choice(&["exact", "arrivals-only"]),
+        default: Some("exact"),
+        summary: "Whether a class that waits for itself is woken, or waits for others as in ns-2.",
+    },
+    Parameter {
+        name: "share",
+        scope: Scope::Class,
+        kind: Kind::Quantity(Dimension::Share),
+        default: None,
+        summary: "The part of the link, not of the parent; shares need not add up.",
+    },
+    Parameter {
+        name: "priority",
+        scope: Scope::Class,
+        kind: Kind::Number(0, PRIORITY_MAX),
+        default: Some("0"),
+        summary: "Among those that may send, the smaller is served first; also in `maxidle`.",
+    },
+    Parameter {
+        name: "level",
+        scope: Scope::Class,
+        kind: Kind::Number(1, LEVEL_MAX as u64),
+        default: Some("1 for a leaf, else one more than the highest below"),
+        summary: "The level by which `formal` and `top-level` tell who may lend.",
+    },
+    Parameter {
+        name: "borrow",
+        scope: Scope::Class,
+        kind: Kind::Flag,
+        default: Some("true"),
+        summary: "Whether the class may send at the account of those above it.",
+    },
+    Parameter {
+        name: "maxidle",
+        scope: Scope::Class,
+        kind: Kind::Quantity(Dimension::Duration),
+        default: Some("from share, priority and `maxpkt`"),
+        summary: "The most idle time that the average remembers: a burst after a pause.",
+    },
+    Parameter {
+        name: "extradelay",
+        scope: Scope::Class,
+        kind: Kind::Quantity(Dimension::Duration),
+        default: Some("0 s"),
+        summary: "How much longer a class waits that is held back: a longer steady burst.",
+    },
+];

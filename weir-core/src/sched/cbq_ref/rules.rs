@@ -1,0 +1,499 @@
+//! The rules of `cbq-ref`, asked in seconds: who may send, whose turn it is, what is counted.
+//!
+//! A choice is remembered until something happens, since looking for one changes state: asked
+//! again at the same instant, the answer is the same. Invariant: the ring of a priority holds its
+//! leaves, backlogged or not; `active` is one of them.
+
+use super::class::{Class, Maxidle, Place};
+use crate::ids::{ClassId, LeafId};
+use crate::parameter::BuildError;
+use crate::sched::{ClassSpec, Kin, Tree};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Class-based queueing by the reference, for callers whose clock is in seconds.
+///
+/// [`CbqRef`](super::CbqRef) asks it at whole nanoseconds. ns-2's own clock is a float; who wants
+/// its results to the packet asks at ns-2's instants.
+pub struct Rules {
+    classes: Vec<Class>,
+    of_leaf: Vec<usize>,
+    /// Of each leaf's class, the next of its priority.
+    next: Vec<usize>,
+    active: [Option<usize>; PRIORITIES],
+    weights: Option<Weights>,
+    sharing: Sharing,
+    /// The highest level that lends under top-level sharing.
+    toplevel: u8,
+    /// bit/s
+    bandwidth: f64,
+    /// Leaves that are backlogged.
+    waiting: usize,
+    /// When the last packet has left the wire.
+    free_at: f64,
+    /// The answer at an instant, while nothing has happened since.
+    answer: Option<(f64, Answer)>,
+}
+
+/// Who may send.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Answer {
+    /// This leaf may, at the account of this class; at nobody's if the link would otherwise idle.
+    Leaf(LeafId, Option<ClassId>),
+    /// Nobody, before this instant has passed, unless something arrives.
+    After(f64),
+    /// Nothing waits.
+    Idle,
+}
+
+/// Who may borrow from whom [algorithms §1].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Formal,
+    AncestorOnly,
+    TopLevel,
+}
+
+/// What the weighted round robin weighs by: for each priority its classes, interior ones included.
+struct Weights {
+    maxpkt: u64,
+    count: [u64; PRIORITIES],
+    share: [f64; PRIORITIES],
+}
+
+/// A class, and who lends to it; nobody if the link would otherwise idle.
+type Choice = (usize, Option<usize>);
+
+impl Rules {
+    /// The rules for `tree`, nothing waiting.
+    ///
+    /// # Errors
+    /// When a class has no share, or one of nothing.
+    pub fn build(tree: &Tree) -> Result<Self, BuildError> {
+        let bandwidth = tree.rate().bits_per_second() as f64;
+        let maxpkt = tree.params().bytes("maxpkt").map_or(MAXPKT_DEFAULT, |bytes| bytes.get());
+        let classes = classes(tree, bandwidth, maxpkt)?;
+        let sharing = match tree.params().choice("algorithm") {
+            Some("formal") => Sharing::Formal,
+            Some("top-level") => Sharing::TopLevel,
+            _ => Sharing::AncestorOnly,
+        };
+        let weighted = tree.params().choice("general") == Some("wrr");
+        let mut this = Self {
+            of_leaf: tree.leaves().map(|(leaf, _)| tree.class_of(leaf).index()).collect(),
+            next: (0..classes.len()).collect(),
+            active: [None; PRIORITIES],
+            weights: weighted.then(|| Weights::of(&classes, maxpkt)),
+            sharing,
+            toplevel: LEVEL_MAX,
+            bandwidth,
+            waiting: 0,
+            free_at: 0.0,
+            answer: None,
+            classes,
+        };
+        for leaf in 0..this.of_leaf.len() {
+            this.insert(this.of_leaf[leaf]);
+        }
+        Ok(this)
+    }
+
+    /// Puts a leaf's class into the ring of its priority, right behind the active one.
+    fn insert(&mut self, class: usize) {
+        let active = &mut self.active[self.classes[class].priority];
+        let ahead = *active.get_or_insert(class);
+        self.next[class] = self.next[ahead];
+        self.next[ahead] = class;
+    }
+
+    /// `leaf` is offered a packet: who is owed its share lowers the cutoff [algorithms §2.5].
+    pub fn offered(&mut self, now: f64, leaf: LeafId) {
+        self.answer = None;
+        if self.sharing != Sharing::TopLevel {
+            return;
+        }
+        let class = &self.classes[self.of_leaf[leaf.index()]];
+        let lender = class.parent.filter(|_| class.borrow);
+        if class.undertime < now {
+            self.toplevel = 1;
+        } else if lender.is_some_and(|lender| self.classes[lender].undertime < now) {
+            self.toplevel = self.toplevel.min(2);
+        }
+    }
+
+    /// `leaf`, which was empty, has a packet.
+    pub fn enqueued(&mut self, now: f64, leaf: LeafId) {
+        self.answer = None;
+        // When the link fell idle it looked for a packet and found none; a look takes credit away.
+        if self.waiting == 0 && self.free_at < now {
+            self.classes.iter_mut().for_each(|class| class.credit = 0);
+        }
+        let class = &mut self.classes[self.of_leaf[leaf.index()]];
+        self.waiting += usize::from(!class.backlogged);
+        class.backlogged = true;
+        class.packets = 1;
+    }
+
+    /// `leaf` has one packet more.
+    pub fn joined(&mut self, leaf: LeafId) {
+        self.answer = None;
+        let class = &mut self.classes[self.of_leaf[leaf.index()]];
+        class.packets = class.packets.saturating_add(1);
+    }
+
+    /// A packet of `leaf` was dropped; `more` wait.
+    pub fn dropped(&mut self, leaf: LeafId, more: bool) {
+        self.answer = None;
+        self.remove(self.of_leaf[leaf.index()], more);
+    }
+
+    fn remove(&mut self, class: usize, more: bool) {
+        let class = &mut self.classes[class];
+        self.waiting += usize::from(more);
+        self.waiting -= usize::from(class.backlogged);
+        class.backlogged = more;
+        class.packets = if more { class.packets.saturating_sub(1) } else { 0 };
+    }
+
+    /// Who may send [algorithms §2.6].
+    pub fn select(&mut self, now: f64) -> Answer {
+        if let Some((_, answer)) = self.answer.filter(|&(at, _)| at == now) {
+            return answer;
+        }
+        let answer = self.look(now);
+        self.answer = Some((now, answer));
+        answer
+    }
+
+    fn look(&mut self, now: f64) -> Answer {
+        if self.waiting == 0 {
+            return Answer::Idle;
+        }
+        let choice = if self.weights.is_some() { self.wrr(now) } else { self.prr(now) };
+        if let Some((class, lender)) = choice {
+            let leaf = self.classes[class].leaf.expect("only leaves are in a ring");
+            return Answer::Leaf(leaf, lender.map(|lender| ClassId(lender as u32)));
+        }
+        // Nobody who waits may borrow, or the first of them would be sent: each waits for itself.
+        let waiting = self.classes.iter().filter(|class| class.backlogged);
+        let undertime = waiting.map(|class| class.undertime).fold(f64::INFINITY, f64::min);
+        Answer::After(undertime.max(now))
+    }
+
+    /// `leaf`, just selected, sent a packet of `length`; `more` wait.
+    pub fn charge(&mut self, now: f64, leaf: LeafId, length: u64, more: bool) {
+        let answer = self.answer.take().map(|(_, answer)| answer);
+        let Some(Answer::Leaf(chosen, lender)) = answer else {
+            panic!("who sends was selected and nothing has happened since");
+        };
+        assert_eq!(chosen, leaf, "who was selected sends");
+        let class = self.of_leaf[leaf.index()];
+        self.remove(class, more);
+        let stays = lender.is_some() && self.weights.is_some() && self.pay(class, length);
+        let active = if stays { class } else { self.next[class] };
+        self.active[self.classes[class].priority] = Some(active);
+        let time = 8.0 * length as f64 / self.bandwidth;
+        self.free_at = now + time;
+        if let Some(lender) = lender {
+            let mut above = Some(class);
+            while let Some(at) = above {
+                self.classes[at].update(now, length as f64, time);
+                above = self.classes[at].parent;
+            }
+            self.departed(now, class, lender.index());
+        }
+    }
+
+    /// Takes a packet from the credit of a class; true if it may go on.
+    fn pay(&mut self, class: usize, length: u64) -> bool {
+        let class = &mut self.classes[class];
+        if class.credit > 0 {
+            class.credit = class.credit.saturating_sub_unsigned(length);
+        }
+        class.credit > 0
+    }
+
+    /// Moves the cutoff after a packet of `class` [algorithms §2.6].
+    fn departed(&mut self, now: f64, class: usize, lender: usize) {
+        let lender = &self.classes[lender];
+        if self.sharing == Sharing::TopLevel && self.toplevel >= lender.level {
+            let done = self.classes[class].packets <= 1 || lender.undertime > now;
+            self.toplevel = if done { LEVEL_MAX } else { lender.level };
+        }
+    }
+
+    /// One packet each: the first that may send, in the order of priorities and rings.
+    fn prr(&mut self, now: f64) -> Option<Choice> {
+        let mut first = None;
+        for priority in 0..PRIORITIES {
+            let Some(start) = self.active[priority] else { continue };
+            let mut at = start;
+            loop {
+                if self.classes[at].backlogged {
+                    first = first.or_else(|| self.classes[at].may_borrow().then_some(at));
+                    if let Some(lender) = self.permit(at, now) {
+                        return Some((at, Some(lender)));
+                    }
+                    self.classes[at].delay(now);
+                }
+                at = self.next[at];
+                if at == start {
+                    break;
+                }
+            }
+        }
+        first.map(|class| (class, None))
+    }
+
+    /// By weights [algorithms §2.6b].
+    fn wrr(&mut self, now: f64) -> Option<Choice> {
+        let mut first = None;
+        for priority in 0..PRIORITIES {
+            let Some(start) = self.active[priority] else { continue };
+            let (choice, short) = self.wrr_round(start, now, &mut first, true);
+            if choice.is_some() {
+                return choice;
+            }
+            // Some may send and only lack credit: the first of them is sent.
+            if short {
+                let (choice, _) = self.wrr_round(start, now, &mut first, false);
+                if choice.is_some() {
+                    return choice;
+                }
+            }
+        }
+        first.map(|class| (class, None))
+    }
+
+    /// Once round a ring, with or without weights: who sends; whether somebody only lacks credit.
+    fn wrr_round(
+        &mut self,
+        start: usize,
+        now: f64,
+        first: &mut Option<usize>,
+        weighing: bool,
+    ) -> (Option<Choice>, bool) {
+        let mut short = false;
+        let mut at = start;
+        loop {
+            if weighing && self.classes[at].credit <= 0 {
+                let weight = self.weight(at);
+                self.classes[at].credit = self.classes[at].credit.saturating_add(weight);
+            }
+            if self.classes[at].backlogged {
+                *first = first.or_else(|| self.classes[at].may_borrow().then_some(at));
+                match self.permit(at, now) {
+                    None => self.classes[at].delay(now),
+                    Some(lender) if self.classes[at].credit > 0 || !weighing => {
+                        return (Some((at, Some(lender))), short);
+                    }
+                    Some(_) => short = true,
+                }
+            }
+            self.classes[at].credit = 0;
+            at = self.next[at];
+            if at == start {
+                return (None, short);
+            }
+        }
+    }
+
+    /// Bytes that a class gains in a turn.
+    fn weight(&self, class: usize) -> i64 {
+        let class = &self.classes[class];
+        self.weights.as_ref().map_or(0, |weights| weights.of_class(class))
+    }
+
+    /// Who lends to `class`, itself included [algorithms §2.4].
+    fn permit(&mut self, class: usize, now: f64) -> Option<usize> {
+        if self.classes[class].permits_itself(now) {
+            return Some(class);
+        }
+        if !self.classes[class].borrow {
+            return None;
+        }
+        let mut above = self.classes[class].parent;
+        while let Some(at) = above {
+            let lender = &self.classes[at];
+            if lender.undertime > now {
+                if self.sharing == Sharing::TopLevel && lender.level > self.toplevel {
+                    return None;
+                }
+            } else if self.lends(at, now) {
+                return Some(at);
+            }
+            above = lender.parent;
+        }
+        None
+    }
+
+    /// Whether the class above, which is not overlimit, may lend.
+    fn lends(&self, class: usize, now: f64) -> bool {
+        let level = self.classes[class].level;
+        match self.sharing {
+            Sharing::AncestorOnly => true,
+            Sharing::TopLevel => level <= self.toplevel,
+            Sharing::Formal => {
+                let mut below = self.classes.iter().enumerate().filter(|row| row.1.level < level);
+                below.all(|(at, _)| self.satisfied(at, now))
+            }
+        }
+    }
+
+    /// Not both underlimit and in need.
+    fn satisfied(&self, class: usize, now: f64) -> bool {
+        let at = &self.classes[class];
+        if at.undertime >= now {
+            return true;
+        }
+        if at.level == LEAF_LEVEL {
+            return !at.backlogged;
+        }
+        let needs =
+            |leaf: &&Class| leaf.backlogged && leaf.level == LEAF_LEVEL && self.below(leaf, class);
+        !self.classes.iter().any(|leaf| needs(&leaf))
+    }
+
+    /// Whether `class` stands above `leaf`, all from there up able to borrow.
+    fn below(&self, leaf: &Class, class: usize) -> bool {
+        let mut at = leaf;
+        while let Some(parent) = at.parent.filter(|_| at.borrow) {
+            if parent == class {
+                return true;
+            }
+            at = &self.classes[parent];
+        }
+        false
+    }
+
+    /// Until when `leaf` is held back, both ends of the loan looked at; 0 if it never was.
+    pub fn held_until(&self, leaf: LeafId) -> f64 {
+        let class = self.of_leaf[leaf.index()];
+        let mut held = self.classes[class].undertime;
+        let mut above = self.classes[class].parent.filter(|_| self.classes[class].borrow);
+        while let Some(at) = above {
+            held = held.min(self.classes[at].undertime);
+            above = self.classes[at].parent;
+        }
+        held
+    }
+
+    /// Who lends to `leaf` if it was just selected.
+    pub fn lender(&self, leaf: LeafId) -> Option<ClassId> {
+        match self.answer {
+            Some((_, Answer::Leaf(chosen, lender))) if chosen == leaf => lender,
+            _ => None,
+        }
+    }
+
+    /// Takes over the state of the classes that both have: as ns-2's `newallot` where only shares
+    /// differ [algorithms §2.7].
+    pub fn inherit(&mut self, old: &Self, kin: &Kin) {
+        for (new, was) in kin.classes() {
+            self.classes[new.index()].inherit(&old.classes[was.index()]);
+        }
+        for (new, was) in kin.leaves() {
+            let (new, was) = (self.of_leaf[new.index()], old.of_leaf[was.index()]);
+            let priority = self.classes[new].priority;
+            if old.active[priority] == Some(was) {
+                self.active[priority] = Some(new);
+            }
+        }
+        self.toplevel = old.toplevel;
+        self.free_at = old.free_at;
+        let same = kin.classes().count() == self.classes.len().max(old.classes.len());
+        if let (Some(weights), Some(was), true) = (&mut self.weights, &old.weights, same) {
+            let pairs = kin.classes().map(|(new, was)| (new.index(), was.index()));
+            let pairs = pairs.map(|(new, was)| (&self.classes[new], &old.classes[was]));
+            weights.inherit(was, &pairs.collect::<Vec<_>>());
+        }
+    }
+}
+
+impl Weights {
+    fn of(classes: &[Class], maxpkt: u64) -> Self {
+        let mut this = Self { maxpkt, count: [0; PRIORITIES], share: [0.0; PRIORITIES] };
+        for class in classes {
+            this.count[class.priority] += 1;
+            this.share[class.priority] += class.share;
+        }
+        this
+    }
+
+    /// Whole bytes: the conversion cuts off, and holds at the ends. Nothing where the sum of
+    /// shares, after changes without number, has lost all meaning.
+    fn of_class(&self, class: &Class) -> i64 {
+        let bytes = self.count[class.priority].saturating_mul(self.maxpkt);
+        let per_share = bytes as f64 / self.share[class.priority];
+        ((class.share * per_share) as i64).max(0)
+    }
+
+    /// Adds what changed to the old sums instead of adding up anew: ns-2's sums keep the rounding
+    /// of their past, and a weight is cut to whole bytes.
+    fn inherit(&mut self, old: &Self, pairs: &[(&Class, &Class)]) {
+        if pairs.iter().any(|(new, old)| new.priority != old.priority) {
+            return;
+        }
+        self.share = old.share;
+        for (new, old) in pairs {
+            self.share[new.priority] += new.share - old.share;
+        }
+    }
+}
+
+fn classes(tree: &Tree, bandwidth: f64, maxpkt: u64) -> Result<Vec<Class>, BuildError> {
+    let levels = levels(tree);
+    let packet = maxpkt as f64 * 8.0 / bandwidth;
+    let class = |(id, spec): (ClassId, &ClassSpec)| {
+        let share = share(id, spec)?;
+        let seconds = |name| spec.params.duration(name).map(|time| time.as_nanos() as f64 / 1e9);
+        let priority = spec.params.number("priority").unwrap_or(0).min(PRIORITY_MAX) as usize;
+        let level = spec.params.number("level").map(|level| level.clamp(1, 32) as u8);
+        let place = Place {
+            parent: spec.parent.map(ClassId::index),
+            leaf: tree.leaf_of(id),
+            level: level.unwrap_or(levels[id.index()]),
+            priority,
+            borrow: spec.params.flag("borrow").unwrap_or(true),
+            maxidle: seconds("maxidle")
+                .map_or_else(|| Maxidle::auto(share, priority, packet), Maxidle::Written),
+            extradelay: seconds("extradelay").unwrap_or(0.0),
+        };
+        Ok(Class::new(place, share, bandwidth))
+    };
+    tree.classes().map(class).collect()
+}
+
+fn share(id: ClassId, spec: &ClassSpec) -> Result<f64, BuildError> {
+    let share = match spec.params.quantity("share") {
+        Some(crate::units::Quantity::Share(share)) => share.ppb(),
+        _ => 0,
+    };
+    if share == 0 {
+        let name = &spec.name;
+        let message = format!("class {name} has 0 % of the link; write a share above 0 %");
+        return Err(BuildError::in_class(id, "share", message));
+    }
+    Ok(f64::from(share) / 1e9)
+}
+
+/// The level of each class: a leaf's is 1, another's one more than the highest below.
+fn levels(tree: &Tree) -> Vec<u8> {
+    let mut levels = alloc::vec![LEAF_LEVEL; tree.classes().len()];
+    for (leaf, _) in tree.leaves() {
+        for (class, level) in tree.path(tree.class_of(leaf)).zip(LEAF_LEVEL..) {
+            levels[class.index()] = levels[class.index()].max(level);
+        }
+    }
+    levels
+}
+
+/// The last priority to be served.
+pub(super) const PRIORITY_MAX: u64 = 9;
+const PRIORITIES: usize = PRIORITY_MAX as usize + 1;
+/// The highest level.
+pub(super) const LEVEL_MAX: u8 = 32;
+/// The level of a leaf.
+const LEAF_LEVEL: u8 = 1;
+/// ns-2's default.
+const MAXPKT_DEFAULT: u64 = 1024;

@@ -1,0 +1,517 @@
+//! Weighted round robin, in packets or in bytes [algorithms §4.7].
+//!
+//! A visit refills a leaf's balance, if that is not above zero, by its allotment: its weight, in
+//! packets or in steps of bytes. The leaf sends while its balance is above zero, so its last packet
+//! may overdraw it. What is overdrawn stays owed, also by a leaf that empties and comes back; what
+//! is left when a leaf empties is lost.
+//!
+//! With `forgive`, as in ns-2 and ALTQ [algorithms §2.6b, §3.8]: a leaf that a refill does not lift
+//! above zero is passed over, and owes nothing after that. When all are passed over, the first
+//! sends a packet that costs it nothing. So bytes are not shared by weights when packets are longer
+//! than allotments. A leaf that empties keeps its place and its balance until it is passed.
+//! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
+
+use super::leaf_ring::{LeafRing, Standing};
+use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises};
+use super::{Scheduler, Selection, Tree};
+use crate::ids::{ClassId, LeafId};
+use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::units::{Bytes, Instant};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Weighted round robin.
+pub struct Wrr {
+    leaves: Vec<Turn>,
+    round: LeafRing,
+    in_bytes: bool,
+    forgives: bool,
+    /// The leaf in front was selected although its balance is zero: its packet costs nothing.
+    free: bool,
+}
+
+/// What the round knows of a leaf; balances are in packets or in bytes.
+struct Turn {
+    allotment: i32,
+    balance: i32,
+    standing: Standing,
+}
+
+impl Discipline for Wrr {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        keyword: "wrr",
+        summary: "Weighted round robin: so many packets, or so many bytes, a visit.",
+        parameters: &[
+            Parameter {
+                name: "unit",
+                scope: Scope::Link,
+                kind: Kind::Choice(&["packets", "bytes"]),
+                default: Some("packets"),
+                summary: "What weights count: packets per visit, or allotments in bytes.",
+            },
+            Parameter {
+                name: "allotment",
+                scope: Scope::Link,
+                kind: Kind::Size(1, STEP_MAX),
+                default: Some("the largest packet"),
+                summary: "Bytes per visit for a weight of 1, if weights count bytes.",
+            },
+            Parameter {
+                name: "forgive",
+                scope: Scope::Link,
+                kind: Kind::Flag,
+                default: Some("false"),
+                summary: "Whether bytes overdrawn are forgiven when a leaf is passed over.",
+            },
+            Parameter {
+                name: "weight",
+                scope: Scope::Leaf,
+                kind: Kind::Number(1, WEIGHT_MAX),
+                default: Some("1"),
+                summary: "The leaf's part of a round.",
+            },
+        ],
+        sources: &["risso99 §2", "algorithms §4.7"],
+        promises: Promises {
+            work_conserving: true,
+            hierarchical: false,
+            exact_wake: true,
+            cost: Cost::Constant,
+        },
+    };
+
+    fn build(tree: &Tree) -> Result<Self, BuildError> {
+        let in_bytes = tree.params().choice("unit") == Some("bytes");
+        let forgives = tree.params().flag("forgive") == Some(true);
+        if !in_bytes {
+            check_packets(tree, forgives)?;
+        }
+        let step = tree.params().bytes("allotment").unwrap_or(tree.mtu()).get();
+        let mut leaves = Vec::with_capacity(tree.leaf_count());
+        for (leaf, class) in tree.leaves() {
+            let weight = weight_of(class);
+            let allotment = if in_bytes {
+                allotment(tree.class_of(leaf), weight, step)?
+            } else {
+                weight as i32
+            };
+            leaves.push(Turn { allotment, balance: 0, standing: Standing::Out });
+        }
+        let round = LeafRing::with_capacity(leaves.len());
+        Ok(Self { leaves, round, in_bytes, forgives, free: false })
+    }
+
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        // Packets are no bytes.
+        let same_unit = self.in_bytes == old.in_bytes;
+        let balance = |turn: &Turn| if same_unit { turn.balance } else { 0 };
+        for (now, then) in kin.leaves() {
+            self.leaves[now.index()].balance = balance(&old.leaves[then.index()]).min(0);
+        }
+        self.round.inherit(&old.round, kin, |then, now| {
+            let turn = &mut self.leaves[now.index()];
+            turn.balance = balance(&old.leaves[then.index()]).min(turn.allotment);
+            turn.standing = Standing::Emptied;
+        });
+    }
+}
+
+impl Scheduler for Wrr {
+    #[inline]
+    fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
+        self.round.join(leaf, &mut self.leaves[leaf.index()].standing);
+    }
+
+    #[inline]
+    fn select(&mut self, _now: Instant) -> Selection {
+        let Some(leaf) = self.round.front() else { return Selection::Idle };
+        let turn = &mut self.leaves[leaf.index()];
+        // Most often the front has balance, or a refill gives it some.
+        if turn.standing == Standing::Waiting && !self.forgives {
+            let refilled = turn.balance + if turn.balance > 0 { 0 } else { turn.allotment };
+            if refilled > 0 {
+                turn.balance = refilled;
+                return Selection::Leaf(leaf);
+            }
+        }
+        if self.forgives { self.select_forgiving() } else { self.select_owing() }
+    }
+
+    #[inline]
+    fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        let cost = if self.in_bytes { sent.get().min(LENGTH_MAX) as i32 } else { 1 };
+        if self.forgives {
+            return self.charge_forgiving(leaf, cost, next.is_none());
+        }
+        let turn = &mut self.leaves[leaf.index()];
+        turn.balance -= cost;
+        if next.is_none() {
+            turn.leave();
+            self.round.pop_front();
+        } else if turn.balance <= 0 {
+            self.round.rotate();
+        }
+    }
+
+    fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
+        if head.is_some() {
+            return;
+        }
+        self.free &= self.round.front() != Some(leaf);
+        let turn = &mut self.leaves[leaf.index()];
+        if self.forgives {
+            return turn.standing = Standing::Emptied;
+        }
+        turn.balance = turn.balance.min(0);
+        self.round.empty(leaf, &mut turn.standing);
+    }
+
+    #[inline]
+    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
+        if self.in_bytes && !self.free {
+            return Bytes::new(u64::from(self.leaves[leaf.index()].balance.unsigned_abs()));
+        }
+        Bytes::ZERO
+    }
+
+    #[inline]
+    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
+        self.round.get(ahead)
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.leaves[leaf.index()].balance);
+    }
+}
+
+impl Wrr {
+    /// Whoever a refill does not lift above zero goes to the end with what it still owes.
+    fn select_owing(&mut self) -> Selection {
+        let mut passed = 0;
+        while let Some(leaf) = self.round.front() {
+            let turn = &mut self.leaves[leaf.index()];
+            if turn.standing == Standing::Emptied {
+                turn.leave();
+                self.round.pop_front();
+                continue;
+            }
+            if turn.balance > 0 || turn.refill() {
+                return Selection::Leaf(leaf);
+            }
+            self.round.rotate();
+            passed += 1;
+            if passed >= self.round.len() {
+                self.skip_rounds();
+                passed = 0;
+            }
+        }
+        Selection::Idle
+    }
+
+    fn charge_forgiving(&mut self, leaf: LeafId, cost: i32, empty: bool) {
+        let turn = &mut self.leaves[leaf.index()];
+        if !core::mem::take(&mut self.free) {
+            turn.balance -= cost;
+        }
+        if empty {
+            turn.standing = Standing::Emptied;
+        }
+        if turn.balance <= 0 {
+            self.round.rotate();
+        }
+    }
+
+    /// [algorithms §3.8] Whoever a refill does not lift above zero loses what it owes.
+    fn select_forgiving(&mut self) -> Selection {
+        let mut passed = 0;
+        while let Some(leaf) = self.round.front() {
+            let turn = &mut self.leaves[leaf.index()];
+            let waits = turn.standing == Standing::Waiting;
+            if waits && (self.free || turn.balance > 0 || turn.refill()) {
+                return Selection::Leaf(leaf);
+            }
+            turn.balance = 0;
+            if !waits {
+                turn.standing = Standing::Out;
+                self.round.pop_front();
+                continue;
+            }
+            self.round.rotate();
+            passed += 1;
+            // Nobody in a whole round: the first sends at no cost.
+            self.free = passed >= self.round.len();
+        }
+        Selection::Idle
+    }
+
+    /// Gives everybody the refills of all further rounds after which all still owe, at once: so a
+    /// choice ends after three rounds, however small the allotments are.
+    #[cold]
+    fn skip_rounds(&mut self) {
+        let rounds = |leaf: LeafId| {
+            let turn = &self.leaves[leaf.index()];
+            turn.balance.min(0).unsigned_abs() / turn.allotment.unsigned_abs()
+        };
+        let rounds = self.round.iter().map(rounds).min().unwrap_or(0);
+        for leaf in self.round.iter() {
+            let turn = &mut self.leaves[leaf.index()];
+            // Reaches zero at most.
+            turn.balance += rounds as i32 * turn.allotment;
+        }
+    }
+}
+
+impl Turn {
+    /// Adds an allotment to a balance that is not above zero; answers whether it is now.
+    #[inline]
+    fn refill(&mut self) -> bool {
+        self.balance += self.allotment;
+        self.balance > 0
+    }
+
+    /// An empty leaf leaves the round: only debts stay.
+    #[inline]
+    fn leave(&mut self) {
+        self.standing = Standing::Out;
+        self.balance = self.balance.min(0);
+    }
+}
+
+fn weight_of(class: &ClassSpec) -> u64 {
+    class.params.number("weight").unwrap_or(1).clamp(1, WEIGHT_MAX)
+}
+
+/// What concerns bytes only is not written where weights count packets.
+fn check_packets(tree: &Tree, forgives: bool) -> Result<(), BuildError> {
+    let error = |name: &'static str, value: &str| {
+        let message = format!(
+            "`{name}` = {value} says nothing where `unit` is \"packets\"; write unit = \"bytes\", \
+             or leave `{name}` out"
+        );
+        Err(BuildError::in_link(name, message))
+    };
+    if let Some(step) = tree.params().bytes("allotment") {
+        return error("allotment", &format!("{} B", step.get()));
+    }
+    if forgives {
+        return error("forgive", "true");
+    }
+    Ok(())
+}
+
+/// The bytes per visit of a class with this weight.
+fn allotment(class: ClassId, weight: u64, step: u64) -> Result<i32, BuildError> {
+    let bytes = weight.saturating_mul(step);
+    if (ALLOTMENT_MIN..=ALLOTMENT_MAX).contains(&bytes) {
+        return Ok(bytes as i32);
+    }
+    let message = format!(
+        "`weight` {weight} times an allotment of {step} B is {bytes} B a visit, outside \
+         {ALLOTMENT_MIN} B to {ALLOTMENT_MAX} B; change `weight` or the link's `allotment`"
+    );
+    Err(BuildError::in_class(class, "weight", message))
+}
+
+const WEIGHT_MAX: u64 = 65_535;
+/// The longest step: with the largest weight it is too long, and refused.
+const STEP_MAX: u64 = 1 << 20;
+/// As the smallest quantum of a deficit round robin: a packet of 65 535 bytes is paid in a thousand
+/// rounds.
+const ALLOTMENT_MIN: u64 = 64;
+/// Two of these, or one and the longest packet, fit a balance.
+const ALLOTMENT_MAX: u64 = 1 << 30;
+/// Longer packets count as this much.
+const LENGTH_MAX: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::{Params, Value};
+    use crate::random::Random;
+    use crate::units::{Quantity, Rate};
+    use alloc::string::{String, ToString};
+
+    fn build(unit: &'static str, step: Option<u64>, forgive: bool, weights: &[u64]) -> Wrr {
+        Wrr::build(&tree(unit, step, forgive, weights)).expect("builds")
+    }
+
+    fn tree(unit: &'static str, step: Option<u64>, forgive: bool, weights: &[u64]) -> Tree {
+        let class = |&weight: &u64| ClassSpec {
+            name: weight.to_string(),
+            parent: None,
+            params: Params::new().with("weight", Quantity::Number(weight)),
+        };
+        let mut params = Params::new();
+        params.set("unit", Value::Choice(unit));
+        params.set("forgive", Value::Flag(forgive));
+        if let Some(step) = step {
+            params.set("allotment", Value::Quantity(Quantity::Bytes(Bytes::new(step))));
+        }
+        let classes = weights.iter().map(class).collect();
+        Tree::new(Rate::MIN, Bytes::new(1500), params, classes).expect("a tree")
+    }
+
+    /// Who sends `count` packets of `lengths` when all always wait.
+    fn served(mut wrr: Wrr, lengths: &[u64], count: usize) -> String {
+        let now = Instant::ZERO;
+        let head = |leaf: usize| Head { length: Bytes::new(lengths[leaf]), arrived: now };
+        for leaf in 0..lengths.len() {
+            wrr.enqueued(now, LeafId(leaf as u32), head(leaf));
+        }
+        let mut order = String::new();
+        for _ in 0..count {
+            let Selection::Leaf(leaf) = wrr.select(now) else { panic!("somebody waits") };
+            assert_eq!(wrr.select(now), Selection::Leaf(leaf), "asked again");
+            let head = head(leaf.index());
+            wrr.charge(now, leaf, head.length, Some(head));
+            order.push(char::from(b'A' + leaf.0 as u8));
+        }
+        order
+    }
+
+    /// The part of each leaf in 100 000 packets, per mille.
+    fn shares(wrr: Wrr, lengths: &[u64]) -> Vec<u64> {
+        let order = served(wrr, lengths, 100_000);
+        let count = |leaf: usize| {
+            let letter = char::from(b'A' + leaf as u8);
+            order.matches(letter).count() as u64 * lengths[leaf]
+        };
+        let bytes: Vec<u64> = (0..lengths.len()).map(count).collect();
+        let sum: u64 = bytes.iter().sum();
+        bytes.iter().map(|bytes| (bytes * 1000 + sum / 2) / sum).collect()
+    }
+
+    #[test]
+    fn packets_are_counted_by_weight() {
+        // [algorithms §7]
+        let rows: [(&[u64], &str); 3] =
+            [(&[1, 1, 1], "ABCABCABC"), (&[3, 1], "AAABAAABAAAB"), (&[1, 2], "ABBABBABB")];
+        for (weights, order) in rows {
+            let lengths = &[40, 1500, 9000][..weights.len()];
+            assert_eq!(served(build("packets", None, false, weights), lengths, order.len()), order);
+        }
+    }
+
+    #[test]
+    fn bytes_forgiven_drift_as_in_altq() {
+        // [algorithms §3.8]
+        let rows: [(&[u64], &[u64], &str); 2] = [
+            (&[2259, 753], &[1500, 1500], "AABAABAAABABAAABAAB"),
+            (&[14_423, 4807], &[1500, 1500], "AAAAAAAAAABBBBAAAAAAAAAABBB"),
+        ];
+        for (weights, lengths, order) in rows {
+            let wrr = build("bytes", Some(1), true, weights);
+            assert_eq!(served(wrr, lengths, order.len()), order, "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn shares_drift_only_where_debts_are_forgiven() {
+        // [algorithms §3.8]: weights, packets, shares with debts forgiven and with debts kept.
+        type Row<'r> = (&'r [u64], &'r [u64], &'r [u64], &'r [u64]);
+        let rows: [Row<'_>; 4] = [
+            (&[2259, 753], &[1500; 2], &[693, 307], &[750, 250]),
+            (&[2256, 1354, 902], &[1500; 3], &[488, 295, 216], &[500, 300, 200]),
+            (&[8333, 12_500], &[8220; 2], &[400, 600], &[400, 600]),
+            (&[1500, 1500], &[1500, 100], &[500, 500], &[500, 500]),
+        ];
+        for (weights, lengths, forgiven, kept) in rows {
+            assert_eq!(shares(build("bytes", Some(1), true, weights), lengths), forgiven);
+            assert_eq!(shares(build("bytes", Some(1), false, weights), lengths), kept);
+        }
+    }
+
+    /// The circle of ALTQ, step by step, with everybody backlogged: its second pass over the circle
+    /// gives no refill and asks for no balance [algorithms §3.7].
+    fn circle(allotments: &[u64], lengths: &[u64], count: usize) -> String {
+        let circle = allotments.len();
+        let mut balances = alloc::vec![0i64; circle];
+        let mut active = 0;
+        let mut order = String::new();
+        for _ in 0..count {
+            let mut pass = |refills: bool| {
+                for at in (0..circle).map(|offset| (active + offset) % circle) {
+                    if refills && balances[at] <= 0 {
+                        balances[at] += allotments[at] as i64;
+                    }
+                    if balances[at] > 0 || !refills {
+                        return Some(at);
+                    }
+                    balances[at] = 0;
+                }
+                None
+            };
+            let chosen = pass(true).or_else(|| pass(false)).expect("everybody waits");
+            if balances[chosen] > 0 {
+                balances[chosen] -= lengths[chosen] as i64;
+            }
+            active = if balances[chosen] > 0 { chosen } else { (chosen + 1) % circle };
+            order.push(char::from(b'A' + chosen as u8));
+        }
+        order
+    }
+
+    /// As the header says it, one refill after the other.
+    fn keeping(allotments: &[u64], lengths: &[u64], count: usize) -> String {
+        let mut balances = alloc::vec![0i64; allotments.len()];
+        let mut at = 0;
+        let mut order = String::new();
+        while order.len() < count {
+            if balances[at] <= 0 {
+                balances[at] += allotments[at] as i64;
+            }
+            while balances[at] > 0 && order.len() < count {
+                balances[at] -= lengths[at] as i64;
+                order.push(char::from(b'A' + at as u8));
+            }
+            at = (at + 1) % allotments.len();
+        }
+        order
+    }
+
+    #[test]
+    fn it_agrees_with_the_plain_rules() {
+        let mut random = Random::new(1, 0);
+        for _ in 0..500 {
+            let leaves = 1 + random.below(5);
+            let mut draw = |least: u32, most: u32| -> Vec<u64> {
+                (0..leaves).map(|_| u64::from(least + random.below(most - least))).collect()
+            };
+            let (weights, lengths) = (draw(64, 4000), draw(40, 9000));
+            let rows = [(true, circle as fn(&[u64], &[u64], usize) -> String), (false, keeping)];
+            for (forgive, plain) in rows {
+                let order = served(build("bytes", Some(1), forgive, &weights), &lengths, 300);
+                assert_eq!(order, plain(&weights, &lengths, 300), "{weights:?} {lengths:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_debt_outlives_an_empty_leaf_and_credit_does_not() {
+        let mut wrr = build("bytes", Some(1), false, &[1000, 3000]);
+        let now = Instant::ZERO;
+        let head = Head { length: Bytes::new(1500), arrived: now };
+        for leaf in [0, 1] {
+            wrr.enqueued(now, LeafId(leaf), head);
+            assert_eq!(wrr.select(now), Selection::Leaf(LeafId(leaf)));
+            wrr.charge(now, LeafId(leaf), head.length, None);
+        }
+        assert_eq!((wrr.leaves[0].balance, wrr.leaves[1].balance), (-500, 0));
+        assert_eq!(wrr.select(now), Selection::Idle);
+    }
+
+    #[test]
+    fn what_says_nothing_or_too_much_is_refused() {
+        let rows = [
+            ("packets", Some(1), false, 1, "`allotment` = 1 B says nothing"),
+            ("packets", None, true, 1, "`forgive` = true says nothing"),
+            ("bytes", Some(1), false, 63, "is 63 B a visit, outside 64 B"),
+            ("bytes", Some(1 << 20), false, 65_535, "is 68718428160 B a visit"),
+        ];
+        for (unit, step, forgive, weight, cause) in rows {
+            let error = Wrr::build(&tree(unit, step, forgive, &[weight])).err().expect("refused");
+            assert!(error.message.contains(cause), "{error}");
+        }
+    }
+}
