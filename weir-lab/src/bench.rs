@@ -245,7 +245,13 @@ fn class(name: String, parent: Option<ClassId>, descriptor: &Descriptor, rate: R
     let is_rate =
         |row: &&Parameter| row.kind == Kind::Quantity(Dimension::Rate) && row.scope == Scope::Class;
     for row in descriptor.parameters.iter().filter(is_rate) {
-        let value = if row.default.is_none() { rate } else { link };
+        // A rate that would be `rate` if it were not written is a ceiling; others stay unwritten.
+        let value = match row.default {
+            None => rate,
+            Some(_) if row.name == "rate" => rate,
+            Some("rate") => link,
+            Some(_) => continue,
+        };
         params.set(row.name, Value::Quantity(Quantity::Rate(value)));
     }
     let is_share = |row: &&Parameter| row.kind == Kind::Quantity(Dimension::Share);

@@ -361,10 +361,10 @@ fn a_sound_policy_builds_its_link() {
 }
 
 #[test]
-fn the_example_of_the_design_is_clean_but_for_a_delay_that_no_scheduler_takes() {
-    let policy = |delay: &str| {
+fn the_example_of_the_design_is_clean_where_the_scheduler_takes_a_delay() {
+    let policy = |scheduler: &str, delay: &str| {
         format!(
-            "[link]\nrate = '10 Mbit/s'\nscheduler = 'cbq'\noverhead = 'ethernet'\n\
+            "[link]\nrate = '10 Mbit/s'\nscheduler = '{scheduler}'\noverhead = 'ethernet'\n\
              [class.campus]\nshare = '60 %'\n[class.voice]\nparent = 'campus'\n\
              rate = '1 Mbit/s'\n{delay}queue = {{ dropper = 'tail', limit = '15 packets' }}\n\
              match = [{{ proto = 'udp', dport = '5004-5010' }}, {{ dscp = 'ef' }}]\n\
@@ -372,12 +372,18 @@ fn the_example_of_the_design_is_clean_but_for_a_delay_that_no_scheduler_takes() 
              that = 'voice.delay.p99 < 10 ms'\nunder = 'mix.toml'\n"
         )
     };
-    let outcome = check(&policy(""), &["W127@14:3"]);
-    let sound = sound(outcome);
-    let rates = sound.link.tree.classes().map(|(_, class)| class.params.rate("rate"));
-    let wanted = [6_000_000, 1_000_000, 4_000_000].map(Rate::new);
-    assert_eq!(rates.collect::<Vec<_>>(), wanted);
-    check(&policy("delay = '5 ms'\n"), &["W010@10:1", "W127@15:3"]);
+    let outcomes = [
+        check(&policy("cbq", ""), &["W127@14:3"]),
+        check(&policy("hfsc", "delay = '5 ms'\n"), &["W127@15:3"]),
+    ];
+    for outcome in outcomes {
+        let sound = sound(outcome);
+        let rates = sound.link.tree.classes().map(|(_, class)| class.params.rate("rate"));
+        let wanted = [6_000_000, 1_000_000, 4_000_000].map(Rate::new);
+        assert_eq!(rates.collect::<Vec<_>>(), wanted);
+        sound.link.build().expect("a checked policy builds");
+    }
+    check(&policy("cbq", "delay = '5 ms'\n"), &["W101@10:1", "W127@15:3"]);
 }
 
 #[test]

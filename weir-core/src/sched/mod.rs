@@ -308,4 +308,5 @@ schedulers! {
     qfq::Qfq,
     wf2q::Wf2q,
     wfq::Wfq,
+    hfsc::Hfsc,
 }

@@ -64,8 +64,24 @@ pub fn random_tree(random: &mut Random, descriptor: &Descriptor) -> Tree {
         class.params = random_params(random, descriptor.parameters, scopes, link_rate);
     }
     let params = random_params(random, descriptor.parameters, &[Scope::Link], link_rate);
-    Tree::new(link_rate, Bytes::new(1514), params, classes).expect("parents come first")
+    let mut tree = Tree::new(link_rate, Bytes::new(1514), params.clone(), classes.clone());
+    let entry = weir_core::sched::find(descriptor.keyword).expect("registered");
+    // Values that contradict each other within a class are drawn again.
+    for _ in 0..REDRAWS {
+        let Err(error) = (entry.build)(tree.as_ref().expect("parents come first")) else { break };
+        let Some(class) = error.class else { break };
+        let interior = classes.iter().any(|other| other.parent == Some(class));
+        let scopes: &[Scope] =
+            if interior { &[Scope::Class] } else { &[Scope::Class, Scope::Leaf] };
+        classes[class.index()].params =
+            random_params(random, descriptor.parameters, scopes, link_rate);
+        tree = Tree::new(link_rate, Bytes::new(1514), params.clone(), classes.clone());
+    }
+    tree.expect("parents come first")
 }
+
+/// Classes with many parameters that must fit each other are refused more often than not.
+const REDRAWS: usize = 500;
 
 fn depth(classes: &[ClassSpec], class: ClassId) -> usize {
     classes[class.index()].parent.map_or(1, |parent| 1 + depth(classes, parent))

@@ -57,23 +57,44 @@ pub fn is_leaf(classes: &[Class], index: usize) -> bool {
     classes.iter().all(|class| class.parent != Some(index))
 }
 
-/// A plan of a `cbq` link of `rate` bit/s over `classes`.
-pub fn plan(rate: u64, mtu: u64, params: Params, classes: &[Class]) -> LinkPlan {
+/// A plan of a link of `rate` bit/s over `classes` under the scheduler `keyword`.
+pub fn plan(keyword: &'static str, rate: u64, params: Params, classes: &[Class]) -> LinkPlan {
     let spec = |(index, class): (usize, &Class)| {
-        let rate = Rate::new(class.rate).expect("a class of a test has a rate");
-        let mut params = Params::new().with("rate", Quantity::Rate(rate));
-        params.set("borrow", Value::Flag(class.borrow));
-        if is_leaf(classes, index) {
-            params = params.with("priority", Quantity::Number(class.priority));
-        }
         let parent = class.parent.map(|parent| ClassId(parent as u32));
+        let params = match keyword {
+            "hfsc" => curves(class),
+            _ => borrowing(class, is_leaf(classes, index)),
+        };
         ClassSpec { name: index.to_string(), parent, params }
     };
     let specs = classes.iter().enumerate().map(spec).collect();
     let rate = Rate::new(rate).expect("a link of a test has a rate");
-    let tree = Tree::new(rate, Bytes::new(mtu), params, specs).expect("a tree");
-    let mut plan = LinkPlan::new("cbq", tree);
+    let tree = Tree::new(rate, Bytes::new(MTU), params, specs).expect("a tree");
+    let mut plan = LinkPlan::new(keyword, tree);
     plan.framing = Framing::FRAME;
     plan.queues = vec![QueuePlan::default(); plan.tree.leaf_count()];
     plan
 }
+
+fn rate(class: &Class) -> Quantity {
+    Quantity::Rate(Rate::new(class.rate).expect("a class of a test has a rate"))
+}
+
+/// A rate, and whether to borrow beyond it.
+fn borrowing(class: &Class, is_leaf: bool) -> Params {
+    let mut params = Params::new().with("rate", rate(class));
+    params.set("borrow", Value::Flag(class.borrow));
+    if is_leaf {
+        params = params.with("priority", Quantity::Number(class.priority));
+    }
+    params
+}
+
+/// The rate as a link-share curve; one who may not borrow has it as an upper limit too.
+fn curves(class: &Class) -> Params {
+    let params = Params::new().with("ls_m2", rate(class));
+    if class.borrow { params } else { params.with("ul_m2", rate(class)) }
+}
+
+/// The largest packet that the tests' trees are built for.
+const MTU: u64 = 1514;

@@ -249,8 +249,9 @@ pub(super) fn resolve_rates(
     }
 }
 
-/// Where a class must have a rate and the default class has none written, it gets what its siblings
-/// leave of their parent's rate. If they leave nothing, the missing rate is a finding.
+/// Where a class must have a rate and the default class has none written, or may have one and has
+/// nothing written, it gets what its siblings leave of their parent's rate. If they leave nothing,
+/// the missing rate is a finding.
 fn give_rest_to_default(
     classes: &mut [ClassDraft<'_>],
     shape: &Shape,
@@ -260,7 +261,8 @@ fn give_rest_to_default(
     let required =
         descriptor.parameters.iter().any(|row| row.name == "rate" && row.default.is_none());
     let default = classes.iter().position(|class| class.default.is_some());
-    let Some(index) = default.filter(|_| required) else { return };
+    let bare = |index: usize| classes[index].written.spans.is_empty();
+    let Some(index) = default.filter(|&index| required || bare(index)) else { return };
     if classes[index].written.span("rate").is_some() {
         return;
     }
