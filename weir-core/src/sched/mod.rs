@@ -279,6 +279,7 @@ schedulers! {
     fifo::Fifo,
     priq::Priq,
     htb::Htb,
+    htb_265::Htb265,
     drr::Drr,
     cbq::Cbq,
 }

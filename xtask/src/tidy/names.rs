@@ -49,12 +49,12 @@ impl Algorithms {
         if source.is_test_file() || NAMING_PLACES.iter().any(|(place, _)| path.starts_with(place)) {
             return Vec::new();
         }
-        self.0.iter().flat_map(|algorithm| algorithm.check(source)).collect()
+        self.0.iter().flat_map(|algorithm| algorithm.check(source, &self.0)).collect()
     }
 }
 
 impl Algorithm {
-    fn check(&self, source: &Source) -> Vec<Finding> {
+    fn check(&self, source: &Source, all: &[Algorithm]) -> Vec<Finding> {
         let Some(inside) = source.path.strip_prefix(self.folder) else {
             return self.findings(source, self.lines(source));
         };
@@ -63,7 +63,10 @@ impl Algorithm {
             return Vec::new();
         }
         let mut lines = self.lines(source);
-        lines.retain(|line| inside != "/mod.rs" || *line != self.line);
+        // A line of the registry may hold another's name, as `cbq_old` holds `cbq`.
+        let registry =
+            |line: usize| all.iter().any(|other| other.folder == self.folder && other.line == line);
+        lines.retain(|line| inside != "/mod.rs" || !registry(*line));
         self.findings(source, lines)
     }
 
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
 
     const SCHEDULERS: &str = "//! x\nmacro_rules! schedulers { () => {} }\nschedulers! {\n\
-        drr::Drr,\naltq_wfq::AltqWfq,\ncbq::Cbq,\n}\n";
+        drr::Drr,\naltq_wfq::AltqWfq,\ncbq::Cbq,\ncbq_old::CbqOld,\n}\n";
 
     fn registries(path: &str) -> Option<String> {
         match path {
@@ -212,7 +215,7 @@ mod tests {
     fn the_folder_has_one_line_for_each() {
         check("weir-core/src/sched/mod.rs", SCHEDULERS, &[]);
         let more = format!("{SCHEDULERS}fn f(d: drr::Drr) {{}}");
-        check("weir-core/src/sched/mod.rs", &more, &[8]);
+        check("weir-core/src/sched/mod.rs", &more, &[9]);
         check("weir-core/src/sched/tree.rs", "struct Tree;\nfn f(d: Drr) {}", &[2]);
     }
 

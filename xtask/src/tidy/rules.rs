@@ -180,6 +180,7 @@ pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "longest", "red", "blue", 
 /// Places where an algorithm other than the file's own may be named, by the beginning of the path.
 pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/sched/cbq", "its general scheduler is one of the round robins, by name"),
+    ("weir-core/src/sched/htb_265", "the sound form's engine and keyword, with a version"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),

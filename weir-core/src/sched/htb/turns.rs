@@ -6,8 +6,9 @@
 //! is at the right end; a pointer of a feed may name a former member, and then stands for it until
 //! it returns, or for the next one.
 
-use super::{LEVELS, PRIORITIES, Tree};
+use super::engine::{LEVELS, PRIORITIES};
 use crate::ids::ClassId;
+use crate::sched::Tree;
 use crate::sched::id_set::IdSet;
 use alloc::vec::Vec;
 
