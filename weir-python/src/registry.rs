@@ -107,6 +107,7 @@ fn promises(promises: Promises) -> PromisesRow {
         cost: match promises.cost {
             Cost::Constant => "constant",
             Cost::Logarithmic => "logarithmic",
+            Cost::Linear => "linear",
         },
     }
 }

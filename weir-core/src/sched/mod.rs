@@ -3,8 +3,10 @@
 //! A scheduler decides the order of leaves. It holds no packet and knows no rule: the queue layer
 //! holds packets, so droppers, limits and accounts exist once.
 
+mod arrival_order;
 mod id_set;
 mod leaf_ring;
+mod proportional_delay;
 pub mod tree;
 mod wait_queue;
 
@@ -146,6 +148,8 @@ pub enum Cost {
     Constant,
     /// With the logarithm.
     Logarithmic,
+    /// With the number itself, at worst.
+    Linear,
 }
 
 /// What a scheduler promises; the laws hold it to that.
@@ -280,6 +284,9 @@ schedulers! {
     priq::Priq,
     htb::Htb,
     htb_265::Htb265,
+    tbf::Tbf,
+    hpd::Hpd,
+    dbhpd::Dbhpd,
     drr::Drr,
     cbq::Cbq,
 }
