@@ -84,7 +84,11 @@ fn run(output: &Output, experiment: &Experiment, options: &Options) -> Exit {
 }
 
 fn line(row: &Row) -> String {
-    let verdict = if row.holds { "holds" } else { "FAILS" };
+    let verdict = match row.holds {
+        _ if row.limit.is_infinite() => "for information",
+        true => "holds",
+        false => "FAILS",
+    };
     let Row { subject, measured, expected, deviation, limit, .. } = row;
     format!(
         "{subject:<44} {measured:>16}, expected {expected:>16}: {deviation:>+9.4} (limit {limit})  \

@@ -1,5 +1,4 @@
-//! Delay-bounded hybrid proportional delay: ratios, and a bound for the first class [algorithms
-//! §8].
+//! Delay-bounded hybrid proportional delay: ratios, and one class with a bound [algorithms §8].
 //!
 //! By Nieminen and others `[nieminen §2.B]`: as `hpd`, but once the first packet of the first
 //! class has waited longer than `d_max` less `t_safe`, it goes before all. So it leaves within

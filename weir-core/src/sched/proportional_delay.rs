@@ -6,12 +6,12 @@
 //! first of equals. So delays keep the ratios of δ under load. With `BOUNDED` the first class goes
 //! before all once its packet has waited too long.
 //!
-//! `[nieminen]` names the average's coefficient only, so that it is an exponential average, ties,
-//! and the estimators beside it are [algorithms §8.3]'s reading. Times are nanoseconds; averages
-//! are kept times 2^gamma, so that a step loses nothing below that. Quotients are compared by
-//! cross products: a waiting time counts for at most 13 days (2^50 ns), so a product needs 50 + 16
-//! bits of a scaled average, 30 of `g` and 30 of δ, and fits 128. Invariant: averages stay below
-//! 2^50 ns. A choice asks each class, so its cost grows with them.
+//! Ties, and the estimators beside the exponential average, are the reading of [algorithms §8.3].
+//! Times are nanoseconds; averages are kept times 2^gamma, so that a step loses nothing below
+//! that. Quotients are compared by cross products: a waiting time counts for at most 13 days
+//! (2^50 ns), so a product needs 50 + 16 bits of a scaled average, 30 of `g` and 30 of δ, and fits
+//! 128. Invariant: averages stay below 2^50 ns. A choice asks each class, so its cost grows with
+//! them.
 
 use super::{Head, Kin, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
