@@ -37,6 +37,7 @@ pub struct LeafAccount {
 #[derive(Clone, Debug)]
 pub struct Account {
     leaves: Vec<LeafAccount>,
+    retired: LeafAccount,
 }
 
 /// Durations counted in buckets 3 % wide, from 1 ns to 18 minutes.
@@ -78,6 +79,13 @@ impl LeafAccount {
         self.dropped.iter().fold(Count::default(), |sum, &count| sum.plus(count))
     }
 
+    /// The sum with what `other` sent and dropped, without its backlog.
+    pub(crate) fn plus_past(&self, other: &LeafAccount) -> Self {
+        let dropped =
+            core::array::from_fn(|reason| self.dropped[reason].plus(other.dropped[reason]));
+        Self::new(self.sent.plus(other.sent), dropped, self.backlog)
+    }
+
     /// Whether everything offered is sent, dropped or waiting.
     pub fn is_conserved(&self) -> bool {
         self.offered == self.sent.plus(self.dropped_total()).plus(self.backlog)
@@ -85,8 +93,18 @@ impl LeafAccount {
 }
 
 impl Account {
-    pub(crate) const fn new(leaves: Vec<LeafAccount>) -> Self {
-        Self { leaves }
+    pub(crate) fn new(leaves: Vec<LeafAccount>) -> Self {
+        Self { leaves, retired: LeafAccount::default() }
+    }
+
+    pub(crate) fn with_retired(self, retired: LeafAccount) -> Self {
+        Self { retired, ..self }
+    }
+
+    /// What was sent and dropped of leaves that a change took away. Packets that waited in them
+    /// count in the leaf that they went to.
+    pub const fn retired(&self) -> &LeafAccount {
+        &self.retired
     }
 
     /// The account of one leaf.

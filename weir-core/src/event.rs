@@ -50,7 +50,7 @@ pub struct Dropped {
 }
 
 /// A packet that leaves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Departure {
     /// Which packet.
     pub handle: Handle,
@@ -64,9 +64,26 @@ pub struct Departure {
     pub at: Instant,
     /// When its last bit is on the wire.
     pub finished: Instant,
-    /// The traffic class (DSCP and ECN) that a policer or dropper gave it in place of its own: the
-    /// port writes it into the packet.
-    pub marked: Option<u8>,
+    /// The traffic class that a policer or dropper gave it in place of its own.
+    pub mark: Mark,
+}
+
+/// The traffic class (DSCP and ECN) that a packet leaves with, if it is not the one that it came
+/// with: the port writes it into the packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Mark(u64);
+
+impl Mark {
+    /// This class in place of the packet's own if `changed`.
+    #[inline(always)]
+    pub const fn new(traffic_class: u8, changed: bool) -> Self {
+        Self((changed as u64) << 8 | traffic_class as u64)
+    }
+
+    /// The class to write into the packet, `None` if it keeps its own.
+    pub const fn written(self) -> Option<u8> {
+        if self.0 > 0xff { Some(self.0 as u8) } else { None }
+    }
 }
 
 /// What a link answers when asked for a packet.

@@ -9,8 +9,10 @@
 extern crate alloc;
 
 pub mod account;
+pub mod change;
 pub mod classify;
 pub mod event;
+pub mod explain;
 pub mod ids;
 mod line;
 pub mod link;

@@ -1,57 +1,86 @@
 //! The line: when it has sent what it was handed, and from when on it takes more.
 //!
 //! It keeps fractions of a nanosecond, so that it loses no rate; what it answers is rounded up, so
-//! never early. Invariant: `finished` is `free_at`, rounded up.
+//! never early. Invariant: it falls idle `busy` after
+//! `since`, and `finished` is that instant, rounded up.
 
-use crate::units::{Bytes, FineInstant, Instant, Pace, Rate};
+use crate::units::{Bytes, Duration, Instant, Pace, Rate};
 
 /// The pace of the line and what it has still to send.
 pub(crate) struct Line {
-    pace: Pace,
-    /// Bytes that it takes before it has sent what it was handed earlier.
-    buffer: Bytes,
-    /// When it has sent everything that it was handed.
-    free_at: FineInstant,
+    /// When it has sent everything that it was handed, rounded up.
     finished: Instant,
+    /// A point since which it was never idle.
+    since: Instant,
+    /// The time from there that it takes to send what it was handed, in units of [`Pace`].
+    busy: u64,
+    pace: Pace,
+    /// How long before it is idle it takes more.
+    lead: Duration,
 }
 
 impl Line {
-    /// An idle line.
+    /// An idle line that takes `buffer` bytes before it has sent what it was handed earlier.
     pub(crate) const fn new(rate: Rate, buffer: Bytes) -> Self {
-        let pace = Pace::of(rate);
-        Self { pace, buffer, free_at: FineInstant::ZERO, finished: Instant::ZERO }
+        let lead = rate.transmit_time(buffer);
+        let start = Instant::ZERO;
+        Self { finished: start, since: start, busy: 0, pace: Pace::of(rate), lead }
     }
 
-    /// When the line has room for another packet, to the nanosecond.
+    /// When the line has room for another packet.
     pub(crate) const fn ready_at(&self) -> Instant {
-        self.free_at.before(self.pace, self.buffer).round_up()
+        self.finished.before(self.lead)
     }
 
-    /// What [`Line::has_room`] compares with; one value serves every packet of one instant.
-    pub(crate) const fn horizon(&self, now: Instant) -> FineInstant {
-        FineInstant::from_instant(now).after(self.pace, self.buffer)
+    /// The latest instant at which the line may fall idle to have room at `now`.
+    #[inline(always)]
+    pub(crate) const fn horizon(&self, now: Instant) -> Instant {
+        now.after(self.lead)
     }
 
-    /// Whether [`Line::ready_at`] is not after the instant of `horizon`, without rounding.
-    pub(crate) fn has_room(&self, horizon: FineInstant) -> bool {
-        self.free_at <= horizon
+    /// Whether [`Line::ready_at`] is not after the instant of `horizon`.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, horizon: Instant) -> bool {
+        self.finished <= horizon
     }
 
     /// Hands the line a packet of `wire` bytes; answers when its last bit is sent.
-    pub(crate) fn send(&mut self, now: Instant, wire: Bytes) -> Instant {
+    #[inline(always)]
+    pub(crate) fn send(&mut self, now: Instant, wire: u32) -> Instant {
         // Within the nanosecond in which the line falls idle the fraction is kept, or each packet
         // would start up to a nanosecond late and the line would lose rate.
-        let start =
-            if self.finished >= now { self.free_at } else { FineInstant::from_instant(now) };
-        self.free_at = start.after(self.pace, wire);
-        self.finished = self.free_at.round_up();
+        if self.finished < now {
+            self.since = now;
+            self.busy = 0;
+        }
+        match self.pace.extend(self.busy, wire) {
+            Some(busy) => self.busy = busy,
+            None => self.extend_slowly(wire),
+        }
+        self.finished = self.since.after(Pace::round_up(self.busy));
+        self.finished
+    }
+
+    /// Moves the point since which the line was busy on, where the time since then grows too long.
+    #[cold]
+    fn extend_slowly(&mut self, wire: u32) {
+        let (whole, busy) = self.pace.extend_far(self.busy, wire);
+        self.since = self.since.after(whole);
+        self.busy = busy;
+    }
+
+    /// When the line has sent everything that it was handed.
+    pub(crate) const fn finished(&self) -> Instant {
         self.finished
     }
 
     /// The line starts anew at `instant` if it has been idle or behind until then.
     pub(crate) fn forfeit_before(&mut self, instant: Instant) {
-        self.free_at = self.free_at.max(FineInstant::from_instant(instant));
-        self.finished = self.free_at.round_up();
+        if self.finished < instant {
+            self.finished = instant;
+            self.since = instant;
+            self.busy = 0;
+        }
     }
 }
 
@@ -65,7 +94,7 @@ mod tests {
         for (rate, buffer) in rows {
             let mut line = Line::new(Rate::new(rate).expect("not zero"), Bytes::new(buffer));
             let mut now = Instant::ZERO;
-            for wire in 1..2_000u64 {
+            for wire in 1..2_000u32 {
                 let ready_at = line.ready_at().max(now);
                 assert!(line.has_room(line.horizon(ready_at)), "{rate} {buffer} {wire}");
                 let before = Instant::from_nanos(ready_at.as_nanos().saturating_sub(1));
@@ -74,8 +103,8 @@ mod tests {
                 }
                 // Sometimes the line idles for a while.
                 now = Instant::from_nanos(ready_at.as_nanos() + if wire % 7 == 0 { 9 } else { 0 });
-                let finished = line.send(now, Bytes::new(wire * wire % 1_500 + 1));
-                assert_eq!(finished, line.free_at.round_up());
+                let finished = line.send(now, wire * wire % 1_500 + 1);
+                assert!(finished > now);
             }
         }
     }

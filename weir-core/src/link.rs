@@ -4,14 +4,16 @@
 //! through ([`AnyLink::advance`]), so a decision depends on the policy and the arrivals, never on
 //! the timer. Invariant: per leaf, offered = sent + dropped + backlog.
 
-use crate::account::Account;
+use crate::account::{Account, LeafAccount};
+use crate::change::{Change, Estate};
 use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
+use crate::explain::{Explainer, Sojourn};
 use crate::ids::{Handle, LeafId};
 use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release};
-use crate::sched::{Head, Scheduler, Selection, Tree};
-use crate::units::{Bytes, FineInstant, Instant};
+use crate::sched::{Discipline, Head, Scheduler, Selection, Tree};
+use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -81,6 +83,12 @@ impl Packet {
 
 /// A link around any scheduler: one dynamic call, then everything is monomorphic.
 pub trait AnyLink: Send {
+    /// What a link leaves to the one that takes its place: see [`Change::apply`].
+    fn retire(self: Box<Self>) -> Estate;
+
+    /// Takes over what another link left, right after it was built.
+    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>);
+
     /// Offers a packet to a leaf.
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict;
 
@@ -94,8 +102,8 @@ pub trait AnyLink: Send {
     /// Offers a burst: one dynamic call for all.
     fn offer_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]);
 
-    /// Polls up to `limit` times at `now`.
-    fn poll_burst(&mut self, now: Instant, limit: usize, out: &mut Vec<Departure>);
+    /// Polls at `now` until `out` is full or nothing more leaves; answers how many packets left.
+    fn poll_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize;
 
     /// The packets dropped since this was last called.
     fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped));
@@ -103,6 +111,13 @@ pub trait AnyLink: Send {
     /// Gives up what the line could have sent before `instant`: after a stall, the line starts anew
     /// instead of sending the whole lag at once.
     fn forfeit_before(&mut self, instant: Instant);
+
+    /// Begins to explain why packets wait, or ends it. Packets that wait already count from `now`.
+    fn explain(&mut self, now: Instant, on: bool);
+
+    /// The sojourns of the packets that left or were dropped since this was last called; nothing
+    /// unless they are explained.
+    fn take_sojourns(&mut self, each: &mut dyn FnMut(Sojourn));
 
     /// What was counted until now.
     fn account(&self) -> Account;
@@ -113,13 +128,19 @@ pub trait AnyLink: Send {
 
 /// A link around one scheduler.
 pub struct Link<S> {
-    scheduler: S,
-    queues: Queues,
-    dropped: Vec<Dropped>,
+    pub(crate) scheduler: S,
+    pub(crate) queues: Queues,
+    pub(crate) dropped: Vec<Dropped>,
     framing: Framing,
-    charge: Charge,
-    line: Line,
-    now: Instant,
+    /// Whether every length is that of the frame.
+    is_plain: bool,
+    /// Whether schedulers are charged the length of the frame, not that on the wire.
+    charges_frames: bool,
+    pub(crate) line: Line,
+    pub(crate) now: Instant,
+    pub(crate) explainer: Option<Box<Explainer>>,
+    /// What leaves that a change took away had sent and dropped.
+    pub(crate) retired: LeafAccount,
 }
 
 impl LinkPlan {
@@ -162,11 +183,13 @@ impl Framing {
     pub const ATM: Framing = Framing { added: 2, minimum: 0, cells: true };
 
     /// The length on the wire of a frame of `length`, at least 1.
+    #[inline(always)]
     pub const fn wire_length(self, length: u32) -> u32 {
-        let bytes = length.saturating_add_signed(self.added);
-        let bytes = if bytes < self.minimum { self.minimum } else { bytes };
-        let bytes = if self.cells { bytes.div_ceil(48).saturating_mul(53) } else { bytes };
-        if bytes == 0 { 1 } else { bytes }
+        let bytes = length as i64 + self.added as i64;
+        let minimum = if self.minimum == 0 { 1 } else { self.minimum as i64 };
+        let bytes = if bytes < minimum { minimum } else { bytes };
+        let bytes = if bytes > LENGTH_MAX { LENGTH_MAX as u32 } else { bytes as u32 };
+        if self.cells { bytes.div_ceil(48) * 53 } else { bytes }
     }
 }
 
@@ -182,17 +205,28 @@ impl<S: Scheduler> Link<S> {
             queues: Queues::new(plan)?,
             dropped: Vec::new(),
             framing: plan.framing,
-            charge: plan.charge,
+            is_plain: plan.framing == Framing::FRAME,
+            charges_frames: plan.charge == Charge::Frame,
             line: Line::new(plan.tree.rate(), plan.buffer),
             now: Instant::ZERO,
+            explainer: None,
+            retired: LeafAccount::default(),
         })
     }
 
+    /// The length on the wire and the one that schedulers charge.
+    #[inline(never)]
+    fn lengths(&self, length: u32) -> (u32, u32) {
+        let wire = self.framing.wire_length(length);
+        (wire, if self.charges_frames { length.max(1) } else { wire })
+    }
+
+    #[inline(always)]
     fn entry(&self, now: Instant, packet: Packet) -> QueueEntry {
-        let wire = self.framing.wire_length(packet.length);
-        let charged = match self.charge {
-            Charge::Wire => wire,
-            Charge::Frame => packet.length.max(1),
+        let (wire, charged) = if self.is_plain {
+            (packet.length.max(1), packet.length.max(1))
+        } else {
+            self.lengths(packet.length)
         };
         QueueEntry {
             handle: packet.handle,
@@ -206,8 +240,17 @@ impl<S: Scheduler> Link<S> {
 
     /// Drops a packet of `leaf` to make room for one that will be first if nobody else is.
     fn evict(&mut self, now: Instant, leaf: LeafId, at: (u32, DropReason), arriving: Head) {
+        let why = self.explainer.is_some().then(|| self.scheduler.why(now, leaf));
         let (entry, first) = self.queues.evict(leaf, at.0, at.1);
         self.report_drop(now, leaf, &entry, at.1);
+        if let (Some(explainer), Some(why)) = (&mut self.explainer, why) {
+            if at.0 > 0 {
+                explainer.dropped_behind(now, entry.leaving(leaf), at.1);
+            } else {
+                explainer.left(now, entry.leaving(leaf), why, Some(at.1));
+                explainer.first(now, leaf, self.line.ready_at());
+            }
+        }
         // A leaf that was emptied for what arrives keeps its turn: told that nothing waits, a round
         // would put it at the end with every arrival, and it would starve.
         self.scheduler.head_changed(now, leaf, Some(first.unwrap_or(arriving)));
@@ -215,6 +258,10 @@ impl<S: Scheduler> Link<S> {
 
     /// Drops the first packet of `leaf`, whose turn has come.
     fn drop_first(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
+        if self.explainer.is_some() {
+            let first = self.queues.first(leaf);
+            self.explain_first(now, leaf, first, Some(reason));
+        }
         let (entry, next) = self.queues.evict(leaf, 0, reason);
         self.queues.check_emptied(now, leaf);
         self.report_drop(now, leaf, &entry, reason);
@@ -226,8 +273,26 @@ impl<S: Scheduler> Link<S> {
         self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
     }
 
+    /// The first packet of `leaf` leaves or is dropped: says why it waited until now.
+    #[cold]
+    fn explain_first(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: QueueEntry,
+        dropped: Option<DropReason>,
+    ) {
+        let why = self.scheduler.why(now, leaf);
+        let Some(explainer) = &mut self.explainer else { return };
+        explainer.left(now, entry.leaving(leaf), why, dropped);
+        explainer.first(now, leaf, self.line.ready_at());
+    }
+
     #[cold]
     fn refuse(&mut self, leaf: LeafId, entry: QueueEntry, reason: DropReason) -> Verdict {
+        if let Some(explainer) = &mut self.explainer {
+            explainer.dropped_behind(entry.arrived, entry.leaving(leaf), reason);
+        }
         self.queues.refuse(leaf, entry.charged(), reason);
         self.report_drop(entry.arrived, leaf, &entry, reason);
         Verdict::Dropped(reason)
@@ -240,7 +305,7 @@ impl<S: Scheduler> Link<S> {
 
     /// One poll at `now`, to which `horizon` of the line belongs.
     #[inline(always)]
-    fn next(&mut self, now: Instant, horizon: FineInstant) -> Poll {
+    fn next(&mut self, now: Instant, horizon: Instant) -> Poll {
         if self.queues.packets() == 0 {
             return Poll::Idle;
         }
@@ -255,8 +320,11 @@ impl<S: Scheduler> Link<S> {
         while self.queues.packets() > 0 {
             match self.scheduler.select(now) {
                 Selection::Leaf(leaf) => {
-                    if !self.queues.asks_on_release(leaf) || self.is_released(now, leaf) {
-                        return Poll::Packet(self.send(now, leaf));
+                    if let Some(taken) = self.queues.send_unasked(leaf) {
+                        return Poll::Packet(self.depart(now, leaf, taken));
+                    }
+                    if let Some(departure) = self.release(now, leaf) {
+                        return Poll::Packet(departure);
                     }
                 }
                 Selection::At(instant) => {
@@ -269,40 +337,40 @@ impl<S: Scheduler> Link<S> {
         Poll::Idle
     }
 
-    /// Asks the dropper of `leaf`, whose turn has come; whether its first packet leaves.
-    fn is_released(&mut self, now: Instant, leaf: LeafId) -> bool {
+    /// Asks the dropper of `leaf`, whose turn has come; hands out its first packet or drops it.
+    fn release(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
         match self.queues.release(now, leaf) {
-            Release::Send => true,
-            Release::Mark => {
-                self.queues.mark_first(leaf);
-                true
-            }
+            Release::Send => {}
+            Release::Mark => self.queues.mark_first(leaf),
             Release::Drop(reason) => {
                 self.drop_first(now, leaf, reason);
-                false
+                return None;
             }
         }
+        let taken = self.queues.send(leaf);
+        let departure = self.depart(now, leaf, taken);
+        self.queues.check_emptied(now, leaf);
+        Some(departure)
     }
 
-    /// Hands out the first packet of `leaf`, which the scheduler selected.
+    /// Hands out the packet that was taken from `leaf`, which the scheduler selected.
     #[inline(always)]
-    fn send(&mut self, now: Instant, leaf: LeafId) -> Departure {
-        let (entry, next) = self.queues.send(leaf);
-        let charged = entry.charged();
-        self.scheduler.charge(now, leaf, charged, next);
-        if next.is_none() && self.queues.asks_on_release(leaf) {
-            self.queues.check_emptied(now, leaf);
+    fn depart(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        taken: (QueueEntry, Option<Head>),
+    ) -> Departure {
+        let (entry, next) = taken;
+        if self.explainer.is_some() {
+            self.explain_first(now, leaf, entry, None);
         }
-        let finished = self.line.send(now, Bytes::new(u64::from(entry.wire)));
-        Departure {
-            handle: entry.handle,
-            leaf,
-            charged,
-            arrived: entry.arrived,
-            at: now,
-            finished,
-            marked: entry.marked.then_some(entry.traffic_class),
+        self.scheduler.charge(now, leaf, entry.charged(), next);
+        let departure = entry.departure(now, leaf, &mut self.line);
+        if let Some(explainer) = &mut self.explainer {
+            explainer.next(now, leaf, self.line.ready_at());
         }
+        departure
     }
 
     /// One offer at `now`.
@@ -310,19 +378,27 @@ impl<S: Scheduler> Link<S> {
     fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         let entry = self.entry(now, packet);
         self.scheduler.offered(now, leaf);
-        if !self.queues.takes_unasked(leaf, entry.charged) {
-            return self.ask(now, leaf, entry);
-        }
-        if self.queues.push(leaf, entry) {
-            self.scheduler.enqueued(now, leaf, entry.head());
-        } else {
-            self.scheduler.joined(now, leaf, entry.charged());
+        match self.queues.push_unasked(leaf, entry) {
+            Some(true) => self.begin(now, leaf, &entry),
+            Some(false) => self.scheduler.joined(now, leaf, entry.charged()),
+            None => return self.ask(now, leaf, packet),
         }
         Verdict::Queued
     }
 
+    /// `leaf`, which was empty, accepted a packet.
+    #[inline(always)]
+    fn begin(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry) {
+        self.scheduler.enqueued(now, leaf, entry.head());
+        if let Some(explainer) = &mut self.explainer {
+            explainer.first(now, leaf, self.line.ready_at());
+        }
+    }
+
     /// Asks the dropper of `leaf` about a packet, and does what it says.
-    fn ask(&mut self, now: Instant, leaf: LeafId, mut entry: QueueEntry) -> Verdict {
+    #[inline(never)]
+    fn ask(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        let mut entry = self.entry(now, packet);
         let mut evicted = false;
         loop {
             match self.queues.admit(now, leaf, &entry) {
@@ -347,7 +423,7 @@ impl<S: Scheduler> Link<S> {
             return self.refuse(leaf, entry, DropReason::Store);
         }
         if self.queues.push(leaf, entry) && !evicted {
-            self.scheduler.enqueued(now, leaf, entry.head());
+            self.begin(now, leaf, &entry);
         } else {
             self.scheduler.joined(now, leaf, entry.charged());
         }
@@ -380,7 +456,15 @@ impl<S: Scheduler> Link<S> {
     }
 }
 
-impl<S: Scheduler + Send> AnyLink for Link<S> {
+impl<S: Discipline> AnyLink for Link<S> {
+    fn retire(self: Box<Self>) -> Estate {
+        self.into_estate()
+    }
+
+    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>) {
+        self.take_over(now, estate, change);
+    }
+
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         self.step_to(now);
         self.accept(now, leaf, packet)
@@ -414,16 +498,38 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
         }
     }
 
-    fn poll_burst(&mut self, now: Instant, limit: usize, out: &mut Vec<Departure>) {
+    fn poll_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize {
         self.step_to(now);
         let horizon = self.line.horizon(now);
         if self.queues.are_far() {
-            self.touch_upcoming(limit);
+            self.touch_upcoming(out.len());
         }
-        for _ in 0..limit {
-            let Poll::Packet(departure) = self.next(now, horizon) else { return };
-            out.push(departure);
+        let mut sent = 0;
+        while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
+            let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
+            let allowance = self.scheduler.allowance(leaf);
+            if allowance == Bytes::ZERO || self.explainer.is_some() {
+                if let Some(taken) = self.queues.send_unasked(leaf) {
+                    out[sent] = self.depart(now, leaf, taken);
+                    sent += 1;
+                    continue;
+                }
+            }
+            let line = (&mut self.line, horizon);
+            match self.queues.send_run((now, leaf), allowance, line, &mut out[sent..]) {
+                Some(run) => {
+                    self.scheduler.charge(now, leaf, run.charged, run.next);
+                    sent += run.taken;
+                }
+                None => {
+                    if let Some(departure) = self.release(now, leaf) {
+                        out[sent] = departure;
+                        sent += 1;
+                    }
+                }
+            }
         }
+        sent
     }
 
     fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped)) {
@@ -435,14 +541,29 @@ impl<S: Scheduler + Send> AnyLink for Link<S> {
         self.line.forfeit_before(instant);
     }
 
+    fn explain(&mut self, now: Instant, on: bool) {
+        self.step_to(now);
+        let leaves = self.queues.leaf_count();
+        self.explainer = on.then(|| Box::new(Explainer::new(leaves, now)));
+    }
+
+    fn take_sojourns(&mut self, each: &mut dyn FnMut(Sojourn)) {
+        if let Some(explainer) = &mut self.explainer {
+            explainer.take(each);
+        }
+    }
+
     fn account(&self) -> Account {
-        self.queues.account()
+        self.queues.account().with_retired(self.retired)
     }
 
     fn backlog(&self) -> u32 {
         self.queues.packets()
     }
 }
+
+/// A longer frame counts as one of this length; in cells it still fits 32 bits.
+const LENGTH_MAX: i64 = 1 << 31;
 
 /// Leaves whose state is read early at once.
 const TOUCHED_MAX: usize = 32;

@@ -5,17 +5,16 @@
 
 mod common;
 
-use common::{Random, random_length, random_tree};
+use common::{Random, random_length, random_plan, random_tree};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::{Account, Count};
-use weir_core::event::{Departure, Verdict};
+use weir_core::event::{Departure, Poll, Verdict};
+use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
-use weir_core::parameter::{Params, Value};
-use weir_core::queue::{DROPPERS, QueuePlan};
-use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection, Tree};
-use weir_core::units::{Bytes, Duration, Instant, Quantity};
+use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection};
+use weir_core::units::{Bytes, Duration, Instant};
 
 /// Workloads that once failed.
 const SEEDS: &[u64] = &[];
@@ -193,7 +192,7 @@ struct Log {
 fn link_laws(entry: &Entry, seed: u64) -> bool {
     let mut random = Random::new(seed);
     let tree = random_tree(&mut random, entry.descriptor);
-    let plan = random_plan(&mut random, entry, tree);
+    let plan = random_plan(&mut random, entry.descriptor, tree);
     let arrivals = random_arrivals(&mut random, &plan);
     let Ok(link) = plan.build() else { return false };
     let exact = run(link, &arrivals, None);
@@ -205,22 +204,59 @@ fn link_laws(entry: &Entry, seed: u64) -> bool {
     true
 }
 
-fn random_plan(random: &mut Random, entry: &Entry, tree: Tree) -> LinkPlan {
-    let mut plan = LinkPlan::new(entry.descriptor.keyword, tree);
-    for queue in &mut plan.queues {
-        let dropper = DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize].keyword;
-        let limit = if random.one_in(2) {
-            Quantity::Packets(random.wide(1, 64) as u32)
-        } else {
-            Quantity::Bytes(Bytes::new(random.wide(1, 100_000)))
-        };
-        let mut params = Params::new();
-        params.set("limit", Value::Quantity(limit));
-        *queue = QueuePlan { dropper, params };
-    }
-    plan.packets_max = random.wide(1, 128) as u32;
-    plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
-    plan
+#[test]
+fn a_burst_is_what_as_many_polls_are() {
+    for_all("burst", |entry, seed| {
+        let mut random = Random::new(seed);
+        let tree = random_tree(&mut random, entry.descriptor);
+        let mut plan = random_plan(&mut random, entry.descriptor, tree);
+        plan.buffer = Bytes::new(random.wide(1, 20_000));
+        let (Ok(mut single), Ok(mut burst)) = (plan.build(), plan.build()) else { return false };
+        for (now, leaf, packet) in random_arrivals(&mut random, &plan) {
+            assert_eq!(single.offer(now, leaf, packet), burst.offer(now, leaf, packet));
+            if random.one_in(4) {
+                let mut out = [Departure::default(); 8];
+                let size = random.between(1, out.len() as u64) as usize;
+                let sent = burst.poll_burst(now, &mut out[..size]);
+                for (index, departure) in out[..size].iter().enumerate() {
+                    let polled = single.poll(now);
+                    assert_eq!(polled == Poll::Packet(*departure), index < sent);
+                    if index >= sent {
+                        break;
+                    }
+                }
+            }
+        }
+        true
+    });
+}
+
+#[test]
+fn every_sojourn_is_explained_to_the_nanosecond() {
+    for_all("explain", |entry, seed| {
+        let mut random = Random::new(seed);
+        let tree = random_tree(&mut random, entry.descriptor);
+        let plan = random_plan(&mut random, entry.descriptor, tree);
+        let arrivals = random_arrivals(&mut random, &plan);
+        let (Ok(silent), Ok(mut link)) = (plan.build(), plan.build()) else { return false };
+        link.explain(Instant::ZERO, true);
+        let mut sojourns = Vec::new();
+        let log = run_with(link, &arrivals, None, &mut |sojourn| sojourns.push(sojourn));
+        assert_eq!(log, run(silent, &arrivals, None), "to explain changes nothing");
+        assert_eq!(sojourns.len(), log.departures.len() + log.dropped.len(), "each has a reason");
+        for sojourn in &sojourns {
+            let parts = [sojourn.own_leaf, sojourn.line_busy, sojourn.regulated, sojourn.others];
+            let sum = parts.iter().fold(Duration::ZERO, |sum, &part| sum.plus(part));
+            assert_eq!(sum, sojourn.total(), "the parts sum to the whole: {sojourn:?}");
+            if entry.descriptor.promises.work_conserving {
+                assert_eq!(sojourn.regulated, Duration::ZERO, "nothing is held back");
+            }
+            let class = plan.tree.class_of(sojourn.leaf);
+            let above = |lender| plan.tree.path(class).any(|class| class == lender);
+            assert!(sojourn.lender.is_none_or(above), "an ancestor lends");
+        }
+        true
+    });
 }
 
 type Arrivals = Vec<(Instant, LeafId, Packet)>;
@@ -242,7 +278,17 @@ fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
 }
 
 /// Runs the arrivals and drains; with `wakes` the link is also woken at random instants between.
-fn run(mut link: Box<dyn AnyLink>, arrivals: &Arrivals, mut wakes: Option<Random>) -> Log {
+fn run(link: Box<dyn AnyLink>, arrivals: &Arrivals, wakes: Option<Random>) -> Log {
+    run_with(link, arrivals, wakes, &mut |_| {})
+}
+
+/// The same; `each` is handed what is explained.
+fn run_with(
+    mut link: Box<dyn AnyLink>,
+    arrivals: &Arrivals,
+    mut wakes: Option<Random>,
+    each: &mut dyn FnMut(Sojourn),
+) -> Log {
     let mut log = Log { departures: vec![], verdicts: vec![], dropped: vec![] };
     let mut last = Instant::ZERO;
     for &(now, leaf, packet) in arrivals {
@@ -266,6 +312,7 @@ fn run(mut link: Box<dyn AnyLink>, arrivals: &Arrivals, mut wakes: Option<Random
         }
         assert!(log.departures.len() > before || next > Some(Instant::ZERO));
     }
+    link.take_sojourns(each);
     let account = link.account();
     assert!(account.leaves().iter().all(|leaf| leaf.is_conserved()));
     let sent: u64 = account.leaves().iter().map(|leaf| leaf.sent.packets).sum();

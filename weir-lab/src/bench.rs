@@ -128,20 +128,23 @@ struct Loop {
     now: Instant,
     random: u64,
     leaves: u64,
-    departures: Vec<Departure>,
+    departures: [Departure; BURST],
+    /// How many of them the last burst filled.
+    polled: usize,
     burst: Vec<(LeafId, Packet)>,
 }
 
 impl Loop {
     fn new(entry: &Entry, leaves: usize) -> Self {
-        let population = (2 * leaves).max(POPULATION_MIN);
+        let population = population(leaves);
         let link = plan(entry.descriptor, leaves, population).build();
         let mut this = Self {
             link: link.unwrap_or_else(|error| panic!("{}: {error}", entry.descriptor.keyword)),
             now: Instant::ZERO,
             random: 0x9e37_79b9_7f4a_7c15,
             leaves: leaves as u64,
-            departures: Vec::with_capacity(BURST),
+            departures: [Departure::default(); BURST],
+            polled: 0,
             burst: Vec::with_capacity(BURST),
         };
         for handle in 0..population as u32 {
@@ -161,7 +164,7 @@ impl Loop {
     /// A function of its own for callgrind to count in: see [`MEASURED`].
     #[inline(never)]
     fn poll_burst(&mut self) {
-        self.link.poll_burst(self.now, BURST, &mut self.departures);
+        self.polled = self.link.poll_burst(self.now, &mut self.departures);
         // Work after the call, or it would become a jump out of what is counted.
         std::hint::black_box(&mut self.departures);
     }
@@ -185,13 +188,12 @@ impl Loop {
             // The line sends a burst in this time, so it never holds the next one back.
             let burst_time = rate.transmit_time(Bytes::new(BURST as u64 * u64::from(LENGTH)));
             self.now = self.now.after(burst_time);
-            done += self.departures.len() as u64;
-            for index in 0..self.departures.len() {
+            done += self.polled as u64;
+            for index in 0..self.polled {
                 let packet = Packet::new(self.departures[index].handle, LENGTH);
                 let leaf = self.random_leaf();
                 self.burst.push((leaf, packet));
             }
-            self.departures.clear();
             let start = Clock::now();
             self.offer_burst();
             spent += start.elapsed();
@@ -213,7 +215,7 @@ fn plan(descriptor: &'static Descriptor, leaves: usize, population: usize) -> Li
     for leaf in 0..leaves {
         classes.push(class(format!("leaf{leaf}"), root, descriptor, part));
     }
-    let mtu = Bytes::new(u64::from(LENGTH));
+    let mtu = Bytes::new(MTU);
     let tree = Tree::new(rate, mtu, Params::new(), classes).expect("one level under a root");
     let mut plan = LinkPlan::new(descriptor.keyword, tree);
     plan.packets_max = population as u32;
@@ -306,8 +308,21 @@ pub fn compare(now: &Instructions, committed: &Instructions) -> Vec<String> {
 const BURST: usize = 32;
 /// Bytes of every packet.
 const LENGTH: u32 = 64;
-/// At least so many packets wait: a queue that is never empty with few leaves.
-const POPULATION_MIN: usize = 256;
+/// The largest packet that the link is meant for, as on Ethernet: a turn in a round robin.
+const MTU: u64 = 1514;
+/// Packets that wait, as in the peer's set-up (`peers.md` §8): 16 a leaf with few, 4 with many, one
+/// with a million.
+pub fn population(leaves: usize) -> usize {
+    let each = if leaves < 16 {
+        16
+    } else if leaves > 500_000 {
+        1
+    } else {
+        4
+    };
+    (leaves * each).max(4 * BURST)
+}
+
 /// Far above what any machine forwards.
 const LINK_RATE: u64 = 1_000_000_000_000;
 /// Packets of the run under callgrind: whole bursts, so that this is exactly how many there are.
@@ -337,7 +352,7 @@ mod tests {
             subject.run(10_000);
             let account = subject.link.account();
             let backlog: u64 = account.leaves().iter().map(|leaf| leaf.backlog.packets).sum();
-            assert_eq!(backlog, POPULATION_MIN as u64, "{}", entry.descriptor.keyword);
+            assert_eq!(backlog, population(10) as u64, "{}", entry.descriptor.keyword);
         }
     }
 }

@@ -8,11 +8,13 @@
 
 use super::{Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Limit, Place, Release};
 use crate::account::{Account, Count, LeafAccount};
-use crate::event::DropReason;
+use crate::event::{Departure, DropReason, Mark};
+use crate::explain::Leaving;
 use crate::ids::{Handle, LeafId};
+use crate::line::Line;
 use crate::link::LinkPlan;
 use crate::parameter::BuildError;
-use crate::sched::Head;
+use crate::sched::{Head, Kin};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -37,10 +39,8 @@ pub struct Entry {
 pub struct Queues {
     leaves: Vec<Leaf>,
     slots: Vec<Slot>,
-    /// The first free slot among those that were used before.
+    /// The first free slot: there always is one, for the first packet of a leaf needs none.
     free: u32,
-    /// The first slot never used.
-    fresh: u32,
     packets: u32,
     packets_max: u32,
     droppers: Vec<AnyDropper>,
@@ -49,7 +49,7 @@ pub struct Queues {
 
 /// What every packet of a leaf touches: one cache line.
 #[derive(Clone, Copy)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Leaf {
     /// The first packet; meaningless while none waits.
     first: Entry,
@@ -59,8 +59,10 @@ struct Leaf {
     last: u32,
     packets: u32,
     unasked: Unasked,
+    sent_packets: u64,
     bytes: u64,
-    sent: Count,
+    // Not beside the packets, or both would be counted by one wide addition, which is slower.
+    sent_bytes: u64,
 }
 
 /// A packet that is not first in its leaf.
@@ -70,10 +72,10 @@ struct Slot {
     next: u32,
 }
 
-/// A backlog up to which a dropper accepts and releases everything, so that it need not be asked:
-/// packets, or with the highest bit set bytes. 0 has it asked always.
-#[derive(Clone, Copy)]
-struct Unasked(u32);
+/// How many packets may wait so that the dropper need not be asked about one more. 0: ask always.
+/// Negative: ask about every arrival, but about no departure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Unasked(i32);
 
 /// Drops by leaf and reason; only leaves that dropped take memory.
 #[derive(Default)]
@@ -93,6 +95,25 @@ impl Entry {
     pub const fn mark_congestion(&mut self) {
         self.traffic_class |= ECN_MASK;
         self.marked = true;
+    }
+
+    /// The packet as it leaves now, over `line`.
+    #[inline(always)]
+    pub(crate) fn departure(&self, now: Instant, leaf: LeafId, line: &mut Line) -> Departure {
+        Departure {
+            handle: self.handle,
+            leaf,
+            charged: self.charged(),
+            arrived: self.arrived,
+            at: now,
+            finished: line.send(now, self.wire),
+            mark: Mark::new(self.traffic_class, self.marked),
+        }
+    }
+
+    /// The packet as it leaves `leaf`, sent or dropped.
+    pub(crate) const fn leaving(&self, leaf: LeafId) -> Leaving {
+        Leaving { handle: self.handle, leaf, arrived: self.arrived }
     }
 
     /// What droppers see of the packet.
@@ -119,6 +140,16 @@ impl Entry {
     };
 }
 
+/// Packets of one leaf that were taken to be sent.
+pub struct Run {
+    /// How many.
+    pub taken: usize,
+    /// What they are charged together.
+    pub charged: Bytes,
+    /// The packet that is first now.
+    pub next: Option<Head>,
+}
+
 impl Queues {
     /// The queues of `plan`.
     ///
@@ -137,10 +168,8 @@ impl Queues {
         }
         Ok(Self {
             leaves,
-            // All zero bytes: memory that the system hands out only when it is used.
-            slots: alloc::vec![Slot::EMPTY; plan.packets_max as usize],
-            free: NONE,
-            fresh: 0,
+            slots: alloc::vec![Slot::EMPTY; plan.packets_max as usize + 1],
+            free: 1,
             packets: 0,
             packets_max: plan.packets_max,
             droppers,
@@ -148,28 +177,38 @@ impl Queues {
         })
     }
 
-    /// Whether `leaf` takes a packet charged `charged` without its dropper being asked.
+    /// Puts `entry` at the end of `leaf` if its dropper need not be asked and the store has room;
+    /// answers whether the leaf was empty, `None` if somebody is to be asked.
     #[inline(always)]
-    pub fn takes_unasked(&self, leaf: LeafId, charged: u32) -> bool {
-        let state = &self.leaves[leaf.index()];
-        let room = if state.unasked.in_bytes() {
-            state.bytes + u64::from(charged) <= u64::from(state.unasked.bound())
+    pub fn push_unasked(&mut self, leaf: LeafId, entry: Entry) -> Option<bool> {
+        let state = &mut self.leaves[leaf.index()];
+        if state.packets as i32 >= state.unasked.0 || self.packets >= self.packets_max {
+            return None;
+        }
+        self.packets += 1;
+        state.bytes += u64::from(entry.charged);
+        state.packets += 1;
+        if state.packets == 1 {
+            state.first = entry;
+            return Some(true);
+        }
+        let slot = self.free;
+        let filled = &mut self.slots[slot as usize];
+        self.free = if filled.next == FRESH { slot + 1 } else { filled.next };
+        *filled = Slot { entry, next: NONE };
+        let before = core::mem::replace(&mut state.last, slot);
+        if state.packets == 2 {
+            state.second = slot;
         } else {
-            state.packets < state.unasked.0
-        };
-        room & (self.packets < self.packets_max)
+            self.slots[before as usize].next = slot;
+        }
+        Some(false)
     }
 
     /// What the dropper of `leaf` says to `entry`.
     pub fn admit(&mut self, now: Instant, leaf: LeafId, entry: &Entry) -> Admission {
         let backlog = self.backlog(leaf);
         self.droppers[leaf.index()].admit(now, entry.candidate(), backlog)
-    }
-
-    /// Whether the dropper of `leaf` is to be asked when a packet's turn has come.
-    #[inline(always)]
-    pub fn asks_on_release(&self, leaf: LeafId) -> bool {
-        self.leaves[leaf.index()].unasked.0 == 0
     }
 
     /// What the dropper of `leaf` says to its first packet.
@@ -199,35 +238,11 @@ impl Queues {
 
     /// Puts `entry` at the end of `leaf`, in a store that is not full; answers whether the leaf was
     /// empty.
-    #[inline(always)]
     pub fn push(&mut self, leaf: LeafId, entry: Entry) -> bool {
-        self.packets += 1;
-        let state = &mut self.leaves[leaf.index()];
-        state.packets += 1;
-        state.bytes += u64::from(entry.charged);
-        if state.packets == 1 {
-            state.first = entry;
-            return true;
-        }
-        let slot = self.free;
-        let slot = match self.slots.get(slot as usize) {
-            Some(reused) => {
-                self.free = reused.next;
-                slot
-            }
-            None => {
-                self.fresh += 1;
-                self.fresh - 1
-            }
-        };
-        let before = core::mem::replace(&mut state.last, slot);
-        if state.packets == 2 {
-            state.second = slot;
-        } else {
-            self.slots[before as usize].next = slot;
-        }
-        self.slots[slot as usize] = Slot { entry, next: NONE };
-        false
+        let unasked = core::mem::replace(&mut self.leaves[leaf.index()].unasked, Unasked::ALL);
+        let pushed = self.push_unasked(leaf, entry);
+        self.leaves[leaf.index()].unasked = unasked;
+        pushed.expect("the store has room")
     }
 
     /// Takes the first packet of `leaf`, which holds one, to be sent; answers it and the one that
@@ -235,9 +250,78 @@ impl Queues {
     #[inline(always)]
     pub fn send(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
-        state.sent.packets += 1;
-        state.sent.bytes += u64::from(state.first.charged);
-        self.pop(leaf)
+        state.sent_packets += 1;
+        state.sent_bytes += u64::from(state.first.charged);
+        state.pop(&mut self.packets, &mut self.slots, &mut self.free)
+    }
+
+    /// The same, unless the dropper of `leaf` is to be asked first.
+    #[inline(always)]
+    pub fn send_unasked(&mut self, leaf: LeafId) -> Option<(Entry, Option<Head>)> {
+        let state = &mut self.leaves[leaf.index()];
+        if state.unasked == Unasked::ALWAYS {
+            return None;
+        }
+        state.sent_packets += 1;
+        state.sent_bytes += u64::from(state.first.charged);
+        Some(state.pop(&mut self.packets, &mut self.slots, &mut self.free))
+    }
+
+    /// Takes packets of a leaf, which holds one, to be sent, from the first on: at most one for
+    /// each element of `out`, further ones as long as all together are charged at most
+    /// `allowance`, and as long as the line has room at its horizon. `None` if the leaf's dropper
+    /// is to be asked first.
+    #[inline]
+    pub(crate) fn send_run(
+        &mut self,
+        at: (Instant, LeafId),
+        allowance: Bytes,
+        line: (&mut Line, Instant),
+        out: &mut [Departure],
+    ) -> Option<Run> {
+        let ((now, leaf), (line, horizon)) = (at, line);
+        let state = &mut self.leaves[leaf.index()];
+        if state.unasked == Unasked::ALWAYS {
+            return None;
+        }
+        assert!(state.packets > 0, "only a backlogged leaf sends");
+        let most = out.len().min(state.packets as usize);
+        let Leaf { first: mut entry, second: mut slot, .. } = *state;
+        let (mut charged, mut taken, mut freed) = (0, 0, FRESH);
+        for place in &mut out[..most] {
+            if taken > 0 {
+                let behind = &self.slots[slot as usize];
+                let sum = charged + u64::from(behind.entry.charged);
+                if sum > allowance.get() || !line.has_room(horizon) {
+                    break;
+                }
+                entry = behind.entry;
+                freed = slot;
+                slot = behind.next;
+            }
+            charged += u64::from(entry.charged);
+            taken += 1;
+            *place = entry.departure(now, leaf, line);
+        }
+        state.packets -= taken;
+        state.bytes -= charged;
+        state.sent_packets += u64::from(taken);
+        state.sent_bytes += charged;
+        self.packets -= taken;
+        let second = state.second;
+        let mut next = None;
+        if state.packets > 0 {
+            let behind = &self.slots[slot as usize];
+            state.first = behind.entry;
+            freed = slot;
+            state.second = behind.next;
+            next = Some(behind.entry.head());
+        }
+        if freed != FRESH {
+            // The slots that were read are a chain already.
+            self.slots[freed as usize].next = core::mem::replace(&mut self.free, second);
+        }
+        Some(Run { taken: taken as usize, charged: Bytes::new(charged), next })
     }
 
     /// Drops the packet at `position` of `leaf`, which holds more than so many; answers it and the
@@ -259,22 +343,9 @@ impl Queues {
         self.drops.count(self.leaves.len(), leaf, reason, charged);
     }
 
-    #[inline(always)]
     fn pop(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
-        let entry = state.first;
-        state.packets = state.packets.checked_sub(1).expect("only a backlogged leaf sends");
-        state.bytes -= u64::from(entry.charged);
-        self.packets -= 1;
-        if state.packets == 0 {
-            return (entry, None);
-        }
-        let slot = state.second;
-        let second = &mut self.slots[slot as usize];
-        state.first = second.entry;
-        state.second = core::mem::replace(&mut second.next, self.free);
-        self.free = slot;
-        (entry, Some(state.first.head()))
+        state.pop(&mut self.packets, &mut self.slots, &mut self.free)
     }
 
     /// Takes the packet at `position`, which is not 0, out of the chain of `leaf`.
@@ -309,6 +380,16 @@ impl Queues {
         (state.packets > 0).then(|| state.first.head())
     }
 
+    /// The first packet of `leaf`; meaningless while none waits.
+    pub fn first(&self, leaf: LeafId) -> Entry {
+        self.leaves[leaf.index()].first
+    }
+
+    /// How many leaves there are.
+    pub const fn leaf_count(&self) -> usize {
+        self.leaves.len()
+    }
+
     /// What waits in `leaf`.
     pub fn backlog(&self, leaf: LeafId) -> Count {
         let Leaf { packets, bytes, .. } = self.leaves[leaf.index()];
@@ -319,6 +400,38 @@ impl Queues {
     #[inline(always)]
     pub const fn packets(&self) -> u32 {
         self.packets
+    }
+
+    /// The packets of `leaf` in their order.
+    pub fn waiting(&self, leaf: LeafId) -> impl Iterator<Item = Entry> {
+        let state = &self.leaves[leaf.index()];
+        let mut slot = state.second;
+        let behind = (1..state.packets).map(move |_| {
+            let Slot { entry, next } = self.slots[slot as usize];
+            slot = next;
+            entry
+        });
+        (state.packets > 0).then_some(state.first).into_iter().chain(behind)
+    }
+
+    /// Takes over what `old` counted of the leaves that are kin, and the droppers of those whose
+    /// queue is planned as before. Packets are not taken over.
+    pub(crate) fn inherit(&mut self, old: &mut Queues, kin: &Kin, plans: [&LinkPlan; 2]) {
+        for (new, before) in kin.leaves() {
+            let (state, past) = (&mut self.leaves[new.index()], &old.leaves[before.index()]);
+            state.sent_packets = past.sent_packets;
+            state.sent_bytes = past.sent_bytes;
+            for (reason, count) in DropReason::ALL.into_iter().zip(old.drops.of(before)) {
+                self.drops.add(self.leaves.len(), new, reason, count);
+            }
+            let [from, to] = plans;
+            let same_link = from.tree.rate() == to.tree.rate() && from.tree.mtu() == to.tree.mtu();
+            if same_link && from.queues[before.index()] == to.queues[new.index()] {
+                let (mine, theirs) =
+                    (&mut self.droppers[new.index()], &mut old.droppers[before.index()]);
+                core::mem::swap(mine, theirs);
+            }
+        }
     }
 
     /// Reads the state of `leaf`, so that it is near when it is needed; answers what to read next
@@ -348,51 +461,79 @@ impl Queues {
 
     fn leaf_account(&self, leaf: LeafId) -> LeafAccount {
         let dropped = self.drops.of(leaf);
-        LeafAccount::new(self.leaves[leaf.index()].sent, dropped, self.backlog(leaf))
+        let Leaf { sent_packets: packets, sent_bytes: bytes, .. } = self.leaves[leaf.index()];
+        LeafAccount::new(Count { packets, bytes }, dropped, self.backlog(leaf))
     }
 }
 
 impl Leaf {
+    /// Takes the first packet out; `packets`, `slots` and `free` are those of the store.
+    #[inline(always)]
+    fn pop(
+        &mut self,
+        packets: &mut u32,
+        slots: &mut [Slot],
+        free: &mut u32,
+    ) -> (Entry, Option<Head>) {
+        let entry = self.first;
+        assert!(self.packets > 0, "only a backlogged leaf sends");
+        self.packets -= 1;
+        self.bytes -= u64::from(entry.charged);
+        *packets -= 1;
+        if self.packets == 0 {
+            return (entry, None);
+        }
+        let slot = self.second;
+        let second = &mut slots[slot as usize];
+        self.first = second.entry;
+        self.second = core::mem::replace(&mut second.next, *free);
+        *free = slot;
+        (entry, Some(self.first.head()))
+    }
+
     const EMPTY: Leaf = Leaf {
         first: Entry::EMPTY,
         second: NONE,
         last: NONE,
         packets: 0,
-        unasked: Unasked(0),
+        unasked: Unasked::ALWAYS,
         bytes: 0,
-        sent: Count { packets: 0, bytes: 0 },
+        sent_packets: 0,
+        sent_bytes: 0,
     };
 }
 
 impl Slot {
-    const EMPTY: Slot = Slot { entry: Entry::EMPTY, next: 0 };
+    const EMPTY: Slot = Slot { entry: Entry::EMPTY, next: FRESH };
 }
 
 impl Unasked {
+    /// Whatever comes is taken.
+    const ALL: Unasked = Unasked(i32::MAX);
+    const ALWAYS: Unasked = Unasked(0);
+    const ON_ARRIVAL: Unasked = Unasked(-1);
+
     fn of(dropper: &AnyDropper) -> Self {
         match dropper.unasked_below() {
-            None => Unasked(0),
-            Some(Limit::Packets(packets)) => Unasked(packets.min(!IN_BYTES)),
-            Some(Limit::Bytes(bytes)) => {
-                Unasked(bytes.get().min(u64::from(!IN_BYTES)) as u32 | IN_BYTES)
+            None => Unasked::ALWAYS,
+            Some(Limit::Packets(packets)) if packets > 0 => {
+                Unasked(i32::try_from(packets).unwrap_or(i32::MAX))
             }
+            Some(_) => Unasked::ON_ARRIVAL,
         }
-    }
-
-    #[inline(always)]
-    const fn in_bytes(self) -> bool {
-        self.0 & IN_BYTES != 0
-    }
-
-    #[inline(always)]
-    const fn bound(self) -> u32 {
-        self.0 & !IN_BYTES
     }
 }
 
 impl Drops {
     #[cold]
     fn count(&mut self, leaves: usize, leaf: LeafId, reason: DropReason, bytes: Bytes) {
+        self.add(leaves, leaf, reason, Count { packets: 1, bytes: bytes.get() });
+    }
+
+    fn add(&mut self, leaves: usize, leaf: LeafId, reason: DropReason, count: Count) {
+        if count.packets == 0 {
+            return;
+        }
         if self.places.is_empty() {
             self.places = alloc::vec![0; leaves];
         }
@@ -401,7 +542,8 @@ impl Drops {
             self.counts.push(Default::default());
             *place = self.counts.len() as u32;
         }
-        self.counts[*place as usize - 1][reason as usize].add(bytes);
+        let sum = &mut self.counts[*place as usize - 1][reason as usize];
+        *sum = sum.plus(count);
     }
 
     fn of(&self, leaf: LeafId) -> [Count; DropReason::ALL.len()] {
@@ -414,7 +556,9 @@ impl Drops {
 
 /// No slot.
 const NONE: u32 = u32::MAX;
-const IN_BYTES: u32 = 1 << 31;
+/// The slot was never used: the one behind it is the next free one. Slot 0 stays unused, so that
+/// this is no slot's number.
+const FRESH: u32 = 0;
 /// The state of so many leaves, and what their scheduler keeps beside it, stays in a cache of its
 /// own: 64 and some 30 bytes each, against 512 KiB.
 const NEAR_LEAVES: usize = 4096;

@@ -100,6 +100,11 @@ impl Scheduler for Drr {
     }
 
     #[inline]
+    fn allowance(&self, leaf: LeafId) -> Bytes {
+        Bytes::new(self.leaves[leaf.index()].deficit)
+    }
+
+    #[inline]
     fn upcoming(&self, ahead: usize) -> Option<LeafId> {
         self.round.get(ahead)
     }

@@ -24,7 +24,7 @@ impl LeafRing {
     /// The first.
     #[inline]
     pub(crate) fn front(&self) -> Option<LeafId> {
-        if self.len == 0 { None } else { Some(self.places[self.place(0)]) }
+        if self.len == 0 { None } else { self.places.get(self.place(0)).copied() }
     }
 
     /// The one that stands behind `ahead` others.

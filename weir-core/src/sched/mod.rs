@@ -67,6 +67,14 @@ pub trait Scheduler {
     /// The packet of `leaf` charged `length` has left the wire.
     fn completed(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
+    /// How many bytes `leaf`, just selected, may send in a row at this instant, as if each packet
+    /// were selected and charged by itself; the link then charges their sum. None by default, so
+    /// that each packet is asked for.
+    #[inline]
+    fn allowance(&self, _leaf: LeafId) -> Bytes {
+        Bytes::ZERO
+    }
+
     /// A hint, which may be wrong: the leaf that is likely to be selected after `ahead` others. The
     /// link then reads its state early, so that it is near when its turn comes.
     #[inline]

@@ -4,10 +4,12 @@
 //! up to one percent of the rate. Invariant: a [`Pace`] is never faster than its [`Rate`], and
 //! slower by less than one part in 2^24 up to 400 Gbit/s.
 
-use super::{Bytes, Instant, NANOS_PER_SECOND, Rate};
+use super::{Bytes, Duration, Instant, NANOS_PER_SECOND, Rate};
 
 /// Binary digits below the nanosecond.
 const FRACTION_BITS: u32 = 30;
+/// The fraction of a nanosecond.
+const MASK: u64 = (1 << FRACTION_BITS) - 1;
 
 /// An instant in units of 2^-30 ns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -17,6 +19,8 @@ pub struct FineInstant(u128);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
     fine_per_byte: u64,
+    /// Up to this length a packet takes less than a second or so.
+    short: u32,
 }
 
 impl FineInstant {
@@ -50,7 +54,35 @@ impl Pace {
     pub const fn of(rate: Rate) -> Self {
         let fine_per_second = (8 * NANOS_PER_SECOND as u128) << FRACTION_BITS;
         // 1 bit/s gives 8e9 * 2^30 < 2^63, so the quotient always fits.
-        Self { fine_per_byte: fine_per_second.div_ceil(rate.bits_per_second() as u128) as u64 }
+        let fine_per_byte = fine_per_second.div_ceil(rate.bits_per_second() as u128) as u64;
+        let short = (1 << 60) / fine_per_byte;
+        let short = if short > u32::MAX as u64 { u32::MAX } else { short as u32 };
+        Self { fine_per_byte, short }
+    }
+
+    /// The fine time `busy` and that of `bytes` more; `None` where the sum grows beyond some
+    /// seconds.
+    #[inline(always)]
+    pub const fn extend(self, busy: u64, bytes: u32) -> Option<u64> {
+        if bytes > self.short || busy >> 62 != 0 {
+            return None;
+        }
+        Some(busy + self.fine_per_byte * bytes as u64)
+    }
+
+    /// The same without a bound: the whole nanoseconds, rounded down, and the fine rest.
+    pub const fn extend_far(self, busy: u64, bytes: u32) -> (Duration, u64) {
+        // 2^63 for a byte and 2^32 bytes make 2^95.
+        let sum = busy as u128 + self.fine_per_byte as u128 * bytes as u128;
+        let nanos = sum >> FRACTION_BITS;
+        let nanos = if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 };
+        (Duration::from_nanos(nanos), sum as u64 & MASK)
+    }
+
+    /// A fine time in whole nanoseconds, rounded up.
+    #[inline(always)]
+    pub const fn round_up(fine: u64) -> Duration {
+        Duration::from_nanos((fine + MASK) >> FRACTION_BITS)
     }
 
     const fn cost(self, bytes: Bytes) -> u128 {
@@ -78,6 +110,24 @@ mod tests {
                 real - ideal <= 1 + (ideal >> 24),
                 "{bits} bit/s: {real} instead of {ideal} ns"
             );
+        }
+    }
+
+    #[test]
+    fn extending_agrees_with_the_fine_instant() {
+        for bits in [1u64, 7, 1_000, 99_999_989, 24_000_000_000, 400_000_000_000] {
+            let pace = Pace::of(Rate::new(bits).expect("rows hold no zero"));
+            let (mut clock, mut since, mut busy) = (FineInstant::ZERO, Instant::ZERO, 0);
+            for bytes in (1..70_000u32).step_by(97) {
+                clock = clock.after(pace, Bytes::new(u64::from(bytes)));
+                busy = pace.extend(busy, bytes).unwrap_or_else(|| {
+                    let (whole, busy) = pace.extend_far(busy, bytes);
+                    since = since.after(whole);
+                    busy
+                });
+                let finished = since.after(Pace::round_up(busy));
+                assert_eq!(finished, clock.round_up(), "{bits} bit/s, {bytes} B");
+            }
         }
     }
 

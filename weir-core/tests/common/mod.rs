@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use weir_core::ids::ClassId;
+use weir_core::link::LinkPlan;
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
+use weir_core::queue::{DROPPERS, QueuePlan};
 use weir_core::sched::{ClassSpec, Descriptor, Tree};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate, Share};
 
@@ -123,4 +125,23 @@ pub fn random_length(random: &mut Random) -> u32 {
         2..=5 => 1_514,
         _ => random.between(42, 1_514) as u32,
     }
+}
+
+/// A random plan for a scheduler: droppers, limits, a bound for all and a driver's buffer.
+pub fn random_plan(random: &mut Random, descriptor: &Descriptor, tree: Tree) -> LinkPlan {
+    let mut plan = LinkPlan::new(descriptor.keyword, tree);
+    for queue in &mut plan.queues {
+        let dropper = DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize].keyword;
+        let limit = if random.one_in(2) {
+            Quantity::Packets(random.wide(1, 64) as u32)
+        } else {
+            Quantity::Bytes(Bytes::new(random.wide(1, 100_000)))
+        };
+        let mut params = Params::new();
+        params.set("limit", Value::Quantity(limit));
+        *queue = QueuePlan { dropper, params };
+    }
+    plan.packets_max = random.wide(1, 128) as u32;
+    plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
+    plan
 }

@@ -80,7 +80,23 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("account", &["units", "ids", "packet", "event"]),
     ("queue", &["units", "ids", "random", "packet", "event", "parameter", "account"]),
     ("sched", &["units", "ids", "random", "parameter"]),
+    (
+        "change",
+        &[
+            "units",
+            "ids",
+            "parameter",
+            "event",
+            "account",
+            "queue",
+            "sched",
+            "line",
+            "explain",
+            "link",
+        ],
+    ),
     ("line", &["units"]),
+    ("explain", &["units", "ids", "event", "sched"]),
     (
         "link",
         &[
@@ -94,6 +110,8 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
             "queue",
             "sched",
             "line",
+            "explain",
+            "change",
         ],
     ),
 ];

@@ -1,0 +1,136 @@
+//! Change of a running link: from one plan to another while packets wait.
+//!
+//! A link of the new plan is built beside the old one, and only when that has succeeded it takes
+//! everything over: the packets, what was counted, the line, and what the scheduler and the
+//! droppers know of classes that stay. Classes are the same if their names are. Packets of a leaf
+//! that is gone go to an heir, in the order of arrival. Invariant: a packet is lost only where the
+//! new limit of its leaf, or of the link, has no room for it; then it counts as such.
+
+use crate::account::LeafAccount;
+use crate::event::{DropReason, Dropped};
+use crate::explain::Explainer;
+use crate::ids::LeafId;
+use crate::line::Line;
+use crate::link::{AnyLink, Link, LinkPlan};
+use crate::parameter::BuildError;
+use crate::queue::{Limit, QueueEntry, Queues};
+use crate::sched::{Discipline, Kin};
+use crate::units::Instant;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::any::Any;
+
+/// A change from one plan to another.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// The plan that the link was built from, or last changed to.
+    pub from: &'a LinkPlan,
+    /// The plan that it shall have.
+    pub to: &'a LinkPlan,
+    /// The leaf of the new plan that packets of leaves that are gone go to.
+    pub heir: LeafId,
+}
+
+/// What a link leaves to the one that takes its place.
+pub struct Estate {
+    scheduler: Box<dyn Any>,
+    queues: Queues,
+    line: Line,
+    now: Instant,
+    dropped: Vec<Dropped>,
+    retired: LeafAccount,
+    is_explained: bool,
+}
+
+impl Change<'_> {
+    /// Changes `link` at `now`.
+    ///
+    /// # Errors
+    /// When the new plan does not build; then `link` is as it was.
+    pub fn apply(self, link: &mut Box<dyn AnyLink>, now: Instant) -> Result<(), BuildError> {
+        let fresh = self.to.build()?;
+        let old = core::mem::replace(link, fresh);
+        link.inherit(now, old.retire(), self);
+        Ok(())
+    }
+}
+
+impl<S: Discipline> Link<S> {
+    pub(crate) fn into_estate(self) -> Estate {
+        Estate {
+            scheduler: Box::new(self.scheduler),
+            queues: self.queues,
+            line: self.line,
+            now: self.now,
+            dropped: self.dropped,
+            retired: self.retired,
+            is_explained: self.explainer.is_some(),
+        }
+    }
+
+    pub(crate) fn take_over(&mut self, now: Instant, mut estate: Estate, change: Change<'_>) {
+        assert!(now >= estate.now, "time never goes back");
+        self.now = now;
+        self.line.forfeit_before(estate.line.finished());
+        self.dropped = estate.dropped;
+        let kin = Kin::by_name(&change.from.tree, &change.to.tree);
+        self.queues.inherit(&mut estate.queues, &kin, [change.from, change.to]);
+        self.retired = retired(&estate.queues, &kin, estate.retired);
+        if let Some(old) = estate.scheduler.downcast_ref::<S>() {
+            self.scheduler.inherit(now, old, &kin);
+        }
+        if estate.is_explained {
+            self.explainer = Some(Box::new(Explainer::new(self.queues.leaf_count(), now)));
+        }
+        let limits: Vec<_> =
+            change.to.queues.iter().map(|queue| Limit::from_params(&queue.params)).collect();
+        for (leaf, entry) in waiting(&estate.queues, &kin, change.heir) {
+            self.readmit(now, leaf, entry, limits[leaf.index()]);
+        }
+    }
+
+    /// Lets a packet in that waited before the change.
+    fn readmit(&mut self, now: Instant, leaf: LeafId, entry: QueueEntry, limit: Limit) {
+        if self.queues.is_full() || !limit.fits(entry.charged(), self.queues.backlog(leaf)) {
+            let reason = DropReason::Reconfigured;
+            self.queues.refuse(leaf, entry.charged(), reason);
+            let (handle, arrived) = (entry.handle, entry.arrived);
+            self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
+            if let Some(explainer) = &mut self.explainer {
+                explainer.dropped_behind(now, entry.leaving(leaf), reason);
+            }
+            return;
+        }
+        self.scheduler.offered(now, leaf);
+        if self.queues.push(leaf, entry) {
+            self.scheduler.enqueued(now, leaf, entry.head());
+        } else {
+            self.scheduler.joined(now, leaf, entry.charged());
+        }
+    }
+}
+
+/// Every packet that waits, with its leaf in the new plan, in the order of arrival. Packets of one
+/// leaf stay in their order.
+fn waiting(old: &Queues, kin: &Kin, heir: LeafId) -> Vec<(LeafId, QueueEntry)> {
+    let mut destinations = alloc::vec![heir; old.leaf_count()];
+    for (new, before) in kin.leaves() {
+        destinations[before.index()] = new;
+    }
+    let mut packets = Vec::with_capacity(old.packets() as usize);
+    for (index, destination) in destinations.into_iter().enumerate() {
+        let leaf = LeafId(index as u32);
+        packets.extend(old.waiting(leaf).map(|entry| (destination, entry)));
+    }
+    packets.sort_by_key(|(_, entry)| entry.arrived);
+    packets
+}
+
+/// What was sent and dropped of leaves that are gone, beside what was retired `before`.
+fn retired(old: &Queues, kin: &Kin, before: LeafAccount) -> LeafAccount {
+    let mut stays = alloc::vec![false; old.leaf_count()];
+    kin.leaves().for_each(|(_, leaf)| stays[leaf.index()] = true);
+    let account = old.account();
+    let gone = account.leaves().iter().zip(stays).filter(|(_, stays)| !stays);
+    gone.fold(before, |sum, (leaf, _)| sum.plus_past(leaf))
+}

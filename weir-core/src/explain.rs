@@ -1,0 +1,141 @@
+//! Why a packet was late: how its sojourn divides.
+//!
+//! The scheduler says until when limits held a packet back ([`Why`]); the rest follows from when
+//! the packet came first in its leaf and when the line was free. Costs nothing unless asked for.
+//! Invariant: the parts of a sojourn sum to it, to the nanosecond.
+
+use crate::event::DropReason;
+use crate::ids::{ClassId, Handle, LeafId};
+use crate::sched::{Regulation, Why};
+use crate::units::{Duration, Instant};
+use alloc::vec::Vec;
+
+/// The sojourn of a packet in the link, from its offer to its departure or drop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sojourn {
+    /// Which packet.
+    pub handle: Handle,
+    /// Its leaf.
+    pub leaf: LeafId,
+    /// When the link was offered it.
+    pub arrived: Instant,
+    /// When the link handed it out or dropped it.
+    pub at: Instant,
+    /// Behind others of its own leaf, until the last of these was on the wire.
+    pub own_leaf: Duration,
+    /// First in its leaf, until the line had sent what it was handed before.
+    pub line_busy: Duration,
+    /// Then, until neither its own limits nor those above it held it back.
+    pub regulated: Duration,
+    /// What held it back.
+    pub regulation: Regulation,
+    /// Then, while others had their turns.
+    pub others: Duration,
+    /// Who lent for it, if it was not sent at the account of its own class.
+    pub lender: Option<ClassId>,
+    /// Why it was dropped, if it was.
+    pub dropped: Option<DropReason>,
+}
+
+impl Sojourn {
+    /// From offer to departure or drop.
+    pub const fn total(&self) -> Duration {
+        self.at.since(self.arrived)
+    }
+
+    /// A sojourn spent behind others of its own leaf.
+    fn behind(handle: Handle, leaf: LeafId, arrived: Instant, at: Instant) -> Self {
+        Self {
+            handle,
+            leaf,
+            arrived,
+            at,
+            own_leaf: at.since(arrived),
+            line_busy: Duration::ZERO,
+            regulated: Duration::ZERO,
+            regulation: Regulation::None,
+            others: Duration::ZERO,
+            lender: None,
+            dropped: None,
+        }
+    }
+}
+
+/// Keeps what sojourns are divided by.
+pub(crate) struct Explainer {
+    leaves: Vec<First>,
+    sojourns: Vec<Sojourn>,
+}
+
+/// Since when the first packet of a leaf is first, and when the line was free for it.
+#[derive(Clone, Copy)]
+struct First {
+    since: Instant,
+    line_free: Instant,
+}
+
+/// A packet that leaves, and its leaf.
+#[derive(Clone, Copy)]
+pub(crate) struct Leaving {
+    pub handle: Handle,
+    pub leaf: LeafId,
+    pub arrived: Instant,
+}
+
+impl Explainer {
+    /// For so many leaves; whoever waits already counts as first from `now` on.
+    pub(crate) fn new(leaves: usize, now: Instant) -> Self {
+        let first = First { since: now, line_free: now };
+        Self { leaves: alloc::vec![first; leaves], sojourns: Vec::new() }
+    }
+
+    /// A packet is first in `leaf` from `now` on; the line is free for it from `line_free` on.
+    pub(crate) fn first(&mut self, now: Instant, leaf: LeafId, line_free: Instant) {
+        self.leaves[leaf.index()] = First { since: now, line_free: line_free.max(now) };
+    }
+
+    /// The first packet of a leaf has been handed to the line, which is free again from `line_free`
+    /// on: until then those behind it wait for it.
+    pub(crate) fn next(&mut self, now: Instant, leaf: LeafId, line_free: Instant) {
+        self.first(line_free.max(now), leaf, line_free);
+    }
+
+    /// The first packet of its leaf leaves or is dropped at `now`.
+    pub(crate) fn left(
+        &mut self,
+        now: Instant,
+        packet: Leaving,
+        why: Why,
+        dropped: Option<DropReason>,
+    ) {
+        let Leaving { handle, leaf, arrived } = packet;
+        let First { since, line_free } = self.leaves[leaf.index()];
+        let since = since.clamp(arrived, now.max(arrived));
+        let line_free = line_free.clamp(since, now.max(since));
+        let released = why.released.clamp(line_free, now.max(line_free));
+        let regulated = released.since(line_free);
+        let is_regulated = regulated > Duration::ZERO;
+        self.sojourns.push(Sojourn {
+            own_leaf: since.since(arrived),
+            line_busy: line_free.since(since),
+            regulated,
+            regulation: if is_regulated { why.regulation } else { Regulation::None },
+            others: now.since(released),
+            lender: why.lender,
+            dropped,
+            ..Sojourn::behind(handle, leaf, arrived, now)
+        });
+    }
+
+    /// A packet that was not first in its leaf is dropped at `now`.
+    pub(crate) fn dropped_behind(&mut self, now: Instant, packet: Leaving, reason: DropReason) {
+        let Leaving { handle, leaf, arrived } = packet;
+        let sojourn = Sojourn::behind(handle, leaf, arrived, now);
+        self.sojourns.push(Sojourn { dropped: Some(reason), ..sojourn });
+    }
+
+    /// Hands over what was explained since the last call.
+    pub(crate) fn take(&mut self, each: &mut dyn FnMut(Sojourn)) {
+        self.sojourns.drain(..).for_each(each);
+    }
+}

@@ -1,0 +1,155 @@
+//! A running link that is changed a thousand times under load loses nothing, and no order.
+
+mod common;
+
+use common::{Random, random_length, random_plan, random_tree};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_core::change::Change;
+use weir_core::event::{DropReason, Verdict};
+use weir_core::ids::{Handle, LeafId};
+use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::queue::Limit;
+use weir_core::sched::{Entry, SCHEDULERS};
+use weir_core::units::{Bytes, Duration, Instant};
+
+/// Changes of one run.
+const CHANGES: u32 = 1_000;
+/// Offers between two changes.
+const OFFERS: u32 = 12;
+
+/// A link under load, and everything that happened to its packets.
+struct Load {
+    random: Random,
+    plan: LinkPlan,
+    link: Box<dyn AnyLink>,
+    now: Instant,
+    /// The class that each packet was offered to.
+    offered: Vec<String>,
+    waiting: BTreeSet<Handle>,
+    /// The packet that left last of those that were offered to one class and left from one.
+    last: BTreeMap<(String, String), Handle>,
+    left: u64,
+    dropped: u64,
+    changes: u32,
+}
+
+impl Load {
+    fn new(entry: &Entry, seed: u64) -> Option<Self> {
+        let mut random = Random::new(seed);
+        let tree = random_tree(&mut random, entry.descriptor);
+        let plan = random_plan(&mut random, entry.descriptor, tree);
+        let link = plan.build().ok()?;
+        Some(Self {
+            random,
+            plan,
+            link,
+            now: Instant::ZERO,
+            offered: Vec::new(),
+            waiting: BTreeSet::new(),
+            last: BTreeMap::new(),
+            left: 0,
+            dropped: 0,
+            changes: 0,
+        })
+    }
+
+    fn class(&self, leaf: LeafId) -> String {
+        self.plan.tree.class(self.plan.tree.class_of(leaf)).name.clone()
+    }
+
+    fn offer(&mut self) {
+        let leaf = LeafId(self.random.between(0, self.plan.tree.leaf_count() as u64 - 1) as u32);
+        let handle = Handle(self.offered.len() as u32);
+        self.offered.push(self.class(leaf));
+        let packet = Packet::new(handle, random_length(&mut self.random));
+        self.waiting.insert(handle);
+        let verdict = self.link.offer(self.now, leaf, packet);
+        let dropped = self.take_dropped(DropReason::Reconfigured, false);
+        assert_eq!(verdict == Verdict::Queued, !dropped.contains(&handle));
+    }
+
+    /// Takes note of drops, which are for this reason only if `expected`; answers their packets.
+    fn take_dropped(&mut self, reason: DropReason, expected: bool) -> Vec<Handle> {
+        let mut handles = Vec::new();
+        self.link.take_dropped(&mut |dropped| {
+            assert_eq!(dropped.reason == reason, expected, "dropped for the right reason");
+            handles.push(dropped.handle);
+        });
+        for handle in &handles {
+            assert!(self.waiting.remove(handle), "only what waits is dropped, and once");
+        }
+        self.dropped += handles.len() as u64;
+        handles
+    }
+
+    /// Lets time go on and takes note of what leaves.
+    fn advance(&mut self) {
+        let gap = self.plan.tree.rate().transmit_time(Bytes::new(1_000)).as_nanos();
+        let gap = gap.clamp(1, 1 << 40);
+        self.now = self.now.after(Duration::from_nanos(self.random.wide(1, 4 * gap)));
+        let mut departures = Vec::new();
+        self.link.advance(self.now, &mut departures);
+        for departure in departures {
+            assert!(self.waiting.remove(&departure.handle), "only what waits leaves, and once");
+            let from = self.offered[departure.handle.0 as usize].clone();
+            let last = self.last.insert((from, self.class(departure.leaf)), departure.handle);
+            assert!(last < Some(departure.handle), "order inside a leaf");
+            self.left += 1;
+        }
+        self.take_dropped(DropReason::Reconfigured, false);
+    }
+
+    /// Changes the link to a random plan, of another scheduler perhaps.
+    fn change(&mut self) {
+        let entry = &SCHEDULERS[self.random.between(0, SCHEDULERS.len() as u64 - 1) as usize];
+        let tree = random_tree(&mut self.random, entry.descriptor);
+        let to = random_plan(&mut self.random, entry.descriptor, tree);
+        let heir = LeafId(self.random.between(0, to.tree.leaf_count() as u64 - 1) as u32);
+        let before = self.link.account();
+        let change = Change { from: &self.plan, to: &to, heir };
+        if change.apply(&mut self.link, self.now).is_err() {
+            assert_eq!(self.link.account().leaves(), before.leaves(), "nothing is half applied");
+            return;
+        }
+        self.plan = to;
+        self.changes += 1;
+        self.last.clear();
+        let waited = self.waiting.len();
+        let lost = self.take_dropped(DropReason::Reconfigured, true).len();
+        let smallest = self.plan.queues.iter().map(|queue| Limit::from_params(&queue.params));
+        let room = smallest.fold(u64::from(self.plan.packets_max), |room, limit| match limit {
+            Limit::Packets(packets) => room.min(u64::from(packets)),
+            Limit::Bytes(bytes) => room.min(bytes.get() / 65_535),
+        });
+        assert!(lost == 0 || waited as u64 > room, "lost only where a limit demands it");
+    }
+
+    /// Everything offered is sent, dropped or waits; by the link's account and by ours.
+    fn check(&self) {
+        let account = self.link.account();
+        let all = account.leaves().iter().chain([account.retired()]);
+        let sums = all.fold([0; 3], |[sent, dropped, backlog], leaf| {
+            assert!(leaf.is_conserved());
+            let dropped = dropped + leaf.dropped_total().packets;
+            [sent + leaf.sent.packets, dropped, backlog + leaf.backlog.packets]
+        });
+        assert_eq!(sums, [self.left, self.dropped, self.waiting.len() as u64]);
+        assert_eq!(self.link.backlog() as usize, self.waiting.len());
+    }
+}
+
+#[test]
+fn a_thousand_changes_under_load_lose_nothing() {
+    for (index, entry) in SCHEDULERS.iter().enumerate() {
+        let mut loads = (index as u64 * 100..).filter_map(|seed| Load::new(entry, seed));
+        let mut load = loads.next().expect("some plan builds");
+        while load.changes < CHANGES {
+            for _ in 0..OFFERS {
+                load.offer();
+                load.advance();
+            }
+            load.change();
+            load.check();
+        }
+    }
+}
