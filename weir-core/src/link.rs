@@ -507,7 +507,7 @@ impl<S: Discipline> AnyLink for Link<S> {
         let mut sent = 0;
         while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
             let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
-            let allowance = self.scheduler.allowance(leaf);
+            let allowance = self.scheduler.allowance(now, leaf);
             if allowance == Bytes::ZERO || self.explainer.is_some() {
                 if let Some(taken) = self.queues.send_unasked(leaf) {
                     out[sent] = self.depart(now, leaf, taken);

@@ -1,10 +1,10 @@
 //! The cost of a packet: offer and poll, for every scheduler and number of leaves.
 //!
-//! A closed loop: a fixed population of 64-byte packets waits in a link; a burst is polled, each of
-//! its packets gets a random leaf (untimed), the burst is offered again. Every scheduler runs in
-//! turn with `fifo` at the same number of leaves, so the ratio is taken within one run; absolute
-//! figures drift with the machine. Instructions are counted by callgrind over a fixed workload, in
-//! offer and poll alone.
+//! A closed loop: a fixed population of 64-byte packets waits in a link; a burst is polled, each
+//! of its packets gets a random leaf (untimed), the burst is offered again. Hierarchies have three
+//! levels; instructions are counted with two. Every scheduler runs in turn with `fifo` at the same
+//! number of leaves, so the ratio is taken within one run; absolute figures drift with the
+//! machine. Instructions are counted by callgrind over a fixed workload, in offer and poll alone.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -98,8 +98,8 @@ fn keywords() -> impl Iterator<Item = &'static str> {
 
 /// Alternates the scheduler with the yardstick, so that both see the same minute of the machine.
 fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
-    let mut subject = Loop::new(entry, leaves);
-    let mut yardstick = Loop::new(&SCHEDULERS[0], leaves);
+    let mut subject = Loop::new(entry, leaves, group_of(leaves));
+    let mut yardstick = Loop::new(&SCHEDULERS[0], leaves, 0);
     subject.run(effort.packets / 4);
     yardstick.run(effort.packets / 4);
     let (mut nanos, mut ratios) = (Vec::new(), Vec::new());
@@ -117,13 +117,13 @@ fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
     }
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
 /// The closed loop around one link.
-struct Loop {
+pub(crate) struct Loop {
     link: Box<dyn AnyLink>,
     now: Instant,
     random: u64,
@@ -135,9 +135,11 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(entry: &Entry, leaves: usize) -> Self {
+    /// A loop over so many leaves; those of hierarchies stand in groups of `group` where it is
+    /// not 0, else directly under the root.
+    pub(crate) fn new(entry: &Entry, leaves: usize, group: usize) -> Self {
         let population = population(leaves);
-        let link = plan(entry.descriptor, leaves, population).build();
+        let link = plan(entry.descriptor, leaves, group, population).build();
         let mut this = Self {
             link: link.unwrap_or_else(|error| panic!("{}: {error}", entry.descriptor.keyword)),
             now: Instant::ZERO,
@@ -177,7 +179,7 @@ impl Loop {
     }
 
     /// ns per packet over `packets` packets, the choice of leaves not counted.
-    fn run(&mut self, packets: u64) -> f64 {
+    pub(crate) fn run(&mut self, packets: u64) -> f64 {
         let mut done = 0u64;
         let mut spent = std::time::Duration::ZERO;
         let rate = Rate::new(LINK_RATE).expect("not zero");
@@ -204,19 +206,29 @@ impl Loop {
 }
 
 /// A link so fast that it never holds a packet back; its classes may borrow where they can.
-fn plan(descriptor: &'static Descriptor, leaves: usize, population: usize) -> LinkPlan {
+fn plan(
+    descriptor: &'static Descriptor,
+    leaves: usize,
+    group: usize,
+    population: usize,
+) -> LinkPlan {
     let rate = Rate::new(LINK_RATE).expect("not zero");
+    let part = |of: usize| Rate::new((LINK_RATE / of as u64).max(1)).expect("at least 1");
     let mut classes = Vec::with_capacity(leaves + 1);
-    let root = descriptor.promises.hierarchical.then_some(ClassId(0));
-    if root.is_some() {
+    let mut parent = descriptor.promises.hierarchical.then_some(ClassId(0));
+    if parent.is_some() {
         classes.push(class("root".to_owned(), None, descriptor, rate));
     }
-    let part = Rate::new((LINK_RATE / leaves as u64).max(1)).expect("at least 1");
     for leaf in 0..leaves {
-        classes.push(class(format!("leaf{leaf}"), root, descriptor, part));
+        if group > 0 && parent.is_some() && leaf.is_multiple_of(group) {
+            let name = format!("group{}", leaf / group);
+            parent = Some(ClassId(classes.len() as u32));
+            classes.push(class(name, Some(ClassId(0)), descriptor, part(leaves.div_ceil(group))));
+        }
+        classes.push(class(format!("leaf{leaf}"), parent, descriptor, part(leaves)));
     }
     let mtu = Bytes::new(MTU);
-    let tree = Tree::new(rate, mtu, Params::new(), classes).expect("one level under a root");
+    let tree = Tree::new(rate, mtu, Params::new(), classes).expect("two levels under a root");
     let mut plan = LinkPlan::new(descriptor.keyword, tree);
     plan.packets_max = population as u32;
     let limit = Value::Quantity(Quantity::Packets(population as u32));
@@ -246,7 +258,7 @@ fn class(name: String, parent: Option<ClassId>, descriptor: &Descriptor, rate: R
 pub fn workload(keyword: &str, packets: u64) -> Result<(), String> {
     let entry = weir_core::sched::find(keyword)
         .ok_or_else(|| format!("no scheduler is called `{keyword}`"))?;
-    Loop::new(entry, LEAVES_COUNTED).run(packets);
+    Loop::new(entry, LEAVES_COUNTED, 0).run(packets);
     Ok(())
 }
 
@@ -310,6 +322,17 @@ const BURST: usize = 32;
 const LENGTH: u32 = 64;
 /// The largest packet that the link is meant for, as on Ethernet: a turn in a round robin.
 const MTU: u64 = 1514;
+/// Leaves in a group of the three-level tree, as in the peer's pipes.
+pub(crate) const fn group_of(leaves: usize) -> usize {
+    if leaves < 16 {
+        4
+    } else if leaves.is_multiple_of(13) {
+        13
+    } else {
+        16
+    }
+}
+
 /// Packets that wait, as in the peer's set-up (`peers.md` §8): 16 a leaf with few, 4 with many, one
 /// with a million.
 pub fn population(leaves: usize) -> usize {
@@ -348,7 +371,7 @@ mod tests {
     #[test]
     fn the_loop_loses_no_packet() {
         for entry in SCHEDULERS {
-            let mut subject = Loop::new(entry, 10);
+            let mut subject = Loop::new(entry, 10, 4);
             subject.run(10_000);
             let account = subject.link.account();
             let backlog: u64 = account.leaves().iter().map(|leaf| leaf.backlog.packets).sum();

@@ -12,6 +12,7 @@ pub mod ethtool;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
+pub mod pages;
 pub mod pool;
 pub mod port;
 pub mod privilege;

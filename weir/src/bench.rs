@@ -4,6 +4,7 @@ use crate::Run;
 use crate::output::{Exit, Format, Output};
 use std::path::PathBuf;
 use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row};
+use weir_lab::bench_peer;
 
 /// Measures offer and poll per packet for every scheduler, beside `fifo` in the same run.
 ///
@@ -22,6 +23,10 @@ pub struct Bench {
     /// Packets per round.
     #[arg(long, default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..))]
     packets: u64,
+    /// Beside this program, DPDK's `rte_sched` in the same loop; `bench/peers` builds and names it.
+    /// Exit 1 if a scheduler costs more of it than it may.
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["instructions", "workload"])]
+    beside: Option<PathBuf>,
     /// Count instructions per packet under callgrind instead of measuring time.
     #[arg(long)]
     instructions: bool,
@@ -43,6 +48,9 @@ impl Run for Bench {
                 Ok(()) => Exit::Clean,
                 Err(error) => output.refuse(&error),
             };
+        }
+        if let Some(program) = &self.beside {
+            return self.run_beside(output, program);
         }
         if self.instructions {
             return self.count(output);
@@ -76,6 +84,34 @@ impl Run for Bench {
 }
 
 impl Bench {
+    fn run_beside(&self, output: &Output, program: &std::path::Path) -> Exit {
+        let leaves = if self.leaves == LEAVES { bench_peer::leaves() } else { self.leaves.clone() };
+        if output.format == Format::Text {
+            output.text("scheduler       leaves   ns/packet   rte_sched   ratio   limit\n");
+        }
+        let print = |row: &bench_peer::Row| {
+            if output.format == Format::Text {
+                let bench_peer::Row { scheduler, leaves, nanos, peer_nanos, ratio, limit, holds } =
+                    row;
+                let verdict = if *holds { "holds" } else { "FAILS" };
+                output.text(&format!(
+                    "{scheduler:<12} {leaves:>9} {nanos:>11.1} {peer_nanos:>11.1} {ratio:>7.3} \
+                     {limit:>7.2} {verdict}\n"
+                ));
+            }
+        };
+        let only = self.scheduler.as_deref();
+        match bench_peer::measure(program, only, &leaves, self.rounds as usize, print) {
+            Ok(rows) => {
+                if output.format == Format::Json {
+                    output.json(&rows);
+                }
+                if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
+            }
+            Err(error) => output.refuse(&error),
+        }
+    }
+
     fn count(&self, output: &Output) -> Exit {
         let counts = match bench::count_instructions() {
             Ok(counts) => counts,

@@ -8,6 +8,11 @@ mod output;
 use clap::Parser;
 use output::{Exit, Format, Output};
 use std::process::ExitCode;
+use weir_live::pages::LargePages;
+
+/// A link of a million classes lives in hundreds of megabytes: see [`LargePages`].
+#[global_allocator]
+static ALLOCATOR: LargePages = LargePages;
 
 /// What a verb does with its arguments.
 trait Run {

@@ -100,7 +100,7 @@ impl Scheduler for Drr {
     }
 
     #[inline]
-    fn allowance(&self, leaf: LeafId) -> Bytes {
+    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
         Bytes::new(self.leaves[leaf.index()].deficit)
     }
 

@@ -71,7 +71,7 @@ pub trait Scheduler {
     /// were selected and charged by itself; the link then charges their sum. None by default, so
     /// that each packet is asked for.
     #[inline]
-    fn allowance(&self, _leaf: LeafId) -> Bytes {
+    fn allowance(&self, _now: Instant, _leaf: LeafId) -> Bytes {
         Bytes::ZERO
     }
 

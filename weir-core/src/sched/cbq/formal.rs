@@ -118,6 +118,39 @@ impl Formal {
         }
     }
 
+    /// How many bytes `leaf`, just selected, may send in a row: as long as every turn that led to it
+    /// covers them, and no class on the way up changes its row.
+    pub fn allowance(&self, now: Instant, leaf: LeafId) -> Bytes {
+        let class = self.classes.of_leaf(leaf);
+        let bytes = self.turn_left(class);
+        let link = self.classes.link();
+        let mut at = class;
+        while at != link {
+            let meter = &self.classes.at(at).meter;
+            let is_ready = self.seats[at].active != 0 && self.seats[at].row == Row::Ready;
+            if !(if is_ready { meter.covers(now, bytes) } else { meter.may_owe(bytes) }) {
+                return Bytes::ZERO;
+            }
+            at = self.classes.parent(at);
+        }
+        bytes
+    }
+
+    /// What the turns that lead to a leaf, from its lender down, have left for it.
+    fn turn_left(&self, class: usize) -> Bytes {
+        let rank = self.classes.at(class).priority.into();
+        let (mut at, mut credit) = (class, i64::MAX);
+        loop {
+            let lends = self.row(at).is_some();
+            let first = if lends { self.seats[at].own } else { self.seats[at].borrow };
+            credit = credit.min(self.rings.credit(self.node(first, at, rank)));
+            if lends {
+                return self.rings.bytes(credit);
+            }
+            at = self.classes.parent(at);
+        }
+    }
+
     /// Moves the classes that conform by now into their rows.
     fn wake_due(&mut self, now: Instant) {
         loop {

@@ -37,6 +37,19 @@ impl Meter {
         self.conforms_at <= now
     }
 
+    /// Whether the class, which conforms, still does when it has sent so many bytes more.
+    pub fn covers(&self, now: Instant, bytes: Bytes) -> bool {
+        let now = FineInstant::from_instant(now);
+        let end = self.theoretical.max(now).after(self.pace, bytes);
+        end <= now.after(self.pace, self.burst)
+    }
+
+    /// Whether it makes no difference to the debt of the class if so many bytes are charged at once
+    /// or packet after packet.
+    pub fn may_owe(&self, bytes: Bytes) -> bool {
+        bytes.plus(bytes) <= self.debt_max
+    }
+
     /// The class, or one below it, sent a packet.
     ///
     /// What a conforming class sends counts in full, however long the packet: that keeps the rate.

@@ -96,6 +96,13 @@ impl Scheduler for Cbq {
         }
     }
 
+    fn allowance(&self, now: Instant, leaf: LeafId) -> Bytes {
+        match &self.engine {
+            Engine::Formal(engine) => engine.allowance(now, leaf),
+            Engine::Scan(_) => Bytes::ZERO,
+        }
+    }
+
     fn offered(&mut self, now: Instant, leaf: LeafId) {
         if let Engine::Scan(engine) = &mut self.engine {
             engine.offered(now, leaf);

@@ -104,6 +104,19 @@ impl Rings {
         }
     }
 
+    /// The credit of `node`.
+    pub fn credit(&self, node: u32) -> i64 {
+        self.nodes[node as usize].credit
+    }
+
+    /// The bytes that a turn with `credit` covers, however they come in packets.
+    pub fn bytes(&self, credit: i64) -> Bytes {
+        match self.general {
+            General::Drr | General::Wrr => Bytes::new((credit.max(0) >> CREDIT_BITS) as u64),
+            General::Prr => Bytes::ZERO,
+        }
+    }
+
     /// One more quantum for `node`.
     pub fn refill(&mut self, node: u32, quantum: i64) {
         self.nodes[node as usize].credit += quantum;

@@ -1,0 +1,159 @@
+//! Schedulers beside DPDK's `rte_sched`, in one run on one core: who costs how much of it.
+//!
+//! The peer's program is `bench/rte_sched/rte_sched.c`, which `bench/peers` builds. Both run the
+//! same closed loop: as many packets a queue, bursts of 32, random leaves. In each round the peer
+//! runs once and every scheduler after it, so that all see the same minute of the machine; ratios
+//! are taken within a round, and the median of the rounds is held against the limit.
+
+use crate::bench::{Loop, group_of, median};
+use serde::Serialize;
+use std::path::Path;
+use std::process::Command;
+use weir_core::sched::{Entry, find};
+
+/// A scheduler and what it may cost of the peer.
+struct Limit {
+    scheduler: &'static str,
+    /// Up to [`SMALL_MAX`] leaves.
+    small: f64,
+    /// Beyond.
+    large: f64,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The scheduler.
+    pub scheduler: &'static str,
+    /// The number of leaves.
+    pub leaves: usize,
+    /// ns per packet for offer and poll, the median of the rounds.
+    pub nanos: f64,
+    /// The same of the peer.
+    pub peer_nanos: f64,
+    /// One to the other, the median of the rounds.
+    pub ratio: f64,
+    /// What the ratio may be.
+    pub limit: f64,
+    /// Whether it is not above.
+    pub holds: bool,
+}
+
+/// Runs `program` beside the schedulers, or the one named `only`, at `leaves`, in so many rounds.
+///
+/// # Errors
+/// When the peer's program cannot be run or answers something else than expected.
+pub fn measure(
+    program: &Path,
+    only: Option<&str>,
+    leaves: &[usize],
+    rounds: usize,
+    mut progress: impl FnMut(&Row),
+) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for set_up in SET_UPS.iter().filter(|set_up| leaves.contains(&set_up.leaves)) {
+        for row in beside(program, only, set_up, rounds)? {
+            progress(&row);
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+/// The numbers of leaves for which the peer has a set-up.
+pub fn leaves() -> Vec<usize> {
+    SET_UPS.iter().map(|set_up| set_up.leaves).collect()
+}
+
+fn beside(
+    program: &Path,
+    only: Option<&str>,
+    set_up: &SetUp,
+    rounds: usize,
+) -> Result<Vec<Row>, String> {
+    let wanted = |limit: &&Limit| only.is_none_or(|keyword| keyword == limit.scheduler);
+    let mut subjects = Vec::new();
+    for limit in LIMITS.iter().filter(wanted) {
+        let entry: &Entry = find(limit.scheduler)
+            .ok_or_else(|| format!("no scheduler is called `{}`", limit.scheduler))?;
+        let mut subject = Loop::new(entry, set_up.leaves, group_of(set_up.leaves));
+        subject.run(set_up.packets() / 2);
+        subjects.push((limit, subject, Vec::new(), Vec::new()));
+    }
+    let mut peer_nanos = Vec::new();
+    for _ in 0..rounds {
+        let theirs = peer(program, set_up)?;
+        peer_nanos.push(theirs);
+        for (_, subject, nanos, ratios) in &mut subjects {
+            let mine = subject.run(set_up.packets());
+            nanos.push(mine);
+            ratios.push(mine / theirs);
+        }
+    }
+    let peer_nanos = median(&mut peer_nanos);
+    let row = |(limit, _, mut nanos, mut ratios): (&Limit, Loop, Vec<f64>, Vec<f64>)| {
+        let ratio = median(&mut ratios);
+        let bound = if set_up.leaves <= SMALL_MAX { limit.small } else { limit.large };
+        Row {
+            scheduler: limit.scheduler,
+            leaves: set_up.leaves,
+            nanos: median(&mut nanos),
+            peer_nanos,
+            ratio,
+            limit: bound,
+            holds: ratio <= bound,
+        }
+    };
+    Ok(subjects.into_iter().map(row).collect())
+}
+
+/// ns per packet of the peer, one run.
+fn peer(program: &Path, set_up: &SetUp) -> Result<f64, String> {
+    let output = Command::new(program).args(set_up.peer.split(' ')).output().map_err(|error| {
+        format!("cannot run {}: {error}; bench/peers builds it", program.display())
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let sum = text.split_once(" sum ").and_then(|(_, rest)| rest.split_once(" ns/pkt"));
+    sum.and_then(|(nanos, _)| nanos.parse().ok()).ok_or_else(|| {
+        let trouble = String::from_utf8_lossy(&output.stderr);
+        format!("{} with `{}` gave no figure: {text}{trouble}", program.display(), set_up.peer)
+    })
+}
+
+/// One size of the comparison.
+struct SetUp {
+    leaves: usize,
+    /// The peer's arguments: subports, pipes, queues a pipe, packets a queue, rounds, rate of a
+    /// pipe, size of a queue.
+    peer: &'static str,
+}
+
+impl SetUp {
+    const fn packets(&self) -> u64 {
+        if self.leaves > SMALL_MAX { 3_200_000 } else { 1_600_000 }
+    }
+}
+
+/// As in `peers.md` §8.
+const SET_UPS: &[SetUp] = &[
+    SetUp { leaves: 8, peer: "1 8 1 16 100000 free 256" },
+    SetUp { leaves: 104, peer: "1 8 13 4 100000 free 64" },
+    SetUp { leaves: 1_024, peer: "1 1024 1 4 100000 fair 64" },
+    SetUp { leaves: 53_248, peer: "1 4096 13 4 100000 fair 64" },
+    SetUp { leaves: 1_048_576, peer: "16 4096 16 1 100000 fair 16" },
+];
+const SMALL_MAX: usize = 1_024;
+
+/// What each may cost.
+const LIMITS: &[Limit] = &[
+    Limit { scheduler: "fifo", small: 0.25, large: 0.5 },
+    Limit { scheduler: "priq", small: 0.25, large: 0.5 },
+    Limit { scheduler: "wrr", small: 0.25, large: 0.5 },
+    Limit { scheduler: "drr", small: 0.25, large: 0.5 },
+    Limit { scheduler: "qfq", small: 0.5, large: 0.8 },
+    Limit { scheduler: "wf2q+", small: 0.5, large: 0.8 },
+    Limit { scheduler: "altq-wfq", small: 0.5, large: 0.8 },
+    Limit { scheduler: "htb", small: 0.4, large: 0.7 },
+    Limit { scheduler: "cbq", small: 0.4, large: 0.7 },
+    Limit { scheduler: "hfsc", small: 0.4, large: 0.7 },
+];

@@ -1,0 +1,104 @@
+//! Memory in large pages: a link of a million leaves needs hundreds of megabytes, and every packet
+//! another part of them. With pages of 4 KiB each such access walks the page tables as well.
+//!
+//! An allocator for the program: large blocks begin at a large page's boundary, and the kernel is
+//! asked to back them with large pages (`madvise`), which it may refuse. All else is the system's.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+
+/// The system's allocator, with large pages for large blocks.
+pub struct LargePages;
+
+// SAFETY: every call goes to the system's allocator with a layout of at least the asked alignment
+// and the same size, the same one for the allocation and its release, which is all that
+// `GlobalAlloc` asks for.
+unsafe impl GlobalAlloc for LargePages {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let layout = widened(layout);
+        // SAFETY: the caller's layout is not empty, and its widened form has the same size.
+        let block = unsafe { System.alloc(layout) };
+        advise(block, layout);
+        block
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let layout = widened(layout);
+        // SAFETY: as above.
+        let block = unsafe { System.alloc_zeroed(layout) };
+        advise(block, layout);
+        block
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the block came from `alloc` with this layout, so with this widened one.
+        unsafe { System.dealloc(block, widened(layout)) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if layout.size() < PAGE && size < PAGE {
+            // SAFETY: neither layout is widened, so this is the system's own block.
+            return unsafe { System.realloc(block, layout, size) };
+        }
+        let Ok(fresh) = Layout::from_size_align(size, layout.align()) else {
+            return std::ptr::null_mut();
+        };
+        // SAFETY: `size` is not zero, as the caller promises.
+        let moved = unsafe { self.alloc(fresh) };
+        if !moved.is_null() {
+            // SAFETY: both blocks hold at least so many bytes and do not overlap; the old one is
+            // not used after this.
+            unsafe {
+                std::ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+        }
+        moved
+    }
+}
+
+/// The layout that a large block really gets.
+fn widened(layout: Layout) -> Layout {
+    if layout.size() < PAGE { layout } else { layout.align_to(PAGE).unwrap_or(layout) }
+}
+
+fn advise(block: *mut u8, layout: Layout) {
+    if block.is_null() || layout.align() < PAGE {
+        return;
+    }
+    // SAFETY: the range lies in one block of this process. A refusal changes nothing that the
+    // program can see.
+    unsafe { libc::madvise(block.cast(), layout.size(), libc::MADV_HUGEPAGE) };
+}
+
+/// The size of a large page on the machines that Weir runs on.
+const PAGE: usize = 2 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_every_size_keep_their_bytes() {
+        for size in [1, 100, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE] {
+            for next in [1, PAGE - 1, PAGE, 5 * PAGE] {
+                let layout = Layout::from_size_align(size, 8).expect("a layout");
+                // SAFETY: sizes are not zero, writes stay within them, and each block is released
+                // once with its layout.
+                unsafe {
+                    let block = LargePages.alloc(layout);
+                    assert!(!block.is_null() && block.align_offset(8) == 0);
+                    *block = 7;
+                    *block.add(size - 1) = 9;
+                    let moved = LargePages.realloc(block, layout, next);
+                    assert!(!moved.is_null());
+                    assert_eq!(*moved, if size == 1 { 9 } else { 7 });
+                    if next >= size {
+                        assert_eq!(*moved.add(size - 1), 9);
+                    }
+                    let layout = Layout::from_size_align(next, 8).expect("a layout");
+                    LargePages.dealloc(moved, layout);
+                }
+            }
+        }
+    }
+}
