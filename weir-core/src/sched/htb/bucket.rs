@@ -42,19 +42,26 @@ pub(super) enum Mode {
 impl Fine {
     const ZERO: Fine = Fine(0);
 
+    #[inline]
+
     fn of(duration: Duration) -> Self {
         Self((duration.as_nanos() << FRACTION_BITS) as i64)
     }
 
+    #[inline]
+
     fn negative(self) -> Self {
         Self(-self.0)
     }
+
+    #[inline]
 
     fn plus(self, other: Fine) -> Self {
         Self(self.0 + other.0)
     }
 
     /// The whole nanoseconds until this debt is earned: rounds up, so never early, and at least 1.
+    #[inline]
     fn debt(self) -> Duration {
         let fine = self.0.min(-1).unsigned_abs();
         Duration::from_nanos(fine.div_ceil(1 << FRACTION_BITS))
@@ -73,10 +80,13 @@ impl Bucket {
     }
 
     /// The time that `bytes` take, held where it empties any bucket to the floor.
+    #[inline]
     fn cost(&self, bytes: Bytes) -> Fine {
         let cost = self.fine_per_byte.saturating_mul(bytes.get());
         Fine(cost.min(2 * Fine::of(TIME_MAX).0 as u64) as i64)
     }
+
+    #[inline]
 
     fn charge(&mut self, elapsed: Fine, bytes: Bytes) {
         let full = self.tokens.plus(elapsed).min(self.depth);
@@ -98,6 +108,7 @@ impl Buckets {
 
     /// The mode at `now` of a class that was in mode `before` and, unless it is `CanSend`, the wait
     /// until a better one. With hysteresis a mode is lost a whole bucket below zero only.
+    #[inline]
     pub(super) fn mode(&self, now: Instant, before: Mode, hysteresis: bool) -> (Mode, Duration) {
         let elapsed = self.elapsed(now);
         let ceiling = self.ceiling.tokens.plus(elapsed);
@@ -115,6 +126,7 @@ impl Buckets {
     }
 
     /// Charges a packet; one that an ancestor lent for (`lent`) costs nothing of the own tokens.
+    #[inline]
     pub(super) fn charge(&mut self, now: Instant, bytes: Bytes, lent: bool) {
         let elapsed = self.elapsed(now);
         if lent {
@@ -147,6 +159,7 @@ impl Buckets {
     }
 
     /// The time since the checkpoint, at most a minute.
+    #[inline]
     fn elapsed(&self, now: Instant) -> Fine {
         Fine::of(now.since(self.checkpoint).min(TIME_MAX))
     }

@@ -202,10 +202,10 @@ impl<P: Precision> Engine<P> {
         for (new, was) in kin.classes() {
             let (class, was) = (&mut self.classes[new.index()], &old.classes[was.index()]);
             class.buckets.take_over(&was.buckets);
-            class.mode = was.mode;
-            // Nothing waits yet, so the class is in no row and no feed.
-            let wait = self.change_mode(new.0, now);
-            let class = &self.classes[new.index()];
+            // Nothing waits yet, so a change of mode moves nobody.
+            let hysteresis = self.precision.hysteresis();
+            let (mode, wait) = class.buckets.mode(now, was.mode, hysteresis);
+            class.mode = mode;
             if class.mode != Mode::CanSend {
                 let due = self.precision.event(now, wait);
                 self.waits.insert(usize::from(class.level), new.0, due);
@@ -326,6 +326,7 @@ impl<P: Precision> Engine<P> {
     }
 
     /// Gives a class the mode of its tokens; answers the wait until the next change.
+    #[inline]
     fn change_mode(&mut self, class: u32, now: Instant) -> Duration {
         let this = &mut self.classes[class as usize];
         let (mode, wait) = this.buckets.mode(now, this.mode, self.precision.hysteresis());
