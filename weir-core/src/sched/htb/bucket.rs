@@ -43,19 +43,16 @@ impl Fine {
     const ZERO: Fine = Fine(0);
 
     #[inline]
-
     fn of(duration: Duration) -> Self {
         Self((duration.as_nanos() << FRACTION_BITS) as i64)
     }
 
     #[inline]
-
     fn negative(self) -> Self {
         Self(-self.0)
     }
 
     #[inline]
-
     fn plus(self, other: Fine) -> Self {
         Self(self.0 + other.0)
     }
@@ -87,7 +84,6 @@ impl Bucket {
     }
 
     #[inline]
-
     fn charge(&mut self, elapsed: Fine, bytes: Bytes) {
         let full = self.tokens.plus(elapsed).min(self.depth);
         // [algorithms §5.5] The floor is one unit above a minute of debt.
