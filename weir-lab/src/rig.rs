@@ -6,6 +6,7 @@
 
 use etherparse::PacketBuilder;
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -99,12 +100,70 @@ pub fn run(setup: Setup<'_>) -> Result<Measured, String> {
     run_rig(setup).map_err(|error| error.to_string())
 }
 
-fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
+/// Runs one measurement with the kernel in place of the bridge: its own bridge, and towards the
+/// server what `tc` sets up there, a line for each call.
+///
+/// # Errors
+/// When the networks cannot be made, `ip` or `tc` fails, or a thread of the rig does.
+pub fn run_kernel(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, String> {
+    run_kernel_rig(setup, tc).map_err(|error| error.to_string())
+}
+
+fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemError> {
+    let testbed = quiet_testbed()?;
+    testbed.weir.run(|| kernel_bridge(tc))??;
+    let stop = AtomicBool::new(false);
+    // What the kernel forwards it forwards on the sender's CPU, as in `peers.md`.
+    let (receiver_cpu, sender_cpu) = cpus();
+    thread::scope(|scope| {
+        let receiver = scope.spawn(|| testbed.server.run(|| receive(setup, receiver_cpu))?);
+        let sender = scope.spawn(|| testbed.client.run(|| send(setup, sender_cpu, &stop))?);
+        let received = receiver.join().expect("the receiver does not panic");
+        stop.store(true, Ordering::Relaxed);
+        let offered_per_second = sender.join().expect("the sender does not panic")?;
+        Ok(Measured { offered_per_second, ..received? })
+    })
+}
+
+/// Joins the ports by a bridge of the kernel; for a thread of their network.
+fn kernel_bridge(tc: &[String]) -> Result<(), SystemError> {
+    command("ip", &format!("link add name {KERNEL_BRIDGE} type bridge"))?;
+    set_ipv6(KERNEL_BRIDGE, false)?;
+    for port in [LEFT, RIGHT] {
+        command("ip", &format!("link set {port} master {KERNEL_BRIDGE}"))?;
+    }
+    for line in tc {
+        command("tc", line)?;
+    }
+    command("ip", &format!("link set {KERNEL_BRIDGE} up"))
+}
+
+fn command(program: &str, arguments: &str) -> Result<(), SystemError> {
+    let action = format!("run `{program} {arguments}`");
+    let output = Command::new(program).args(arguments.split_whitespace()).output();
+    let output = output.map_err(|cause| SystemError {
+        cure: "install iproute2",
+        ..SystemError::new(action.clone(), cause)
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(SystemError::refused(action, why, "use a kernel that has this scheduler and a bridge"))
+}
+
+/// The networks, with hosts that send nothing of their own: they would look for routers now and
+/// then, and the interface counts those frames too.
+fn quiet_testbed() -> Result<Testbed, SystemError> {
     let testbed = Testbed::new(TestbedConfig::default())?;
-    // The hosts would look for routers now and then, and the interface counts those frames too.
     for host in [&testbed.client, &testbed.server] {
         host.run(|| set_ipv6(END, false))??;
     }
+    Ok(testbed)
+}
+
+fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
+    let testbed = quiet_testbed()?;
     let (stop, board) = (AtomicBool::new(false), Board::new());
     let (forward_cpu, other_cpu) = cpus();
     let config = bridge_config(lanes(&setup)?, forward_cpu);
@@ -306,6 +365,7 @@ fn frame(port: u16, length: usize) -> Vec<u8> {
 const HEADERS: usize = 14 + 20 + 8;
 /// Flows of experiments have destination ports from here on.
 pub const FIRST_PORT: u16 = 9000;
+const KERNEL_BRIDGE: &str = "bridge";
 const NICENESS: i32 = -19;
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 const FRAMES_MAX: u32 = 1 << 14;

@@ -163,6 +163,33 @@ impl Sharing {
     }
 }
 
+/// The same tree and filters for the kernel's scheduler at `interface`, a line for each call of
+/// `tc`. Bursts are the default of `tc`, quanta in proportion to the rates as in the policy.
+pub fn tc_lines(interface: &str, mbit: u64) -> Vec<String> {
+    let bits = mbit * 1_000_000;
+    let class = |parent: &str, id: &str, parts: u64| {
+        format!(
+            "class add dev {interface} parent {parent} classid {id} htb rate {}bit ceil {bits}bit \
+             quantum {}",
+            bits * parts / 30,
+            parts * 1514
+        )
+    };
+    let mut lines = vec![format!("qdisc add dev {interface} root handle 1: htb default 2")];
+    lines.push(class("1:", "1:1", 30));
+    lines.push(class("1:1", "1:2", 2));
+    lines.push(class("1:1", "1:3", 28));
+    lines.extend([("1:4", 14), ("1:5", 9), ("1:6", 5)].map(|(id, part)| class("1:3", id, part)));
+    for (index, id) in ["1:2", "1:4", "1:5", "1:6"].into_iter().enumerate() {
+        let port = FIRST_PORT + index as u16;
+        lines.push(format!(
+            "filter add dev {interface} parent 1: protocol ip prio 1 u32 match ip dport {port} \
+             0xffff flowid {id}"
+        ));
+    }
+    lines
+}
+
 fn headers(port: u16) -> Headers {
     let addresses =
         Addresses::V4 { source: [10, 77, 0, 1].into(), destination: [10, 77, 0, 2].into() };

@@ -95,7 +95,11 @@ fn line(row: &Row) -> String {
     if row.expected.is_empty() {
         return format!("{:<44} {}\n", row.subject, row.measured);
     }
-    let verdict = if row.holds { "holds" } else { "FAILS" };
+    let verdict = match row.holds {
+        _ if row.limit.is_infinite() => "for information",
+        true => "holds",
+        false => "FAILS",
+    };
     let Row { subject, measured, expected, deviation, limit, .. } = row;
     format!(
         "{subject:<44} {measured:>16}, expected {expected:>16}: {deviation:>+9.4} (limit {limit})  \

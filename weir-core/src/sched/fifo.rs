@@ -1,29 +1,17 @@
 //! One queue: packets leave in the order in which they came, whatever their leaf.
 //!
-//! Invariant: `order` holds one entry for each waiting packet, plus the `stale` entries of packets
-//! that were dropped, which are skipped when they come to the front. The yardstick of
+//! Invariant: whose packet came first goes first, and nothing else is looked at. The yardstick of
 //! benchmarks.
 
-use super::leaf_ring::LeafRing;
+use super::arrival_order::ArrivalOrder;
 use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
-use alloc::vec::Vec;
 
 /// First in, first out over all leaves.
 pub struct Fifo {
-    order: LeafRing,
-    leaves: Vec<Entries>,
-}
-
-/// How many entries in `order` a leaf has.
-#[derive(Clone, Copy, Default)]
-struct Entries {
-    /// Of packets that wait.
-    waiting: u32,
-    /// Of packets that were dropped; these come first.
-    stale: u32,
+    order: ArrivalOrder,
 }
 
 impl Discipline for Fifo {
@@ -41,59 +29,32 @@ impl Discipline for Fifo {
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
-        let leaves = alloc::vec![Entries::default(); tree.leaf_count()];
-        Ok(Self { order: LeafRing::with_capacity(leaves.len()), leaves })
+        Ok(Self { order: ArrivalOrder::new(tree.leaf_count()) })
     }
 }
 
 impl Scheduler for Fifo {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
-        self.order.push_back(leaf);
-        self.leaves[leaf.index()].waiting += 1;
+        self.order.arrived(leaf);
     }
 
     #[inline]
     fn joined(&mut self, _now: Instant, leaf: LeafId, _length: Bytes) {
-        self.order.push_back(leaf);
-        self.leaves[leaf.index()].waiting += 1;
+        self.order.arrived(leaf);
     }
 
     #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
-        while let Some(leaf) = self.order.front() {
-            let entries = &mut self.leaves[leaf.index()];
-            if entries.stale == 0 {
-                return Selection::Leaf(leaf);
-            }
-            entries.stale -= 1;
-            self.order.pop_front();
-        }
-        Selection::Idle
+        self.order.front().map_or(Selection::Idle, Selection::Leaf)
     }
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
-        assert_eq!(self.order.front(), Some(leaf), "the leaf in front was selected");
-        self.order.pop_front();
-        let entries = &mut self.leaves[leaf.index()];
-        entries.waiting -= 1;
-        entries.settle(next);
+        self.order.sent(leaf, next.is_none());
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
-        let entries = &mut self.leaves[leaf.index()];
-        entries.waiting -= 1;
-        entries.stale += 1;
-        entries.settle(head);
-    }
-}
-
-impl Entries {
-    /// An empty leaf waits for nothing: entries left over from drops inside its queue are stale.
-    fn settle(&mut self, next: Option<Head>) {
-        if next.is_none() {
-            self.stale += core::mem::take(&mut self.waiting);
-        }
+        self.order.dropped(leaf, head.is_none());
     }
 }

@@ -3,10 +3,12 @@
 //! A scheduler decides the order of leaves. It holds no packet and knows no rule: the queue layer
 //! holds packets, so droppers, limits and accounts exist once.
 
+mod arrival_order;
 mod calendar;
 mod id_set;
 mod leaf_lists;
 mod leaf_ring;
+mod proportional_delay;
 pub mod tree;
 mod wait_queue;
 mod weights;
@@ -297,6 +299,10 @@ schedulers! {
     fifo::Fifo,
     priq::Priq,
     htb::Htb,
+    htb_265::Htb265,
+    tbf::Tbf,
+    hpd::Hpd,
+    dbhpd::Dbhpd,
     drr::Drr,
     prr::Prr,
     wrr::Wrr,

@@ -29,16 +29,19 @@ impl WaitQueue {
     }
 
     /// How many wait in this lane.
+    #[inline]
     pub(crate) fn len(&self, lane: usize) -> usize {
         self.lanes[lane].len()
     }
 
     /// The earliest time in this lane.
+    #[inline]
     pub(crate) fn earliest(&self, lane: usize) -> Option<Instant> {
         self.lanes[lane].first().map(|wait| wait.until)
     }
 
     /// Lets `item`, which waits nowhere, wait in `lane`.
+    #[inline]
     pub(crate) fn insert(&mut self, lane: usize, item: u32, until: Instant) {
         assert_eq!(self.place[item as usize], ABSENT, "an item waits once");
         let heap = &mut self.lanes[lane];
@@ -48,6 +51,7 @@ impl WaitQueue {
     }
 
     /// Takes `item`, which waits in `lane`, out.
+    #[inline]
     pub(crate) fn remove(&mut self, lane: usize, item: u32) {
         let at = self.place[item as usize] as usize;
         let heap = &mut self.lanes[lane];
@@ -61,6 +65,7 @@ impl WaitQueue {
     }
 
     /// Takes out the first item of `lane` if its time is `now` or earlier.
+    #[inline]
     pub(crate) fn pop_due(&mut self, lane: usize, now: Instant) -> Option<u32> {
         let first = *self.lanes[lane].first()?;
         if first.until > now {

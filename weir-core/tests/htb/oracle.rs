@@ -1,7 +1,8 @@
 //! HTB as the rules read [algorithms §5.3-5.5]: ordered sets, maps, wide integers, no cleverness.
 //!
 //! Shared with the scheduler are only the unit of tokens (2^-26 ns, a byte's cost rounded up) and
-//! the order of events of one instant (by class number), which the rules leave open.
+//! the order of events of one instant (by class number), which the rules leave open. With a
+//! [`Kernel`] it is the historic form.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::ids::{ClassId, LeafId};
@@ -43,7 +44,16 @@ struct Ring {
     last: Option<usize>,
 }
 
+/// What the historic form knows besides: ticks of 10^9 / hz ns, whole for the hz of the tests.
+#[derive(Clone, Copy)]
+pub struct Kernel {
+    pub tick: u64,
+    pub hysteresis: bool,
+    pub rtab: bool,
+}
+
 pub struct Oracle {
+    kernel: Option<Kernel>,
     classes: Vec<Class>,
     class_of_leaf: Vec<usize>,
     leaf_of_class: BTreeMap<usize, LeafId>,
@@ -61,9 +71,11 @@ fn cost(rate: u128, bytes: u64) -> i128 {
 }
 
 impl Oracle {
-    pub fn new(tree: &Tree) -> Self {
-        let classes: Vec<Class> = tree.classes().map(|(id, _)| Class::new(tree, id)).collect();
+    pub fn new(tree: &Tree, kernel: Option<Kernel>) -> Self {
+        let class = |(id, _)| Class::new(tree, id, kernel);
+        let classes: Vec<Class> = tree.classes().map(class).collect();
         Self {
+            kernel,
             classes,
             class_of_leaf: tree.leaves().map(|(leaf, _)| tree.class_of(leaf).index()).collect(),
             leaf_of_class: tree
@@ -79,9 +91,12 @@ impl Oracle {
     /// The mode rule [§5.4], `diff` after the checkpoint.
     fn mode(&self, class: usize, diff: i128) -> (Mode, i128) {
         let class = &self.classes[class];
-        if class.ctokens + diff < 0 {
+        let lag = self.kernel.is_some_and(|kernel| kernel.hysteresis);
+        let low = if lag && class.mode != Mode::Cant { -class.cbuffer } else { 0 };
+        let high = if lag && class.mode == Mode::Can { -class.buffer } else { 0 };
+        if class.ctokens + diff < low {
             (Mode::Cant, -(class.ctokens + diff))
-        } else if class.tokens + diff >= 0 {
+        } else if class.tokens + diff >= high {
             (Mode::Can, 0)
         } else {
             (Mode::May, -(class.tokens + diff))
@@ -177,8 +192,11 @@ impl Oracle {
     }
 
     fn wait(&mut self, class: usize, now: u64, wait: i128) {
-        let nanos = (wait + UNIT - 1) / UNIT;
-        let key = now + (nanos.max(1) as u64);
+        let nanos = ((wait + UNIT - 1) / UNIT).max(1) as u64;
+        let key = match self.kernel {
+            Some(Kernel { tick, .. }) => (now / tick + nanos.div_ceil(tick)) * tick,
+            None => now + nanos,
+        };
         self.classes[class].event = Some(key);
         self.waits[self.classes[class].level].insert((key, class));
     }
@@ -226,7 +244,7 @@ impl Ring {
 }
 
 impl Class {
-    fn new(tree: &Tree, id: ClassId) -> Self {
+    fn new(tree: &Tree, id: ClassId, kernel: Option<Kernel>) -> Self {
         let params = &tree.class(id).params;
         let bits = |name: &str| params.rate(name).map(|rate| rate.bits_per_second());
         let rate = bits("rate").expect("rows have a rate");
@@ -234,10 +252,14 @@ impl Class {
         let mtu = tree.mtu().get();
         let burst = |name: &str, rate: u64| {
             let bytes = params.bytes(name).map(|bytes| bytes.get());
-            let bytes = bytes.unwrap_or(rate / 8 / 250 + mtu.max(1600));
+            let bytes = bytes.unwrap_or(match kernel {
+                Some(Kernel { tick, .. }) => rate / 8 / (1_000_000_000 / tick) + 1600,
+                None => rate / 8 / 250 + mtu.max(1600),
+            });
             cost(u128::from(rate), bytes).min(MBUFFER)
         };
-        let quantum = (rate / 8 / 10).clamp(1000, 200_000).max(mtu);
+        let quantum = (rate / 8 / 10).clamp(1000, 200_000);
+        let quantum = if kernel.is_some() { quantum } else { quantum.max(mtu) };
         let quantum = params.bytes("quantum").map_or(quantum, |bytes| bytes.get());
         Self {
             parent: tree.class(id).parent.map(|parent| parent.index()),
@@ -286,7 +308,13 @@ impl Scheduler for Oracle {
             }
         }
         let next = self.waits.iter().filter_map(|queue| queue.first()).min();
-        Selection::At(Instant::from_nanos(next.expect("somebody waits").0))
+        let next = next.expect("somebody waits").0;
+        let Some(Kernel { tick, .. }) = self.kernel else {
+            return Selection::At(Instant::from_nanos(next));
+        };
+        let seconds = if self.waits.iter().all(|queue| !queue.is_empty()) { 5 } else { 1 };
+        let patience = (now / tick + (seconds * 1_000_000_000u64).div_ceil(tick)) * tick;
+        Selection::At(Instant::from_nanos(next.min(patience)))
     }
 
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
@@ -300,6 +328,10 @@ impl Scheduler for Oracle {
             self.ring(level, prio, above).advance();
         }
         self.head_changed(now, leaf, next);
+        let bytes = match self.kernel {
+            Some(Kernel { rtab: true, .. }) => (bytes / 8).min(255) * 8,
+            _ => bytes,
+        };
         let mut at = Some(class);
         while let Some(x) = at {
             let diff = self.diff(x, now_nanos);

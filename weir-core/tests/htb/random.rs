@@ -1,11 +1,12 @@
 //! Random trees and workloads: the scheduler and the oracle give the same answers, to the bit, and
 //! no leaf exceeds its buckets.
 
-use crate::oracle::Oracle;
-use crate::world::{Leaves, Row, htb, tree};
+use crate::oracle::{Kernel, Oracle};
+use crate::world::{Leaves, Row, build, tree};
 use weir_core::ids::LeafId;
+use weir_core::parameter::{Params, Value};
 use weir_core::sched::{Scheduler, Selection, Tree};
-use weir_core::units::Instant;
+use weir_core::units::{Instant, Quantity};
 
 /// SplitMix64.
 struct Random(u64);
@@ -121,8 +122,31 @@ fn envelopes(tree: &Tree) -> Vec<(Envelope, Envelope)> {
 fn check(seed: u64, climate: &Climate, bounded: bool) -> usize {
     let mut random = Random(seed);
     let tree = random_tree(&mut random, climate);
-    let (mut fast, mut slow) = (htb(&tree), Oracle::new(&tree));
-    let mut envelopes = envelopes(&tree);
+    let oracle = Oracle::new(&tree, None);
+    compare((seed, random), climate, (&tree, build("htb", &tree), oracle), bounded)
+}
+
+/// The same with the historic form.
+fn check_historic(seed: u64, climate: &Climate) -> usize {
+    let mut random = Random(seed);
+    let tree = random_tree(&mut random, climate);
+    let tick = random.one_of(&[100_000, 1_000_000, 10_000_000, 1_000_000_000]);
+    let [hysteresis, rtab] = [0, 0].map(|_| random.below(2) == 0);
+    let mut link = Params::new().with("hz", Quantity::Number(1_000_000_000 / tick));
+    link.set("hysteresis", Value::Flag(hysteresis));
+    link.set("rtab", Value::Choice(if rtab { "floor" } else { "exact" }));
+    let classes = tree.classes().map(|(_, class)| class.clone()).collect();
+    let tree = Tree::new(tree.rate(), tree.mtu(), link, classes).expect("it was a tree before");
+    let oracle = Oracle::new(&tree, Some(Kernel { tick, hysteresis, rtab }));
+    compare((seed, random), climate, (&tree, build("htb-2.6.5", &tree), oracle), false)
+}
+
+/// The tree, the scheduler and the oracle.
+type Both<'a> = (&'a Tree, Box<dyn Scheduler + Send>, Oracle);
+
+fn compare(source: (u64, Random), climate: &Climate, both: Both, bounded: bool) -> usize {
+    let ((seed, mut random), (tree, mut fast, mut slow)) = (source, both);
+    let mut envelopes = envelopes(tree);
     let mut leaves = Leaves::new(tree.leaf_count());
     let (mut now, mut sent) = (Instant::ZERO, 0);
     for step in 0..300 {
@@ -191,4 +215,16 @@ fn it_agrees_with_the_oracle_in_wide_trees() {
 fn extreme_rates_lengths_and_pauses_neither_overflow_nor_stall() {
     let sent: usize = (0..2000).map(|seed| check(seed, &EXTREME, false)).sum();
     assert!(sent > 200_000, "only {sent} packets were sent: the workloads are too idle");
+}
+
+#[test]
+fn the_historic_form_agrees_with_the_oracle() {
+    let sent: usize = (0..2000).map(|seed| check_historic(seed, &USUAL)).sum();
+    assert!(sent > 200_000, "only {sent} packets were sent: the workloads are too idle");
+    let sent: usize = (0..200).map(|seed| check_historic(seed, &WIDE)).sum();
+    assert!(sent > 20_000, "only {sent} packets were sent: the workloads are too idle");
+    // A pause of a year asks anew every second, so there are few.
+    let patient = Climate { pauses: &[0, 1, 1_000, 5_000_000, 70_000_000_000], ..EXTREME };
+    let sent: usize = (0..500).map(|seed| check_historic(seed, &patient)).sum();
+    assert!(sent > 50_000, "only {sent} packets were sent: the workloads are too idle");
 }

@@ -28,9 +28,14 @@ pub fn tree(line: u64, rows: &[Row]) -> Tree {
     Tree::new(line, Bytes::new(1514), Params::new(), classes).expect("rows are a tree")
 }
 
-/// The registered scheduler.
+/// The sound scheduler.
 pub fn htb(tree: &Tree) -> Box<dyn Scheduler + Send> {
-    (find("htb").expect("htb is registered").build)(tree).expect("the tree suits htb")
+    build("htb", tree)
+}
+
+/// The registered scheduler of this name.
+pub fn build(keyword: &str, tree: &Tree) -> Box<dyn Scheduler + Send> {
+    (find(keyword).expect("it is registered").build)(tree).expect("the tree suits it")
 }
 
 /// What waits in the leaves, by charged length.

@@ -41,7 +41,7 @@ pub struct Row {
     pub expected: String,
     /// How far off it is: in percent, or the ratio that was asked for.
     pub deviation: f64,
-    /// The limit of that.
+    /// The limit of that; infinite where no claim is made.
     pub limit: f64,
     /// Whether the claim holds.
     pub holds: bool,
@@ -120,6 +120,7 @@ macro_rules! experiments {
 experiments! {
     shaping_live,
     sharing_live,
+    htb_kernel,
     sharing_sim,
     packet_size,
     simulator_speed,

@@ -227,6 +227,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/event.rs", "a reason for drops may be called as the dropper that has it"),
     ("weir-core/src/queue/red_altq.rs", "ALTQ's word for a forced drop of what arrives"),
     ("weir-core/src/police", "a colour of packets has a dropper's name"),
+    ("weir-core/src/sched/htb_265", "the sound form's engine and keyword, with a version"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),

@@ -42,15 +42,23 @@ pub(super) enum Mode {
 impl Fine {
     const ZERO: Fine = Fine(0);
 
+    #[inline]
     fn of(duration: Duration) -> Self {
         Self((duration.as_nanos() << FRACTION_BITS) as i64)
     }
 
+    #[inline]
+    fn negative(self) -> Self {
+        Self(-self.0)
+    }
+
+    #[inline]
     fn plus(self, other: Fine) -> Self {
         Self(self.0 + other.0)
     }
 
     /// The whole nanoseconds until this debt is earned: rounds up, so never early, and at least 1.
+    #[inline]
     fn debt(self) -> Duration {
         let fine = self.0.min(-1).unsigned_abs();
         Duration::from_nanos(fine.div_ceil(1 << FRACTION_BITS))
@@ -69,11 +77,13 @@ impl Bucket {
     }
 
     /// The time that `bytes` take, held where it empties any bucket to the floor.
+    #[inline]
     fn cost(&self, bytes: Bytes) -> Fine {
         let cost = self.fine_per_byte.saturating_mul(bytes.get());
         Fine(cost.min(2 * Fine::of(TIME_MAX).0 as u64) as i64)
     }
 
+    #[inline]
     fn charge(&mut self, elapsed: Fine, bytes: Bytes) {
         let full = self.tokens.plus(elapsed).min(self.depth);
         // [algorithms §5.5] The floor is one unit above a minute of debt.
@@ -92,14 +102,19 @@ impl Buckets {
         }
     }
 
-    /// The mode at `now` and, unless it is `CanSend`, the wait until a better one.
-    pub(super) fn mode(&self, now: Instant) -> (Mode, Duration) {
+    /// The mode at `now` of a class that was in mode `before` and, unless it is `CanSend`, the wait
+    /// until a better one. With hysteresis a mode is lost a whole bucket below zero only.
+    #[inline]
+    pub(super) fn mode(&self, now: Instant, before: Mode, hysteresis: bool) -> (Mode, Duration) {
         let elapsed = self.elapsed(now);
         let ceiling = self.ceiling.tokens.plus(elapsed);
         let own = self.own.tokens.plus(elapsed);
-        if ceiling < Fine::ZERO {
+        let below = |bucket: Bucket, keeps: bool| {
+            if hysteresis && keeps { bucket.depth.negative() } else { Fine::ZERO }
+        };
+        if ceiling < below(self.ceiling, before != Mode::CantSend) {
             (Mode::CantSend, ceiling.debt())
-        } else if own >= Fine::ZERO {
+        } else if own >= below(self.own, before == Mode::CanSend) {
             (Mode::CanSend, Duration::ZERO)
         } else {
             (Mode::MayBorrow, own.debt())
@@ -107,6 +122,7 @@ impl Buckets {
     }
 
     /// Charges a packet; one that an ancestor lent for (`lent`) costs nothing of the own tokens.
+    #[inline]
     pub(super) fn charge(&mut self, now: Instant, bytes: Bytes, lent: bool) {
         let elapsed = self.elapsed(now);
         if lent {
@@ -120,7 +136,26 @@ impl Buckets {
         self.checkpoint = now;
     }
 
+    /// When the tokens of the rate, and those of the ceil, were or will be back at zero; the epoch
+    /// if they never fell below.
+    pub(super) fn earned_at(&self) -> (Instant, Instant) {
+        let earned = |bucket: Bucket| {
+            let debt = bucket.tokens < Fine::ZERO;
+            if debt { self.checkpoint.after(bucket.tokens.debt()) } else { Instant::ZERO }
+        };
+        (earned(self.own), earned(self.ceiling))
+    }
+
+    /// Takes over the tokens of a bucket with other rates and depths: a debt of 5 ms stays one, and
+    /// no credit is larger than the depth.
+    pub(super) fn take_over(&mut self, old: &Buckets) {
+        self.own.tokens = old.own.tokens.min(self.own.depth);
+        self.ceiling.tokens = old.ceiling.tokens.min(self.ceiling.depth);
+        self.checkpoint = old.checkpoint;
+    }
+
     /// The time since the checkpoint, at most a minute.
+    #[inline]
     fn elapsed(&self, now: Instant) -> Fine {
         Fine::of(now.since(self.checkpoint).min(TIME_MAX))
     }
@@ -143,15 +178,16 @@ mod tests {
         let mut buckets =
             Buckets::new((rate(1_000_000), Bytes::new(1000)), (rate(2_000_000), Bytes::new(1000)));
         let at = |micros: u64| Instant::from_nanos(micros * 1000);
-        assert_eq!(buckets.mode(at(0)), (Mode::CanSend, Duration::ZERO));
+        let mode = |buckets: &Buckets, micros| buckets.mode(at(micros), Mode::CanSend, false);
+        assert_eq!(mode(&buckets, 0), (Mode::CanSend, Duration::ZERO));
         buckets.charge(at(0), Bytes::new(1000), false);
-        assert_eq!(buckets.mode(at(0)).0, Mode::CanSend);
+        assert_eq!(mode(&buckets, 0).0, Mode::CanSend);
         buckets.charge(at(0), Bytes::new(1000), false);
-        assert_eq!(buckets.mode(at(0)), (Mode::CantSend, Duration::from_millis(4)));
-        assert_eq!(buckets.mode(at(4000)), (Mode::MayBorrow, Duration::from_millis(4)));
+        assert_eq!(mode(&buckets, 0), (Mode::CantSend, Duration::from_millis(4)));
+        assert_eq!(mode(&buckets, 4000), (Mode::MayBorrow, Duration::from_millis(4)));
         buckets.charge(at(4000), Bytes::new(500), true);
-        assert_eq!(buckets.mode(at(4000)), (Mode::CantSend, Duration::from_millis(2)));
-        assert_eq!(buckets.mode(at(8000)), (Mode::CanSend, Duration::ZERO));
+        assert_eq!(mode(&buckets, 4000), (Mode::CantSend, Duration::from_millis(2)));
+        assert_eq!(mode(&buckets, 8000), (Mode::CanSend, Duration::ZERO));
     }
 
     #[test]
@@ -163,7 +199,7 @@ mod tests {
             let mut now = Instant::ZERO;
             for step in 0..1000u64 {
                 buckets.charge(now, Bytes::new(step * 65), step % 3 == 0);
-                let (mode, wait) = buckets.mode(now);
+                let (mode, wait) = buckets.mode(now, Mode::CantSend, step % 2 == 0);
                 assert!(wait <= TIME_MAX, "{bits} {burst}: {wait:?}");
                 assert_eq!(wait == Duration::ZERO, mode == Mode::CanSend);
                 let year = Duration::from_secs(365 * 86_400);

@@ -5,58 +5,71 @@ use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::sched::Tree;
 use crate::units::{Bytes, Dimension, Rate};
 
-/// The table of the descriptor.
-pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "rate",
-        scope: Scope::Class,
-        kind: Kind::Quantity(Dimension::Rate),
-        default: None,
-        summary: "What the class may always send, whatever others do.",
-    },
-    Parameter {
-        name: "ceil",
-        scope: Scope::Class,
-        kind: Kind::Quantity(Dimension::Rate),
-        default: Some("rate"),
-        summary: "The most it may send when its ancestors lend; at least its rate.",
-    },
+/// What holds where a policy says nothing; the two forms differ.
+pub(in crate::sched) struct Defaults {
+    /// The name in messages.
+    pub(in crate::sched) keyword: &'static str,
+    /// A burst holds what a rate sends in one tick of this frequency,
+    pub(in crate::sched) tick_hz: u64,
+    /// and this.
+    pub(in crate::sched) burst_low: Bytes,
+    /// No quantum is smaller, unless one is written.
+    pub(in crate::sched) quantum_low: Bytes,
+}
+
+pub(in crate::sched) const RATE: Parameter = Parameter {
+    name: "rate",
+    scope: Scope::Class,
+    kind: Kind::Quantity(Dimension::Rate),
+    default: None,
+    summary: "What the class may always send, whatever others do.",
+};
+pub(in crate::sched) const CEIL: Parameter = Parameter {
+    name: "ceil",
+    scope: Scope::Class,
+    kind: Kind::Quantity(Dimension::Rate),
+    default: Some("rate"),
+    summary: "The most it may send when its ancestors lend; at least its rate.",
+};
+pub(in crate::sched) const PRIO: Parameter = Parameter {
+    name: "prio",
+    scope: Scope::Leaf,
+    kind: Kind::Number(0, PRIO_MAX),
+    default: Some("0"),
+    summary: "0 goes first among those that may send at one level.",
+};
+pub(in crate::sched) const R2Q: Parameter = Parameter {
+    name: "r2q",
+    scope: Scope::Link,
+    kind: Kind::Number(1, u32::MAX as u64),
+    default: Some("10"),
+    summary: "What a rate in byte/s is divided by to give a default quantum.",
+};
+
+pub(in crate::sched) const fn burst(default: &'static str) -> Parameter {
     Parameter {
         name: "burst",
         scope: Scope::Class,
         kind: Kind::Size(1, BURST_MAX),
-        default: Some("4 ms of rate + 1600 B"),
+        default: Some(default),
         summary: "Bytes that it may send at once at its rate after a pause.",
-    },
-    Parameter {
-        name: "cburst",
-        scope: Scope::Class,
-        kind: Kind::Size(1, BURST_MAX),
-        default: Some("4 ms of ceil + 1600 B"),
-        summary: "Bytes that it may send at once at its ceil after a pause.",
-    },
+    }
+}
+
+pub(in crate::sched) const fn cburst(default: &'static str) -> Parameter {
+    let summary = "Bytes that it may send at once at its ceil after a pause.";
+    Parameter { name: "cburst", summary, ..burst(default) }
+}
+
+pub(in crate::sched) const fn quantum(default: &'static str) -> Parameter {
     Parameter {
         name: "quantum",
         scope: Scope::Leaf,
         kind: Kind::Size(1, QUANTUM_MAX),
-        default: Some("rate in byte/s / r2q, 1000 B to 200000 B, at least the largest packet"),
+        default: Some(default),
         summary: "Bytes that it sends per turn among siblings that borrow.",
-    },
-    Parameter {
-        name: "prio",
-        scope: Scope::Leaf,
-        kind: Kind::Number(0, PRIO_MAX),
-        default: Some("0"),
-        summary: "0 goes first among those that may send at one level.",
-    },
-    Parameter {
-        name: "r2q",
-        scope: Scope::Link,
-        kind: Kind::Number(1, u32::MAX as u64),
-        default: Some("10"),
-        summary: "What a rate in byte/s is divided by to give a default quantum.",
-    },
-];
+    }
+}
 
 /// The rates and bursts of a class.
 pub(super) struct ClassPlan {
@@ -71,12 +84,13 @@ pub(super) struct LeafPlan {
 }
 
 impl ClassPlan {
-    pub(super) fn new(tree: &Tree, id: ClassId) -> Result<Self, BuildError> {
+    pub(super) fn new(tree: &Tree, id: ClassId, defaults: &Defaults) -> Result<Self, BuildError> {
         let class = tree.class(id);
         let Some(rate) = class.params.rate("rate") else {
             let message = alloc::format!(
-                "class {}: htb needs a `rate` in every class; write the rate it is promised",
-                class.name
+                "class {}: {} needs a `rate` in every class; write the rate it is promised",
+                class.name,
+                defaults.keyword
             );
             return Err(BuildError::in_class(id, "rate", message));
         };
@@ -91,33 +105,29 @@ impl ClassPlan {
             );
             return Err(BuildError::in_class(id, "ceil", message));
         }
-        let burst =
-            |name, rate| class.params.bytes(name).unwrap_or(default_burst(rate, tree.mtu()));
+        let burst = |name, rate| class.params.bytes(name).unwrap_or(defaults.burst(rate));
         Ok(Self { own: (rate, burst("burst", rate)), ceiling: (ceil, burst("cburst", ceil)) })
     }
 }
 
 impl LeafPlan {
-    pub(super) fn new(tree: &Tree, id: ClassId, rate: Rate) -> Self {
+    pub(super) fn new(tree: &Tree, id: ClassId, rate: Rate, defaults: &Defaults) -> Self {
         let params = &tree.class(id).params;
         let r2q = tree.params().number("r2q").unwrap_or(R2Q_DEFAULT).max(1);
         let by_rate = (rate.bits_per_second() / 8 / r2q).clamp(QUANTUM_LOW, QUANTUM_HIGH);
-        // Below one packet a turn would be a packet whatever the quantum [algorithms §5.10 H4].
-        let default = Bytes::new(by_rate.max(tree.mtu().get()));
+        let default = Bytes::new(by_rate).max(defaults.quantum_low);
         let quantum = params.bytes("quantum").unwrap_or(default).get().clamp(1, QUANTUM_MAX);
         let priority = params.number("prio").unwrap_or(0).min(PRIO_MAX);
         Self { quantum: quantum as u32, priority: priority as u8 }
     }
 }
 
-/// What tc writes with a tick of 250 Hz: 4 ms of the rate and 1600 B, or the largest packet if that
-/// is more, so that a class which is asked late by a packet loses nothing.
-fn default_burst(rate: Rate, mtu: Bytes) -> Bytes {
-    Bytes::new(rate.bits_per_second() / 8 / TICK_HZ).plus(mtu.max(Bytes::new(BURST_LOW)))
+impl Defaults {
+    fn burst(&self, rate: Rate) -> Bytes {
+        Bytes::new(rate.bits_per_second() / 8 / self.tick_hz).plus(self.burst_low)
+    }
 }
 
-const TICK_HZ: u64 = 250;
-const BURST_LOW: u64 = 1600;
 /// A terabyte: more than a minute at 100 Gbit/s.
 const BURST_MAX: u64 = 1 << 40;
 const R2Q_DEFAULT: u64 = 10;
