@@ -605,12 +605,12 @@ impl<S: Discipline> AnyLink for Link<S> {
         while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
             let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
             let allowance = self.scheduler.allowance(now, leaf);
-            if allowance == Bytes::ZERO || self.explainer.is_some() {
-                if let Some(taken) = self.queues.send_unasked(leaf) {
-                    out[sent] = self.depart(now, leaf, taken);
-                    sent += 1;
-                    continue;
-                }
+            if (allowance == Bytes::ZERO || self.explainer.is_some())
+                && let Some(taken) = self.queues.send_unasked(leaf)
+            {
+                out[sent] = self.depart(now, leaf, taken);
+                sent += 1;
+                continue;
             }
             let line = (&mut self.line, horizon);
             match self.queues.send_run((now, leaf), allowance, line, &mut out[sent..]) {
