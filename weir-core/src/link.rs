@@ -489,10 +489,8 @@ impl<S: Discipline> Link<S> {
                     self.evict(now, leaf, (position, reason), entry.head());
                 }
                 Admission::Refuse(reason) => {
-                    // Else the last one evicted left the true head, and each is told of once.
-                    if evicted && self.queues.head(leaf).is_none() {
-                        self.scheduler.head_changed(now, leaf, None);
-                    }
+                    // The scheduler was told to expect it.
+                    assert!(!evicted, "a dropper that made room for a packet lets it in");
                     return self.refuse(leaf, entry, reason);
                 }
             }
