@@ -243,11 +243,10 @@ impl<S: Discipline> Link<S> {
 
     #[inline(always)]
     fn entry(&self, now: Instant, packet: Packet) -> QueueEntry {
-        let (wire, charged) = if self.is_plain {
-            (packet.length.max(1), packet.length.max(1))
-        } else {
-            self.lengths(packet.length)
-        };
+        let (mut wire, mut charged) = (packet.length.max(1), packet.length.max(1));
+        if !self.is_plain {
+            (wire, charged) = self.lengths(packet.length);
+        }
         QueueEntry {
             handle: packet.handle,
             charged,
