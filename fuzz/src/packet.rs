@@ -28,7 +28,7 @@ pub fn packet(input: &[u8]) {
 }
 
 fn check_headers(headers: &Headers, bytes: &[u8]) {
-    let later = matches!(headers.fragment, Fragment::Later(_));
+    let later = matches!(headers.fragment, Fragment::Later { .. });
     assert!(!(later && headers.ports.is_some()), "a later fragment has no ports");
     assert_eq!(headers.ports.is_some(), headers.depth == Depth::Transport);
     assert_eq!(headers.addresses != Addresses::Unknown, headers.depth >= Depth::Network);
@@ -57,7 +57,7 @@ fn check_leaf(
         Reason::Rule(index) => assert_eq!(classified.leaf, LeafId(index as u32)),
         Reason::Default => assert_eq!(classified.leaf, DEFAULT),
         Reason::Fragment => {
-            let Fragment::Later(id) = headers.fragment else { panic!("only these follow") };
+            let Fragment::Later { id, .. } = headers.fragment else { panic!("only these follow") };
             let first = (headers.addresses, id, classified.leaf);
             assert!(firsts.contains(&first), "a fragment follows a first that was there");
         }
@@ -74,7 +74,7 @@ fn classifier() -> Classifier {
     let prefix = |text: &str| vec![text.parse().expect("our own prefix")];
     let hosts4 = Match { sources: prefix("10.0.0.0/8"), ..Match::default() };
     let hosts6 = Match { destinations: prefix("2001:db8::/32"), ..Match::default() };
-    let rule = |(index, matches)| Rule { matches, leaf: LeafId(index as u32) };
+    let rule = |(index, matches)| Rule::new(matches, LeafId(index as u32));
     let rules = [named, udp, hosts4, hosts6].into_iter().enumerate().map(rule).collect();
     // The smallest table, so that a few packets fill it.
     let limits = FragmentLimits::new(4, Duration::from_secs(30)).expect("four is allowed");

@@ -29,7 +29,7 @@ fn is<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
 }
 
 fn rules(matches: Vec<Match>) -> Vec<Rule> {
-    let number = |(index, matches)| Rule { matches, leaf: LeafId(index as u32) };
+    let number = |(index, matches)| Rule::new(matches, LeafId(index as u32));
     matches.into_iter().enumerate().map(number).collect()
 }
 

@@ -68,12 +68,9 @@ fn scenario(
         let traffic = Traffic::Cbr { sizes, spacing, jitter };
         sources.push(Source::new(format!("source{}", index + 1), headers(index), traffic));
     }
-    let rules = (0..SHARES.len()).map(|index| Rule {
-        matches: Match {
-            destination_ports: Some(PortRange::single(port(index))),
-            ..Match::default()
-        },
-        leaf: LeafId(index as u32),
+    let rules = (0..SHARES.len()).map(|index| {
+        let destination_ports = Some(PortRange::single(port(index)));
+        Rule::new(Match { destination_ports, ..Match::default() }, LeafId(index as u32))
     });
     Ok(Scenario {
         name: "speed".to_owned(),

@@ -20,6 +20,15 @@ pub struct Rule {
     pub matches: Match,
     /// Where its packets go.
     pub leaf: LeafId,
+    /// What a [`MatchOrder`](super::MatchOrder) other than `first` sorts by, if it is written.
+    pub sort_key: Option<u32>,
+}
+
+impl Rule {
+    /// A rule without a key to sort by.
+    pub fn new(matches: Match, leaf: LeafId) -> Rule {
+        Rule { matches, leaf, sort_key: None }
+    }
 }
 
 /// Conditions on a packet; all of them must hold. The default has none, and accepts every packet.

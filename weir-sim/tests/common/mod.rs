@@ -41,7 +41,7 @@ pub fn scenario(
     let rule = |leaf: u32| {
         let port = Some(PortRange::single(1000 + leaf as u16));
         let matches = Match { destination_ports: port, ..Match::default() };
-        Rule { matches, leaf: LeafId(leaf) }
+        Rule::new(matches, LeafId(leaf))
     };
     let rules = (0..leaves.len() as u32).map(rule).collect();
     Scenario {

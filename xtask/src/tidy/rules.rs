@@ -76,7 +76,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("parameter", &["units", "ids"]),
     ("packet", &["units", "ids"]),
     ("event", &["units", "ids", "packet"]),
-    ("classify", &["units", "ids", "packet"]),
+    ("classify", &["units", "ids", "random", "packet", "parameter"]),
     ("account", &["units", "ids", "packet", "event"]),
     ("queue", &["units", "ids", "random", "packet", "event", "parameter", "account"]),
     ("sched", &["units", "ids", "random", "parameter"]),
@@ -188,12 +188,15 @@ pub const ABSENCES: &[Absence] = &[
 
 /// The folders of the core that hold algorithms, with the macro in their `mod.rs` that registers
 /// them, one line each: `module::Type,`.
-pub const REGISTRIES: &[(&str, &str)] =
-    &[("weir-core/src/sched", "schedulers"), ("weir-core/src/queue", "droppers")];
+pub const REGISTRIES: &[(&str, &str)] = &[
+    ("weir-core/src/sched", "schedulers"),
+    ("weir-core/src/queue", "droppers"),
+    ("weir-core/src/classify", "classifiers"),
+];
 
 /// Names of algorithms that are also ordinary words: only a path such as `queue::tail` or the lone
 /// string `"tail"` is a use of these.
-pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "longest", "red", "blue", "pie"];
+pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "linear", "longest", "red", "blue", "pie"];
 
 /// Places where an algorithm other than the file's own may be named, by the beginning of the path.
 pub const NAMING_PLACES: &[(&str, &str)] = &[
