@@ -178,9 +178,12 @@ fn cut<const WORDS: usize>(words: [u64; 4]) -> [u64; WORDS] {
     *words.first_chunk().expect("no family has more words")
 }
 
+/// Addresses, fields and ports of a pattern, and its rule if the pattern is not all of that.
+type Wanted<const WORDS: usize> = ([u64; WORDS], [u64; 2], [(u16, u16); 2], u32);
+
 impl<const WORDS: usize> Draft<WORDS> {
     /// What it wants beside its shape, and the rule.
-    fn wants(&self) -> (([u64; WORDS], [u64; 2], [(u16, u16); 2], u32), u32) {
+    fn wants(&self) -> (Wanted<WORDS>, u32) {
         let Conditions { ports, rule, .. } = self.pattern.conditions;
         // Partial ones of two rules may differ in what they leave out.
         let own = if self.pattern.conditions.is_partial() { rule } else { 0 };
