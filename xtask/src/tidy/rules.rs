@@ -225,6 +225,11 @@ pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "linear", "longest", "red"
 /// Places where an algorithm other than the file's own may be named, by the beginning of the path.
 pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/sched/cbq", "its general scheduler is one of the round robins, by name"),
+    ("weir-core/src/sched/altq_wfq", "its own name ends in another's"),
+    (
+        "weir-core/src/queue/longest",
+        "its source is the file of a scheduler whose name ends in another's",
+    ),
     ("weir-core/src/event.rs", "a reason for drops may be called as the dropper that has it"),
     ("weir-core/src/queue/red_altq.rs", "ALTQ's word for a forced drop of what arrives"),
     ("weir-core/src/police", "a colour of packets has a dropper's name"),
