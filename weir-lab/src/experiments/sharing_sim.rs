@@ -31,17 +31,16 @@ const LINKS: [(u64, [u32; 2]); 8] = [
 const SUBJECTS: [(&str, usize); 3] = [("cbq", CASES.len()), ("htb", 1), ("hfsc", CASES.len())];
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+    let links = LINKS.into_iter().flat_map(|(bits, lengths)| lengths.map(|ip| (bits, ip)));
     let mut rows = Vec::new();
-    for (bits, lengths) in LINKS {
-        for ip in lengths {
-            for (scheduler, cases) in SUBJECTS {
-                for case in &CASES[..cases] {
-                    let subject = format!("{scheduler} {} {ip} B, {}", rate_text(bits), case.name);
-                    if options.wants(&subject) {
-                        let row = worst(scheduler, (bits, ip), case, subject)?;
-                        progress(&row);
-                        rows.push(row);
-                    }
+    for link in links {
+        for (scheduler, cases) in SUBJECTS {
+            for case in &CASES[..cases] {
+                let (rate, ip) = (rate_text(link.0), link.1);
+                let subject = format!("{scheduler} {rate} {ip} B, {}", case.name);
+                if options.wants(&subject) {
+                    rows.push(worst(scheduler, link, case, subject)?);
+                    rows.last().into_iter().for_each(&mut *progress);
                 }
             }
         }
