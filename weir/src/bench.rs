@@ -3,7 +3,7 @@
 use crate::Run;
 use crate::output::{Exit, Format, Output};
 use std::path::PathBuf;
-use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row};
+use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row, explain};
 use weir_lab::bench_classify::{self, RULES};
 use weir_lab::bench_peer;
 
@@ -35,6 +35,10 @@ pub struct Bench {
     /// Exit 1 if a scheduler costs more of it than it may.
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["instructions", "workload"])]
     beside: Option<PathBuf>,
+    /// Measure what it costs to explain why packets wait: single offers and polls, with and without
+    /// in turn. Exit 1 if a scheduler pays more than a quarter.
+    #[arg(long, conflicts_with_all = ["instructions", "workload", "beside"])]
+    explain: bool,
     /// Count instructions per packet under callgrind instead of measuring time.
     #[arg(long)]
     instructions: bool,
@@ -71,6 +75,9 @@ impl Run for Bench {
             return output.refuse(&format!("--leaves {leaves}: from 1 to {LEAVES_MAX}"));
         }
         let effort = Effort { rounds: self.rounds as usize, packets: self.packets };
+        if self.explain {
+            return self.run_explained(output, effort);
+        }
         if output.format == Format::Text {
             let to = format!("to {}", bench::yardstick());
             let [scheduler, leaves, nanos] = ["scheduler", "leaves", "ns/packet"];
@@ -146,6 +153,32 @@ impl Bench {
         };
         let only = self.scheduler.as_deref();
         match bench_peer::measure(program, only, &leaves, self.rounds as usize, print) {
+            Ok(rows) => {
+                if output.format == Format::Json {
+                    output.json(&rows);
+                }
+                if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
+            }
+            Err(error) => output.refuse(&error),
+        }
+    }
+
+    fn run_explained(&self, output: &Output, effort: Effort) -> Exit {
+        if output.format == Format::Text {
+            output.text("scheduler       leaves   ns/packet   explained   noise   ratio   limit\n");
+        }
+        let print = |row: &explain::Row| {
+            if output.format == Format::Text {
+                let explain::Row { scheduler, leaves, nanos, noise, ratio, holds, .. } = row;
+                let (explained, limit) = (row.explained_nanos, explain::RATIO_MAX);
+                let verdict = if *holds { "holds" } else { "FAILS" };
+                output.text(&format!(
+                    "{scheduler:<12} {leaves:>9} {nanos:>11.1} {explained:>11.1} {noise:>7.3} \
+                     {ratio:>7.3} {limit:>7.2} {verdict}\n"
+                ));
+            }
+        };
+        match explain::measure(self.scheduler.as_deref(), &self.leaves, effort, print) {
             Ok(rows) => {
                 if output.format == Format::Json {
                     output.json(&rows);
