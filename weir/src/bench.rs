@@ -5,7 +5,7 @@ use crate::output::{Exit, Format, Output};
 use std::path::PathBuf;
 use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row, explain};
 use weir_lab::bench_classify::{self, RULES};
-use weir_lab::bench_peer;
+use weir_lab::{bench_memory, bench_peer};
 
 /// Measures offer and poll per packet for every scheduler, beside `fifo` in the same run.
 ///
@@ -39,6 +39,10 @@ pub struct Bench {
     /// in turn. Exit 1 if a scheduler pays more than a quarter.
     #[arg(long, conflicts_with_all = ["instructions", "workload", "beside"])]
     explain: bool,
+    /// What a link keeps in memory instead: bytes per idle class and per waiting packet. Exit 1 if
+    /// a scheduler keeps more than it may.
+    #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "leaves"])]
+    memory: bool,
     /// Count instructions per packet under callgrind instead of measuring time.
     #[arg(long)]
     instructions: bool,
@@ -63,6 +67,9 @@ impl Run for Bench {
         }
         if let Some(program) = &self.beside {
             return self.run_beside(output, program);
+        }
+        if self.memory {
+            return self.weigh(output);
         }
         if self.instructions {
             return self.count(output);
@@ -189,6 +196,33 @@ impl Bench {
         }
     }
 
+    fn weigh(&self, output: &Output) -> Exit {
+        let [classes, packets] = [bench_memory::CLASS_BYTES_MAX, bench_memory::PACKET_BYTES_MAX];
+        if output.format == Format::Text {
+            output.text(&format!(
+                "scheduler    B/idle class  (limit {classes})  B/waiting packet  (limit {packets})\n"
+            ));
+        }
+        let print = |row: &bench_memory::Row| {
+            if output.format == Format::Text {
+                let bench_memory::Row { scheduler, class_bytes, packet_bytes, holds } = row;
+                let verdict = if *holds { "holds" } else { "FAILS" };
+                output.text(&format!(
+                    "{scheduler:<12} {class_bytes:>12.1} {packet_bytes:>30.1} {verdict:>12}\n"
+                ));
+            }
+        };
+        match bench_memory::measure(self.scheduler.as_deref(), MEMORY_LEAVES, print) {
+            Ok(rows) => {
+                if output.format == Format::Json {
+                    output.json(&rows);
+                }
+                if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
+            }
+            Err(error) => output.refuse(&error),
+        }
+    }
+
     fn count(&self, output: &Output) -> Exit {
         let counts = match bench::count_instructions() {
             Ok(counts) => counts,
@@ -232,3 +266,5 @@ fn compare(output: &Output, counts: &Instructions, path: &std::path::Path) -> Ex
 const RULES_MAX: usize = 1_000_000;
 /// Handles are 32 bits; two packets a leaf must fit.
 const LEAVES_MAX: usize = 16_000_000;
+/// Leaves and packets by which the links differ whose memory is measured.
+const MEMORY_LEAVES: usize = 100_000;
