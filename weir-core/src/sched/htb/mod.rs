@@ -28,6 +28,8 @@ pub type Htb = Engine<Exact>;
 pub struct Exact;
 
 impl Precision for Exact {
+    const ADDITIVE: bool = true;
+
     #[inline]
     fn hysteresis(&self) -> bool {
         false
