@@ -159,6 +159,9 @@ impl<P: Precision> Scheduler for Engine<P> {
         // As long as the deficit lasts the turn does, and as long as no mode changes no row does.
         let deficit = self.deficits[self.deficit_place(leaf, level)];
         let mut bytes = deficit.max(0) as u64;
+        if bytes == 0 {
+            return Bytes::ZERO;
+        }
         for _ in 0..LEVELS {
             let class = &self.classes[at as usize];
             let rates = &self.rates[class.rates as usize];
@@ -347,30 +350,35 @@ impl<P: Precision> Engine<P> {
         let sent = self.precision.counted(sent);
         for _ in 0..LEVELS {
             let class = &mut self.classes[at as usize];
-            let (own, lane) = (class.level >= level, usize::from(class.level));
-            class.buckets.charge(&self.rates[class.rates as usize], now, sent, !own);
-            let old = class.mode;
-            if P::ADDITIVE && class.buckets.keeps(old) {
-                at = class.parent;
-                if at == NONE {
-                    return;
-                }
-                continue;
+            let lent = class.level < level;
+            class.buckets.charge(&self.rates[class.rates as usize], now, sent, lent);
+            let (parent, keeps) = (class.parent, P::ADDITIVE && class.buckets.keeps(class.mode));
+            if !keeps {
+                self.follow_mode(at, now);
             }
-            let wait = self.change_mode(at, now);
-            let class = &self.classes[at as usize];
-            if old != class.mode {
-                if old != Mode::CanSend {
-                    self.waits.remove(lane, at);
-                }
-                if class.mode != Mode::CanSend {
-                    self.waits.insert(lane, at, self.precision.event(now, wait));
-                }
-            }
-            at = class.parent;
+            at = parent;
             if at == NONE {
                 return;
             }
+        }
+    }
+
+    /// Gives a class that was charged the mode of its tokens, and its event.
+    // Out of line, so that the charge of a class that keeps its mode needs few registers.
+    #[inline(never)]
+    fn follow_mode(&mut self, at: u32, now: Instant) {
+        let class = &self.classes[at as usize];
+        let (old, lane) = (class.mode, usize::from(class.level));
+        let wait = self.change_mode(at, now);
+        let mode = self.classes[at as usize].mode;
+        if old == mode {
+            return;
+        }
+        if old != Mode::CanSend {
+            self.waits.remove(lane, at);
+        }
+        if mode != Mode::CanSend {
+            self.waits.insert(lane, at, self.precision.event(now, wait));
         }
     }
 
