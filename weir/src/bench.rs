@@ -4,6 +4,7 @@ use crate::Run;
 use crate::output::{Exit, Format, Output};
 use std::path::PathBuf;
 use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row};
+use weir_lab::bench_classify::{self, RULES};
 use weir_lab::bench_peer;
 
 /// Measures offer and poll per packet for every scheduler, beside `fifo` in the same run.
@@ -17,6 +18,13 @@ pub struct Bench {
     /// Numbers of leaves.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = LEAVES)]
     leaves: Vec<usize>,
+    /// Measure the classifiers instead, beside the plain search of ten rules.
+    #[arg(long, conflicts_with_all = ["scheduler", "leaves", "instructions"])]
+    classify: bool,
+    /// With --classify: numbers of rules.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = RULES)]
+    #[arg(requires = "classify")]
+    rules: Vec<usize>,
     /// Rounds, of which the median is taken.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -55,6 +63,9 @@ impl Run for Bench {
         if self.instructions {
             return self.count(output);
         }
+        if self.classify {
+            return self.measure_classifiers(output);
+        }
         let out_of_range = |&&leaves: &&usize| leaves == 0 || leaves > LEAVES_MAX;
         if let Some(leaves) = self.leaves.iter().find(out_of_range) {
             return output.refuse(&format!("--leaves {leaves}: from 1 to {LEAVES_MAX}"));
@@ -84,6 +95,39 @@ impl Run for Bench {
 }
 
 impl Bench {
+    fn measure_classifiers(&self, output: &Output) -> Exit {
+        let out_of_range = |&&rules: &&usize| rules == 0 || rules > RULES_MAX;
+        if let Some(rules) = self.rules.iter().find(out_of_range) {
+            return output.refuse(&format!("--rules {rules}: from 1 to {RULES_MAX}"));
+        }
+        let effort = Effort { rounds: self.rounds as usize, packets: self.packets };
+        let text = output.format == Format::Text;
+        if text {
+            let (plain, rules) = bench_classify::yardstick();
+            let [classifier, cache, nanos] = ["classifier", "flow cache", "ns/packet"];
+            output.text(&format!(
+                "{classifier:<12} {cache:<10} {:>8} {:>7} {nanos:>11} {:>12}\n",
+                "rules",
+                "tables",
+                format!("to {plain} {rules}"),
+            ));
+        }
+        let rows = bench_classify::measure(&self.rules, effort, |row| {
+            let cache = if row.cached { "hits" } else { "none" };
+            let bench_classify::Row { classifier, rules, tables, nanos, ratio, .. } = row;
+            if text {
+                output.text(&format!(
+                    "{classifier:<12} {cache:<10} {rules:>8} {tables:>7} {nanos:>11.1} \
+                     {ratio:>12.2}\n"
+                ));
+            }
+        });
+        if !text {
+            output.json(&rows);
+        }
+        Exit::Clean
+    }
+
     fn run_beside(&self, output: &Output, program: &std::path::Path) -> Exit {
         let leaves = if self.leaves == LEAVES { bench_peer::leaves() } else { self.leaves.clone() };
         if output.format == Format::Text {
@@ -151,5 +195,7 @@ fn compare(output: &Output, counts: &Instructions, path: &std::path::Path) -> Ex
     if changes.is_empty() { Exit::Clean } else { Exit::Faults }
 }
 
+/// More would take minutes to make.
+const RULES_MAX: usize = 1_000_000;
 /// Handles are 32 bits; two packets a leaf must fit.
 const LEAVES_MAX: usize = 16_000_000;

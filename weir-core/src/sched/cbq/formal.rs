@@ -143,8 +143,8 @@ impl Formal {
         }
     }
 
-    /// How many bytes `leaf`, just selected, may send in a row: as long as every turn that led to it
-    /// covers them, and no class on the way up changes its row.
+    /// How many bytes `leaf`, just selected, may send in a row: as long as every turn that led to
+    /// it covers them, and no class on the way up changes its row.
     pub fn allowance(&self, now: Instant, leaf: LeafId) -> Bytes {
         let class = self.classes.of_leaf(leaf);
         let bytes = self.turn_left(class);
