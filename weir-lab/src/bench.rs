@@ -214,7 +214,7 @@ impl Loop {
 }
 
 /// A link so fast that it never holds a packet back; its classes may borrow where they can.
-fn plan(
+pub(crate) fn plan(
     descriptor: &'static Descriptor,
     leaves: usize,
     group: usize,
