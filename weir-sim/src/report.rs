@@ -33,7 +33,8 @@ pub struct Report {
     pub warmup: Duration,
     /// The line.
     pub link: LinkReport,
-    /// Every class in the order of declaration, by name; an interior class is the sum of its leaves.
+    /// Every class in the order of declaration, by name; an interior class is the sum of its
+    /// leaves.
     pub classes: Vec<ClassReport>,
     /// Every source in the order of declaration.
     pub sources: Vec<SourceReport>,

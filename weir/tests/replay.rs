@@ -131,3 +131,19 @@ fn police_mark_and_drop_what_is_above_their_rate() {
         assert_eq!(class["marked"], marked, "{class}");
     }
 }
+
+#[test]
+fn a_replay_explains_if_it_is_asked_to() {
+    let folder = folder(POLICY, &capture(3));
+    let json = ["--format", "json"];
+    let plain = check(&folder, &json, 0, "", &[]);
+    let plain: serde_json::Value = serde_json::from_str(&plain).expect("is JSON");
+    assert_eq!(plain["explain"], serde_json::Value::Null);
+    let text = check(&folder, &["--explain", "--slowest", "2", json[0], json[1]], 0, "", &[]);
+    let report: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
+    assert_eq!(report["explain"]["classes"][0]["packets"], 3);
+    assert_eq!(report["explain"]["slowest"].as_array().map(Vec::len), Some(2));
+    let text = check(&folder, &["--explain"], 0, "", &[]);
+    assert!(text.contains("why packets waited") && text.contains("the slowest packets"), "{text}");
+    check(&folder, &["--slowest", "2"], 2, "--explain", &[]);
+}

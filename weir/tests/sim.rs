@@ -82,3 +82,61 @@ fn police_and_droppers_do_what_the_example_says() {
     assert!(number("/sources/3/received/bps") < 5_010_000, "{report}");
     assert!(number("/classes/2/dropped/late/packets") > 0, "{report}");
 }
+
+/// What `examples/sim/evening-plan.toml` says, run until `seconds` with a warm-up of so many.
+fn evening(warmup: u32, seconds: u32) -> serde_json::Value {
+    let text = std::fs::read_to_string(example("evening-plan.toml")).expect("it can be read");
+    let changed = text
+        .replace(
+            "duration = \"20 s\"",
+            &format!("duration = \"{seconds} s\"\nwarmup = \"{warmup} s\""),
+        )
+        .replace("at = \"10 s\"", "at = \"4 s\"")
+        .replace("\"../", &format!("\"{}/", example("..").display()));
+    let folder = std::env::temp_dir().join(format!("weir-change-{}-{warmup}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for scratch files");
+    let path = folder.join("plan.toml");
+    std::fs::write(&path, changed).expect("it can be written");
+    let output = weir(&["sim", path.to_str().expect("is text"), "--format", "json", "--explain"]);
+    std::fs::remove_dir_all(&folder).expect("it can be removed");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+/// Film and backup flood the line, so each has its part by their rates of what the calls and games
+/// leave; within a per cent.
+#[test]
+fn the_evening_turns_to_night_in_the_middle_of_a_run() {
+    let whole = evening(0, 8);
+    assert_eq!(whole["conservation"]["holds"], true);
+    assert_eq!(
+        (&whole["changes"][0]["at_s"], &whole["changes"][0]["gone"][0]),
+        (&4.0.into(), &"games".into())
+    );
+    assert_eq!(whole["changes"][0]["lost"], 0);
+    let rate = |report: &serde_json::Value, name: &str| {
+        let classes = report["classes"].as_array().expect("a list");
+        let class = classes.iter().find(|class| class["name"] == name).expect("a class");
+        class["sent"]["bps"].as_f64().expect("a number")
+    };
+    let calls = rate(&whole, "voice");
+    // Until then nothing is changed; from then on all is.
+    let after = evening(4, 8);
+    let rest = 20e6 - calls;
+    for (name, share) in [("film", 4.0 / 19.0), ("backup", 15.0 / 19.0)] {
+        let real = rate(&after, name);
+        assert!((real / (rest * share) - 1.0).abs() < 0.01, "{name}: {real} for {}", rest * share);
+    }
+    let before = |name| 2.0 * rate(&whole, name) - rate(&after, name);
+    let rest = 20e6 - calls - 1e6;
+    for (name, share) in [("film", 12.0 / 16.0), ("backup", 4.0 / 16.0)] {
+        let real = before(name);
+        assert!((real / (rest * share) - 1.0).abs() < 0.01, "{name}: {real} for {}", rest * share);
+    }
+    let slowest = whole.pointer("/explain/slowest").and_then(serde_json::Value::as_array);
+    assert_eq!(slowest.map(Vec::len), Some(5));
+    for name in ["total/mean_us", "parts/own_leaf/max_us", "parts/upper_limit/share"] {
+        let value = whole.pointer(&format!("/explain/classes/0/{name}"));
+        assert!(value.is_some_and(serde_json::Value::is_number), "{name}");
+    }
+}

@@ -41,7 +41,8 @@ pub fn is_scenario(top_level: &[String]) -> bool {
     top_level.iter().any(|key| key == "source" || key == "duration")
 }
 
-/// Checks the scenario `bytes` of the file `name`, and the policies it names, read with `read_file`.
+/// Checks the scenario `bytes` of the file `name`, and the policies it names, which `read_file`
+/// reads.
 pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scenario> {
     let mut policies = Policies { scenario: name, read_file, named: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
