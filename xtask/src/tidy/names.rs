@@ -172,7 +172,7 @@ mod tests {
         match path {
             "weir-core/src/sched/mod.rs" => Some(SCHEDULERS.into()),
             "weir-core/src/queue/mod.rs" => Some("droppers! {\ntail::Tail,\n}".into()),
-            _ => Some("classifiers! {\nlinear::LinearRules,\n}".into()),
+            _ => Some("classifiers! {\nlinear::LinearRules,\n}\nmeters! {\na::B,\n}".into()),
         }
     }
 
