@@ -77,6 +77,8 @@ impl<S: Discipline> Link<S> {
         self.line.forfeit_before(estate.line.finished());
         self.dropped = estate.dropped;
         let kin = Kin::by_name(&change.from.tree, &change.to.tree);
+        // Before their droppers go, which may know in which order they are.
+        let waiting = waiting(&estate.queues, &kin, change.heir);
         self.queues.inherit(&mut estate.queues, &kin, [change.from, change.to]);
         if let (Some(police), Some(old)) = (&mut self.police, estate.police) {
             police.inherit(*old, &change.from.meters, &change.to.meters);
@@ -88,7 +90,7 @@ impl<S: Discipline> Link<S> {
         if estate.is_explained {
             self.explainer = Some(Box::new(Explainer::new(self.queues.leaf_count(), now)));
         }
-        for (leaf, entry) in waiting(&estate.queues, &kin, change.heir) {
+        for (leaf, entry) in waiting {
             // A limit that leaves share is kept below.
             let queue = &change.to.queues[leaf.index()];
             let limit = (!self.queues.shares(leaf)).then(|| queue.limit());
@@ -132,7 +134,7 @@ fn waiting(old: &Queues, kin: &Kin, heir: LeafId) -> Vec<(LeafId, QueueEntry)> {
     let mut packets = Vec::with_capacity(old.packets() as usize);
     for (index, destination) in destinations.into_iter().enumerate() {
         let leaf = LeafId(index as u32);
-        packets.extend(old.waiting(leaf).map(|entry| (destination, entry)));
+        packets.extend(old.waiting(leaf).into_iter().map(|entry| (destination, entry)));
     }
     packets.sort_by_key(|(_, entry)| entry.arrived);
     packets

@@ -17,7 +17,8 @@ pub enum DropReason {
     Early,
     /// It had waited too long when its turn came: CoDel.
     Late,
-    /// Leaves that share a limit were full, and its leaf held most.
+    /// Leaves that share a limit were full, and its leaf held most; or its leaf was full, and its
+    /// flow held most there.
     Longest,
     /// A policer before the queue found it above its rate.
     Policed,

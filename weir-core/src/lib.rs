@@ -21,5 +21,6 @@ pub mod parameter;
 pub mod police;
 pub mod queue;
 pub mod random;
+mod rounds;
 pub mod sched;
 pub mod units;

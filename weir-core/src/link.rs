@@ -12,7 +12,7 @@ use crate::ids::{Handle, LeafId, MeterId};
 use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::police::{Judgement, MeterPlan, Metered, Police};
-use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release};
+use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release, Surplus};
 use crate::sched::{Discipline, Head, Selection, Tree};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
@@ -254,6 +254,7 @@ impl<S: Discipline> Link<S> {
             arrived: now,
             traffic_class: packet.traffic_class,
             marked: false,
+            flow: 0,
         }
     }
 
@@ -461,7 +462,8 @@ impl<S: Discipline> Link<S> {
     /// Asks the dropper of `leaf` about a packet, and does what it says.
     #[inline(never)]
     fn ask(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
-        let entry = self.entry(now, packet);
+        let mut entry = self.entry(now, packet);
+        entry.flow = self.queues.flow(packet.flow);
         self.ask_about(now, leaf, entry)
     }
 
@@ -469,6 +471,7 @@ impl<S: Discipline> Link<S> {
     #[inline(never)]
     fn accept_policed(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         let mut entry = self.entry(now, packet);
+        entry.flow = self.queues.flow(packet.flow);
         if !self.passes_police(now, leaf, packet.meter, &mut entry) {
             return self.refuse(leaf, entry, DropReason::Policed);
         }
@@ -505,6 +508,9 @@ impl<S: Discipline> Link<S> {
         } else {
             self.scheduler.joined(now, leaf, entry.charged());
         }
+        if let Some(surplus) = self.queues.surplus(leaf) {
+            return self.shed(now, leaf, entry.handle, surplus);
+        }
         match self.queues.victim() {
             None => Verdict::Queued,
             Some(victim) => self.drop_victims(now, leaf, victim),
@@ -524,6 +530,34 @@ impl<S: Discipline> Link<S> {
             Some(_) => Verdict::Queued,
             None => Verdict::Dropped(DropReason::Longest),
         }
+    }
+
+    /// Drops from the flows of `leaf`, which hold too much since it accepted the packet `arrived`.
+    fn shed(&mut self, now: Instant, leaf: LeafId, arrived: Handle, surplus: Surplus) -> Verdict {
+        let reason = DropReason::Longest;
+        let mut verdict = Verdict::Queued;
+        let mut next = Some(surplus);
+        while let Some(surplus) = next {
+            match surplus {
+                Surplus::First => self.drop_first(now, leaf, reason),
+                Surplus::Behind(flow) => self.drop_from_flow(now, leaf, flow, reason),
+            }
+            if self.dropped.last().is_some_and(|last| last.handle == arrived) {
+                verdict = Verdict::Dropped(reason);
+            }
+            next = self.queues.surplus(leaf);
+        }
+        verdict
+    }
+
+    /// Drops the first packet of a flow of `leaf`, which is not the leaf's first.
+    fn drop_from_flow(&mut self, now: Instant, leaf: LeafId, flow: u32, reason: DropReason) {
+        let entry = self.queues.evict_from_flow(leaf, flow, reason);
+        self.report_drop(now, leaf, &entry, reason);
+        if let Some(explainer) = &mut self.explainer {
+            explainer.dropped_behind(now, entry.leaving(leaf), reason);
+        }
+        self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
     }
 
     /// Reads what the packets of a burst will need, all at once: memory answers many questions as

@@ -13,6 +13,7 @@ use weir_core::event::{Departure, Poll, Verdict};
 use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::queue::{AnyDropper, Dropper, Place, QueuePlan};
 use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection};
 use weir_core::units::{Bytes, Duration, Instant};
 
@@ -200,7 +201,7 @@ fn link_laws(entry: &Entry, seed: u64) -> bool {
     assert_eq!(exact, again, "same calls, same answers");
     let late = run(plan.build().expect("it built before"), &arrivals, Some(Random::new(seed)));
     assert_eq!(exact, late, "waking early, late or often changes nothing");
-    order_is_kept(&exact);
+    order_is_kept(&exact, &plan, &arrivals);
     true
 }
 
@@ -274,7 +275,8 @@ fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
         let length = random_length(random);
         let traffic_class = random.between(0, 255) as u8;
         let meter = random_meter_id(random);
-        let packet = Packet { traffic_class, meter, ..Packet::new(Handle(handle), length) };
+        let flow = random.between(0, 3) as u32;
+        let packet = Packet { traffic_class, meter, flow, ..Packet::new(Handle(handle), length) };
         arrivals.push((now, leaf, packet));
     }
     arrivals
@@ -348,17 +350,27 @@ fn counts_are_true(account: &Account, arrivals: &Arrivals, log: &Log) {
     }
 }
 
-/// Inside a leaf packets leave in the order of their offers, and never before them.
-fn order_is_kept(log: &Log) {
-    let mut last: std::collections::BTreeMap<LeafId, Handle> = Default::default();
+/// Inside a leaf, or inside a flow where the leaf keeps flows apart, packets leave in the order of
+/// their offers, and never before them.
+fn order_is_kept(log: &Log, plan: &LinkPlan, arrivals: &Arrivals) {
+    let apart: Vec<bool> = plan.queues.iter().map(|queue| keeps_flows_apart(queue, plan)).collect();
+    let mut last: std::collections::BTreeMap<(LeafId, Option<u32>), Handle> = Default::default();
     for departure in &log.departures {
         assert!(departure.at >= departure.arrived, "it leaves after it came");
-        let earlier = last.insert(departure.leaf, departure.handle);
+        let packet = &arrivals[departure.handle.0 as usize].2;
+        let flow = apart[departure.leaf.index()].then_some(packet.flow);
+        let earlier = last.insert((departure.leaf, flow), departure.handle);
         assert!(earlier < Some(departure.handle), "order inside a leaf");
     }
     for pair in log.departures.windows(2) {
         assert!(pair[0].at <= pair[1].at && pair[0].finished <= pair[1].finished, "time goes on");
     }
+}
+
+fn keeps_flows_apart(queue: &QueuePlan, plan: &LinkPlan) -> bool {
+    let (rate, mtu) = (plan.tree.rate(), plan.tree.mtu());
+    let place = Place { leaf: LeafId(0), rate, mtu, seed: plan.seed };
+    AnyDropper::build(queue, place).expect("it built before").flows().is_some()
 }
 
 #[test]

@@ -1,23 +1,16 @@
 //! CoDel: drops what waited too long, when its turn comes [rfc8289 §5; algorithms §9.6].
 //!
-//! Once every packet of an `interval` has waited longer than `target` the first is dropped, and
-//! then one after each interval divided by the root of their number, until one has waited less.
-//! The root is the exact integer one.
-//!
-//! A dropper sees one packet at a time: after a drop the link selects anew, and the next packet of
-//! this leaf may leave later than its turn would have been. So the next drop is set when that
-//! packet comes, as it would be in a loop of drops.
-//!
-//! Invariant: no drop by age while at most a largest packet waits behind the first.
+//! When it is due is decided in `lateness.rs`, since queues of flows use that too.
 
+use super::lateness::{INTERVAL, Lateness, Patience, TARGET};
 use super::{
     Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place,
-    Release, limit, row,
+    Release, limit,
 };
 use crate::account::Count;
 use crate::event::DropReason;
-use crate::parameter::{BuildError, Kind, Params};
-use crate::units::{Bytes, Dimension, Duration, Instant};
+use crate::parameter::{BuildError, Params};
+use crate::units::Instant;
 use alloc::boxed::Box;
 
 /// CoDel.
@@ -25,57 +18,23 @@ pub struct CoDel(Box<State>);
 
 struct State {
     limit: Limit,
-    target: Duration,
-    interval: Duration,
-    mtu: Bytes,
-    ecn: bool,
-    /// From then on packets have waited too long for an interval.
-    first_above: Option<Instant>,
-    dropping: bool,
-    drop_next: Instant,
-    /// Whether `drop_next` is still that of the last drop.
-    dropped: bool,
-    /// Drops since dropping began; and what it was when it began.
-    count: u32,
-    count_before: u32,
+    patience: Patience,
+    lateness: Lateness,
 }
 
 impl DropperDiscipline for CoDel {
     const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
         keyword: "codel",
         summary: "Drops what waited too long, when its turn comes.",
-        parameters: &[
-            limit("1000 packets"),
-            row(
-                "target",
-                Kind::Quantity(Dimension::Duration),
-                "5 ms",
-                "How long packets may wait at all times.",
-            ),
-            row(
-                "interval",
-                Kind::Quantity(Dimension::Duration),
-                "100 ms",
-                "How long they may wait longer before the first is dropped.",
-            ),
-            ECN,
-        ],
+        parameters: &[limit("1000 packets"), TARGET, INTERVAL, ECN],
         sources: &["rfc8289", "algorithms §9.6"],
     };
 
     fn build(params: &Params, place: Place) -> Result<Self, BuildError> {
         Ok(Self(Box::new(State {
             limit: Limit::from_params(params, &Self::DESCRIPTOR),
-            target: params.duration("target").unwrap_or(Duration::from_millis(5)),
-            interval: params.duration("interval").unwrap_or(Duration::from_millis(100)),
-            mtu: place.mtu,
-            ecn: params.flag("ecn") == Some(true),
-            first_above: None,
-            dropping: false,
-            drop_next: Instant::ZERO,
-            dropped: false,
-            count: 0,
-            count_before: 0,
+            patience: Patience::from_params(params, place, false),
+            lateness: Lateness::default(),
         })))
     }
 }
@@ -89,77 +48,12 @@ impl Dropper for CoDel {
     }
 
     fn release(&mut self, now: Instant, first: Candidate, backlog: Count) -> Release {
-        let state = &mut *self.0;
-        let late = state.is_late(now, first, backlog);
-        if state.dropping && !state.keeps_dropping(now, late) || !state.dropping && !late {
-            return Release::Send;
-        }
-        let mark = state.ecn && first.is_markable();
-        if state.dropping {
-            state.count = state.count.saturating_add(1);
-            state.dropped = true;
-            if mark {
-                state.set_next();
-            }
-        } else {
-            state.begin(now);
-        }
-        if mark { Release::Mark } else { Release::Drop(DropReason::Late) }
+        let State { patience, lateness, .. } = &mut *self.0;
+        lateness.release(patience, now, first, backlog)
     }
 
     fn emptied(&mut self, _now: Instant) {
-        self.0.first_above = None;
-        self.0.dropping = false;
-        self.0.dropped = false;
-    }
-}
-
-impl State {
-    /// Whether packets have waited longer than the target for an interval.
-    fn is_late(&mut self, now: Instant, first: Candidate, backlog: Count) -> bool {
-        let behind = Bytes::new(backlog.bytes).minus(first.length);
-        if now.since(first.arrived) < self.target || behind <= self.mtu {
-            self.first_above = None;
-            return false;
-        }
-        now > *self.first_above.get_or_insert(now.after(self.interval))
-    }
-
-    /// While dropping: whether the next drop is due.
-    fn keeps_dropping(&mut self, now: Instant, late: bool) -> bool {
-        if !late {
-            self.dropping = false;
-            self.dropped = false;
-            return false;
-        }
-        if self.dropped {
-            self.set_next();
-        }
-        now >= self.drop_next
-    }
-
-    /// Sets the next drop after the last one.
-    fn set_next(&mut self) {
-        self.drop_next = self.drop_next.after(self.spacing());
-        self.dropped = false;
-    }
-
-    /// The first drop. If dropping ended only lately it goes on at nearly the same rate.
-    fn begin(&mut self, now: Instant) {
-        self.dropping = true;
-        let drops = self.count.wrapping_sub(self.count_before);
-        let lately = Duration::from_nanos(self.interval.as_nanos().saturating_mul(16));
-        let again = drops > 1 && now.since(self.drop_next) < lately;
-        self.count = if again { drops } else { 1 };
-        self.count_before = self.count;
-        self.drop_next = now.after(self.spacing());
-    }
-
-    /// The interval over the root of the number of drops, rounded down.
-    fn spacing(&self) -> Duration {
-        let square = u128::from(self.interval.as_nanos()).pow(2);
-        let spacing = (square / u128::from(self.count.max(1))).isqrt();
-        Duration::from_nanos(spacing as u64)
+        self.0.lateness.emptied();
     }
 }
 
@@ -167,6 +61,7 @@ impl State {
 mod tests {
     use super::super::trial::{Trial, params};
     use super::*;
+    use crate::units::Duration;
     use alloc::vec::Vec;
 
     /// Packets wait `delay` microseconds each, a hundred of them at a time, served every `step`;
@@ -225,9 +120,9 @@ mod tests {
     fn dropping_goes_on_where_it_ended_lately() {
         let mut trial = at_rest(&params(&[], &[]));
         drops(&mut trial, 20_000, 10, 1_510_000);
-        assert_eq!(trial.dropper.0.count, 8);
+        assert_eq!(trial.dropper.0.lateness.drops(), 8);
         drops(&mut trial, 1_000, 10, 1_520_000);
-        assert!(!trial.dropper.0.dropping);
+        assert!(!trial.dropper.0.lateness.is_dropping());
         trial.dropped.clear();
         // Eight drops before, less the one of the beginning: the next spacing is 100/√7 ms.
         let again = drops(&mut trial, 20_000, 10, 1_700_000);
@@ -260,17 +155,5 @@ mod tests {
         let mut trial = at_rest(&params(&[], &[("ecn", true)]));
         assert!(drops(&mut trial, 20_000, 10, 1_510_000).is_empty());
         assert_eq!(trial.marked, 8);
-    }
-
-    #[test]
-    fn spacings_are_exact_at_the_extremes() {
-        let mut trial = at_rest(&params(&[], &[]));
-        let state = &mut trial.dropper.0;
-        for (nanos, count, expected) in
-            [(u64::MAX, 1, u64::MAX), (100, 0, 100), (0, 5, 0), (100_000_000, 7, 37_796_447)]
-        {
-            (state.interval, state.count) = (Duration::from_nanos(nanos), count);
-            assert_eq!(state.spacing().as_nanos(), expected);
-        }
     }
 }

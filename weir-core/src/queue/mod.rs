@@ -2,11 +2,14 @@
 //! registry. Any leaf may carry any dropper.
 
 mod average;
+mod flows;
+mod lateness;
 mod shared;
 mod store;
 #[cfg(test)]
 mod trial;
 
+pub use flows::{FlowQueues, Surplus};
 pub use shared::Membership;
 pub use store::{Entry as QueueEntry, Queues};
 
@@ -92,6 +95,18 @@ pub trait Dropper {
     /// dropped from any of them after `admit` accepted one. Such a dropper has to be asked always
     /// (see `unasked_below`).
     fn membership(&self) -> Option<Membership> {
+        None
+    }
+
+    /// The queues of its leaf's flows, if it keeps flows apart: then they say which packet is first
+    /// and what has to go when they hold too much. Such a dropper has to be asked always (see
+    /// `unasked_below`).
+    fn flows(&self) -> Option<&FlowQueues> {
+        None
+    }
+
+    /// The same, to be changed.
+    fn flows_mut(&mut self) -> Option<&mut FlowQueues> {
         None
     }
 }
@@ -265,6 +280,20 @@ macro_rules! droppers {
                     $(AnyDropper::$name(dropper) => dropper.membership(),)*
                 }
             }
+
+            #[inline]
+            fn flows(&self) -> Option<&FlowQueues> {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.flows(),)*
+                }
+            }
+
+            #[inline]
+            fn flows_mut(&mut self) -> Option<&mut FlowQueues> {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.flows_mut(),)*
+                }
+            }
         }
     };
 }
@@ -279,6 +308,7 @@ droppers! {
     blue::Blue,
     codel::CoDel,
     pie::Pie,
+    fq_codel::FqCodel,
 }
 
 // Each leaf carries one, and a link may have a million: larger state belongs into a box.

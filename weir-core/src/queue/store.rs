@@ -6,8 +6,9 @@
 //! addresses are known early ([`Queues::touch`]). Invariant: every slot in use is in exactly one
 //! chain, that of a leaf or the free one; what a leaf counts is what its chain holds.
 
+use super::flows::{FlowHash, UNKNOWN_FLOW};
 use super::shared::Shared;
-use super::{Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Limit, Place, Release};
+use super::{Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Limit, Place, Release, Surplus};
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::{Departure, DropReason, Mark};
 use crate::explain::Leaving;
@@ -33,6 +34,9 @@ pub struct Entry {
     pub traffic_class: u8,
     /// Whether the traffic class is another than the packet came with.
     pub marked: bool,
+    /// Which flow of its leaf it belongs to: see [`Queues::flow`]. Meaningless in a leaf that keeps
+    /// none apart.
+    pub flow: u16,
     /// When the link was offered it.
     pub arrived: Instant,
 }
@@ -50,6 +54,7 @@ pub struct Queues {
     /// The limit that some leaves share. Their droppers are asked for every packet, so others' cost
     /// nothing for it.
     shared: Option<Box<Shared>>,
+    flow_hash: FlowHash,
 }
 
 /// What every packet of a leaf touches: one cache line.
@@ -72,9 +77,9 @@ struct Leaf {
 
 /// A packet that is not first in its leaf.
 #[derive(Clone, Copy)]
-struct Slot {
-    entry: Entry,
-    next: u32,
+pub(super) struct Slot {
+    pub entry: Entry,
+    pub next: u32,
 }
 
 /// How many packets may wait so that the dropper need not be asked about one more. 0: ask always.
@@ -141,6 +146,7 @@ impl Entry {
         wire: 0,
         traffic_class: 0,
         marked: false,
+        flow: 0,
         arrived: Instant::ZERO,
     };
 }
@@ -184,6 +190,7 @@ impl Queues {
             droppers,
             drops: Drops::default(),
             shared,
+            flow_hash: FlowHash::new(plan.seed),
         })
     }
 
@@ -214,6 +221,12 @@ impl Queues {
             self.slots[before as usize].next = slot;
         }
         Some(false)
+    }
+
+    /// Which flow of its leaf a packet belongs to that has this [`crate::link::Packet::flow`].
+    #[inline]
+    pub fn flow(&self, flow: u32) -> u16 {
+        self.flow_hash.of(flow)
     }
 
     /// What the dropper of `leaf` says to `entry`.
@@ -250,6 +263,9 @@ impl Queues {
     /// Puts `entry` at the end of `leaf`, in a store that is not full; answers whether the leaf was
     /// empty.
     pub fn push(&mut self, leaf: LeafId, entry: Entry) -> bool {
+        if self.droppers[leaf.index()].flows().is_some() {
+            return self.push_to_flow(leaf, entry);
+        }
         let unasked = core::mem::replace(&mut self.leaves[leaf.index()].unasked, Unasked::ALL);
         let pushed = self.push_unasked(leaf, entry);
         self.leaves[leaf.index()].unasked = unasked;
@@ -257,6 +273,28 @@ impl Queues {
             shared.arrived(leaf, entry.charged());
         }
         pushed.expect("the store has room")
+    }
+
+    /// The same for a leaf that keeps flows apart.
+    fn push_to_flow(&mut self, leaf: LeafId, entry: Entry) -> bool {
+        assert!(!self.is_full(), "the store has room");
+        let Some(flows) = self.droppers[leaf.index()].flows_mut() else { return false };
+        let slot = self.free;
+        let filled = &mut self.slots[slot as usize];
+        self.free = filled.next;
+        *filled = Slot { entry, next: NONE };
+        flows.join(&mut self.slots, slot);
+        let state = &mut self.leaves[leaf.index()];
+        self.packets += 1;
+        state.packets += 1;
+        state.bytes += u64::from(entry.charged);
+        if state.packets > 1 {
+            return false;
+        }
+        state.first = entry;
+        let chosen = flows.choose(&mut self.slots);
+        self.slots[chosen as usize].next = core::mem::replace(&mut self.free, chosen);
+        true
     }
 
     /// Takes the first packet of `leaf`, which holds one, to be sent; answers it and the one that
@@ -268,6 +306,10 @@ impl Queues {
         state.sent_bytes += u64::from(state.first.charged);
         if let Some(shared) = &mut self.shared {
             shared.left(leaf, state.first.charged());
+        }
+        if let Some(flows) = self.droppers[leaf.index()].flows_mut() {
+            flows.sent(state.first.charged);
+            state.second = flows.choose(&mut self.slots);
         }
         state.pop(&mut self.packets, &mut self.slots, &mut self.free)
     }
@@ -363,8 +405,34 @@ impl Queues {
         self.drops.count(self.leaves.len(), leaf, reason, charged);
     }
 
+    /// A packet that `leaf` holds too much: its flows, if it keeps any apart, hold more than their
+    /// limit.
+    pub fn surplus(&mut self, leaf: LeafId) -> Option<Surplus> {
+        self.droppers[leaf.index()].flows_mut()?.surplus()
+    }
+
+    /// Drops the first packet of the flow with this number, which is not the first of its `leaf`;
+    /// answers it.
+    pub fn evict_from_flow(&mut self, leaf: LeafId, flow: u32, reason: DropReason) -> Entry {
+        let flows = self.droppers[leaf.index()].flows_mut();
+        let slot = flows.expect("its flows were asked").drop_behind(&mut self.slots, flow);
+        let removed = &mut self.slots[slot as usize];
+        let entry = removed.entry;
+        removed.next = core::mem::replace(&mut self.free, slot);
+        let state = &mut self.leaves[leaf.index()];
+        self.packets -= 1;
+        state.packets -= 1;
+        state.bytes -= u64::from(entry.charged);
+        self.drops.count(self.leaves.len(), leaf, reason, entry.charged());
+        entry
+    }
+
     fn pop(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
+        if let Some(flows) = self.droppers[leaf.index()].flows_mut() {
+            flows.dropped_first(state.first.charged);
+            state.second = flows.choose(&mut self.slots);
+        }
         state.pop(&mut self.packets, &mut self.slots, &mut self.free)
     }
 
@@ -432,16 +500,29 @@ impl Queues {
         self.packets
     }
 
-    /// The packets of `leaf` in their order.
-    pub fn waiting(&self, leaf: LeafId) -> impl Iterator<Item = Entry> {
+    /// The packets of `leaf` in their order; where flows are kept apart, flow by flow. Elsewhere
+    /// their flow is not known.
+    pub fn waiting(&self, leaf: LeafId) -> Vec<Entry> {
         let state = &self.leaves[leaf.index()];
-        let mut slot = state.second;
-        let behind = (1..state.packets).map(move |_| {
-            let Slot { entry, next } = self.slots[slot as usize];
-            slot = next;
-            entry
-        });
-        (state.packets > 0).then_some(state.first).into_iter().chain(behind)
+        if state.packets == 0 {
+            return Vec::new();
+        }
+        let heads = match self.droppers[leaf.index()].flows() {
+            Some(flows) => flows.heads().collect(),
+            None => alloc::vec![state.second],
+        };
+        let mut packets = alloc::vec![state.first];
+        for mut slot in heads {
+            while slot != NONE && packets.len() < state.packets as usize {
+                let Slot { entry, next } = self.slots[slot as usize];
+                packets.push(entry);
+                slot = next;
+            }
+        }
+        if self.droppers[leaf.index()].flows().is_none() {
+            packets.iter_mut().for_each(|entry| entry.flow = UNKNOWN_FLOW);
+        }
+        packets
     }
 
     /// Takes over what `old` counted of the leaves that are kin, and the droppers of those whose
@@ -460,6 +541,9 @@ impl Queues {
                 let (mine, theirs) =
                     (&mut self.droppers[new.index()], &mut old.droppers[before.index()]);
                 core::mem::swap(mine, theirs);
+                if let Some(flows) = mine.flows_mut() {
+                    flows.forget_packets();
+                }
             }
         }
     }
@@ -588,7 +672,7 @@ impl Drops {
 }
 
 /// No slot.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 /// The state of so many leaves, and what their scheduler keeps beside it, stays in a cache of its
 /// own: 64 and some 30 bytes each, against 512 KiB.
 const NEAR_LEAVES: usize = 4096;

@@ -121,11 +121,16 @@ pub(super) fn params(numbers: &[(&'static str, &str)], flags: &[(&'static str, b
 
 #[test]
 fn every_dropper_keeps_the_limit_and_is_the_same_again() {
-    // A limit that leaves share is kept by all of them together: see `shared.rs`.
+    // A limit that leaves share is kept by all of them together: see `shared.rs`. That of flows is
+    // kept by their queues: see `flows.rs`.
     let own = |row: &&DropperDescriptor| {
         row.parameters.iter().all(|row| row.name != "limit" || row.kind == Kind::Limit)
     };
-    for descriptor in super::DROPPERS.iter().filter(own) {
+    let alone = |row: &&DropperDescriptor| {
+        let plan = QueuePlan { dropper: row.keyword, params: Params::new() };
+        AnyDropper::build(&plan, PLACE).expect("defaults go together").flows().is_none()
+    };
+    for descriptor in super::DROPPERS.iter().filter(own).filter(alone) {
         for (limit, seed) in [("15 packets", 1), ("40 packets", 2), ("1000 B", 3), ("40 KB", 4)] {
             let plan =
                 QueuePlan { dropper: descriptor.keyword, params: params(&[("limit", limit)], &[]) };

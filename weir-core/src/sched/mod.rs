@@ -304,6 +304,7 @@ schedulers! {
     hpd::Hpd,
     dbhpd::Dbhpd,
     drr::Drr,
+    fq_codel::FqCodel,
     prr::Prr,
     wrr::Wrr,
     altq_wfq::AltqWfq,

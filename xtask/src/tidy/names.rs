@@ -55,18 +55,29 @@ impl Algorithms {
 
 impl Algorithm {
     fn check(&self, source: &Source, all: &[Algorithm]) -> Vec<Finding> {
-        let Some(inside) = source.path.strip_prefix(self.folder) else {
-            return self.findings(source, self.lines(source));
-        };
-        let folder = format!("/{}/", self.module);
-        if inside == format!("/{}.rs", self.module) || inside.starts_with(&folder) {
+        // It may stand in two registries: for leaves, and for the flows in a leaf.
+        let twin = |at: &&Algorithm| at.module == self.module && at.folder != self.folder;
+        let twin = all.iter().filter(twin).any(|twin| {
+            let inside = source.path.strip_prefix(twin.folder);
+            inside.is_some_and(|inside| twin.is_home(inside))
+        });
+        if twin {
+            return Vec::new();
+        }
+        if source.path.strip_prefix(self.folder).is_some_and(|inside| self.is_home(inside)) {
             return Vec::new();
         }
         let mut lines = self.lines(source);
         // A variant's line holds the name that it varies, as `cbq_ref` does.
-        let registry = |line| all.iter().any(|at| at.folder == self.folder && at.line == line);
-        lines.retain(|line| inside != "/mod.rs" || !registry(*line));
+        let place = source.path.strip_suffix("/mod.rs");
+        lines.retain(|line| !all.iter().any(|at| Some(at.folder) == place && at.line == *line));
         self.findings(source, lines)
+    }
+
+    /// True for the file of this algorithm, or one in its folder; the path is that in the registry.
+    fn is_home(&self, inside: &str) -> bool {
+        let folder = format!("/{}/", self.module);
+        inside == format!("/{}.rs", self.module) || inside.starts_with(&folder)
     }
 
     /// The lines that name this algorithm, each once, in order.
@@ -161,7 +172,7 @@ mod tests {
         match path {
             "weir-core/src/sched/mod.rs" => Some(SCHEDULERS.into()),
             "weir-core/src/queue/mod.rs" => Some("droppers! {\ntail::Tail,\n}".into()),
-            _ => Some("classifiers! {\nlinear::LinearRules,\n}".into()),
+            _ => Some("classifiers! {\nlinear::LinearRules,\n}\nmeters! {\na::B,\n}".into()),
         }
     }
 

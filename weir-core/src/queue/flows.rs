@@ -1,0 +1,277 @@
+//! Flows that are kept apart in one leaf: a queue for each part of a hash, and whose turn it is
+//! [rfc8290 §4.1, §4.2].
+//!
+//! The leaf's first packet is chosen when the one before it leaves or is dropped, and stays first:
+//! so what the scheduler was told of it stays true. A newcomer therefore waits for one packet that
+//! was chosen before it came. All other packets wait in the slots of the store, chained by flow.
+//! Packets that came from a leaf that kept no flows apart, when the link was changed, are not known
+//! by flow. They go before all others, so that a flow's packets stay in order.
+//! What a flow needs to be remembered is kept from its first packet on, so that a leaf with a
+//! thousand queues and three flows takes memory for three.
+//!
+//! Invariant: a flow that holds packets is listed in the rounds, but for the unknown one; what it
+//! counts is its chain and, if it is the first's, the leaf's first packet.
+
+use super::Limit;
+use super::store::{NONE, Slot};
+use crate::account::Count;
+use crate::random::Random;
+use crate::rounds::Rounds;
+use crate::units::Bytes;
+use alloc::vec::Vec;
+
+/// The flow queues of one leaf.
+pub struct FlowQueues {
+    room: Room,
+    /// By part of the hash, the flow's number; 0 where no packet came yet. Empty until one does.
+    numbers: Vec<u32>,
+    /// The first one is that of the unknown.
+    flows: Vec<Flow>,
+    rounds: Rounds,
+    /// The flow of the leaf's first packet.
+    first: u32,
+    /// What all of them hold.
+    held: Count,
+    batch: Batch,
+}
+
+/// How many queues there are, what each may send in a round, and what all hold together at most.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub queues: u32,
+    pub quantum: u32,
+    pub limit: Limit,
+    pub memory: Bytes,
+}
+
+/// One flow.
+#[derive(Clone, Copy)]
+struct Flow {
+    /// The slot of its first packet that is not the leaf's first; [`NONE`] without one.
+    head: u32,
+    /// The slot of its last; meaningless without a head.
+    tail: u32,
+    packets: u32,
+    /// Whether its first packet arrived when none of it waited.
+    began: bool,
+    bytes: u64,
+}
+
+/// What has still to be dropped of a flow.
+#[derive(Clone, Copy, Default)]
+struct Batch {
+    flow: u32,
+    packets: u32,
+    bytes: u64,
+}
+
+/// A packet that is too much.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Surplus {
+    /// The first of the leaf.
+    First,
+    /// The first of a flow, by its number, which is not the first of the leaf.
+    Behind(u32),
+}
+
+/// Tells flows apart: a number of 16 bits, even over all flows for a random seed. It is the same
+/// for all leaves, so that a flow keeps its number when leaves come and go.
+#[derive(Clone, Copy)]
+pub(super) struct FlowHash(u64);
+
+impl FlowQueues {
+    /// Empty ones.
+    pub(super) fn new(room: Room) -> Self {
+        Self {
+            room,
+            numbers: Vec::new(),
+            flows: Vec::new(),
+            rounds: Rounds::new(0, room.quantum),
+            first: 0,
+            held: Count::default(),
+            batch: Batch::default(),
+        }
+    }
+
+    /// The packet in `slot`, behind which nothing is chained, waits now.
+    pub(super) fn join(&mut self, slots: &mut [Slot], slot: u32) {
+        let entry = slots[slot as usize].entry;
+        let number = self.number(entry.flow);
+        let flow = &mut self.flows[number as usize];
+        flow.began |= flow.packets == 0;
+        flow.packets += 1;
+        flow.bytes += u64::from(entry.charged);
+        self.held = self.held.plus(Count { packets: 1, bytes: u64::from(entry.charged) });
+        let before = core::mem::replace(&mut flow.tail, slot);
+        if flow.head == NONE {
+            flow.head = slot;
+        } else {
+            slots[before as usize].next = slot;
+        }
+        if number > 0 {
+            self.rounds.join(number);
+        }
+    }
+
+    /// Takes the packet that shall be the leaf's first out of its flow's chain; answers its slot,
+    /// [`NONE`] if none waits.
+    pub(super) fn choose(&mut self, slots: &mut [Slot]) -> u32 {
+        if self.held.packets == 0 {
+            self.rounds.clear();
+            return NONE;
+        }
+        if self.flows[0].head != NONE {
+            self.first = 0;
+            return self.unchain(slots, 0);
+        }
+        let flows = &self.flows;
+        let chosen = self.rounds.choose(|flow| flows[flow as usize].head != NONE);
+        self.first = chosen.expect("what is held waits in a flow that is listed");
+        self.unchain(slots, self.first)
+    }
+
+    /// The leaf's first packet, charged so many bytes, was sent.
+    pub(super) fn sent(&mut self, charged: u32) {
+        self.rounds.charge(self.first, u64::from(charged));
+        self.left(self.first, charged);
+    }
+
+    /// The leaf's first packet was dropped. That costs its flow no deficit.
+    pub(super) fn dropped_first(&mut self, charged: u32) {
+        self.left(self.first, charged);
+    }
+
+    /// Takes the first packet out of the chain of `flow`, which is not the leaf's first, to be
+    /// dropped; answers its slot.
+    pub(super) fn drop_behind(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
+        let slot = self.unchain(slots, flow);
+        self.left(flow, slots[slot as usize].entry.charged);
+        slot
+    }
+
+    /// The next packet that has to be dropped since too much is held: [rfc8290 §4.1.3] from the
+    /// front of the flow that holds most bytes, half of them or 64 packets at once, so that the
+    /// search for it is worth its time.
+    pub(super) fn surplus(&mut self) -> Option<Surplus> {
+        let Batch { flow, packets, bytes } = self.batch;
+        let goes_on = packets > 0 && bytes > 0 && self.flows[flow as usize].packets > 0;
+        if !goes_on {
+            self.batch = Batch::default();
+            if self.fits() {
+                return None;
+            }
+            let flow = self.fattest();
+            let bytes = (self.flows[flow as usize].bytes / 2).max(1);
+            self.batch = Batch { flow, packets: BATCH_MAX, bytes };
+        }
+        let flow = self.batch.flow;
+        Some(if flow == self.first { Surplus::First } else { Surplus::Behind(flow) })
+    }
+
+    /// The flow of the leaf's first packet, what waits of it, and whether that packet came when
+    /// none of it waited.
+    pub(super) fn first(&self) -> (u32, Count, bool) {
+        let flow = &self.flows[self.first as usize];
+        let backlog = Count { packets: u64::from(flow.packets), bytes: flow.bytes };
+        (self.first, backlog, flow.began)
+    }
+
+    /// The first slot of each flow that has one.
+    pub(super) fn heads(&self) -> impl Iterator<Item = u32> {
+        self.flows.iter().map(|flow| flow.head).filter(|&head| head != NONE)
+    }
+
+    /// Forgets all packets, but not which flow has which number.
+    pub(super) fn forget_packets(&mut self) {
+        self.flows.fill(Flow::EMPTY);
+        self.rounds.clear();
+        self.held = Count::default();
+        self.batch = Batch::default();
+    }
+
+    /// The number of the flow with this hash.
+    fn number(&mut self, hash: u16) -> u32 {
+        if self.numbers.is_empty() {
+            self.numbers = alloc::vec![0; self.room.queues as usize];
+            self.add_flow();
+        }
+        if hash == UNKNOWN_FLOW {
+            return 0;
+        }
+        let part = (u64::from(hash) * u64::from(self.room.queues)) >> u16::BITS;
+        if self.numbers[part as usize] == 0 {
+            self.numbers[part as usize] = self.add_flow();
+        }
+        self.numbers[part as usize]
+    }
+
+    fn add_flow(&mut self) -> u32 {
+        self.flows.push(Flow::EMPTY);
+        self.rounds.add();
+        self.flows.len() as u32 - 1
+    }
+
+    fn unchain(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
+        let flow = &mut self.flows[flow as usize];
+        let slot = flow.head;
+        flow.head = core::mem::replace(&mut slots[slot as usize].next, NONE);
+        slot
+    }
+
+    fn left(&mut self, flow: u32, charged: u32) {
+        if self.batch.flow == flow && self.batch.packets > 0 {
+            self.batch.packets -= 1;
+            self.batch.bytes = self.batch.bytes.saturating_sub(u64::from(charged));
+        }
+        let flow = &mut self.flows[flow as usize];
+        flow.began = false;
+        flow.packets -= 1;
+        flow.bytes -= u64::from(charged);
+        self.held.packets -= 1;
+        self.held.bytes -= u64::from(charged);
+    }
+
+    fn fits(&self) -> bool {
+        let within = match self.room.limit {
+            Limit::Packets(packets) => self.held.packets <= u64::from(packets),
+            Limit::Bytes(bytes) => self.held.bytes <= bytes.get(),
+        };
+        within && self.held.bytes <= self.room.memory.get()
+    }
+
+    /// Who holds most bytes; of equals the one that is listed first.
+    fn fattest(&self) -> u32 {
+        let mut fattest = (0, self.flows[0].bytes);
+        for (flow, _) in self.rounds.iter() {
+            let bytes = self.flows[flow as usize].bytes;
+            if bytes > fattest.1 {
+                fattest = (flow, bytes);
+            }
+        }
+        fattest.0
+    }
+}
+
+impl Flow {
+    const EMPTY: Flow = Flow { head: NONE, tail: NONE, packets: 0, began: false, bytes: 0 };
+}
+
+impl FlowHash {
+    /// The one of a link with this seed.
+    pub(super) fn new(seed: u64) -> Self {
+        Self(Random::new(seed, HASH_STREAM).bits())
+    }
+
+    /// The number of a packet's `flow`, drawn from the stream of this name; never the unknown one.
+    #[inline]
+    pub(super) fn of(&self, flow: u32) -> u16 {
+        ((Random::new(self.0, u64::from(flow)).bits() >> 48) as u16).max(UNKNOWN_FLOW + 1)
+    }
+}
+
+/// The number of flows that are not known.
+pub(super) const UNKNOWN_FLOW: u16 = 0;
+/// [rfc8290 §4.1.3] drops no more at once.
+const BATCH_MAX: u32 = 64;
+/// No leaf has this number, so no dropper draws from this stream.
+const HASH_STREAM: u64 = u64::MAX;

@@ -1,0 +1,117 @@
+//! FQ-CoDel in one leaf: flows take turns, newcomers first, and each is kept short by CoDel
+//! [rfc8290 §4] [algorithms §9.7].
+//!
+//! Flows and their turns: `flows.rs`; when a packet is late: `lateness.rs`, with the backlog of its
+//! flow. (Linux looks at the backlog of all flows there.) Any scheduler may have such leaves. The
+//! limit is kept after the arriving packet was let in, so that one may be what goes.
+//!
+//! Invariant: inside a flow packets leave in their order, and one that sends less than a quantum in
+//! a round of the others waits for one round of theirs at most, and a packet.
+
+use super::flows::{FlowQueues, Room};
+use super::lateness::{ECN_ON, INTERVAL, Lateness, Patience, TARGET};
+use super::{
+    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, Limit, Place, Release,
+    limit, row,
+};
+use crate::account::Count;
+use crate::parameter::{BuildError, Kind, Params};
+use crate::units::{Bytes, Instant};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Flow queueing with CoDel.
+pub struct FqCodel(Box<State>);
+
+struct State {
+    flows: FlowQueues,
+    patience: Patience,
+    /// By the flow's number; as long as any flow needed.
+    latenesses: Vec<Lateness>,
+}
+
+impl DropperDiscipline for FqCodel {
+    const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
+        keyword: "fq-codel",
+        summary: "Flows of the leaf take turns, each kept short by CoDel.",
+        parameters: &[
+            limit("10240 packets"),
+            row(
+                "memory",
+                Kind::Size(1, MEMORY_MAX),
+                "32 MB",
+                "What the leaf holds at most, in charged bytes, beside `limit`.",
+            ),
+            row(
+                "flows",
+                Kind::Number(1, QUEUES_MAX),
+                "1024",
+                "Queues for flows: flows with the same part of the hash share one.",
+            ),
+            row(
+                "quantum",
+                Kind::Size(QUANTUM_MIN, QUANTUM_MAX),
+                "1514 B",
+                "Bytes that a flow may send per round.",
+            ),
+            TARGET,
+            INTERVAL,
+            ECN_ON,
+        ],
+        sources: &["rfc8290 §4", "rfc8289", "algorithms §9.7"],
+    };
+
+    fn build(params: &Params, place: Place) -> Result<Self, BuildError> {
+        let size = |name, default| params.bytes(name).unwrap_or(Bytes::new(default));
+        let queues = params.number("flows").unwrap_or(QUEUES_DEFAULT);
+        let room = Room {
+            queues: queues.clamp(1, QUEUES_MAX) as u32,
+            quantum: size("quantum", QUANTUM_DEFAULT).get().clamp(QUANTUM_MIN, QUANTUM_MAX) as u32,
+            limit: Limit::from_params(params, &Self::DESCRIPTOR),
+            memory: size("memory", MEMORY_DEFAULT),
+        };
+        Ok(Self(Box::new(State {
+            flows: FlowQueues::new(room),
+            patience: Patience::from_params(params, place, true),
+            latenesses: Vec::new(),
+        })))
+    }
+}
+
+impl Dropper for FqCodel {
+    fn admit(&mut self, _now: Instant, _arriving: Candidate, _backlog: Count) -> Admission {
+        Admission::Accept
+    }
+
+    fn release(&mut self, now: Instant, first: Candidate, _backlog: Count) -> Release {
+        let State { flows, patience, latenesses } = &mut *self.0;
+        let (flow, backlog, began) = flows.first();
+        if latenesses.len() <= flow as usize {
+            latenesses.resize(flow as usize + 1, Lateness::default());
+        }
+        let lateness = &mut latenesses[flow as usize];
+        if began {
+            lateness.emptied();
+        }
+        lateness.release(patience, now, first, backlog)
+    }
+
+    fn flows(&self) -> Option<&FlowQueues> {
+        Some(&self.0.flows)
+    }
+
+    fn flows_mut(&mut self) -> Option<&mut FlowQueues> {
+        Some(&mut self.0.flows)
+    }
+}
+
+const MEMORY_DEFAULT: u64 = 32_000_000;
+const MEMORY_MAX: u64 = 1 << 40;
+const QUEUES_DEFAULT: u64 = 1024;
+/// The numbers that a flow's hash has.
+const QUEUES_MAX: u64 = 1 << 16;
+/// An Ethernet frame of the usual MTU.
+const QUANTUM_DEFAULT: u64 = 1514;
+/// Below this a packet of 65 535 bytes would need more than a thousand rounds.
+const QUANTUM_MIN: u64 = 64;
+const QUANTUM_MAX: u64 = 1 << 30;

@@ -1,0 +1,184 @@
+//! When what waits in a queue is late, and which of it is dropped for that: CoDel's decision
+//! [rfc8289 §5; algorithms §9.6], for a leaf and for each flow in a leaf.
+//!
+//! Once every packet of an `interval` has waited longer than `target` the first is dropped, and
+//! then one after each interval divided by the root of their number, until one has waited less.
+//! The root is the exact integer one.
+//!
+//! A dropper sees one packet at a time: after a drop the link selects anew, and the next packet of
+//! this queue may leave later than its turn would have been. So the next drop is set when that
+//! packet comes, as it would be in a loop of drops.
+//!
+//! Invariant: no drop by age while at most a largest packet waits behind the first.
+
+use super::{Candidate, ECN, Place, Release, row};
+use crate::account::Count;
+use crate::event::DropReason;
+use crate::parameter::{Kind, Parameter, Params};
+use crate::units::{Bytes, Dimension, Duration, Instant};
+
+/// What counts as late, the same for all queues of a dropper.
+#[derive(Clone, Copy)]
+pub(super) struct Patience {
+    target: Duration,
+    interval: Duration,
+    mtu: Bytes,
+    ecn: bool,
+}
+
+/// What is known of one queue.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Lateness {
+    /// From then on packets have waited too long for an interval.
+    first_above: Option<Instant>,
+    drop_next: Instant,
+    dropping: bool,
+    /// Whether `drop_next` is still that of the last drop.
+    dropped: bool,
+    /// Drops since dropping began; and what it was when it began.
+    count: u32,
+    count_before: u32,
+}
+
+impl Patience {
+    /// The one that `params` ask for; `ecn` is the default of marks.
+    pub(super) fn from_params(params: &Params, place: Place, ecn: bool) -> Self {
+        Self {
+            target: params.duration(TARGET.name).unwrap_or(Duration::from_millis(5)),
+            interval: params.duration(INTERVAL.name).unwrap_or(Duration::from_millis(100)),
+            mtu: place.mtu,
+            ecn: params.flag(ECN.name).unwrap_or(ecn),
+        }
+    }
+
+    /// The interval over the root of the number of drops, rounded down.
+    fn spacing(&self, count: u32) -> Duration {
+        let square = u128::from(self.interval.as_nanos()).pow(2);
+        let spacing = (square / u128::from(count.max(1))).isqrt();
+        Duration::from_nanos(spacing as u64)
+    }
+}
+
+impl Lateness {
+    /// What becomes of the first packet, whose turn has come; `backlog` is that of its queue.
+    pub(super) fn release(
+        &mut self,
+        patience: &Patience,
+        now: Instant,
+        first: Candidate,
+        backlog: Count,
+    ) -> Release {
+        let late = self.is_late(patience, now, first, backlog);
+        let due = if self.dropping { self.keeps_dropping(patience, now, late) } else { late };
+        if !due {
+            return Release::Send;
+        }
+        let mark = patience.ecn && first.is_markable();
+        if self.dropping {
+            self.count = self.count.saturating_add(1);
+            self.dropped = true;
+            if mark {
+                self.set_next(patience);
+            }
+        } else {
+            self.begin(patience, now);
+        }
+        if mark { Release::Mark } else { Release::Drop(DropReason::Late) }
+    }
+
+    /// The last packet left.
+    pub(super) fn emptied(&mut self) {
+        self.first_above = None;
+        self.dropping = false;
+        self.dropped = false;
+    }
+
+    /// Whether packets have waited longer than the target for an interval.
+    fn is_late(
+        &mut self,
+        patience: &Patience,
+        now: Instant,
+        first: Candidate,
+        backlog: Count,
+    ) -> bool {
+        let behind = Bytes::new(backlog.bytes).minus(first.length);
+        if now.since(first.arrived) < patience.target || behind <= patience.mtu {
+            self.first_above = None;
+            return false;
+        }
+        now > *self.first_above.get_or_insert(now.after(patience.interval))
+    }
+
+    /// While dropping: whether the next drop is due.
+    fn keeps_dropping(&mut self, patience: &Patience, now: Instant, late: bool) -> bool {
+        if !late {
+            self.dropping = false;
+            self.dropped = false;
+            return false;
+        }
+        if self.dropped {
+            self.set_next(patience);
+        }
+        now >= self.drop_next
+    }
+
+    /// Sets the next drop after the last one.
+    fn set_next(&mut self, patience: &Patience) {
+        self.drop_next = self.drop_next.after(patience.spacing(self.count));
+        self.dropped = false;
+    }
+
+    /// The first drop. If dropping ended only lately it goes on at nearly the same rate.
+    fn begin(&mut self, patience: &Patience, now: Instant) {
+        self.dropping = true;
+        let drops = self.count.wrapping_sub(self.count_before);
+        let lately = Duration::from_nanos(patience.interval.as_nanos().saturating_mul(16));
+        let again = drops > 1 && now.since(self.drop_next) < lately;
+        self.count = if again { drops } else { 1 };
+        self.count_before = self.count;
+        self.drop_next = now.after(patience.spacing(self.count));
+    }
+
+    /// Drops since dropping began.
+    #[cfg(test)]
+    pub(super) fn drops(&self) -> u32 {
+        self.count
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_dropping(&self) -> bool {
+        self.dropping
+    }
+}
+
+/// The rows of a table that [`Patience::from_params`] reads.
+pub(super) const TARGET: Parameter = row(
+    "target",
+    Kind::Quantity(Dimension::Duration),
+    "5 ms",
+    "How long packets may wait at all times.",
+);
+pub(super) const INTERVAL: Parameter = row(
+    "interval",
+    Kind::Quantity(Dimension::Duration),
+    "100 ms",
+    "How long they may wait longer before the first is dropped.",
+);
+pub(super) const ECN_ON: Parameter = Parameter { default: Some("true"), ..ECN };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spacings_are_exact_at_the_extremes() {
+        for (nanos, count, expected) in
+            [(u64::MAX, 1, u64::MAX), (100, 0, 100), (0, 5, 0), (100_000_000, 7, 37_796_447)]
+        {
+            let interval = Duration::from_nanos(nanos);
+            let (target, mtu) = (Duration::ZERO, Bytes::ZERO);
+            let patience = Patience { target, interval, mtu, ecn: false };
+            assert_eq!(patience.spacing(count).as_nanos(), expected);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Flows that are kept apart in one leaf: against a plain version, the RFC's properties, and what
+//! one flow alone gets.
+
+mod common;
+
+use common::Random;
+use std::collections::{BTreeMap, VecDeque};
+use weir_core::change::Change;
+use weir_core::event::{DropReason, Poll, Verdict};
+use weir_core::ids::{Handle, LeafId};
+use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::parameter::{Params, Value};
+use weir_core::queue::{QueuePlan, Queues};
+use weir_core::sched::{ClassSpec, Tree};
+use weir_core::units::{Bytes, Duration, Instant, Rate};
+
+const LEAF: LeafId = LeafId(0);
+
+/// A link with one leaf and this queue.
+fn plan(rate: u64, dropper: &'static str, rows: &[(&'static str, &str)]) -> LinkPlan {
+    let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
+    let rate = Rate::new(rate).expect("not zero");
+    let tree = Tree::new(rate, Bytes::new(1514), Params::new(), vec![class]).expect("a tree");
+    let mut plan = LinkPlan::new("fifo", tree);
+    let mut params = Params::new();
+    for &(name, text) in rows {
+        let value = match text.parse() {
+            Ok(flag) => Value::Flag(flag),
+            Err(_) => Value::Quantity(text.parse().expect("rows hold flags and quantities")),
+        };
+        params.set(name, value);
+    }
+    plan.queues = vec![QueuePlan { dropper, params }];
+    plan
+}
+
+fn packet(handle: u32, length: u32, flow: u32) -> Packet {
+    Packet { flow, ..Packet::new(Handle(handle), length) }
+}
+
+fn dropped(link: &mut dyn AnyLink) -> Vec<(u32, DropReason)> {
+    let mut dropped = Vec::new();
+    link.take_dropped(&mut |drop| dropped.push((drop.handle.0, drop.reason)));
+    dropped
+}
+
+/// A leaf of flows, slow and obvious: a standard queue for each, and lists as the RFC tells them.
+struct Plain {
+    quantum: i64,
+    limit: usize,
+    flows: BTreeMap<u64, (VecDeque<(u32, u64)>, i64)>,
+    new: VecDeque<u64>,
+    old: VecDeque<u64>,
+    first: Option<(u64, (u32, u64))>,
+}
+
+impl Plain {
+    fn offer(&mut self, flow: u64, handle: u32, length: u64) -> Vec<u32> {
+        let listed = self.new.contains(&flow) || self.old.contains(&flow);
+        let state = self.flows.entry(flow).or_default();
+        state.0.push_back((handle, length));
+        if !listed {
+            state.1 = self.quantum;
+            self.new.push_back(flow);
+        }
+        if self.first.is_none() {
+            self.choose();
+        }
+        if self.packets() > self.limit { self.shed() } else { Vec::new() }
+    }
+
+    fn packets(&self) -> usize {
+        let behind: usize = self.flows.values().map(|flow| flow.0.len()).sum();
+        behind + usize::from(self.first.is_some())
+    }
+
+    fn bytes(&self, flow: u64) -> u64 {
+        let behind: u64 = self.flows[&flow].0.iter().map(|packet| packet.1).sum();
+        behind + self.first.filter(|first| first.0 == flow).map_or(0, |first| first.1.1)
+    }
+
+    fn choose(&mut self) {
+        self.first = None;
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let Some(&flow) = list.front() else { return };
+            let state = self.flows.get_mut(&flow).expect("who is listed had a packet");
+            if state.1 <= 0 {
+                state.1 += self.quantum;
+                list.pop_front();
+                self.old.push_back(flow);
+            } else if let Some(packet) = state.0.pop_front() {
+                self.first = Some((flow, packet));
+                return;
+            } else {
+                list.pop_front();
+                if is_new {
+                    self.old.push_back(flow);
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self) -> Option<u32> {
+        let (flow, (handle, length)) = self.first?;
+        self.flows.get_mut(&flow).expect("it holds the first").1 -= length as i64;
+        self.choose();
+        Some(handle)
+    }
+
+    /// Half of the fattest flow, 64 packets at most, from its front.
+    fn shed(&mut self) -> Vec<u32> {
+        let mut fattest = (0, 0);
+        for &flow in self.new.iter().chain(&self.old) {
+            let bytes = self.bytes(flow);
+            fattest = if bytes > fattest.1 { (flow, bytes) } else { fattest };
+        }
+        let (mut gone, mut dropped) = (0, Vec::new());
+        while dropped.is_empty() || gone < fattest.1 / 2 && dropped.len() < 64 {
+            let first = self.first.filter(|first| first.0 == fattest.0);
+            let (handle, length) = match first {
+                Some((_, packet)) => {
+                    self.choose();
+                    packet
+                }
+                None => {
+                    let queue = &mut self.flows.get_mut(&fattest.0).expect("it is fattest").0;
+                    queue.pop_front().expect("less than half of it is gone")
+                }
+            };
+            gone += length;
+            dropped.push(handle);
+        }
+        dropped
+    }
+}
+
+fn check(seed: u64, queues: u64, limit: u32, flows: u64) {
+    let mut random = Random::new(seed);
+    let quantum = random.wide(64, 3000);
+    let rows = [
+        ("flows", queues.to_string()),
+        ("limit", format!("{limit} packets")),
+        ("quantum", format!("{quantum} B")),
+        ("target", "1000000 s".to_string()),
+    ];
+    let rows = rows.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let mut plan = plan(100_000_000_000, "fq-codel", &rows);
+    plan.seed = seed;
+    let hash = Queues::new(&plan).expect("builds");
+    let mut link = plan.build().expect("builds");
+    let mut plain = Plain {
+        quantum: quantum as i64,
+        limit: limit as usize,
+        flows: BTreeMap::new(),
+        new: VecDeque::new(),
+        old: VecDeque::new(),
+        first: None,
+    };
+    let mut now = Instant::ZERO;
+    for handle in 0..600 {
+        now = now.after(Duration::from_micros(10));
+        // Times in which the leaf grows, and such in which it shrinks.
+        if random.between(0, 7) < if handle / 100 % 2 == 0 { 6 } else { 3 } {
+            let flow = random.between(0, flows) as u32;
+            let length = random.wide(1, 9000) as u32;
+            let verdict = link.offer(now, LEAF, packet(handle, length, flow));
+            let part = (u64::from(hash.flow(flow)) * queues) >> 16;
+            let expected = plain.offer(part, handle, u64::from(length));
+            let real: Vec<u32> = dropped(&mut *link).iter().map(|drop| drop.0).collect();
+            assert_eq!(real, expected, "seed {seed}");
+            let itself = expected.contains(&handle);
+            assert_eq!(verdict == Verdict::Dropped(DropReason::Longest), itself, "seed {seed}");
+        } else {
+            let sent = match link.poll(now) {
+                Poll::Packet(departure) => Some(departure.handle.0),
+                _ => None,
+            };
+            assert_eq!(sent, plain.poll(), "seed {seed}");
+        }
+        assert_eq!(link.backlog() as usize, plain.packets(), "seed {seed}");
+        assert!(link.account().leaves()[0].is_conserved());
+    }
+}
+
+#[test]
+fn a_leaf_of_flows_agrees_with_a_plain_one() {
+    for seed in 0..150 {
+        check(seed, 1, 1000, 9);
+        check(seed, 4, 30, 20);
+        check(seed, 65_536, 1000, 5);
+        check(seed, 65_536, 150, 5);
+        check(seed, 1024, 10, 100);
+        check(seed, 1024, 1, 100);
+    }
+}
+
+#[test]
+fn one_flow_alone_gets_what_codel_gives_it() {
+    for (seed, ecn) in (0..40).flat_map(|seed| [(seed, "true"), (seed, "false")]) {
+        let rows = [("target", "2 ms"), ("interval", "10 ms"), ("ecn", ecn)];
+        let runs = ["fq-codel", "codel"].map(|dropper| {
+            let mut plan = plan(10_000_000, dropper, &rows);
+            plan.packets_max = 500;
+            let mut link = plan.build().expect("builds");
+            let (mut random, mut now, mut out) = (Random::new(seed), Instant::ZERO, Vec::new());
+            for handle in 0..800 {
+                // Overload, with pauses in which it may empty.
+                let gap = if random.one_in(50) { 200_000 } else { random.between(0, 1_800) };
+                now = now.after(Duration::from_micros(gap));
+                link.advance(now, &mut out);
+                let traffic_class = random.between(0, 3) as u8;
+                let length = random.between(60, 2500) as u32;
+                link.offer(now, LEAF, Packet { traffic_class, ..packet(handle, length, 7) });
+            }
+            let dropped = dropped(&mut *link);
+            assert!(ecn == "true" || dropped.len() > 10, "CoDel has work to do");
+            (out, dropped)
+        });
+        assert_eq!(runs[0], runs[1], "seed {seed}");
+    }
+}
+
+#[test]
+fn drops_in_a_flow_come_at_the_intervals_of_the_published_trace() {
+    // 1000 bytes take 0.1 ms. 200 of them always wait, so 20 ms; after a drop one more arrives.
+    let mut link = plan(80_000_000, "fq-codel", &[]).build().expect("builds");
+    let (mut now, mut handle, mut drops, mut out) = (Instant::ZERO, 0, Vec::new(), Vec::new());
+    while now.as_nanos() < 560_000_000 {
+        while link.backlog() < 200 {
+            link.offer(now, LEAF, packet(handle, 1000, 3));
+            handle += 1;
+        }
+        now = now.after(Duration::from_micros(100));
+        link.advance(now, &mut out);
+        link.take_dropped(&mut |drop| {
+            assert_eq!(drop.reason, DropReason::Late);
+            drops.push(drop.at.as_nanos() as f64 / 1e6);
+        });
+    }
+    // [algorithms §9.6], from the first drop on.
+    let expected = [0.0, 100.0, 170.7, 228.4, 278.4, 323.2, 364.0, 401.8];
+    assert!(drops.len() >= expected.len(), "{drops:?}");
+    for (drop, expected) in drops.iter().zip(expected) {
+        assert!((drop - drops[0] - expected).abs() < 0.21, "{drops:?}");
+    }
+}
+
+#[test]
+fn the_fattest_flow_loses_half_or_64_packets_from_its_front() {
+    // Packets of flow 1 with 1000 bytes, of flow 2 with 100; the packets of flow 1 that go.
+    let rows = [(150, 50, 64), (20, 80, 10), (21, 80, 10), (1, 0, 1), (30, 100, 15)];
+    for (fat, thin, gone) in rows {
+        let limit = format!("{} packets", fat + thin);
+        let rows = [("limit", limit.as_str()), ("flows", "65536")];
+        let mut link = plan(8_000, "fq-codel", &rows).build().expect("builds");
+        for handle in 0..fat + thin {
+            let (length, flow) = if handle < fat { (1000, 1) } else { (100, 2) };
+            let verdict = link.offer(Instant::ZERO, LEAF, packet(handle, length, flow));
+            assert_eq!(verdict, Verdict::Queued);
+        }
+        let verdict = link.offer(Instant::ZERO, LEAF, packet(1_000_000, 100, 2));
+        assert_eq!(verdict, Verdict::Queued);
+        // Half of 21 000 bytes are gone with the eleventh.
+        let gone = if fat == 21 { gone + 1 } else { gone };
+        let expected: Vec<_> = (0..gone).map(|handle| (handle, DropReason::Longest)).collect();
+        assert_eq!(dropped(&mut *link), expected, "{fat} and {thin}");
+    }
+    let mut link = plan(8_000, "fq-codel", &[("memory", "5 kB")]).build().expect("builds");
+    for handle in 0..6 {
+        link.offer(Instant::ZERO, LEAF, packet(handle, 1000, handle));
+    }
+    assert_eq!(link.backlog(), 5);
+    let verdict = link.offer(Instant::ZERO, LEAF, packet(6, 9000, 9));
+    assert_eq!(verdict, Verdict::Dropped(DropReason::Longest), "itself is the fattest");
+}
+
+#[test]
+fn a_sparse_flow_waits_for_the_packet_that_was_chosen_before_it_came() {
+    // Eight flows always wait; 1500 bytes take 1.2 ms. One of 300 bytes each 50 ms.
+    let mut plan = plan(10_000_000, "fq-codel", &[("flows", "65536")]);
+    for seed in 0..5 {
+        plan.seed = seed;
+        let mut link = plan.build().expect("builds");
+        let (mut out, mut handle) = (Vec::new(), 0);
+        for step in 0..4000u64 {
+            let now = Instant::from_nanos(step * 1_200_000 + 600_000);
+            link.advance(now, &mut out);
+            for flow in 0..8 {
+                handle += 1;
+                link.offer(now, LEAF, packet(handle, 1500, flow));
+            }
+            if step % 42 == 0 {
+                link.offer(now, LEAF, packet(1_000_000, 300, 99));
+            }
+        }
+        let sparse = out.iter().filter(|departure| departure.handle.0 == 1_000_000);
+        // The first comes together with those of all others, who are newcomers too.
+        let waits: Vec<_> =
+            sparse.skip(1).map(|one| one.at.since(one.arrived).as_nanos()).collect();
+        assert!(waits.len() >= 95, "none is dropped: {}", waits.len());
+        // What is on the line, and the one that was chosen.
+        let most = waits.iter().max();
+        assert!(most <= Some(&2_400_000), "{waits:?}");
+    }
+}
+
+#[test]
+fn other_seeds_put_other_flows_together() {
+    let pairs = |seed| {
+        let mut plan = plan(8_000, "fq-codel", &[]);
+        plan.seed = seed;
+        let queues = Queues::new(&plan).expect("builds");
+        let parts: Vec<u16> = (0..1000).map(|flow| queues.flow(flow) >> 6).collect();
+        let both = |one: usize, other: usize| parts[one] == parts[other];
+        (0..1000)
+            .flat_map(|one| (0..one).map(move |other| (one, other)))
+            .filter(|&(one, other)| both(one, other))
+            .collect::<Vec<_>>()
+    };
+    let (first, second) = (pairs(1), pairs(2));
+    // Of 499 500 pairs one in 1024 shares a queue.
+    for pairs in [&first, &second] {
+        assert!((300..700).contains(&pairs.len()), "{}", pairs.len());
+    }
+    assert!(first.iter().filter(|pair| second.contains(pair)).count() < 20);
+}
+
+#[test]
+fn a_change_hands_packets_over_in_the_order_of_arrival() {
+    let flows = plan(8_000, "fq-codel", &[]);
+    let tail = plan(8_000, "tail", &[("limit", "1000 packets")]);
+    let wide = plan(8_000, "fq-codel", &[("flows", "65536")]);
+    let small = plan(8_000, "fq-codel", &[("limit", "30 packets")]);
+    for (from, to) in [(&flows, &tail), (&flows, &wide), (&flows, &flows), (&flows, &small)] {
+        let mut link = from.build().expect("builds");
+        for handle in 0..40 {
+            let now = Instant::from_nanos(u64::from(handle));
+            link.offer(now, LEAF, packet(handle, 100 + handle, handle % 5));
+        }
+        let now = Instant::from_nanos(100);
+        Change { from, to, heir: LEAF }.apply(&mut link, now).expect("builds");
+        let refused: Vec<u32> = dropped(&mut *link).iter().map(|drop| drop.0).collect();
+        assert!(refused.iter().copied().eq(40 - refused.len() as u32..40), "{refused:?}");
+        assert_eq!(refused.len(), if to.queues[0] == small.queues[0] { 10 } else { 0 });
+        let mut out = Vec::new();
+        let mut next = Some(now);
+        while let Some(instant) = next {
+            next = link.advance(instant, &mut out);
+        }
+        let handles: Vec<u32> = out.iter().map(|departure| departure.handle.0).collect();
+        let late = dropped(&mut *link).len();
+        assert_eq!(handles.len() + refused.len() + late, 40);
+        for flow in 0..5 {
+            assert!(handles.iter().filter(|&handle| handle % 5 == flow).is_sorted());
+        }
+        assert_eq!(handles.is_sorted(), to.queues[0] == tail.queues[0], "{handles:?}");
+    }
+}
