@@ -381,7 +381,9 @@ impl<S: Discipline> Link<S> {
                     }
                 }
                 Selection::At(instant) => {
-                    assert!(instant > now, "a scheduler asks to be asked again later, not now");
+                    // At the end of time there is no later: what is not sent by then never is.
+                    let is_later = instant > now || now == Instant::MAX;
+                    assert!(is_later, "a scheduler asks to be asked again later, not now");
                     // Only a scheduler that is told of what has left is also asked then.
                     let left = self.leaving.front().filter(|_| S::COMPLETIONS);
                     return Poll::At(left.map_or(instant, |row| instant.min(row.0)));
@@ -575,7 +577,7 @@ impl<S: Discipline> AnyLink for Link<S> {
             self.step_to(at);
             match self.next(at, self.line.horizon(at)) {
                 Poll::Packet(departure) => out.push(departure),
-                Poll::At(instant) if instant <= until => at = instant,
+                Poll::At(instant) if instant <= until && instant > at => at = instant,
                 Poll::At(instant) => return Some(instant),
                 Poll::Idle => return None,
             }

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod bench_classify;
+pub mod bench_memory;
 pub mod bench_peer;
 pub mod demo;
 pub mod experiments;
