@@ -2,6 +2,7 @@
 //!
 //! Whatever is found points into the text and can be shown; what has no error builds its link.
 
+use weir_core::classify::{Rule, Target};
 use weir_policy::finding::{Finding, Outcome, Place, RELATED_MAX, Source};
 use weir_policy::policy::Policy;
 use weir_policy::{deployment, policy as policies, render};
@@ -43,8 +44,11 @@ fn check_words(finding: &Finding) {
 
 fn check_policy(policy: &Policy) {
     let leaves = policy.link.tree.leaf_count();
-    assert!(policy.default.index() < leaves, "the default is a leaf");
-    assert!(policy.rules.iter().all(|rule| rule.leaf.index() < leaves), "rules lead to leaves");
+    let targets = policy.rules.iter().map(Rule::target).chain([policy.default]);
+    for Target { leaf, spread, .. } in targets {
+        let width = spread.map_or(1, |spread| spread.queues as usize);
+        assert!(leaf.index() + width <= leaves, "rules and the default lead to leaves");
+    }
     assert_eq!(policy.link.queues.len(), leaves, "every leaf has a queue");
     drop(policy.classifier());
     if policy.link.packets_max <= PACKETS_MAX {

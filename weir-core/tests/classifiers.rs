@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use frames::{Frame, Xorshift, frame};
 use weir_core::classify::{
-    CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, Match, MatchOrder,
-    PortRange, Prefix, Reason, Rule,
+    AltqHash, CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, Match,
+    MatchOrder, PortRange, Prefix, Reason, Rule, Spread, Target,
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::{
@@ -528,6 +528,40 @@ fn a_change_of_rules_is_seen_by_the_next_packet() {
     check_leaf(&mut classifier, &packet, 2);
     classifier.replace_rules(Vec::new());
     check_leaf(&mut classifier, &packet, DEFAULT.0);
+}
+
+/// The queue is a function of the packet's own headers, whether its rule came from the cache or not;
+/// only later fragments go where their first went.
+#[test]
+fn packets_of_a_rule_are_spread_by_their_own_headers() {
+    let mut random = Xorshift(0x5eed_0f57);
+    for hash in [AltqHash::Destination, AltqHash::SourcePort, AltqHash::Full] {
+        let spread = |queues| Some(Spread { hash, queues });
+        let target = Target { leaf: LeafId(5000), meter: None, spread: spread(7) };
+        let tcp = Match { protocol: Some(Protocol::TCP), ..Match::default() };
+        let rules = vec![Rule { spread: spread(256), ..matched(tcp, 100) }];
+        let plan = ClassifierPlan { flows: 16, ..ClassifierPlan::default() };
+        let mut classifier = Classifier::build(rules, target, &plan).expect("registered");
+        let mut seen = [false; 256];
+        for _ in 0..4000 {
+            let host =
+                |random: &mut Xorshift| format!("10.0.{}.{}", random.below(2), random.below(4));
+            let (source, destination) = (host(&mut random), host(&mut random));
+            let ports = (random.below(3) as u16 + 4000, random.below(2) as u16);
+            let protocol = random.pick(&[TCP, UDP]);
+            let packet = frame(protocol, (&source, ports.0), (&destination, ports.1));
+            let headers = Headers::parse_ethernet(&packet.bytes());
+            let leaf = match protocol {
+                TCP => 100 + hash.queue(&headers, 256),
+                _ => 5000 + hash.queue(&headers, 7),
+            };
+            check_leaf(&mut classifier, &packet, leaf);
+            check_leaf(&mut classifier, &packet.clone().piece(3, 0, true), leaf);
+            check_leaf(&mut classifier, &packet.piece(3, 185, false), leaf);
+            seen[(leaf % 256) as usize] = true;
+        }
+        assert!(seen.iter().filter(|seen| **seen).count() > 2, "{hash:?} spreads");
+    }
 }
 
 #[test]

@@ -310,7 +310,7 @@ fn rules_are_tried_in_the_order_of_the_file() {
     let policy = sound(check_drr(text, &[]));
     let leaves: Vec<_> = policy.rules.iter().map(|rule| policy.leaf_name(rule.leaf)).collect();
     assert_eq!(leaves, ["z", "z", "a"]);
-    assert_eq!(policy.leaf("m"), Some(policy.default));
+    assert_eq!(policy.leaf("m"), Some(policy.default.leaf));
     let ports = Ports { source: 1, destination: 2 };
     let headers = Headers::of_flow(Addresses::Unknown, Protocol::TCP, ports);
     let classified = policy.classifier().classify(Instant::ZERO, InterfaceId(0), &headers);
@@ -533,4 +533,99 @@ fn a_default_limit_is_that_of_its_dropper() {
         let policy = sound(check_drr(&text, &[]));
         assert_eq!(policy.link.queues[0].limit(), Limit::Packets(packets));
     }
+}
+
+#[test]
+fn queues_by_hash_are_read_or_say_what_is_wrong() {
+    let rows: &[(&str, &[&str])] = &[
+        ("default = true\nhash = 'dstaddr'\nqueues = 256", &[]),
+        ("default = true\nhash = 'srcport'\nqueues = 1", &[]),
+        ("default = true\nhash = 'full'\nqueues = 2048", &[]),
+        ("default = true\nhash = 'full'\nqueues = 2049", &["W015@7:10"]),
+        ("default = true\nhash = 'full'\nqueues = 0", &["W015@7:10"]),
+        ("default = true\nhash = 'dst'\nqueues = 4", &["W016@6:8"]),
+        ("default = true\nhash = 'full'", &["W011@4:8"]),
+        ("default = true\nqueues = 4", &["W011@4:8"]),
+        ("default = true\nhash = 'full'\nqueues = 3\n[class.a-3]\nmatch = { dscp = 1 }", &[]),
+        ("default = true\nhash = 'full'\nqueues = 3\n[class.a-02]\nmatch = { dscp = 1 }", &[]),
+        (
+            "default = true\nhash = 'full'\nqueues = 3\n[class.a-2]\nmatch = { dscp = 1 }",
+            &["W115@8:8"],
+        ),
+    ];
+    for (keys, wanted) in rows {
+        check_drr(&format!("[class.a]\n{keys}\n"), wanted);
+    }
+}
+
+/// Queues count where their sums do: rates, limits, leaves. Rules and the policer are one for all.
+#[test]
+fn a_class_with_queues_stands_for_as_many_leaves() {
+    let text = |rate: &str| {
+        format!(
+            "[class.top]\nrate = '4 Mbit/s'\n\
+             [class.a]\nparent = 'top'\nrate = '{rate}'\nhash = 'dstaddr'\nqueues = 4\n\
+             match = {{ proto = 'udp' }}\npolice = {{ rate = '1 Mbit/s', depth = '3000 B' }}\n\
+             queue = {{ limit = '40000 packets' }}\n\
+             [class.low]\nmatch = {{ dscp = 8 }}\nrate = '1 Mbit/s'\n\
+             [class.b]\nhash = 'srcport'\nqueues = 2\ndefault = true\n"
+        )
+    };
+    check_htb(&text("1.1 Mbit/s"), &["W113@5:8"]);
+    let policy = sound(check_htb(&text("1 Mbit/s"), &[]));
+    let tree = &policy.link.tree;
+    let names: Vec<_> = (0..7).map(|leaf| policy.leaf_name(LeafId(leaf))).collect();
+    assert_eq!(names, ["a-0", "a-1", "a-2", "a-3", "low", "b-0", "b-1"]);
+    assert_eq!((tree.leaf_count(), policy.link.queues.len()), (7, 7));
+    assert_eq!(policy.link.packets_max, 160_300);
+    let top = policy.class("top");
+    for (name, parent, rate) in
+        [("a-0", top, 1_000_000), ("a-3", top, 1_000_000), ("b-1", None, 2_500_000)]
+    {
+        let class = tree.class(policy.class(name).expect(name));
+        assert_eq!((class.parent, class.params.rate("rate")), (parent, Rate::new(rate)), "{name}");
+    }
+    let meter = MeterId::from_index(0);
+    let meters = [meter, meter, meter, meter, None, None, None];
+    assert_eq!(policy.link.leaf_meters, meters);
+    let mut classifier = policy.classifier();
+    let mut leaf = |protocol, last, port| {
+        let destination = std::net::Ipv4Addr::new(0, 0, 0, last);
+        let addresses = Addresses::V4 { source: destination, destination };
+        let ports = Ports { source: port, destination: 1 };
+        let headers = Headers::of_flow(addresses, protocol, ports);
+        classifier.classify(Instant::ZERO, InterfaceId(0), &headers).leaf.0
+    };
+    // A port's first byte is the lowest of its hash.
+    let found = [0, 1, 6, 7].map(|last| leaf(Protocol::UDP, last, 9));
+    assert_eq!(found, [0, 1, 2, 3]);
+    assert_eq!([0, 0x100, 0x101].map(|port| leaf(Protocol::TCP, 3, port)), [5, 6, 5]);
+}
+
+#[test]
+fn a_class_with_children_has_no_queues_by_hash() {
+    let text = "[class.a]\nrate = '1 Mbit/s'\nhash = 'full'\nqueues = 2\n\
+                [class.b]\nparent = 'a'\nrate = '1 Mbit/s'\ndefault = true\n";
+    check_htb(text, &["W108@7:1"]);
+}
+
+#[test]
+fn what_queues_refuse_is_said_once_at_their_class() {
+    let text = "[class.a]\nhash = 'full'\nqueues = 99\ndefault = true\n\
+                [class.b]\nmatch = { dscp = 1 }\nhash = 'full'\nqueues = 2\n\
+                queue = { dropper = 'pie', update = '1 us' }\n";
+    check_drr(text, &["W114@12:37"]);
+}
+
+#[test]
+fn the_bound_of_classes_counts_their_queues() {
+    let class = |at: usize| {
+        format!(
+            "[class.c{at}]\nhash = 'full'\nqueues = 2048\nmatch = {{ dscp = 1, vlan = {at} }}\n"
+        )
+    };
+    let text: String = (0..513).map(class).collect();
+    let outcome = parse(&format!("[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n{text}"), "p.toml");
+    let found = outcome.findings.iter().find(|finding| finding.code == "W018");
+    assert_eq!(found.map(|finding| finding.place.line), Some(4 + 512 * 4 + 2));
 }

@@ -234,6 +234,32 @@ fn the_examples_are_sound_and_keep_their_promises() {
 }
 
 #[test]
+fn hashed_queues_keep_a_flood_to_its_own() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/sim/altq-wfq.toml");
+    let bytes = std::fs::read(&path).expect("it can be read");
+    let outcome = read::parse(&bytes, &path.display().to_string(), &|path| std::fs::read(path));
+    let scenario = outcome.plan.expect("the examples are sound");
+    let report = weir_sim::run(&scenario, &mut |_| {}).expect("it is sound");
+    assert_eq!(report.classes.len(), 256);
+    // The exclusive or of the bytes of each destination, and whether packets are lost.
+    let rows = [
+        ("flood", "host-11", true),
+        ("call", "host-8", false),
+        ("page", "host-9", false),
+        ("unlucky", "host-11", true),
+    ];
+    for (name, class, loses) in rows {
+        let source = report.source(name).expect("the example has it");
+        let class = (source.class.as_str() == class).then(|| report.class(class)).flatten();
+        let class = class.unwrap_or_else(|| panic!("{name} goes to {}", source.class));
+        assert_eq!(class.dropped.total.packets > 0, loses, "{name}");
+        assert!(class.sent.packets > 0, "{name}");
+    }
+    let idle = report.classes.iter().filter(|class| class.offered.packets == 0).count();
+    assert_eq!(idle, 253);
+}
+
+#[test]
 fn hostile_bytes_never_panic() {
     let text = format!("{HEAD}[[source]]\nname = \"x\"\nkind = \"tcp\"\nbytes = \"1 KB\"\n");
     let bytes = text.as_bytes();

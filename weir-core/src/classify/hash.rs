@@ -8,6 +8,7 @@
 //! keep flow labels: a caller that has one passes it, and without it the queue is 0, as for what is
 //! no IP packet. Most senders leave the label 0, and ALTQ put all of those into queue 0 as well.
 
+use crate::ids::LeafId;
 use crate::packet::{Addresses, Headers};
 use core::net::Ipv4Addr;
 
@@ -47,6 +48,22 @@ impl AltqHash {
             }
         };
         value.checked_rem(queues).unwrap_or(0)
+    }
+}
+
+/// Packets go by their hash to one of several leaves that are numbered in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spread {
+    /// What the leaf is taken from.
+    pub hash: AltqHash,
+    /// How many leaves.
+    pub queues: u32,
+}
+
+impl Spread {
+    /// The leaf of a packet, `first` being that of hash 0.
+    pub fn leaf(self, first: LeafId, headers: &Headers) -> LeafId {
+        LeafId(first.0.saturating_add(self.hash.queue(headers, self.queues)))
     }
 }
 

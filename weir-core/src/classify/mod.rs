@@ -35,6 +35,7 @@ use crate::units::Instant;
 
 pub use flow_cache::FLOWS_DEFAULT;
 pub use fragments::FragmentLimits;
+pub use hash::{AltqHash, Spread};
 pub use order::MatchOrder;
 pub use rule::{InterfaceId, Match, PortRange, Prefix, Rule, Target};
 
@@ -50,7 +51,7 @@ pub struct Classifier {
     order: MatchOrder,
     /// By rank: place among the rules as declared, and what it decides.
     targets: Vec<(u32, Target)>,
-    default: LeafId,
+    default: Target,
     fragments: Fragments,
     flows: Option<FlowCache>,
 }
@@ -93,7 +94,11 @@ enum Fragments {
 impl Classifier {
     /// A classifier that tries `rules` in order and falls back to `default`, by the default
     /// algorithm and without a flow cache.
-    pub fn new(rules: Vec<Rule>, default: LeafId, fragments: FragmentPolicy) -> Classifier {
+    pub fn new(
+        rules: Vec<Rule>,
+        default: impl Into<Target>,
+        fragments: FragmentPolicy,
+    ) -> Classifier {
         let plan = ClassifierPlan { fragments, flows: 0, ..ClassifierPlan::default() };
         Classifier::build(rules, default, &plan).expect("the first algorithm is registered")
     }
@@ -104,7 +109,7 @@ impl Classifier {
     /// When no algorithm has the plan's keyword.
     pub fn build(
         rules: Vec<Rule>,
-        default: LeafId,
+        default: impl Into<Target>,
         plan: &ClassifierPlan,
     ) -> Result<Classifier, BuildError> {
         let descriptor = CLASSIFIERS.iter().find(|row| row.keyword == plan.algorithm);
@@ -114,7 +119,7 @@ impl Classifier {
             search: AnySearch::build(descriptor.keyword, &[]),
             order: plan.order,
             targets: Vec::new(),
-            default,
+            default: default.into(),
             fragments: Fragments::new(plan.fragments),
             flows: cached.then(|| FlowCache::new(plan.flows, plan.seed)),
         };
@@ -177,11 +182,10 @@ impl Classifier {
             }
         };
         let Some(rank) = rank else {
-            let target = Target { leaf: self.default, meter: None };
-            return Classified::of(target, Reason::Default);
+            return Classified::of(self.default, headers, Reason::Default);
         };
         let (declared, target) = self.targets[rank];
-        Classified::of(target, Reason::Rule(declared as usize))
+        Classified::of(target, headers, Reason::Rule(declared as usize))
     }
 
     fn first_fragment(
@@ -217,7 +221,7 @@ impl Classifier {
         match &mut self.fragments {
             Fragments::Alone | Fragments::AltqBroken => self.by_rules(interface, headers),
             Fragments::Follow(table) => match table.recall(now, &key) {
-                Some(target) => Classified::of(target, Reason::Fragment),
+                Some(target) => Classified::of(target, headers, Reason::Fragment),
                 None => self.by_rules(interface, headers),
             },
             Fragments::AltqFixed(table) => {
@@ -262,12 +266,20 @@ pub struct Classified {
 }
 
 impl Classified {
-    const fn of(target: Target, reason: Reason) -> Classified {
-        Classified { leaf: target.leaf, meter: target.meter, reason }
+    /// Packets of one rule may go to several leaves, so the leaf is found here for each packet, and
+    /// no cache holds it.
+    #[inline]
+    fn of(target: Target, headers: &Headers, reason: Reason) -> Classified {
+        let leaf = match target.spread {
+            None => target.leaf,
+            Some(spread) => spread.leaf(target.leaf, headers),
+        };
+        Classified { leaf, meter: target.meter, reason }
     }
 
+    /// For what follows this packet, whatever its own hash is.
     const fn target(&self) -> Target {
-        Target { leaf: self.leaf, meter: self.meter }
+        Target { leaf: self.leaf, meter: self.meter, spread: None }
     }
 }
 

@@ -9,6 +9,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
+use super::hash::Spread;
 use crate::ids::{LeafId, MeterId};
 use crate::packet::fields::decimal;
 use crate::packet::{Dscp, Ecn, EtherType, FieldError, Headers, Protocol, VlanId};
@@ -22,29 +23,39 @@ pub struct Rule {
     pub leaf: LeafId,
     /// The meter that polices its packets, in place of their class's.
     pub meter: Option<MeterId>,
+    /// Over how many leaves from `leaf` on its packets are spread, and by what.
+    pub spread: Option<Spread>,
     /// What a [`MatchOrder`](super::MatchOrder) other than `first` sorts by, if it is written.
     pub sort_key: Option<u32>,
 }
 
 impl Rule {
-    /// A rule without a meter of its own and without a key to sort by.
+    /// A rule for one leaf, without a meter of its own and without a key to sort by.
     pub fn new(matches: Match, leaf: LeafId) -> Rule {
-        Rule { matches, leaf, meter: None, sort_key: None }
+        Rule { matches, leaf, meter: None, spread: None, sort_key: None }
     }
 
     /// Where its packets go, and what polices them.
     pub const fn target(&self) -> Target {
-        Target { leaf: self.leaf, meter: self.meter }
+        Target { leaf: self.leaf, meter: self.meter, spread: self.spread }
     }
 }
 
 /// Where packets go, and what polices them on the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// The leaf.
+    /// The leaf, or the first of those over which packets are spread.
     pub leaf: LeafId,
     /// The rule's own meter.
     pub meter: Option<MeterId>,
+    /// How they are spread over leaves; none: all go to `leaf`.
+    pub spread: Option<Spread>,
+}
+
+impl From<LeafId> for Target {
+    fn from(leaf: LeafId) -> Target {
+        Target { leaf, meter: None, spread: None }
+    }
 }
 
 /// Conditions on a packet; all of them must hold. The default has none, and accepts every packet.

@@ -4,6 +4,9 @@ use super::values::Written;
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table, list, suggest, unknown_key};
+use std::collections::BTreeMap;
+use weir_core::classify::{AltqHash, Spread};
+use weir_core::ids::LeafId;
 use weir_core::parameter::{Kind, Scope};
 use weir_core::queue::{DROPPERS, DropperDescriptor, QueuePlan};
 use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
@@ -24,6 +27,9 @@ pub(super) struct ClassDraft<'a> {
     queue_written: Written,
     /// The `police` table, which is not looked at yet.
     pub police: Option<Node<'a>>,
+    /// It stands for several leaves, over which its packets are spread.
+    pub spread: Option<Spread>,
+    pub spread_span: Option<Span>,
     /// The elements of `match`.
     pub matches: Vec<Node<'a>>,
     pub match_span: Option<Span>,
@@ -58,10 +64,37 @@ pub(super) fn read_all<'a>(
     let descriptor = scheduler.map(|entry| entry.descriptor);
     let classes = nodes.iter().filter_map(|node| read(node, descriptor, report));
     let classes: Vec<_> = classes.collect();
+    check_spread(&classes, report);
     (!classes.is_empty()).then_some(classes)
 }
 
+/// The classes that are no parents, each with the number of its first leaf.
+pub(super) fn leaves<'c, 'a>(
+    classes: &'c [ClassDraft<'a>],
+) -> impl Iterator<Item = (LeafId, &'c ClassDraft<'a>)> {
+    let leaves = classes.iter().filter(|class| !class.interior);
+    leaves.scan(0, |next, class| {
+        let first = LeafId(*next);
+        *next += class.width();
+        Some((first, class))
+    })
+}
+
 impl ClassDraft<'_> {
+    /// For how many classes of the plan it stands.
+    pub(super) fn width(&self) -> u32 {
+        self.spread.map_or(1, |spread| spread.queues)
+    }
+
+    /// The names of these classes.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        let name = |at| match self.spread {
+            None => self.name.to_owned(),
+            Some(_) => format!("{}-{at}", self.name),
+        };
+        (0..self.width()).map(name)
+    }
+
     /// Where the limit of its queue is written.
     pub(super) fn limit_span(&self) -> Option<Span> {
         self.queue_written.span("limit")
@@ -86,6 +119,7 @@ fn read<'a>(
     let default = table.field("default");
     let queue_node = table.field("queue");
     let police = table.field("police");
+    let (spread, spread_span) = read_spread(&mut table, report);
     let (queue, queue_written) =
         queue_node.as_ref().map_or_else(Default::default, |node| read_queue(node, report));
     let mut draft = ClassDraft {
@@ -99,6 +133,8 @@ fn read<'a>(
         queue_span: queue_node.map(|node| node.key_span()),
         queue_written,
         police,
+        spread,
+        spread_span,
         match_span: match_node.as_ref().map(Node::key_span),
         matches: match_node.iter().flat_map(Node::one_or_many).collect(),
         default: default.filter(|node| node.flag(report) == Some(true)).map(|node| node.span()),
@@ -185,6 +221,52 @@ fn unsupported(node: &Node<'_>, known: &[&'static str], descriptor: &Descriptor)
         .cure(format!("take it out, or choose a scheduler that has it: {}", list(&keywords)))
 }
 
+/// `hash` and `queues`: of one without the other, what is missing is a finding.
+fn read_spread(table: &mut Table<'_>, report: &mut Report) -> (Option<Spread>, Option<Span>) {
+    if !table.has("hash") && !table.has("queues") {
+        return (None, None);
+    }
+    let words = HASHES.map(|row| row.0);
+    let (hash, queues) = (table.required("hash", report), table.required("queues", report));
+    let span = queues.as_ref().or(hash.as_ref()).map(Node::key_span);
+    let word = hash.and_then(|node| node.choice(&words, report));
+    let hash = HASHES.iter().find(|row| Some(row.0) == word).map(|row| row.1);
+    let queues = queues.and_then(|node| node.number(1, QUEUES_MAX, report));
+    let spread = hash.zip(queues).map(|(hash, queues)| Spread { hash, queues: queues as u32 });
+    (spread, span)
+}
+
+/// Finds classes that stand for too many, and names that a queue of another class has.
+fn check_spread(classes: &[ClassDraft<'_>], report: &mut Report) {
+    let spread: BTreeMap<_, _> =
+        classes.iter().filter_map(|class| Some((class.name, class.spread?.queues))).collect();
+    let mut sum = 0;
+    for class in classes {
+        let fitted = sum <= CLASSES_MAX;
+        sum += class.width() as usize;
+        let span = class.spread_span.unwrap_or(class.span);
+        if fitted && sum > CLASSES_MAX {
+            let message = format!("classes with their queues are more than {CLASSES_MAX}");
+            report.push(Draft::new(&codes::TOO_MANY, span, message).cure("write fewer `queues`"));
+        }
+        let longest = class.name.len() + class.width().saturating_sub(1).to_string().len() + 1;
+        if class.spread.is_some() && longest > NAME_BYTES_MAX {
+            let message = format!("the queues of `{}` get names that are too long", class.name);
+            let cure = format!("shorten it, so that `NAME-0` has at most {NAME_BYTES_MAX} bytes");
+            report.push(Draft::new(&codes::BAD_NAME, class.span, message).cure(cure));
+        }
+        let Some((owner, number)) = class.name.rsplit_once('-') else { continue };
+        let Some(&queues) = spread.get(owner) else { continue };
+        // Only as `names` writes it.
+        let taken = number.parse().is_ok_and(|at: u32| at < queues && at.to_string() == number);
+        if taken {
+            let message = format!("a queue of class `{owner}` is called `{}`, too", class.name);
+            let cure = "give this class another name";
+            report.push(Draft::new(&codes::BAD_NAME, class.span, message).cure(cure));
+        }
+    }
+}
+
 /// `queue = { dropper, ... }`.
 fn read_queue(node: &Node<'_>, report: &mut Report) -> (QueuePlan, Written) {
     let Some(table) = node.table(report) else { return Default::default() };
@@ -222,7 +304,15 @@ fn unsupported_in_queue(
 }
 
 /// What every class may have under any scheduler.
-const CLASS_KEYS: &[&str] = &["parent", "match", "default", "queue", "police"];
+const CLASS_KEYS: &[&str] = &["parent", "match", "default", "queue", "police", "hash", "queues"];
 /// More than the largest file could hold with rules.
 const CLASSES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 64;
+/// What ALTQ's WFQ could take a packet's queue from, as its configuration called it.
+const HASHES: [(&str, AltqHash); 3] = [
+    ("dstaddr", AltqHash::Destination),
+    ("srcport", AltqHash::SourcePort),
+    ("full", AltqHash::Full),
+];
+/// [algorithms §4.1] As many as ALTQ allowed.
+const QUEUES_MAX: u64 = 2048;

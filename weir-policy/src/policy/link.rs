@@ -243,9 +243,12 @@ fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Report) {
 
 /// The packets that all queues together may hold.
 fn limits_sum(classes: &[ClassDraft<'_>]) -> u64 {
-    let limit = |class: &ClassDraft<'_>| match class.queue.limit() {
-        Limit::Packets(packets) => u64::from(packets),
-        Limit::Bytes(bytes) => bytes.get() / PACKET_TYPICAL,
+    let limit = |class: &ClassDraft<'_>| {
+        let packets = match class.queue.limit() {
+            Limit::Packets(packets) => u64::from(packets),
+            Limit::Bytes(bytes) => bytes.get() / PACKET_TYPICAL,
+        };
+        packets.saturating_mul(class.width().into())
     };
     classes.iter().filter(|class| !class.interior).map(limit).fold(0, u64::saturating_add)
 }

@@ -18,7 +18,7 @@ use crate::reader::{self, Table};
 use class::ClassDraft;
 use link::LinkSection;
 use tree::Shape;
-use weir_core::classify::{Classifier, ClassifierPlan, Rule};
+use weir_core::classify::{Classifier, ClassifierPlan, Rule, Target};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 
@@ -32,7 +32,7 @@ pub struct Policy {
     /// How they are searched.
     pub search: ClassifierPlan,
     /// Where packets go that no rule matches.
-    pub default: LeafId,
+    pub default: Target,
     /// The names of interfaces: `InterfaceId(n)` in a rule is the nth of them.
     pub interfaces: Vec<String>,
     /// What the policy promises.
@@ -89,7 +89,7 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     let classes = class::read_all(top, link.as_ref().and_then(|link| link.scheduler), report);
     let promises = promises(top, report);
     let (link, mut classes) = (link?, classes?);
-    let default = default_class(&classes, report);
+    check_default(&classes, report);
     let shape = Shape::of(&mut classes, report);
     let mut police = police::Meters::of_classes(&classes, report);
     let order = link.classifier.order;
@@ -108,23 +108,24 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     }
     let mut link = tree::plan(link, &classes, &shape, report)?;
     police.give_to(&mut link);
-    let default = link.tree.leaf_of(ClassId(default? as u32))?;
+    let (leaf, class) = class::leaves(&classes).find(|(_, class)| class.default.is_some())?;
+    let default = Target { leaf, meter: None, spread: class.spread };
     Some(Policy { link, rules, search, default, interfaces, promises })
 }
 
-/// The index of the one default class.
-fn default_class(classes: &[ClassDraft<'_>], report: &mut Report) -> Option<usize> {
-    let mut defaults = classes.iter().enumerate().filter(|(_, class)| class.default.is_some());
-    let Some((first, class)) = defaults.next() else {
+/// Finds that there is not one default class.
+fn check_default(classes: &[ClassDraft<'_>], report: &mut Report) {
+    let mut defaults = classes.iter().filter(|class| class.default.is_some());
+    let Some(class) = defaults.next() else {
         let end = report.source().text().len();
         let message = "no class takes what no rule matches";
         report.push(
             Draft::new(&codes::NO_DEFAULT, (end..end).into(), message)
                 .cure("write `default = true` in one leaf class"),
         );
-        return None;
+        return;
     };
-    for (_, other) in defaults {
+    for other in defaults {
         let message = format!("`{}` and `{}` are both the default", class.name, other.name);
         report.push(
             Draft::new(&codes::TWO_DEFAULTS, other.default.unwrap_or(other.span), message)
@@ -132,7 +133,6 @@ fn default_class(classes: &[ClassDraft<'_>], report: &mut Report) -> Option<usiz
                 .cure("keep `default = true` in one of them"),
         );
     }
-    Some(first)
 }
 
 fn promises(top: &mut Table<'_>, report: &mut Report) -> Vec<Promise> {

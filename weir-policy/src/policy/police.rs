@@ -24,7 +24,8 @@ impl Meters {
         let mut meters = Self::default();
         for class in classes.iter().filter(|class| !class.interior) {
             let id = class.police.as_ref().and_then(|node| meters.read(node, report));
-            meters.of_leaf.push(id);
+            // One meter for all queues of a class.
+            meters.of_leaf.extend((0..class.width()).map(|_| id));
         }
         meters
     }

@@ -1,6 +1,6 @@
 //! The `match` tables: rules in the order of the file, and those that can decide nothing.
 
-use super::class::ClassDraft;
+use super::class::{self, ClassDraft};
 use super::police::Meters;
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
@@ -24,8 +24,7 @@ pub(super) fn read_all(
         order,
     };
     let (mut rules, mut spans) = (Vec::new(), Vec::new());
-    let leaves = classes.iter().filter(|class| !class.interior).enumerate();
-    for (leaf, class) in leaves {
+    for (leaf, class) in class::leaves(classes) {
         for node in &class.matches {
             if rules.len() == RULES_MAX {
                 let message = format!("there are more than {RULES_MAX} rules");
@@ -34,8 +33,7 @@ pub(super) fn read_all(
                 return (Vec::new(), reading.names);
             }
             let errors = report.errors();
-            let leaf = LeafId(leaf as u32);
-            let Some(rule) = read(node, (class.name, leaf), &mut reading, report) else { continue };
+            let Some(rule) = read(node, (class, leaf), &mut reading, report) else { continue };
             if report.errors() > errors {
                 // It is not what was meant, so what it covers says nothing.
                 continue;
@@ -96,11 +94,11 @@ impl Reading<'_> {
 
 fn read(
     node: &Node<'_>,
-    (class, leaf): (&str, LeafId),
+    (class, leaf): (&ClassDraft<'_>, LeafId),
     reading: &mut Reading<'_>,
     report: &mut Report,
 ) -> Option<Rule> {
-    let mut table = node.table(report)?.named(format!("a rule of class `{class}`"));
+    let mut table = node.table(report)?.named(format!("a rule of class `{}`", class.name));
     let matches = Match {
         protocol: table.field("proto").and_then(|node| node.parsed(report)),
         sources: reading.prefixes(table.field("src"), report),
@@ -118,7 +116,7 @@ fn read(
     let sort_key = sort_key(&mut table, reading.order, report);
     table.finish(report);
     check_possible(&matches, &table, node.span(), report);
-    Some(Rule { matches, leaf, meter, sort_key })
+    Some(Rule { matches, leaf, meter, spread: class.spread, sort_key })
 }
 
 /// What the order of rules sorts by. The key of another order is a finding.

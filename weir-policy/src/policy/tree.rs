@@ -1,12 +1,12 @@
 //! How classes hang together: parents, depth, what leaves may hold, sums of rates; and the plan.
 
-use super::class::{ClassDraft, has_rate};
+use super::class::{ClassDraft, has_rate, leaves};
 use super::link::LinkSection;
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::suggest;
 use std::collections::BTreeMap;
-use weir_core::ids::{ClassId, LeafId};
+use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{BuildError, Scope, Value};
 use weir_core::queue::{AnyDropper, Place};
@@ -100,6 +100,7 @@ fn check_interior(class: &ClassDraft<'_>, report: &mut Report) {
         ("police", police),
         ("match", class.match_span),
         ("default", class.default),
+        ("queues", class.spread_span),
     ];
     let own = own.into_iter().filter_map(|(what, span)| Some((what, span?)));
     for (what, span) in own.chain(class.leaf_only.iter().copied()) {
@@ -271,10 +272,15 @@ fn give_rest_to_default(
         None => Some(link),
     };
     let siblings = shape.under(shape.parents[index]);
-    let rates = siblings.iter().filter_map(|&sibling| classes[sibling].written.params.rate("rate"));
-    let taken = rates.map(Rate::bits_per_second).fold(0, u64::saturating_add);
+    let rates = siblings.iter().filter_map(|&sibling| {
+        let class = &classes[sibling];
+        let rate = class.written.params.rate("rate")?.bits_per_second();
+        Some(rate.saturating_mul(class.width().into()))
+    });
+    let taken = rates.fold(0, u64::saturating_add);
     let rest = above.and_then(|above| above.bits_per_second().checked_sub(taken));
-    if let Some(rest) = rest.and_then(Rate::new) {
+    let width = u64::from(classes[index].width());
+    if let Some(rest) = rest.and_then(|rest| Rate::new(rest / width)) {
         let class = &mut classes[index];
         class.written.spans.push(("rate", class.span));
         class.written.params.set("rate", Value::Quantity(Quantity::Rate(rest)));
@@ -297,7 +303,7 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: (Rate, Span), rep
             promised[index] = sum;
             continue;
         };
-        promised[index] = u128::from(rate.bits_per_second());
+        promised[index] = u128::from(rate.bits_per_second()) * u128::from(class.width());
         if sum > promised[index] {
             let span = class.written.span("rate").unwrap_or(class.span);
             let owner = format!("class `{}`", class.name);
@@ -349,27 +355,30 @@ pub(super) fn plan(
     report: &mut Report,
 ) -> Option<LinkPlan> {
     let (rate, entry) = (link.rate?, link.scheduler?);
-    let spec = |(class, parent): (&ClassDraft<'_>, &Option<usize>)| ClassSpec {
-        name: class.name.to_owned(),
-        parent: parent.map(|parent| ClassId(parent as u32)),
-        params: class.written.params.clone(),
+    let firsts = first_ids(classes);
+    let spec = |(class, parent): (&ClassDraft<'_>, &Option<usize>)| {
+        let parent = parent.map(|parent| firsts[parent]);
+        let params = class.written.params.clone();
+        let spec = move |name| ClassSpec { name, parent, params: params.clone() };
+        class.names().map(spec).collect::<Vec<_>>()
     };
-    let specs = classes.iter().zip(&shape.parents).map(spec).collect();
+    let specs = classes.iter().zip(&shape.parents).flat_map(spec).collect();
     let tree = Tree::new(rate, link.packet_max(), link.written.params.clone(), specs);
     let tree = tree.map_err(|error| report.push(tree_refused(error, classes))).ok()?;
     if let Err(error) = (entry.build)(&tree) {
         report.push(refused(&error, classes, &link));
     }
-    let leaves = || classes.iter().filter(|class| !class.interior);
-    for (index, class) in leaves().enumerate() {
-        let place = Place { leaf: LeafId(index as u32), rate, mtu: tree.mtu(), seed: link.seed };
+    for (leaf, class) in leaves(classes) {
+        let place = Place { leaf, rate, mtu: tree.mtu(), seed: link.seed };
         if let Err(error) = AnyDropper::build(&class.queue, place) {
             let span = class.queue_parameter_span(error.parameter);
             report.push(refused_at(span, class.name, &error));
         }
     }
     let mut plan = LinkPlan::new(entry.descriptor.keyword, tree);
-    plan.queues = leaves().map(|class| class.queue.clone()).collect();
+    let queues = leaves(classes)
+        .flat_map(|(_, class)| std::iter::repeat_n(&class.queue, class.width() as usize));
+    plan.queues = queues.cloned().collect();
     plan.framing = link.framing;
     plan.charge = link.charge;
     plan.buffer = link.buffer;
@@ -378,12 +387,27 @@ pub(super) fn plan(
     Some(plan)
 }
 
+/// The first number in the plan of each class: one with queues takes as many.
+fn first_ids(classes: &[ClassDraft<'_>]) -> Vec<ClassId> {
+    let next = |next: &mut u32, class: &ClassDraft<'_>| {
+        let first = ClassId(*next);
+        *next += class.width();
+        Some(first)
+    };
+    classes.iter().scan(0, next).collect()
+}
+
+fn class_of<'c, 'a>(id: ClassId, classes: &'c [ClassDraft<'a>]) -> Option<&'c ClassDraft<'a>> {
+    let after = first_ids(classes).partition_point(|first| *first <= id);
+    classes.get(after.checked_sub(1)?)
+}
+
 /// Cannot happen after the checks above; if the core's rules grow, the user still learns of it.
 fn tree_refused(error: TreeError, classes: &[ClassDraft<'_>]) -> Draft {
     let class = match error {
         TreeError::Empty => None,
         TreeError::UnknownParent(class) | TreeError::Loop(class) | TreeError::TooDeep(class) => {
-            classes.get(class.index())
+            class_of(class, classes)
         }
     };
     let span = class.map_or(Span::default(), |class| class.span);
@@ -391,7 +415,7 @@ fn tree_refused(error: TreeError, classes: &[ClassDraft<'_>]) -> Draft {
 }
 
 fn refused(error: &BuildError, classes: &[ClassDraft<'_>], link: &LinkSection) -> Draft {
-    let Some(class) = error.class.and_then(|class| classes.get(class.index())) else {
+    let Some(class) = error.class.and_then(|id| class_of(id, classes)) else {
         let own = error.parameter.and_then(|name| link.written.span(name));
         return refused_at(own.unwrap_or(link.span), "[link]", error);
     };

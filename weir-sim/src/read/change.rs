@@ -40,7 +40,7 @@ pub(super) fn read_all(
             at: Instant::ZERO.after(at),
             policy: name.unwrap_or(INLINE).to_owned(),
             classifier: policy.classifier(),
-            heir: policy.default,
+            heir: policy.default.leaf,
             interfaces: interfaces(first, &policy),
             link: policy.link,
         });
