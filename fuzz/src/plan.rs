@@ -71,11 +71,7 @@ fn tree(draw: &mut Draw<'_>, entry: &Entry) -> Option<Tree> {
     None
 }
 
-fn parent(
-    draw: &mut Draw<'_>,
-    descriptor: &Descriptor,
-    classes: &[ClassSpec],
-) -> Option<ClassId> {
+fn parent(draw: &mut Draw<'_>, descriptor: &Descriptor, classes: &[ClassSpec]) -> Option<ClassId> {
     if classes.is_empty() || !descriptor.promises.hierarchical || draw.one_in(3) {
         return None;
     }
