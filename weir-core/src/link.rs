@@ -243,11 +243,10 @@ impl<S: Discipline> Link<S> {
 
     #[inline(always)]
     fn entry(&self, now: Instant, packet: Packet) -> QueueEntry {
-        let (wire, charged) = if self.is_plain {
-            (packet.length.max(1), packet.length.max(1))
-        } else {
-            self.lengths(packet.length)
-        };
+        let (mut wire, mut charged) = (packet.length.max(1), packet.length.max(1));
+        if !self.is_plain {
+            (wire, charged) = self.lengths(packet.length);
+        }
         QueueEntry {
             handle: packet.handle,
             charged,
@@ -491,10 +490,8 @@ impl<S: Discipline> Link<S> {
                     self.evict(now, leaf, (position, reason), entry.head());
                 }
                 Admission::Refuse(reason) => {
-                    // Else the last one evicted left the true head, and each is told of once.
-                    if evicted && self.queues.head(leaf).is_none() {
-                        self.scheduler.head_changed(now, leaf, None);
-                    }
+                    // The scheduler was told to expect it.
+                    assert!(!evicted, "a dropper that made room for a packet lets it in");
                     return self.refuse(leaf, entry, reason);
                 }
             }
@@ -607,12 +604,12 @@ impl<S: Discipline> AnyLink for Link<S> {
         while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
             let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
             let allowance = self.scheduler.allowance(now, leaf);
-            if allowance == Bytes::ZERO || self.explainer.is_some() {
-                if let Some(taken) = self.queues.send_unasked(leaf) {
-                    out[sent] = self.depart(now, leaf, taken);
-                    sent += 1;
-                    continue;
-                }
+            if (allowance == Bytes::ZERO || self.explainer.is_some())
+                && let Some(taken) = self.queues.send_unasked(leaf)
+            {
+                out[sent] = self.depart(now, leaf, taken);
+                sent += 1;
+                continue;
             }
             let line = (&mut self.line, horizon);
             match self.queues.send_run((now, leaf), allowance, line, &mut out[sent..]) {
