@@ -17,11 +17,9 @@ fn a_value_beyond_its_range_is_refused_and_the_range_named() {
     for dropper in DROPPERS {
         for row in dropper.parameters {
             checked += check(row, &|value| {
-                let queue =
-                    format!("queue = {{ drop = '{}', {} = {value} }}", dropper.keyword, row.name);
-                format!(
-                    "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.a]\ndefault = true\n{queue}\n"
-                )
+                let (keyword, name) = (dropper.keyword, row.name);
+                let queue = format!("queue = {{ dropper = '{keyword}', {name} = {value} }}\n");
+                format!("{DRR}{CLASS}{queue}")
             });
         }
     }
@@ -31,10 +29,9 @@ fn a_value_beyond_its_range_is_refused_and_the_range_named() {
 /// A policy in which `row` of the scheduler has this value.
 fn text(scheduler: &str, row: &Parameter, value: &str) -> String {
     let link = format!("[link]\nrate = '1 Mbit/s'\nscheduler = '{scheduler}'\n");
-    let class = "[class.a]\ndefault = true\n";
     match row.scope {
-        Scope::Link => format!("{link}[link.'{scheduler}']\n{} = {value}\n{class}", row.name),
-        _ => format!("{link}{class}{} = {value}\n", row.name),
+        Scope::Link => format!("{link}[link.'{scheduler}']\n{} = {value}\n{CLASS}", row.name),
+        _ => format!("{link}{CLASS}{} = {value}\n", row.name),
     }
 }
 
@@ -61,3 +58,6 @@ fn check(row: &Parameter, policy: &dyn Fn(&str) -> String) -> usize {
     }
     checked
 }
+
+const DRR: &str = "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n";
+const CLASS: &str = "[class.a]\ndefault = true\n";
