@@ -1,19 +1,31 @@
-//! Fuzz targets: for every parser one function that takes any bytes and panics on a fault.
+//! Fuzz targets: one function for every parser, and one for every scheduler's calls, that
+//! takes any bytes and panics on a fault.
 //!
 //! libFuzzer calls it from `fuzz_targets/`, the brief run of `make test` from `tests/brief.rs`.
 
 pub mod brief;
 mod capture;
+mod draw;
 mod packet;
+mod plan;
 mod policy;
+mod scenario;
+mod scheduler;
 
 pub use capture::capture;
 pub use packet::packet;
 pub use policy::policy;
+pub use scenario::scenario;
+pub use scheduler::scheduler;
 
 /// A target: it panics if the bytes uncover a fault.
 pub type Target = fn(&[u8]);
 
 /// Every target, with the name of its folder in `corpus/`.
-pub const TARGETS: &[(&str, Target)] =
-    &[("capture", capture), ("packet", packet), ("policy", policy)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("capture", capture),
+    ("packet", packet),
+    ("policy", policy),
+    ("scenario", scenario),
+    ("scheduler", scheduler),
+];

@@ -28,7 +28,7 @@ pub fn packet(input: &[u8]) {
 }
 
 fn check_headers(headers: &Headers, bytes: &[u8]) {
-    let later = matches!(headers.fragment, Fragment::Later(_));
+    let later = matches!(headers.fragment, Fragment::Later { .. });
     assert!(!(later && headers.ports.is_some()), "a later fragment has no ports");
     assert_eq!(headers.ports.is_some(), headers.depth == Depth::Transport);
     assert_eq!(headers.addresses != Addresses::Unknown, headers.depth >= Depth::Network);
@@ -57,7 +57,7 @@ fn check_leaf(
         Reason::Rule(index) => assert_eq!(classified.leaf, LeafId(index as u32)),
         Reason::Default => assert_eq!(classified.leaf, DEFAULT),
         Reason::Fragment => {
-            let Fragment::Later(id) = headers.fragment else { panic!("only these follow") };
+            let Fragment::Later { id, .. } = headers.fragment else { panic!("only these follow") };
             let first = (headers.addresses, id, classified.leaf);
             assert!(firsts.contains(&first), "a fragment follows a first that was there");
         }

@@ -18,7 +18,7 @@ pub fn policy(input: &[u8]) {
     check_findings(&deployment::parse(top, "deployment.toml", &|_| Ok(below.to_vec())));
 }
 
-fn check_findings<T>(outcome: &Outcome<T>) {
+pub(crate) fn check_findings<T>(outcome: &Outcome<T>) {
     assert_eq!(outcome.plan.is_some(), !outcome.failed(), "a plan, or an error that says why not");
     for finding in &outcome.findings {
         check_place(&finding.place, &outcome.sources);
@@ -54,5 +54,6 @@ fn check_policy(policy: &Policy) {
 
 /// Larger stores only take memory.
 const PACKETS_MAX: u32 = 1 << 17;
-const POLICY: &[u8] =
+/// What another file names.
+pub(crate) const POLICY: &[u8] =
     b"[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.rest]\ndefault = true\n";

@@ -243,11 +243,10 @@ impl<S: Discipline> Link<S> {
 
     #[inline(always)]
     fn entry(&self, now: Instant, packet: Packet) -> QueueEntry {
-        let (wire, charged) = if self.is_plain {
-            (packet.length.max(1), packet.length.max(1))
-        } else {
-            self.lengths(packet.length)
-        };
+        let (mut wire, mut charged) = (packet.length.max(1), packet.length.max(1));
+        if !self.is_plain {
+            (wire, charged) = self.lengths(packet.length);
+        }
         QueueEntry {
             handle: packet.handle,
             charged,
@@ -382,7 +381,9 @@ impl<S: Discipline> Link<S> {
                     }
                 }
                 Selection::At(instant) => {
-                    assert!(instant > now, "a scheduler asks to be asked again later, not now");
+                    // At the end of time there is no later: what is not sent by then never is.
+                    let is_later = instant > now || now == Instant::MAX;
+                    assert!(is_later, "a scheduler asks to be asked again later, not now");
                     // Only a scheduler that is told of what has left is also asked then.
                     let left = self.leaving.front().filter(|_| S::COMPLETIONS);
                     return Poll::At(left.map_or(instant, |row| instant.min(row.0)));
@@ -489,10 +490,8 @@ impl<S: Discipline> Link<S> {
                     self.evict(now, leaf, (position, reason), entry.head());
                 }
                 Admission::Refuse(reason) => {
-                    // Else the last one evicted left the true head, and each is told of once.
-                    if evicted && self.queues.head(leaf).is_none() {
-                        self.scheduler.head_changed(now, leaf, None);
-                    }
+                    // The scheduler was told to expect it.
+                    assert!(!evicted, "a dropper that made room for a packet lets it in");
                     return self.refuse(leaf, entry, reason);
                 }
             }
@@ -578,7 +577,7 @@ impl<S: Discipline> AnyLink for Link<S> {
             self.step_to(at);
             match self.next(at, self.line.horizon(at)) {
                 Poll::Packet(departure) => out.push(departure),
-                Poll::At(instant) if instant <= until => at = instant,
+                Poll::At(instant) if instant <= until && instant > at => at = instant,
                 Poll::At(instant) => return Some(instant),
                 Poll::Idle => return None,
             }

@@ -34,7 +34,7 @@ fn line(headers: &Headers) -> String {
     match headers.fragment {
         Fragment::None => {}
         Fragment::First(id) => words.push(format!("first{id}")),
-        Fragment::Later(id) => words.push(format!("later{id}")),
+        Fragment::Later { id, .. } => words.push(format!("later{id}")),
     }
     words.extend(headers.network_len.map(|len| format!("{len}B")));
     words.push(format!("+{}", headers.link_len));
@@ -286,7 +286,7 @@ fn any_bytes_give_consistent_headers() {
         }
         bytes.truncate(random.below(bytes.len() + 1));
         let headers = Headers::parse(random.pick(&links), &bytes);
-        let later = matches!(headers.fragment, Fragment::Later(_));
+        let later = matches!(headers.fragment, Fragment::Later { .. });
         assert!(!(later && headers.ports.is_some()), "case {case}: {bytes:x?}");
         assert_eq!(headers.ports.is_some(), headers.depth == Depth::Transport, "case {case}");
         let addressed = headers.addresses != Addresses::Unknown;

@@ -6,6 +6,8 @@
 //! number of leaves, so the ratio is taken within one run; absolute figures drift with the
 //! machine. Instructions are counted by callgrind over a fixed workload, in offer and poll alone.
 
+pub mod explain;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -66,7 +68,20 @@ pub fn measure(
     effort: Effort,
     mut progress: impl FnMut(&Row),
 ) -> Result<Vec<Row>, String> {
-    let entries: Vec<&Entry> = SCHEDULERS
+    let entries = entries(only)?;
+    let mut rows = Vec::new();
+    for &count in leaves {
+        for entry in &entries {
+            rows.push(measure_one(entry, count, effort));
+            progress(rows.last().expect("a row was just pushed"));
+        }
+    }
+    Ok(rows)
+}
+
+/// Every scheduler, or the one named.
+fn entries(only: Option<&str>) -> Result<Vec<&'static Entry>, String> {
+    let entries: Vec<_> = SCHEDULERS
         .iter()
         .filter(|entry| only.is_none_or(|keyword| keyword == entry.descriptor.keyword))
         .collect();
@@ -77,14 +92,7 @@ pub fn measure(
             keywords().collect::<Vec<_>>().join(", ")
         ));
     }
-    let mut rows = Vec::new();
-    for &count in leaves {
-        for entry in &entries {
-            rows.push(measure_one(entry, count, effort));
-            progress(rows.last().expect("a row was just pushed"));
-        }
-    }
-    Ok(rows)
+    Ok(entries)
 }
 
 /// The scheduler that every other is compared with: the first in the registry, which does least.
@@ -206,7 +214,7 @@ impl Loop {
 }
 
 /// A link so fast that it never holds a packet back; its classes may borrow where they can.
-fn plan(
+pub(crate) fn plan(
     descriptor: &'static Descriptor,
     leaves: usize,
     group: usize,

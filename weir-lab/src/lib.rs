@@ -1,6 +1,8 @@
 //! Experiments and claims: what Weir says of itself, measured.
 
 pub mod bench;
+pub mod bench_classify;
+pub mod bench_memory;
 pub mod bench_peer;
 pub mod demo;
 pub mod experiments;

@@ -56,23 +56,23 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// The tree for a link of `mbit` Mbit/s with frames of `frame` bytes.
+    /// The tree for a link of `bits` bit/s with frames of `frame` bytes.
     ///
     /// # Errors
     /// When the policy is refused.
     pub fn new(
         scheduler: &'static str,
-        mbit: u64,
+        bits: u64,
         frame: u32,
         case: &Case,
     ) -> Result<Self, String> {
-        let text = policy_text(scheduler, mbit * 1_000_000);
+        let text = policy_text(scheduler, bits);
         let outcome = policy::parse(&text, "tree.toml");
         let findings = format!("{:?}", outcome.findings);
         let policy = outcome.plan.ok_or(findings)?;
         // As `htb.py sharing`: 1.2 times the link, 0.8 of that each if several send.
         let percent = if case.busy.len() > 1 { 96 } else { 120 };
-        let rate = Rate::new(mbit * 10_000 * percent).ok_or("the rate is zero")?;
+        let rate = Rate::new(bits * percent / 100).ok_or("the rate is zero")?;
         let flow = |&leaf: &usize| Flow { port: FIRST_PORT + leaf as u16, rate };
         Ok(Self { policy, flows: case.busy.iter().map(flow).collect(), frame, scheduler })
     }

@@ -3,11 +3,22 @@
 //!
 //! An allocator for the program: large blocks begin at a large page's boundary, and the kernel is
 //! asked to back them with large pages (`madvise`), which it may refuse. All else is the system's.
+//! It counts the bytes that are in use.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The system's allocator, with large pages for large blocks.
 pub struct LargePages;
+
+/// Bytes asked for and not yet released; 0 in a program with another allocator.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+/// The bytes that this program has asked for and not yet released: what it keeps, without what the
+/// allocator itself needs. 0 unless [`LargePages`] is its allocator.
+pub fn bytes_in_use() -> usize {
+    IN_USE.load(Relaxed)
+}
 
 // SAFETY: every call goes to the system's allocator with a layout of at least the asked alignment
 // and the same size, the same one for the allocation and its release, which is all that
@@ -17,6 +28,7 @@ unsafe impl GlobalAlloc for LargePages {
         let layout = widened(layout);
         // SAFETY: the caller's layout is not empty, and its widened form has the same size.
         let block = unsafe { System.alloc(layout) };
+        count(block, layout.size());
         advise(block, layout);
         block
     }
@@ -25,11 +37,13 @@ unsafe impl GlobalAlloc for LargePages {
         let layout = widened(layout);
         // SAFETY: as above.
         let block = unsafe { System.alloc_zeroed(layout) };
+        count(block, layout.size());
         advise(block, layout);
         block
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), Relaxed);
         // SAFETY: the block came from `alloc` with this layout, so with this widened one.
         unsafe { System.dealloc(block, widened(layout)) }
     }
@@ -37,7 +51,12 @@ unsafe impl GlobalAlloc for LargePages {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if layout.size() < PAGE && size < PAGE {
             // SAFETY: neither layout is widened, so this is the system's own block.
-            return unsafe { System.realloc(block, layout, size) };
+            let moved = unsafe { System.realloc(block, layout, size) };
+            if !moved.is_null() {
+                // Wraps where the block shrinks, and the sum is right.
+                IN_USE.fetch_add(size.wrapping_sub(layout.size()), Relaxed);
+            }
+            return moved;
         }
         let Ok(fresh) = Layout::from_size_align(size, layout.align()) else {
             return std::ptr::null_mut();
@@ -53,6 +72,13 @@ unsafe impl GlobalAlloc for LargePages {
             }
         }
         moved
+    }
+}
+
+/// Counts a fresh block.
+fn count(block: *mut u8, size: usize) {
+    if !block.is_null() {
+        IN_USE.fetch_add(size, Relaxed);
     }
 }
 
@@ -79,6 +105,7 @@ mod tests {
 
     #[test]
     fn blocks_of_every_size_keep_their_bytes() {
+        let before = bytes_in_use();
         for size in [1, 100, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE] {
             for next in [1, PAGE - 1, PAGE, 5 * PAGE] {
                 let layout = Layout::from_size_align(size, 8).expect("a layout");
@@ -95,8 +122,10 @@ mod tests {
                     if next >= size {
                         assert_eq!(*moved.add(size - 1), 9);
                     }
+                    assert_eq!(bytes_in_use(), before + next);
                     let layout = Layout::from_size_align(next, 8).expect("a layout");
                     LargePages.dealloc(moved, layout);
+                    assert_eq!(bytes_in_use(), before);
                 }
             }
         }

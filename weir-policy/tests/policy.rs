@@ -1,11 +1,11 @@
 //! What is found in policies, and what a sound policy becomes.
 
-use weir_core::classify::{InterfaceId, Reason};
+use weir_core::classify::{FragmentLimits, FragmentPolicy, InterfaceId, Reason};
 use weir_core::ids::{LeafId, MeterId};
 use weir_core::link::{Charge, Framing};
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::queue::Limit;
-use weir_core::units::{Bytes, Instant, Rate};
+use weir_core::units::{Bytes, Duration, Instant, Rate};
 use weir_policy::finding::{Outcome, Severity};
 use weir_policy::policy::{Policy, parse, parse_bytes};
 
@@ -315,6 +315,69 @@ fn rules_are_tried_in_the_order_of_the_file() {
     let headers = Headers::of_flow(Addresses::Unknown, Protocol::TCP, ports);
     let classified = policy.classifier().classify(Instant::ZERO, InterfaceId(0), &headers);
     assert_eq!((classified.leaf, classified.reason), (LeafId(1), Reason::Rule(2)));
+}
+
+/// As [`check_drr`], with a line more in `[link]`; the first rule stands in line 6.
+#[track_caller]
+fn check_search(line: &str, matches: &str, wanted: &[&str]) -> Outcome<Policy> {
+    check_drr(&format!("{line}\n[class.a]\nmatch = {matches}\n[class.b]\ndefault = true\n"), wanted)
+}
+
+#[test]
+fn the_search_for_rules_is_read_or_says_what_is_wrong() {
+    let rows: &[(&str, &str, &[&str])] = &[
+        ("classifier = 'linear'", "{}", &[]),
+        ("classifier = 'tuple-space'", "{}", &[]),
+        ("classifier = 'tuples'", "{}", &["W016@4:14"]),
+        ("match_order = 'last'", "{}", &["W016@4:15"]),
+        ("match_order = 'altq'", "{ ruleno = 7 }", &[]),
+        ("match_order = 'altq'", "{ prio = 7 }", &["W010@6:18"]),
+        ("match_order = 'u32'", "{ prio = 7 }", &[]),
+        ("match_order = 'u32'", "{ prio = 0 }", &["W015@6:18"]),
+        ("match_order = 'first'", "{ ruleno = 7 }", &["W010@6:20"]),
+        ("fragments = 'cache'", "{}", &[]),
+        ("fragments = 'altq-broken'", "{}", &[]),
+        ("fragments = 'altq'", "{}", &["W016@4:13"]),
+        ("fragments = { entries = 4096, timeout = '5 s' }", "{}", &[]),
+        ("fragments = { entries = 3 }", "{}", &["W015@4:13"]),
+        ("fragments = { size = 4096 }", "{}", &["W010@4:15"]),
+    ];
+    for (line, matches, wanted) in rows {
+        check_search(line, matches, wanted);
+    }
+    let policy = sound(check_search("fragments = { timeout = '5 s' }", "{}", &[]));
+    let limits = FragmentLimits::new(1024, Duration::from_secs(5)).expect("a thousand");
+    assert_eq!(policy.search.fragments, FragmentPolicy::Follow(limits));
+}
+
+#[test]
+fn what_decides_nothing_follows_from_the_order_of_rules() {
+    let general_first = "[{ dst = '10.0.0.0/8' }, { dst = '10.0.0.1' }]";
+    check_search("match_order = 'first'", general_first, &["W121@6:34"]);
+    check_search("match_order = 'altq'", general_first, &[]);
+    check_search(
+        "match_order = 'altq'",
+        "[{ dscp = 46 }, { proto = 6 }, {}]",
+        &["W121@6:10", "W121@6:25"],
+    );
+    check_search("match_order = 'u32'", "[{ prio = 2 }, { dscp = 46, prio = 1 }]", &[]);
+    check_search("match_order = 'u32'", "[{ prio = 1 }, { dscp = 46, prio = 2 }]", &["W121@6:24"]);
+    // Half of the rule is tried before the one that takes all.
+    let halves = "[{ dst = ['10.0.0.0/8', '10.0.0.1'] }, {}]";
+    check_search("match_order = 'altq'", halves, &[]);
+}
+
+#[test]
+fn a_hundred_thousand_rules_are_read_and_compared() {
+    let mut text =
+        "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.a]\nmatch = [\n".to_owned();
+    for rule in 0..100_000 {
+        let (high, low, port) = (rule / 65_536, rule / 256 % 256, rule % 256);
+        text.push_str(&format!("{{ src = '10.{high}.{low}.0/24', dport = {port} }},\n"));
+    }
+    text.push_str("{ src = '10.0.5.7', dport = 9 }]\n[class.b]\ndefault = true\n");
+    let policy = sound(check(&text, &["W121@100006:1"]));
+    assert_eq!(policy.rules.len(), 100_001);
 }
 
 #[test]

@@ -81,6 +81,7 @@ fn scenario(
         warmup: Duration::ZERO,
         seed: 1,
         sources,
+        changes: Vec::new(),
     })
 }
 

@@ -6,7 +6,9 @@
 //! offered while a departure is due.
 
 use weir_core::account::Account;
+use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped, Verdict};
+use weir_core::explain::Sojourn;
 use weir_core::ids::LeafId;
 use weir_core::link::{AnyLink, LinkPlan, Packet};
 use weir_core::parameter::BuildError;
@@ -69,6 +71,32 @@ impl Drive {
         // is free.
         self.due = Some(at.max(self.line_free_at));
         verdict
+    }
+
+    /// Changes the link's plan at `at`, up to which it has been advanced.
+    ///
+    /// # Errors
+    /// As [`Change::apply`]; then the link is as it was.
+    pub fn change(&mut self, at: Instant, change: Change<'_>) -> Result<(), BuildError> {
+        change.apply(&mut self.link, at)?;
+        if self.buffered != (change.to.buffer > Bytes::ZERO) {
+            // What is on the line now is not known here; the link knows.
+            self.line_free_at = Instant::ZERO;
+            self.buffered = !self.buffered;
+        }
+        // Another plan may let somebody send at once.
+        self.due = (self.link.backlog() > 0).then(|| at.max(self.line_free_at));
+        Ok(())
+    }
+
+    /// Begins to explain why packets wait.
+    pub fn explain(&mut self) {
+        self.link.explain(Instant::ZERO, true);
+    }
+
+    /// Shows the sojourns that ended since the last call, if they are explained.
+    pub fn take_sojourns(&mut self, each: &mut dyn FnMut(Sojourn)) {
+        self.link.take_sojourns(each);
     }
 
     /// Shows the packets dropped since the last call.

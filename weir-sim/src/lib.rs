@@ -8,8 +8,11 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod change;
+mod classes;
 pub mod drive;
 mod events;
+pub mod explain;
 mod meter;
 mod packets;
 pub mod random;
@@ -21,7 +24,7 @@ pub mod scenario;
 mod source;
 mod tcp;
 
-pub use replay::{ReplayReport, replay};
+pub use replay::{ReplayReport, replay, replay_explained};
 pub use report::Report;
-pub use run::{RunError, run};
+pub use run::{RunError, run, run_explained};
 pub use scenario::Scenario;

@@ -60,6 +60,13 @@ impl LinkMeter {
         }
     }
 
+    /// Begins anew for other leaves, which have counted `before` already; the line goes on.
+    pub fn restart(&mut self, before: Vec<LeafAccount>) {
+        self.delays = vec![Histogram::new(); before.len()];
+        self.marked = vec![0; before.len()];
+        self.before = before;
+    }
+
     /// Counts a departure; `counts` says whether the report has begun.
     #[inline]
     pub fn departed(&mut self, departure: &Departure, counts: bool) {

@@ -3,16 +3,19 @@
 //! `docs/sim-report.md` describes the JSON. Numbers cover the time after the warm-up; the balance
 //! covers the whole run. Invariant: equal runs print equal bytes.
 
-use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, since};
-use crate::scenario::{Scenario, Traffic};
+use crate::change::ChangeReport;
+use crate::classes::ClassSums;
+use crate::explain::ExplainReport;
+use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
+use crate::scenario::{Scenario, Source, Traffic};
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::fmt;
-use weir_core::account::{Count, Histogram, LeafAccount};
+use weir_core::account::{Account, Count, Histogram, LeafAccount};
 use weir_core::event::DropReason;
-use weir_core::ids::{ClassId, LeafId};
-use weir_core::sched::{ClassSpec, Tree};
+use weir_core::ids::LeafId;
+use weir_core::sched::Tree;
 use weir_core::units::{Duration, Rate};
 
 /// The results of one run.
@@ -30,10 +33,14 @@ pub struct Report {
     pub warmup: Duration,
     /// The line.
     pub link: LinkReport,
-    /// Every class in the order of declaration; an interior class is the sum of its leaves.
+    /// Every class in the order of declaration, by name; an interior class is the sum of its leaves.
     pub classes: Vec<ClassReport>,
     /// Every source in the order of declaration.
     pub sources: Vec<SourceReport>,
+    /// How the link changed on the way, in the order of time.
+    pub changes: Vec<ChangeReport>,
+    /// Why packets waited, if that was asked for.
+    pub explain: Option<ExplainReport>,
     /// Whether every packet is accounted for.
     pub conservation: Conservation,
 }
@@ -166,16 +173,35 @@ pub struct Conservation {
     pub backlog: u64,
 }
 
+/// What a run hands to its report.
+pub(crate) struct Results<'a> {
+    /// The tree of the last plan.
+    pub tree: &'a Tree,
+    /// What the link counted.
+    pub account: Account,
+    /// What each class got until the last change.
+    pub classes: ClassSums,
+    /// The line, and what each class got since.
+    pub link: &'a LinkMeter,
+    /// Per source.
+    pub meters: &'a [SourceMeter],
+    /// The leaf of each source under the last plan.
+    pub leaves: Vec<LeafId>,
+    /// What changed on the way.
+    pub changes: Vec<ChangeReport>,
+    /// Why packets waited.
+    pub explain: Option<ExplainReport>,
+}
+
 impl Report {
-    pub(crate) fn new(
-        scenario: &Scenario,
-        account: &[LeafAccount],
-        link: &LinkMeter,
-        meters: &[SourceMeter],
-        leaves: &[LeafId],
-    ) -> Self {
+    pub(crate) fn new(scenario: &Scenario, results: Results<'_>) -> Self {
         let span = scenario.duration.as_nanos() - scenario.warmup.as_nanos();
         let span = Duration::from_nanos(span);
+        let conservation = conservation(&results);
+        let Results { tree, account, mut classes, link, meters, leaves, changes, explain } =
+            results;
+        classes.add(tree, account.leaves(), link);
+        let class = |leaf| &tree.class(tree.class_of(leaf)).name;
         Self {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
@@ -186,11 +212,13 @@ impl Report {
                 rate: scenario.link.tree.rate(),
                 utilisation: link.busy.as_nanos() as f64 / span.as_nanos() as f64,
             },
-            classes: classes(&scenario.link.tree, account, link, span),
+            classes: classes.report(span),
             sources: (0..meters.len())
-                .map(|index| source(scenario, index, &meters[index], leaves[index], span))
+                .map(|at| source(&scenario.sources[at], &meters[at], class(leaves[at]), span))
                 .collect(),
-            conservation: conservation(account, meters, leaves),
+            changes,
+            explain,
+            conservation,
         }
     }
 
@@ -211,71 +239,12 @@ impl Report {
     }
 }
 
-/// A row for every class of `tree`; an interior class is the sum of its leaves.
-pub(crate) fn classes(
-    tree: &Tree,
-    account: &[LeafAccount],
-    link: &LinkMeter,
-    span: Duration,
-) -> Vec<ClassReport> {
-    let mut sums = vec![(LeafAccount::default(), Histogram::new(), 0); tree.classes().len()];
-    for (leaf, _) in tree.leaves() {
-        let own = since(&account[leaf.index()], &link.before[leaf.index()]);
-        for class in tree.path(tree.class_of(leaf)) {
-            let (sum, delays, marked) = &mut sums[class.index()];
-            *sum = plus(sum, &own);
-            delays.merge(&link.delays[leaf.index()]);
-            *marked += link.marked[leaf.index()];
-        }
-    }
-    let name = |class: ClassId| tree.class(class).name.clone();
-    let row = |((class, spec), sums): ((ClassId, &ClassSpec), &(LeafAccount, Histogram, u64))| {
-        let (sum, delays, marked) = sums;
-        ClassReport {
-            name: spec.name.clone(),
-            parent: spec.parent.map(name),
-            leaf: tree.leaf_of(class).is_some(),
-            offered: Amount::of(sum.offered, span),
-            sent: Amount::of(sum.sent, span),
-            marked: *marked,
-            dropped: Dropped {
-                total: Amount::of(sum.dropped_total(), span),
-                by_reason: sum.dropped.map(|count| Amount::of(count, span)),
-            },
-            backlog: Amount::of(sum.backlog, span),
-            delay: Delays::of(delays),
-        }
-    };
-    tree.classes().zip(&sums).map(row).collect()
-}
-
-fn plus(one: &LeafAccount, other: &LeafAccount) -> LeafAccount {
-    let mut dropped = one.dropped;
-    for (sum, more) in dropped.iter_mut().zip(other.dropped) {
-        *sum = sum.plus(more);
-    }
-    LeafAccount {
-        offered: one.offered.plus(other.offered),
-        sent: one.sent.plus(other.sent),
-        dropped,
-        backlog: one.backlog.plus(other.backlog),
-    }
-}
-
-fn source(
-    scenario: &Scenario,
-    index: usize,
-    meter: &SourceMeter,
-    leaf: LeafId,
-    span: Duration,
-) -> SourceReport {
-    let source = &scenario.sources[index];
-    let tree = &scenario.link.tree;
+fn source(source: &Source, meter: &SourceMeter, class: &str, span: Duration) -> SourceReport {
     let listens = matches!(source.traffic, Traffic::Tcp(_));
     SourceReport {
         name: source.name.clone(),
         kind: source.traffic.keyword(),
-        class: tree.class(tree.class_of(leaf)).name.clone(),
+        class: class.to_owned(),
         sent: Amount::of(meter.sent, span),
         received: Amount::of(meter.received, span),
         lost: Amount::of(meter.dropped, span),
@@ -288,13 +257,11 @@ fn source(
     }
 }
 
-fn conservation(
-    account: &[LeafAccount],
-    meters: &[SourceMeter],
-    leaves: &[LeafId],
-) -> Conservation {
-    let mut by_leaf = vec![[0u64; 3]; account.len()];
-    for (meter, leaf) in meters.iter().zip(leaves) {
+fn conservation(results: &Results<'_>) -> Conservation {
+    let account = &results.account;
+    let link = Conservation::of(account);
+    let mut by_leaf = vec![[0u64; 3]; account.leaves().len()];
+    for (meter, leaf) in results.meters.iter().zip(&results.leaves) {
         for (sum, count) in by_leaf[leaf.index()].iter_mut().zip(meter.total) {
             *sum += count;
         }
@@ -304,17 +271,23 @@ fn conservation(
             && leaf.dropped_total().packets == sums[DROPPED]
             && leaf.sent.packets == sums[LEFT]
     };
-    let sources_agree = account.iter().zip(&by_leaf).all(balanced);
-    let link = Conservation::of(account);
+    // A change may lead a source to another leaf, and its packets too; then the sums remain.
+    let sources_agree = if results.changes.is_empty() {
+        account.leaves().iter().zip(&by_leaf).all(balanced)
+    } else {
+        let sum = |of: usize| by_leaf.iter().map(|sums| sums[of]).sum::<u64>();
+        (sum(SENT), sum(DROPPED), sum(LEFT)) == (link.offered, link.dropped, link.sent)
+    };
     Conservation { holds: link.holds && sources_agree, ..link }
 }
 
 impl Conservation {
     /// The balance of the link's own account: it holds if each leaf's does, in packets and bytes.
-    pub(crate) fn of(account: &[LeafAccount]) -> Self {
-        let sum = |of: fn(&LeafAccount) -> u64| account.iter().map(of).sum();
+    pub(crate) fn of(account: &Account) -> Self {
+        let leaves = || account.leaves().iter().chain([account.retired()]);
+        let sum = |of: fn(&LeafAccount) -> u64| leaves().map(of).sum();
         Self {
-            holds: account.iter().all(LeafAccount::is_conserved),
+            holds: leaves().all(LeafAccount::is_conserved),
             offered: sum(|leaf| leaf.offered.packets),
             sent: sum(|leaf| leaf.sent.packets),
             dropped: sum(|leaf| leaf.dropped_total().packets),
@@ -335,7 +308,7 @@ impl fmt::Display for Conservation {
 }
 
 impl Amount {
-    fn of(count: Count, span: Duration) -> Self {
+    pub(crate) fn of(count: Count, span: Duration) -> Self {
         let bits_per_second = rate(count.bytes, span);
         Self { packets: count.packets, bytes: count.bytes, bits_per_second }
     }
@@ -348,7 +321,7 @@ fn rate(bytes: u64, span: Duration) -> u64 {
 }
 
 impl Delays {
-    fn of(histogram: &Histogram) -> Self {
+    pub(crate) fn of(histogram: &Histogram) -> Self {
         Self {
             count: histogram.count(),
             p50: histogram.quantile(500),
@@ -378,11 +351,14 @@ pub(crate) fn seconds<S: Serializer>(
     serializer.serialize_f64(duration.as_nanos() as f64 / 1e9)
 }
 
-fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_nanos() as f64 / 1e3)
 }
 
-fn bits_per_second<S: Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn bits_per_second<S: Serializer>(
+    rate: &Rate,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(rate.bits_per_second())
 }
 
@@ -398,6 +374,12 @@ impl fmt::Display for Report {
         writeln!(f, "utilisation: {:.2} %\n", self.link.utilisation * 100.0)?;
         writeln!(f, "{}\n", class_table(&self.classes))?;
         writeln!(f, "{}\n", self.source_table())?;
+        for change in &self.changes {
+            writeln!(f, "{change}\n")?;
+        }
+        if let Some(explain) = &self.explain {
+            writeln!(f, "{explain}\n")?;
+        }
         writeln!(f, "conservation, warm-up included, {}", self.conservation)
     }
 }
@@ -499,7 +481,7 @@ fn megabits(bits_per_second: u64) -> String {
     format!("{:.4}", bits_per_second as f64 / 1e6)
 }
 
-fn table(head: &[&str]) -> Table {
+pub(crate) fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
     // No line between rows.
@@ -509,7 +491,7 @@ fn table(head: &[&str]) -> Table {
 }
 
 /// Aligns all columns but `words` to the right.
-fn align(mut table: Table, words: &[usize]) -> Table {
+pub(crate) fn align(mut table: Table, words: &[usize]) -> Table {
     for (index, column) in table.column_iter_mut().enumerate() {
         if !words.contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);

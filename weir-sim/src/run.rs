@@ -5,23 +5,29 @@
 //! moment at which a departure could come back as an arrival: a packet that leaves at t is received
 //! no earlier than t plus the link's delay.
 
+use crate::change::ChangeReport;
+use crate::classes::{ClassSums, phase_start};
 use crate::drive::Drive;
 use crate::events::Events;
+use crate::explain::Explained;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
 use crate::packets::{Flight, Packets};
 use crate::random::Random;
-use crate::report::Report;
+use crate::report::{Report, Results};
 use crate::scenario::{Scenario, Source, Tcp, Traffic};
 use crate::source::{OpenLoop, Rhythm};
 use crate::tcp::{Connection, Served, Side};
 use smoltcp::wire::IpEndpoint;
 use std::fmt;
 use std::net::IpAddr;
+use weir_core::change::Change;
+use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId, MeterId};
-use weir_core::link::Packet;
+use weir_core::link::{LinkPlan, Packet};
 use weir_core::packet::{Addresses, Headers, Protocol};
 use weir_core::parameter::BuildError;
+use weir_core::sched::Kin;
 use weir_core::units::{Duration, Instant};
 
 /// Why a scenario cannot run.
@@ -47,12 +53,30 @@ pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(Duration)) -> Result<Re
     Ok(run.report())
 }
 
+/// As [`run`], and explains why packets waited; the report names so many of the slowest.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_explained(
+    scenario: &Scenario,
+    slowest: usize,
+    progress: &mut dyn FnMut(Duration),
+) -> Result<Report, RunError> {
+    let mut run = Run::new(scenario)?;
+    run.drive.explain();
+    run.state.explained = Some(Explained::new(&scenario.link.tree, slowest));
+    run.all(progress);
+    Ok(run.report())
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     /// The report begins here.
     Count,
     /// Tell the progress.
     Progress,
+    /// The link changes to another plan.
+    Change(u32),
     /// An open-loop source sends.
     Send(u32),
     /// A TCP source opens its next connection.
@@ -86,6 +110,11 @@ struct Run<'a> {
     sending: Vec<Handle>,
     /// Packets offered since drops were last counted.
     unsettled: u32,
+    /// The plan that the link has.
+    plan: &'a LinkPlan,
+    /// What each class got until the last change.
+    classes: ClassSums,
+    changes: Vec<ChangeReport>,
 }
 
 /// What departures and drops change; apart from the link, which reports them.
@@ -100,6 +129,8 @@ struct State {
     counting: bool,
     /// Departures that become arrivals.
     arriving: Vec<(Instant, Handle)>,
+    /// Why packets waited, if somebody wants to know.
+    explained: Option<Explained>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,19 +164,27 @@ impl<'a> Run<'a> {
             state: State {
                 packets: Packets::default(),
                 meters: vec![SourceMeter::default(); scenario.sources.len()],
-                lanes: lanes(scenario),
+                lanes: lanes(&scenario.sources, &scenario.classifier, |interface| interface),
                 link: LinkMeter::new(leaves, window),
                 delay: scenario.delay,
                 window,
                 counting: false,
                 arriving: Vec::new(),
+                explained: None,
             },
             listening: false,
             end: window.1,
             sending: Vec::new(),
             unsettled: 0,
+            plan: &scenario.link,
+            classes: ClassSums::default(),
+            changes: Vec::new(),
         };
         run.events.push(window.0, Event::Count);
+        for (index, change) in scenario.changes.iter().enumerate() {
+            change.link.build().map_err(RunError::Link)?;
+            run.events.push(change.at, Event::Change(index as u32));
+        }
         run.events.push(Instant::ZERO, Event::Progress);
         for (index, source) in scenario.sources.iter().enumerate() {
             run.start(index as u32, source)?;
@@ -185,6 +224,7 @@ impl<'a> Run<'a> {
             self.events.pop();
             match event {
                 Event::Count => self.begin_report(),
+                Event::Change(index) => self.change(at, index as usize),
                 Event::Progress => {
                     progress(at.since(Instant::ZERO));
                     let step = Duration::from_nanos(self.scenario.duration.as_nanos() / 100 + 1);
@@ -257,6 +297,43 @@ impl<'a> Run<'a> {
         self.unsettled = 0;
         let (state, drive) = (&mut self.state, &mut self.drive);
         drive.take_dropped(&mut |dropped| state.dropped(dropped.handle));
+        if let Some(explained) = &mut state.explained {
+            let counting = state.counting;
+            drive.take_sojourns(&mut |sojourn| {
+                if counting {
+                    explained.add(&sojourn);
+                }
+            });
+        }
+    }
+
+    /// The link changes to another plan, and what was counted under the old one is put away.
+    fn change(&mut self, at: Instant, index: usize) {
+        self.settle_drops();
+        let scenario = self.scenario;
+        let change = &scenario.changes[index];
+        let before = self.drive.account();
+        if self.state.counting {
+            self.classes.add(&self.plan.tree, before.leaves(), &self.state.link);
+        }
+        let mut report = ChangeReport::new(change, &self.plan.tree, &before);
+        let plans = Change { from: self.plan, to: &change.link, heir: change.heir };
+        self.drive.change(at, plans).expect("the plan was built before the run");
+        let kin = Kin::by_name(&self.plan.tree, &change.link.tree);
+        let start = phase_start(&before, &self.drive.account(), &kin);
+        self.state.link.restart(start);
+        self.plan = &change.link;
+        if let Some(explained) = &mut self.state.explained {
+            explained.change(&change.link.tree);
+        }
+        let dropped =
+            |meters: &[SourceMeter]| meters.iter().map(|meter| meter.total[DROPPED]).sum();
+        let lost: u64 = dropped(&self.state.meters);
+        self.settle_drops();
+        report.lost = dropped(&self.state.meters) - lost;
+        let interface = |interface| change.interface(interface);
+        self.state.lanes = lanes(&scenario.sources, &change.classifier, interface);
+        self.changes.push(report);
     }
 
     fn begin_report(&mut self) {
@@ -359,9 +436,17 @@ impl<'a> Run<'a> {
                 meter.retransmitted[1] = connection.retransmitted();
             }
         }
-        let leaves: Vec<_> = self.state.lanes.iter().map(|lane| lane.leaf).collect();
-        let account = self.drive.account();
-        Report::new(self.scenario, account.leaves(), &self.state.link, &self.state.meters, &leaves)
+        let results = Results {
+            tree: &self.plan.tree,
+            account: self.drive.account(),
+            classes: self.classes,
+            link: &self.state.link,
+            meters: &self.state.meters,
+            leaves: self.state.lanes.iter().map(|lane| lane.leaf).collect(),
+            changes: self.changes,
+            explain: self.state.explained.as_ref().map(Explained::report),
+        };
+        Report::new(self.scenario, results)
     }
 }
 
@@ -416,8 +501,13 @@ impl State {
     }
 }
 
-fn lanes(scenario: &Scenario) -> Vec<Lane> {
-    let mut classifier = scenario.classifier.clone();
+/// The lanes of `sources`; rules call their interfaces as `interface` says.
+fn lanes(
+    sources: &[Source],
+    classifier: &Classifier,
+    interface: impl Fn(InterfaceId) -> InterfaceId,
+) -> Vec<Lane> {
+    let mut classifier = classifier.clone();
     let lane = |source: &Source| {
         let link_header = source.link_header();
         let ip_header = match source.headers.addresses {
@@ -425,7 +515,8 @@ fn lanes(scenario: &Scenario) -> Vec<Lane> {
             _ => 20,
         };
         // All packets of a source have the same headers, so one decision serves them all.
-        let classified = classifier.classify(Instant::ZERO, source.interface, &source.headers);
+        let interface = interface(source.interface);
+        let classified = classifier.classify(Instant::ZERO, interface, &source.headers);
         Lane {
             leaf: classified.leaf,
             meter: classified.meter,
@@ -435,7 +526,7 @@ fn lanes(scenario: &Scenario) -> Vec<Lane> {
             listens: matches!(source.traffic, Traffic::Tcp(_)),
         }
     };
-    scenario.sources.iter().map(lane).collect()
+    sources.iter().map(lane).collect()
 }
 
 fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {

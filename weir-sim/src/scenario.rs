@@ -3,6 +3,7 @@
 //! A scenario is a value, built in code or read from TOML. Everything that could be wrong in itself
 //! (an interval of zero, a packet without bytes) is refused where the value is made.
 
+use crate::change::PlanChange;
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::link::LinkPlan;
 use weir_core::packet::Headers;
@@ -27,6 +28,8 @@ pub struct Scenario {
     pub seed: u64,
     /// Who sends.
     pub sources: Vec<Source>,
+    /// When the link gets another plan, and which; in the order of time.
+    pub changes: Vec<PlanChange>,
 }
 
 /// One sender and its receiver behind the link.

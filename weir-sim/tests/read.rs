@@ -160,6 +160,60 @@ fn faults_of_the_whole_are_found() {
 }
 
 #[test]
+fn changes_are_read_and_their_faults_found() {
+    let change = |at: &str, policy: &str| format!("[[change]]\nat = {at}\npolicy = {policy}\n");
+    let inline = "{ link = { rate = \"1 Mbit/s\", scheduler = \"fifo\" }, class.a.default = true }";
+    let twice = |first: &str, second: &str| change(first, "\"p.toml\"") + &change(second, inline);
+    let rows: [(String, &[&str]); 13] = [
+        (change("\"500 ms\"", "\"p.toml\""), &[]),
+        (twice("\"1 ms\"", "\"2 ms\""), &[]),
+        (twice("\"2 ms\"", "\"2 ms\""), &["W314"]),
+        (twice("\"3 ms\"", "\"2 ms\""), &["W314"]),
+        (change("\"0 s\"", "\"p.toml\""), &["W313"]),
+        (change("\"1 s\"", "\"p.toml\""), &["W313"]),
+        (change("5", "\"p.toml\""), &["W013"]),
+        (change("\"1 ms\"", "\"none.toml\""), &["W004"]),
+        (change("\"1 ms\"", "\"faulty.toml\""), &["W011", "W011", "W103", "W301"]),
+        (change("\"1 ms\"", "{ link = 5 }"), &["W012", "W103"]),
+        ("[[change]]\nat = \"1 ms\"\n".into(), &["W011"]),
+        ("[[change]]\npolicy = \"p.toml\"\n".into(), &["W011"]),
+        (change("\"1 ms\"", "\"p.toml\"\nto = 3"), &["W010"]),
+    ];
+    for (text, codes) in rows {
+        check(&(HEAD.to_owned() + &text), "kind = \"tcp\"", codes);
+    }
+    let source = "[[source]]\nname = \"x\"\nkind = \"tcp\"\ndport = 80\n";
+    let scenario = scenario(&format!("{HEAD}{}{source}", twice("\"1 ms\"", "\"2 ms\"")));
+    let names: Vec<_> = scenario.changes.iter().map(|change| change.policy.as_str()).collect();
+    assert_eq!(names, ["p.toml", "[change.policy]"]);
+    let report = weir_sim::run(&scenario, &mut |_| {}).expect("it is sound");
+    assert_eq!((report.changes.len(), report.sources[0].class.as_str()), (2, "a"));
+    assert_eq!(
+        (&report.changes[1].gone, &report.changes[1].new),
+        (&vec!["web".into(), "rest".into()], &vec!["a".into()])
+    );
+}
+
+#[test]
+fn sources_keep_their_interface_by_name_whatever_policies_number_it() {
+    let rule =
+        |name: &str, class: &str| format!("class.{class}.match = [{{ interface = \"{name}\" }}]\n");
+    let link = "link = { rate = \"1 Mbit/s\", scheduler = \"fifo\" }\nclass.rest.default = true\n";
+    let table = |head: &str, rules: &str| {
+        (link.to_owned() + rules).lines().map(|line| format!("{head}.{line}\n")).collect::<String>()
+    };
+    let first = table("policy", &(rule("lan", "a") + &rule("wan", "b")));
+    let second = table("policy", &(rule("wan", "c") + &rule("lan", "d")));
+    let text = format!(
+        "duration = \"1 s\"\n{first}[[change]]\nat = \"500 ms\"\n{second}\
+         [[source]]\nname = \"x\"\nkind = \"tcp\"\ninterface = \"lan\"\n"
+    );
+    let report = weir_sim::run(&scenario(&text), &mut |_| {}).expect("it is sound");
+    assert_eq!(report.sources[0].class, "d");
+    assert!(report.conservation.holds);
+}
+
+#[test]
 fn the_examples_are_sound_and_keep_their_promises() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/sim");
     let mut names: Vec<_> = folder

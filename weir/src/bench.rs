@@ -3,8 +3,9 @@
 use crate::Run;
 use crate::output::{Exit, Format, Output};
 use std::path::PathBuf;
-use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row};
-use weir_lab::bench_peer;
+use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row, explain};
+use weir_lab::bench_classify::{self, RULES};
+use weir_lab::{bench_memory, bench_peer};
 
 /// Measures offer and poll per packet for every scheduler, beside `fifo` in the same run.
 ///
@@ -17,6 +18,13 @@ pub struct Bench {
     /// Numbers of leaves.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = LEAVES)]
     leaves: Vec<usize>,
+    /// Measure the classifiers instead, beside the plain search of ten rules.
+    #[arg(long, conflicts_with_all = ["scheduler", "leaves", "instructions"])]
+    classify: bool,
+    /// With --classify: numbers of rules.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = RULES)]
+    #[arg(requires = "classify")]
+    rules: Vec<usize>,
     /// Rounds, of which the median is taken.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -27,6 +35,14 @@ pub struct Bench {
     /// Exit 1 if a scheduler costs more of it than it may.
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["instructions", "workload"])]
     beside: Option<PathBuf>,
+    /// Measure what it costs to explain why packets wait: single offers and polls, with and without
+    /// in turn. Exit 1 if a scheduler pays more than a quarter.
+    #[arg(long, conflicts_with_all = ["instructions", "workload", "beside"])]
+    explain: bool,
+    /// What a link keeps in memory instead: bytes per idle class and per waiting packet. Exit 1 if
+    /// a scheduler keeps more than it may.
+    #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "leaves"])]
+    memory: bool,
     /// Count instructions per packet under callgrind instead of measuring time.
     #[arg(long)]
     instructions: bool,
@@ -52,14 +68,23 @@ impl Run for Bench {
         if let Some(program) = &self.beside {
             return self.run_beside(output, program);
         }
+        if self.memory {
+            return self.weigh(output);
+        }
         if self.instructions {
             return self.count(output);
+        }
+        if self.classify {
+            return self.measure_classifiers(output);
         }
         let out_of_range = |&&leaves: &&usize| leaves == 0 || leaves > LEAVES_MAX;
         if let Some(leaves) = self.leaves.iter().find(out_of_range) {
             return output.refuse(&format!("--leaves {leaves}: from 1 to {LEAVES_MAX}"));
         }
         let effort = Effort { rounds: self.rounds as usize, packets: self.packets };
+        if self.explain {
+            return self.run_explained(output, effort);
+        }
         if output.format == Format::Text {
             let to = format!("to {}", bench::yardstick());
             let [scheduler, leaves, nanos] = ["scheduler", "leaves", "ns/packet"];
@@ -84,6 +109,39 @@ impl Run for Bench {
 }
 
 impl Bench {
+    fn measure_classifiers(&self, output: &Output) -> Exit {
+        let out_of_range = |&&rules: &&usize| rules == 0 || rules > RULES_MAX;
+        if let Some(rules) = self.rules.iter().find(out_of_range) {
+            return output.refuse(&format!("--rules {rules}: from 1 to {RULES_MAX}"));
+        }
+        let effort = Effort { rounds: self.rounds as usize, packets: self.packets };
+        let text = output.format == Format::Text;
+        if text {
+            let (plain, rules) = bench_classify::yardstick();
+            let [classifier, cache, nanos] = ["classifier", "flow cache", "ns/packet"];
+            output.text(&format!(
+                "{classifier:<12} {cache:<10} {:>8} {:>7} {nanos:>11} {:>12}\n",
+                "rules",
+                "tables",
+                format!("to {plain} {rules}"),
+            ));
+        }
+        let rows = bench_classify::measure(&self.rules, effort, |row| {
+            let cache = if row.cached { "hits" } else { "none" };
+            let bench_classify::Row { classifier, rules, tables, nanos, ratio, .. } = row;
+            if text {
+                output.text(&format!(
+                    "{classifier:<12} {cache:<10} {rules:>8} {tables:>7} {nanos:>11.1} \
+                     {ratio:>12.2}\n"
+                ));
+            }
+        });
+        if !text {
+            output.json(&rows);
+        }
+        Exit::Clean
+    }
+
     fn run_beside(&self, output: &Output, program: &std::path::Path) -> Exit {
         let leaves = if self.leaves == LEAVES { bench_peer::leaves() } else { self.leaves.clone() };
         if output.format == Format::Text {
@@ -102,6 +160,59 @@ impl Bench {
         };
         let only = self.scheduler.as_deref();
         match bench_peer::measure(program, only, &leaves, self.rounds as usize, print) {
+            Ok(rows) => {
+                if output.format == Format::Json {
+                    output.json(&rows);
+                }
+                if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
+            }
+            Err(error) => output.refuse(&error),
+        }
+    }
+
+    fn run_explained(&self, output: &Output, effort: Effort) -> Exit {
+        if output.format == Format::Text {
+            output.text("scheduler       leaves   ns/packet   explained   noise   ratio   limit\n");
+        }
+        let print = |row: &explain::Row| {
+            if output.format == Format::Text {
+                let explain::Row { scheduler, leaves, nanos, noise, ratio, holds, .. } = row;
+                let (explained, limit) = (row.explained_nanos, explain::RATIO_MAX);
+                let verdict = if *holds { "holds" } else { "FAILS" };
+                output.text(&format!(
+                    "{scheduler:<12} {leaves:>9} {nanos:>11.1} {explained:>11.1} {noise:>7.3} \
+                     {ratio:>7.3} {limit:>7.2} {verdict}\n"
+                ));
+            }
+        };
+        match explain::measure(self.scheduler.as_deref(), &self.leaves, effort, print) {
+            Ok(rows) => {
+                if output.format == Format::Json {
+                    output.json(&rows);
+                }
+                if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
+            }
+            Err(error) => output.refuse(&error),
+        }
+    }
+
+    fn weigh(&self, output: &Output) -> Exit {
+        let [classes, packets] = [bench_memory::CLASS_BYTES_MAX, bench_memory::PACKET_BYTES_MAX];
+        if output.format == Format::Text {
+            output.text(&format!(
+                "scheduler    B/idle class  (limit {classes})  B/waiting packet  (limit {packets})\n"
+            ));
+        }
+        let print = |row: &bench_memory::Row| {
+            if output.format == Format::Text {
+                let bench_memory::Row { scheduler, class_bytes, packet_bytes, holds } = row;
+                let verdict = if *holds { "holds" } else { "FAILS" };
+                output.text(&format!(
+                    "{scheduler:<12} {class_bytes:>12.1} {packet_bytes:>30.1} {verdict:>12}\n"
+                ));
+            }
+        };
+        match bench_memory::measure(self.scheduler.as_deref(), MEMORY_LEAVES, print) {
             Ok(rows) => {
                 if output.format == Format::Json {
                     output.json(&rows);
@@ -151,5 +262,9 @@ fn compare(output: &Output, counts: &Instructions, path: &std::path::Path) -> Ex
     if changes.is_empty() { Exit::Clean } else { Exit::Faults }
 }
 
+/// More would take minutes to make.
+const RULES_MAX: usize = 1_000_000;
 /// Handles are 32 bits; two packets a leaf must fit.
 const LEAVES_MAX: usize = 16_000_000;
+/// Leaves and packets by which the links differ whose memory is measured.
+const MEMORY_LEAVES: usize = 100_000;

@@ -1,6 +1,7 @@
 //! `weir replay`: a capture through a policy, in virtual time.
 
 use crate::output::{Exit, Format, Output};
+use crate::sim::Explain;
 use crate::{Run, check};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::{self, File};
@@ -10,7 +11,7 @@ use tempfile::NamedTempFile;
 use weir_policy::finding::Outcome;
 use weir_policy::{Policy, file, policy, render};
 use weir_sim::capture::{CaptureFault, CaptureReader, CaptureWriter};
-use weir_sim::replay::{InterfaceMap, Outputs, ReplayReport, replay};
+use weir_sim::replay::{InterfaceMap, Outputs, ReplayReport, replay, replay_explained};
 
 /// Runs a capture through a policy in virtual time, and reports each class.
 ///
@@ -34,6 +35,8 @@ pub struct Replay {
     /// that the capture has from there. Equal names need no word. May be given several times.
     #[arg(long, value_name = "[CAPTURED=]NAME")]
     interface: Vec<String>,
+    #[command(flatten)]
+    explain: Explain,
 }
 
 impl Run for Replay {
@@ -78,8 +81,11 @@ impl Replay {
     ) -> Result<ReplayReport, String> {
         let mut outputs =
             Outputs { departures: create(&self.output)?, drops: create(&self.drops)? };
-        let report =
-            replay(policy, map, reader, &mut outputs).map_err(|error| error.to_string())?;
+        let report = match self.explain.slowest() {
+            Some(slowest) => replay_explained(policy, map, reader, &mut outputs, slowest),
+            None => replay(policy, map, reader, &mut outputs),
+        };
+        let report = report.map_err(|error| error.to_string())?;
         for writer in [outputs.departures, outputs.drops].into_iter().flatten() {
             let written = writer.finish().and_then(|buffer| Ok(buffer.into_inner()?));
             written.map_err(|error| error.to_string()).and_then(CaptureFile::keep)?;

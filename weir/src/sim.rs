@@ -8,6 +8,7 @@ use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use weir_core::units::Duration;
 use weir_policy::{file, render};
+use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
 use weir_sim::{Scenario, read};
 
 /// Simulates a scenario: sources, a policy's link, receivers.
@@ -21,6 +22,28 @@ pub struct Sim {
     /// Another seed than the scenario's.
     #[arg(long)]
     seed: Option<u64>,
+    #[command(flatten)]
+    explain: Explain,
+}
+
+/// Whether to explain why packets waited; also an option of `weir replay`.
+#[derive(clap::Args)]
+pub struct Explain {
+    /// Say why packets waited: behind their own class, for the line, held back by a limit, or while
+    /// others had their turns.
+    #[arg(long)]
+    explain: bool,
+    /// With --explain: show so many of the slowest packets.
+    #[arg(long, value_name = "N", requires = "explain", default_value_t = SLOWEST_DEFAULT as u16,
+        value_parser = clap::value_parser!(u16).range(..=SLOWEST_MAX as i64))]
+    slowest: u16,
+}
+
+impl Explain {
+    /// How many of the slowest packets to show, if it was asked why packets waited.
+    pub fn slowest(&self) -> Option<usize> {
+        self.explain.then_some(usize::from(self.slowest))
+    }
 }
 
 impl Run for Sim {
@@ -38,13 +61,17 @@ impl Run for Sim {
         eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
         let mut scenario = outcome.plan.expect("without errors there is a plan");
         scenario.seed = self.seed.unwrap_or(scenario.seed);
-        simulate(&scenario, output)
+        simulate(&scenario, self.explain.slowest(), output)
     }
 }
 
-fn simulate(scenario: &Scenario, output: &Output) -> Exit {
+fn simulate(scenario: &Scenario, slowest: Option<usize>, output: &Output) -> Exit {
     let bar = bar(scenario.duration);
-    let report = weir_sim::run(scenario, &mut |at| bar.set_position(at.as_nanos() / 1_000_000));
+    let progress = &mut |at: Duration| bar.set_position(at.as_nanos() / 1_000_000);
+    let report = match slowest {
+        Some(slowest) => weir_sim::run_explained(scenario, slowest, progress),
+        None => weir_sim::run(scenario, progress),
+    };
     bar.finish_and_clear();
     match report {
         Ok(report) => {

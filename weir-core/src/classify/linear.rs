@@ -5,29 +5,32 @@
 
 use alloc::vec::Vec;
 
-use super::rule::{InterfaceId, Rule, Target};
+use super::key::Key;
+use super::rule::{InterfaceId, Match, Rule};
+use super::{ClassifierDescriptor, RuleSearch};
 use crate::packet::Headers;
 
 /// A list of rules, searched in order.
 #[derive(Clone, Debug)]
-pub struct LinearRules {
-    rules: Vec<Rule>,
-}
+pub struct LinearRules(Vec<Match>);
 
-impl LinearRules {
-    /// The algorithm over these rules.
-    pub fn new(rules: Vec<Rule>) -> LinearRules {
-        LinearRules { rules }
+impl RuleSearch for LinearRules {
+    const DESCRIPTOR: ClassifierDescriptor = ClassifierDescriptor {
+        keyword: "linear",
+        summary: "Every rule in turn, without a flow cache: the plain reference.",
+        sources: &["algorithms §11.4"],
+        cached: false,
+    };
+
+    fn build(rules: &[Rule]) -> LinearRules {
+        LinearRules(rules.iter().map(|rule| rule.matches.clone()).collect())
     }
 
-    /// Index and target of the first rule that matches.
-    pub fn first_match(
-        &self,
-        interface: InterfaceId,
-        headers: &Headers,
-    ) -> Option<(usize, Target)> {
-        let mut rules = self.rules.iter().enumerate();
-        let (index, rule) = rules.find(|(_, rule)| rule.matches.accepts(interface, headers))?;
-        Some((index, rule.target()))
+    fn first_match(&self, _key: &Key, interface: InterfaceId, headers: &Headers) -> Option<usize> {
+        self.0.iter().position(|matches| matches.accepts(interface, headers))
+    }
+
+    fn tables(&self) -> usize {
+        1
     }
 }

@@ -1,60 +1,149 @@
 //! Which leaf a packet belongs to.
 //!
-//! **The rule.** Rules are tried in the order of their declaration and the first that matches
-//! decides; if none does, the default leaf. There is no other order: neither longer prefixes nor
-//! exact addresses go before what stands earlier (as they do in ALTQ, `algorithms.md` §11.1).
+//! **The rule.** Rules are tried in one total order and the first that matches decides; if none
+//! does, the default leaf. The order is that of declaration unless the plan names another
+//! (`order.rs`); there, neither longer prefixes nor exact addresses go before what stands earlier.
 //!
 //! **Fragments.** Only a datagram's first fragment has ports. Under [`FragmentPolicy::Follow`] the
 //! later ones go where the first went, so that a port rule takes whole datagrams [risso99 §7.1].
 //! A later fragment whose first was not seen is matched on its own headers: rules without ports,
 //! else the default.
 //!
-//! | algorithm | file | what |
-//! | --- | --- | --- |
-//! | linear | `linear.rs` | tries every rule in order; the oracle for any faster one |
-//!
-//! An algorithm is built from a list of [`Rule`] and answers `first_match(interface, headers)` with
-//! the index of the rule that decides. It keeps no state between packets; fragments, the default
-//! and the reasons are this file's, once for all algorithms.
+//! An algorithm is a file with a line in the macro call at the end of this one. It is built from
+//! rules in the order in which they are tried, and answers with the place of the first that
+//! matches. It keeps no state between packets; order, fragments, the default, the reasons and the
+//! flow cache (`flow_cache.rs`) are there once for all algorithms.
 
+mod altq_fragments;
+pub mod cover;
+pub mod flow_cache;
 pub mod fragments;
 pub mod hash;
-pub mod linear;
+pub mod key;
+pub mod order;
 pub mod rule;
+pub mod tuples;
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::ids::{LeafId, MeterId};
-use crate::packet::{Fragment, Headers};
+use crate::packet::{Addresses, Fragment, Headers};
+use crate::parameter::BuildError;
 use crate::units::Instant;
 
+pub use flow_cache::FLOWS_DEFAULT;
 pub use fragments::FragmentLimits;
+pub use order::MatchOrder;
 pub use rule::{InterfaceId, Match, PortRange, Prefix, Rule, Target};
 
+use altq_fragments::AltqFragments;
+use flow_cache::FlowCache;
 use fragments::{FragmentKey, FragmentTable};
-use linear::LinearRules;
+use key::Key;
 
 /// Sends packets to leaves.
 #[derive(Clone, Debug)]
 pub struct Classifier {
-    rules: LinearRules,
+    search: AnySearch,
+    order: MatchOrder,
+    /// By rank: place among the rules as declared, and what it decides.
+    targets: Vec<(u32, Target)>,
     default: LeafId,
-    fragments: Option<FragmentTable>,
+    fragments: Fragments,
+    flows: Option<FlowCache>,
+}
+
+/// How rules are searched; [`Default`] is what a policy gets that says nothing of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClassifierPlan {
+    /// The keyword of the algorithm.
+    pub algorithm: &'static str,
+    /// The order in which rules are tried.
+    pub order: MatchOrder,
+    /// What becomes of fragments.
+    pub fragments: FragmentPolicy,
+    /// Room in the flow cache, for an algorithm that wants one; 0 for none.
+    pub flows: u32,
+    /// Seeds the flow cache's hash; no answer depends on it.
+    pub seed: u64,
+}
+
+impl Default for ClassifierPlan {
+    fn default() -> ClassifierPlan {
+        ClassifierPlan {
+            algorithm: CLASSIFIERS[0].keyword,
+            order: MatchOrder::default(),
+            fragments: FragmentPolicy::default(),
+            flows: FLOWS_DEFAULT,
+            seed: 0,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Fragments {
+    Alone,
+    Follow(FragmentTable),
+    AltqBroken,
+    AltqFixed(AltqFragments),
 }
 
 impl Classifier {
-    /// A classifier that tries `rules` in order and falls back to `default`.
+    /// A classifier that tries `rules` in order and falls back to `default`, by the default
+    /// algorithm and without a flow cache.
     pub fn new(rules: Vec<Rule>, default: LeafId, fragments: FragmentPolicy) -> Classifier {
-        let fragments = match fragments {
-            FragmentPolicy::EachAlone => None,
-            FragmentPolicy::Follow(limits) => Some(FragmentTable::new(limits)),
+        let plan = ClassifierPlan { fragments, flows: 0, ..ClassifierPlan::default() };
+        Classifier::build(rules, default, &plan).expect("the first algorithm is registered")
+    }
+
+    /// The classifier of a plan.
+    ///
+    /// # Errors
+    /// When no algorithm has the plan's keyword.
+    pub fn build(
+        rules: Vec<Rule>,
+        default: LeafId,
+        plan: &ClassifierPlan,
+    ) -> Result<Classifier, BuildError> {
+        let descriptor = CLASSIFIERS.iter().find(|row| row.keyword == plan.algorithm);
+        let descriptor = descriptor.ok_or_else(|| unknown_classifier(plan.algorithm))?;
+        let cached = descriptor.cached && plan.flows > 0 && !rules.is_empty();
+        let mut classifier = Classifier {
+            search: AnySearch::build(descriptor.keyword, &[]),
+            order: plan.order,
+            targets: Vec::new(),
+            default,
+            fragments: Fragments::new(plan.fragments),
+            flows: cached.then(|| FlowCache::new(plan.flows, plan.seed)),
         };
-        Classifier { rules: LinearRules::new(rules), default, fragments }
+        classifier.replace_rules(rules);
+        Ok(classifier)
+    }
+
+    /// From now on these are the rules. Leaves keep their numbers, and fragments whose first came
+    /// before still follow it. Takes time in proportion to the rules.
+    pub fn replace_rules(&mut self, rules: Vec<Rule>) {
+        let (declared, rules): (Vec<u32>, Vec<Rule>) =
+            self.order.arrange(rules).into_iter().unzip();
+        self.targets =
+            declared.into_iter().zip(&rules).map(|(place, rule)| (place, rule.target())).collect();
+        self.search = AnySearch::build(self.search.keyword(), &rules);
+        if let Some(flows) = &mut self.flows {
+            flows.next_generation();
+        }
+    }
+
+    /// How many tables the algorithm looks into for a packet at most.
+    pub fn tables(&self) -> usize {
+        self.search.tables()
     }
 
     /// The leaf of a packet that came in by `interface`, and why.
     ///
     /// `now` only serves to forget fragments; it need not be monotonic.
+    #[inline]
     pub fn classify(
         &mut self,
         now: Instant,
@@ -64,20 +153,35 @@ impl Classifier {
         match headers.fragment {
             Fragment::None => self.by_rules(interface, headers),
             Fragment::First(id) => self.first_fragment(now, interface, headers, id),
-            Fragment::Later(id) => {
-                self.followed(now, headers, id).unwrap_or_else(|| self.by_rules(interface, headers))
+            Fragment::Later { id, more } => {
+                self.later_fragment(now, interface, headers, (id, more))
             }
         }
     }
 
-    fn by_rules(&self, interface: InterfaceId, headers: &Headers) -> Classified {
-        match self.rules.first_match(interface, headers) {
-            Some((index, target)) => Classified::of(target, Reason::Rule(index)),
-            None => {
-                let target = Target { leaf: self.default, meter: None };
-                Classified::of(target, Reason::Default)
+    #[inline]
+    fn by_rules(&mut self, interface: InterfaceId, headers: &Headers) -> Classified {
+        let key = Key::of(interface, headers);
+        let rank = match &mut self.flows {
+            None => self.search.first_match(&key, interface, headers),
+            Some(flows) => {
+                let hash = flows.hash(&key);
+                match flows.recall(hash, &key) {
+                    Some(answer) => answer.map(|rank| rank as usize),
+                    None => {
+                        let rank = self.search.first_match(&key, interface, headers);
+                        flows.remember(hash, &key, rank.map(|rank| rank as u32));
+                        rank
+                    }
+                }
             }
-        }
+        };
+        let Some(rank) = rank else {
+            let target = Target { leaf: self.default, meter: None };
+            return Classified::of(target, Reason::Default);
+        };
+        let (declared, target) = self.targets[rank];
+        Classified::of(target, Reason::Rule(declared as usize))
     }
 
     fn first_fragment(
@@ -87,18 +191,62 @@ impl Classifier {
         headers: &Headers,
         id: u32,
     ) -> Classified {
+        let headers = &self.fragments.seen(headers);
         let classified = self.by_rules(interface, headers);
-        if let (Some(table), Some(key)) = (&mut self.fragments, FragmentKey::of(headers, id)) {
+        let Some(key) = FragmentKey::of(headers, id) else { return classified };
+        match &mut self.fragments {
+            Fragments::Alone | Fragments::AltqBroken => {}
             // Also when the default took it: its later fragments might match a rule without ports.
-            table.remember(now, key, classified.target());
+            Fragments::Follow(table) => table.remember(now, key, classified.target()),
+            Fragments::AltqFixed(table) if is_v4(headers) => table.remember(key, headers.ports),
+            Fragments::AltqFixed(_) => {}
         }
         classified
     }
 
-    fn followed(&self, now: Instant, headers: &Headers, id: u32) -> Option<Classified> {
-        let key = FragmentKey::of(headers, id)?;
-        let target = self.fragments.as_ref()?.recall(now, &key)?;
-        Some(Classified::of(target, Reason::Fragment))
+    fn later_fragment(
+        &mut self,
+        now: Instant,
+        interface: InterfaceId,
+        headers: &Headers,
+        (id, more): (u32, bool),
+    ) -> Classified {
+        let Some(key) = FragmentKey::of(headers, id) else {
+            return self.by_rules(interface, headers);
+        };
+        match &mut self.fragments {
+            Fragments::Alone | Fragments::AltqBroken => self.by_rules(interface, headers),
+            Fragments::Follow(table) => match table.recall(now, &key) {
+                Some(target) => Classified::of(target, Reason::Fragment),
+                None => self.by_rules(interface, headers),
+            },
+            Fragments::AltqFixed(table) => {
+                let ports = table.recall(&key, !more);
+                self.by_rules(interface, &Headers { ports, ..*headers })
+            }
+        }
+    }
+}
+
+fn is_v4(headers: &Headers) -> bool {
+    matches!(headers.addresses, Addresses::V4 { .. })
+}
+
+impl Fragments {
+    fn new(policy: FragmentPolicy) -> Fragments {
+        match policy {
+            FragmentPolicy::EachAlone => Fragments::Alone,
+            FragmentPolicy::Follow(limits) => Fragments::Follow(FragmentTable::new(limits)),
+            FragmentPolicy::AltqBroken => Fragments::AltqBroken,
+            FragmentPolicy::AltqFixed => Fragments::AltqFixed(AltqFragments::default()),
+        }
+    }
+
+    /// The headers of a first fragment as the policy's classifier sees them.
+    fn seen(&self, headers: &Headers) -> Headers {
+        let altq = matches!(self, Fragments::AltqBroken | Fragments::AltqFixed(_));
+        let ports = headers.ports.filter(|_| !altq || is_v4(headers));
+        Headers { ports, ..*headers }
     }
 }
 
@@ -126,7 +274,7 @@ impl Classified {
 /// What decided where a packet goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// The rule at this place in the list, from 0.
+    /// The rule at this place in the list as declared, from 0.
     Rule(usize),
     /// The first fragment of its datagram went there.
     Fragment,
@@ -141,10 +289,104 @@ pub enum FragmentPolicy {
     EachAlone,
     /// They go where their first fragment went.
     Follow(FragmentLimits),
+    /// As ALTQ until 2001: a table that never finds anything [algorithms §11.1].
+    AltqBroken,
+    /// As ALTQ from then on: they get the ports of their first fragment, if it is among the last
+    /// eight and they come in order [algorithms §11.1].
+    AltqFixed,
 }
 
 impl Default for FragmentPolicy {
     fn default() -> FragmentPolicy {
         FragmentPolicy::Follow(FragmentLimits::default())
     }
+}
+
+/// An algorithm that finds the first rule to match.
+pub trait RuleSearch: Sized {
+    /// What it says of itself.
+    const DESCRIPTOR: ClassifierDescriptor;
+
+    /// Builds it from the rules in the order in which they are tried.
+    fn build(rules: &[Rule]) -> Self;
+
+    /// The place of the first rule that accepts the packet, whose key is `key`.
+    fn first_match(&self, key: &Key, interface: InterfaceId, headers: &Headers) -> Option<usize>;
+
+    /// How many tables it looks into at most.
+    fn tables(&self) -> usize;
+}
+
+/// What the registry knows of an algorithm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClassifierDescriptor {
+    /// The keyword in a policy.
+    pub keyword: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Keys of `docs/sources.md` with sections.
+    pub sources: &'static [&'static str],
+    /// Whether a flow cache stands before it.
+    pub cached: bool,
+}
+
+macro_rules! classifiers {
+    ($($module:ident::$name:ident,)*) => {
+        $(pub mod $module;)*
+
+        /// What every algorithm says of itself; the first is the default.
+        pub const CLASSIFIERS: &[ClassifierDescriptor] =
+            &[$(<$module::$name as RuleSearch>::DESCRIPTOR,)*];
+
+        /// An algorithm of any kind.
+        #[derive(Clone, Debug)]
+        enum AnySearch {
+            $($name($module::$name),)*
+        }
+
+        impl AnySearch {
+            /// The algorithm of this keyword, which is registered.
+            fn build(keyword: &str, rules: &[Rule]) -> AnySearch {
+                $(if keyword == <$module::$name as RuleSearch>::DESCRIPTOR.keyword {
+                    return AnySearch::$name($module::$name::build(rules));
+                })*
+                unreachable!("a plan's keyword was looked up before")
+            }
+
+            fn keyword(&self) -> &'static str {
+                match self {
+                    $(AnySearch::$name(_) => <$module::$name as RuleSearch>::DESCRIPTOR.keyword,)*
+                }
+            }
+
+            fn tables(&self) -> usize {
+                match self {
+                    $(AnySearch::$name(search) => search.tables(),)*
+                }
+            }
+
+            #[inline]
+            fn first_match(
+                &self,
+                key: &Key,
+                interface: InterfaceId,
+                headers: &Headers,
+            ) -> Option<usize> {
+                match self {
+                    $(AnySearch::$name(search) => search.first_match(key, interface, headers),)*
+                }
+            }
+        }
+    };
+}
+
+classifiers! {
+    tuple_space::TupleSpace,
+    linear::LinearRules,
+}
+
+fn unknown_classifier(keyword: &str) -> BuildError {
+    let known: Vec<String> = CLASSIFIERS.iter().map(|row| format!("`{}`", row.keyword)).collect();
+    let known = known.join(", ");
+    BuildError::in_link("classifier", format!("no classifier is called `{keyword}`; write {known}"))
 }

@@ -22,12 +22,14 @@ pub struct Rule {
     pub leaf: LeafId,
     /// The meter that polices its packets, in place of their class's.
     pub meter: Option<MeterId>,
+    /// What a [`MatchOrder`](super::MatchOrder) other than `first` sorts by, if it is written.
+    pub sort_key: Option<u32>,
 }
 
 impl Rule {
-    /// A rule without a meter of its own.
+    /// A rule without a meter of its own and without a key to sort by.
     pub fn new(matches: Match, leaf: LeafId) -> Rule {
-        Rule { matches, leaf, meter: None }
+        Rule { matches, leaf, meter: None, sort_key: None }
     }
 
     /// Where its packets go, and what polices them.

@@ -194,7 +194,12 @@ pub enum Fragment {
     /// The first fragment, with the transport header.
     First(u32),
     /// Any further fragment: payload only. Bytes that look like ports are not.
-    Later(u32),
+    Later {
+        /// The datagram's identification.
+        id: u32,
+        /// Whether the fragment says that others lie behind it.
+        more: bool,
+    },
 }
 
 /// How far reading got. Later values imply the earlier ones.

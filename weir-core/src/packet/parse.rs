@@ -137,7 +137,7 @@ fn fragment(id: u32, offset: u16, more_follow: bool) -> Fragment {
     match (offset, more_follow) {
         (0, false) => Fragment::None,
         (0, true) => Fragment::First(id),
-        _ => Fragment::Later(id),
+        _ => Fragment::Later { id, more: more_follow },
     }
 }
 
@@ -178,7 +178,7 @@ fn extensions<'a>(
         // What follows in a later fragment is payload, whatever the header says comes first in
         // the datagram. And a fragment is not fragmented again.
         let again = next == Protocol::FRAGMENT && headers.fragment != Fragment::None;
-        if again || matches!(headers.fragment, Fragment::Later(_)) {
+        if again || matches!(headers.fragment, Fragment::Later { .. }) {
             return None;
         }
         if next == Protocol::FRAGMENT {
@@ -207,7 +207,7 @@ fn extension_len(kind: Protocol, length_byte: u8) -> usize {
 
 fn transport(headers: &mut Headers, segment: &[u8]) -> Option<()> {
     let protocol = headers.protocol?;
-    if matches!(headers.fragment, Fragment::Later(_)) || !protocol.has_ports() {
+    if matches!(headers.fragment, Fragment::Later { .. }) || !protocol.has_ports() {
         return Some(());
     }
     headers.ports = Some(Ports { source: be16(segment, 0)?, destination: be16(segment, 2)? });

@@ -177,8 +177,8 @@ impl Queues {
         let shared = Shared::new(names)?.map(Box::new);
         Ok(Self {
             leaves,
-            slots: alloc::vec![Slot::EMPTY; plan.packets_max as usize + 1],
-            free: 1,
+            slots: (0..=plan.packets_max).map(|slot| Slot::free_before(slot + 1)).collect(),
+            free: 0,
             packets: 0,
             packets_max: plan.packets_max,
             droppers,
@@ -204,8 +204,9 @@ impl Queues {
         }
         let slot = self.free;
         let filled = &mut self.slots[slot as usize];
-        self.free = if filled.next == FRESH { slot + 1 } else { filled.next };
-        *filled = Slot { entry, next: NONE };
+        self.free = filled.next;
+        // Its `next` is written when another packet comes behind it.
+        filled.entry = entry;
         let before = core::mem::replace(&mut state.last, slot);
         if state.packets == 2 {
             state.second = slot;
@@ -287,7 +288,7 @@ impl Queues {
     /// each element of `out`, further ones as long as all together are charged at most
     /// `allowance`, and as long as the line has room at its horizon. `None` if the leaf's dropper
     /// is to be asked first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_run(
         &mut self,
         at: (Instant, LeafId),
@@ -303,7 +304,7 @@ impl Queues {
         assert!(state.packets > 0, "only a backlogged leaf sends");
         let most = out.len().min(state.packets as usize);
         let Leaf { first: mut entry, second: mut slot, .. } = *state;
-        let (mut charged, mut taken, mut freed) = (0, 0, FRESH);
+        let (mut charged, mut taken, mut freed) = (0, 0, NONE);
         for place in &mut out[..most] {
             if taken > 0 {
                 let behind = &self.slots[slot as usize];
@@ -333,7 +334,7 @@ impl Queues {
             state.second = behind.next;
             next = Some(behind.entry.head());
         }
-        if freed != FRESH {
+        if freed != NONE {
             // The slots that were read are a chain already.
             self.slots[freed as usize].next = core::mem::replace(&mut self.free, second);
         }
@@ -533,7 +534,10 @@ impl Leaf {
 }
 
 impl Slot {
-    const EMPTY: Slot = Slot { entry: Entry::EMPTY, next: FRESH };
+    /// A free slot, `next` being the next free one.
+    const fn free_before(next: u32) -> Slot {
+        Slot { entry: Entry::EMPTY, next }
+    }
 }
 
 impl Unasked {
@@ -585,9 +589,6 @@ impl Drops {
 
 /// No slot.
 const NONE: u32 = u32::MAX;
-/// The slot was never used: the one behind it is the next free one. Slot 0 stays unused, so that
-/// this is no slot's number.
-const FRESH: u32 = 0;
 /// The state of so many leaves, and what their scheduler keeps beside it, stays in a cache of its
 /// own: 64 and some 30 bytes each, against 512 KiB.
 const NEAR_LEAVES: usize = 4096;

@@ -10,71 +10,63 @@ use alloc::vec::Vec;
 /// The leaves of all waiting packets, first come first.
 pub(crate) struct ArrivalOrder {
     order: LeafRing,
-    leaves: Vec<Entries>,
-}
-
-/// How many entries in `order` a leaf has.
-#[derive(Clone, Copy, Default)]
-struct Entries {
-    /// Of packets that wait.
-    waiting: u32,
-    /// Of packets that were dropped; these come first.
-    stale: u32,
+    /// By leaf, its stale entries; these come first.
+    stale: Vec<u32>,
+    /// The sum of them: as long as nothing is dropped, no packet looks at its leaf.
+    stale_total: u32,
 }
 
 impl ArrivalOrder {
     /// No packet in any of `leaves` leaves.
     pub(crate) fn new(leaves: usize) -> Self {
         let order = LeafRing::with_capacity(leaves);
-        Self { order, leaves: alloc::vec![Entries::default(); leaves] }
+        Self { order, stale: alloc::vec![0; leaves], stale_total: 0 }
     }
 
     /// A packet joined `leaf`.
     #[inline]
     pub(crate) fn arrived(&mut self, leaf: LeafId) {
         self.order.push_back(leaf);
-        self.leaves[leaf.index()].waiting += 1;
     }
 
     /// The leaf whose packet came first, if any waits.
     #[inline]
     pub(crate) fn front(&mut self) -> Option<LeafId> {
-        while let Some(leaf) = self.order.front() {
-            let entries = &mut self.leaves[leaf.index()];
-            if entries.stale == 0 {
-                return Some(leaf);
-            }
-            entries.stale -= 1;
-            self.order.pop_front();
+        if self.stale_total > 0 {
+            self.skip_stale();
         }
-        None
+        self.order.front()
     }
 
-    /// `leaf`, which is in front, sent its first packet; `empty` says whether none is left.
+    /// The leaf whose packet comes after `ahead` others, unless some of these were dropped.
     #[inline]
-    pub(crate) fn sent(&mut self, leaf: LeafId, empty: bool) {
+    pub(crate) fn get(&self, ahead: usize) -> Option<LeafId> {
+        self.order.get(ahead)
+    }
+
+    /// The leaf in front, which is `leaf`, sent its first packet.
+    #[inline]
+    pub(crate) fn sent(&mut self, leaf: LeafId) {
         assert_eq!(self.order.front(), Some(leaf), "the leaf in front was selected");
         self.order.pop_front();
-        let entries = &mut self.leaves[leaf.index()];
-        entries.waiting -= 1;
-        entries.settle(empty);
     }
 
-    /// A packet that waited in `leaf` was dropped; `empty` says whether none is left.
-    pub(crate) fn dropped(&mut self, leaf: LeafId, empty: bool) {
-        let entries = &mut self.leaves[leaf.index()];
-        entries.waiting -= 1;
-        entries.stale += 1;
-        entries.settle(empty);
+    /// A packet that waited in `leaf` was dropped.
+    pub(crate) fn dropped(&mut self, leaf: LeafId) {
+        self.stale[leaf.index()] += 1;
+        self.stale_total += 1;
     }
-}
 
-impl Entries {
-    /// An empty leaf waits for nothing: entries left over from drops inside its queue are stale.
-    #[inline]
-    fn settle(&mut self, empty: bool) {
-        if empty {
-            self.stale += core::mem::take(&mut self.waiting);
+    #[cold]
+    fn skip_stale(&mut self) {
+        while let Some(leaf) = self.order.front() {
+            let stale = &mut self.stale[leaf.index()];
+            if *stale == 0 {
+                return;
+            }
+            *stale -= 1;
+            self.stale_total -= 1;
+            self.order.pop_front();
         }
     }
 }
@@ -87,21 +79,17 @@ mod tests {
     /// Small letters arrive, capital ones are dropped; what is left is sent.
     fn check(events: &str, order: &str) {
         let mut arrivals = ArrivalOrder::new(3);
-        let mut waiting = [0u32; 3];
         for letter in events.bytes() {
             let leaf = LeafId(u32::from(letter.to_ascii_lowercase() - b'a'));
             if letter.is_ascii_lowercase() {
                 arrivals.arrived(leaf);
-                waiting[leaf.index()] += 1;
             } else {
-                waiting[leaf.index()] -= 1;
-                arrivals.dropped(leaf, waiting[leaf.index()] == 0);
+                arrivals.dropped(leaf);
             }
         }
         let mut sent = String::new();
         while let Some(leaf) = arrivals.front() {
-            waiting[leaf.index()] -= 1;
-            arrivals.sent(leaf, waiting[leaf.index()] == 0);
+            arrivals.sent(leaf);
             sent.push(char::from(b'a' + leaf.0 as u8));
         }
         assert_eq!(sent, order, "{events}");

@@ -50,11 +50,16 @@ impl Scheduler for Fifo {
     }
 
     #[inline]
-    fn charge(&mut self, _now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
-        self.order.sent(leaf, next.is_none());
+    fn charge(&mut self, _now: Instant, leaf: LeafId, _sent: Bytes, _next: Option<Head>) {
+        self.order.sent(leaf);
     }
 
-    fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
-        self.order.dropped(leaf, head.is_none());
+    fn head_changed(&mut self, _now: Instant, leaf: LeafId, _head: Option<Head>) {
+        self.order.dropped(leaf);
+    }
+
+    #[inline]
+    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
+        self.order.get(ahead)
     }
 }

@@ -90,6 +90,13 @@ impl Scheduler for Priq {
         self.head_changed(now, leaf, next);
     }
 
+    #[inline]
+    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
+        // Alone in its band it goes on until something arrives above.
+        let band = &self.bands[usize::from(self.places[leaf.index()].priority)];
+        if band.leaves.len() == 1 { Bytes::new(u64::MAX) } else { Bytes::ZERO }
+    }
+
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         if head.is_some() {
             return;

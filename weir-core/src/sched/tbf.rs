@@ -100,7 +100,7 @@ impl Scheduler for Tbf {
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        self.order.sent(leaf, next.is_none());
+        self.order.sent(leaf);
         self.heads[leaf.index()] = next.map_or(Bytes::ZERO, |head| head.length);
         self.bucket.charge(now, sent);
         if let Some(peak) = &mut self.peak {
@@ -109,7 +109,7 @@ impl Scheduler for Tbf {
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
-        self.order.dropped(leaf, head.is_none());
+        self.order.dropped(leaf);
         self.heads[leaf.index()] = head.map_or(Bytes::ZERO, |head| head.length);
     }
 

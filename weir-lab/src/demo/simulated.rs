@@ -40,6 +40,7 @@ fn scenario(policy: &Policy, measured: std::time::Duration) -> Scenario {
         warmup: duration_of(WARMUP),
         seed: 1,
         sources,
+        changes: Vec::new(),
     }
 }
 

@@ -58,7 +58,7 @@ fn measure(
     case: &Case,
     options: &Options,
 ) -> Result<Vec<Row>, String> {
-    let sharing = Sharing::new("htb", mbit, ip + HEADER, case)?;
+    let sharing = Sharing::new("htb", mbit * 1_000_000, ip + HEADER, case)?;
     let setup = || Setup {
         plan: &sharing.policy.link,
         classifier: sharing.policy.classifier(),

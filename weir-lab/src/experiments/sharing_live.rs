@@ -25,7 +25,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
         for case in CASES {
             let subject = format!("{scheduler} {mbit} Mbit/s {ip} B, {}", case.name);
             if options.wants(&subject) {
-                let sharing = Sharing::new(scheduler, mbit, ip + HEADER, case)?;
+                let sharing = Sharing::new(scheduler, mbit * 1_000_000, ip + HEADER, case)?;
                 rows.push(measure(subject, &sharing, case, options)?);
                 progress(&rows[rows.len() - 1]);
             }

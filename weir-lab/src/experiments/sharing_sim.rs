@@ -1,38 +1,67 @@
-//! Sharing in virtual time: the same tree, arrivals and classes as `sharing-live`, and `cbq` at
-//! other rates too. No timer and no machine: what is off here is off by rule.
+//! Sharing in virtual time: the same tree, arrivals and classes as `sharing-live`, from 1 kbit/s to
+//! 100 Gbit/s. No timer and no machine: what is off here is off by rule.
 
 use super::{Experiment, Options, Row};
-use crate::tree::{CASES, HEADER, IP_LENGTHS, Sharing};
+use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, Sharing};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sharing-sim",
-    summary: "the same tree in virtual time, cbq against the fluid ideal",
+    summary: "the same tree in virtual time, 1 kbit/s to 100 Gbit/s, against the fluid ideal",
     live: false,
     run,
 };
 
 /// Percent of the fluid ideal, for every class.
 const LIMIT: f64 = 0.5;
-const MBITS: [u64; 4] = [5, 30, 100, 1000];
+/// Links in bit/s, and the lengths of packets without the Ethernet header. A token bucket holds a
+/// packet of a minute at most, so the slowest link has small ones.
+const LINKS: [(u64, [u32; 2]); 8] = [
+    (1_000, [200, 400]),
+    (100_000, IP_LENGTHS),
+    (5_000_000, IP_LENGTHS),
+    (30_000_000, IP_LENGTHS),
+    (100_000_000, IP_LENGTHS),
+    (1_000_000_000, IP_LENGTHS),
+    (10_000_000_000, IP_LENGTHS),
+    (100_000_000_000, IP_LENGTHS),
+];
+/// Who shares by such a tree, and in how many of the cases an excess goes to siblings first, as in
+/// the ideal: `htb` divides it by quanta of leaves, `hfsc` as `cbq`.
+const SUBJECTS: [(&str, usize); 3] = [("cbq", CASES.len()), ("htb", 1), ("hfsc", CASES.len())];
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+    let links = LINKS.into_iter().flat_map(|(bits, lengths)| lengths.map(|ip| (bits, ip)));
     let mut rows = Vec::new();
-    for mbit in MBITS {
-        for ip in IP_LENGTHS {
-            for case in CASES {
-                let subject = format!("cbq {mbit} Mbit/s {ip} B, {}", case.name);
-                if !options.wants(&subject) {
-                    continue;
+    for link in links {
+        for (scheduler, cases) in SUBJECTS {
+            for case in &CASES[..cases] {
+                let (rate, ip) = (rate_text(link.0), link.1);
+                let subject = format!("{scheduler} {rate} {ip} B, {}", case.name);
+                if options.wants(&subject) {
+                    rows.push(worst(scheduler, link, case, subject)?);
+                    rows.last().into_iter().for_each(&mut *progress);
                 }
-                let sharing = Sharing::new("cbq", mbit, ip + HEADER, case)?;
-                let simulated = sharing.simulate()?;
-                let rate = |port: u16| simulated.get(&port).copied().unwrap_or(0.0);
-                let row = sharing.worst(subject, &sharing.ideal(case), rate, LIMIT);
-                progress(&row);
-                rows.push(row);
             }
         }
     }
     Ok(rows)
+}
+
+fn worst(
+    scheduler: &'static str,
+    (bits, ip): (u64, u32),
+    case: &Case,
+    subject: String,
+) -> Result<Row, String> {
+    let sharing = Sharing::new(scheduler, bits, ip + HEADER, case)?;
+    let simulated = sharing.simulate()?;
+    let rate = |port: u16| simulated.get(&port).copied().unwrap_or(0.0);
+    Ok(sharing.worst(subject, &sharing.ideal(case), rate, LIMIT))
+}
+
+fn rate_text(bits: u64) -> String {
+    let units = [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
+    let fits = units.into_iter().find(|&(unit, _)| bits >= unit);
+    fits.map_or_else(|| format!("{bits} bit/s"), |(unit, name)| format!("{} {name}", bits / unit))
 }

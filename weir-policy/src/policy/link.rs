@@ -1,10 +1,12 @@
 //! The `[link]` table: rate, scheduler and its parameters, framing, sizes.
 
 use super::class::ClassDraft;
+use super::classifier;
 use super::values::{Written, size};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table, unknown_key};
+use weir_core::classify::ClassifierPlan;
 use weir_core::link::{Charge, Framing, PACKETS_MAX_DEFAULT};
 use weir_core::parameter::Scope;
 use weir_core::queue::Limit;
@@ -23,6 +25,7 @@ pub(super) struct LinkSection {
     pub buffer: Bytes,
     mtu: u32,
     pub seed: u64,
+    pub classifier: ClassifierPlan,
     packets_max: Option<(u32, Span)>,
 }
 
@@ -38,6 +41,7 @@ impl LinkSection {
         let buffer = table.field("buffer").and_then(|node| size(&node, 0, BUFFER_MAX, report));
         let packets_max = table.field("packets_max").and_then(|node| packets_max(&node, report));
         let seed = table.field("seed").and_then(|node| node.number(0, i64::MAX as u64, report));
+        let classifier = classifier::read(&mut table, report);
         let written = parameters(&mut table, scheduler, report);
         Self {
             span: table.span(),
@@ -50,6 +54,7 @@ impl LinkSection {
             mtu: mtu.unwrap_or(MTU_DEFAULT),
             buffer: buffer.unwrap_or(Bytes::ZERO),
             seed: seed.unwrap_or(0),
+            classifier: ClassifierPlan { seed: seed.unwrap_or(0), ..classifier },
             packets_max,
         }
     }

@@ -1,9 +1,11 @@
 //! A policy: one link, its tree of classes, the rules that lead to them, and promises.
 //!
-//! Rules are tried in the order of the file: class after class, and in a class from first to last.
+//! Rules are tried in the order of the file, class after class and in a class from first to last,
+//! unless `match_order` names another.
 //! Invariant: a [`Policy`] builds. Its scheduler and its droppers were built once to be sure.
 
 mod class;
+mod classifier;
 mod link;
 mod police;
 mod rules;
@@ -16,7 +18,7 @@ use crate::reader::{self, Table};
 use class::ClassDraft;
 use link::LinkSection;
 use tree::Shape;
-use weir_core::classify::{Classifier, FragmentPolicy, Rule};
+use weir_core::classify::{Classifier, ClassifierPlan, Rule};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 
@@ -25,8 +27,10 @@ use weir_core::link::LinkPlan;
 pub struct Policy {
     /// What the link is built from.
     pub link: LinkPlan,
-    /// The rules in the order in which they are tried.
+    /// The rules in the order of the file.
     pub rules: Vec<Rule>,
+    /// How they are searched.
+    pub search: ClassifierPlan,
     /// Where packets go that no rule matches.
     pub default: LeafId,
     /// The names of interfaces: `InterfaceId(n)` in a rule is the nth of them.
@@ -56,9 +60,10 @@ pub fn parse_bytes(bytes: &[u8], name: &str, ports: Option<&[String]>) -> Outcom
 }
 
 impl Policy {
-    /// A classifier of its rules, in which fragments follow their first.
+    /// A classifier of its rules.
     pub fn classifier(&self) -> Classifier {
-        Classifier::new(self.rules.clone(), self.default, FragmentPolicy::default())
+        let classifier = Classifier::build(self.rules.clone(), self.default, &self.search);
+        classifier.expect("the keyword came from the registry")
     }
 
     /// The name of a leaf's class.
@@ -87,7 +92,9 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     let default = default_class(&classes, report);
     let shape = Shape::of(&mut classes, report);
     let mut police = police::Meters::of_classes(&classes, report);
-    let (rules, interfaces) = rules::read_all(&classes, ports, &mut police, report);
+    let order = link.classifier.order;
+    let (rules, interfaces) = rules::read_all(&classes, (ports, order), &mut police, report);
+    let search = link.classifier;
     let shape = shape?;
     tree::check_leaves(&classes, report);
     if let (Some(scheduler), Some(rate)) = (link.scheduler, link.rate) {
@@ -102,7 +109,7 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     let mut link = tree::plan(link, &classes, &shape, report)?;
     police.give_to(&mut link);
     let default = link.tree.leaf_of(ClassId(default? as u32))?;
-    Some(Policy { link, rules, default, interfaces, promises })
+    Some(Policy { link, rules, search, default, interfaces, promises })
 }
 
 /// The index of the one default class.

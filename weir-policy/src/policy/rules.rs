@@ -5,15 +5,14 @@ use super::police::Meters;
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table, list};
-use std::net::IpAddr;
-use weir_core::classify::{InterfaceId, Match, PortRange, Prefix, Rule};
+use weir_core::classify::{InterfaceId, Match, MatchOrder, Prefix, Rule, cover};
 use weir_core::ids::LeafId;
 use weir_core::packet::EtherType;
 
 /// Reads the rules of all leaves, and names the interfaces in them.
 pub(super) fn read_all(
     classes: &[ClassDraft<'_>],
-    ports: Option<&[String]>,
+    (ports, order): (Option<&[String]>, MatchOrder),
     police: &mut Meters,
     report: &mut Report,
 ) -> (Vec<Rule>, Vec<String>) {
@@ -22,8 +21,9 @@ pub(super) fn read_all(
         fixed: ports.is_some(),
         prefixes: 0,
         police,
+        order,
     };
-    let mut rules: Vec<(Rule, Span)> = Vec::new();
+    let (mut rules, mut spans) = (Vec::new(), Vec::new());
     let leaves = classes.iter().filter(|class| !class.interior).enumerate();
     for (leaf, class) in leaves {
         for node in &class.matches {
@@ -40,20 +40,22 @@ pub(super) fn read_all(
                 // It is not what was meant, so what it covers says nothing.
                 continue;
             }
-            check_reach(&rule.matches, &rules, node.span(), report);
-            rules.push((rule, node.span()));
+            rules.push(rule);
+            spans.push(node.span());
         }
     }
-    (rules.into_iter().map(|(rule, _)| rule).collect(), reading.names)
+    check_reach(&rules, &spans, order, report);
+    (rules, reading.names)
 }
 
 /// What all rules have in common: interfaces by number, which follow the first mention unless a
-/// deployment gave them, a count of prefixes, so that comparing rules stays bounded, and meters.
+/// deployment gave them, a count of prefixes, meters, and the order that they may name a key for.
 struct Reading<'p> {
     names: Vec<String>,
     fixed: bool,
     prefixes: usize,
     police: &'p mut Meters,
+    order: MatchOrder,
 }
 
 impl Reading<'_> {
@@ -113,9 +115,25 @@ fn read(
         interface: table.field("interface").and_then(|node| reading.number(&node, report)),
     };
     let meter = table.field("police").and_then(|node| reading.police.read(&node, report));
+    let sort_key = sort_key(&mut table, reading.order, report);
     table.finish(report);
     check_possible(&matches, &table, node.span(), report);
-    Some(Rule { matches, leaf, meter })
+    Some(Rule { matches, leaf, meter, sort_key })
+}
+
+/// What the order of rules sorts by. The key of another order is a finding.
+fn sort_key(table: &mut Table<'_>, order: MatchOrder, report: &mut Report) -> Option<u32> {
+    for other in MatchOrder::ALL.into_iter().filter(|other| *other != order) {
+        let Some((name, _, _, _)) = other.sort_key() else { continue };
+        let Some(node) = table.has(name).then(|| table.field(name)).flatten() else { continue };
+        let word = other.keyword();
+        let message = format!("counts only with `match_order = \"{word}\"`");
+        let cure = format!("take it out, or write `match_order = \"{word}\"` in [link]");
+        report.push(node.draft(&codes::UNKNOWN_KEY, message).cure(cure));
+    }
+    let (name, min, max, _) = order.sort_key()?;
+    let number = table.field(name)?.number(min.into(), max.into(), report)?;
+    Some(number as u32)
 }
 
 /// Finds conditions that no packet can meet together.
@@ -157,53 +175,31 @@ fn needs_ip(matches: &Match) -> bool {
         || !matches.destinations.is_empty()
 }
 
-/// Finds an earlier rule that takes every packet of this one.
-fn check_reach(matches: &Match, earlier: &[(Rule, Span)], span: Span, report: &mut Report) {
-    let Some((_, first)) = earlier.iter().find(|(rule, _)| covers(&rule.matches, matches)) else {
-        return;
-    };
-    let message = "this rule decides nothing: an earlier one takes all its packets";
-    report.push(
-        Draft::new(&codes::SHADOWED, span, message)
-            .related(*first, "the earlier rule")
-            .cure("put it before the earlier rule, or take it out"),
-    );
-}
-
-/// Whether every packet that `inner` accepts is accepted by `outer` for sure.
-fn covers(outer: &Match, inner: &Match) -> bool {
-    fn same<T: PartialEq>(outer: &Option<T>, inner: &Option<T>) -> bool {
-        outer.is_none() || outer == inner
+/// Finds rules that decide nothing, since others that are tried earlier take all their packets.
+fn check_reach(rules: &[Rule], spans: &[Span], order: MatchOrder, report: &mut Report) {
+    let (declared, tried): (Vec<u32>, Vec<Rule>) =
+        order.arrange(rules.to_vec()).into_iter().unzip();
+    // An order may try a rule in parts, each at its place; it is reached if one of them is.
+    let mut parts = vec![0_u32; rules.len()];
+    for &place in &declared {
+        parts[place as usize] += 1;
     }
-    same(&outer.protocol, &inner.protocol)
-        && same(&outer.dscp, &inner.dscp)
-        && same(&outer.ecn, &inner.ecn)
-        && same(&outer.vlan, &inner.vlan)
-        && same(&outer.vlan_inner, &inner.vlan_inner)
-        && same(&outer.ethertype, &inner.ethertype)
-        && same(&outer.interface, &inner.interface)
-        && covers_ports(outer.source_ports, inner.source_ports)
-        && covers_ports(outer.destination_ports, inner.destination_ports)
-        && covers_prefixes(&outer.sources, &inner.sources)
-        && covers_prefixes(&outer.destinations, &inner.destinations)
+    for (covered, by) in cover::covered(&tried) {
+        let (place, by) = (declared[covered] as usize, declared[by] as usize);
+        parts[place] -= 1;
+        if parts[place] > 0 {
+            continue;
+        }
+        let message = "this rule decides nothing: an earlier one takes all its packets";
+        report.push(
+            Draft::new(&codes::SHADOWED, spans[place], message)
+                .related(spans[by], "the earlier rule")
+                .cure("put it before the earlier rule, or take it out"),
+        );
+    }
 }
 
-fn covers_ports(outer: Option<PortRange>, inner: Option<PortRange>) -> bool {
-    let Some(outer) = outer else { return true };
-    inner.is_some_and(|inner| outer.contains(inner.first()) && outer.contains(inner.last()))
-}
-
-fn covers_prefixes(outer: &[Prefix], inner: &[Prefix]) -> bool {
-    let within = |inner: &Prefix| outer.iter().any(|outer| covers_prefix(outer, inner));
-    outer.is_empty() || !inner.is_empty() && inner.iter().all(within)
-}
-
-fn covers_prefix(outer: &Prefix, inner: &Prefix) -> bool {
-    let network: IpAddr = inner.network();
-    outer.prefix_len() <= inner.prefix_len() && outer.contains(network)
-}
-
-/// Each rule is tried for each packet, and compared with every earlier one here.
-const RULES_MAX: usize = 4096;
-/// All rules together: comparing each with each then takes at most a second.
-const PREFIXES_MAX: usize = 16_384;
+/// More would be a file larger than Weir reads.
+const RULES_MAX: usize = 1 << 18;
+/// All rules together.
+const PREFIXES_MAX: usize = 1 << 20;

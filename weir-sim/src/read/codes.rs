@@ -26,6 +26,8 @@ codes! {
     NEEDLESS "W310" Error "a key that means nothing without another";
     TCP_HEADERS "W311" Error "headers with which TCP cannot work";
     UNKNOWN_INTERFACE "W312" Error "an interface that no rule of the policy names";
+    CHANGE_OUTSIDE "W313" Error "a change that is not within the run";
+    CHANGE_ORDER "W314" Error "changes that are not in the order of time";
 }
 
 #[cfg(test)]

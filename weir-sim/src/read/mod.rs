@@ -13,12 +13,19 @@
 //! dport = 5004
 //! payload = "160 B"
 //! interval = "20 ms"
+//!
+//! [[change]]                 # from then on the link has another policy
+//! at = "15 s"
+//! policy = "night.toml"
 //! ```
 //!
 //! `docs/scenarios.md` lists all keys.
 
+mod change;
 pub mod codes;
 mod source;
+
+pub use change::CHANGES_MAX;
 
 use crate::scenario::{Scenario, Source};
 use std::path::Path;
@@ -34,23 +41,17 @@ pub fn is_scenario(top_level: &[String]) -> bool {
     top_level.iter().any(|key| key == "source" || key == "duration")
 }
 
-/// Checks the scenario `bytes` of the file `name`, and the policy it names, read with `read_file`.
+/// Checks the scenario `bytes` of the file `name`, and the policies it names, read with `read_file`.
 pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scenario> {
-    let mut named: Option<Outcome<()>> = None;
+    let mut policies = Policies { scenario: name, read_file, named: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
         let node = top.required("policy", report);
-        let policy = node.and_then(|node| {
-            if node.is_table() {
-                return inline(&node, report);
-            }
-            let (policy, findings) = from_file(&node, name, read_file, report)?;
-            named = Some(findings);
-            policy
-        });
+        let policy = node.and_then(|node| policies.read(&node, report));
         let times = times(top, report);
         let seed = top.field("seed").and_then(|node| node.number(0, i64::MAX as u64, report));
         let title = top.field("name").and_then(|node| node.name(report)).map(str::to_owned);
         let sources = sources(top, times, policy.as_ref(), report);
+        let changes = change::read_all(top, times, policy.as_ref(), &mut policies, report);
         let policy = policy?;
         let (duration, warmup, delay) = times?;
         let stem = || Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
@@ -63,12 +64,58 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scena
             warmup,
             seed: seed.unwrap_or(SEED_DEFAULT),
             sources,
+            changes,
         })
     });
-    if let Some(findings) = named {
+    for (_, findings) in policies.named {
         findings.merge_into(&mut outcome);
     }
     outcome
+}
+
+/// Duration, warm-up and delay.
+type Times = (Duration, Duration, Duration);
+
+/// Reads the policies that a scenario names or holds.
+struct Policies<'a> {
+    scenario: &'a str,
+    read_file: ReadFile<'a>,
+    /// What was found in each file, once.
+    named: Vec<(String, Outcome<()>)>,
+}
+
+impl Policies<'_> {
+    fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Policy> {
+        if node.is_table() { inline(node, report) } else { self.from_file(node, report) }
+    }
+
+    /// The policy of another file, if it has one; what was found there is kept.
+    fn from_file(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Policy> {
+        let folder = Path::new(self.scenario).parent().unwrap_or(Path::new(""));
+        let path = folder.join(node.name(report)?);
+        let name = path.display().to_string();
+        let bytes = match (self.read_file)(&path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let message = format!("cannot read {name}: {error}");
+                let cure = "name a policy, relative to this file";
+                report.push(node.draft(&common::UNREADABLE, message).cure(cure));
+                return None;
+            }
+        };
+        let outcome = policy::parse_bytes(&bytes, &name, None);
+        if outcome.failed() {
+            let message = format!("{name} has errors");
+            let cure = "mend the policy first; its findings follow";
+            report.push(node.draft(&codes::POLICY_FAULTY, message).cure(cure));
+        }
+        let mut policy = None;
+        let findings = outcome.map(|plan| policy = Some(plan));
+        if self.named.iter().all(|named| named.0 != name) {
+            self.named.push((name, findings));
+        }
+        policy
+    }
 }
 
 fn inline(node: &Node<'_>, report: &mut Report) -> Option<Policy> {
@@ -78,37 +125,8 @@ fn inline(node: &Node<'_>, report: &mut Report) -> Option<Policy> {
     policy
 }
 
-/// The policy of another file, if it has one, and what was found there.
-fn from_file(
-    node: &Node<'_>,
-    scenario: &str,
-    read_file: ReadFile<'_>,
-    report: &mut Report,
-) -> Option<(Option<Policy>, Outcome<()>)> {
-    let path = Path::new(scenario).parent().unwrap_or(Path::new("")).join(node.name(report)?);
-    let name = path.display().to_string();
-    let bytes = match read_file(&path) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            let message = format!("cannot read {name}: {error}");
-            let cure = "name a policy, relative to this file";
-            report.push(node.draft(&common::UNREADABLE, message).cure(cure));
-            return None;
-        }
-    };
-    let outcome = policy::parse_bytes(&bytes, &name, None);
-    if outcome.failed() {
-        let message = format!("{name} has errors");
-        let cure = "mend the policy first; its findings follow";
-        report.push(node.draft(&codes::POLICY_FAULTY, message).cure(cure));
-    }
-    let mut policy = None;
-    let findings = outcome.map(|plan| policy = Some(plan));
-    Some((policy, findings))
-}
-
-/// Duration, warm-up and delay.
-fn times(top: &mut Table<'_>, report: &mut Report) -> Option<(Duration, Duration, Duration)> {
+/// Reads them.
+fn times(top: &mut Table<'_>, report: &mut Report) -> Option<Times> {
     let duration = top.required("duration", report);
     let duration_span = duration.as_ref().map(Node::span).unwrap_or_default();
     let duration = duration.and_then(|node| bounded(&node, report));
@@ -145,7 +163,7 @@ fn bounded(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
 
 fn sources(
     top: &mut Table<'_>,
-    times: Option<(Duration, Duration, Duration)>,
+    times: Option<Times>,
     policy: Option<&Policy>,
     report: &mut Report,
 ) -> Vec<Source> {

@@ -26,6 +26,7 @@ use crate::capture::{
     PACKET_BYTES_MAX,
 };
 use crate::drive::Drive;
+use crate::explain::Explained;
 use crate::meter::LinkMeter;
 use slab::Slab;
 use std::fmt::{self, Write as _};
@@ -70,6 +71,23 @@ pub fn replay<W: Write>(
     Run::new(policy, interfaces, outputs)?.all(reader)
 }
 
+/// As [`replay`], and explains why frames waited; the report names so many of the slowest.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_explained<W: Write>(
+    policy: &Policy,
+    interfaces: &InterfaceMap,
+    reader: &mut CaptureReader<'_>,
+    outputs: &mut Outputs<W>,
+    slowest: usize,
+) -> Result<ReplayReport, ReplayError> {
+    let mut run = Run::new(policy, interfaces, outputs)?;
+    run.drive.explain();
+    run.state.explained = Some(Explained::new(&policy.link.tree, slowest));
+    run.all(reader)
+}
+
 /// A frame on its way to the link.
 struct Arrival {
     leaf: LeafId,
@@ -109,6 +127,8 @@ struct State<'a, W> {
     finished: Instant,
     counts: Counts,
     comment: String,
+    /// Why frames waited, if somebody wants to know.
+    explained: Option<Explained>,
     /// The first failure to write; after it nothing is written.
     failed: Option<io::Error>,
 }
@@ -150,6 +170,7 @@ impl<'a, W: Write> Run<'a, W> {
                 finished: Instant::ZERO,
                 counts: Counts::default(),
                 comment: String::new(),
+                explained: None,
                 failed: None,
             },
         })
@@ -212,6 +233,9 @@ impl<'a, W: Write> Run<'a, W> {
         drive.advance(until, |departure| state.departed(&departure));
         // Of packets whose turn came too late.
         drive.take_dropped(&mut |dropped| state.dropped(&dropped));
+        if let Some(explained) = &mut state.explained {
+            drive.take_sojourns(&mut |sojourn| explained.add(&sojourn));
+        }
         state.check()
     }
 }

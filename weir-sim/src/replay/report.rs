@@ -4,7 +4,9 @@
 
 use super::{ETHERNET_HEADER, HELD_BYTES_MAX, Run};
 use crate::capture::{CaptureError, CaptureTotals, PACKET_BYTES_MAX};
-use crate::report::{ClassReport, Conservation, LinkReport, class_table, classes, seconds};
+use crate::classes::ClassSums;
+use crate::explain::{ExplainReport, Explained};
+use crate::report::{ClassReport, Conservation, LinkReport, class_table, seconds};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -22,6 +24,8 @@ pub struct ReplayReport {
     pub link: LinkReport,
     /// Every class in the order of declaration; an interior class is the sum of its leaves.
     pub classes: Vec<ClassReport>,
+    /// Why frames waited, if that was asked for.
+    pub explain: Option<ExplainReport>,
     /// Whether every frame is accounted for.
     pub conservation: Conservation,
     /// What ended the capture before its end.
@@ -81,8 +85,9 @@ impl<W: Write> Run<'_, W> {
         // A nanosecond where nothing was read, so that rates of nothing are zero.
         let span = end.since(Instant::ZERO).max(Duration::from_nanos(1));
         let account = self.drive.account();
-        let account = account.leaves();
+        let mut classes = ClassSums::default();
         let plan = &self.state.policy.link;
+        classes.add(&plan.tree, account.leaves(), &self.state.meter);
         ReplayReport {
             capture: self.capture_report(totals),
             span,
@@ -91,8 +96,9 @@ impl<W: Write> Run<'_, W> {
                 rate: plan.tree.rate(),
                 utilisation: self.state.meter.busy.as_nanos() as f64 / span.as_nanos() as f64,
             },
-            classes: classes(&plan.tree, account, &self.state.meter, span),
-            conservation: self.conservation(totals.frames, Conservation::of(account)),
+            classes: classes.report(span),
+            explain: self.state.explained.as_ref().map(Explained::report),
+            conservation: self.conservation(totals.frames, Conservation::of(&account)),
             fault: fault.map(|error| FaultReport {
                 offset: error.offset,
                 frames: error.frames,
@@ -203,6 +209,9 @@ impl fmt::Display for ReplayReport {
         let (span, percent) = (brief(self.span), utilisation * 100.0);
         writeln!(f, "{scheduler} at {rate}, busy {percent:.2} % of {span}\n")?;
         writeln!(f, "{}\n", class_table(&self.classes))?;
+        if let Some(explain) = &self.explain {
+            writeln!(f, "{explain}\n")?;
+        }
         writeln!(f, "conservation {}", self.conservation)
     }
 }

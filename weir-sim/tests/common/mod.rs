@@ -53,6 +53,7 @@ pub fn scenario(
         warmup: Duration::ZERO,
         seed: 1,
         sources: Vec::new(),
+        changes: Vec::new(),
     }
 }
 

@@ -160,7 +160,8 @@ mod tests {
     fn registries(path: &str) -> Option<String> {
         match path {
             "weir-core/src/sched/mod.rs" => Some(SCHEDULERS.into()),
-            _ => Some("droppers! {\ntail::Tail,\n}".into()),
+            "weir-core/src/queue/mod.rs" => Some("droppers! {\ntail::Tail,\n}".into()),
+            _ => Some("classifiers! {\nlinear::LinearRules,\n}".into()),
         }
     }
 

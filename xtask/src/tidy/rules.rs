@@ -96,7 +96,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("parameter", &["units", "ids"]),
     ("packet", &["units", "ids"]),
     ("event", &["units", "ids", "packet"]),
-    ("classify", &["units", "ids", "packet"]),
+    ("classify", &["units", "ids", "random", "packet", "parameter"]),
     ("account", &["units", "ids", "packet", "event"]),
     ("queue", &["units", "ids", "random", "packet", "event", "parameter", "account"]),
     ("police", &["units", "ids", "random", "packet", "parameter"]),
@@ -215,11 +215,12 @@ pub const REGISTRIES: &[(&str, &str)] = &[
     ("weir-core/src/sched", "schedulers"),
     ("weir-core/src/queue", "droppers"),
     ("weir-core/src/police", "meters"),
+    ("weir-core/src/classify", "classifiers"),
 ];
 
 /// Names of algorithms that are also ordinary words: only a path such as `queue::tail` or the lone
 /// string `"tail"` is a use of these.
-pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "longest", "red", "blue", "pie"];
+pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "linear", "longest", "red", "blue", "pie"];
 
 /// Places where an algorithm other than the file's own may be named, by the beginning of the path.
 pub const NAMING_PLACES: &[(&str, &str)] = &[
@@ -232,6 +233,8 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/event.rs", "a reason for drops may be called as the dropper that has it"),
     ("weir-core/src/queue/red_altq.rs", "ALTQ's word for a forced drop of what arrives"),
     ("weir-core/src/police", "a colour of packets has a dropper's name"),
+    ("weir-core/src/sched/hfsc", "a service curve with one slope is linear"),
+    ("weir-python/src/registry.rs", "a cost in proportion to the leaves is linear"),
     ("weir-core/src/sched/htb_265", "the sound form's engine and keyword, with a version"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),

@@ -3,12 +3,14 @@
 //! Invariant: the link is the last class, the parent of all that have none; it is never overlimit,
 //! for it paces itself.
 
-use super::meter::Meter;
+use super::meter::{Meter, Terms};
 use super::ring::CREDIT_BITS;
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
 use crate::sched::tree::{DEPTH_MAX, Tree};
+use crate::sched::{Kin, Regulation, Why};
 use crate::units::{Bytes, Instant, Rate};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -26,6 +28,8 @@ pub(super) enum General {
 /// The classes in the order of declaration, the link last.
 pub(super) struct Classes {
     list: Vec<Class>,
+    /// What classes that are alike share.
+    terms: Vec<Shared>,
     of_leaf: Vec<u32>,
     priorities: usize,
     packet: i64,
@@ -34,6 +38,8 @@ pub(super) struct Classes {
 /// A class as the sharing rules see it.
 pub(super) struct Class {
     pub meter: Meter,
+    /// Which terms it has.
+    terms: u32,
     pub parent: u32,
     /// 0 for a leaf, else one more than the highest level below.
     pub level: u8,
@@ -44,10 +50,21 @@ pub(super) struct Class {
     /// Whether a packet waits, and its length; only of leaves.
     pub backlogged: bool,
     pub head: Bytes,
-    /// Credit per turn among all conforming classes of the level.
-    pub quantum_own: i64,
-    /// Credit per turn among siblings that borrow.
-    pub quantum_borrow: i64,
+}
+
+/// What classes that are alike share.
+struct Shared {
+    meter: Terms,
+    quanta: Quanta,
+}
+
+/// What a class gains with each turn.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Quanta {
+    /// Among all conforming classes of the level.
+    pub own: i64,
+    /// Among siblings that borrow.
+    pub borrow: i64,
 }
 
 impl Classes {
@@ -62,14 +79,22 @@ impl Classes {
         let parents = parents(tree);
         let borrow = quanta(&rates, mtu, BORROW_TURN_MAX, |class| parents[class] as usize);
         let mut list = Vec::with_capacity(link + 1);
+        let (mut terms, mut alike) = (Vec::new(), BTreeMap::new());
         for (id, spec) in tree.classes() {
             let at = id.index();
             let burst = spec.params.bytes("burst").unwrap_or(Bytes::new(BURST_PACKETS * mtu));
             let turn = Bytes::new(borrow[at] as u64 >> CREDIT_BITS);
             let debt_max = turn.plus(Bytes::new(DEBT_PACKETS * mtu));
             let priority = spec.params.number("priority").unwrap_or(PRIORITY_DEFAULT);
+            let number = terms.len() as u32;
+            let quanta = Quanta { own: own[at], borrow: borrow[at] };
+            let which = *alike.entry((rates[at], burst, debt_max, quanta)).or_insert(number);
+            if which == number {
+                terms.push(Shared { meter: Terms::new(rates[at], burst, debt_max), quanta });
+            }
             list.push(Class {
-                meter: Meter::new(rates[at], burst, debt_max),
+                meter: Meter::FULL,
+                terms: which,
                 parent: parents[at],
                 level: levels[at],
                 borrow: spec.params.flag("borrow").unwrap_or(true),
@@ -77,38 +102,44 @@ impl Classes {
                 leaf: tree.leaf_of(id),
                 backlogged: false,
                 head: Bytes::ZERO,
-                quantum_own: own[at],
-                quantum_borrow: borrow[at],
             });
         }
         let packet = (mtu << CREDIT_BITS) as i64;
-        list.push(Class::link(tree.rate(), levels[link], link, packet));
+        list.push(Class::link(terms.len() as u32, levels[link], link));
+        // Never charged, and alone in its row: any terms and any credit do.
+        let meter = Terms::new(tree.rate(), Bytes::ZERO, Bytes::ZERO);
+        terms.push(Shared { meter, quanta: Quanta { own: packet, borrow: packet } });
         let of_leaf = tree.leaves().map(|(leaf, _)| tree.class_of(leaf).0).collect();
         let priorities = usize::from(ranks[PRIORITY_MAX as usize]) + 1;
-        Ok(Self { list, of_leaf, priorities, packet })
+        Ok(Self { list, terms, of_leaf, priorities, packet })
     }
 
     /// The class at an index.
+    #[inline]
     pub fn at(&self, class: usize) -> &Class {
         &self.list[class]
     }
 
     /// The index of the link.
+    #[inline]
     pub fn link(&self) -> usize {
         self.list.len() - 1
     }
 
     /// The index of a leaf.
+    #[inline]
     pub fn of_leaf(&self, leaf: LeafId) -> usize {
         self.of_leaf[leaf.index()] as usize
     }
 
     /// How many ranks of priority there are.
+    #[inline]
     pub fn priorities(&self) -> usize {
         self.priorities
     }
 
     /// Credit for one largest packet.
+    #[inline]
     pub fn packet(&self) -> i64 {
         self.packet
     }
@@ -119,32 +150,88 @@ impl Classes {
     }
 
     /// The parent of a class that is not the link.
+    #[inline]
     pub fn parent(&self, class: usize) -> usize {
         self.list[class].parent as usize
     }
 
     /// What waits first in a leaf now.
+    #[inline]
     pub fn set_head(&mut self, class: usize, head: Option<Bytes>) {
         let class = &mut self.list[class];
         class.backlogged = head.is_some();
         class.head = head.unwrap_or(Bytes::ZERO);
     }
 
+    /// The class at an index, to be charged, and the terms of its meter.
+    #[inline]
+    pub fn at_with_terms(&mut self, class: usize) -> (&mut Class, &Terms) {
+        let class = &mut self.list[class];
+        let terms = &self.terms[class.terms as usize].meter;
+        (class, terms)
+    }
+
     /// Charges a packet to the meters of `class` and of every class above it.
     pub fn charge(&mut self, now: Instant, class: usize, sent: Bytes) {
         let (link, mut at) = (self.link(), class);
         while at != link {
-            self.list[at].meter.charge(now, sent);
-            at = self.parent(at);
+            let (class, terms) = self.at_with_terms(at);
+            class.meter.charge(terms, now, sent);
+            at = class.parent as usize;
+        }
+    }
+
+    /// The terms of the meter of `class`.
+    #[inline]
+    pub fn terms(&self, class: &Class) -> &Terms {
+        &self.terms[class.terms as usize].meter
+    }
+
+    /// What `class` gains with each turn.
+    #[inline]
+    pub fn quanta(&self, class: usize) -> Quanta {
+        self.terms[self.list[class].terms as usize].quanta
+    }
+
+    /// The class itself and those that it may borrow from, one through the other.
+    pub fn chain(&self, class: usize) -> impl Iterator<Item = usize> {
+        let above = |&at: &usize| self.at(at).borrow.then(|| self.parent(at));
+        core::iter::successors(Some(class), above)
+    }
+
+    /// From when on the meters let a leaf, `class`, send: its own or one that lends. Where
+    /// `efficient` lets a blocked class lend, nothing but others holds back those below it.
+    pub fn why(&self, class: usize, efficient: bool, lender: Option<usize>) -> Why {
+        let conforms_at = self.chain(class).map(|at| self.at(at).meter.conforms_at()).min();
+        let released = match conforms_at {
+            Some(at) if !(efficient && self.at(class).borrow) => at,
+            _ => Instant::ZERO,
+        };
+        let regulation = match released {
+            Instant::ZERO => Regulation::None,
+            _ => Regulation::Undertime,
+        };
+        // The link is no class of the tree.
+        let lender = lender.filter(|&at| at != class && at != self.link());
+        Why { released, regulation, lender: lender.map(|at| ClassId(at as u32)) }
+    }
+
+    /// Takes over the meters of kin classes.
+    pub fn take_over(&mut self, now: Instant, old: &Classes, kin: &Kin) {
+        for (new, was) in kin.classes() {
+            let (class, was) = (&mut self.list[new.index()], &old.list[was.index()]);
+            let terms = &self.terms[class.terms as usize].meter;
+            class.meter.take_over(terms, now, &was.meter, old.terms(was));
         }
     }
 }
 
 impl Class {
-    /// The link: never charged, so it always conforms. Alone in its row, with any credit per turn.
-    fn link(rate: Rate, level: u8, index: usize, quantum: i64) -> Self {
+    /// The link: never charged, so it always conforms.
+    fn link(terms: u32, level: u8, index: usize) -> Self {
         Self {
-            meter: Meter::new(rate, Bytes::ZERO, Bytes::ZERO),
+            meter: Meter::FULL,
+            terms,
             parent: index as u32,
             level,
             borrow: false,
@@ -152,8 +239,6 @@ impl Class {
             leaf: None,
             backlogged: false,
             head: Bytes::ZERO,
-            quantum_own: quantum,
-            quantum_borrow: quantum,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::ring::Rings;
 use super::waits::{Waits, Wake};
 use crate::ids::LeafId;
 use crate::sched::tree::DEPTH_MAX;
-use crate::sched::{Head, Selection};
+use crate::sched::{Head, Kin, Selection, Why};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -30,6 +30,7 @@ pub(super) struct Formal {
 }
 
 /// Where a class stands.
+#[derive(Clone, Copy)]
 struct Seat {
     row: Row,
     /// The priorities for which the class is active.
@@ -73,15 +74,25 @@ impl Formal {
         Self { classes, seats, rings, ready: [0; ROWS], waits, efficient }
     }
 
+    /// `leaf`, which was empty, has a first packet.
+    #[inline]
+    pub fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
+        let class = self.classes.of_leaf(leaf);
+        if self.classes.at(class).backlogged {
+            return self.classes.set_head(class, Some(head.length));
+        }
+        self.classes.set_head(class, Some(head.length));
+        self.activate_leaf(now, class);
+    }
+
     /// `leaf` has a first packet now, or another one, or none.
     pub fn set_head(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
         let class = self.classes.of_leaf(leaf);
-        let bit = 1 << self.classes.at(class).priority;
         let was_backlogged = self.classes.at(class).backlogged;
         self.classes.set_head(class, head.map(|head| head.length));
         match (was_backlogged, head.is_some()) {
-            (false, true) => self.activate(now, class, bit),
-            (true, false) => self.deactivate(class, bit),
+            (false, true) => self.activate_leaf(now, class),
+            (true, false) => self.deactivate_leaf(class),
             _ => {}
         }
     }
@@ -105,9 +116,23 @@ impl Formal {
     /// `leaf`, just selected, sent a packet.
     pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let class = self.classes.of_leaf(leaf);
-        self.pay(class, sent);
-        self.set_head(now, leaf, next);
-        self.classes.charge(now, class, sent);
+        let overlimit = self.pay(now, class, sent);
+        match next {
+            // It stays where it is, as each further packet of a run leaves it.
+            Some(head) => self.classes.set_head(class, Some(head.length)),
+            None => {
+                self.classes.set_head(class, None);
+                self.deactivate_leaf(class);
+            }
+        }
+        if overlimit {
+            self.leave_ready(now, class);
+        }
+    }
+
+    /// Moves `class` and those above it that do not conform any more out of their rows.
+    #[inline(never)]
+    fn leave_ready(&mut self, now: Instant, class: usize) {
         let (link, mut at) = (self.classes.link(), class);
         while at != link {
             let overlimit = !self.classes.at(at).meter.conforms(now);
@@ -123,20 +148,25 @@ impl Formal {
     pub fn allowance(&self, now: Instant, leaf: LeafId) -> Bytes {
         let class = self.classes.of_leaf(leaf);
         let bytes = self.turn_left(class);
+        if bytes == Bytes::ZERO {
+            return bytes;
+        }
         let link = self.classes.link();
         let mut at = class;
         while at != link {
-            let meter = &self.classes.at(at).meter;
+            let class = self.classes.at(at);
+            let (meter, terms) = (&class.meter, self.classes.terms(class));
             let is_ready = self.seats[at].active != 0 && self.seats[at].row == Row::Ready;
-            if !(if is_ready { meter.covers(now, bytes) } else { meter.may_owe(bytes) }) {
+            if !(if is_ready { meter.covers(terms, now, bytes) } else { terms.may_owe(bytes) }) {
                 return Bytes::ZERO;
             }
-            at = self.classes.parent(at);
+            at = class.parent as usize;
         }
         bytes
     }
 
     /// What the turns that lead to a leaf, from its lender down, have left for it.
+    #[inline]
     fn turn_left(&self, class: usize) -> Bytes {
         let rank = self.classes.at(class).priority.into();
         let (mut at, mut credit) = (class, i64::MAX);
@@ -151,7 +181,44 @@ impl Formal {
         }
     }
 
+    /// Why `leaf` could not send earlier; its lender is the class whose row gave the turn.
+    pub fn why(&self, leaf: LeafId) -> Why {
+        let class = self.classes.of_leaf(leaf);
+        let lender = self.classes.chain(class).find(|&at| self.row(at).is_some());
+        self.classes.why(class, self.efficient, lender)
+    }
+
+    /// Takes over meters, and the debts of turns.
+    pub fn take_over(&mut self, now: Instant, old: &Self, kin: &Kin) {
+        self.classes.take_over(now, &old.classes, kin);
+        for (new, was) in kin.classes() {
+            let (new, was) = (new.index(), was.index());
+            let ranks = self.node_count(new).min(old.node_count(was)) as u32;
+            for rank in 0..ranks {
+                let (seat, before) = (&self.seats[new], &old.seats[was]);
+                self.rings.take_debt(seat.own + rank, &old.rings, before.own + rank);
+                self.rings.take_debt(seat.borrow + rank, &old.rings, before.borrow + rank);
+            }
+        }
+    }
+
+    /// How many nodes a class has in rows, and as many at its parent.
+    fn node_count(&self, class: usize) -> usize {
+        if self.classes.at(class).leaf.is_some() { 1 } else { self.classes.priorities() }
+    }
+
+    /// The classes, for an engine of another kind.
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// The same, to be changed.
+    pub fn classes_mut(&mut self) -> &mut Classes {
+        &mut self.classes
+    }
+
     /// Moves the classes that conform by now into their rows.
+    #[inline]
     fn wake_due(&mut self, now: Instant) {
         loop {
             let (classes, seats) = (&self.classes, &self.seats);
@@ -172,42 +239,48 @@ impl Formal {
             if self.classes.at(at).leaf.is_none() {
                 leaf = self.turn(self.seats[at].ring as usize + rank, rank, false);
             }
-            let class = self.classes.at(at);
             if self.rings.covers(node, self.classes.at(leaf).head) {
                 return leaf;
             }
-            let quantum = if own { class.quantum_own } else { class.quantum_borrow };
+            let quanta = self.classes.quanta(at);
+            let quantum = if own { quanta.own } else { quanta.borrow };
             self.rings.refill(node, quantum);
             self.rings.turn_to(ring, self.rings.next(node));
         }
     }
 
-    /// Takes a packet from the turn of the lender and of every class that was overlimit.
+    /// Takes a packet from the turn of the lender and of every class that was overlimit, and counts
+    /// it with the meters; answers whether a class that had conformed is overlimit now.
     ///
     /// Whoever permitted it: if only what the parent lent counted, a class with children that live
     /// on their own rates would get their rates on top of its part of an excess.
-    fn pay(&mut self, class: usize, sent: Bytes) {
+    fn pay(&mut self, now: Instant, class: usize, sent: Bytes) -> bool {
         let rank = self.classes.at(class).priority.into();
         let (link, mut at, mut lent) = (self.classes.link(), class, false);
-        loop {
-            match self.row(at) {
-                Some(row) if !lent => {
-                    let node = self.node(self.seats[at].own, at, rank);
-                    self.rings.pay(self.row_ring(row, rank), node, sent);
-                    lent = true;
-                }
-                Some(_) => {}
-                None => self.pay_parent(at, rank, sent),
+        let mut overlimit = false;
+        while !(lent && at == link) {
+            let Seat { row, active, own, .. } = self.seats[at];
+            if active != 0 && row == Row::Waiting {
+                self.pay_parent(at, rank, sent);
+            } else if active != 0 && !lent {
+                let row = self.row(at).expect("it does not wait");
+                self.rings.pay(self.row_ring(row, rank), self.node(own, at, rank), sent);
+                lent = true;
             }
             if at == link {
                 break;
             }
-            assert!(lent || self.classes.at(at).borrow, "a leaf that was selected may send");
-            at = self.classes.parent(at);
+            let (class, terms) = self.classes.at_with_terms(at);
+            class.meter.charge(terms, now, sent);
+            overlimit |= row == Row::Ready && !class.meter.conforms(now);
+            assert!(lent || class.borrow, "a leaf that was selected may send");
+            at = class.parent as usize;
         }
+        overlimit
     }
 
     /// Takes a packet from the turn of `class` at its parent, if it has one, whatever its priority.
+    #[inline(never)]
     fn pay_parent(&mut self, class: usize, rank: usize, sent: Bytes) {
         let active = self.seats[class].active;
         if active == 0 || !self.classes.at(class).borrow {
@@ -218,7 +291,45 @@ impl Formal {
         self.rings.pay(self.parent_ring(class, rank), node, sent);
     }
 
+    /// What [`Formal::activate`] does, for a leaf that was empty: it has one priority.
+    fn activate_leaf(&mut self, now: Instant, class: usize) {
+        let (at, quanta) = (self.classes.at(class), self.classes.quanta(class));
+        let (rank, parent) = (usize::from(at.priority), at.parent as usize);
+        let seat = &mut self.seats[class];
+        seat.active = 1 << rank;
+        if at.meter.conforms(now) {
+            seat.row = Row::Ready;
+            self.ready[0] |= 1 << rank;
+            self.rings.push(rank, seat.own, quanta.own.max(self.classes.packet()));
+        } else {
+            seat.row = Row::Waiting;
+            self.waits.push(class, at.meter.conforms_at());
+        }
+        let (borrows, node) = (at.borrow, seat.borrow);
+        let ring = self.seats[parent].ring as usize + rank;
+        if borrows && self.rings.push(ring, node, quanta.borrow) {
+            self.activate(now, parent, 1 << rank);
+        }
+    }
+
+    /// The mirror image of `activate_leaf`.
+    fn deactivate_leaf(&mut self, class: usize) {
+        let at = self.classes.at(class);
+        let (rank, parent) = (usize::from(at.priority), at.parent as usize);
+        let seat = &mut self.seats[class];
+        seat.active = 0;
+        if seat.row == Row::Ready && self.rings.remove(rank, seat.own) {
+            self.ready[0] &= !(1 << rank);
+        }
+        let node = seat.borrow;
+        let ring = self.seats[parent].ring as usize + rank;
+        if at.borrow && self.rings.remove(ring, node) {
+            self.deactivate(parent, 1 << rank);
+        }
+    }
+
     /// Something of the priorities `bits` begins to wait at `class`.
+    #[inline(never)]
     fn activate(&mut self, now: Instant, class: usize, bits: u8) {
         let (mut at, mut bits) = (class, bits);
         while bits != 0 {
@@ -235,6 +346,7 @@ impl Formal {
     }
 
     /// Nothing of the priorities `bits` waits at `class` any more.
+    #[inline(never)]
     fn deactivate(&mut self, class: usize, bits: u8) {
         let (mut at, mut bits) = (class, bits);
         while bits != 0 {
@@ -254,6 +366,7 @@ impl Formal {
     }
 
     /// Settles to which row `class` belongs now.
+    #[inline]
     fn find_row(&mut self, now: Instant, class: usize) {
         let at = self.classes.at(class);
         self.seats[class].row = if at.meter.conforms(now) {
@@ -265,10 +378,11 @@ impl Formal {
         };
     }
 
+    #[inline]
     fn enter_row(&mut self, class: usize, bits: u8) {
         let Some(row) = self.row(class) else { return };
         // Who conforms is owed its rate, so its first turn covers a packet whatever its quantum.
-        let credit = self.classes.at(class).quantum_own.max(self.classes.packet());
+        let credit = self.classes.quanta(class).own.max(self.classes.packet());
         for rank in ranks(bits) {
             let node = self.node(self.seats[class].own, class, rank);
             self.rings.push(self.row_ring(row, rank), node, credit);
@@ -276,6 +390,7 @@ impl Formal {
         self.ready[row] |= bits;
     }
 
+    #[inline]
     fn leave_row(&mut self, class: usize, bits: u8) {
         let Some(row) = self.row(class) else { return };
         for rank in ranks(bits) {
@@ -287,8 +402,9 @@ impl Formal {
     }
 
     /// Puts `class` among those that borrow from its parent; answers what is new to the parent.
+    #[inline]
     fn enter_parent(&mut self, class: usize, bits: u8) -> u8 {
-        let credit = self.classes.at(class).quantum_borrow;
+        let credit = self.classes.quanta(class).borrow;
         let mut fresh = 0;
         for rank in ranks(bits) {
             let node = self.node(self.seats[class].borrow, class, rank);
@@ -300,6 +416,7 @@ impl Formal {
     }
 
     /// Takes `class` from those that borrow from its parent; answers what the parent loses.
+    #[inline]
     fn leave_parent(&mut self, class: usize, bits: u8) -> u8 {
         let mut emptied = 0;
         for rank in ranks(bits) {
@@ -312,6 +429,7 @@ impl Formal {
     }
 
     /// The row that a class is in, if it is active.
+    #[inline]
     fn row(&self, class: usize) -> Option<usize> {
         if self.seats[class].active == 0 {
             return None;
@@ -323,15 +441,18 @@ impl Formal {
         }
     }
 
+    #[inline]
     fn row_ring(&self, row: usize, rank: usize) -> usize {
         row * self.classes.priorities() + rank
     }
 
+    #[inline]
     fn parent_ring(&self, class: usize, rank: usize) -> usize {
         self.seats[self.classes.parent(class)].ring as usize + rank
     }
 
     /// The node of a priority; a leaf has but one.
+    #[inline]
     fn node(&self, first: u32, class: usize, rank: usize) -> u32 {
         if self.classes.at(class).leaf.is_some() { first } else { first + rank as u32 }
     }
@@ -345,10 +466,13 @@ fn wake(classes: &Classes, seats: &[Seat], class: usize) -> Wake {
 }
 
 /// The numbers of the bits that are set.
-fn ranks(bits: u8) -> impl Iterator<Item = usize> {
-    core::iter::successors(Some(bits), |bits| Some(bits & bits.wrapping_sub(1)))
-        .take_while(|&bits| bits != 0)
-        .map(|bits| bits.trailing_zeros() as usize)
+#[inline]
+fn ranks(mut bits: u8) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let rank = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        rank
+    })
 }
 
 /// The row of blocked classes for `efficient`: after the link's.

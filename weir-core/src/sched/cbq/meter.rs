@@ -6,48 +6,72 @@
 use crate::units::{Bytes, FineInstant, Instant, Pace, Rate};
 
 /// What a class used of its rate.
+#[derive(Clone, Copy)]
 pub(super) struct Meter {
-    pace: Pace,
-    burst: Bytes,
-    debt_max: Bytes,
     /// When everything sent would have been sent at the rate.
     theoretical: FineInstant,
     conforms_at: Instant,
 }
 
-impl Meter {
-    /// A meter with all its burst to spend. Borrowing takes it at most `debt_max` beyond the burst.
+/// The rate of a meter and how far it may be exceeded.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    pace: Pace,
+    burst: Bytes,
+    debt_max: Bytes,
+}
+
+impl Terms {
+    /// Borrowing takes a class at most `debt_max` beyond the burst.
     pub fn new(rate: Rate, burst: Bytes, debt_max: Bytes) -> Self {
-        Self {
-            pace: Pace::of(rate),
-            burst,
-            debt_max,
-            theoretical: FineInstant::ZERO,
-            conforms_at: Instant::ZERO,
-        }
+        Self { pace: Pace::of(rate), burst, debt_max }
     }
 
+    /// Whether it makes no difference to the debt of the class if so many bytes are charged at once
+    /// or packet after packet.
+    #[inline]
+    pub fn may_owe(&self, bytes: Bytes) -> bool {
+        bytes.plus(bytes) <= self.debt_max
+    }
+
+    /// Where a class that is overlimit ends up which would have gone on from `start` to `end`.
+    // Out of line, so that the common case keeps its registers.
+    #[inline(never)]
+    fn held(
+        &self,
+        now: FineInstant,
+        start: FineInstant,
+        end: FineInstant,
+        sent: Bytes,
+    ) -> FineInstant {
+        let bound = self.burst.plus(self.debt_max.max(sent.plus(sent)));
+        end.min(start.max(now.after(self.pace, bound)))
+    }
+}
+
+impl Meter {
+    /// A meter with all its burst to spend.
+    pub const FULL: Meter = Meter { theoretical: FineInstant::ZERO, conforms_at: Instant::ZERO };
+
     /// From when on the class is not overlimit, if it sends nothing more.
+    #[inline]
     pub const fn conforms_at(&self) -> Instant {
         self.conforms_at
     }
 
     /// Whether the class is not overlimit.
+    #[inline]
     pub fn conforms(&self, now: Instant) -> bool {
         self.conforms_at <= now
     }
 
     /// Whether the class, which conforms, still does when it has sent so many bytes more.
-    pub fn covers(&self, now: Instant, bytes: Bytes) -> bool {
+    #[inline]
+    pub fn covers(&self, terms: &Terms, now: Instant, bytes: Bytes) -> bool {
+        // What is left of the burst then: a time, and so one product instead of two.
+        let Some(rest) = terms.burst.get().checked_sub(bytes.get()) else { return false };
         let now = FineInstant::from_instant(now);
-        let end = self.theoretical.max(now).after(self.pace, bytes);
-        end <= now.after(self.pace, self.burst)
-    }
-
-    /// Whether it makes no difference to the debt of the class if so many bytes are charged at once
-    /// or packet after packet.
-    pub fn may_owe(&self, bytes: Bytes) -> bool {
-        bytes.plus(bytes) <= self.debt_max
+        self.theoretical <= now.after(terms.pace, Bytes::new(rest))
     }
 
     /// The class, or one below it, sent a packet.
@@ -55,16 +79,27 @@ impl Meter {
     /// What a conforming class sends counts in full, however long the packet: that keeps the rate.
     /// What it borrows counts only up to the debt, or a class that borrowed for ten minutes would
     /// stay without its rate for ten minutes.
-    pub fn charge(&mut self, now: Instant, sent: Bytes) {
+    #[inline]
+    pub fn charge(&mut self, terms: &Terms, now: Instant, sent: Bytes) {
         let conforms = self.conforms(now);
         let now = FineInstant::from_instant(now);
         let start = self.theoretical.max(now);
-        let mut end = start.after(self.pace, sent);
-        if !conforms {
-            let bound = self.burst.plus(self.debt_max.max(sent.plus(sent)));
-            end = end.min(start.max(now.after(self.pace, bound)));
-        }
-        self.theoretical = end;
-        self.conforms_at = end.before(self.pace, self.burst).round_up();
+        let end = start.after(terms.pace, sent);
+        self.settle(terms, if conforms { end } else { terms.held(now, start, end, sent) });
+    }
+
+    /// Takes over what a class used under other terms: what it used of its burst stays used, and a
+    /// debt of 5 ms stays one, as far as these terms let it owe so much.
+    pub fn take_over(&mut self, terms: &Terms, now: Instant, old: &Meter, before: &Terms) {
+        let bound = terms.burst.plus(terms.debt_max);
+        let bound = FineInstant::from_instant(now).after(terms.pace, bound);
+        let end = old.theoretical.after(terms.pace, terms.burst);
+        self.settle(terms, end.before(before.pace, before.burst).min(bound));
+    }
+
+    #[inline]
+    fn settle(&mut self, terms: &Terms, theoretical: FineInstant) {
+        self.theoretical = theoretical;
+        self.conforms_at = theoretical.before(terms.pace, terms.burst).round_up();
     }
 }

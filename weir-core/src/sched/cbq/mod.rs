@@ -16,7 +16,7 @@ mod scan;
 mod tests;
 mod waits;
 
-use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Tree};
+use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Why};
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Dimension, Instant};
@@ -68,11 +68,28 @@ impl Discipline for Cbq {
         };
         Ok(Self { engine })
     }
+
+    fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
+        match (&mut self.engine, &old.engine) {
+            (Engine::Formal(engine), Engine::Formal(old)) => engine.take_over(now, old, kin),
+            (Engine::Scan(engine), Engine::Scan(old)) => engine.take_over(now, old, kin),
+            // Turns of another kind begin anew; what was used of the rates stays used.
+            (Engine::Formal(engine), Engine::Scan(old)) => {
+                engine.classes_mut().take_over(now, old.classes(), kin);
+            }
+            (Engine::Scan(engine), Engine::Formal(old)) => {
+                engine.classes_mut().take_over(now, old.classes(), kin);
+            }
+        }
+    }
 }
 
 impl Scheduler for Cbq {
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
-        self.head_changed(now, leaf, Some(head));
+        match &mut self.engine {
+            Engine::Formal(engine) => engine.enqueued(now, leaf, head),
+            Engine::Scan(engine) => engine.set_head(leaf, Some(head)),
+        }
     }
 
     fn select(&mut self, now: Instant) -> Selection {
@@ -100,6 +117,13 @@ impl Scheduler for Cbq {
         match &self.engine {
             Engine::Formal(engine) => engine.allowance(now, leaf),
             Engine::Scan(_) => Bytes::ZERO,
+        }
+    }
+
+    fn why(&self, now: Instant, leaf: LeafId) -> Why {
+        match &self.engine {
+            Engine::Formal(engine) => engine.why(leaf),
+            Engine::Scan(engine) => engine.why(now, leaf),
         }
     }
 

@@ -39,60 +39,69 @@ impl Rings {
     }
 
     /// The node that has the turn.
+    #[inline]
     pub fn front(&self, ring: usize) -> Option<u32> {
         let front = self.fronts[ring];
         (front != NONE).then_some(front)
     }
 
     /// The class of a node.
+    #[inline]
     pub fn class(&self, node: u32) -> usize {
         self.nodes[node as usize].class as usize
     }
 
     /// The node after this one in its ring.
+    #[inline]
     pub fn next(&self, node: u32) -> u32 {
         self.nodes[node as usize].next
     }
 
     /// Gives the turn to `node`, which is in the ring.
+    #[inline]
     pub fn turn_to(&mut self, ring: usize, node: u32) {
         self.fronts[ring] = node;
     }
 
     /// Puts `node` last, with `credit` for its first turn; answers whether the ring was empty.
+    #[inline]
     pub fn push(&mut self, ring: usize, node: u32, credit: i64) -> bool {
-        let at = node as usize;
+        let (nodes, front) = (self.nodes.as_mut_slice(), &mut self.fronts[ring]);
+        let at = &mut nodes[node as usize];
         // A turn that was overdrawn stays so: leaving and coming back is no way out of a debt.
-        self.nodes[at].credit = self.nodes[at].credit.min(0) + credit;
-        let front = self.fronts[ring];
-        if front == NONE {
-            (self.nodes[at].previous, self.nodes[at].next) = (node, node);
-            self.fronts[ring] = node;
+        at.credit = at.credit.min(0) + credit;
+        if *front == NONE {
+            (at.previous, at.next) = (node, node);
+            *front = node;
             return true;
         }
-        let last = self.nodes[front as usize].previous;
-        (self.nodes[at].previous, self.nodes[at].next) = (last, front);
-        self.nodes[last as usize].next = node;
-        self.nodes[front as usize].previous = node;
+        let first = &mut nodes[*front as usize];
+        let last = core::mem::replace(&mut first.previous, node);
+        nodes[last as usize].next = node;
+        let at = &mut nodes[node as usize];
+        (at.previous, at.next) = (last, *front);
         false
     }
 
     /// Takes `node` out; answers whether the ring is empty now.
+    #[inline]
     pub fn remove(&mut self, ring: usize, node: u32) -> bool {
-        let Node { previous, next, .. } = self.nodes[node as usize];
+        let (nodes, front) = (self.nodes.as_mut_slice(), &mut self.fronts[ring]);
+        let Node { previous, next, .. } = nodes[node as usize];
         if next == node {
-            self.fronts[ring] = NONE;
+            *front = NONE;
             return true;
         }
-        self.nodes[previous as usize].next = next;
-        self.nodes[next as usize].previous = previous;
-        if self.fronts[ring] == node {
-            self.fronts[ring] = next;
+        nodes[previous as usize].next = next;
+        nodes[next as usize].previous = previous;
+        if *front == node {
+            *front = next;
         }
         false
     }
 
     /// Whether the turn of `node` covers a packet of `head`.
+    #[inline]
     pub fn covers(&self, node: u32, head: Bytes) -> bool {
         let credit = self.nodes[node as usize].credit;
         match self.general {
@@ -105,16 +114,23 @@ impl Rings {
     }
 
     /// The credit of `node`.
+    #[inline]
     pub fn credit(&self, node: u32) -> i64 {
         self.nodes[node as usize].credit
     }
 
     /// The bytes that a turn with `credit` covers, however they come in packets.
+    #[inline]
     pub fn bytes(&self, credit: i64) -> Bytes {
         match self.general {
             General::Drr | General::Wrr => Bytes::new((credit.max(0) >> CREDIT_BITS) as u64),
             General::Prr => Bytes::ZERO,
         }
+    }
+
+    /// Takes over what `was`, a node of other rings, owes for turns; `node` is in no ring.
+    pub fn take_debt(&mut self, node: u32, old: &Rings, was: u32) {
+        self.nodes[node as usize].credit = old.nodes[was as usize].credit.min(0);
     }
 
     /// One more quantum for `node`.
@@ -123,6 +139,7 @@ impl Rings {
     }
 
     /// `node`, in `ring`, has sent.
+    #[inline]
     pub fn pay(&mut self, ring: usize, node: u32, sent: Bytes) {
         if self.general == General::Prr {
             if self.fronts[ring] == node {

@@ -7,7 +7,7 @@
 use super::classes::{Classes, General};
 use super::ring::Rings;
 use crate::ids::LeafId;
-use crate::sched::{Head, Selection};
+use crate::sched::{Head, Kin, Selection, Why};
 use crate::units::{Bytes, Instant};
 
 /// Who may borrow from whom [algorithms §1].
@@ -62,7 +62,7 @@ impl Scan {
         self.classes.set_head(class, head.map(|head| head.length));
         match (was_backlogged, head.is_some()) {
             (false, true) => {
-                _ = self.rings.push(ring, class as u32, self.classes.at(class).quantum_own);
+                _ = self.rings.push(ring, class as u32, self.classes.quanta(class).own);
             }
             (true, false) => _ = self.rings.remove(ring, class as u32),
             _ => {}
@@ -106,6 +106,34 @@ impl Scan {
         }
     }
 
+    /// Why `leaf` could not send earlier.
+    pub fn why(&self, now: Instant, leaf: LeafId) -> Why {
+        let class = self.classes.of_leaf(leaf);
+        let lender = lender(&self.classes, now, class, u8::MAX);
+        self.classes.why(class, self.efficient, lender)
+    }
+
+    /// Takes over meters, debts of turns and, under `TopLevel`, the cutoff.
+    pub fn take_over(&mut self, now: Instant, old: &Self, kin: &Kin) {
+        self.classes.take_over(now, &old.classes, kin);
+        for (new, was) in kin.classes() {
+            self.rings.take_debt(new.0, &old.rings, was.0);
+        }
+        if self.sharing == Sharing::TopLevel && old.sharing == Sharing::TopLevel {
+            self.cutoff = old.cutoff.min(self.cutoff);
+        }
+    }
+
+    /// The classes, for an engine of another kind.
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// The same, to be changed.
+    pub fn classes_mut(&mut self) -> &mut Classes {
+        &mut self.classes
+    }
+
     /// Whether `leaf` may send; `efficient` left aside.
     #[cfg(test)]
     pub fn permits(&self, now: Instant, leaf: LeafId) -> bool {
@@ -140,7 +168,9 @@ impl Scan {
     /// The lowest level that has an unsatisfied class.
     fn unsatisfied_level(&self, now: Instant) -> u8 {
         let lowest = |class| {
-            let mut conforming = chain(&self.classes, class)
+            let mut conforming = self
+                .classes
+                .chain(class)
                 .filter(|&at| self.classes.at(at).meter.conforms(now))
                 .map(|at| self.classes.at(at).level);
             conforming.next()
@@ -173,7 +203,7 @@ impl Scan {
                 if self.rings.covers(node, class.head) {
                     return Some(node);
                 }
-                self.rings.refill(node, class.quantum_own);
+                self.rings.refill(node, self.classes.quanta(node as usize).own);
                 refilled = true;
             }
             node = self.rings.next(node);
@@ -186,7 +216,7 @@ impl Scan {
     /// When the first backlogged leaf may send, if nothing is sent until then.
     fn earliest(&self) -> Option<Instant> {
         let conforms_at = |class| {
-            let chain = chain(&self.classes, class);
+            let chain = self.classes.chain(class);
             chain.map(|at| self.classes.at(at).meter.conforms_at()).min()
         };
         self.backlogged().filter_map(conforms_at).min()
@@ -197,14 +227,8 @@ impl Scan {
     }
 }
 
-/// The class itself and those that it may borrow from, one through the other.
-fn chain(classes: &Classes, class: usize) -> impl Iterator<Item = usize> {
-    let above = |&at: &usize| classes.at(at).borrow.then(|| classes.parent(at));
-    core::iter::successors(Some(class), above)
-}
-
 /// Who lends to a leaf, itself included: the first that conforms, not above the level `ceiling`.
 fn lender(classes: &Classes, now: Instant, class: usize, ceiling: u8) -> Option<usize> {
-    let found = chain(classes, class).find(|&at| classes.at(at).meter.conforms(now))?;
+    let found = classes.chain(class).find(|&at| classes.at(at).meter.conforms(now))?;
     (classes.at(found).level <= ceiling).then_some(found)
 }

@@ -313,3 +313,103 @@ fn a_class_without_rate_is_refused_by_name() {
     assert_eq!(error.class, Some(ClassId(0)));
     assert!(error.message.contains("class voice has no rate"), "{error}");
 }
+
+const BACKLOG: Head = Head { length: Bytes::new(1000), arrived: Instant::ZERO };
+
+/// What the first leaf, always busy and alone, sends by `end` ms on a link that is always free: a
+/// word for each packet, with the instant (ms), since when it might have been sent, what held it
+/// back until then, and who lent.
+fn whys(cbq: &mut Cbq, end: u64) -> String {
+    let (mut now, mut words) = (Instant::ZERO, Vec::new());
+    let millis = |at: Instant| at.as_nanos() / 1_000_000;
+    while millis(now) <= end {
+        match cbq.select(now) {
+            Selection::Leaf(leaf) => {
+                let why = cbq.why(now, leaf);
+                let lender = why.lender.map_or("-".to_string(), |class| class.0.to_string());
+                let held = (millis(why.released), why.regulation.name());
+                words.push(alloc::format!("{}:{}:{}:{lender}", millis(now), held.0, held.1));
+                cbq.charge(now, leaf, BACKLOG.length, Some(BACKLOG));
+            }
+            Selection::At(at) => now = at,
+            Selection::Idle => panic!("a packet waits"),
+        }
+    }
+    words.join(" ")
+}
+
+#[test]
+fn a_packet_that_waited_names_the_undertime_and_its_lender() {
+    // A packet takes 2 ms at 4 Mbit/s; the burst of 6000 bytes and one packet more go at once.
+    let alone = [(None, 4 * M, false, 1)];
+    let of_its_own = "0:0:none:- 0:0:none:- 0:0:none:- 0:0:none:- 0:0:none:- 0:0:none:- \
+                      0:0:none:- 2:2:undertime:- 4:4:undertime:-";
+    // Its own rate would let it send every 8 ms, the parent lends every 2 ms.
+    let below = [(None, 4 * M, false, 1), (Some(0), M, true, 1)];
+    let lent = of_its_own.replace("undertime:-", "undertime:0");
+    // Who borrows from the link is never held back, and no class of the tree lends.
+    let free = [(None, M, true, 1)];
+    let rows: [(&[Row], u64, &str); 2] = [(&alone, 4, of_its_own), (&below, 4, &lent)];
+    for (word, (rows, end, expected)) in
+        ["formal", "top-level", "ancestor-only"].into_iter().flat_map(|w| rows.map(|row| (w, row)))
+    {
+        let mut cbq = Cbq::build(&tree(8 * M, sharing(word), rows)).expect("builds");
+        cbq.enqueued(Instant::ZERO, LeafId(0), BACKLOG);
+        assert_eq!(whys(&mut cbq, end), expected, "{word} {rows:?}");
+    }
+    let mut cbq = Cbq::build(&tree(8 * M, Params::new(), &free)).expect("builds");
+    cbq.enqueued(Instant::ZERO, LeafId(0), BACKLOG);
+    for _ in 0..20 {
+        assert_eq!(cbq.select(Instant::ZERO), Selection::Leaf(LeafId(0)));
+        assert_eq!(cbq.why(Instant::ZERO, LeafId(0)).lender, None);
+        cbq.charge(Instant::ZERO, LeafId(0), BACKLOG.length, Some(BACKLOG));
+    }
+}
+
+#[test]
+fn a_change_of_the_policy_gives_no_second_burst() {
+    let rows = [(None, 4 * M, false, 1)];
+    let words = ["formal", "top-level", "ancestor-only"];
+    for (before, after) in words.into_iter().flat_map(|old| words.map(|new| (old, new))) {
+        let (was, is) = (tree(8 * M, sharing(before), &rows), tree(8 * M, sharing(after), &rows));
+        let mut old = Cbq::build(&was).expect("builds");
+        old.enqueued(Instant::ZERO, LeafId(0), BACKLOG);
+        let mut sent = 0;
+        // Seven may go at once: three before the change, four after it.
+        for _ in 0..3 {
+            assert_eq!(old.select(Instant::ZERO), Selection::Leaf(LeafId(0)));
+            old.charge(Instant::ZERO, LeafId(0), BACKLOG.length, Some(BACKLOG));
+            sent += 1;
+        }
+        let mut new = Cbq::build(&is).expect("builds");
+        new.inherit(Instant::ZERO, &old, &Kin::by_name(&was, &is));
+        new.enqueued(Instant::ZERO, LeafId(0), BACKLOG);
+        while new.select(Instant::ZERO) == Selection::Leaf(LeafId(0)) {
+            new.charge(Instant::ZERO, LeafId(0), BACKLOG.length, Some(BACKLOG));
+            sent += 1;
+        }
+        assert_eq!(sent, 7, "{before} to {after}");
+        assert_eq!(new.select(Instant::ZERO), Selection::At(Instant::from_nanos(2_000_000)));
+    }
+}
+
+#[test]
+fn a_debt_outlives_a_change_as_far_as_the_new_rate_lets_a_class_owe() {
+    // The rate after the change in Mbit/s; when the next packet goes, in ms.
+    for (rate, next) in [(4, 2), (8, 2), (1, 2), (1000, 1)] {
+        let (was, is) = (
+            tree(8 * M, Params::new(), &[(None, 4 * M, false, 1)]),
+            tree(8 * M, Params::new(), &[(None, rate * M, false, 1)]),
+        );
+        let mut old = Cbq::build(&was).expect("builds");
+        old.enqueued(Instant::ZERO, LeafId(0), BACKLOG);
+        while let Selection::Leaf(leaf) = old.select(Instant::ZERO) {
+            old.charge(Instant::ZERO, leaf, BACKLOG.length, Some(BACKLOG));
+        }
+        let mut new = Cbq::build(&is).expect("builds");
+        new.inherit(Instant::ZERO, &old, &Kin::by_name(&was, &is));
+        new.enqueued(Instant::ZERO, LeafId(0), BACKLOG);
+        let Selection::At(at) = new.select(Instant::ZERO) else { panic!("{rate}: no debt") };
+        assert_eq!(at.as_nanos().div_ceil(1_000_000), next, "{rate} Mbit/s");
+    }
+}

@@ -11,19 +11,28 @@ use crate::units::{Bytes, Duration, Instant, Rate};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Fine(i64);
 
-/// Tokens, counted in the time that the rate takes to earn them.
+/// What a bucket earns and holds.
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
-    tokens: Fine,
-    depth: Fine,
+struct Terms {
     fine_per_byte: u64,
+    depth: Fine,
+    /// The bytes that a unit of time is worth, in units of 2^-64, rounded down.
+    bytes_per_fine: u64,
 }
 
-/// The two buckets of a class: `own` fills at its rate, `ceiling` at its ceil.
+/// The rates and depths of both buckets of a class; classes alike share one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rates {
+    own: Terms,
+    ceiling: Terms,
+}
+
+/// The tokens of a class, counted in the time that its rates take to earn them: those of `own` fill
+/// at its rate, those of `ceiling` at its ceil.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buckets {
-    own: Bucket,
-    ceiling: Bucket,
+    own: Fine,
+    ceiling: Fine,
     /// When both were last brought up to date.
     checkpoint: Instant,
 }
@@ -65,15 +74,15 @@ impl Fine {
     }
 }
 
-impl Bucket {
+impl Terms {
     fn new(rate: Rate, burst: Bytes) -> Self {
         let fine_per_second = (8 * 1_000_000_000u128) << FRACTION_BITS;
-        // 1 bit/s gives 8e9 * 2^26 < 2^59, so the quotient always fits.
+        // 1 bit/s gives 8e9 * 2^26 < 2^59, so the quotient always fits; rounded up, it is not 0.
         let fine_per_byte = fine_per_second.div_ceil(u128::from(rate.bits_per_second())) as u64;
-        let mut bucket = Self { tokens: Fine::ZERO, depth: Fine::ZERO, fine_per_byte };
-        bucket.depth = bucket.cost(burst).min(Fine::of(TIME_MAX));
-        bucket.tokens = bucket.depth;
-        bucket
+        let bytes_per_fine = u64::MAX / fine_per_byte;
+        let mut terms = Self { fine_per_byte, depth: Fine::ZERO, bytes_per_fine };
+        terms.depth = terms.cost(burst).min(Fine::of(TIME_MAX));
+        terms
     }
 
     /// The time that `bytes` take, held where it empties any bucket to the floor.
@@ -83,74 +92,115 @@ impl Bucket {
         Fine(cost.min(2 * Fine::of(TIME_MAX).0 as u64) as i64)
     }
 
+    /// What is left of `tokens`, brought up to date, when `bytes` are charged.
     #[inline]
-    fn charge(&mut self, elapsed: Fine, bytes: Bytes) {
-        let full = self.tokens.plus(elapsed).min(self.depth);
-        // [algorithms §5.5] The floor is one unit above a minute of debt.
-        let floor = Fine(1 - Fine::of(TIME_MAX).0);
-        self.tokens = Fine(full.0.saturating_sub(self.cost(bytes).0)).max(floor);
+    fn charged(&self, tokens: Fine, bytes: Bytes) -> Fine {
+        let full = tokens.min(self.depth);
+        Fine(full.0.saturating_sub(self.cost(bytes).0)).max(FLOOR)
+    }
+
+    /// Bytes that cost at most what `tokens` has above `limit`; none if that is nothing.
+    #[inline]
+    fn bytes_above(&self, tokens: Fine, limit: Fine) -> u64 {
+        let rest = (tokens.min(self.depth).0 - limit.0).max(0) as u64;
+        ((u128::from(rest) * u128::from(self.bytes_per_fine)) >> u64::BITS) as u64
+    }
+}
+
+impl Rates {
+    /// The rates and depths of a class.
+    pub(super) fn new(own: (Rate, Bytes), ceiling: (Rate, Bytes)) -> Self {
+        Self { own: Terms::new(own.0, own.1), ceiling: Terms::new(ceiling.0, ceiling.1) }
     }
 }
 
 impl Buckets {
     /// Full buckets at the epoch.
-    pub(super) fn new(own: (Rate, Bytes), ceiling: (Rate, Bytes)) -> Self {
-        Self {
-            own: Bucket::new(own.0, own.1),
-            ceiling: Bucket::new(ceiling.0, ceiling.1),
-            checkpoint: Instant::ZERO,
-        }
+    pub(super) fn full(rates: &Rates) -> Self {
+        Self { own: rates.own.depth, ceiling: rates.ceiling.depth, checkpoint: Instant::ZERO }
     }
 
     /// The mode at `now` of a class that was in mode `before` and, unless it is `CanSend`, the wait
     /// until a better one. With hysteresis a mode is lost a whole bucket below zero only.
     #[inline]
-    pub(super) fn mode(&self, now: Instant, before: Mode, hysteresis: bool) -> (Mode, Duration) {
+    pub(super) fn mode(
+        &self,
+        rates: &Rates,
+        now: Instant,
+        before: Mode,
+        hysteresis: bool,
+    ) -> (Mode, Duration) {
         let elapsed = self.elapsed(now);
-        let ceiling = self.ceiling.tokens.plus(elapsed);
-        let own = self.own.tokens.plus(elapsed);
-        let below = |bucket: Bucket, keeps: bool| {
-            if hysteresis && keeps { bucket.depth.negative() } else { Fine::ZERO }
+        let ceiling = self.ceiling.plus(elapsed);
+        let own = self.own.plus(elapsed);
+        let below = |terms: &Terms, keeps: bool| {
+            if hysteresis && keeps { terms.depth.negative() } else { Fine::ZERO }
         };
-        if ceiling < below(self.ceiling, before != Mode::CantSend) {
+        if ceiling < below(&rates.ceiling, before != Mode::CantSend) {
             (Mode::CantSend, ceiling.debt())
-        } else if own >= below(self.own, before == Mode::CanSend) {
+        } else if own >= below(&rates.own, before == Mode::CanSend) {
             (Mode::CanSend, Duration::ZERO)
         } else {
             (Mode::MayBorrow, own.debt())
         }
     }
 
+    /// Whether the mode is what it was, `before`, without hysteresis; right after a charge.
+    #[inline]
+    pub(super) fn keeps(&self, before: Mode) -> bool {
+        let negative = (self.own < Fine::ZERO, self.ceiling < Fine::ZERO);
+        match before {
+            Mode::CanSend => negative == (false, false),
+            Mode::MayBorrow => negative == (true, false),
+            Mode::CantSend => negative.1,
+        }
+    }
+
     /// Charges a packet; one that an ancestor lent for (`lent`) costs nothing of the own tokens.
     #[inline]
-    pub(super) fn charge(&mut self, now: Instant, bytes: Bytes, lent: bool) {
+    pub(super) fn charge(&mut self, rates: &Rates, now: Instant, bytes: Bytes, lent: bool) {
         let elapsed = self.elapsed(now);
-        if lent {
-            // Own tokens are below zero or the class would not borrow, so this needs no cap; the
-            // minimum only guards the invariant.
-            self.own.tokens = self.own.tokens.plus(elapsed).min(Fine::of(TIME_MAX));
-        } else {
-            self.own.charge(elapsed, bytes);
-        }
-        self.ceiling.charge(elapsed, bytes);
+        let own = self.own.plus(elapsed);
+        // Lent for, own tokens are below zero or the class would not borrow, so this needs no cap;
+        // the minimum only guards the invariant.
+        self.own = if lent { own.min(Fine::of(TIME_MAX)) } else { rates.own.charged(own, bytes) };
+        self.ceiling = rates.ceiling.charged(self.ceiling.plus(elapsed), bytes);
         self.checkpoint = now;
+    }
+
+    /// How many bytes may be charged at `now`, in whatever parts, with the same end: nothing is
+    /// held at the floor, and the mode stays `mode` all the time. None if it is another by now.
+    /// Without hysteresis.
+    #[inline]
+    pub(super) fn room(&self, rates: &Rates, now: Instant, mode: Mode, lent: bool) -> u64 {
+        let elapsed = self.elapsed(now);
+        let (own, ceiling) = (self.own.plus(elapsed), self.ceiling.plus(elapsed));
+        if !(Self { own, ceiling, checkpoint: now }).keeps(mode) {
+            return 0;
+        }
+        let limit = |loses: bool| if loses { Fine::ZERO } else { FLOOR };
+        let by_ceiling = rates.ceiling.bytes_above(ceiling, limit(mode != Mode::CantSend));
+        if lent {
+            return by_ceiling;
+        }
+        by_ceiling.min(rates.own.bytes_above(own, limit(mode == Mode::CanSend)))
     }
 
     /// When the tokens of the rate, and those of the ceil, were or will be back at zero; the epoch
     /// if they never fell below.
     pub(super) fn earned_at(&self) -> (Instant, Instant) {
-        let earned = |bucket: Bucket| {
-            let debt = bucket.tokens < Fine::ZERO;
-            if debt { self.checkpoint.after(bucket.tokens.debt()) } else { Instant::ZERO }
+        let earned = |tokens: Fine| {
+            let debt = tokens < Fine::ZERO;
+            if debt { self.checkpoint.after(tokens.debt()) } else { Instant::ZERO }
         };
         (earned(self.own), earned(self.ceiling))
     }
 
     /// Takes over the tokens of a bucket with other rates and depths: a debt of 5 ms stays one, and
     /// no credit is larger than the depth.
-    pub(super) fn take_over(&mut self, old: &Buckets) {
-        self.own.tokens = old.own.tokens.min(self.own.depth);
-        self.ceiling.tokens = old.ceiling.tokens.min(self.ceiling.depth);
+    pub(super) fn take_over(&mut self, rates: &Rates, old: &Buckets) {
+        self.own = old.own.min(rates.own.depth);
+        self.ceiling = old.ceiling.min(rates.ceiling.depth);
         self.checkpoint = old.checkpoint;
     }
 
@@ -164,6 +214,8 @@ impl Buckets {
 const FRACTION_BITS: u32 = 26;
 /// [algorithms §5.2] `mbuffer`: no idle time, no debt and no bucket counts for more than a minute.
 const TIME_MAX: Duration = Duration::from_secs(60);
+/// [algorithms §5.5] The deepest debt is one unit above a minute.
+const FLOOR: Fine = Fine(1 - ((60 * 1_000_000_000) << FRACTION_BITS));
 
 #[cfg(test)]
 mod tests {
@@ -175,17 +227,19 @@ mod tests {
 
     #[test]
     fn modes_follow_the_two_buckets() {
-        let mut buckets =
-            Buckets::new((rate(1_000_000), Bytes::new(1000)), (rate(2_000_000), Bytes::new(1000)));
+        let rates =
+            Rates::new((rate(1_000_000), Bytes::new(1000)), (rate(2_000_000), Bytes::new(1000)));
+        let mut buckets = Buckets::full(&rates);
         let at = |micros: u64| Instant::from_nanos(micros * 1000);
-        let mode = |buckets: &Buckets, micros| buckets.mode(at(micros), Mode::CanSend, false);
+        let mode =
+            |buckets: &Buckets, micros| buckets.mode(&rates, at(micros), Mode::CanSend, false);
         assert_eq!(mode(&buckets, 0), (Mode::CanSend, Duration::ZERO));
-        buckets.charge(at(0), Bytes::new(1000), false);
+        buckets.charge(&rates, at(0), Bytes::new(1000), false);
         assert_eq!(mode(&buckets, 0).0, Mode::CanSend);
-        buckets.charge(at(0), Bytes::new(1000), false);
+        buckets.charge(&rates, at(0), Bytes::new(1000), false);
         assert_eq!(mode(&buckets, 0), (Mode::CantSend, Duration::from_millis(4)));
         assert_eq!(mode(&buckets, 4000), (Mode::MayBorrow, Duration::from_millis(4)));
-        buckets.charge(at(4000), Bytes::new(500), true);
+        buckets.charge(&rates, at(4000), Bytes::new(500), true);
         assert_eq!(mode(&buckets, 4000), (Mode::CantSend, Duration::from_millis(2)));
         assert_eq!(mode(&buckets, 8000), (Mode::CanSend, Duration::ZERO));
     }
@@ -195,11 +249,12 @@ mod tests {
         let rows = [1, 7, 1_000, 30_000_000, 400_000_000_000];
         for (bits, burst) in rows.into_iter().flat_map(|bits| [(bits, 1), (bits, u64::MAX)]) {
             let setting = (rate(bits), Bytes::new(burst));
-            let mut buckets = Buckets::new(setting, setting);
+            let rates = Rates::new(setting, setting);
+            let mut buckets = Buckets::full(&rates);
             let mut now = Instant::ZERO;
             for step in 0..1000u64 {
-                buckets.charge(now, Bytes::new(step * 65), step % 3 == 0);
-                let (mode, wait) = buckets.mode(now, Mode::CantSend, step % 2 == 0);
+                buckets.charge(&rates, now, Bytes::new(step * 65), step % 3 == 0);
+                let (mode, wait) = buckets.mode(&rates, now, Mode::CantSend, step % 2 == 0);
                 assert!(wait <= TIME_MAX, "{bits} {burst}: {wait:?}");
                 assert_eq!(wait == Duration::ZERO, mode == Mode::CanSend);
                 let year = Duration::from_secs(365 * 86_400);

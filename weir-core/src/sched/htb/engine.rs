@@ -6,7 +6,7 @@
 //! borrowing is in the rows of its level, one in mode `MayBorrow` in the feeds of its parent; a
 //! class in another mode than `CanSend` waits for the instant at which its mode may change.
 
-use super::bucket::{Buckets, Mode};
+use super::bucket::{Buckets, Mode, Rates};
 use super::params::{ClassPlan, Defaults, LeafPlan};
 use super::turns::{Turns, bits};
 use crate::ids::{ClassId, LeafId};
@@ -14,12 +14,15 @@ use crate::parameter::BuildError;
 use crate::sched::wait_queue::WaitQueue;
 use crate::sched::{Head, Kin, Regulation, Scheduler, Selection, Tree, Why};
 use crate::units::{Bytes, Duration, Instant};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Hierarchical token buckets, as exact as `P`.
 pub struct Engine<P> {
     precision: P,
     classes: Vec<Class>,
+    /// What classes that are alike share.
+    rates: Vec<Rates>,
     leaves: Vec<Leaf>,
     /// The deficits of every leaf, one for each level at which it can be served.
     deficits: Vec<i32>,
@@ -38,6 +41,8 @@ pub(super) struct Class {
     parent: u32,
     /// The number of its leaf, or of its family if it has children.
     member: u32,
+    /// Which rates it has.
+    rates: u32,
     mode: Mode,
     level: u8,
     /// The priority of a leaf.
@@ -56,6 +61,10 @@ pub(super) struct Leaf {
 
 /// How exactly an engine knows time and lengths.
 pub trait Precision: Send + 'static {
+    /// Whether charging a sum is charging packet by packet: there is no hysteresis, and what counts
+    /// is every byte.
+    const ADDITIVE: bool;
+
     /// Whether a class keeps its mode until its tokens are a whole bucket below zero.
     fn hysteresis(&self) -> bool;
 
@@ -83,6 +92,9 @@ struct Served {
 #[derive(Default)]
 struct Tables {
     classes: Vec<Class>,
+    rates: Vec<Rates>,
+    /// Which of them belong to a plan.
+    rates_of: BTreeMap<ClassPlan, u32>,
     leaves: Vec<Leaf>,
     deficits: Vec<i32>,
     /// The classes with children.
@@ -138,6 +150,30 @@ impl<P: Precision> Scheduler for Engine<P> {
         }
     }
 
+    fn allowance(&self, now: Instant, leaf: LeafId) -> Bytes {
+        let Served { leaf: served, level } = self.served;
+        if !P::ADDITIVE || served != leaf {
+            return Bytes::ZERO;
+        }
+        let mut at = self.leaves[leaf.index()].class;
+        // As long as the deficit lasts the turn does, and as long as no mode changes no row does.
+        let deficit = self.deficits[self.deficit_place(leaf, level)];
+        let mut bytes = deficit.max(0) as u64;
+        if bytes == 0 {
+            return Bytes::ZERO;
+        }
+        for _ in 0..LEVELS {
+            let class = &self.classes[at as usize];
+            let rates = &self.rates[class.rates as usize];
+            bytes = bytes.min(class.buckets.room(rates, now, class.mode, class.level < level));
+            at = class.parent;
+            if at == NONE {
+                break;
+            }
+        }
+        Bytes::new(bytes)
+    }
+
     fn why(&self, now: Instant, leaf: LeafId) -> Why {
         let mut why = Why { released: Instant::MAX, ..Why::FREE };
         let (mut ceiling, mut lending) = (Instant::ZERO, true);
@@ -189,6 +225,7 @@ impl<P: Precision> Engine<P> {
             turns: Turns::new(tree, &tables.families, &places),
             waits: WaitQueue::new(&sizes, places.len()),
             classes: tables.classes,
+            rates: tables.rates,
             leaves: tables.leaves,
             deficits: tables.deficits,
             levels,
@@ -201,10 +238,11 @@ impl<P: Precision> Engine<P> {
     pub(in crate::sched) fn take_over(&mut self, now: Instant, old: &Self, kin: &Kin) {
         for (new, was) in kin.classes() {
             let (class, was) = (&mut self.classes[new.index()], &old.classes[was.index()]);
-            class.buckets.take_over(&was.buckets);
+            let rates = &self.rates[class.rates as usize];
+            class.buckets.take_over(rates, &was.buckets);
             // Nothing waits yet, so a change of mode moves nobody.
             let hysteresis = self.precision.hysteresis();
-            let (mode, wait) = class.buckets.mode(now, was.mode, hysteresis);
+            let (mode, wait) = class.buckets.mode(rates, now, was.mode, hysteresis);
             class.mode = mode;
             if class.mode != Mode::CanSend {
                 let due = self.precision.event(now, wait);
@@ -278,12 +316,19 @@ impl<P: Precision> Engine<P> {
         unreachable!("feeds hold active classes only, so the pointers lead to a leaf")
     }
 
-    /// [algorithms §5.5] Deducts the packet from the turn; a turn used up goes to the next.
-    fn count_turn(&mut self, leaf: LeafId, level: u8, sent: Bytes) {
-        let Leaf { class, quantum, deficits } = self.leaves[leaf.index()];
+    /// Where the deficit of `leaf` for turns at `level` is.
+    #[inline]
+    fn deficit_place(&self, leaf: LeafId, level: u8) -> usize {
         // Levels 0, 7, 6, ... in the order in which a leaf of any depth has them.
         let place = if level == 0 { 0 } else { LEVELS - usize::from(level) };
-        let deficit = &mut self.deficits[deficits as usize + place];
+        self.leaves[leaf.index()].deficits as usize + place
+    }
+
+    /// [algorithms §5.5] Deducts the packet from the turn; a turn used up goes to the next.
+    fn count_turn(&mut self, leaf: LeafId, level: u8, sent: Bytes) {
+        let place = self.deficit_place(leaf, level);
+        let Leaf { class, quantum, .. } = self.leaves[leaf.index()];
+        let deficit = &mut self.deficits[place];
         let sent = i32::try_from(sent.get()).unwrap_or(i32::MAX);
         *deficit = deficit.saturating_sub(sent);
         if *deficit >= 0 {
@@ -305,31 +350,44 @@ impl<P: Precision> Engine<P> {
         let sent = self.precision.counted(sent);
         for _ in 0..LEVELS {
             let class = &mut self.classes[at as usize];
-            let (own, lane) = (class.level >= level, usize::from(class.level));
-            class.buckets.charge(now, sent, !own);
-            let old = class.mode;
-            let wait = self.change_mode(at, now);
-            let class = &self.classes[at as usize];
-            if old != class.mode {
-                if old != Mode::CanSend {
-                    self.waits.remove(lane, at);
-                }
-                if class.mode != Mode::CanSend {
-                    self.waits.insert(lane, at, self.precision.event(now, wait));
-                }
+            let lent = class.level < level;
+            class.buckets.charge(&self.rates[class.rates as usize], now, sent, lent);
+            let (parent, keeps) = (class.parent, P::ADDITIVE && class.buckets.keeps(class.mode));
+            if !keeps {
+                self.follow_mode(at, now);
             }
-            at = class.parent;
+            at = parent;
             if at == NONE {
                 return;
             }
         }
     }
 
+    /// Gives a class that was charged the mode of its tokens, and its event.
+    // Out of line, so that the charge of a class that keeps its mode needs few registers.
+    #[inline(never)]
+    fn follow_mode(&mut self, at: u32, now: Instant) {
+        let class = &self.classes[at as usize];
+        let (old, lane) = (class.mode, usize::from(class.level));
+        let wait = self.change_mode(at, now);
+        let mode = self.classes[at as usize].mode;
+        if old == mode {
+            return;
+        }
+        if old != Mode::CanSend {
+            self.waits.remove(lane, at);
+        }
+        if mode != Mode::CanSend {
+            self.waits.insert(lane, at, self.precision.event(now, wait));
+        }
+    }
+
     /// Gives a class the mode of its tokens; answers the wait until the next change.
     #[inline]
     fn change_mode(&mut self, class: u32, now: Instant) -> Duration {
-        let this = &mut self.classes[class as usize];
-        let (mode, wait) = this.buckets.mode(now, this.mode, self.precision.hysteresis());
+        let this = &self.classes[class as usize];
+        let (rates, hysteresis) = (&self.rates[this.rates as usize], self.precision.hysteresis());
+        let (mode, wait) = this.buckets.mode(rates, now, this.mode, hysteresis);
         if mode == this.mode {
             return wait;
         }
@@ -397,10 +455,15 @@ impl Tables {
             self.leaves.push(Leaf { class: id.0, quantum, deficits });
             self.deficits.resize(self.deficits.len() + 1 + ancestors, 0);
         }
+        let rates = *self.rates_of.entry(plan).or_insert(self.rates.len() as u32);
+        if rates as usize == self.rates.len() {
+            self.rates.push(Rates::new(plan.own, plan.ceiling));
+        }
         self.classes.push(Class {
-            buckets: Buckets::new(plan.own, plan.ceiling),
+            buckets: Buckets::full(&self.rates[rates as usize]),
             parent: tree.class(id).parent.map_or(NONE, |parent| parent.0),
             member,
+            rates,
             mode: Mode::CanSend,
             level: level as u8,
             priority,

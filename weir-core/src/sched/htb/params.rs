@@ -72,6 +72,7 @@ pub(in crate::sched) const fn quantum(default: &'static str) -> Parameter {
 }
 
 /// The rates and bursts of a class.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClassPlan {
     pub(super) own: (Rate, Bytes),
     pub(super) ceiling: (Rate, Bytes),

@@ -1,0 +1,70 @@
+//! An input as numbers: each is drawn from the next bytes, and edges are as likely as all between.
+
+use weir_core::ids::LeafId;
+
+/// What is left of an input.
+pub struct Draw<'a> {
+    rest: &'a [u8],
+    /// Numbers of its own, for what bytes alone would seldom get right.
+    random: Option<u64>,
+}
+
+impl<'a> Draw<'a> {
+    /// Draws from `input`; after its end every byte is 0.
+    pub fn new(input: &'a [u8]) -> Self {
+        Self { rest: input, random: None }
+    }
+
+    /// Draws that do not end, and are the same for the same bytes left.
+    pub fn endless(&self) -> Draw<'static> {
+        let mix = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        Draw { rest: &[], random: Some(self.rest.iter().fold(0xcbf2_9ce4_8422_2325, mix) | 1) }
+    }
+
+    /// Whether there are no more bytes.
+    pub fn is_done(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next byte.
+    pub fn byte(&mut self) -> u8 {
+        if let Some(state) = &mut self.random {
+            *state ^= *state << 13;
+            *state ^= *state >> 7;
+            *state ^= *state << 17;
+            return (*state >> 32) as u8;
+        }
+        let Some((&byte, rest)) = self.rest.split_first() else { return 0 };
+        self.rest = rest;
+        byte
+    }
+
+    /// One of `count`, which is not 0.
+    pub fn index(&mut self, count: usize) -> usize {
+        usize::from(self.byte()) % count
+    }
+
+    /// One of the leaves.
+    pub fn leaf(&mut self, count: usize) -> LeafId {
+        LeafId(self.index(count) as u32)
+    }
+
+    /// True once in `n` times.
+    pub fn one_in(&mut self, n: u8) -> bool {
+        self.byte() % n == n - 1
+    }
+
+    /// From `low` to `high`, both included: an end, or a number whose logarithm is even.
+    pub fn wide(&mut self, low: u64, high: u64) -> u64 {
+        match self.byte() {
+            0..=7 => low,
+            8..=15 => high,
+            byte => {
+                let (least, most) = (low.max(1).ilog2(), high.max(1).ilog2());
+                let bits = least + u32::from(byte) % (most - least + 1);
+                let below = (u64::from(self.byte()) << 56 | u64::from(self.byte()) << 48) >> 1;
+                (1 << bits | below >> (63 - bits)).clamp(low, high)
+            }
+        }
+    }
+}

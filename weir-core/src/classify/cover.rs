@@ -1,0 +1,203 @@
+//! Which rules decide nothing, since one that is tried earlier takes all their packets.
+//!
+//! Whoever covers a rule accepts each of its packets, so also one made up from its first prefixes
+//! and ports. Tables of tuples name the rules that accept that packet, and only these are compared
+//! in full. A rule is named only if that is certain. Where very many rules accept the made-up
+//! packet and none of them covers, the search ends after [`LOOKS_MAX`], so that hostile rules cost
+//! time in proportion to their number.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::key::{Family, Key};
+use super::rule::{InterfaceId, Match, PortRange, Prefix, Rule};
+use super::tuples::Tuples;
+use crate::packet::{Addresses, Headers, Ports, VlanTag};
+
+/// The places of rules that decide nothing, each with that of the first one that was found to cover
+/// it. `rules` are in the order in which they are tried.
+pub fn covered(rules: &[Rule]) -> Vec<(usize, usize)> {
+    let tuples = Tuples::with_repeats(rules);
+    let find = |(place, rule): (usize, &Rule)| {
+        let earlier = first_cover(&tuples, rules, place as u32, &rule.matches)?;
+        Some((place, earlier as usize))
+    };
+    rules.iter().enumerate().filter_map(find).collect()
+}
+
+fn first_cover(tuples: &Tuples, rules: &[Rule], place: u32, inner: &Match) -> Option<u32> {
+    let (interface, headers) = example(inner)?;
+    let key = Key::of(interface, &headers);
+    let (mut found, mut looks) = (None, 0);
+    tuples.candidates(&key, &headers, place, |candidate, below| {
+        looks += 1;
+        let covers = |rule: &u32| covers(&rules[*rule as usize].matches, inner);
+        if let Some(rule) = candidate.filter(covers) {
+            found = Some(rule);
+            return rule;
+        }
+        if looks < LOOKS_MAX { below } else { 0 }
+    });
+    found
+}
+
+/// A packet that the rule accepts, as far as rules that cover it can see: fields that it does not
+/// test are absent. None if the rule accepts no packet at all.
+fn example(matches: &Match) -> Option<(InterfaceId, Headers)> {
+    let (v4, v6) = (addresses(matches, Family::V4), addresses(matches, Family::V6));
+    let first = |range: Option<PortRange>| range.map_or(0, |range| range.first());
+    let ports = Ports {
+        source: first(matches.source_ports),
+        destination: first(matches.destination_ports),
+    };
+    let class = |dscp: u8, ecn: u8| dscp << 2 | ecn;
+    let (dscp, ecn) = (matches.dscp.map(|dscp| dscp.code()), matches.ecn.map(|ecn| ecn as u8));
+    let headers = Headers {
+        addresses: v4.or(v6)?,
+        ports: matches.needs_ports().then_some(ports),
+        protocol: matches.protocol,
+        traffic_class: dscp.or(ecn).map(|_| class(dscp.unwrap_or(0), ecn.unwrap_or(0))),
+        ethertype: matches.ethertype,
+        vlan: matches.vlan.map(|vlan| VlanTag(vlan.id())),
+        vlan_inner: matches.vlan_inner.map(|vlan| VlanTag(vlan.id())),
+        ..Headers::UNKNOWN
+    };
+    Some((matches.interface.unwrap_or(InterfaceId(0)), headers))
+}
+
+/// Addresses of a family that the rule accepts; unknown ones if it tests none.
+fn addresses(matches: &Match, family: Family) -> Option<Addresses> {
+    if matches.sources.is_empty() && matches.destinations.is_empty() {
+        return Some(Addresses::Unknown);
+    }
+    let network = |prefixes: &[Prefix]| match prefixes.is_empty() {
+        true if family == Family::V4 => Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        true => Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+        false => prefixes.iter().find(|prefix| Family::of(prefix) == family).map(Prefix::network),
+    };
+    match (network(&matches.sources)?, network(&matches.destinations)?) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            Some(Addresses::V4 { source, destination })
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            Some(Addresses::V6 { source, destination })
+        }
+        _ => None,
+    }
+}
+
+/// Whether every packet that `inner` accepts is accepted by `outer` for sure.
+pub fn covers(outer: &Match, inner: &Match) -> bool {
+    fn same<T: PartialEq>(outer: &Option<T>, inner: &Option<T>) -> bool {
+        outer.is_none() || outer == inner
+    }
+    same(&outer.protocol, &inner.protocol)
+        && same(&outer.dscp, &inner.dscp)
+        && same(&outer.ecn, &inner.ecn)
+        && same(&outer.vlan, &inner.vlan)
+        && same(&outer.vlan_inner, &inner.vlan_inner)
+        && same(&outer.ethertype, &inner.ethertype)
+        && same(&outer.interface, &inner.interface)
+        && covers_ports(outer.source_ports, inner.source_ports)
+        && covers_ports(outer.destination_ports, inner.destination_ports)
+        && covers_prefixes(&outer.sources, &inner.sources)
+        && covers_prefixes(&outer.destinations, &inner.destinations)
+}
+
+fn covers_ports(outer: Option<PortRange>, inner: Option<PortRange>) -> bool {
+    let Some(outer) = outer else { return true };
+    inner.is_some_and(|inner| outer.contains(inner.first()) && outer.contains(inner.last()))
+}
+
+fn covers_prefixes(outer: &[Prefix], inner: &[Prefix]) -> bool {
+    if outer.is_empty() || outer == inner {
+        return true;
+    }
+    // Of long lists only equal ones are known for sure.
+    if inner.is_empty() || outer.len().saturating_mul(inner.len()) > PREFIX_PAIRS_MAX {
+        return false;
+    }
+    let within = |inner: &Prefix| outer.iter().any(|outer| covers_prefix(outer, inner));
+    inner.iter().all(within)
+}
+
+fn covers_prefix(outer: &Prefix, inner: &Prefix) -> bool {
+    outer.prefix_len() <= inner.prefix_len() && outer.contains(inner.network())
+}
+
+/// Patterns looked at for one rule.
+const LOOKS_MAX: u32 = 256;
+/// Prefixes compared with one another for two rules.
+const PREFIX_PAIRS_MAX: usize = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::LeafId;
+    use crate::packet::{Dscp, Protocol};
+    use crate::random::Random;
+    use alloc::vec;
+
+    const PREFIXES: [&str; 6] =
+        ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.0.1", "::/0", "2001:db8::/32"];
+
+    fn random_match(random: &mut Random) -> Match {
+        let mut prefixes = |many: u32| -> Vec<Prefix> {
+            let pick = |_| PREFIXES[random.below(6) as usize].parse().expect("a prefix");
+            (0..many).map(pick).collect()
+        };
+        let (sources, destinations) = (prefixes(1), prefixes(2));
+        let mut range = || {
+            let (one, other) = (random.below(4) as u16, random.below(4) as u16);
+            PortRange::new(one.min(other), one.max(other)).ok()
+        };
+        let (source_ports, destination_ports) = (range(), range());
+        let mut chance = || random.chance(1 << 31);
+        Match {
+            sources: if chance() { sources } else { vec![] },
+            destinations: if chance() { destinations } else { vec![] },
+            protocol: chance().then_some(Protocol::UDP),
+            source_ports: source_ports.filter(|_| chance()),
+            destination_ports: destination_ports.filter(|_| chance()),
+            dscp: chance().then(|| Dscp::new(46).expect("six bits")),
+            interface: chance().then_some(InterfaceId(3)),
+            ..Match::default()
+        }
+    }
+
+    /// The oracle: every rule against every earlier one.
+    fn naive(rules: &[Rule]) -> Vec<(usize, usize)> {
+        let first = |place: usize| {
+            let inner = &rules[place].matches;
+            example(inner)?;
+            (0..place).find(|&earlier| covers(&rules[earlier].matches, inner))
+        };
+        (0..rules.len()).filter_map(|place| Some((place, first(place)?))).collect()
+    }
+
+    #[test]
+    fn the_tables_find_what_comparing_each_with_each_finds() {
+        let mut found = 0;
+        for seed in 0..3_000 {
+            let mut random = Random::new(seed, 0);
+            let rules: Vec<Rule> =
+                (0..12).map(|_| Rule::new(random_match(&mut random), LeafId(0))).collect();
+            let covered = covered(&rules);
+            assert_eq!(covered, naive(&rules), "seed {seed}: {rules:#?}");
+            found += covered.len();
+        }
+        assert!(found > 1_000, "{found}");
+    }
+
+    #[test]
+    fn rules_that_all_take_one_packet_cost_no_square() {
+        // Each range is longer than all before, so none is covered, and all hold port 0.
+        let rules: Vec<Rule> = (0..u16::MAX)
+            .map(|last| {
+                let destination_ports = PortRange::new(0, last).ok();
+                Rule::new(Match { destination_ports, ..Match::default() }, LeafId(0))
+            })
+            .collect();
+        assert_eq!(covered(&rules), []);
+    }
+}

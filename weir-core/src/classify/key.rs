@@ -1,0 +1,210 @@
+//! What rules can test of a packet, packed into six words: to be masked, hashed and compared.
+//!
+//! Absence is a value: each field that a packet may lack has a bit that says whether it is there,
+//! and a condition on the field asks for that bit. So `sport = "0-65535"` and `vlan = 0` are not
+//! met by a packet without ports or tag, as `rule.rs` wants it.
+//!
+//! Invariant: two packets with the same key satisfy the same rules.
+
+use core::net::IpAddr;
+
+use super::rule::{InterfaceId, Match, PortRange, Prefix};
+use crate::packet::{Addresses, Headers};
+
+/// A packet as rules see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// IPv4: source and destination in the first word. IPv6: two words each.
+    pub addresses: [u64; 4],
+    /// All other fields; see the constants of this file.
+    pub fields: [u64; 2],
+}
+
+impl Key {
+    /// The key of a packet that came in by `interface`.
+    #[inline]
+    pub fn of(interface: InterfaceId, headers: &Headers) -> Key {
+        let (addresses, family) = address_words(&headers.addresses);
+        let ports = headers.ports.map_or(0, |ports| {
+            PORTS_KNOWN | u64::from(ports.source) | u64::from(ports.destination) << DPORT
+        });
+        let protocol =
+            headers.protocol.map_or(0, |value| PROTOCOL_KNOWN | u64::from(value.0) << PROTOCOL);
+        let class = headers.traffic_class.map_or(0, |byte| CLASS_KNOWN | u64::from(byte) << CLASS);
+        let vlan = headers.vlan.map_or(0, |tag| VLAN_KNOWN | u64::from(tag.id()));
+        let inner = headers.vlan_inner.map_or(0, |tag| INNER_KNOWN | u64::from(tag.id()) << INNER);
+        let ethertype =
+            headers.ethertype.map_or(0, |value| ETHERTYPE_KNOWN | u64::from(value.0) << ETHERTYPE);
+        let link = vlan | inner | ethertype | u64::from(interface.0) << INTERFACE;
+        Key { addresses, fields: [ports | protocol | class | family, link] }
+    }
+}
+
+fn address_words(addresses: &Addresses) -> ([u64; 4], u64) {
+    match *addresses {
+        Addresses::Unknown => ([0; 4], 0),
+        Addresses::V4 { source, destination } => {
+            let pair = u64::from(u32::from(source)) << 32 | u64::from(u32::from(destination));
+            ([pair, 0, 0, 0], FAMILY_V4)
+        }
+        Addresses::V6 { source, destination } => {
+            let (source, destination) = (u128::from(source), u128::from(destination));
+            let high = |address: u128| (address >> 64) as u64;
+            let words = [high(source), source as u64, high(destination), destination as u64];
+            (words, FAMILY_V6)
+        }
+    }
+}
+
+/// Value and mask of the conditions other than addresses. Ranges of ports are in it as the bits
+/// that all their ports share.
+pub fn field_words(matches: &Match) -> ([u64; 2], [u64; 2]) {
+    let mut words = ConditionWords::default();
+    if let Some(protocol) = matches.protocol {
+        words.want(0, PROTOCOL_KNOWN, 0xff << PROTOCOL, u64::from(protocol.0) << PROTOCOL);
+    }
+    if let Some(dscp) = matches.dscp {
+        words.want(0, CLASS_KNOWN, 0xfc << CLASS, u64::from(dscp.code()) << (CLASS + 2));
+    }
+    if let Some(ecn) = matches.ecn {
+        words.want(0, CLASS_KNOWN, 0x03 << CLASS, u64::from(ecn as u8) << CLASS);
+    }
+    for (ports, shift) in [(matches.source_ports, 0), (matches.destination_ports, DPORT)] {
+        let Some(range) = ports else { continue };
+        let mask = u64::from(shared_bits(range)) << shift;
+        words.want(0, PORTS_KNOWN, mask, u64::from(range.first()) << shift & mask);
+    }
+    if let Some(vlan) = matches.vlan {
+        words.want(1, VLAN_KNOWN, 0xfff, u64::from(vlan.id()));
+    }
+    if let Some(vlan) = matches.vlan_inner {
+        words.want(1, INNER_KNOWN, 0xfff << INNER, u64::from(vlan.id()) << INNER);
+    }
+    if let Some(ethertype) = matches.ethertype {
+        let value = u64::from(ethertype.0) << ETHERTYPE;
+        words.want(1, ETHERTYPE_KNOWN, 0xffff << ETHERTYPE, value);
+    }
+    if let Some(interface) = matches.interface {
+        words.want(1, 0, 0xffff << INTERFACE, u64::from(interface.0) << INTERFACE);
+    }
+    (words.value, words.mask)
+}
+
+#[derive(Default)]
+struct ConditionWords {
+    value: [u64; 2],
+    mask: [u64; 2],
+}
+
+impl ConditionWords {
+    fn want(&mut self, word: usize, known: u64, mask: u64, value: u64) {
+        self.mask[word] |= known | mask;
+        self.value[word] |= known | value;
+    }
+}
+
+/// The mask of the leading bits in which all ports of the range agree.
+fn shared_bits(range: PortRange) -> u16 {
+    let differing = range.first() ^ range.last();
+    u16::MAX.checked_shl(16 - differing.leading_zeros()).unwrap_or(0)
+}
+
+/// The address family of a prefix or packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// The family of a prefix.
+    pub fn of(prefix: &Prefix) -> Family {
+        if prefix.network().is_ipv4() { Family::V4 } else { Family::V6 }
+    }
+
+    /// The family of a packet's addresses; none without addresses.
+    pub fn of_packet(headers: &Headers) -> Option<Family> {
+        match headers.addresses {
+            Addresses::Unknown => None,
+            Addresses::V4 { .. } => Some(Family::V4),
+            Addresses::V6 { .. } => Some(Family::V6),
+        }
+    }
+}
+
+/// The first bits of an address, left-aligned in 128 bits: a prefix of either family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bits {
+    /// The bits; those beyond `len` are 0.
+    pub bits: u128,
+    /// How many there are.
+    pub len: u8,
+}
+
+impl Bits {
+    /// No bits: any address.
+    pub const ANY: Bits = Bits { bits: 0, len: 0 };
+
+    /// The bits of a prefix.
+    pub fn of(prefix: &Prefix) -> Bits {
+        let bits = match prefix.network() {
+            IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
+            IpAddr::V6(address) => u128::from(address),
+        };
+        Bits { bits, len: prefix.prefix_len() }
+    }
+
+    /// The bits in which both agree.
+    pub fn common(self, other: Bits) -> Bits {
+        let agree = (self.bits ^ other.bits).leading_zeros() as u8;
+        let len = agree.min(self.len).min(other.len);
+        Bits { bits: self.bits & leading(len), len }
+    }
+}
+
+/// A mask of the first `len` of 128 bits.
+pub fn leading(len: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)
+}
+
+/// The words of `Key::addresses` that hold these left-aligned bits of source and destination.
+pub fn words_of(family: Family, source: u128, destination: u128) -> [u64; 4] {
+    let high = |bits: u128| (bits >> 64) as u64;
+    match family {
+        Family::V4 => [high(source) & 0xffff_ffff_0000_0000 | high(destination) >> 32, 0, 0, 0],
+        Family::V6 => [high(source), source as u64, high(destination), destination as u64],
+    }
+}
+
+/// Spreads two words over one: the halves of their product, folded. What differs in any bit of
+/// either differs in about half the bits.
+#[inline]
+pub fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    product as u64 ^ (product >> 64) as u64
+}
+
+// The first word of fields: source port in the lowest 16 bits, then these.
+const DPORT: u32 = 16;
+const PROTOCOL: u32 = 32;
+const CLASS: u32 = 40;
+const PORTS_KNOWN: u64 = 1 << 48;
+const PROTOCOL_KNOWN: u64 = 1 << 49;
+const CLASS_KNOWN: u64 = 1 << 50;
+/// The family of the addresses. No rule tests it, but packets that differ in it differ.
+const FAMILY_V4: u64 = 1 << 51;
+const FAMILY_V6: u64 = 1 << 52;
+// The second word of fields: the outer VLAN in the lowest 12 bits, then these.
+const VLAN_KNOWN: u64 = 1 << 12;
+const INNER: u32 = 13;
+const INNER_KNOWN: u64 = 1 << 25;
+const ETHERTYPE: u32 = 26;
+const ETHERTYPE_KNOWN: u64 = 1 << 42;
+const INTERFACE: u32 = 43;
+/// Both ports out of the first word.
+#[inline]
+pub fn ports_of(fields: &[u64; 2]) -> (u16, u16) {
+    (fields[0] as u16, (fields[0] >> DPORT) as u16)
+}

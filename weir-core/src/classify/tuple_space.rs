@@ -1,0 +1,39 @@
+//! Tuple-space search: a packet costs as many look-ups as there are tables, not rules.
+//!
+//! V. Srinivasan's, S. Suri's and G. Varghese's algorithm [srinivasan99 §4] with the coarser tables
+//! of J. Daly and others [daly19 §4]; `tuples/` says how. A packet is compared with the few rules
+//! of one bucket of each table; what a table's first rule cannot improve is not asked.
+//!
+//! Invariant: the answer is that of trying every rule in order.
+
+use super::key::Key;
+use super::rule::{InterfaceId, Rule};
+use super::tuples::Tuples;
+use super::{ClassifierDescriptor, RuleSearch};
+use crate::packet::Headers;
+
+/// The rules, in tables.
+#[derive(Clone, Debug)]
+pub struct TupleSpace(Tuples);
+
+impl RuleSearch for TupleSpace {
+    const DESCRIPTOR: ClassifierDescriptor = ClassifierDescriptor {
+        keyword: "tuple-space",
+        summary: "Hash tables for combinations of fields; the cost does not grow with the rules.",
+        sources: &["srinivasan99 §4", "daly19 §4", "algorithms §11.4"],
+        cached: true,
+    };
+
+    fn build(rules: &[Rule]) -> TupleSpace {
+        TupleSpace(Tuples::new(rules))
+    }
+
+    #[inline]
+    fn first_match(&self, key: &Key, interface: InterfaceId, headers: &Headers) -> Option<usize> {
+        self.0.first(key, interface, headers).map(|rule| rule as usize)
+    }
+
+    fn tables(&self) -> usize {
+        self.0.tables()
+    }
+}

@@ -1,0 +1,408 @@
+//! Distributing rules over tables: few tables, and few rules in each bucket.
+//!
+//! One table after the other is made of what is left. Tried are the shapes of the largest tuples
+//! and coarser ones; the shape that holds most is taken, where a pattern counts the less the more
+//! share its bucket. What found its bucket full waits for the next table. Rules that no mask tells
+//! apart share a bucket whatever its length: those that differ only in ranges of ports that share
+//! no leading bits.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::super::key::{Bits, Family, field_words, leading, words_of};
+use super::super::rule::{Match, PortRange, Prefix, Rule};
+use super::{Conditions, Link, PARTIAL, Pattern, Table, Tables, Tuples, Words};
+
+/// Patterns that an earlier rule has just so.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeats {
+    /// They never decide.
+    LeftOut,
+    Kept,
+}
+
+pub(super) fn tuples(rules: &[Rule], repeats: Repeats) -> Tuples {
+    let mut drafts = Drafts { links: alloc::vec![(0, 0)], ..Drafts::default() };
+    let mut known_links = BTreeMap::from([((0, 0), 0)]);
+    for (rule, number) in rules.iter().zip(0..) {
+        drafts.add(&rule.matches, number, &mut known_links);
+    }
+    Tuples {
+        any: tables(drafts.any, None, repeats),
+        v4: tables(drafts.v4, Some(Family::V4), repeats),
+        v6: tables(drafts.v6, Some(Family::V6), repeats),
+        links: drafts.links,
+        listed: drafts.listed,
+    }
+}
+
+/// Patterns on their way into tables.
+#[derive(Default)]
+struct Drafts {
+    any: Vec<Draft<0>>,
+    v4: Vec<Draft<1>>,
+    v6: Vec<Draft<4>>,
+    links: Vec<Link>,
+    listed: Vec<(u32, Match)>,
+}
+
+struct Draft<const WORDS: usize> {
+    shape: Shape,
+    /// The value of the fields, for hashing.
+    fields: [u64; 2],
+    pattern: Pattern<WORDS>,
+}
+
+/// What a pattern tests: lengths of prefixes, and bits of fields.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Shape {
+    source: u8,
+    destination: u8,
+    fields: [u64; 2],
+}
+
+impl Drafts {
+    fn add(&mut self, matches: &Match, rule: u32, known_links: &mut BTreeMap<Link, u16>) {
+        let (value, mask) = field_words(matches);
+        let span = |range: Option<PortRange>| {
+            range.map_or((0, u16::MAX), |range| (range.first(), range.last() - range.first()))
+        };
+        let upper = |word: u64| (word >> 32) as u32;
+        let conditions = Conditions {
+            value: upper(value[0]),
+            mask: upper(mask[0]),
+            ports: [span(matches.source_ports), span(matches.destination_ports)],
+            rule,
+            lens: (0, 0),
+            link: self.link((value[1], mask[1]), known_links),
+        };
+        let fields = Fields { value, mask };
+        let mut partial = conditions.is_partial();
+        if matches.sources.is_empty() && matches.destinations.is_empty() {
+            self.any.push(draft(None, (Bits::ANY, Bits::ANY), fields, conditions));
+        } else {
+            for family in [Family::V4, Family::V6] {
+                partial |= self.add_of_family(family, matches, fields, conditions);
+            }
+        }
+        if partial {
+            self.listed.push((rule, matches.clone()));
+        }
+    }
+
+    /// Answers whether the patterns say only a part.
+    fn add_of_family(
+        &mut self,
+        family: Family,
+        matches: &Match,
+        fields: Fields,
+        mut conditions: Conditions,
+    ) -> bool {
+        let sources = of_family(&matches.sources, family);
+        let destinations = of_family(&matches.destinations, family);
+        let pairs = pairs(&sources, &destinations);
+        let partial = pairs.len() < sources.len() * destinations.len();
+        if partial {
+            conditions.link = PARTIAL;
+        }
+        for pair in pairs {
+            match family {
+                Family::V4 => self.v4.push(draft(Some(family), pair, fields, conditions)),
+                Family::V6 => self.v6.push(draft(Some(family), pair, fields, conditions)),
+            }
+        }
+        partial
+    }
+
+    /// The place of this link, known or new; when there are too many, [`PARTIAL`].
+    fn link(&mut self, link: Link, known: &mut BTreeMap<Link, u16>) -> u16 {
+        if let Some(place) = known.get(&link) {
+            return *place;
+        }
+        let place = self.links.len() as u16;
+        if place == PARTIAL {
+            return PARTIAL;
+        }
+        self.links.push(link);
+        known.insert(link, place);
+        place
+    }
+}
+
+/// Value and mask of both words of fields.
+#[derive(Clone, Copy)]
+struct Fields {
+    value: [u64; 2],
+    mask: [u64; 2],
+}
+
+/// The prefixes of this family; any address if the rule names none at all.
+fn of_family(prefixes: &[Prefix], family: Family) -> Vec<Bits> {
+    if prefixes.is_empty() {
+        return alloc::vec![Bits::ANY];
+    }
+    prefixes.iter().filter(|prefix| Family::of(prefix) == family).map(Bits::of).collect()
+}
+
+/// Sources and destinations that together hold every pair. Where these would be many, the longer
+/// list is taken with what all of the shorter have in common.
+fn pairs(sources: &[Bits], destinations: &[Bits]) -> Vec<(Bits, Bits)> {
+    let few = sources.len().saturating_mul(destinations.len()) <= PAIRS_MAX;
+    if few || sources.len() == 1 || destinations.len() == 1 {
+        let with = |&source: &Bits| destinations.iter().map(move |&other| (source, other));
+        return sources.iter().flat_map(with).collect();
+    }
+    let common = |list: &[Bits]| list.iter().copied().reduce(Bits::common).unwrap_or(Bits::ANY);
+    if sources.len() >= destinations.len() {
+        let common = common(destinations);
+        return sources.iter().map(|&source| (source, common)).collect();
+    }
+    let common = common(sources);
+    destinations.iter().map(|&destination| (common, destination)).collect()
+}
+
+fn draft<const WORDS: usize>(
+    family: Option<Family>,
+    (source, destination): (Bits, Bits),
+    fields: Fields,
+    conditions: Conditions,
+) -> Draft<WORDS> {
+    let shape = Shape { source: source.len, destination: destination.len, fields: fields.mask };
+    let words = family.map_or([0; 4], |family| words_of(family, source.bits, destination.bits));
+    let conditions = Conditions { lens: (source.len, destination.len), ..conditions };
+    Draft { shape, fields: fields.value, pattern: Pattern { addresses: cut(words), conditions } }
+}
+
+fn cut<const WORDS: usize>(words: [u64; 4]) -> [u64; WORDS] {
+    *words.first_chunk().expect("no family has more words")
+}
+
+/// Addresses, fields and ports of a pattern, and its rule if the pattern is not all of that.
+type Wanted<const WORDS: usize> = ([u64; WORDS], [u64; 2], [(u16, u16); 2], u32);
+
+impl<const WORDS: usize> Draft<WORDS> {
+    /// What it wants beside its shape, and the rule.
+    fn wants(&self) -> (Wanted<WORDS>, u32) {
+        let Conditions { ports, rule, .. } = self.pattern.conditions;
+        // Partial ones of two rules may differ in what they leave out.
+        let own = if self.pattern.conditions.is_partial() { rule } else { 0 };
+        ((self.pattern.addresses, self.fields, ports, own), rule)
+    }
+
+    fn words(&self) -> Words<WORDS> {
+        Words { addresses: self.pattern.addresses, fields: self.fields }
+    }
+}
+
+impl Shape {
+    fn mask<const WORDS: usize>(self, family: Option<Family>) -> Words<WORDS> {
+        let (source, destination) = (leading(self.source), leading(self.destination));
+        let words = family.map_or([0; 4], |family| words_of(family, source, destination));
+        Words { addresses: cut(words), fields: self.fields }
+    }
+
+    fn bits(self) -> u32 {
+        let fields: u32 = self.fields.iter().map(|word| word.count_ones()).sum();
+        fields + u32::from(self.source) + u32::from(self.destination)
+    }
+
+    /// Whether a table of this shape can hold patterns of the other.
+    fn holds(self, other: Shape) -> bool {
+        let fields = self.fields.iter().zip(other.fields).all(|(mine, other)| mine & !other == 0);
+        fields && self.source <= other.source && self.destination <= other.destination
+    }
+
+    /// Shapes of tables for this one, from coarse to fine; the last is itself.
+    fn coarser(self, family: Option<Family>) -> Vec<Shape> {
+        let steps = match family {
+            None => [0, 0],
+            Some(Family::V4) => [16, 24],
+            Some(Family::V6) => [32, 48],
+        };
+        let down = |len: u8, to: u8| if len >= to { to } else { len & !7 };
+        let shape = |source, destination, fields| Shape { source, destination, fields };
+        let (none, own) = ([0; 2], self.fields);
+        let mut shapes = alloc::vec![shape(0, 0, none)];
+        for to in steps {
+            let (source, destination) = (down(self.source, to), down(self.destination, to));
+            shapes.push(shape(0, destination, none));
+            shapes.push(shape(source, 0, none));
+            shapes.push(shape(source, destination, none));
+        }
+        shapes.push(shape(self.source, self.destination, none));
+        shapes.push(shape(0, 0, own));
+        for to in steps {
+            shapes.push(shape(down(self.source, to), down(self.destination, to), own));
+        }
+        shapes.push(self);
+        shapes
+    }
+}
+
+/// A table while patterns are being put in.
+struct Open {
+    shape: Shape,
+    members: Vec<u32>,
+}
+
+/// Puts all drafts into tables.
+fn tables<const WORDS: usize>(
+    mut drafts: Vec<Draft<WORDS>>,
+    family: Option<Family>,
+    repeats: Repeats,
+) -> Tables<WORDS> {
+    drafts.sort_unstable_by_key(|draft| (draft.shape, draft.wants()));
+    if repeats == Repeats::LeftOut {
+        drafts.dedup_by_key(|draft| (draft.shape, draft.wants().0));
+    }
+    let placing = Placing { drafts: &drafts, family };
+    let mut rest: Vec<Group> = by_shape(&drafts);
+    let mut open = Vec::new();
+    while !rest.is_empty() {
+        open.push(placing.open(&mut rest, open.len() + 1 == TABLES_MAX));
+        rest.retain(|group| !group.members.is_empty());
+    }
+    let mut tables: Vec<Table<WORDS>> =
+        open.iter().map(|open| close(open, &drafts, family)).collect();
+    tables.sort_by_key(|table| table.first);
+    Tables(tables)
+}
+
+/// Drafts of one shape.
+struct Group {
+    shape: Shape,
+    members: Vec<u32>,
+}
+
+fn by_shape<const WORDS: usize>(drafts: &[Draft<WORDS>]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (draft, index) in drafts.iter().zip(0..) {
+        match groups.last_mut() {
+            Some(group) if group.shape == draft.shape => group.members.push(index),
+            _ => groups.push(Group { shape: draft.shape, members: alloc::vec![index] }),
+        }
+    }
+    groups
+}
+
+struct Placing<'a, const WORDS: usize> {
+    drafts: &'a [Draft<WORDS>],
+    family: Option<Family>,
+}
+
+impl<const WORDS: usize> Placing<'_, WORDS> {
+    /// Takes out of `rest` what goes into the next table: the one of those tried that holds most.
+    /// The `last` one takes everything.
+    fn open(&self, rest: &mut [Group], last: bool) -> Open {
+        let shape = if last { NOTHING } else { self.best_shape(rest) };
+        let mut members = Vec::new();
+        let total: usize = rest.iter().map(|group| group.members.len()).sum();
+        let mut counts = alloc::vec![0; counters(total)];
+        let mask = shape.mask(self.family);
+        for group in rest.iter_mut().filter(|group| shape.holds(group.shape)) {
+            // What no mask tells apart stays together.
+            let all = last || shape == group.shape;
+            group.members.retain(|&index| {
+                let fits = count(&mut counts, &mask, self.draft(index)) > 0 || all;
+                if fits {
+                    members.push(index);
+                }
+                !fits
+            });
+        }
+        Open { shape, members }
+    }
+
+    /// The shape that holds most of the rest, with few patterns in a bucket.
+    fn best_shape(&self, rest: &[Group]) -> Shape {
+        let mut largest: Vec<&Group> = rest.iter().collect();
+        largest.sort_by_key(|group| Reverse(group.members.len()));
+        largest.truncate(GROUPS_TRIED);
+        let mut shapes: Vec<Shape> =
+            largest.iter().flat_map(|group| group.shape.coarser(self.family)).collect();
+        shapes.sort_unstable();
+        shapes.dedup();
+        let best = shapes.into_iter().max_by_key(|&shape| (self.score(shape, rest), shape.bits()));
+        best.unwrap_or(NOTHING)
+    }
+
+    /// How well a table of this shape would do.
+    fn score(&self, shape: Shape, rest: &[Group]) -> u64 {
+        let held = || rest.iter().filter(|group| shape.holds(group.shape));
+        let total: usize = held().map(|group| group.members.len()).sum();
+        let mut counts = alloc::vec![0; counters(total)];
+        let mask = shape.mask(self.family);
+        let members = held().flat_map(|group| &group.members);
+        members.map(|&index| u64::from(count(&mut counts, &mask, self.draft(index)))).sum()
+    }
+
+    fn draft(&self, index: u32) -> &Draft<WORDS> {
+        &self.drafts[index as usize]
+    }
+}
+
+/// Counters for so many patterns: enough that few share one by chance.
+fn counters(patterns: usize) -> usize {
+    (patterns * 4).next_power_of_two().min(COUNTERS_MAX)
+}
+
+/// Counts the pattern, if its bucket has room, and answers how much it had.
+fn count<const WORDS: usize>(counts: &mut [u8], mask: &Words<WORDS>, draft: &Draft<WORDS>) -> u8 {
+    let place = mask.hash(&draft.words()) as usize & (counts.len() - 1);
+    let room = BUCKET_PATTERNS - counts[place];
+    counts[place] += u8::from(room > 0);
+    room
+}
+
+/// The finished table.
+fn close<const WORDS: usize>(
+    open: &Open,
+    drafts: &[Draft<WORDS>],
+    family: Option<Family>,
+) -> Table<WORDS> {
+    let mask = open.shape.mask(family);
+    let buckets = open.members.len().next_power_of_two();
+    let draft = |index: u32| &drafts[index as usize];
+    let pattern = |index: u32| draft(index).pattern;
+    let bucket = |index: u32| mask.hash(&draft(index).words()) as usize & (buckets - 1);
+    let mut members: Vec<(usize, u32, u32)> = open
+        .members
+        .iter()
+        .map(|&index| (bucket(index), pattern(index).conditions.rule, index))
+        .collect();
+    members.sort_unstable();
+    let mut directory = alloc::vec![(u32::MAX, 0); buckets + 1];
+    for (bucket, rule, _) in members.iter().rev() {
+        directory[*bucket].0 = *rule;
+        directory[bucket + 1].1 += 1;
+    }
+    for bucket in 0..buckets {
+        directory[bucket + 1].1 += directory[bucket].1;
+    }
+    let first = members.iter().map(|row| row.1).min().unwrap_or(u32::MAX);
+    let patterns = members.iter().map(|row| pattern(row.2)).collect();
+    let filter = alloc::vec![0; (members.len() * FILTER_BITS / 64).next_power_of_two()];
+    let mut table = Table { mask, first, filter, buckets: directory, patterns };
+    for (_, _, index) in &members {
+        let hash = table.mask.hash(&draft(*index).words());
+        let (word, bit) = table.filter_place(hash);
+        table.filter[word] |= bit;
+    }
+    table
+}
+
+const NOTHING: Shape = Shape { source: 0, destination: 0, fields: [0; 2] };
+/// Patterns that share a key at most, while there is a finer mask: so many are compared for one
+/// packet in one table.
+const BUCKET_PATTERNS: u8 = 8;
+/// Tables of one family. What needs more goes into one whose buckets may be long.
+const TABLES_MAX: usize = 64;
+/// Tuples whose shapes are tried for the next table.
+const GROUPS_TRIED: usize = 4;
+/// Pairs of source and destination that one rule is written out as.
+const PAIRS_MAX: usize = 16;
+/// Places in the filter for each pattern.
+const FILTER_BITS: usize = 16;
+/// A megabyte for each table while it is built.
+const COUNTERS_MAX: usize = 1 << 20;

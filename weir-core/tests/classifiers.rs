@@ -1,0 +1,562 @@
+//! Every classification algorithm gives the answers of the linear one, in every order of rules and
+//! for fragments of every kind; and those orders and fragments are those of their sources.
+
+mod frames;
+
+use std::net::IpAddr;
+
+use frames::{Frame, Xorshift, frame};
+use weir_core::classify::{
+    CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, Match, MatchOrder,
+    PortRange, Prefix, Reason, Rule,
+};
+use weir_core::ids::LeafId;
+use weir_core::packet::{
+    Addresses, Dscp, Ecn, EtherType, Fragment, Headers, Ports, Protocol, VlanId, VlanTag,
+};
+use weir_core::units::{Duration, Instant};
+
+const DEFAULT: LeafId = LeafId(9999);
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+
+fn is<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+    text.parse().expect("a test's own value")
+}
+
+fn some<T>(random: &mut Xorshift, percent: usize, make: impl Fn(&mut Xorshift) -> T) -> Option<T> {
+    random.chance(percent).then(|| make(random))
+}
+
+/// Addresses of few networks, so that rules overlap.
+fn random_address(random: &mut Xorshift, ipv4: bool) -> IpAddr {
+    let host = random.pick(&[0, 1, 2, 3, 255, 0x0100, 0x0101, 0xffff_ffff, 0x8000_0001_u128]);
+    if ipv4 {
+        IpAddr::from(
+            (random.pick(&[0x0a00_0000, 0x0a01_0000, 0xc000_0200]) ^ host as u32).to_be_bytes(),
+        )
+    } else {
+        let network = random.pick(&[0x2001_0db8_u128 << 96, 0x2001_0db8_0001_u128 << 80, 0]);
+        IpAddr::from((network ^ host ^ host << 60).to_be_bytes())
+    }
+}
+
+fn random_prefix(random: &mut Xorshift) -> Prefix {
+    let ipv4 = random.chance(65);
+    let address = random_address(random, ipv4);
+    let len = match ipv4 {
+        true => random.pick(&[0, 1, 7, 8, 15, 16, 23, 24, 25, 30, 31, 32, 32]),
+        false => random.pick(&[0, 1, 31, 32, 48, 63, 64, 65, 96, 127, 128, 128]),
+    };
+    match address {
+        IpAddr::V4(address) => {
+            let masked = u32::from(address) & u32::MAX.checked_shl(32 - len).unwrap_or(0);
+            Prefix::new(IpAddr::from(masked.to_be_bytes()), len as u8).expect("masked")
+        }
+        IpAddr::V6(address) => {
+            let masked = u128::from(address) & u128::MAX.checked_shl(128 - len).unwrap_or(0);
+            Prefix::new(IpAddr::from(masked.to_be_bytes()), len as u8).expect("masked")
+        }
+    }
+}
+
+fn random_prefixes(random: &mut Xorshift) -> Vec<Prefix> {
+    // Seldom a list so long that not every pair is written out.
+    let count = random.pick(&[0, 0, 0, 1, 1, 1, 1, 2, 3, 9]);
+    (0..count).map(|_| random_prefix(random)).collect()
+}
+
+fn random_range(random: &mut Xorshift) -> PortRange {
+    let port = |random: &mut Xorshift| random.pick(&[0, 1, 79, 80, 81, 1023, 1024, 5004, 65_535]);
+    let (one, other) = (port(random), port(random));
+    match random.chance(50) {
+        true => PortRange::single(one),
+        false => PortRange::new(one.min(other), one.max(other)).expect("in order"),
+    }
+}
+
+fn random_match(random: &mut Xorshift) -> Match {
+    Match {
+        sources: random_prefixes(random),
+        destinations: random_prefixes(random),
+        protocol: some(random, 40, |random| Protocol(random.pick(&[1, TCP, UDP, 132]))),
+        source_ports: some(random, 20, random_range),
+        destination_ports: some(random, 40, random_range),
+        dscp: some(random, 15, |random| Dscp::new(random.pick(&[0, 46, 63])).expect("six bits")),
+        ecn: some(random, 10, |random| Ecn::of_traffic_class(random.below(4) as u8)),
+        vlan: some(random, 10, |random| VlanId::new(random.below(3) as u16).expect("a VLAN")),
+        vlan_inner: some(random, 5, |random| VlanId::new(random.below(3) as u16).expect("a VLAN")),
+        ethertype: some(random, 5, |random| random.pick(&[EtherType::IPV4, EtherType::IPV6])),
+        interface: some(random, 10, |random| InterfaceId(random.below(3) as u16)),
+    }
+}
+
+fn random_rules(random: &mut Xorshift) -> Vec<Rule> {
+    let count = random.pick(&[0, 1, 2, 5, 12, 40, 150]);
+    let rule = |index: usize, random: &mut Xorshift| Rule {
+        sort_key: some(random, 50, |random| random.pick(&[1, 2, 3, 49_152, 60_000])),
+        ..Rule::new(random_match(random), LeafId(index as u32))
+    };
+    (0..count).map(|index| rule(index, random)).collect()
+}
+
+/// A packet that satisfies most of what a random rule wants, and by chance all of it.
+fn random_packet(random: &mut Xorshift, rules: &[Rule]) -> (InterfaceId, Headers) {
+    let nothing = Match::default();
+    let near = match rules.is_empty() {
+        true => &nothing,
+        false => &rules[random.below(rules.len())].matches,
+    };
+    let ipv4 = random.chance(60);
+    let mut end = |prefixes: &[Prefix]| {
+        let own = random_address(random, ipv4);
+        let of_family = |prefix: &&Prefix| prefix.network().is_ipv4() == ipv4;
+        let prefix = prefixes.iter().find(of_family).filter(|prefix| !prefix.contains(own));
+        prefix.map_or(own, |prefix| prefix.network())
+    };
+    let addresses = match (end(&near.sources), end(&near.destinations)) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
+        (IpAddr::V6(source), IpAddr::V6(destination)) => Addresses::V6 { source, destination },
+        _ => panic!("one family was asked for"),
+    };
+    let addresses = if random.chance(5) { Addresses::Unknown } else { addresses };
+    let mut port = |range: Option<PortRange>| {
+        let range = range.unwrap_or_else(|| random_range(random));
+        if random.chance(50) { range.first() } else { range.last() }
+    };
+    let ports =
+        Ports { source: port(near.source_ports), destination: port(near.destination_ports) };
+    let fragment = match random.below(8) {
+        0 => Fragment::First(random.below(4) as u32),
+        1 | 2 => Fragment::Later { id: random.below(4) as u32, more: random.chance(60) },
+        _ => Fragment::None,
+    };
+    let portless = random.chance(10) || matches!(fragment, Fragment::Later { .. });
+    let tag = |wanted: Option<VlanId>, random: &mut Xorshift| match wanted {
+        Some(vlan) if random.chance(80) => Some(VlanTag(vlan.id() | 0xe000)),
+        _ => some(random, 10, |random| VlanTag(random.below(3) as u16)),
+    };
+    let vlan = tag(near.vlan, random);
+    let dscp = near.dscp.map_or(random.pick(&[0, 46, 63]), Dscp::code);
+    let ecn = near.ecn.map_or(random.below(4) as u8, |ecn| ecn as u8);
+    let protocol = near.protocol.unwrap_or(Protocol(random.pick(&[1, TCP, UDP, 132])));
+    let headers = Headers {
+        addresses,
+        fragment,
+        ports: (!portless).then_some(ports),
+        ethertype: near.ethertype.or(some(random, 50, |_| EtherType::IPV4)),
+        vlan,
+        vlan_inner: tag(near.vlan_inner, random),
+        protocol: random.chance(95).then_some(protocol),
+        traffic_class: random.chance(95).then_some(dscp << 2 | ecn),
+        ..Headers::UNKNOWN
+    };
+    (near.interface.unwrap_or(InterfaceId(random.below(3) as u16)), headers)
+}
+
+fn plain() -> &'static str {
+    CLASSIFIERS.iter().find(|row| !row.cached).expect("the linear one has no cache").keyword
+}
+
+/// Every algorithm, with and without a small flow cache, beside the linear one.
+fn check_equal(seed: u64) -> [usize; 3] {
+    let mut random = Xorshift(seed);
+    let order = random.pick(&MatchOrder::ALL);
+    let fragments = random.pick(&[
+        FragmentPolicy::default(),
+        FragmentPolicy::EachAlone,
+        FragmentPolicy::AltqBroken,
+        FragmentPolicy::AltqFixed,
+    ]);
+    let mut rules = random_rules(&mut random);
+    let build = |algorithm, flows| {
+        let plan = ClassifierPlan { algorithm, order, fragments, flows, seed };
+        Classifier::build(rules.clone(), DEFAULT, &plan).expect("it is registered")
+    };
+    let mut oracle = build(plain(), 0);
+    let rows = CLASSIFIERS.iter().flat_map(|row| [(row.keyword, 0), (row.keyword, 8)]);
+    let mut others: Vec<_> = rows.map(|(word, flows)| build(word, flows)).collect();
+    let mut packets: Vec<(InterfaceId, Headers)> = Vec::new();
+    let mut reasons = [0; 3];
+    for step in 0..60 {
+        if random.chance(5) {
+            change(&mut random, &mut rules);
+            oracle.replace_rules(rules.clone());
+            others.iter_mut().for_each(|other| other.replace_rules(rules.clone()));
+        }
+        // Half of them again: that is what a flow cache answers.
+        let packet = match packets.is_empty() || random.chance(50) {
+            true => random_packet(&mut random, &rules),
+            false => {
+                let packet = random.pick(&packets);
+                again(&mut random, packet)
+            }
+        };
+        packets.push(packet);
+        let now = Instant::from_nanos(step);
+        let expected = oracle.classify(now, packet.0, &packet.1);
+        for (other, classifier) in others.iter_mut().enumerate() {
+            let found = classifier.classify(now, packet.0, &packet.1);
+            assert_eq!(
+                found, expected,
+                "seed {seed:#x} step {step} {other}: {packet:?}\n{rules:#?}"
+            );
+        }
+        reasons[match expected.reason {
+            Reason::Rule(_) => 0,
+            Reason::Fragment => 1,
+            Reason::Default => 2,
+        }] += 1;
+    }
+    reasons
+}
+
+/// The same packet, or a later fragment of the datagram that it began.
+fn again(random: &mut Xorshift, packet: (InterfaceId, Headers)) -> (InterfaceId, Headers) {
+    let (interface, headers) = packet;
+    let Fragment::First(id) = headers.fragment else { return packet };
+    if random.chance(30) {
+        return packet;
+    }
+    let fragment = Fragment::Later { id, more: random.chance(60) };
+    (interface, Headers { fragment, ports: None, ..headers })
+}
+
+/// Adds, removes, swaps or replaces rules.
+fn change(random: &mut Xorshift, rules: &mut Vec<Rule>) {
+    let at = random.below(rules.len() + 1);
+    let new = Rule::new(random_match(random), LeafId(random.below(100) as u32));
+    match random.below(4) {
+        0 => rules.insert(at, new),
+        1 if at < rules.len() => drop(rules.remove(at)),
+        2 if at < rules.len() => rules.swap(0, at),
+        _ => *rules = random_rules(random),
+    }
+}
+
+#[test]
+fn every_algorithm_answers_as_the_linear_one() {
+    let mut reasons = [0; 3];
+    for case in 1..=4_000_u64 {
+        let one = check_equal(case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        reasons = std::array::from_fn(|reason| reasons[reason] + one[reason]);
+    }
+    assert!(reasons.iter().all(|count| *count > 1_000), "{reasons:?}");
+}
+
+#[test]
+fn ten_thousand_rules_are_still_the_linear_ones() {
+    let mut random = Xorshift(0x5eed);
+    let rule = |index: u32| {
+        let network = IpAddr::from((0x0a00_0000 + (index << 8)).to_be_bytes());
+        let sources = vec![Prefix::new(network, 24).expect("a network of its own")];
+        let destinations = Vec::new();
+        Rule::new(Match { sources, destinations, ..random_match(&mut random) }, LeafId(index))
+    };
+    let rules: Vec<Rule> = (0..10_000).map(rule).collect();
+    let mut classifiers: Vec<_> = CLASSIFIERS
+        .iter()
+        .map(|row| {
+            let plan = ClassifierPlan { algorithm: row.keyword, ..ClassifierPlan::default() };
+            Classifier::build(rules.clone(), DEFAULT, &plan).expect("it is registered")
+        })
+        .collect();
+    let mut ranks = Vec::new();
+    for _ in 0..5_000 {
+        let (interface, headers) = random_packet(&mut random, &rules);
+        let answer =
+            |classifier: &mut Classifier| classifier.classify(Instant::ZERO, interface, &headers);
+        let answers: Vec<_> = classifiers.iter_mut().map(answer).collect();
+        assert!(answers.iter().all(|one| *one == answers[0]), "{headers:?} {answers:?}");
+        ranks.extend(match answers[0].reason {
+            Reason::Rule(rank) => Some(rank),
+            _ => None,
+        });
+    }
+    ranks.sort_unstable();
+    ranks.dedup();
+    assert!(ranks.len() > 200, "only {} rules ever decided", ranks.len());
+}
+
+#[test]
+fn an_unknown_algorithm_is_refused_with_those_there_are() {
+    let plan = ClassifierPlan { algorithm: "guess", ..ClassifierPlan::default() };
+    let error = Classifier::build(Vec::new(), DEFAULT, &plan).expect_err("there is none");
+    for word in ["guess", "linear", "tuple-space"] {
+        assert!(error.message.contains(word), "{error}");
+    }
+}
+
+/// A filter of ALTQ as its list holds it: one destination, and a bucket by that.
+struct AltqFilter {
+    bucket: usize,
+    ruleno: u32,
+    destination: Option<Prefix>,
+    rule: usize,
+}
+
+const WILDCARD: usize = 256;
+
+/// The hash of an address in network byte order; which one it is changes no answer.
+fn altq_bucket(address: u32) -> usize {
+    let mixed = address.wrapping_add(address >> 16);
+    (mixed.wrapping_add(mixed >> 8) & 255) as usize
+}
+
+/// ALTQ's list as it grows: a new filter goes before the first of its bucket with no larger ruleno.
+fn altq_filters(rules: &[Rule]) -> Vec<AltqFilter> {
+    let mut filters: Vec<AltqFilter> = Vec::new();
+    for (index, rule) in rules.iter().enumerate() {
+        let ends: Vec<Option<Prefix>> = match rule.matches.destinations.is_empty() {
+            true => vec![None],
+            false => rule.matches.destinations.iter().map(|prefix| Some(*prefix)).collect(),
+        };
+        for destination in ends {
+            let exact = destination.filter(|prefix| prefix.prefix_len() == 32);
+            let bucket = match exact.map(|prefix| prefix.network()) {
+                Some(IpAddr::V4(address)) => altq_bucket(address.into()),
+                _ => WILDCARD,
+            };
+            let ruleno = rule.sort_key.unwrap_or(0);
+            let before = |other: &AltqFilter| other.bucket == bucket && other.ruleno <= ruleno;
+            let at = filters.iter().position(before).unwrap_or(filters.len());
+            filters.insert(at, AltqFilter { bucket, ruleno, destination, rule: index });
+        }
+    }
+    filters
+}
+
+fn altq_classify(rules: &[Rule], interface: InterfaceId, headers: &Headers) -> Option<usize> {
+    let own = match headers.addresses {
+        Addresses::V4 { destination, .. } => altq_bucket(destination.into()),
+        _ => WILDCARD,
+    };
+    let filters = altq_filters(rules);
+    let of = |bucket: usize| filters.iter().filter(move |filter| filter.bucket == bucket);
+    let accepts = |filter: &&AltqFilter| {
+        let destinations = filter.destination.into_iter().collect();
+        let matches = Match { destinations, ..rules[filter.rule].matches.clone() };
+        matches.accepts(interface, headers)
+    };
+    let found = of(own).find(accepts).or_else(|| of(WILDCARD).find(accepts))?;
+    Some(found.rule)
+}
+
+/// Filters of Linux: in a chain for each prio, in the order of their handles.
+fn u32_classify(rules: &[Rule], interface: InterfaceId, headers: &Headers) -> Option<usize> {
+    let prio = |rule: &Rule| rule.sort_key.unwrap_or(49_152);
+    let mut prios: Vec<u32> = rules.iter().map(prio).collect();
+    prios.sort_unstable();
+    prios.into_iter().find_map(|wanted| {
+        let chain = rules.iter().enumerate();
+        let mut chain = chain.filter(|(_, rule)| prio(rule) == wanted);
+        chain.find(|(_, rule)| rule.matches.accepts(interface, headers)).map(|(index, _)| index)
+    })
+}
+
+type Interpreter = fn(&[Rule], InterfaceId, &Headers) -> Option<usize>;
+
+/// Whether the order's translation answers as its naive interpreter.
+#[track_caller]
+fn check_order(order: MatchOrder, naive: Interpreter, cases: u64) {
+    let mut out_of_order = 0;
+    for case in 1..=cases {
+        let mut random = Xorshift(case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut rules = random_rules(&mut random);
+        rules.truncate(30);
+        let plan =
+            ClassifierPlan { order, fragments: FragmentPolicy::EachAlone, ..Default::default() };
+        let mut classifier = Classifier::build(rules.clone(), DEFAULT, &plan).expect("registered");
+        for _ in 0..12 {
+            let (interface, headers) = random_packet(&mut random, &rules);
+            let expected = naive(&rules, interface, &headers);
+            let found = classifier.classify(Instant::ZERO, interface, &headers);
+            let reason = expected.map_or(Reason::Default, Reason::Rule);
+            assert_eq!(found.reason, reason, "case {case}: {headers:?}\n{rules:#?}");
+            let first = rules.iter().position(|rule| rule.matches.accepts(interface, &headers));
+            out_of_order += usize::from(first != expected);
+        }
+    }
+    assert!(out_of_order > 100, "{order:?} would pass as the order of declaration");
+}
+
+#[test]
+fn the_altq_order_is_that_of_its_buckets() {
+    check_order(MatchOrder::Altq, altq_classify, 1_500);
+}
+
+#[test]
+fn the_u32_order_is_that_of_prios() {
+    check_order(MatchOrder::U32, u32_classify, 1_500);
+}
+
+fn matched(matches: Match, leaf: u32) -> Rule {
+    Rule::new(matches, LeafId(leaf))
+}
+
+/// The filters of algorithms.md §11.1: http, tcp, host, net.
+fn altq_example() -> Vec<Rule> {
+    let tcp = Match { protocol: Some(Protocol::TCP), ..Match::default() };
+    let net = vec![is("10.0.0.0/24")];
+    vec![
+        matched(Match { source_ports: Some(is("80")), ..tcp.clone() }, 1),
+        matched(tcp, 2),
+        matched(Match { destinations: vec![is("10.0.0.5")], ..Match::default() }, 3),
+        matched(Match { destinations: net, protocol: Some(Protocol::UDP), ..Match::default() }, 4),
+    ]
+}
+
+#[track_caller]
+fn check_leaf(classifier: &mut Classifier, frame: &Frame, leaf: u32) {
+    let headers = Headers::parse_ethernet(&frame.bytes());
+    let found = classifier.classify(Instant::ZERO, InterfaceId(0), &headers);
+    assert_eq!(found.leaf, LeafId(leaf), "{frame:?}");
+}
+
+/// Packets to 10.0.0.5 by TCP, to 10.0.0.9 by TCP, and there by UDP.
+#[track_caller]
+fn check_altq_example(order: MatchOrder, rules: Vec<Rule>, leaves: [u32; 3]) {
+    let plan = ClassifierPlan { order, ..ClassifierPlan::default() };
+    let mut classifier = Classifier::build(rules, DEFAULT, &plan).expect("registered");
+    let to = |protocol, host| frame(protocol, ("192.0.2.1", 80), (host, 3000));
+    let packets = [to(TCP, "10.0.0.5"), to(TCP, "10.0.0.9"), to(UDP, "10.0.0.9")];
+    for (packet, leaf) in packets.iter().zip(leaves) {
+        check_leaf(&mut classifier, packet, leaf);
+    }
+}
+
+#[test]
+fn the_worked_example_of_altq_comes_out() {
+    check_altq_example(MatchOrder::Altq, altq_example(), [3, 2, 4]);
+    check_altq_example(MatchOrder::First, altq_example(), [1, 1, 4]);
+    let mut numbered = altq_example();
+    numbered[0].sort_key = Some(1);
+    check_altq_example(MatchOrder::Altq, numbered, [3, 1, 4]);
+}
+
+#[test]
+fn a_rule_with_hosts_and_blocks_stands_in_two_places() {
+    let of = |prefixes: &[&str], leaf| {
+        let destinations = prefixes.iter().map(|text| is(text)).collect();
+        matched(Match { destinations, ..Match::default() }, leaf)
+    };
+    let rules = || vec![of(&["10.0.0.0/8", "10.0.0.5"], 1), of(&["10.0.0.0/24"], 2)];
+    check_altq_example(MatchOrder::Altq, rules(), [1, 2, 2]);
+    check_altq_example(MatchOrder::First, rules(), [1, 1, 1]);
+}
+
+/// A classifier of the one filter of the fragments' example: UDP to port 5001.
+fn fragments(policy: FragmentPolicy) -> Classifier {
+    let matches = Match {
+        protocol: Some(Protocol::UDP),
+        destination_ports: Some(is("5001")),
+        ..Match::default()
+    };
+    Classifier::new(vec![matched(matches, 7)], DEFAULT, policy)
+}
+
+fn datagram(id: u32) -> Frame {
+    frame(UDP, ("10.0.0.1", 9), ("10.0.0.2", 5001)).piece(id, 0, true)
+}
+
+fn second(id: u32, more: bool) -> Frame {
+    datagram(id).piece(id, 185, more)
+}
+
+#[test]
+fn the_fragments_of_altqs_example_come_out() {
+    for (policy, leaf) in [
+        (FragmentPolicy::AltqBroken, DEFAULT.0),
+        (FragmentPolicy::AltqFixed, 7),
+        (FragmentPolicy::EachAlone, DEFAULT.0),
+        (FragmentPolicy::default(), 7),
+    ] {
+        let mut classifier = fragments(policy);
+        check_leaf(&mut classifier, &datagram(1), 7);
+        check_leaf(&mut classifier, &second(1, false), leaf);
+    }
+}
+
+#[test]
+fn altqs_table_holds_eight_datagrams_until_their_last_fragment() {
+    let mut classifier = fragments(FragmentPolicy::AltqFixed);
+    for id in 0..9 {
+        check_leaf(&mut classifier, &datagram(id), 7);
+    }
+    check_leaf(&mut classifier, &second(0, true), DEFAULT.0);
+    check_leaf(&mut classifier, &second(1, true), 7);
+    check_leaf(&mut classifier, &second(1, false), 7);
+    // The last one freed its place; the next first fragment takes that, not another's.
+    check_leaf(&mut classifier, &second(1, true), DEFAULT.0);
+    check_leaf(&mut classifier, &datagram(9), 7);
+    for id in 2..10 {
+        check_leaf(&mut classifier, &second(id, true), 7);
+    }
+}
+
+#[test]
+fn altqs_table_has_the_key_of_addresses_and_protocol() {
+    let mut classifier = fragments(FragmentPolicy::AltqFixed);
+    check_leaf(&mut classifier, &datagram(1), 7);
+    check_leaf(&mut classifier, &Frame { source: is("10.0.0.3"), ..second(1, true) }, DEFAULT.0);
+    check_leaf(&mut classifier, &Frame { protocol: TCP, ..second(1, true) }, DEFAULT.0);
+    check_leaf(&mut classifier, &second(1, true), 7);
+}
+
+#[test]
+fn altq_reads_no_port_behind_an_ipv6_fragment_header() {
+    let whole = frame(UDP, ("2001:db8::1", 9), ("2001:db8::2", 5001));
+    for policy in [FragmentPolicy::AltqFixed, FragmentPolicy::AltqBroken] {
+        let mut classifier = fragments(policy);
+        check_leaf(&mut classifier, &whole, 7);
+        check_leaf(&mut classifier, &whole.clone().piece(1, 0, true), DEFAULT.0);
+        check_leaf(&mut classifier, &whole.clone().piece(1, 185, false), DEFAULT.0);
+    }
+    let mut classifier = fragments(FragmentPolicy::default());
+    check_leaf(&mut classifier, &whole.clone().piece(1, 0, true), 7);
+    check_leaf(&mut classifier, &whole.piece(1, 185, false), 7);
+}
+
+#[test]
+fn a_change_of_rules_is_seen_by_the_next_packet() {
+    let plan = ClassifierPlan::default();
+    let rule = |leaf| vec![matched(Match::default(), leaf)];
+    let mut classifier = Classifier::build(rule(1), DEFAULT, &plan).expect("registered");
+    let packet = frame(UDP, ("10.0.0.1", 9), ("10.0.0.2", 5001));
+    check_leaf(&mut classifier, &packet, 1);
+    classifier.replace_rules(rule(2));
+    check_leaf(&mut classifier, &packet, 2);
+    classifier.replace_rules(Vec::new());
+    check_leaf(&mut classifier, &packet, DEFAULT.0);
+}
+
+#[test]
+fn a_hundred_thousand_rules_are_searched_through_few_tables() {
+    let rule = |number: u32| {
+        let host = |base: u32, number: u32| {
+            let address = IpAddr::from((base + number).to_be_bytes());
+            vec![Prefix::new(address, 32).expect("one address")]
+        };
+        let port = PortRange::single((number % 50) as u16);
+        let matches = Match {
+            sources: host(0x0a00_0000, number % 1000),
+            destinations: host(0xac10_0000, number / 1000),
+            destination_ports: Some(port),
+            ..Match::default()
+        };
+        Rule::new(matches, LeafId(number))
+    };
+    let rules = (0..100_000).map(rule).collect();
+    let mut classifier =
+        Classifier::build(rules, DEFAULT, &ClassifierPlan::default()).expect("registered");
+    assert!(classifier.tables() <= 8, "{}", classifier.tables());
+    let packet = frame(UDP, ("10.0.1.200", 1), ("172.16.0.77", 6));
+    check_leaf(&mut classifier, &packet, 77_456);
+}
+
+/// Keeps the unit of the timeout in sight where a test names none.
+#[test]
+fn fragments_are_remembered_for_half_a_minute_by_default() {
+    let FragmentPolicy::Follow(limits) = FragmentPolicy::default() else { panic!("they follow") };
+    assert_eq!(limits.timeout(), Duration::from_secs(30));
+}

@@ -1,0 +1,285 @@
+//! The cost of a classification, by algorithm and number of rules.
+//!
+//! Rules are a seeded mix such as filters of access and backbone routers have: pairs of prefixes
+//! from a few hundred networks, most with protocol and a port or a range, some with a code point or
+//! only a service; the special stand before the general. Most flows satisfy a rule drawn at random;
+//! every tenth is anybody's. Packets come from flows by Zipf's law, as traffic does: the n-th flow
+//! has one n-th as many as the first. What is the same at every number of rules: the mix, the
+//! networks, the number of flows and their shares.
+//!
+//! Every figure is taken in turn with the yardstick, the plain search of ten rules, so that the
+//! ratio comes from one minute of the machine.
+
+use crate::bench::Effort;
+use serde::Serialize;
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Instant as Clock;
+use weir_core::classify::{
+    CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, Match, PortRange, Prefix,
+    Rule,
+};
+use weir_core::ids::LeafId;
+use weir_core::packet::{Addresses, Dscp, Headers, Ports, Protocol};
+use weir_core::random::Random;
+use weir_core::units::Instant;
+
+/// The numbers of rules that `weir bench --classify` runs.
+pub const RULES: &[usize] = &[10, 1_000, 10_000, 100_000];
+
+/// One row of the table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The algorithm.
+    pub classifier: &'static str,
+    /// Whether every packet's flow is in the flow cache.
+    pub cached: bool,
+    /// The number of rules.
+    pub rules: usize,
+    /// Tables that a packet is looked up in at most.
+    pub tables: usize,
+    /// ns per classification, the median of the rounds.
+    pub nanos: f64,
+    /// To the yardstick in the same round, the median of the rounds.
+    pub ratio: f64,
+}
+
+/// Measures every algorithm at each number of rules: without a flow cache, and with one that knows
+/// every flow if it has one.
+pub fn measure(rules: &[usize], effort: Effort, mut progress: impl FnMut(&Row)) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for &count in rules {
+        for descriptor in CLASSIFIERS {
+            if !descriptor.cached && count > PLAIN_RULES_MAX {
+                continue;
+            }
+            for cached in [false, true] {
+                if cached && !descriptor.cached {
+                    continue;
+                }
+                rows.push(measure_one(descriptor.keyword, count, cached, effort));
+                progress(rows.last().expect("a row was just pushed"));
+            }
+        }
+    }
+    rows
+}
+
+/// The algorithm that does least, and at how many rules: what every row is compared with.
+pub fn yardstick() -> (&'static str, usize) {
+    let plain = CLASSIFIERS.iter().find(|row| !row.cached).expect("the plain search has no cache");
+    (plain.keyword, YARDSTICK_RULES)
+}
+
+fn measure_one(classifier: &'static str, rules: usize, cached: bool, effort: Effort) -> Row {
+    let mut subject = Loop::new(classifier, rules, cached);
+    let (plain, plain_rules) = yardstick();
+    let mut yardstick = Loop::new(plain, plain_rules, false);
+    let packets = effort.packets as usize;
+    subject.run(packets);
+    yardstick.run(packets);
+    let (mut nanos, mut ratios) = (Vec::new(), Vec::new());
+    for _ in 0..effort.rounds {
+        let mine = subject.run(packets);
+        let theirs = yardstick.run(packets);
+        nanos.push(mine);
+        ratios.push(mine / theirs);
+    }
+    Row {
+        classifier,
+        cached,
+        rules,
+        tables: subject.classifier.tables(),
+        nanos: median(&mut nanos),
+        ratio: median(&mut ratios),
+    }
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// A classifier and the packets it is asked about, again and again.
+struct Loop {
+    classifier: Classifier,
+    flows: Vec<Headers>,
+    /// The flow of each packet.
+    packets: Vec<u16>,
+    next: usize,
+}
+
+impl Loop {
+    fn new(algorithm: &'static str, count: usize, cached: bool) -> Loop {
+        let mut random = Random::new(SEED, 0);
+        let networks: Vec<u32> = (0..NETWORKS).map(|_| random.bits() as u32).collect();
+        let rules = mix(&mut random, count, &networks);
+        let flows = (0..FLOWS).map(|_| packet(&mut random, &rules, &networks)).collect();
+        let packets = (0..PACKETS).map(|_| zipf(&mut random)).collect();
+        let plan = ClassifierPlan {
+            algorithm,
+            fragments: FragmentPolicy::EachAlone,
+            flows: if cached { ClassifierPlan::default().flows } else { 0 },
+            ..ClassifierPlan::default()
+        };
+        let number = |(index, matches)| Rule::new(matches, LeafId(index as u32 % LEAVES));
+        let rules = rules.into_iter().enumerate().map(number).collect();
+        let classifier = Classifier::build(rules, LeafId(LEAVES), &plan);
+        Loop {
+            classifier: classifier.expect("the algorithm is registered"),
+            flows,
+            packets,
+            next: 0,
+        }
+    }
+
+    /// ns per classification over so many.
+    #[inline(never)]
+    fn run(&mut self, count: usize) -> f64 {
+        let start = Clock::now();
+        for _ in 0..count {
+            let headers = &self.flows[usize::from(self.packets[self.next])];
+            black_box(self.classifier.classify(Instant::ZERO, InterfaceId(0), headers));
+            self.next = if self.next + 1 < self.packets.len() { self.next + 1 } else { 0 };
+        }
+        start.elapsed().as_nanos() as f64 / count as f64
+    }
+}
+
+/// The flow of a packet.
+fn zipf(random: &mut Random) -> u16 {
+    let even = random.bits() as f64 / u64::MAX as f64;
+    (FLOWS as f64).powf(even).min(FLOWS as f64) as u16 - 1
+}
+
+/// The rules, the special before the general: otherwise the first that matches would hide them.
+fn mix(random: &mut Random, count: usize, networks: &[u32]) -> Vec<Match> {
+    let mut rules: Vec<Match> = (0..count).map(|_| rule(random, networks)).collect();
+    rules.sort_by_cached_key(|rule| std::cmp::Reverse(special(rule)));
+    rules
+}
+
+/// How special a rule is: about how many bits of a packet it looks at.
+fn special(rule: &Match) -> u32 {
+    let bits =
+        |prefixes: &[Prefix]| prefixes.first().map_or(0, |prefix| prefix.prefix_len().into());
+    let ports = |range: Option<PortRange>| {
+        range.map_or(0, |range| 16 - (range.last() - range.first()).checked_ilog2().unwrap_or(0))
+    };
+    let protocol = if rule.protocol.is_some() { 8 } else { 0 };
+    let addresses = bits(&rule.sources) + bits(&rule.destinations);
+    addresses + protocol + ports(rule.source_ports) + ports(rule.destination_ports)
+}
+
+/// A rule of the mix.
+fn rule(random: &mut Random, networks: &[u32]) -> Match {
+    let mut matches = Match::default();
+    // A tenth only names a service, or a code point.
+    if random.below(10) > 0 {
+        matches.sources = prefix(random, networks, &[0, 0, 16, 24, 24, 32]);
+        matches.destinations = prefix(random, networks, &[0, 16, 24, 24, 28, 32, 32]);
+    } else if random.below(4) == 0 {
+        matches.dscp = Dscp::new(random.below(64) as u8).ok();
+    }
+    if random.below(5) > 0 {
+        let protocol = if random.below(4) == 0 { Protocol::UDP } else { Protocol::TCP };
+        matches.protocol = Some(protocol);
+        matches.destination_ports = match random.below(10) {
+            0..=5 => Some(PortRange::single(SERVICES[random.below(8) as usize])),
+            6 => Some(PortRange::single(random.below(65_536) as u16)),
+            7 | 8 => {
+                let (first, last) = RANGES[random.below(8) as usize];
+                PortRange::new(first, last).ok()
+            }
+            _ => None,
+        };
+        if random.below(8) == 0 {
+            matches.source_ports = PortRange::new(1024, 65_535).ok();
+        }
+    }
+    matches
+}
+
+fn prefix(random: &mut Random, networks: &[u32], lengths: &[u8]) -> Vec<Prefix> {
+    let len = lengths[random.below(lengths.len() as u32) as usize];
+    if len == 0 {
+        return Vec::new();
+    }
+    let address = address(random, networks) & u32::MAX << (32 - len);
+    vec![Prefix::new(IpAddr::V4(Ipv4Addr::from(address)), len).expect("masked to its length")]
+}
+
+/// An address in one of the networks of 16 bits.
+fn address(random: &mut Random, networks: &[u32]) -> u32 {
+    let network = networks[random.below(networks.len() as u32) as usize] & 0xffff_0000;
+    network | random.below(1 << 16)
+}
+
+/// A packet that satisfies a random rule, or one out of ten that need not.
+fn packet(random: &mut Random, rules: &[Match], networks: &[u32]) -> Headers {
+    let nobody = Match::default();
+    let of_rule = random.below(10) > 0;
+    let rule = if of_rule { &rules[random.below(rules.len() as u32) as usize] } else { &nobody };
+    let mut end = |prefixes: &[Prefix]| {
+        let own = address(random, networks);
+        let Some(prefix) = prefixes.first() else { return Ipv4Addr::from(own) };
+        let IpAddr::V4(network) = prefix.network() else { return Ipv4Addr::from(own) };
+        let host = own & u32::MAX.checked_shr(prefix.prefix_len().into()).unwrap_or(0);
+        Ipv4Addr::from(u32::from(network) | host)
+    };
+    let (source, destination) = (end(&rule.sources), end(&rule.destinations));
+    let mut port = |range: Option<PortRange>| {
+        let range = range.unwrap_or(PortRange::single(random.below(65_536) as u16));
+        range.first() + random.below(u32::from(range.last() - range.first()) + 1) as u16
+    };
+    let ports =
+        Ports { source: port(rule.source_ports), destination: port(rule.destination_ports) };
+    let protocol = rule.protocol.unwrap_or(Protocol::TCP);
+    let headers = Headers::of_flow(Addresses::V4 { source, destination }, protocol, ports);
+    Headers { traffic_class: Some(rule.dscp.map_or(0, |dscp| dscp.code() << 2)), ..headers }
+}
+
+/// Above this the plain search would only take long.
+const PLAIN_RULES_MAX: usize = 1_000;
+const YARDSTICK_RULES: usize = 10;
+/// Packets, again and again.
+const PACKETS: usize = 1 << 16;
+/// Flows: fewer than the flow cache has room for.
+const FLOWS: usize = 4_096;
+const LEAVES: u32 = 64;
+/// Networks of 16 bits that rules and packets are about.
+const NETWORKS: usize = 400;
+const SEED: u64 = 0x77_6569_7232;
+/// Ranges that filters name: there are few of them in any set of rules.
+const RANGES: [(u16, u16); 8] = [
+    (1024, 65_535),
+    (1024, 65_535),
+    (0, 1023),
+    (5004, 5010),
+    (6000, 6063),
+    (16_384, 32_767),
+    (33_434, 33_534),
+    (49_152, 65_535),
+];
+const SERVICES: [u16; 8] = [80, 443, 53, 22, 25, 123, 5060, 3306];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_gives_the_same_answers_on_the_mix() {
+        for (count, cached) in [(10, false), (10, true), (1_000, false), (1_000, true)] {
+            let mut loops: Vec<Loop> =
+                CLASSIFIERS.iter().map(|row| Loop::new(row.keyword, count, cached)).collect();
+            for index in 0..2 * FLOWS {
+                let headers = loops[0].flows[index % FLOWS];
+                let answers: Vec<_> = loops
+                    .iter_mut()
+                    .map(|row| row.classifier.classify(Instant::ZERO, InterfaceId(0), &headers))
+                    .collect();
+                assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What each class got, over one plan of the link or several one after the other.
+//!
+//! A change of the link ends a phase. In a phase every class is the sum of its leaves; over phases
+//! classes of one name are one row, whatever their place in the tree. Invariant: the rows of the
+//! leaves sum to what the link sent and dropped while it counted.
+
+use crate::meter::{LinkMeter, since};
+use crate::report::{Amount, ClassReport, Delays, Dropped};
+use std::collections::BTreeMap;
+use weir_core::account::{Account, Count, Histogram, LeafAccount};
+use weir_core::event::DropReason;
+use weir_core::sched::{Kin, Tree};
+use weir_core::units::Duration;
+
+/// The rows of the report, as far as phases have ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClassSums {
+    rows: Vec<Row>,
+    places: BTreeMap<String, usize>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Row {
+    name: String,
+    parent: Option<String>,
+    leaf: bool,
+    sum: LeafAccount,
+    delays: Histogram,
+    marked: u64,
+}
+
+impl ClassSums {
+    /// Adds a phase under `tree`, at whose end the link had counted `account`. What waits then is
+    /// what waits in all.
+    pub fn add(&mut self, tree: &Tree, account: &[LeafAccount], link: &LinkMeter) {
+        self.rows.iter_mut().for_each(|row| row.sum.backlog = Count::default());
+        let mut places = Vec::with_capacity(tree.classes().len());
+        for (class, spec) in tree.classes() {
+            let place = self.place(&spec.name);
+            let row = &mut self.rows[place];
+            row.parent = spec.parent.map(|parent| tree.class(parent).name.clone());
+            row.leaf = tree.leaf_of(class).is_some();
+            places.push(place);
+        }
+        for (leaf, _) in tree.leaves() {
+            let own = since(&account[leaf.index()], &link.before[leaf.index()]);
+            for class in tree.path(tree.class_of(leaf)) {
+                let row = &mut self.rows[places[class.index()]];
+                row.sum = plus(&row.sum, &own);
+                row.delays.merge(&link.delays[leaf.index()]);
+                row.marked += link.marked[leaf.index()];
+            }
+        }
+    }
+
+    fn place(&mut self, name: &str) -> usize {
+        if let Some(&place) = self.places.get(name) {
+            return place;
+        }
+        self.places.insert(name.to_owned(), self.rows.len());
+        self.rows.push(Row { name: name.to_owned(), ..Row::default() });
+        self.rows.len() - 1
+    }
+
+    /// A row for every class, in the order in which they were first declared.
+    pub fn report(self, span: Duration) -> Vec<ClassReport> {
+        let row = |row: Row| ClassReport {
+            name: row.name,
+            parent: row.parent,
+            leaf: row.leaf,
+            offered: Amount::of(row.sum.offered, span),
+            sent: Amount::of(row.sum.sent, span),
+            marked: row.marked,
+            dropped: Dropped {
+                total: Amount::of(row.sum.dropped_total(), span),
+                by_reason: row.sum.dropped.map(|count| Amount::of(count, span)),
+            },
+            backlog: Amount::of(row.sum.backlog, span),
+            delay: Delays::of(&row.delays),
+        };
+        self.rows.into_iter().map(row).collect()
+    }
+}
+
+fn plus(one: &LeafAccount, other: &LeafAccount) -> LeafAccount {
+    let mut dropped = one.dropped;
+    for (sum, more) in dropped.iter_mut().zip(other.dropped) {
+        *sum = sum.plus(more);
+    }
+    LeafAccount {
+        offered: one.offered.plus(other.offered),
+        sent: one.sent.plus(other.sent),
+        dropped,
+        backlog: one.backlog.plus(other.backlog),
+    }
+}
+
+/// What a phase counts from, if a change from `old` to `new` begins it: packets that it lost count
+/// in the phase, packets that waited were offered before.
+pub(crate) fn phase_start(old: &Account, new: &Account, kin: &Kin) -> Vec<LeafAccount> {
+    let mut start = new.leaves().to_vec();
+    for account in &mut start {
+        account.dropped[RECONFIGURED] = Count::default();
+    }
+    for (leaf, before) in kin.leaves() {
+        let lost = old.leaf(before).dropped[RECONFIGURED];
+        start[leaf.index()].dropped[RECONFIGURED] = lost;
+    }
+    start
+}
+
+const RECONFIGURED: usize = DropReason::Reconfigured as usize;

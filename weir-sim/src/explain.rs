@@ -1,0 +1,373 @@
+//! Why packets waited: per class how their sojourns divide, who lent, and which were slowest.
+//!
+//! Invariant: whatever the number of packets, it holds sums for each class and the slowest few, and
+//! the parts of a class sum to the sojourns of its packets.
+
+use crate::report::{align, micros, seconds, table};
+use comfy_table::Table;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use weir_core::explain::Sojourn;
+use weir_core::ids::ClassId;
+use weir_core::sched::{Regulation, Tree};
+use weir_core::units::{Duration, Instant};
+
+/// Why packets waited.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ExplainReport {
+    /// Every class in the order of declaration, by name; an interior class is the sum of its
+    /// leaves.
+    pub classes: Vec<ExplainedClass>,
+    /// The slowest packets, the slowest first.
+    pub slowest: Vec<SlowPacket>,
+}
+
+/// The sojourns of one class.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ExplainedClass {
+    /// The name.
+    pub name: String,
+    /// Packets that left or were dropped.
+    pub packets: u64,
+    /// From offer to leaving or drop.
+    pub total: PartReport,
+    /// How that divides.
+    pub parts: Parts<PartReport>,
+    /// Who lent for how many of the packets, by name.
+    pub lenders: BTreeMap<String, u64>,
+}
+
+/// One part of the sojourns of a class.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct PartReport {
+    /// The mean over all packets of the class.
+    #[serde(rename = "mean_us", serialize_with = "micros")]
+    pub mean: Duration,
+    /// The longest.
+    #[serde(rename = "max_us", serialize_with = "micros")]
+    pub max: Duration,
+    /// The part of the whole, 0 to 1.
+    pub share: f64,
+}
+
+/// What sojourns divide into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Parts<T> {
+    /// Behind others of its own leaf.
+    pub own_leaf: T,
+    /// First in its leaf, while the line was busy.
+    pub line_busy: T,
+    /// Then, while tokens of its own rate were used up and nobody lent.
+    pub tokens: T,
+    /// Or while its class, or all who might lend, were above their share.
+    pub undertime: T,
+    /// Or while it would have exceeded a ceiling.
+    pub ceiling: T,
+    /// Or while it would have exceeded an upper-limit curve.
+    pub upper_limit: T,
+    /// Then, while others had their turns.
+    pub others: T,
+}
+
+/// One of the slowest packets.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SlowPacket {
+    /// When it left or was dropped, from the start.
+    #[serde(rename = "at_s", serialize_with = "from_start")]
+    pub at: Instant,
+    /// Its class.
+    pub class: String,
+    /// From offer to leaving or drop.
+    #[serde(rename = "total_us", serialize_with = "micros")]
+    pub total: Duration,
+    /// How that divides.
+    #[serde(rename = "parts_us", serialize_with = "parts_in_micros")]
+    pub parts: Parts<Duration>,
+    /// Who lent for it.
+    pub lender: Option<String>,
+    /// Why it was dropped, if it was.
+    pub dropped: Option<&'static str>,
+}
+
+/// Takes sojourns in.
+pub(crate) struct Explained {
+    rows: Vec<Row>,
+    places: BTreeMap<String, usize>,
+    /// Of the present tree: the row of each class, and the classes from each leaf up to the top.
+    classes: Vec<usize>,
+    paths: Vec<Vec<usize>>,
+    slowest: Vec<(Sojourn, usize, Option<usize>)>,
+    slowest_max: usize,
+}
+
+#[derive(Default)]
+struct Row {
+    name: String,
+    packets: u64,
+    total: Sum,
+    parts: Parts<Sum>,
+    lenders: BTreeMap<usize, u64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    nanos: u128,
+    max: Duration,
+}
+
+impl Explained {
+    /// Explains the packets of a link with this tree, and keeps so many of the slowest.
+    pub fn new(tree: &Tree, slowest_max: usize) -> Self {
+        let mut this = Self {
+            rows: Vec::new(),
+            places: BTreeMap::new(),
+            classes: Vec::new(),
+            paths: Vec::new(),
+            slowest: Vec::new(),
+            slowest_max: slowest_max.min(SLOWEST_MAX),
+        };
+        this.change(tree);
+        this
+    }
+
+    /// From now on the link has this tree; classes of one name are one.
+    pub fn change(&mut self, tree: &Tree) {
+        self.classes = tree.classes().map(|(_, spec)| self.place(&spec.name)).collect();
+        let path = |class| tree.path(class).map(|class| self.classes[class.index()]).collect();
+        self.paths = tree.leaves().map(|(leaf, _)| path(tree.class_of(leaf))).collect();
+    }
+
+    fn place(&mut self, name: &str) -> usize {
+        if let Some(&place) = self.places.get(name) {
+            return place;
+        }
+        self.places.insert(name.to_owned(), self.rows.len());
+        self.rows.push(Row { name: name.to_owned(), ..Row::default() });
+        self.rows.len() - 1
+    }
+
+    /// Takes one sojourn in.
+    pub fn add(&mut self, sojourn: &Sojourn) {
+        let lender = sojourn.lender.map(|class: ClassId| self.classes[class.index()]);
+        let path = &self.paths[sojourn.leaf.index()];
+        let parts = Parts::of(sojourn);
+        for &row in path {
+            let row = &mut self.rows[row];
+            row.packets += 1;
+            row.total.add(sojourn.total());
+            row.parts = row.parts.with(parts, Sum::plus);
+            if let Some(lender) = lender {
+                *row.lenders.entry(lender).or_default() += 1;
+            }
+        }
+        self.keep_if_slow(*sojourn, path[0], lender);
+    }
+
+    /// Of equally slow ones, the first stays.
+    fn keep_if_slow(&mut self, sojourn: Sojourn, class: usize, lender: Option<usize>) {
+        let total = sojourn.total();
+        let is_full = self.slowest.len() >= self.slowest_max;
+        if is_full && self.slowest.last().is_none_or(|last| last.0.total() >= total) {
+            return;
+        }
+        let place = self.slowest.partition_point(|row| row.0.total() >= total);
+        self.slowest.insert(place, (sojourn, class, lender));
+        self.slowest.truncate(self.slowest_max);
+    }
+
+    /// What was taken in.
+    pub fn report(&self) -> ExplainReport {
+        let name = |row: usize| self.rows[row].name.clone();
+        let lender = |(&row, &packets): (&usize, &u64)| (name(row), packets);
+        let class = |row: &Row| ExplainedClass {
+            name: row.name.clone(),
+            packets: row.packets,
+            total: row.part(row.total),
+            parts: row.parts.map(|sum| row.part(sum)),
+            lenders: row.lenders.iter().map(lender).collect(),
+        };
+        let slow = |&(sojourn, class, lender): &(Sojourn, usize, Option<usize>)| SlowPacket {
+            at: sojourn.at,
+            class: name(class),
+            total: sojourn.total(),
+            parts: Parts::of(&sojourn),
+            lender: lender.map(name),
+            dropped: sojourn.dropped.map(|reason| reason.name()),
+        };
+        ExplainReport {
+            classes: self.rows.iter().map(class).collect(),
+            slowest: self.slowest.iter().map(slow).collect(),
+        }
+    }
+}
+
+impl Row {
+    fn part(&self, sum: Sum) -> PartReport {
+        let mean = sum.nanos.checked_div(u128::from(self.packets)).unwrap_or(0);
+        let whole = self.total.nanos.max(1) as f64;
+        let mean = Duration::from_nanos(mean as u64);
+        PartReport { mean, max: sum.max, share: sum.nanos as f64 / whole }
+    }
+}
+
+impl Sum {
+    fn add(&mut self, duration: Duration) {
+        self.nanos += u128::from(duration.as_nanos());
+        self.max = self.max.max(duration);
+    }
+
+    fn plus(mut self, duration: Duration) -> Self {
+        self.add(duration);
+        self
+    }
+}
+
+impl Parts<Duration> {
+    /// How a sojourn divides.
+    fn of(sojourn: &Sojourn) -> Self {
+        let mut parts = Self {
+            own_leaf: sojourn.own_leaf,
+            line_busy: sojourn.line_busy,
+            others: sojourn.others,
+            ..Self::default()
+        };
+        let regulated = match sojourn.regulation {
+            Regulation::Tokens => &mut parts.tokens,
+            Regulation::Undertime => &mut parts.undertime,
+            Regulation::Ceiling => &mut parts.ceiling,
+            Regulation::UpperLimit => &mut parts.upper_limit,
+            Regulation::None => &mut parts.others,
+        };
+        *regulated = regulated.plus(sojourn.regulated);
+        parts
+    }
+}
+
+impl<T: Copy> Parts<T> {
+    fn map<U>(self, each: impl Fn(T) -> U) -> Parts<U> {
+        Parts {
+            own_leaf: each(self.own_leaf),
+            line_busy: each(self.line_busy),
+            tokens: each(self.tokens),
+            undertime: each(self.undertime),
+            ceiling: each(self.ceiling),
+            upper_limit: each(self.upper_limit),
+            others: each(self.others),
+        }
+    }
+
+    fn with<U: Copy>(self, other: Parts<U>, each: impl Fn(T, U) -> T) -> Self {
+        Self {
+            own_leaf: each(self.own_leaf, other.own_leaf),
+            line_busy: each(self.line_busy, other.line_busy),
+            tokens: each(self.tokens, other.tokens),
+            undertime: each(self.undertime, other.undertime),
+            ceiling: each(self.ceiling, other.ceiling),
+            upper_limit: each(self.upper_limit, other.upper_limit),
+            others: each(self.others, other.others),
+        }
+    }
+
+    /// Each part with its word in tables.
+    pub fn named(&self) -> [(&'static str, T); 7] {
+        [
+            ("own leaf", self.own_leaf),
+            ("line busy", self.line_busy),
+            (Regulation::Tokens.name(), self.tokens),
+            (Regulation::Undertime.name(), self.undertime),
+            (Regulation::Ceiling.name(), self.ceiling),
+            (Regulation::UpperLimit.name(), self.upper_limit),
+            ("others", self.others),
+        ]
+    }
+}
+
+impl ExplainReport {
+    /// The class called `name`.
+    pub fn class(&self, name: &str) -> Option<&ExplainedClass> {
+        self.classes.iter().find(|class| class.name == name)
+    }
+
+    /// A row for each class and one for each part that any of its packets had.
+    fn class_table(&self) -> Table {
+        let mut table = table(&["class", "packets", "waited", "mean µs", "max", "share %"]);
+        for class in &self.classes {
+            let mut row = |name: &str, packets: String, word: &str, part: PartReport| {
+                let share = format!("{:.1}", part.share * 100.0);
+                let cells = [name, &packets, word, &cell(part.mean), &cell(part.max), &share];
+                table.add_row(cells);
+            };
+            row(&class.name, class.packets.to_string(), "in all", class.total);
+            for (word, part) in class.parts.named() {
+                if part.max > Duration::ZERO {
+                    row("", String::new(), word, part);
+                }
+            }
+        }
+        align(table, &[0, 2])
+    }
+
+    fn lender_table(&self) -> Option<Table> {
+        let mut table = table(&["class", "lender", "packets"]);
+        for class in &self.classes {
+            for (lender, packets) in &class.lenders {
+                table.add_row([&class.name, lender, &packets.to_string()]);
+            }
+        }
+        (!table.is_empty()).then(|| align(table, &[0, 1]))
+    }
+
+    fn slowest_table(&self) -> Table {
+        let mut head = vec!["at s", "class", "total µs"];
+        let words = Parts::<()>::default().named().map(|part| part.0);
+        head.extend(words);
+        head.extend(["lender", "fate"]);
+        let mut table = table(&head);
+        for packet in &self.slowest {
+            let at = packet.at.as_nanos();
+            let at = format!("{}.{:06}", at / 1_000_000_000, at / 1000 % 1_000_000);
+            let mut row = vec![at, packet.class.clone(), cell(packet.total)];
+            row.extend(packet.parts.named().map(|part| cell(part.1)));
+            row.push(packet.lender.clone().unwrap_or_else(|| "-".to_owned()));
+            row.push(
+                packet.dropped.map_or("sent".to_owned(), |reason| format!("dropped: {reason}")),
+            );
+            table.add_row(row);
+        }
+        align(table, &[1, 10, 11])
+    }
+}
+
+impl fmt::Display for ExplainReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "why packets waited, whether sent or dropped:\n{}", self.class_table())?;
+        if let Some(table) = self.lender_table() {
+            write!(f, "\n\nwho lent:\n{table}")?;
+        }
+        if !self.slowest.is_empty() {
+            write!(f, "\n\nthe slowest packets, in µs:\n{}", self.slowest_table())?;
+        }
+        Ok(())
+    }
+}
+
+fn cell(duration: Duration) -> String {
+    format!("{:.1}", duration.as_nanos() as f64 / 1e3)
+}
+
+fn from_start<S: serde::Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
+    seconds(&at.since(Instant::ZERO), serializer)
+}
+
+fn parts_in_micros<S: serde::Serializer>(
+    parts: &Parts<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    parts.map(|part| part.as_nanos() as f64 / 1e3).serialize(serializer)
+}
+
+/// How many of the slowest packets are shown unless somebody says.
+pub const SLOWEST_DEFAULT: usize = 5;
+/// The most of the slowest packets that are kept.
+pub const SLOWEST_MAX: usize = 1000;

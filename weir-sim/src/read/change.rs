@@ -1,0 +1,88 @@
+//! The `[[change]]` entries: from when on the link has another policy.
+
+use super::{Policies, Times, bounded, codes};
+use crate::change::PlanChange;
+use crate::scenario::INTERFACE_NONE;
+use weir_core::classify::InterfaceId;
+use weir_core::units::{Duration, Instant};
+use weir_policy::codes as common;
+use weir_policy::finding::{Report, Span};
+use weir_policy::policy::Policy;
+use weir_policy::reader::{Node, Table};
+
+/// Reads all changes from `first`, the policy of the beginning.
+pub(super) fn read_all(
+    top: &mut Table<'_>,
+    times: Option<Times>,
+    first: Option<&Policy>,
+    policies: &mut Policies<'_>,
+    report: &mut Report,
+) -> Vec<PlanChange> {
+    let Some(node) = top.field("change") else { return Vec::new() };
+    let nodes = node.elements(report).unwrap_or_default();
+    if nodes.len() > CHANGES_MAX {
+        let message = format!("there are {} changes, more than {CHANGES_MAX}", nodes.len());
+        report.push(node.draft(&common::TOO_MANY, message).cure("take some out"));
+        return Vec::new();
+    }
+    let mut before: Option<(Duration, Span)> = None;
+    let mut changes = Vec::with_capacity(nodes.len());
+    for node in &nodes {
+        let Some(mut table) = node.table(report) else { continue };
+        let at = table.required("at", report);
+        let at = at.and_then(|node| instant(&node, times, &mut before, report));
+        let named = table.required("policy", report);
+        let policy = named.as_ref().and_then(|node| policies.read(node, report));
+        table.finish(report);
+        let (Some(at), Some(named), Some(policy)) = (at, named, policy) else { continue };
+        let name = if named.is_table() { None } else { named.name(report) };
+        changes.push(PlanChange {
+            at: Instant::ZERO.after(at),
+            policy: name.unwrap_or(INLINE).to_owned(),
+            classifier: policy.classifier(),
+            heir: policy.default,
+            interfaces: interfaces(first, &policy),
+            link: policy.link,
+        });
+    }
+    changes
+}
+
+/// When a change happens: within the run, and after the one before.
+fn instant(
+    node: &Node<'_>,
+    times: Option<Times>,
+    before: &mut Option<(Duration, Span)>,
+    report: &mut Report,
+) -> Option<Duration> {
+    let at = bounded(node, report)?;
+    if let Some((duration, ..)) = times.filter(|times| at == Duration::ZERO || at >= times.0) {
+        let message = format!("a change at {at} is not within the run of {duration}");
+        let cure = format!("write a time above 0 s and below {duration}");
+        report.push(node.draft(&codes::CHANGE_OUTSIDE, message).cure(cure));
+        return None;
+    }
+    if let Some((earlier, span)) = before.filter(|before| before.0 >= at) {
+        let message = format!("this change at {at} is not later than the one before");
+        let draft = node.draft(&codes::CHANGE_ORDER, message);
+        let draft = draft.related(span, format!("which is at {earlier}"));
+        report.push(draft.cure("write the changes in the order of time, each at its own"));
+    }
+    *before = Some((at, node.span()));
+    Some(at)
+}
+
+/// What `policy` calls each interface of `first`, by which sources name theirs.
+fn interfaces(first: Option<&Policy>, policy: &Policy) -> Vec<InterfaceId> {
+    let names = first.map_or(&[][..], |first| &first.interfaces);
+    let id = |name: &String| {
+        let place = policy.interfaces.iter().position(|other| other == name);
+        place.map_or(INTERFACE_NONE, |place| InterfaceId(place as u16))
+    };
+    names.iter().map(id).collect()
+}
+
+/// The most changes of one scenario: each is a whole policy.
+pub const CHANGES_MAX: usize = 1000;
+/// What a report calls a policy that is written in the scenario itself.
+const INLINE: &str = "[change.policy]";
