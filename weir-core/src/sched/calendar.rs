@@ -81,12 +81,6 @@ impl<const SET: usize> Calendar<SET> {
         Some(LeafId(top))
     }
 
-    /// Whether nobody is in it.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.held == NONE && self.has_empty_days()
-    }
-
     /// Puts in `leaf`, which is in no calendar of these links.
     #[inline]
     pub(crate) fn insert<M: Member<SET>>(&mut self, leaves: &mut [M], leaf: LeafId) {
