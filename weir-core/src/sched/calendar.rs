@@ -81,20 +81,6 @@ impl<const SET: usize> Calendar<SET> {
         Some(LeafId(top))
     }
 
-    /// Whether nobody is in it.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.held == NONE && self.has_empty_days()
-    }
-
-    /// A leaf of the first day that is filled from `ahead` days after the first of the year on:
-    /// about who will be first after so many, where a day holds one leaf.
-    #[inline]
-    pub(crate) fn about(&self, ahead: usize) -> Option<LeafId> {
-        let place = self.place(self.first_day + ahead as u64) as u32;
-        self.filled.next(place).map(|place| LeafId(self.tops[place as usize]))
-    }
-
     /// Puts in `leaf`, which is in no calendar of these links.
     #[inline]
     pub(crate) fn insert<M: Member<SET>>(&mut self, leaves: &mut [M], leaf: LeafId) {

@@ -9,6 +9,7 @@ mod id_set;
 mod leaf_lists;
 mod leaf_ring;
 mod proportional_delay;
+mod tournament;
 pub mod tree;
 mod wait_queue;
 mod weights;

@@ -4,7 +4,7 @@
 //! virtual time. Among leaves that are *eligible*, `S` <= `V`, the one with the smallest `F` sends,
 //! of equals the one declared first; so nobody is ahead of the fluid by more than a packet. `V`
 //! grows by each byte sent, and jumps to the smallest `S` when nobody would be eligible. Invariant:
-//! a leaf that waits is in `eligible`, in the order of `F`, or in `early`, in that of `S`; right
+//! a leaf that waits is in the lane `eligible`, by `F`, or in `early`, by `S`; right
 //! after a choice `eligible` is empty only if nothing waits.
 //!
 //! Where it departs from dummynet [algorithms §4.3]: that learns of flows as they come, and lets
@@ -15,7 +15,7 @@
 //!
 //! Drops: a dropped packet costs its leaf nothing. The next one starts where it did.
 
-use super::calendar::{Calendar, Links, Member};
+use super::tournament::{KEY_MAX, Lane, Order};
 use super::weights::{Sending, WEIGHT, Weights, counted};
 use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
@@ -26,8 +26,11 @@ use alloc::vec::Vec;
 /// Worst-case fair weighted fair queueing.
 pub struct Wf2q {
     leaves: Vec<Leaf>,
-    eligible: Calendar<FINISH>,
-    early: Calendar<START>,
+    /// Every leaf twice: first in the lane of those that are early, with its start tag, then in
+    /// that of those that are eligible, with its finish tag.
+    order: Order,
+    early: Lane,
+    eligible: Lane,
     virtual_time: u64,
     /// No tag of what was sent is later.
     latest: u64,
@@ -38,15 +41,22 @@ pub struct Wf2q {
     sender: LeafId,
 }
 
-/// A leaf, in less than a cache line.
+/// A leaf, in half a cache line.
 #[derive(Clone, Copy)]
 struct Leaf {
     /// The start tag while it waits, else the finish tag of what it sent last.
     start: u64,
     finish: u64,
     inverse: u64,
-    links: Links,
-    is_eligible: bool,
+    place: Place,
+}
+
+/// Where a leaf is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Idle,
+    Early,
+    Eligible,
 }
 
 impl Discipline for Wf2q {
@@ -66,19 +76,13 @@ impl Discipline for Wf2q {
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let Weights { inverses, shift } = Weights::of(tree);
-        let leaf = |inverse: &u64| Leaf {
-            start: 0,
-            finish: 0,
-            inverse: *inverse,
-            links: Links::NOWHERE,
-            is_eligible: false,
-        };
-        // Tags of waiting leaves lie within about two packets of the smallest weight.
-        let longest = inverses.iter().max().copied().unwrap_or(1) * counted(tree.mtu());
+        let leaf = |&inverse: &u64| Leaf { start: 0, finish: 0, inverse, place: Place::Idle };
+        let (order, lanes) = Order::new(&[inverses.len(); 2]);
         Ok(Self {
             leaves: inverses.iter().map(leaf).collect(),
-            eligible: Calendar::new(inverses.len(), 2 * longest),
-            early: Calendar::new(inverses.len(), 2 * longest),
+            order,
+            early: lanes[0],
+            eligible: lanes[1],
             virtual_time: 0,
             latest: 0,
             shift,
@@ -104,11 +108,11 @@ impl Discipline for Wf2q {
 impl Scheduler for Wf2q {
     #[inline]
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
-        if !self.leaves[leaf.index()].links.are_nowhere() {
+        if self.leaves[leaf.index()].place != Place::Idle {
             return;
         }
         let rest = self.sending.rest(now);
-        if rest == 0 && self.eligible.is_empty() && self.early.is_empty() {
+        if rest == 0 && self.is_idle() {
             self.virtual_time = self.virtual_time.max(self.latest);
         }
         let state = &mut self.leaves[leaf.index()];
@@ -117,20 +121,22 @@ impl Scheduler for Wf2q {
         if rest == 0 || self.sender != leaf {
             state.start = state.start.max(self.virtual_time.saturating_sub(rest));
         }
-        self.insert(leaf, head);
+        self.place(leaf, head);
     }
 
     #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
-        if self.eligible.is_empty() {
+        if Order::is_empty(&self.eligible) {
             self.jump();
         }
-        self.eligible.first(&self.leaves).map_or(Selection::Idle, Selection::Leaf)
+        let first = self.order.lowest(&self.eligible);
+        first.map_or(Selection::Idle, |item| {
+            Selection::Leaf(LeafId(item - self.leaves.len() as u32))
+        })
     }
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        self.remove(leaf);
         let length = counted(sent);
         let state = &mut self.leaves[leaf.index()];
         state.start += length * state.inverse;
@@ -141,26 +147,27 @@ impl Scheduler for Wf2q {
         if self.virtual_time >= RENEWAL {
             self.renew();
         }
-        if let Some(next) = next {
-            self.insert(leaf, next);
+        match next {
+            Some(next) => self.place(leaf, next),
+            None => self.remove(leaf),
         }
         self.settle();
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
-        if self.leaves[leaf.index()].links.are_nowhere() {
+        if self.leaves[leaf.index()].place == Place::Idle {
             return;
         }
-        self.remove(leaf);
-        if let Some(head) = head {
-            self.insert(leaf, head);
+        match head {
+            Some(head) => self.place(leaf, head),
+            None => self.remove(leaf),
         }
     }
 
     /// Those that become eligible next: many of them are sent soon after, so both need them.
     #[inline]
     fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        if self.early.is_empty() { self.eligible.about(ahead) } else { self.early.about(ahead) }
+        self.order.about(&self.early, ahead).map(LeafId)
     }
 
     #[inline]
@@ -172,31 +179,41 @@ impl Scheduler for Wf2q {
 impl Wf2q {
     /// Puts a leaf with its start tag where it belongs.
     #[inline]
-    fn insert(&mut self, leaf: LeafId, head: Head) {
+    fn place(&mut self, leaf: LeafId, head: Head) {
+        let (item, other) = self.items(leaf);
         let state = &mut self.leaves[leaf.index()];
         state.finish = state.start + counted(head.length) * state.inverse;
-        state.is_eligible = state.start <= self.virtual_time;
-        if state.is_eligible {
-            self.eligible.insert(&mut self.leaves, leaf);
+        let before = state.place;
+        if state.start <= self.virtual_time {
+            state.place = Place::Eligible;
+            self.order.set(&mut self.eligible, other, state.finish);
+            if before == Place::Early {
+                self.order.take_out(&mut self.early, item);
+            }
         } else {
-            self.early.insert(&mut self.leaves, leaf);
+            state.place = Place::Early;
+            self.order.set(&mut self.early, item, state.start);
+            if before == Place::Eligible {
+                self.order.take_out(&mut self.eligible, other);
+            }
         }
     }
 
     #[inline]
     fn remove(&mut self, leaf: LeafId) {
-        if self.leaves[leaf.index()].is_eligible {
-            self.eligible.remove(&mut self.leaves, leaf);
-        } else {
-            self.early.remove(&mut self.leaves, leaf);
+        let (item, other) = self.items(leaf);
+        match core::mem::replace(&mut self.leaves[leaf.index()].place, Place::Idle) {
+            Place::Idle => {}
+            Place::Early => self.order.take_out(&mut self.early, item),
+            Place::Eligible => self.order.take_out(&mut self.eligible, other),
         }
     }
 
     /// Nobody is eligible: virtual time goes on to the first start. Not before a choice is due, or
     /// who comes until then would start late.
     fn jump(&mut self) {
-        if let Some(first) = self.early.first(&self.leaves) {
-            self.virtual_time = self.virtual_time.max(self.leaves[first.index()].start);
+        if let Some(first) = self.order.lowest(&self.early) {
+            self.virtual_time = self.virtual_time.max(self.leaves[first as usize].start);
             self.settle();
         }
     }
@@ -204,69 +221,49 @@ impl Wf2q {
     /// Makes those eligible that virtual time has reached.
     #[inline]
     fn settle(&mut self) {
-        while let Some(leaf) = self.early.first(&self.leaves) {
-            if self.leaves[leaf.index()].start > self.virtual_time {
-                return;
-            }
-            self.early.remove(&mut self.leaves, leaf);
-            self.leaves[leaf.index()].is_eligible = true;
-            self.eligible.insert(&mut self.leaves, leaf);
+        while let Some(first) = self.order.lowest_until(&self.early, self.virtual_time) {
+            self.order.take_out(&mut self.early, first);
+            let other = first + self.leaves.len() as u32;
+            let leaf = &mut self.leaves[first as usize];
+            leaf.place = Place::Eligible;
+            self.order.set(&mut self.eligible, other, leaf.finish);
         }
     }
 
     /// Moves all tags back by the same, so that none ever overflows.
     #[cold]
     fn renew(&mut self) {
-        let waits = |leaf: &LeafId| !self.leaves[leaf.index()].links.are_nowhere();
-        let waiting: Vec<_> = (0..self.leaves.len() as u32).map(LeafId).filter(waits).collect();
-        waiting.iter().for_each(|&leaf| self.remove(leaf));
         let back = self.virtual_time - RENEWAL / 2;
         self.virtual_time -= back;
         self.latest = self.latest.saturating_sub(back);
-        for leaf in &mut self.leaves {
+        for index in 0..self.leaves.len() {
+            let (item, other) = self.items(LeafId(index as u32));
+            let leaf = &mut self.leaves[index];
             leaf.start = leaf.start.saturating_sub(back);
             leaf.finish = leaf.finish.saturating_sub(back);
-        }
-        for leaf in waiting {
-            if self.leaves[leaf.index()].is_eligible {
-                self.eligible.insert(&mut self.leaves, leaf);
-            } else {
-                self.early.insert(&mut self.leaves, leaf);
+            match leaf.place {
+                Place::Idle => {}
+                Place::Early => self.order.set(&mut self.early, item, leaf.start),
+                Place::Eligible => self.order.set(&mut self.eligible, other, leaf.finish),
             }
         }
     }
-}
 
-impl Member<START> for Leaf {
+    /// Its place in both lanes.
     #[inline]
-    fn tag(&self) -> u64 {
-        self.start
+    fn items(&self, leaf: LeafId) -> (u32, u32) {
+        (leaf.0, leaf.0 + self.leaves.len() as u32)
     }
 
     #[inline]
-    fn links(&mut self) -> &mut Links {
-        &mut self.links
-    }
-}
-
-impl Member<FINISH> for Leaf {
-    #[inline]
-    fn tag(&self) -> u64 {
-        self.finish
-    }
-
-    #[inline]
-    fn links(&mut self) -> &mut Links {
-        &mut self.links
+    fn is_idle(&self) -> bool {
+        Order::is_empty(&self.eligible) && Order::is_empty(&self.early)
     }
 }
 
-/// The order of start tags.
-const START: usize = 0;
-/// The order of finish tags.
-const FINISH: usize = 1;
 /// At this tags are moved back; none is more than 2^60 later.
 const RENEWAL: u64 = 1 << 61;
+const _: () = assert!(RENEWAL + (1 << 60) < KEY_MAX, "every tag is a key");
 
 #[cfg(test)]
 mod tests {
@@ -296,7 +293,7 @@ mod tests {
 
     /// The leaf that the rule of the header names, found by asking all.
     fn plain_choice(wf2q: &Wf2q) -> Option<usize> {
-        let waits = |&leaf: &usize| !wf2q.leaves[leaf].links.are_nowhere();
+        let waits = |&leaf: &usize| wf2q.leaves[leaf].place != Place::Idle;
         let waiting: Vec<_> = (0..wf2q.leaves.len()).filter(waits).collect();
         let first = waiting.iter().map(|&leaf| wf2q.leaves[leaf].start).min()?;
         let reached = wf2q.virtual_time.max(first);
@@ -344,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn calendars_choose_what_the_plain_rule_chooses() {
+    fn lanes_choose_what_the_plain_rule_chooses() {
         for seed in 0..60 {
             let mut random = Random::new(seed, 1);
             let most = [1, 3, 100, 65_535][seed as usize % 4];

@@ -2,7 +2,6 @@
 
 use super::curve::{Curves, Position, Slope, Spec};
 use super::limit::{Limit, Limits, NONE};
-use super::order::Order;
 use super::params::ClassPlan;
 use super::real_time::RealTime;
 use super::share::{Bend, Class, Family, LINK, LinkShare};
@@ -10,6 +9,7 @@ use super::{Hfsc, Leaf};
 use crate::ids::ClassId;
 use crate::parameter::BuildError;
 use crate::sched::Tree;
+use crate::sched::tournament::Order;
 use alloc::vec::Vec;
 
 /// What is known of all classes before any table is made.

@@ -180,6 +180,9 @@ impl Curve {
     pub(super) fn advance(&self, position: &mut Position, bytes: u32) {
         let held = |time: i128, cost: u128| (time + cost as i128).min(FAR);
         position.second = held(position.second, self.late.cost(bytes));
+        if self.shape == Shape::Linear {
+            return;
+        }
         match self.early {
             Some(early) => position.first = held(position.first, early.cost(bytes)),
             // A line without a slope reaches no byte at all.
@@ -191,6 +194,9 @@ impl Curve {
     /// When the curve reaches `bytes` more than were served.
     #[inline]
     pub(super) fn reaches(&self, position: &Position, bytes: u32) -> i128 {
+        if self.shape == Shape::Linear {
+            return (position.second + self.late.cost(bytes) as i128).min(FAR);
+        }
         let mut ahead = *position;
         self.advance(&mut ahead, bytes);
         self.reached(&ahead)

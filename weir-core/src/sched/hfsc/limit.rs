@@ -6,7 +6,7 @@
 //! does not fit yet waits in the lane of its family.
 
 use super::curve::{Curves, Position, fine, round_up};
-use super::order::{Lane, Order};
+use crate::sched::tournament::{Lane, Order};
 use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
 
@@ -100,7 +100,7 @@ impl Limits {
 
     /// Takes out of the lane a class that waits there and fits now; answers its slot.
     pub(super) fn pop_due(&mut self, lane: u32, now: Instant) -> Option<u32> {
-        let index = Order::lowest(&self.lanes[lane as usize])?;
+        let index = self.order.lowest(&self.lanes[lane as usize])?;
         let Limit { fit, slot, .. } = self.table[index as usize];
         if fit > now {
             return None;
@@ -111,7 +111,7 @@ impl Limits {
 
     /// When the first of those that wait in the lane fits.
     pub(super) fn earliest(&self, lane: u32) -> Option<Instant> {
-        let index = Order::lowest(&self.lanes[lane as usize])?;
+        let index = self.order.lowest(&self.lanes[lane as usize])?;
         Some(self.table[index as usize].fit)
     }
 

@@ -19,7 +19,6 @@
 mod build;
 mod curve;
 mod limit;
-mod order;
 mod params;
 mod real_time;
 mod share;

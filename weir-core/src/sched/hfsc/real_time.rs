@@ -5,9 +5,9 @@
 //! that of those that are, which is ordered by deadlines.
 
 use super::curve::{Curves, Position, Spec, fine, length, round_up};
-use super::order::{Lane, Order};
 use crate::ids::LeafId;
 use crate::sched::Head;
+use crate::sched::tournament::{Lane, Order};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -64,19 +64,20 @@ impl RealTime {
     /// The leaf with the earliest deadline among those that are eligible now.
     #[inline]
     pub(super) fn first(&mut self, now: Instant) -> Option<LeafId> {
-        while let Some(index) = Order::lowest(&self.waiting) {
+        // What is held at the largest key may not be due yet.
+        while let Some(index) = self.order.lowest_until(&self.waiting, now.as_nanos()) {
             if self.leaves[index as usize].eligible > now {
                 break;
             }
             self.file(index, now);
         }
-        let index = Order::lowest(&self.eligible)? - self.leaves.len() as u32;
+        let index = self.order.lowest(&self.eligible)? - self.leaves.len() as u32;
         Some(self.leaves[index as usize].leaf)
     }
 
     /// When the next leaf becomes eligible, if none is.
     pub(super) fn wake(&self) -> Option<Instant> {
-        Some(self.leaves[Order::lowest(&self.waiting)? as usize].eligible)
+        Some(self.leaves[self.order.lowest(&self.waiting)? as usize].eligible)
     }
 
     /// When the first packet of a backlogged leaf becomes, or became, eligible.

@@ -10,7 +10,7 @@
 
 use super::curve::{Curves, Position, Slope};
 use super::limit::{Limits, NONE};
-use super::order::{KEY_MAX, Lane, Order, Part};
+use crate::sched::tournament::{KEY_MAX, Lane, Order, Part};
 use crate::units::Instant;
 use alloc::vec::Vec;
 
@@ -92,6 +92,21 @@ impl Family {
 }
 
 impl Family {
+    /// A child with a straight curve and no limit goes on. Who has no siblings competes with
+    /// nobody, so its virtual time may stand still.
+    #[inline]
+    fn go_on(&mut self, order: &mut Order, (class, at): (&mut Class, u32), service: Service) {
+        let key = order.key(at);
+        if service.shared {
+            self.floor = self.floor.max(key);
+        }
+        let mut key = class.go_on(key, service.bytes);
+        if key < self.floor {
+            (class.fraction, key) = (0, self.floor);
+        }
+        order.put(&mut self.lane, at, key, Part::In);
+    }
+
     /// A child becomes idle at the virtual time `key`; answers whether it was the last.
     #[inline]
     fn leave(&mut self, order: &mut Order, at: u32, key: u64) -> bool {
@@ -106,6 +121,14 @@ impl Class {
     /// The virtual time of a class with a straight curve, which was `key`, after `bytes` more.
     #[inline]
     fn go_on(&mut self, key: u64, bytes: u32) -> u64 {
+        let Slope { mantissa, shift } = self.slope;
+        let product = u64::from(mantissa) * u64::from(bytes);
+        // Nearly always 64 bits are enough; no shift is more than 42.
+        if product >> (63 - u32::from(shift)) == 0 {
+            let time = (product << shift) + u64::from(self.fraction);
+            self.fraction = time as u32;
+            return (key + (time >> FRACTION_BITS)).min(KEY_MAX);
+        }
         let time = u128::from(key) << FRACTION_BITS | u128::from(self.fraction);
         let time = time + self.slope.cost(bytes);
         self.fraction = time as u32;
@@ -123,7 +146,7 @@ impl LinkShare {
                 self.admit_due(below, now);
             }
             let lane = &self.families[below as usize].lane;
-            let class = &self.classes[Order::lowest(lane)? as usize];
+            let class = &self.classes[self.order.lowest(lane)? as usize];
             if class.is_leaf {
                 return Some(class.below);
             }
@@ -185,19 +208,15 @@ impl LinkShare {
             let parent = family.parent;
             // The plain case, at once: a straight curve and no limit.
             if class.is_plain && class.active && family.floor < LOWER_AT {
-                let key = self.order.key(at);
-                if service.shared {
-                    family.floor = family.floor.max(key);
-                }
-                let key = class.go_on(key, service.bytes);
                 if leaves {
+                    let key = class.go_on(self.order.key(at), service.bytes);
+                    if service.shared {
+                        family.floor = family.floor.max(self.order.key(at));
+                    }
                     class.active = false;
                     leaves = family.leave(&mut self.order, at, key);
-                } else {
-                    if key < family.floor {
-                        class.fraction = 0;
-                    }
-                    self.order.put(&mut family.lane, at, key.max(family.floor), Part::In);
+                } else if !Order::is_single(&family.lane) {
+                    family.go_on(&mut self.order, (class, at), service);
                 }
             } else {
                 leaves = self.serve_any(now, curves, at, Service { emptied: leaves, ..service });
@@ -281,7 +300,9 @@ impl LinkShare {
         if self.resuming && class.resumes {
             return;
         }
-        let mean = match Order::highest(&family.lane) {
+        // Nobody else is active: no need to look.
+        let others = if family.active == 1 { 0 } else { self.order.highest(&family.lane) };
+        let mean = match others {
             0 if self.resuming => family.floor,
             0 => {
                 (family.floor, family.origin) = (family.top, family.top);
@@ -355,7 +376,7 @@ impl LinkShare {
     fn fits(&mut self, now: Instant, at: u32) -> bool {
         let Class { limit, below, is_leaf, .. } = self.classes[at as usize];
         let family = (!is_leaf).then(|| &self.families[below as usize]);
-        let held = family.filter(|family| Order::lowest(&family.lane).is_none());
+        let held = family.filter(|family| Order::is_empty(&family.lane));
         // Without a child that fits there is one that waits, or the class would be idle.
         let below = held.and_then(|family| self.limits.earliest(family.limits));
         self.limits.place(limit, now, below.unwrap_or(Instant::ZERO))

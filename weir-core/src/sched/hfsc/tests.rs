@@ -7,6 +7,7 @@ use super::*;
 use crate::ids::ClassId;
 use crate::parameter::Params;
 use crate::sched::ClassSpec;
+use crate::sched::tournament;
 use crate::units::{Duration, Quantity, Rate};
 use alloc::string::{String, ToString};
 
@@ -166,10 +167,9 @@ fn what_contradicts_itself_is_refused_with_the_cure() {
 
 #[test]
 fn an_idle_class_takes_at_most_72_bytes_and_104_for_a_guarantee() {
-    // Its class and leaf, its slot; its word in the order, and a node of the eighth part and the
-    // tiers above. A real-time curve comes to as much again, a limit and a bend too.
+    // Its class and leaf, its slot; its word in the order, and two nodes of the eighth part. A real-time curve comes to as much again, a limit and a bend too.
     let class = size_of::<share::Class>() + size_of::<Leaf>() + size_of::<u32>();
-    let order = size_of::<u64>() + order::NODE_BYTES.div_ceil(7);
+    let order = size_of::<u64>() + 2 * tournament::NODE_BYTES / 8;
     assert!(class + order <= 72, "{class} + {order}");
     let guarantee = real_time::GUARANTEE_BYTES + 2 * order;
     assert!(guarantee <= 104, "{guarantee}");
