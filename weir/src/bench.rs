@@ -200,7 +200,8 @@ impl Bench {
         let [classes, packets] = [bench_memory::CLASS_BYTES_MAX, bench_memory::PACKET_BYTES_MAX];
         if output.format == Format::Text {
             output.text(&format!(
-                "scheduler    B/idle class  (limit {classes})  B/waiting packet  (limit {packets})\n"
+                "scheduler    B/idle class  (limit {classes})  B/waiting packet  \
+                 (limit {packets})\n"
             ));
         }
         let print = |row: &bench_memory::Row| {

@@ -219,7 +219,7 @@ mod tests {
     fn an_algorithm_names_itself_but_not_another() {
         check("weir-core/src/sched/drr.rs", "struct Drr;", &[]);
         check("weir-core/src/sched/cbq/ref.rs", "struct Cbq;", &[]);
-        check("weir-core/src/sched/altq_wfq.rs", "use super::drr::Drr;", &[1]);
+        check("weir-core/src/sched/sfq.rs", "use super::drr::Drr;", &[1]);
     }
 
     #[test]
