@@ -87,11 +87,11 @@ struct Policies<'a> {
 
 impl Policies<'_> {
     fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Policy> {
-        if node.is_table() { inline(node, report) } else { self.from_file(node, report) }
+        if node.is_table() { inline(node, report) } else { self.read_file(node, report) }
     }
 
     /// The policy of another file, if it has one; what was found there is kept.
-    fn from_file(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Policy> {
+    fn read_file(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Policy> {
         let folder = Path::new(self.scenario).parent().unwrap_or(Path::new(""));
         let path = folder.join(node.name(report)?);
         let name = path.display().to_string();
