@@ -123,7 +123,9 @@ fn value(draw: &mut Draw<'_>, kind: Kind, rate: Rate) -> Value {
 
 /// A queue whose dropper takes its parameters.
 fn queue(draw: &mut Draw<'_>, tree: &Tree, shared: Quantity) -> QueuePlan {
-    let row = &DROPPERS[draw.index(DROPPERS.len())];
+    // Where flows wait apart, order is kept in each flow only; the core's own laws see to that.
+    let ordered: Vec<_> = DROPPERS.iter().filter(|row| row.keyword != "fq-codel").collect();
+    let row = ordered[draw.index(ordered.len())];
     let mut params = params(draw, row.parameters, &[Scope::Queue], tree.rate());
     let limit = row.parameters.iter().find(|row| row.name == "limit");
     // One that takes no packets is shared by leaves, and the same for all.

@@ -97,7 +97,8 @@ impl Play {
         let packets: Vec<_> = (0..count)
             .map(|index| {
                 let (leaf, length) = (draw.leaf(leaves), length(draw));
-                let flow = u32::from(draw.byte());
+                // One flow: where flows wait apart, order is kept in each of them only.
+                let flow = 0;
                 let (traffic_class, meter) = (draw.byte(), meter_id(draw));
                 let handle = Handle((first + index) as u32);
                 let meter = meter.filter(|_| !self.plan.meters.is_empty());

@@ -3,7 +3,7 @@
 //! Whoever covers a rule accepts each of its packets, so also one made up from its first prefixes
 //! and ports. Tables of tuples name the rules that accept that packet, and only these are compared
 //! in full. A rule is named only if that is certain. Where very many rules accept the made-up
-//! packet and none of them covers, the search ends after [`LOOKS_MAX`], so that hostile rules cost
+//! packet and none of them covers, the search ends after `LOOKS_MAX`, so that hostile rules cost
 //! time in proportion to their number.
 
 use alloc::vec::Vec;

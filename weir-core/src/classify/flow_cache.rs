@@ -1,7 +1,7 @@
 //! What the rules said of packets that came before: a flow's next one is not looked up again.
 //!
 //! The key is everything that rules can test, so that an answer is exact: packets with one key
-//! satisfy the same rules. A set-associative table: a seeded hash chooses a set of [`WAYS`] places,
+//! satisfy the same rules. A set-associative table: a seeded hash chooses a set of `WAYS` places,
 //! and a byte pair of the hash says which of them may hold the key. All memory is taken at the
 //! start. A full set gives up its places in turn.
 //!

@@ -283,7 +283,7 @@ const YELLOW: usize = 1;
 const RED: usize = 2;
 /// The most outcomes that a meter has.
 const OUTCOMES_MAX: usize = 3;
-/// The bits of a traffic class that no marker touches [rfc3168].
+/// The bits of a traffic class that no marker touches `[rfc3168]`.
 const ECN_MASK: u8 = 0b11;
 
 #[cfg(test)]

@@ -325,7 +325,7 @@ fn unknown_dropper(keyword: &str) -> BuildError {
 }
 
 /// The bits of a traffic class that say whether congestion can be and was signalled; all set, it
-/// was [rfc3168].
+/// was `[rfc3168]`.
 pub const ECN_MASK: u8 = 0b11;
 
 /// The name of the row that [`limit`] makes.

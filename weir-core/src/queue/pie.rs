@@ -6,7 +6,7 @@
 //! time passes; and drops are neither too close nor too far apart.
 //!
 //! There is no timer: steps that have become due are taken when a packet comes or goes, each at
-//! its own instant, so that being late changes nothing. After [`STEPS_MAX`] in a row without a
+//! its own instant, so that being late changes nothing. After `STEPS_MAX` in a row without a
 //! packet the rest is given up, by which the probability has long come to rest.
 //!
 //! Probabilities are in 2^-56. Invariant: nothing is dropped early while a burst is allowed or less

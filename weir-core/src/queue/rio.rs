@@ -9,7 +9,7 @@
 //! The dropper counts what waits of each precedence. A packet that it accepted and the link's full
 //! store then refused shows in the backlog of the next call, and is taken back.
 //!
-//! Invariant: as [`super::average`]; and a packet never counts against lower precedences.
+//! Invariant: as `super::average`; and a packet never counts against lower precedences.
 
 use super::average::{Average, Curve, Draw, Pause, THRESHOLD_MAX, Thresholds};
 use super::{

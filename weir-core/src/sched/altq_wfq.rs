@@ -3,7 +3,7 @@
 //! The leaf in front sends while its quota is above zero, and may overdraw it by its last packet;
 //! then the next one gains 512 bytes at weight 100. A leaf that joins stands last with a quota of
 //! zero. One that empties stays, with what it has or owes, until it is visited with a quota above
-//! zero [altq]. What ALTQ has with it stands elsewhere here: its high-water mark is the dropper
+//! zero `[altq]`. What ALTQ has with it stands elsewhere here: its high-water mark is the dropper
 //! that takes from the longest queue, its hash functions are in `classify/hash.rs`.
 //! Invariant: a leaf with a packet is in the ring; in the ring only the first has a quota above 0.
 

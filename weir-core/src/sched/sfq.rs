@@ -1,4 +1,4 @@
-//! Stochastic fairness queueing's round robin [mckenney90], with the allotment of Linux
+//! Stochastic fairness queueing's round robin `[mckenney90]`, with the allotment of Linux
 //! [algorithms §4.5].
 //!
 //! Leaves that wait stand in a ring. The leaf in front sends while its allotment is above zero, the

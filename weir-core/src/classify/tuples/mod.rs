@@ -5,8 +5,8 @@
 //! table here takes a coarser mask than its rules have, as long as few rules fall together
 //! [daly19 §4]: there are fewer tables to ask, and each rule found is compared in full.
 //!
-//! A [`Table`] is a filter of one bit a place, which says of most packets that no rule of the table
-//! has them and stays in a near cache; and buckets of [`Pattern`]s one behind the other in memory,
+//! A `Table` is a filter of one bit a place, which says of most packets that no rule of the table
+//! has them and stays in a near cache; and buckets of `Pattern`s one behind the other in memory,
 //! each in the order of the rules. Tables are asked in the order of their first rules, and none of
 //! which every rule stands behind what was found already.
 //!

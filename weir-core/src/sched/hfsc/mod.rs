@@ -1,4 +1,4 @@
-//! Hierarchical fair service curves [stoica97] [algorithms §6], delay and rate apart.
+//! Hierarchical fair service curves `[stoica97]` [algorithms §6], delay and rate apart.
 //!
 //! A leaf with a *real-time* curve gets what the curve promises whatever others do: of the leaves
 //! that are eligible, the one with the earliest deadline goes first. What is left is shared down
