@@ -16,8 +16,9 @@ use crate::parameter::BuildError;
 use crate::police::Police;
 use crate::queue::{Limit, QueueEntry, Queues};
 use crate::sched::{Discipline, Kin};
-use crate::units::Instant;
+use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::any::Any;
 
@@ -41,7 +42,8 @@ pub struct Estate {
     now: Instant,
     dropped: Vec<Dropped>,
     retired: LeafAccount,
-    is_explained: bool,
+    explainer: Option<Box<Explainer>>,
+    leaving: VecDeque<(Instant, LeafId, Bytes)>,
 }
 
 impl Change<'_> {
@@ -67,7 +69,8 @@ impl<S: Discipline> Link<S> {
             now: self.now,
             dropped: self.dropped,
             retired: self.retired,
-            is_explained: self.explainer.is_some(),
+            explainer: self.explainer,
+            leaving: self.leaving,
         }
     }
 
@@ -86,10 +89,15 @@ impl<S: Discipline> Link<S> {
         self.retired = retired(&estate.queues, &kin, estate.retired);
         if let Some(old) = estate.scheduler.downcast_ref::<S>() {
             self.scheduler.inherit(now, old, &kin);
+            // What is on the wire leaves it at the account of the leaves that stay.
+            let stays = |(finished, before, length)| {
+                let (new, _) = kin.leaves().find(|&(_, old)| old == before)?;
+                Some((finished, new, length))
+            };
+            self.leaving = estate.leaving.into_iter().filter_map(stays).collect();
         }
-        if estate.is_explained {
-            self.explainer = Some(Box::new(Explainer::new(self.queues.leaf_count(), now)));
-        }
+        let leaves = self.queues.leaf_count();
+        self.explainer = estate.explainer.map(|explainer| Box::new(explainer.changed(leaves, now)));
         for (leaf, entry) in waiting {
             // A limit that leaves share is kept below.
             let queue = &change.to.queues[leaf.index()];
@@ -106,13 +114,7 @@ impl<S: Discipline> Link<S> {
         let backlog = self.queues.backlog(leaf);
         let fits = limit.is_none_or(|limit| limit.fits(entry.charged(), backlog));
         if self.queues.is_full() || !fits {
-            let reason = DropReason::Reconfigured;
-            self.queues.refuse(leaf, entry.charged(), reason);
-            let (handle, arrived) = (entry.handle, entry.arrived);
-            self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
-            if let Some(explainer) = &mut self.explainer {
-                explainer.dropped_behind(now, entry.leaving(leaf), reason);
-            }
+            self.refuse(now, leaf, &entry, DropReason::Reconfigured);
             return;
         }
         self.scheduler.offered(now, leaf);

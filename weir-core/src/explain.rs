@@ -89,6 +89,11 @@ impl Explainer {
         Self { leaves: alloc::vec![first; leaves], sojourns: Vec::new() }
     }
 
+    /// The same for the leaves of a changed plan; sojourns that nobody took yet are kept.
+    pub(crate) fn changed(self, leaves: usize, now: Instant) -> Self {
+        Self { sojourns: self.sojourns, ..Self::new(leaves, now) }
+    }
+
     /// A packet is first in `leaf` from `now` on; the line is free for it from `line_free` on.
     pub(crate) fn first(&mut self, now: Instant, leaf: LeafId, line_free: Instant) {
         self.leaves[leaf.index()] = First { since: now, line_free: line_free.max(now) };

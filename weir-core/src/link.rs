@@ -152,7 +152,7 @@ pub struct Link<S> {
     /// What leaves that a change took away had sent and dropped.
     pub(crate) retired: LeafAccount,
     /// When each packet that was handed out has left the wire; only for a scheduler that is told.
-    leaving: VecDeque<(Instant, LeafId, Bytes)>,
+    pub(crate) leaving: VecDeque<(Instant, LeafId, Bytes)>,
 }
 
 impl LinkPlan {
@@ -328,13 +328,20 @@ impl<S: Discipline> Link<S> {
         explainer.first(now, leaf, self.line.ready_at());
     }
 
+    /// Does not let a packet in.
     #[cold]
-    fn refuse(&mut self, leaf: LeafId, entry: QueueEntry, reason: DropReason) -> Verdict {
+    pub(crate) fn refuse(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &QueueEntry,
+        reason: DropReason,
+    ) -> Verdict {
         if let Some(explainer) = &mut self.explainer {
-            explainer.dropped_behind(entry.arrived, entry.leaving(leaf), reason);
+            explainer.dropped_behind(now, entry.leaving(leaf), reason);
         }
         self.queues.refuse(leaf, entry.charged(), reason);
-        self.report_drop(entry.arrived, leaf, &entry, reason);
+        self.report_drop(now, leaf, entry, reason);
         Verdict::Dropped(reason)
     }
 
@@ -473,7 +480,7 @@ impl<S: Discipline> Link<S> {
         let mut entry = self.entry(now, packet);
         entry.flow = self.queues.flow(packet.flow);
         if !self.passes_police(now, leaf, packet.meter, &mut entry) {
-            return self.refuse(leaf, entry, DropReason::Policed);
+            return self.refuse(now, leaf, &entry, DropReason::Policed);
         }
         self.scheduler.offered(now, leaf);
         self.ask_about(now, leaf, entry)
@@ -495,13 +502,13 @@ impl<S: Discipline> Link<S> {
                 Admission::Refuse(reason) => {
                     // The scheduler was told to expect it.
                     assert!(!evicted, "a dropper that made room for a packet lets it in");
-                    return self.refuse(leaf, entry, reason);
+                    return self.refuse(now, leaf, &entry, reason);
                 }
             }
             evicted = true;
         }
         if self.queues.is_full() {
-            return self.refuse(leaf, entry, DropReason::Store);
+            return self.refuse(now, leaf, &entry, DropReason::Store);
         }
         if self.queues.push(leaf, entry) && !evicted {
             self.begin(now, leaf, &entry);

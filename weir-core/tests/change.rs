@@ -30,6 +30,7 @@ struct Load {
     last: BTreeMap<(String, String), Handle>,
     left: u64,
     dropped: u64,
+    explained: u64,
     changes: u32,
 }
 
@@ -38,7 +39,8 @@ impl Load {
         let mut random = Random::new(seed);
         let tree = random_tree(&mut random, entry.descriptor);
         let plan = random_plan(&mut random, entry.descriptor, tree);
-        let link = plan.build().ok()?;
+        let mut link = plan.build().ok()?;
+        link.explain(Instant::ZERO, true);
         Some(Self {
             random,
             plan,
@@ -49,6 +51,7 @@ impl Load {
             last: BTreeMap::new(),
             left: 0,
             dropped: 0,
+            explained: 0,
             changes: 0,
         })
     }
@@ -125,7 +128,7 @@ impl Load {
     }
 
     /// Everything offered is sent, dropped or waits; by the link's account and by ours.
-    fn check(&self) {
+    fn check(&mut self) {
         let account = self.link.account();
         let all = account.leaves().iter().chain([account.retired()]);
         let sums = all.fold([0; 3], |[sent, dropped, backlog], leaf| {
@@ -135,6 +138,10 @@ impl Load {
         });
         assert_eq!(sums, [self.left, self.dropped, self.waiting.len() as u64]);
         assert_eq!(self.link.backlog() as usize, self.waiting.len());
+        let mut sojourns = 0;
+        self.link.take_sojourns(&mut |_| sojourns += 1);
+        self.explained += sojourns;
+        assert_eq!(self.explained, self.left + self.dropped, "each has a reason, once");
     }
 }
 
