@@ -7,6 +7,7 @@
 use crate::units::{Bytes, Duration, Instant, Pace, Rate};
 
 /// The pace of the line and what it has still to send.
+#[derive(Clone, Copy)]
 pub(crate) struct Line {
     /// When it has sent everything that it was handed, rounded up.
     finished: Instant,
@@ -47,17 +48,31 @@ impl Line {
     /// Hands the line a packet of `wire` bytes; answers when its last bit is sent.
     #[inline(always)]
     pub(crate) fn send(&mut self, now: Instant, wire: u32) -> Instant {
+        self.begin(now);
+        self.send_next(wire)
+    }
+
+    /// Before the first packet that is handed out at `now`.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, now: Instant) {
         // Within the nanosecond in which the line falls idle the fraction is kept, or each packet
         // would start up to a nanosecond late and the line would lose rate.
         if self.finished < now {
             self.since = now;
             self.busy = 0;
         }
+    }
+
+    /// The same as [`Line::send`], after [`Line::begin`] for the same instant.
+    #[inline(always)]
+    pub(crate) fn send_next(&mut self, wire: u32) -> Instant {
         match self.pace.extend(self.busy, wire) {
             Some(busy) => self.busy = busy,
             None => self.extend_slowly(wire),
         }
-        self.finished = self.since.after(Pace::round_up(self.busy));
+        let nanos = Pace::round_up(self.busy).as_nanos();
+        let finished = self.since.as_nanos().checked_add(nanos);
+        self.finished = finished.map_or_else(end_of_time, Instant::from_nanos);
         self.finished
     }
 
@@ -82,6 +97,12 @@ impl Line {
             self.busy = 0;
         }
     }
+}
+
+/// Where instants are held.
+#[cold]
+const fn end_of_time() -> Instant {
+    Instant::MAX
 }
 
 #[cfg(test)]

@@ -431,6 +431,7 @@ impl<S: Discipline> Link<S> {
             self.explain_first(now, leaf, entry, None);
         }
         self.scheduler.charge(now, leaf, entry.charged(), next);
+        self.line.begin(now);
         let departure = entry.departure(now, leaf, &mut self.line);
         if S::COMPLETIONS {
             self.leaving.push_back((departure.finished, leaf, entry.charged()));

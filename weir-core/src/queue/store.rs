@@ -107,7 +107,7 @@ impl Entry {
         self.marked = true;
     }
 
-    /// The packet as it leaves now, over `line`.
+    /// The packet as it leaves now, over `line`, which was told so.
     #[inline(always)]
     pub(crate) fn departure(&self, now: Instant, leaf: LeafId, line: &mut Line) -> Departure {
         Departure {
@@ -116,7 +116,7 @@ impl Entry {
             charged: self.charged(),
             arrived: self.arrived,
             at: now,
-            finished: line.send(now, self.wire),
+            finished: line.send_next(self.wire),
             mark: Mark::new(self.traffic_class, self.marked),
         }
     }
@@ -338,30 +338,37 @@ impl Queues {
         line: (&mut Line, Instant),
         out: &mut [Departure],
     ) -> Option<Run> {
-        let ((now, leaf), (line, horizon)) = (at, line);
+        let ((now, leaf), (whole_line, horizon)) = (at, line);
         let state = &mut self.leaves[leaf.index()];
         if state.unasked == Unasked::ALWAYS {
             return None;
         }
         assert!(state.packets > 0, "only a backlogged leaf sends");
-        let most = out.len().min(state.packets as usize);
-        let Leaf { first: mut entry, second: mut slot, .. } = *state;
-        let (mut charged, mut taken, mut freed) = (0, 0, NONE);
-        for place in &mut out[..most] {
-            if taken > 0 {
-                let behind = &self.slots[slot as usize];
-                let sum = charged + u64::from(behind.entry.charged);
-                if sum > allowance.get() || !line.has_room(horizon) {
-                    break;
-                }
-                entry = behind.entry;
-                freed = slot;
-                slot = behind.next;
+        let Leaf { first: mut entry, second: mut slot, packets, .. } = *state;
+        // A copy, so that nothing in the loop goes through memory.
+        let mut line = *whole_line;
+        line.begin(now);
+        let (place, others) = out.split_first_mut().expect("there is room for a packet");
+        *place = entry.departure(now, leaf, &mut line);
+        let mut charged = u64::from(entry.charged);
+        let most = others.len().min(packets as usize - 1);
+        let allowed = allowance.get().saturating_sub(charged);
+        let (mut rest, mut left, mut freed) = (allowed, most, NONE);
+        for place in &mut others[..most] {
+            let behind = &self.slots[slot as usize];
+            match rest.checked_sub(u64::from(behind.entry.charged)) {
+                Some(after) if line.has_room(horizon) => rest = after,
+                _ => break,
             }
-            charged += u64::from(entry.charged);
-            taken += 1;
-            *place = entry.departure(now, leaf, line);
+            entry = behind.entry;
+            freed = slot;
+            slot = behind.next;
+            left -= 1;
+            *place = entry.departure(now, leaf, &mut line);
         }
+        charged += allowed - rest;
+        let taken = (most - left) as u32 + 1;
+        *whole_line = line;
         state.packets -= taken;
         state.bytes -= charged;
         state.sent_packets += u64::from(taken);
