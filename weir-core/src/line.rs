@@ -45,13 +45,6 @@ impl Line {
         self.finished <= horizon
     }
 
-    /// Hands the line a packet of `wire` bytes; answers when its last bit is sent.
-    #[inline(always)]
-    pub(crate) fn send(&mut self, now: Instant, wire: u32) -> Instant {
-        self.begin(now);
-        self.send_next(wire)
-    }
-
     /// Before the first packet that is handed out at `now`.
     #[inline(always)]
     pub(crate) fn begin(&mut self, now: Instant) {
@@ -63,9 +56,10 @@ impl Line {
         }
     }
 
-    /// The same as [`Line::send`], after [`Line::begin`] for the same instant.
+    /// Hands the line a packet of `wire` bytes at the instant of the last [`Line::begin`]; answers
+    /// when its last bit is sent.
     #[inline(always)]
-    pub(crate) fn send_next(&mut self, wire: u32) -> Instant {
+    pub(crate) fn send(&mut self, wire: u32) -> Instant {
         match self.pace.extend(self.busy, wire) {
             Some(busy) => self.busy = busy,
             None => self.extend_slowly(wire),
@@ -124,7 +118,8 @@ mod tests {
                 }
                 // Sometimes the line idles for a while.
                 now = Instant::from_nanos(ready_at.as_nanos() + if wire % 7 == 0 { 9 } else { 0 });
-                let finished = line.send(now, wire * wire % 1_500 + 1);
+                line.begin(now);
+                let finished = line.send(wire * wire % 1_500 + 1);
                 assert!(finished > now);
             }
         }
