@@ -207,3 +207,223 @@ fn one_seed_is_one_run_of_a_network() {
     assert_eq!(one.to_json(), en("2 KiB", "drain = true").to_json());
     assert_eq!(tap(&one, "software"), tap(&en("2 KiB", "drain = true"), "software"));
 }
+
+/// What a flood of 3 Mbit/s gets in one of two classes of ALTQ's CBQ on 2 Mbit/s, in kbit/s, behind
+/// the driver of ATM cards with an interrupt's worth of work a packet.
+fn risso(class: &str, hz: u32, borrow: bool, buffers: (&str, &str)) -> f64 {
+    let port = if class == "big" { 1 } else { 2 };
+    let report = simulate(&format!(
+        "duration = \"40 s\"\nwarmup = \"10 s\"\n\
+         [[node]]\nname = \"a\"\n[[node]]\nname = \"sink\"\n[[node]]\nname = \"r\"\nrouter = true\n\
+         [[link]]\nname = \"pvc1\"\nends = [\"a\", \"r\"]\nrate = \"3 Mbit/s\"\nframing = \"ip\"\n\
+         [[link]]\nname = \"pvc3\"\nends = [\"r\", \"sink\"]\n\
+         [link.driver]\nmodel = \"en\"\ndrain = false\nstart_on_receive = false\n\
+         software = \"{}\"\nhardware = \"{}\"\n\
+         [link.policy.link]\nrate = \"2 Mbit/s\"\nscheduler = \"cbq-altq\"\noverhead = \"ip\"\n\
+         cbq-altq = {{ preset = \"altq1r\", hz = {hz} }}\n\
+         [link.policy.class.big]\nrate = \"1.5 Mbit/s\"\nborrow = {borrow}\ndefault = true\n\
+         queue = {{ dropper = \"head\", limit = \"30 packets\" }}\n\
+         [link.policy.class.small]\nrate = \"0.5 Mbit/s\"\nborrow = {borrow}\n\
+         queue = {{ dropper = \"head\", limit = \"30 packets\" }}\nmatch = [{{ dport = \"2\" }}]\n\
+         [[source]]\nname = \"flood\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"sink\"\n\
+         size = \"1514 B\"\ninterval = \"4 ms\"\ndport = {port}\n",
+        buffers.0, buffers.1
+    ));
+    report.class(class).expect("a class").sent.bits_per_second as f64 / 1e3
+}
+
+#[test]
+fn altqs_cbq_behind_a_list_in_software_gives_what_the_model_gives() {
+    let (standard, reduced) = (("20 KiB", "32 KiB"), ("2 KiB", "16 KiB"));
+    // [algorithms §3.14] The suspension ends with a tick, which costs the small class a little; who
+    // borrows reaches the whole line with small buffers, whatever the tick.
+    let rows = [
+        ("big", 100, false, standard, 1500.0),
+        ("small", 100, false, standard, 493.0),
+        ("big", 500, false, standard, 1500.0),
+        ("small", 500, false, standard, 496.0),
+        ("big", 100, true, standard, 2000.0),
+        ("big", 100, true, reduced, 2000.0),
+        ("small", 100, true, reduced, 2000.0),
+        ("small", 500, true, reduced, 2000.0),
+    ];
+    for (class, hz, borrow, buffers, wanted) in rows {
+        let got = risso(class, hz, borrow, buffers);
+        assert!((got / wanted - 1.0).abs() < 0.003, "{class} {hz} {borrow}: {got} of {wanted}");
+    }
+}
+
+/// What a router forwards, in packets a second, of so many that are offered to it.
+fn forwarded(offered: u64, cpu: &str) -> f64 {
+    let report = simulate(&format!(
+        "duration = \"3 s\"\nwarmup = \"1 s\"\n\
+         [[node]]\nname = \"a\"\n[[node]]\nname = \"sink\"\n\
+         [[node]]\nname = \"r\"\nrouter = true\ncpu = {{ {cpu} }}\n\
+         [[link]]\nname = \"in\"\nends = [\"a\", \"r\"]\nrate = \"10 Gbit/s\"\n\
+         [[link]]\nname = \"out\"\nends = [\"r\", \"sink\"]\nrate = \"10 Gbit/s\"\n\
+         [[source]]\nname = \"flood\"\nkind = \"cbr\"\njitter = \"50 %\"\nfrom = \"a\"\nto = \"sink\"\n\
+         size = \"100 B\"\nrate = \"{} bit/s\"\n",
+        offered * 800
+    ));
+    report.source("flood").expect("it is declared").received.packets as f64 / 2.0
+}
+
+#[test]
+fn a_router_forwards_less_the_more_interrupts_it_has() {
+    // 100 B of frame are 86 B of IP, 3 cells: 30 + 3 * 2 + 86 * 0.05 + 1 class at 0.7 are 41 us.
+    let cpu = "receive = \"10 us\", base = \"30 us\", per_cell = \"2 us\", per_byte = \"50 ns\", \
+               per_class = \"700 ns\"";
+    let (receive, forward) = (10e-6, 41e-6);
+    for offered in [10_000u64, 15_000, 25_000, 40_000, 60_000, 80_000, 95_000] {
+        let rate = offered as f64;
+        // [algorithms §13.5] Up to saturation all, beyond it what interrupts leave.
+        let wanted = rate.min((1.0 - rate * receive) / forward);
+        let got = forwarded(offered, cpu);
+        assert!((got - wanted).abs() < 0.01 * wanted + 50.0, "{offered}: {got} of {wanted}");
+    }
+    assert!(forwarded(120_000, cpu) < 10.0, "interrupts leave nothing");
+}
+
+/// Datagrams of 8 KiB through a link of 1500 bytes with a rule for their port; `also` is another
+/// source that the link shares.
+fn fragmented(fragments: &str, version: &str, mtus: (u32, u32)) -> Report {
+    let addresses = match version {
+        "6" => "src = \"2001:db8::1\"\ndst = \"2001:db8::2\"\n",
+        _ => "",
+    };
+    simulate(&format!(
+        "duration = \"10 s\"\n\
+         [[node]]\nname = \"a\"\n[[node]]\nname = \"sink\"\n[[node]]\nname = \"r\"\nrouter = true\n\
+         [[link]]\nname = \"in\"\nends = [\"a\", \"r\"]\nrate = \"50 Mbit/s\"\nmtu = \"{} B\"\n\
+         [[link]]\nname = \"out\"\nends = [\"r\", \"sink\"]\nmtu = \"{} B\"\n\
+         [link.policy.link]\nrate = \"50 Mbit/s\"\nscheduler = \"drr\"\n{fragments}\n\
+         [link.policy.class.x]\nmatch = [{{ dport = \"7\" }}]\n\
+         queue = {{ limit = \"100 packets\" }}\n[link.policy.class.rest]\ndefault = true\n\
+         [[source]]\nname = \"flow\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"sink\"\n\
+         payload = \"8192 B\"\ninterval = \"10 ms\"\ndport = 7\n{addresses}",
+        mtus.0, mtus.1
+    ))
+}
+
+#[test]
+fn datagrams_too_long_for_a_link_go_in_pieces_that_the_classifier_sees() {
+    // 8192 + 8 bytes of payload are 5 pieces of 1480 and one of 800.
+    let broken = "fragments = \"altq-broken\"";
+    for (fragments, version, mtus, in_x, pieces) in [
+        (broken, "4", (9180, 1500), 1, 6),
+        (broken, "4", (1500, 1500), 1, 6),
+        ("fragments = \"altq-fixed\"", "4", (9180, 1500), 6, 6),
+        ("", "4", (9180, 1500), 6, 6),
+        // Cut twice: pieces of 4072 (509 times 8), 4072 and 56 bytes, which become 3, 3 and 1.
+        ("", "4", (4096, 1500), 7, 7),
+        // The sender cuts for the whole way: 8200 bytes in pieces of 1448.
+        ("", "6", (9180, 1500), 6, 6),
+        ("", "4", (9180, 9180), 1, 1),
+    ] {
+        let report = fragmented(fragments, version, mtus);
+        let sent = |class| report.class(class).expect("a class").sent.packets;
+        let flow = report.source("flow").expect("it is declared");
+        let datagrams = flow.sent.packets;
+        assert_eq!((datagrams, flow.received.packets), (1000, 1000), "{fragments} {mtus:?}");
+        assert_eq!(sent("x"), in_x * datagrams, "{fragments} {mtus:?}");
+        assert_eq!(sent("x") + sent("rest"), pieces * datagrams, "{fragments} {mtus:?}");
+        assert_eq!(flow.goodput_bps, 8192 * 8 * 100);
+    }
+}
+
+#[test]
+fn tcp_over_a_small_link_arrives_in_pieces() {
+    let links = line(&[
+        ("10 Mbit/s", "1 ms", "mtu = \"9180 B\""),
+        ("2 Mbit/s", "1 ms", "mtu = \"1500 B\""),
+        ("10 Mbit/s", "1 ms", "mtu = \"9180 B\""),
+    ]);
+    let flow = FLOW.replace("cbr", "tcp");
+    let rows = [("", 9180), ("mss = \"bsd\"\n", 8232), ("mtu = \"1500 B\"\nmss = \"bsd\"\n", 1500)];
+    for (keys, length) in rows {
+        let text = format!(
+            "duration = \"5 s\"\n{links}{flow}window = \"32 KiB\"\nbytes = \"200 KB\"\n{keys}"
+        );
+        let report = simulate(&text);
+        let flow = report.source("flow").expect("it is declared");
+        assert_eq!(flow.goodput_bps, 200_000 * 8 / 5, "{keys}");
+        assert_eq!(flow.tcp.expect("it is TCP").retransmitted, 0);
+        let pieces = network(&report).outlet("l1", "n1").expect("an outlet");
+        let datagrams = 200_000_u64.div_ceil(length - 40);
+        let sent = pieces.class("all").expect("a class").sent.packets;
+        // Opening and closing are a few packets more.
+        let wanted = datagrams * (length - 20).div_ceil(1480);
+        assert!(sent.abs_diff(wanted) <= wanted / 10 + 5, "{keys}: {sent}, not {wanted}");
+    }
+}
+
+#[test]
+fn a_change_names_the_link_that_it_changes() {
+    let policy = |table: &str, rate: &str| {
+        format!(
+            "[{table}.link]\nrate = \"{rate}\"\nscheduler = \"fifo\"\n\
+             [{table}.class.all]\ndefault = true\n"
+        )
+    };
+    for driver in ["line", "en", "fxp"] {
+        let links = line(&[
+            ("10 Mbit/s", "1 ms", ""),
+            ("10 Mbit/s", "1 ms", ""),
+            ("10 Mbit/s", "1 ms", ""),
+        ]);
+        let links = links.replace(
+            "name = \"l1\"\nends = [\"n1\", \"n2\"]\nrate = \"10 Mbit/s\"\n",
+            &format!(
+                "name = \"l1\"\nends = [\"n1\", \"n2\"]\ndriver = {{ model = \"{driver}\" }}\n"
+            ),
+        );
+        // The policy's tables come last in the link's.
+        let links = links.replace(
+            "[[link]]\nname = \"l2\"",
+            &format!("{}[[link]]\nname = \"l2\"", policy("link.policy", "10 Mbit/s")),
+        );
+        let changes = format!(
+            "[[change]]\nat = \"5 s\"\nlink = \"l1\"\n{}",
+            policy("change.policy", "2 Mbit/s")
+        );
+        let text = format!(
+            "duration = \"10 s\"\n{links}{changes}{FLOW}size = \"1000 B\"\nrate = \"4 Mbit/s\"\n"
+        );
+        let report = simulate(&text);
+        let flow = report.source("flow").expect("it is declared");
+        let bits = flow.received.bytes as f64 * 8.0;
+        // Of 4 Mbit/s for 5 s, then 2 Mbit/s for 5 s, and what is under way at the end.
+        assert!((bits / 30e6 - 1.0).abs() < 0.03, "{driver}: {bits}");
+        assert_eq!(report.changes.len(), 1);
+    }
+}
+
+#[test]
+fn routes_have_the_fewest_links_and_only_routers_forward() {
+    let node = |name: &str, router| format!("[[node]]\nname = \"{name}\"\nrouter = {router}\n");
+    let link = |name: &str, one: &str, other: &str| {
+        format!(
+            "[[link]]\nname = \"{name}\"\nends = [\"{one}\", \"{other}\"]\nrate = \"1 Mbit/s\"\n"
+        )
+    };
+    // n0 to n3: over a host in two links, over x or y in three; x was declared first.
+    let nodes =
+        [("n0", false), ("n3", false), ("host", false), ("r", true), ("y", true), ("x", true)];
+    let nodes: String = nodes.iter().map(|&(name, router)| node(name, router)).collect();
+    let links = [
+        ("a", "n0", "host"),
+        ("b", "host", "n3"),
+        ("c", "n0", "r"),
+        ("d", "r", "x"),
+        ("e", "r", "y"),
+        ("f", "x", "n3"),
+        ("g", "y", "n3"),
+    ];
+    let links: String = links.iter().map(|&(name, one, other)| link(name, one, other)).collect();
+    let report = simulate(&format!(
+        "duration = \"1 s\"\n{nodes}{links}{FLOW}size = \"100 B\"\ninterval = \"100 ms\"\n"
+    ));
+    let used = |outlet: &&weir_sim::network::OutletReport| outlet.classes[0].sent.packets > 0;
+    let used = network(&report).outlets.iter().filter(used).map(|outlet| outlet.link.as_str());
+    assert_eq!(used.collect::<Vec<_>>(), ["c", "d", "f"]);
+}
