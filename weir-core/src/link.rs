@@ -26,8 +26,9 @@ pub struct Framing {
     pub added: i32,
     /// No frame is shorter on the wire than this, after the addition.
     pub minimum: u32,
-    /// Whether the line sends whole cells of 53 bytes with 48 bytes of payload (ATM).
-    pub cells: bool,
+    /// Bytes that count for each cell with 48 bytes of payload, where the line sends whole cells
+    /// (ATM); 0 where it does not.
+    pub cell: u32,
 }
 
 /// Which length schedulers charge.
@@ -188,13 +189,15 @@ impl LinkPlan {
 
 impl Framing {
     /// The frame as it is, as the kernel's own schedulers count.
-    pub const FRAME: Framing = Framing { added: 0, minimum: 0, cells: false };
+    pub const FRAME: Framing = Framing { added: 0, minimum: 0, cell: 0 };
     /// Ethernet: check sequence 4, preamble 8, gap 12; 64-byte minimum [algorithms §13.1].
-    pub const ETHERNET: Framing = Framing { added: 24, minimum: 84, cells: false };
+    pub const ETHERNET: Framing = Framing { added: 24, minimum: 84, cell: 0 };
     /// Only the IP packet: the 14 bytes of the Ethernet header go.
-    pub const IP: Framing = Framing { added: -14, minimum: 0, cells: false };
+    pub const IP: Framing = Framing { added: -14, minimum: 0, cell: 0 };
     /// ATM, AAL5 with LLC/SNAP: IP + 8 + 8 in cells [algorithms §13.1].
-    pub const ATM: Framing = Framing { added: 2, minimum: 0, cells: true };
+    pub const ATM: Framing = Framing { added: 2, minimum: 0, cell: 53 };
+    /// The same where the rate counts what cells carry: 48 bytes each.
+    pub const AAL5: Framing = Framing { added: 2, minimum: 0, cell: 48 };
 
     /// The length on the wire of a frame of `length`, at least 1.
     #[inline(always)]
@@ -203,7 +206,7 @@ impl Framing {
         let minimum = if self.minimum == 0 { 1 } else { self.minimum as i64 };
         let bytes = if bytes < minimum { minimum } else { bytes };
         let bytes = if bytes > LENGTH_MAX { LENGTH_MAX as u32 } else { bytes as u32 };
-        if self.cells { bytes.div_ceil(48) * 53 } else { bytes }
+        if self.cell > 0 { bytes.div_ceil(48) * self.cell } else { bytes }
     }
 }
 
