@@ -29,4 +29,5 @@ macro_rules! families {
 
 families! {
     ns2,
+    benita,
 }
