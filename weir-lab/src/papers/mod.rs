@@ -31,4 +31,5 @@ families! {
     ns2,
     benita,
     quadros,
+    altqtest,
 }
