@@ -454,6 +454,7 @@ fn taps(
     }
     let rows = rows(top, "tap", TAPS_MAX, report);
     let mut taps = Vec::with_capacity(rows.len());
+    let mut left = TAP_ROWS_MAX;
     for node in &rows {
         let mut table = node.table(report)?.named("a tap");
         let outlet = find_outlet(&mut table, links, nodes, report);
@@ -464,11 +465,12 @@ fn taps(
             None => Some(words[0]),
         };
         let most = match table.field("rows") {
-            Some(node) => node.number(1, TAP_ROWS_MAX.into(), report),
-            None => Some(TAP_ROWS_DEFAULT.into()),
+            Some(node) => node.number(1, left.into(), report),
+            None => Some(TAP_ROWS_DEFAULT.min(left).into()),
         };
         table.finish(report);
         let (Some(outlet), Some(word), Some(most)) = (outlet, word, most) else { continue };
+        left = left.saturating_sub(most as u32);
         let point = points.into_iter().find(|point| point.keyword() == word)?;
         taps.push(TapPlan { outlet, point, rows: most as u32 });
     }
