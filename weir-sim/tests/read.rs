@@ -363,8 +363,13 @@ fn hashed_queues_keep_a_flood_to_its_own() {
 
 #[test]
 fn hostile_bytes_never_panic() {
-    let text = format!("{HEAD}[[source]]\nname = \"x\"\nkind = \"tcp\"\nbytes = \"1 KB\"\n");
-    let bytes = text.as_bytes();
+    let one = format!("{HEAD}[[source]]\nname = \"x\"\nkind = \"tcp\"\nbytes = \"1 KB\"\n");
+    for text in [&one, include_str!("../../fuzz/corpus/scenario/network.seed")] {
+        check_hostile(text.as_bytes());
+    }
+}
+
+fn check_hostile(bytes: &[u8]) {
     for at in 0..bytes.len() {
         let no_file = |_: &Path| Err(io::Error::from(io::ErrorKind::NotFound));
         read::parse(&bytes[..at], "s.toml", &no_file);
