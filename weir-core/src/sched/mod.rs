@@ -12,6 +12,8 @@ mod proportional_delay;
 mod shortlist;
 mod tournament;
 pub mod tree;
+#[cfg(test)]
+mod twins;
 mod wait_queue;
 mod weights;
 mod wheel;

@@ -51,10 +51,13 @@ impl Shortlist {
         (self.first < self.end).then(|| self.row[self.first] as u32)
     }
 
-    /// The one after `ahead` others, if it is known.
-    #[inline]
-    pub(crate) fn get(&self, ahead: usize) -> Option<u32> {
-        self.row[self.first..self.end].get(ahead).map(|&item| item as u32)
+    /// Somebody who may be the lowest when `ahead` others were; beyond the row a guess.
+    pub(crate) fn about(&self, ahead: usize) -> Option<u32> {
+        let row = &self.row[self.first..self.end];
+        match row.get(ahead) {
+            Some(&item) => Some(item as u32),
+            None => self.others.about(&self.lane, ahead - row.len()),
+        }
     }
 
     /// Lets in `index`, which is not in.
@@ -68,13 +71,25 @@ impl Shortlist {
             return self.insert_anew(key, index);
         }
         let mut at = self.end % BUFFER;
+        let deep = at.wrapping_sub(DEEP);
         self.end += 1;
         // Ends: what stands before the first is smaller than any key.
         while self.row[(at - 1) % BUFFER] > new {
+            if at == deep {
+                return self.insert_deep(at, new);
+            }
             self.row[at] = self.row[(at - 1) % BUFFER];
             at = (at - 1) % BUFFER;
         }
         self.row[at] = new;
+    }
+
+    /// Puts `new` where it belongs before the place `free`, moving all between at once.
+    #[cold]
+    fn insert_deep(&mut self, free: usize, new: Item) {
+        let place = self.first + self.row[self.first..free].partition_point(|&item| item < new);
+        self.row.copy_within(place..free, place + 1);
+        self.row[place] = new;
     }
 
     /// Takes out `index`, which is in with that key.
@@ -146,7 +161,9 @@ const BEFORE_ALL: Item = 0;
 /// Where the row begins; what stands before it stays [`BEFORE_ALL`].
 const START: usize = 1;
 /// More are never in the row when it has been made shorter.
-const ROW_MAX: usize = 32;
+const ROW_MAX: usize = 128;
+/// So many are moved one by one.
+const DEEP: usize = 8;
 /// The row moves along, so that it need not be moved each time.
 const BUFFER: usize = 2 * ROW_MAX;
 
@@ -179,8 +196,10 @@ mod tests {
                 }
                 _ => {
                     if let Some((key, lowest)) = plain.pop_first() {
-                        assert_eq!(list.get(0).unwrap_or(lowest), lowest);
                         assert_eq!(list.lowest(), Some(lowest), "{count} {spread} {step}");
+                        assert_eq!(list.about(0), Some(lowest));
+                        let later = list.about(1 + random.below(200) as usize);
+                        assert!(later.is_none_or(|later| keys[later as usize].is_some()));
                         keys[lowest as usize] = None;
                         list.remove(key, lowest);
                     }
@@ -197,7 +216,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_an_ordered_set() {
-        for count in [1, 20, 32, 33, 90, 1000] {
+        for count in [1, 20, 128, 129, 300, 2000] {
             for spread in [1, 100, 1 << 40] {
                 check(count, spread);
             }

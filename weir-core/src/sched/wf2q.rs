@@ -199,8 +199,7 @@ impl Scheduler for Wf2q {
             state.finish = state.start + counted(head.length) * state.inverse;
         } else {
             self.waiting -= 1;
-            state.place =
-                if state.place == Place::Eligible { Place::Idle } else { Place::Left };
+            state.place = if state.place == Place::Eligible { Place::Idle } else { Place::Left };
         }
         let Leaf { finish, place, .. } = *state;
         if matches!(place, Place::Eligible | Place::Idle) {
@@ -214,7 +213,7 @@ impl Scheduler for Wf2q {
     /// Those that are eligible, then those that become eligible next.
     #[inline]
     fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.eligible.get(ahead).or_else(|| self.early.about(ahead)).map(LeafId)
+        self.eligible.about(ahead).or_else(|| self.early.about(ahead)).map(LeafId)
     }
 
     #[inline]
@@ -297,101 +296,40 @@ const GRAIN_BITS: u32 = 6;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parameter::Params;
-    use crate::random::Random;
-    use crate::sched::ClassSpec;
-    use crate::units::{Duration, Quantity, Rate};
-    use alloc::collections::VecDeque;
-    use alloc::string::ToString;
+    use crate::sched::twins::{self, Twin};
 
-    fn tree(weights: &[u64]) -> Tree {
-        let class = |(index, &weight): (usize, &u64)| ClassSpec {
-            name: index.to_string(),
-            parent: None,
-            params: Params::new().with("weight", Quantity::Number(weight)),
-        };
-        let classes = weights.iter().enumerate().map(class).collect();
+    /// The rule of the header, found by asking all leaves.
+    struct Plain;
+
+    impl Twin<Wf2q> for Plain {
         // A byte takes a nanosecond.
-        let rate = Rate::new(8_000_000_000).expect("not zero");
-        Tree::new(rate, Bytes::new(1500), Params::new(), classes).expect("flat")
-    }
+        const LINE: u64 = 8_000_000_000;
+        const DROPS: bool = true;
 
-    fn head(length: u64) -> Head {
-        Head { length: Bytes::new(length), arrived: Instant::ZERO }
-    }
+        fn new(_tree: &Tree) -> Self {
+            Self
+        }
 
-    /// The leaf that the rule of the header names, found by asking all.
-    fn plain_choice(wf2q: &Wf2q) -> Option<usize> {
-        let waits = |&leaf: &usize| wf2q.leaves[leaf].waits();
-        let waiting: Vec<_> = (0..wf2q.leaves.len()).filter(waits).collect();
-        let first = waiting.iter().map(|&leaf| wf2q.leaves[leaf].start).min()?;
-        let reached = wf2q.virtual_time.max(first);
-        let eligible = waiting.into_iter().filter(|&leaf| wf2q.leaves[leaf].start <= reached);
-        eligible.min_by_key(|&leaf| (wf2q.leaves[leaf].finish, leaf))
-    }
-
-    fn check(seed: u64, weights: &[u64]) {
-        let mut wf2q = Wf2q::build(&tree(weights)).expect("any weights will do");
-        let mut waiting = alloc::vec![VecDeque::new(); weights.len()];
-        let mut random = Random::new(seed, 0);
-        let mut now = Instant::ZERO;
-        for step in 0..3_000u32 {
-            let leaf = random.below(weights.len() as u32) as usize;
-            let id = LeafId(leaf as u32);
-            let fills = if step / 300 % 2 == 0 { 5 } else { 3 };
-            match random.below(9) {
-                draw if draw < fills => {
-                    let length = 1 + u64::from(random.below(1500));
-                    if waiting[leaf].is_empty() {
-                        wf2q.enqueued(now, id, head(length));
-                    }
-                    waiting[leaf].push_back(length);
-                }
-                8 if waiting[leaf].pop_front().is_some() => {
-                    wf2q.head_changed(now, id, waiting[leaf].front().copied().map(head));
-                }
-                _ => {
-                    let expected = plain_choice(&wf2q);
-                    let selection = wf2q.select(now);
-                    let Selection::Leaf(chosen) = selection else {
-                        assert_eq!((selection, expected), (Selection::Idle, None));
-                        continue;
-                    };
-                    assert_eq!(Some(chosen.index()), expected, "{seed} {step} {weights:?}");
-                    let length = waiting[chosen.index()].pop_front().expect("it is backlogged");
-                    let next = waiting[chosen.index()].front().copied().map(head);
-                    wf2q.charge(now, chosen, Bytes::new(length), next);
-                    // Now and then the line has some of it left, or was idle for a while.
-                    let wait = length * u64::from(random.below(4)) / 2;
-                    now = now.after(Duration::from_nanos(wait));
-                }
-            }
+        fn choice(&self, wf2q: &Wf2q) -> Option<usize> {
+            let waits = |&leaf: &usize| wf2q.leaves[leaf].waits();
+            let waiting: Vec<_> = (0..wf2q.leaves.len()).filter(waits).collect();
+            let first = waiting.iter().map(|&leaf| wf2q.leaves[leaf].start).min()?;
+            let reached = wf2q.virtual_time.max(first);
+            let eligible = waiting.into_iter().filter(|&leaf| wf2q.leaves[leaf].start <= reached);
+            eligible.min_by_key(|&leaf| (wf2q.leaves[leaf].finish, leaf))
         }
     }
 
     #[test]
-    fn lanes_choose_what_the_plain_rule_chooses() {
-        for seed in 0..60 {
-            let mut random = Random::new(seed, 1);
-            let most = [1, 3, 100, 65_535][seed as usize % 4];
-            let count = 1 + random.below(12);
-            let weights: Vec<_> = (0..count).map(|_| 1 + u64::from(random.below(most))).collect();
-            check(seed, &weights);
-        }
+    fn wheel_and_list_choose_what_the_plain_rule_chooses() {
+        twins::check_many::<Wf2q, Plain>(12);
+        twins::check::<Wf2q, Plain>(1, &[1; 400]);
     }
 
     #[test]
     fn a_leaf_that_was_ahead_is_still_ahead_after_a_change_of_the_tree() {
-        let before = tree(&[1, 1]);
-        let mut old = Wf2q::build(&before).expect("any weights will do");
-        let now = Instant::ZERO;
-        old.enqueued(now, LeafId(0), head(1500));
-        let Selection::Leaf(leaf) = old.select(now) else { panic!("one waits") };
-        old.charge(now, leaf, Bytes::new(1500), None);
-        let after = tree(&[1, 1, 1]);
-        let mut new = Wf2q::build(&after).expect("any weights will do");
-        new.inherit(now, &old, &Kin::by_name(&before, &after));
-        let ahead = |leaf: usize| (new.leaves[leaf].start - new.virtual_time) >> new.shift;
-        assert_eq!([0, 1, 2].map(ahead), [1500, 0, 0]);
+        twins::check_change(|wf2q: &Wf2q, leaf| {
+            (wf2q.leaves[leaf].start - wf2q.virtual_time) >> wf2q.shift
+        });
     }
 }

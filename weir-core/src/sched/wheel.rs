@@ -113,7 +113,7 @@ impl Wheel {
             if self.words[word] == 0 {
                 self.summary &= self.summary.wrapping_sub(1);
             }
-            let mut rest = core::mem::replace(&mut self.chains[number], NONE);
+            let mut rest = in_order(members, core::mem::replace(&mut self.chains[number], NONE));
             let mut early = NONE;
             while rest != NONE {
                 let (item, member) = (rest, &mut members[rest as usize]);
@@ -150,7 +150,7 @@ impl Wheel {
             self.position = self.due;
             self.tiers[tier] &= !(1 << number);
             let chain = self.chain_above(tier, number);
-            let mut rest = core::mem::replace(&mut self.chains[chain], NONE);
+            let mut rest = in_order(members, core::mem::replace(&mut self.chains[chain], NONE));
             while rest != NONE {
                 let (item, member) = (rest, &mut members[rest as usize]);
                 rest = *member.next();
@@ -259,6 +259,19 @@ impl Wheel {
     }
 }
 
+/// Turns a chain round: who came into its slot first stands first. Where items come in the order in
+/// which they are wanted, as from one round to the next, they then leave in it, too.
+#[inline(always)]
+fn in_order<M: Member>(members: &mut [M], newest: u32) -> u32 {
+    let mut rest = core::mem::replace(members[newest as usize].next(), NONE);
+    let mut oldest = newest;
+    while rest != NONE {
+        let after = core::mem::replace(members[rest as usize].next(), oldest);
+        oldest = core::mem::replace(&mut rest, after);
+    }
+    oldest
+}
+
 /// Nobody.
 const NONE: u32 = u32::MAX;
 const WORD: usize = u64::BITS as usize;
@@ -307,11 +320,13 @@ mod tests {
             let at = random.below(count);
             let item = &mut items[at as usize];
             if !item.is_in && random.below(3) > 0 {
-                item.tag = now + 1 + match random.below(64) {
-                    0 => random.bits() >> 5,
-                    1..=20 => spread / 2 - (now & (spread / 4)).min(spread / 4),
-                    _ => random.bits() % spread,
-                };
+                item.tag = now
+                    + 1
+                    + match random.below(64) {
+                        0 => random.bits() >> 5,
+                        1..=20 => spread / 2 - (now & (spread / 4)).min(spread / 4),
+                        _ => random.bits() % spread,
+                    };
                 item.is_in = true;
                 plain.insert((item.tag, at));
                 wheel.insert(&mut items[at as usize], at);
