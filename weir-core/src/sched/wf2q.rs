@@ -17,6 +17,7 @@
 //! Drops: a dropped packet costs its leaf nothing. The next one starts where it did.
 
 use super::shortlist::Shortlist;
+use super::tournament::KEY_MAX;
 use super::weights::{Sending, WEIGHT, Weights, counted};
 use super::wheel::{self, Wheel};
 use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
@@ -289,7 +290,7 @@ impl Wf2q {
 
 /// At this tags are moved back; none is more than 2^60 later.
 const RENEWAL: u64 = 1 << 61;
-const _: () = assert!(RENEWAL + (1 << 60) < 1 << wheel::TAG_BITS, "every tag is one of a wheel");
+const _: () = assert!(RENEWAL + (1 << 60) < KEY_MAX, "every tag is a key");
 /// Starts are told apart by 64 bytes of the line without asking each leaf.
 const GRAIN_BITS: u32 = 6;
 

@@ -1,12 +1,12 @@
 //! Who is due by a tag that only grows: a timing wheel whose upper tiers turn into the lower ones.
 //!
-//! A tag is taken in *grains* of 2^`grain`. The lowest tier has a slot for every grain in the rest
-//! of its turn, the tiers above have 64 slots each, of one turn of the tier below. A slot is a chain
-//! of items in no order, and a bit says whether anybody is in it. So putting in costs a few
+//! A tag is taken in *grains* of 2^`grain`. The lowest tier has a slot for every grain of its turn,
+//! the tiers above have 64 slots each, of one turn of the tier below. A slot is a chain of items in
+//! the order in which they came, and a bit says whether anybody is in it. So putting in costs a few
 //! instructions however many wait, and an item is moved once a tier at most before it is due. Of
 //! those in the grain that is being passed each is asked for its exact tag. Where many crowd one
-//! grain the grains are made finer, so no more than [`CROWD`] are asked again and again. Invariant:
-//! an item is in the lowest tier where its tag and `position` differ in no digit above.
+//! grain, grains are made finer, so no more than [`CROWD`] are asked again and again. Invariant: an
+//! item is in the lowest tier above which its tag and `position` differ in no digit.
 
 use alloc::vec::Vec;
 
@@ -42,7 +42,7 @@ pub(crate) trait Member {
 }
 
 impl Wheel {
-    /// An empty wheel for about so many items with tags below 2^[`TAG_BITS`], of which few are
+    /// An empty wheel for about so many items with tags below 2^63, of which few are
     /// within 2^`grain` of one another.
     pub(crate) fn new(items: usize, grain: u32) -> Self {
         let slots = (SLOTS_PER_ITEM * items).next_power_of_two().clamp(WORD, WORD * WORD);
@@ -277,7 +277,7 @@ const NONE: u32 = u32::MAX;
 const WORD: usize = u64::BITS as usize;
 const WORD_BITS: u32 = WORD.ilog2();
 /// Bits of a tag.
-pub(crate) const TAG_BITS: u32 = 63;
+const TAG_BITS: u32 = 63;
 /// Above the lowest tier, of at least 64 slots.
 const TIERS_MAX: usize = (TAG_BITS - WORD_BITS).div_ceil(WORD_BITS) as usize;
 /// So many slots of the lowest tier, or 4096: fewer items have to be moved down to it.
