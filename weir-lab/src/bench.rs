@@ -66,13 +66,23 @@ pub fn measure(
     only: Option<&str>,
     leaves: &[usize],
     effort: Effort,
-    mut progress: impl FnMut(&Row),
+    progress: impl FnMut(&Row),
 ) -> Result<Vec<Row>, String> {
+    measure_each(only, leaves, |entry, count| measure_one(entry, count, effort), progress)
+}
+
+/// Makes a row for each number of leaves of every scheduler, or of the one named.
+fn measure_each<R>(
+    only: Option<&str>,
+    leaves: &[usize],
+    measure: impl Fn(&Entry, usize) -> R,
+    mut progress: impl FnMut(&R),
+) -> Result<Vec<R>, String> {
     let entries = entries(only)?;
     let mut rows = Vec::new();
     for &count in leaves {
         for entry in &entries {
-            rows.push(measure_one(entry, count, effort));
+            rows.push(measure(entry, count));
             progress(rows.last().expect("a row was just pushed"));
         }
     }
