@@ -13,6 +13,7 @@ mod classes;
 pub mod drive;
 mod events;
 pub mod explain;
+pub mod kinds;
 mod meter;
 mod packets;
 pub mod random;

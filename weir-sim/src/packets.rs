@@ -23,7 +23,7 @@ pub(crate) struct Flight {
     pub source: u32,
     /// The length of the frame.
     pub length: u32,
-    /// Which of the source's connections, one after another, it belongs to.
+    /// Which of the source's connections or datagrams, one after another, it belongs to.
     pub connection: u32,
 }
 

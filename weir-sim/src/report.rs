@@ -7,7 +7,7 @@ use crate::change::ChangeReport;
 use crate::classes::ClassSums;
 use crate::explain::ExplainReport;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
-use crate::scenario::{Scenario, Source, Traffic};
+use crate::scenario::{Scenario, Source};
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -241,7 +241,7 @@ impl Report {
 }
 
 fn source(source: &Source, meter: &SourceMeter, class: &str, span: Duration) -> SourceReport {
-    let listens = matches!(source.traffic, Traffic::Tcp(_));
+    let listens = source.traffic.tcp().is_some();
     SourceReport {
         name: source.name.clone(),
         kind: source.traffic.keyword(),

@@ -10,11 +10,12 @@ use crate::classes::{ClassSums, phase_start};
 use crate::drive::Drive;
 use crate::events::Events;
 use crate::explain::Explained;
+use crate::kinds::{Datagram, Step};
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
 use crate::packets::{Flight, Packets};
 use crate::random::Random;
 use crate::report::{Report, Results};
-use crate::scenario::{Scenario, Source, Tcp, Traffic};
+use crate::scenario::{Scenario, Sizes, Source, Tcp, Traffic};
 use crate::source::{OpenLoop, Rhythm};
 use crate::tcp::{Connection, Served, Side};
 use smoltcp::wire::IpEndpoint;
@@ -145,6 +146,8 @@ struct Lane {
     /// DSCP and ECN of its packets.
     traffic_class: u8,
     listens: bool,
+    /// The datagrams, if each may be several frames.
+    datagram: Option<Datagram>,
 }
 
 impl<'a> Run<'a> {
@@ -195,7 +198,7 @@ impl<'a> Run<'a> {
     fn start(&mut self, index: u32, source: &Source) -> Result<(), RunError> {
         let random = Random::stream(self.scenario.seed, &source.name);
         let stop = source.stop.unwrap_or(Instant::MAX);
-        let Traffic::Tcp(tcp) = &source.traffic else {
+        let Some(tcp) = source.traffic.tcp() else {
             let runner = open_loop(source, random, (source.start, stop));
             if let Some(at) = runner.next_at() {
                 self.events.push(at, Event::Send(index));
@@ -203,7 +206,10 @@ impl<'a> Run<'a> {
             self.runners.push(Runner::Open(runner));
             return Ok(());
         };
-        let connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
+        let mut connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
+        if let Traffic::Transfers(_, work) = &source.traffic {
+            connection = connection.with_work(work.start());
+        }
         self.runners.push(Runner::Tcp(Box::new(connection)));
         self.listening = true;
         self.events.push(source.start, Event::Open(index));
@@ -265,12 +271,13 @@ impl<'a> Run<'a> {
         let Runner::Open(runner) = &mut self.runners[source as usize] else {
             unreachable!("only open-loop sources have this event")
         };
+        let connection = runner.datagram();
         let length = runner.send();
         match runner.next_at() {
             Some(next) => self.events.replace_first(next, Event::Send(source)),
             None => drop(self.events.pop()),
         }
-        let flight = Flight { source, length, connection: 0 };
+        let flight = Flight { source, length, connection };
         let handle = self.state.packets.insert(flight);
         self.offer(at, handle, flight);
     }
@@ -489,9 +496,11 @@ impl State {
         if received_at > self.window.0 && received_at <= self.window.1 {
             add(&mut meter.received, length);
             meter.delays.record(received_at.since(departure.arrived));
-            if !lane.listens {
-                meter.goodput += u64::from(length.saturating_sub(lane.headers));
-            }
+            meter.goodput += match lane.datagram {
+                _ if lane.listens => 0,
+                Some(datagram) => meter.reassembly.add(flight.connection, datagram),
+                None => u64::from(length.saturating_sub(lane.headers)),
+            };
         }
         if lane.listens {
             self.arriving.push((received_at, departure.handle));
@@ -523,7 +532,11 @@ fn lanes(
             link_header,
             headers: link_header + ip_header + UDP_HEADER,
             traffic_class: source.headers.traffic_class.unwrap_or(0),
-            listens: matches!(source.traffic, Traffic::Tcp(_)),
+            listens: source.traffic.tcp().is_some(),
+            datagram: match &source.traffic {
+                Traffic::Scripted(script) => script.datagram(),
+                _ => None,
+            },
         }
     };
     sources.iter().map(lane).collect()
@@ -540,7 +553,11 @@ fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenL
         Traffic::OnOff { sizes, spacing, on, off } => {
             (sizes, Rhythm::OnOff { spacing: *spacing, on: *on, off: *off, until: span.0 })
         }
-        Traffic::Tcp(_) => unreachable!("TCP listens"),
+        Traffic::Scripted(script) => {
+            let none = Step { after: Duration::ZERO, length: 0, datagram: 0 };
+            (&Sizes::NONE, Rhythm::Scripted(script.start(), none))
+        }
+        Traffic::Tcp(_) | Traffic::Transfers(..) => unreachable!("TCP listens"),
     };
     OpenLoop::new(random, sizes.clone(), rhythm, span)
 }

@@ -28,6 +28,7 @@ codes! {
     UNKNOWN_INTERFACE "W312" Error "an interface that no rule of the policy names";
     CHANGE_OUTSIDE "W313" Error "a change that is not within the run";
     CHANGE_ORDER "W314" Error "changes that are not in the order of time";
+    NO_ARRIVALS "W331" Error "a file of recorded arrivals that cannot be used";
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //!
 //! [[source]]
 //! name = "voice"
-//! kind = "cbr"               # or "poisson", "on-off", "tcp"
+//! kind = "cbr"               # or "poisson", "on-off", "tcp", "web", "voip", ...
 //! dport = 5004
 //! payload = "160 B"
 //! interval = "20 ms"
@@ -23,7 +23,7 @@
 
 mod change;
 pub mod codes;
-mod source;
+pub(crate) mod source;
 
 pub use change::CHANGES_MAX;
 
@@ -51,7 +51,8 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scena
         let times = times(top, report);
         let seed = top.field("seed").and_then(|node| node.number(0, i64::MAX as u64, report));
         let title = top.field("name").and_then(|node| node.name(report)).map(str::to_owned);
-        let sources = sources(top, times, policy.as_ref(), report);
+        let files = Files { scenario: name, read_file };
+        let sources = sources(top, times, policy.as_ref(), &files, report);
         let changes = change::read_all(top, times, policy.as_ref(), &mut policies, report);
         let policy = policy?;
         let (duration, warmup, delay) = times?;
@@ -76,6 +77,30 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scena
 
 /// Duration, warm-up and delay.
 type Times = (Duration, Duration, Duration);
+
+/// Reads the other files that a scenario names.
+pub(crate) struct Files<'a> {
+    scenario: &'a str,
+    read_file: ReadFile<'a>,
+}
+
+impl Files<'_> {
+    /// The name of the file that `node` names, relative to the scenario, and its bytes.
+    pub fn read(&self, node: &Node<'_>, report: &mut Report) -> Option<(String, Vec<u8>)> {
+        let folder = Path::new(self.scenario).parent().unwrap_or(Path::new(""));
+        let path = folder.join(node.name(report)?);
+        let name = path.display().to_string();
+        match (self.read_file)(&path) {
+            Ok(bytes) => Some((name, bytes)),
+            Err(error) => {
+                let message = format!("cannot read {name}: {error}");
+                let cure = "name a file, relative to this one";
+                report.push(node.draft(&common::UNREADABLE, message).cure(cure));
+                None
+            }
+        }
+    }
+}
 
 /// Reads the policies that a scenario names or holds.
 struct Policies<'a> {
@@ -151,7 +176,7 @@ fn times(top: &mut Table<'_>, report: &mut Report) -> Option<Times> {
 }
 
 /// A length of time that simulated clocks can add up.
-fn bounded(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
+pub(crate) fn bounded(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
     let duration = node.duration(report)?;
     if duration <= DURATION_MAX {
         return Some(duration);
@@ -166,6 +191,7 @@ fn sources(
     top: &mut Table<'_>,
     times: Option<Times>,
     policy: Option<&Policy>,
+    files: &Files<'_>,
     report: &mut Report,
 ) -> Vec<Source> {
     let Some(node) = top.field("source") else {
@@ -182,10 +208,16 @@ fn sources(
         return Vec::new();
     }
     let interfaces = policy.map(|policy| policy.interfaces.as_slice());
-    let mut reading = source::Reading::new(times.map(|times| times.0), interfaces);
+    let mut reading = source::Reading::new(times.map(|times| times.0), interfaces, files);
     let mut sources = Vec::with_capacity(nodes.len());
     for node in &nodes {
-        sources.extend(reading.read(node, report));
+        sources.extend(reading.read(node, report).into_iter().flatten());
+    }
+    if sources.len() > SOURCES_MAX {
+        let message = format!("there are {} sources, more than {SOURCES_MAX}", sources.len());
+        let cure = "take some out, or `flows` of captures";
+        report.push(node.draft(&common::TOO_MANY, message).cure(cure));
+        return Vec::new();
     }
     sources
 }
