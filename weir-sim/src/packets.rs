@@ -56,6 +56,11 @@ impl Packets {
         self.slots[handle.0 as usize]
     }
 
+    /// The IP packet in a slot, if it has bytes.
+    pub fn bytes(&self, handle: Handle) -> Option<&[u8]> {
+        self.bytes.get(handle.0 as usize).map(Vec::as_slice).filter(|bytes| !bytes.is_empty())
+    }
+
     /// Gives back the slot of a packet without bytes.
     #[inline]
     pub fn remove(&mut self, handle: Handle) {

@@ -3,6 +3,7 @@
 //! `docs/sim-report.md` describes the JSON. Numbers cover the time after the warm-up; the balance
 //! covers the whole run. Invariant: equal runs print equal bytes.
 
+use crate::bins::BinsReport;
 use crate::change::ChangeReport;
 use crate::classes::ClassSums;
 use crate::explain::ExplainReport;
@@ -42,6 +43,8 @@ pub struct Report {
     pub changes: Vec<ChangeReport>,
     /// Why packets waited, if that was asked for.
     pub explain: Option<ExplainReport>,
+    /// What each class sent in each bin of time, if that was asked for.
+    pub bins: Option<BinsReport>,
     /// Whether every packet is accounted for.
     pub conservation: Conservation,
 }
@@ -219,6 +222,7 @@ impl Report {
                 .collect(),
             changes,
             explain,
+            bins: None,
             conservation,
         }
     }
@@ -380,6 +384,9 @@ impl fmt::Display for Report {
         }
         if let Some(explain) = &self.explain {
             writeln!(f, "{explain}\n")?;
+        }
+        if let Some(bins) = &self.bins {
+            writeln!(f, "{bins}\n")?;
         }
         writeln!(f, "conservation, warm-up included, {}", self.conservation)
     }

@@ -5,6 +5,7 @@
 //! moment at which a departure could come back as an arrival: a packet that leaves at t is received
 //! no earlier than t plus the link's delay.
 
+use crate::bins::{BIN_CELLS_MAX, Bins};
 use crate::change::ChangeReport;
 use crate::classes::{ClassSums, phase_start};
 use crate::drive::Drive;
@@ -18,12 +19,13 @@ use crate::report::{Report, Results};
 use crate::scenario::{Scenario, Sizes, Source, Tcp, Traffic};
 use crate::source::{OpenLoop, Rhythm};
 use crate::tcp::{Connection, Served, Side};
+use crate::watch::{Watch, Watching};
 use smoltcp::wire::IpEndpoint;
 use std::fmt;
 use std::net::IpAddr;
 use weir_core::change::Change;
 use weir_core::classify::{Classifier, InterfaceId};
-use weir_core::event::Departure;
+use weir_core::event::{Departure, Dropped};
 use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::{LinkPlan, Packet};
 use weir_core::packet::{Addresses, Headers, Protocol};
@@ -42,6 +44,8 @@ pub enum RunError {
     Endpoints(String, &'static str),
     /// Two sources have one name, and would draw the same random numbers.
     NameTwice(String),
+    /// Bins of this width would be too many.
+    Bins(Duration),
 }
 
 /// Simulates `scenario`. `progress` is told the simulated time a hundred times on the way.
@@ -49,9 +53,7 @@ pub enum RunError {
 /// # Errors
 /// When the scenario contradicts itself; see [`RunError`].
 pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(Duration)) -> Result<Report, RunError> {
-    let mut run = Run::new(scenario)?;
-    run.all(progress);
-    Ok(run.report())
+    run_watched(scenario, Watch::default(), progress)
 }
 
 /// As [`run`], and explains why packets waited; the report names so many of the slowest.
@@ -63,9 +65,20 @@ pub fn run_explained(
     slowest: usize,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<Report, RunError> {
+    run_watched(scenario, Watch { slowest: Some(slowest), ..Watch::default() }, progress)
+}
+
+/// As [`run`], and tells what `watch` asks for.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched<'a>(
+    scenario: &'a Scenario,
+    watch: Watch<'a>,
+    progress: &mut dyn FnMut(Duration),
+) -> Result<Report, RunError> {
     let mut run = Run::new(scenario)?;
-    run.drive.explain();
-    run.state.explained = Some(Explained::new(&scenario.link.tree, slowest));
+    run.watch(watch)?;
     run.all(progress);
     Ok(run.report())
 }
@@ -103,14 +116,15 @@ struct Run<'a> {
     drive: Drive,
     events: Events<Event>,
     runners: Vec<Runner>,
-    state: State,
+    state: State<'a>,
     /// Whether packets that leave can cause arrivals.
     listening: bool,
     end: Instant,
     /// Packets that TCP stacks sent, on their way to the link.
     sending: Vec<Handle>,
-    /// Packets offered since drops were last counted.
+    /// Packets offered since drops were last counted, and after how many they are.
     unsettled: u32,
+    unsettled_max: u32,
     /// The plan that the link has.
     plan: &'a LinkPlan,
     /// What each class got until the last change.
@@ -119,7 +133,7 @@ struct Run<'a> {
 }
 
 /// What departures and drops change; apart from the link, which reports them.
-struct State {
+struct State<'a> {
     packets: Packets,
     meters: Vec<SourceMeter>,
     /// Per source: leaf, bytes of a frame in front of its payload, and whether it listens.
@@ -132,6 +146,8 @@ struct State {
     arriving: Vec<(Instant, Handle)>,
     /// Why packets waited, if somebody wants to know.
     explained: Option<Explained>,
+    /// Whom to tell of packets and bins, if somebody wants to know.
+    watching: Option<Box<Watching<'a>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -174,11 +190,13 @@ impl<'a> Run<'a> {
                 counting: false,
                 arriving: Vec::new(),
                 explained: None,
+                watching: None,
             },
             listening: false,
             end: window.1,
             sending: Vec::new(),
             unsettled: 0,
+            unsettled_max: UNSETTLED_MAX,
             plan: &scenario.link,
             classes: ClassSums::default(),
             changes: Vec::new(),
@@ -215,6 +233,23 @@ impl<'a> Run<'a> {
         self.events.push(source.start, Event::Open(index));
         if let Some(stop) = source.stop {
             self.events.push(stop, Event::Close(index));
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, watch: Watch<'a>) -> Result<(), RunError> {
+        let tree = &self.scenario.link.tree;
+        if let Some(slowest) = watch.slowest {
+            self.drive.explain();
+            self.state.explained = Some(Explained::new(tree, slowest));
+        }
+        let bins = |width| Bins::new(self.scenario, width).ok_or(RunError::Bins(width));
+        let bins = watch.bins.map(bins).transpose()?;
+        if bins.is_some() || watch.packets.is_some() {
+            // Who watches hears of each drop at once.
+            self.unsettled_max = 1;
+            let (packets, sources) = (watch.packets, self.scenario.sources.as_slice());
+            self.state.watching = Some(Box::new(Watching { bins, packets, tree, sources }));
         }
         Ok(())
     }
@@ -295,7 +330,7 @@ impl<'a> Run<'a> {
         self.drive.offer(at, leaf, packet);
         // Nobody waits for news of a drop, so many are heard at once.
         self.unsettled += 1;
-        if self.unsettled == UNSETTLED_MAX {
+        if self.unsettled >= self.unsettled_max {
             self.settle_drops();
         }
     }
@@ -303,7 +338,7 @@ impl<'a> Run<'a> {
     fn settle_drops(&mut self) {
         self.unsettled = 0;
         let (state, drive) = (&mut self.state, &mut self.drive);
-        drive.take_dropped(&mut |dropped| state.dropped(dropped.handle));
+        drive.take_dropped(&mut |dropped| state.dropped(&dropped));
         if let Some(explained) = &mut state.explained {
             let counting = state.counting;
             drive.take_sojourns(&mut |sojourn| {
@@ -330,6 +365,9 @@ impl<'a> Run<'a> {
         let start = phase_start(&before, &self.drive.account(), &kin);
         self.state.link.restart(start);
         self.plan = &change.link;
+        if let Some(watching) = &mut self.state.watching {
+            watching.change(&change.link.tree);
+        }
         if let Some(explained) = &mut self.state.explained {
             explained.change(&change.link.tree);
         }
@@ -453,11 +491,12 @@ impl<'a> Run<'a> {
             changes: self.changes,
             explain: self.state.explained.as_ref().map(Explained::report),
         };
-        Report::new(self.scenario, results)
+        let bins = self.state.watching.and_then(|watching| watching.bins).map(Bins::report);
+        Report { bins, ..Report::new(self.scenario, results) }
     }
 }
 
-impl State {
+impl State<'_> {
     #[inline]
     fn offered(&mut self, flight: Flight) -> LeafId {
         let source = flight.source as usize;
@@ -469,8 +508,12 @@ impl State {
         self.lanes[source].leaf
     }
 
-    fn dropped(&mut self, handle: Handle) {
+    fn dropped(&mut self, dropped: &Dropped) {
+        let handle = dropped.handle;
         let flight = self.packets.get(handle);
+        if let Some(watching) = &mut self.watching {
+            watching.dropped(dropped, flight, &self.packets);
+        }
         let source = flight.source as usize;
         let meter = &mut self.meters[source];
         meter.total[DROPPED] += 1;
@@ -489,6 +532,9 @@ impl State {
     fn departed(&mut self, departure: &Departure) {
         self.link.departed(departure, self.counting);
         let flight = self.packets.get(departure.handle);
+        if let Some(watching) = &mut self.watching {
+            watching.departed(departure, flight, &self.packets);
+        }
         let (source, length) = (flight.source as usize, flight.length);
         let received_at = departure.finished.after(self.delay);
         let (meter, lane) = (&mut self.meters[source], self.lanes[source]);
@@ -616,6 +662,10 @@ impl fmt::Display for RunError {
             RunError::NameTwice(name) => {
                 write!(f, "two sources are called `{name}`; give each a name of its own")
             }
+            RunError::Bins(width) => write!(
+                f,
+                "bins of {width} are more than {BIN_CELLS_MAX} numbers over all classes; widen them"
+            ),
         }
     }
 }

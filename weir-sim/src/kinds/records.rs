@@ -1,9 +1,9 @@
 //! Recorded arrivals: lines of `time,length` or `time,length,flow`.
 //!
 //! Times are seconds since the start with at most nine decimals and never go back, lengths are
-//! those of frames in bytes, flows are whole numbers. Blank lines, lines that begin with `#`, and a first
-//! line with names are passed over. Invariant: whatever the bytes, reading ends with the records or
-//! with one fault that names its line.
+//! those of frames in bytes, flows are whole numbers. Blank lines, lines that begin with `#`, and a
+//! first line with names are passed over. Invariant: whatever the bytes, reading ends with the
+//! records or with one fault that names its line.
 
 use super::RECORDS_MAX;
 use crate::scenario::LENGTH_MAX;
