@@ -18,6 +18,7 @@ pub mod frame;
 pub mod kinds;
 pub mod memory;
 mod meter;
+pub mod network;
 mod packets;
 pub mod random;
 pub mod read;

@@ -8,6 +8,7 @@ use crate::change::ChangeReport;
 use crate::classes::ClassSums;
 use crate::explain::ExplainReport;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
+use crate::network::NetworkReport;
 use crate::scenario::{Scenario, Source};
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use serde::ser::SerializeMap;
@@ -47,6 +48,9 @@ pub struct Report {
     pub bins: Option<BinsReport>,
     /// Whether every packet is accounted for.
     pub conservation: Conservation,
+    /// In a network: every outlet, processor and tap; `link` and `classes` are the main outlet's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkReport>,
 }
 
 /// The line.
@@ -218,12 +222,15 @@ impl Report {
             },
             classes: classes.report(span),
             sources: (0..meters.len())
-                .map(|at| source(&scenario.sources[at], &meters[at], class(leaves[at]), span))
+                .map(|at| {
+                    source_report(&scenario.sources[at], &meters[at], class(leaves[at]), span)
+                })
                 .collect(),
             changes,
             explain,
             bins: None,
             conservation,
+            network: None,
         }
     }
 
@@ -244,7 +251,12 @@ impl Report {
     }
 }
 
-fn source(source: &Source, meter: &SourceMeter, class: &str, span: Duration) -> SourceReport {
+pub(crate) fn source_report(
+    source: &Source,
+    meter: &SourceMeter,
+    class: &str,
+    span: Duration,
+) -> SourceReport {
     let listens = source.traffic.tcp().is_some();
     SourceReport {
         name: source.name.clone(),
@@ -387,6 +399,9 @@ impl fmt::Display for Report {
         }
         if let Some(bins) = &self.bins {
             writeln!(f, "{bins}\n")?;
+        }
+        if let Some(network) = &self.network {
+            writeln!(f, "{network}")?;
         }
         writeln!(f, "conservation, warm-up included, {}", self.conservation)
     }

@@ -13,6 +13,7 @@ use crate::events::Events;
 use crate::explain::Explained;
 use crate::kinds::{Datagram, Step};
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
+use crate::network;
 use crate::packets::{Flight, Packets};
 use crate::random::Random;
 use crate::report::{Report, Results};
@@ -46,6 +47,8 @@ pub enum RunError {
     NameTwice(String),
     /// Bins of this width would be too many.
     Bins(Duration),
+    /// The network contradicts itself or its sources; says how.
+    Network(String),
 }
 
 /// Simulates `scenario`. `progress` is told the simulated time a hundred times on the way.
@@ -68,7 +71,7 @@ pub fn run_explained(
     run_watched(scenario, Watch { slowest: Some(slowest), ..Watch::default() }, progress)
 }
 
-/// As [`run`], and tells what `watch` asks for.
+/// As [`run`], and tells what `watch` asks for; in a network, why packets waited only.
 ///
 /// # Errors
 /// As [`run`].
@@ -77,6 +80,13 @@ pub fn run_watched<'a>(
     watch: Watch<'a>,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<Report, RunError> {
+    if let Some(network) = &scenario.network {
+        if watch.bins.is_some() || watch.packets.is_some() {
+            let why = "bins and files of packets are of one link; a network has taps instead";
+            return Err(RunError::Network(why.to_owned()));
+        }
+        return network::run(scenario, network, watch.slowest, progress);
+    }
     let mut run = Run::new(scenario)?;
     run.watch(watch)?;
     run.all(progress);
@@ -106,7 +116,7 @@ enum Event {
 }
 
 /// A running source.
-enum Runner {
+pub(crate) enum Runner {
     Open(OpenLoop),
     Tcp(Box<Connection>),
 }
@@ -588,7 +598,7 @@ fn lanes(
     sources.iter().map(lane).collect()
 }
 
-fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
+pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
     let (sizes, rhythm) = match &source.traffic {
         Traffic::Cbr { sizes, spacing, jitter } => {
             (sizes, Rhythm::Even { spacing: *spacing, jitter: *jitter })
@@ -608,7 +618,7 @@ fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenL
     OpenLoop::new(random, sizes.clone(), rhythm, span)
 }
 
-fn endpoints(source: &Source, tcp: &Tcp) -> Result<(IpEndpoint, IpEndpoint), RunError> {
+pub(crate) fn endpoints(source: &Source, tcp: &Tcp) -> Result<(IpEndpoint, IpEndpoint), RunError> {
     let refuse = |why| RunError::Endpoints(source.name.clone(), why);
     tcp_endpoints(&source.headers, tcp).map_err(refuse)
 }
@@ -638,7 +648,7 @@ pub(crate) fn tcp_endpoints(
     Ok((IpEndpoint::new(from.into(), ports.source), IpEndpoint::new(to.into(), ports.destination)))
 }
 
-fn check_names(sources: &[Source]) -> Result<(), RunError> {
+pub(crate) fn check_names(sources: &[Source]) -> Result<(), RunError> {
     let mut names: Vec<_> = sources.iter().map(|source| source.name.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -666,6 +676,7 @@ impl fmt::Display for RunError {
                 f,
                 "bins of {width} are more than {BIN_CELLS_MAX} numbers over all classes; widen them"
             ),
+            RunError::Network(why) => why.fmt(f),
         }
     }
 }

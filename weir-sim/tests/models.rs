@@ -238,8 +238,8 @@ fn faults_of_models_are_found() {
         ("kind = \"probe\"\ninterval = \"0 s\"", "W015"),
         ("kind = \"capture\"", "W011"),
         ("kind = \"capture\"\nfile = \"none.pcap\"", "W004"),
-        ("kind = \"capture\"\nfile = \"cut.csv\"", "W331"),
-        ("kind = \"capture\"\nfile = \"empty.csv\"", "W331"),
+        ("kind = \"capture\"\nfile = \"cut.csv\"", "W341"),
+        ("kind = \"capture\"\nfile = \"empty.csv\"", "W341"),
     ];
     for (source, code) in rows {
         let outcome = parse(source);

@@ -96,7 +96,7 @@ impl Recording {
 }
 
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
-    let Context { table, headers, files, report } = context;
+    let Context { table, headers, files, report, .. } = context;
     let flows = read_or(table.field("flows"), false, report, |node, report| node.flag(report));
     let node = table.required("file", report)?;
     let (name, bytes) = files.read(&node, report)?;

@@ -54,7 +54,7 @@ impl Turns for Files {
 }
 
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
-    let Context { table, report, .. } = context;
+    let Context { table, report, mtu, .. } = context;
     let files = read_or(table.field("files"), None, report, |node, report| {
         node.number(1, u64::from(u32::MAX), report).map(Some)
     });
@@ -67,7 +67,7 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
         Some(node) => distribution.and_then(|distribution| distribution.period(&node, report)),
         None => distribution.and_then(|distribution| distribution.of(PAUSE)),
     };
-    let connection = tcp_connection(table, report);
+    let connection = tcp_connection(table, *mtu, report);
     let ftp = Ftp { files: files?, file: (file?, file_shape?), pause: pause? };
     Some(Part::only(Traffic::Transfers(connection?, Arc::new(ftp))))
 }

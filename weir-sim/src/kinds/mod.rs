@@ -28,7 +28,7 @@ pub use web::Web;
 
 use crate::random::Random;
 use crate::read::Files;
-use crate::scenario::{Spacing, Traffic};
+use crate::scenario::{Mtu, Spacing, Traffic};
 use std::fmt::Debug;
 use weir_core::packet::{Addresses, Headers, Protocol};
 use weir_core::units::{Bytes, Duration, Rate};
@@ -110,6 +110,8 @@ pub(crate) struct Context<'c, 't> {
     pub table: &'c mut Table<'t>,
     /// What was read of its headers already.
     pub headers: &'c Headers,
+    /// The MTU of the first link, in a network.
+    pub mtu: Option<Mtu>,
     /// Other files.
     pub files: &'c Files<'c>,
     /// What is found.

@@ -124,7 +124,7 @@ fn transport(table: &mut Table<'_>, report: &mut Report) -> Option<Protocol> {
 }
 
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
-    let Context { table, headers, report, .. } = context;
+    let Context { table, headers, report, mtu, .. } = context;
     let buffers = read_or(table.field("buffers"), BUFFERS, report, |node, report| {
         node.number(1, BUFFERS_MAX, report)
     });
@@ -135,7 +135,7 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
         return Some(Part::only(Traffic::Scripted(Arc::new(plan))));
     }
     let length = amount(table.field("length"), LENGTH, u64::MAX, report);
-    let tcp = tcp_connection(table, report);
+    let tcp = tcp_connection(table, *mtu, report);
     let bytes = Bytes::new(buffers?.saturating_mul(length?));
     Some(Part::only(Traffic::Transfers(tcp?, Arc::new(Once(bytes)))))
 }
@@ -146,9 +146,9 @@ pub(super) fn datagrams(
     keyword: &'static str,
     length: u64,
 ) -> Option<Datagrams> {
-    let Context { table, headers, report, .. } = context;
+    let Context { table, headers, report, mtu: first, .. } = context;
     let length = amount(table.field("length"), length, DATAGRAM_MAX, report);
-    let mtu = read_or(table.field("mtu"), Mtu::ETHERNET, report, mtu);
+    let mtu = read_or(table.field("mtu"), first.unwrap_or(Mtu::ETHERNET), report, mtu);
     let rate = access_rate(table, report);
     let payload = length? as u32;
     let link_header = crate::scenario::link_header(headers);

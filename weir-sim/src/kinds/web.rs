@@ -84,7 +84,7 @@ pub(super) fn bytes((mean, shape): (u64, f64), random: &mut Random) -> Bytes {
 }
 
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
-    let Context { table, report, .. } = context;
+    let Context { table, report, mtu, .. } = context;
     let pages = read_or(table.field("pages"), PAGES, report, |node, report| {
         node.number(1, OBJECTS_MAX, report)
     });
@@ -106,7 +106,7 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     let object_pause = pause("object_pause", OBJECT_PAUSE);
     let page_pause = pause("page_pause", PAGE_PAUSE);
     let session_pause = pause("session_pause", PAGE_PAUSE);
-    let connection = tcp_connection(table, report);
+    let connection = tcp_connection(table, *mtu, report);
     let web = Web {
         pages: pages?,
         objects: (objects?, objects_shape?),
