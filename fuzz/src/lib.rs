@@ -9,12 +9,14 @@ mod draw;
 mod packet;
 mod plan;
 mod policy;
+mod records;
 mod scenario;
 mod scheduler;
 
 pub use capture::capture;
 pub use packet::packet;
 pub use policy::policy;
+pub use records::records;
 pub use scenario::scenario;
 pub use scheduler::scheduler;
 
@@ -26,6 +28,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture),
     ("packet", packet),
     ("policy", policy),
+    ("records", records),
     ("scenario", scenario),
     ("scheduler", scheduler),
 ];

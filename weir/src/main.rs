@@ -4,6 +4,7 @@
 //! line in `verbs` below. What every verb shares (format, colour, exit codes) is `output.rs`.
 
 mod output;
+mod whole_file;
 
 use clap::Parser;
 use output::{Exit, Format, Output};
@@ -48,6 +49,7 @@ verbs! {
     up::Up,
     status::Status,
     bench::Bench,
+    compare::Compare,
     lab::Lab,
     demo::Demo,
 }
