@@ -10,6 +10,7 @@ pub mod codes;
 pub mod deployment;
 pub mod file;
 pub mod finding;
+pub mod import;
 pub mod policy;
 pub mod reader;
 pub mod render;
