@@ -10,6 +10,7 @@ mod altq_classes;
 mod altq_meters;
 mod lines;
 mod sketch;
+mod tc;
 mod words;
 
 use crate::codes;
@@ -157,4 +158,4 @@ fn imported(mut sketch: Sketch, reading: &mut Reading) -> Option<Imported> {
 }
 
 /// Every language.
-pub const LANGUAGES: &[Language] = &[altq::LANGUAGE];
+pub const LANGUAGES: &[Language] = &[altq::LANGUAGE, tc::LANGUAGE];
