@@ -392,7 +392,7 @@ fn conditioner(words: &mut Words, line: LineId, known: &mut [Interface], reading
     let Some(one) = the_interface(words, known, reading) else { return };
     let Some(name) = words.need("the name of a conditioner", reading) else { return };
     let Some(action) = altq_meters::action(words, reading) else { return };
-    let conditioner = Conditioner { name: name.text, line, action };
+    let conditioner = Conditioner { name: name.text, action };
     if one.kind != Kind::None {
         let why = "conditioners act on what comes in, and this policy is for what goes out: write \
                    `police` in the policy of the other direction";

@@ -1,7 +1,7 @@
 //! ALTQ's conditioners as `police` tables [altq, algorithms §10].
 
 use super::altq::bytes;
-use super::lines::{LineId, Reading};
+use super::lines::Reading;
 use super::sketch::{Key, inline, quoted, rate_value};
 use super::words::{Words, decimal, number, scaled};
 use crate::codes;
@@ -9,7 +9,6 @@ use crate::codes;
 /// A named conditioner.
 pub(super) struct Conditioner {
     pub name: String,
-    pub line: LineId,
     pub action: Action,
 }
 

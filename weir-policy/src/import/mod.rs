@@ -9,6 +9,7 @@ mod altq;
 mod altq_classes;
 mod altq_meters;
 mod lines;
+mod pf;
 mod sketch;
 mod tc;
 mod words;
@@ -158,4 +159,4 @@ fn imported(mut sketch: Sketch, reading: &mut Reading) -> Option<Imported> {
 }
 
 /// Every language.
-pub const LANGUAGES: &[Language] = &[altq::LANGUAGE, tc::LANGUAGE];
+pub const LANGUAGES: &[Language] = &[altq::LANGUAGE, pf::LANGUAGE, tc::LANGUAGE];

@@ -390,7 +390,8 @@ fn byte_limit(limit: u64) -> Vec<Key> {
     vec![("limit", bytes(limit))]
 }
 
-fn duration(ns: u64) -> String {
+/// A time as a value.
+pub(super) fn duration(ns: u64) -> String {
     let text = match ns {
         0 => "1 ns".to_owned(),
         ns if ns % 1_000_000 == 0 => format!("{} ms", ns / 1_000_000),

@@ -3,7 +3,7 @@
 use super::super::Options;
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Class as SketchClass, Key, Rule, Sketch, inline, quoted, rate_value};
-use super::disciplines::{ClassOptions, Curve, Discipline, Overhead};
+use super::disciplines::{ClassOptions, Curve, Discipline, Overhead, duration};
 use super::{Class, Device, Handle, Qdisc};
 use std::collections::BTreeMap;
 
@@ -226,7 +226,7 @@ fn curve_keys([m1, d, m2]: [&'static str; 3], curve: Curve) -> Vec<Key> {
     let mut keys = Vec::new();
     if curve.d > 0 {
         keys.extend((curve.m1 > 0).then(|| (m1, rate_value(curve.m1))));
-        keys.push((d, quoted(&format!("{} ns", curve.d))));
+        keys.push((d, duration(curve.d)));
     }
     keys.push((m2, rate_value(curve.m2)));
     keys

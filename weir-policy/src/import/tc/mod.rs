@@ -14,6 +14,7 @@ use super::sketch::Sketch;
 use super::words::{Word, Words};
 use super::{Language, Options};
 use crate::codes;
+use crate::reader::suggest;
 use disciplines::{ClassOptions, Discipline};
 use filters::Filter;
 use std::collections::BTreeMap;
@@ -27,7 +28,6 @@ type Handle = (u16, u16);
 /// What a device holds.
 struct Device {
     name: Word,
-    line: LineId,
     qdiscs: Vec<Qdisc>,
     classes: Vec<Class>,
     filters: Vec<Filter>,
@@ -66,6 +66,11 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
             words.take();
         } else if !is_batch {
             let first = words.peek().unwrap_or_default();
+            if suggest(first, &OBJECTS).starts_with("did you mean") {
+                let word = words.take().expect("it was looked at");
+                reading.unknown((&word.text, word.span), "object of tc", &OBJECTS);
+                continue;
+            }
             let note = match first {
                 "[" | "[[" | "test" => "conditions are not run: what follows is read as if it held",
                 "iptables" | "ip6tables" | "nft" => "marks of the firewall are not read",
@@ -110,7 +115,7 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
     }
     let at = at.unwrap_or_else(|| {
         let (qdiscs, classes, filters) = Default::default();
-        devices.push(Device { name: device, line, qdiscs, classes, filters });
+        devices.push(Device { name: device, qdiscs, classes, filters });
         devices.len() - 1
     });
     let device = &mut devices[at];

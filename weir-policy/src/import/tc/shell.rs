@@ -103,6 +103,9 @@ impl Shell<'_> {
     fn lose(&mut self, from: usize, to: usize, what: &str, reading: &mut Reading) {
         let to = to.min(self.simples.len());
         for simple in self.simples.get(from..to).unwrap_or_default() {
+            if IGNORED.contains(&simple.words[0].text.as_str()) {
+                continue;
+            }
             let line = reading.line(simple.span);
             let note = format!(
                 "{what} are not run: put `echo` before each `tc`, run the script, and import what \
