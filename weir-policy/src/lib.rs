@@ -8,6 +8,7 @@
 pub mod bounds;
 pub mod codes;
 pub mod deployment;
+pub mod export;
 pub mod file;
 pub mod finding;
 pub mod import;

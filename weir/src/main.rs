@@ -43,6 +43,7 @@ macro_rules! verbs {
 
 verbs! {
     check::Check,
+    import::Import,
     replay::Replay,
     sim::Sim,
     up::Up,

@@ -84,9 +84,12 @@ pub(super) fn read(
         }
         "fq_codel" | "codel" | "pie" => one.queue = delays(kind, words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
-        "pfifo" | "bfifo" | "pfifo_fast" => {
+        "pfifo" | "bfifo" | "pfifo_fast" | "pfifo_head_drop" => {
             if words.accept("limit") {
                 one.queue = fifo(kind, words, reading)?;
+            }
+            if kind.text == "pfifo_head_drop" {
+                one.queue.insert(0, ("dropper", quoted("head")));
             }
             if kind.text == "pfifo_fast" {
                 reading.approximated(line, "its three bands become one queue");
@@ -596,9 +599,9 @@ const A_RATE: &str = "a rate such as 10mbit";
 const A_SIZE: &str = "a size such as 15k";
 const A_TIME: &str = "a time such as 5ms";
 const CLASSFUL: [&str; 4] = ["htb", "hfsc", "drr", "cbq"];
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 15] = [
     "htb", "hfsc", "cbq", "prio", "tbf", "drr", "sfq", "fq_codel", "codel", "pie", "red", "pfifo",
-    "bfifo", "pfifo_fast",
+    "bfifo", "pfifo_fast", "pfifo_head_drop",
 ];
 /// Disciplines of the kernel that nothing here is like.
 const UNKNOWN_TO_WEIR: [&str; 16] = [

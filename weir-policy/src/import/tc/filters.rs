@@ -427,7 +427,12 @@ fn flower(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
         match word.as_str() {
             "ip_proto" => {
                 words.take();
-                let proto = words.value("a protocol", ip_protocol, reading)?;
+                // Numbers are hexadecimal here, and decimal in u32.
+                let proto = |text: &str| match hexadecimal(text).filter(|number| *number < 256) {
+                    Some(number) => Some(number),
+                    None => ip_protocol(text),
+                };
+                let proto = words.value("a protocol", proto, reading)?;
                 draft.set("proto", proto.to_string());
             }
             "src_ip" | "dst_ip" => {

@@ -121,7 +121,15 @@ fn add_classes(
         return;
     }
     add_queues(&ids, device, sketch, reading);
-    let default = default_class(discipline, root, &ids, (sketch, names, line), reading);
+    let caught = catch_all(&ids, root, device);
+    let default = match caught.filter(|_| discipline.kind == "drr") {
+        Some(at) => {
+            device.filters.pop();
+            sketch.classes[at].default = true;
+            at
+        }
+        None => default_class(discipline, root, &ids, (sketch, names, line), reading),
+    };
     add_rules(&ids, default, (device, root), sketch, reading);
 }
 
@@ -248,6 +256,15 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
         }
         sketch.classes[at].queue.clone_from(&qdisc.kind.queue);
     }
+}
+
+/// Where the filter that is tried last sends all packets; it then stands last.
+fn catch_all(ids: &[Handle], root: u16, device: &mut Device) -> Option<usize> {
+    device.filters.sort_by_key(|filter| filter.rank);
+    let last = device.filters.last()?;
+    let own = last.parent.is_none_or(|parent| parent == (root, 0));
+    let all = matches!(last.rules.as_slice(), [keys] if keys.is_empty());
+    ids.iter().position(|id| *id == last.target).filter(|_| own && all)
 }
 
 /// The class of what no filter takes, made where the kernel has none.
