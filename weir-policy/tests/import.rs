@@ -44,9 +44,8 @@ fn check_faults(language: &str, text: &str, wanted: &[&str], cure: &str) {
     let language = import::find(language).expect("rows name languages");
     let outcome = import::read(language, text.as_bytes(), "f", &Options::default());
     let errors = outcome.findings.iter().filter(|finding| finding.severity == Severity::Error);
-    let found: Vec<String> = errors
-        .map(|one| format!("{}@{}:{}", one.code, one.place.line, one.place.column))
-        .collect();
+    let found: Vec<String> =
+        errors.map(|one| format!("{}@{}:{}", one.code, one.place.line, one.place.column)).collect();
     assert_eq!(found, wanted, "{text}\n{:#?}", outcome.findings);
     assert!(outcome.findings[0].cure.contains(cure), "{:#?}", outcome.findings[0]);
 }
@@ -98,7 +97,8 @@ fn altq_conf_keeps_its_classes_filters_and_order() {
 fn a_default_class_of_altq_gives_way_to_a_control_class() {
     let text = "interface en0 bandwidth 100M cbq\nclass cbq en0 root NULL pbandwidth 100\n\
                 class cbq en0 def root borrow pbandwidth 95 default\n";
-    let wanted = ["[class.ctl_class]\nparent = \"root\"\nrate = \"2 Mbit/s\"", "rate = \"93 Mbit/s\""];
+    let wanted =
+        ["[class.ctl_class]\nparent = \"root\"\nrate = \"2 Mbit/s\"", "rate = \"93 Mbit/s\""];
     check("altq", text, &wanted, &[]);
 }
 
@@ -274,6 +274,20 @@ fn scripts_of_tc_are_read_with_their_variables() {
 }
 
 #[test]
+fn what_is_replaced_or_taken_away_counts_no_more() {
+    let text = "\
+qdisc add dev a root handle 1: prio
+qdisc del dev a root
+qdisc add dev a root handle 1: htb default 1
+class add dev a parent 1: classid 1:1 htb rate 1mbit
+class replace dev a parent 1: classid 1:1 htb rate 2mbit
+filter del dev a parent 1:
+";
+    let wanted = ["scheduler = \"htb\"\n\n[class.1-1]\nrate = \"2 Mbit/s\""];
+    check("tc", text, &wanted, &[(1, Fate::Approximated, "priomap"), (6, Fate::Lost, "single")]);
+}
+
+#[test]
 fn batches_of_tc_are_read_whatever_their_disciplines() {
     let text = "\
 qdisc add dev a root handle 1: hfsc default 2
@@ -323,7 +337,11 @@ fn faults_of_tc_point_at_their_word() {
         ("qdsic add dev a root htb", "W401@3:1", "did you mean `qdisc`?"),
         ("qdisc ad dev a root htb", "W401@3:7", "did you mean `add`?"),
         ("qdisc add dev b root htp", "W401@3:22", "did you mean `htb`?"),
-        ("class add dev a parent 1: classid 1:11 htb ciel 1mbit", "W401@3:44", "did you mean `ceil`?"),
+        (
+            "class add dev a parent 1: classid 1:11 htb ciel 1mbit",
+            "W401@3:44",
+            "did you mean `ceil`?",
+        ),
         ("class add dev a parent 1: classid 1:11 htb rate 1xbit", "W403@3:49", "10mbit"),
         ("class add dev a parent 1: htb rate 1mbit", "W402@3:27", "classid"),
         ("class add dev a parent 1: classid 1:10 htb rate 1mbit", "W405@3:40", "another"),
@@ -406,15 +424,25 @@ fn generated(random: &mut Random) -> String {
             "priq" => drop(writeln!(text, "priority = {class}")),
             _ => {}
         }
-        let queues = ["limit = \"30 packets\"", "limit = \"9000 B\"", "dropper = \"fq-codel\"",
-            "dropper = \"codel\", ecn = true", "dropper = \"head\", limit = \"9 packets\"",
-            "dropper = \"pie\""];
+        let queues = [
+            "limit = \"30 packets\"",
+            "limit = \"9000 B\"",
+            "dropper = \"fq-codel\"",
+            "dropper = \"codel\", ecn = true",
+            "dropper = \"head\", limit = \"9 packets\"",
+            "dropper = \"pie\"",
+        ];
         let _ = writeln!(text, "queue = {{ {} }}", queues[random.below(6) as usize]);
-        let rules = ["{ proto = \"udp\", dport = \"5004-5010\" }", "{ dscp = \"ef\" }",
-            "{ src = [\"10.0.0.0/8\", \"2001:db8::/32\"], proto = \"tcp\" }", "{ dport = 53 }",
-            "{ ethertype = \"arp\" }", "{ proto = \"icmp\", dst = \"192.0.2.1\" }",
+        let rules = [
+            "{ proto = \"udp\", dport = \"5004-5010\" }",
+            "{ dscp = \"ef\" }",
+            "{ src = [\"10.0.0.0/8\", \"2001:db8::/32\"], proto = \"tcp\" }",
+            "{ dport = 53 }",
+            "{ ethertype = \"arp\" }",
+            "{ proto = \"icmp\", dst = \"192.0.2.1\" }",
             "{ ecn = \"ce\", sport = \"0-1023\" }",
-            "{ proto = 47, police = { rate = \"1 Mbit/s\", depth = \"9000 B\" } }"];
+            "{ proto = 47, police = { rate = \"1 Mbit/s\", depth = \"9000 B\" } }",
+        ];
         let count = random.below(4);
         let rules: Vec<_> = (0..count).map(|_| rules[random.below(8) as usize]).collect();
         let _ = writeln!(text, "match = [{}]", rules.join(", "));
@@ -438,8 +466,12 @@ fn an_export_says_what_the_kernel_cannot_say() {
     let always = ["dropper `blue` of class `a`", "rule 1 of class `a`"];
     assert_eq!(lost(Filters::Flower), always);
     assert_eq!(lost(Filters::U32), [always[0], always[1], "rule 2 of class `a`"]);
-    let other = parsed(&text.replace("\"htb\"", "\"wf2q+\"").replace("rate = \"4 Mbit/s\"\n", "")
-        .replace("rate = \"6 Mbit/s\"\n", ""));
+    let other = parsed(
+        &text
+            .replace("\"htb\"", "\"wf2q+\"")
+            .replace("rate = \"4 Mbit/s\"\n", "")
+            .replace("rate = \"6 Mbit/s\"\n", ""),
+    );
     let why = export::to_tc(&other, "eth0", Filters::Flower).expect_err("no kernel has WF2Q+");
     assert!(why.contains("`wf2q+`") && why.contains("`htb`"), "{why}");
 }

@@ -1,7 +1,8 @@
 //! Policies to other tools' configurations, and what of a policy cannot be said there.
 //!
-//! Invariant: what comes out reads back, by [`crate::import`], to a policy that exports to the same.
+//! Invariant: what comes out reads back, by [`crate::import`], to a policy that exports to it.
 
+pub mod state;
 mod tc;
 mod tc_filters;
 mod tc_queues;
@@ -58,7 +59,8 @@ pub struct Export {
 impl Export {
     /// As a shell script that first takes away what `device` has.
     pub fn script(&self, device: &str) -> String {
-        let mut text = format!("#!/bin/sh -e\ntc qdisc del dev {device} root 2>/dev/null || true\n");
+        let mut text =
+            format!("#!/bin/sh -e\ntc qdisc del dev {device} root 2>/dev/null || true\n");
         for line in &self.lines {
             if !line.starts_with('#') {
                 text.push_str("tc ");

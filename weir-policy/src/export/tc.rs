@@ -1,4 +1,4 @@
-//! A policy as the kernel's disciplines, by `tc` [tc].
+//! A policy as the kernel's disciplines, by `tc` [linux].
 //!
 //! Disciplines without a rate of their own stand below a `tbf` with the link's. Every queue, burst
 //! and quantum is written out, so that the kernel's own defaults decide nothing.
@@ -40,7 +40,9 @@ pub fn to_tc(policy: &Policy, device: &str, filters: Filters) -> Result<Export, 
     };
     let count = policy.link.tree.classes().len();
     if count > CLASSES_MAX {
-        return Err(format!("{count} classes are more than the {CLASSES_MAX} that a qdisc numbers"));
+        return Err(format!(
+            "{count} classes are more than the {CLASSES_MAX} that a qdisc numbers"
+        ));
     }
     let (lines, lost) = Default::default();
     let ids = vec![String::new(); count];
@@ -147,7 +149,8 @@ impl Writer<'_> {
         // What waits does so below; the limit is not used.
         let limit = burst + 1000 * packet;
         self.command(format!(
-            "qdisc add dev {device} root handle 1:{stab} tbf rate {rate}bit burst {burst} limit {limit}"
+            "qdisc add dev {device} root handle 1:{stab} tbf rate {rate}bit burst {burst} \
+             limit {limit}"
         ));
     }
 
@@ -175,7 +178,8 @@ fn htb(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     let default = writer.default_class().0 + 1;
     let r2q = tree.params().number("r2q");
     let r2q = r2q.map_or_else(String::new, |r2q| format!(" r2q {r2q}"));
-    writer.command(format!("qdisc add dev {device} root handle 1: htb default {default:x}{r2q}"));
+    let root = format!("qdisc add dev {device} root handle 1: htb default {default:x}{r2q}");
+    writer.command(root);
     let (packet, overhead) = (writer.packet(), writer.overhead());
     let mut exported = Vec::new();
     for (id, class) in writer.downward_owned() {
@@ -191,8 +195,8 @@ fn htb(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
         };
         let (burst, cburst) = (burst("burst", rate), burst("cburst", ceil));
         let mut line = format!(
-            "class add dev {device} parent {parent} classid {own} htb rate {rate}bit ceil {ceil}bit \
-             burst {burst} cburst {cburst}"
+            "class add dev {device} parent {parent} classid {own} htb rate {rate}bit \
+             ceil {ceil}bit burst {burst} cburst {cburst}"
         );
         let leaf = writer.policy.link.tree.leaf_of(id).is_some();
         if leaf {
@@ -222,7 +226,8 @@ impl Writer<'_> {
 fn hfsc(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     let (device, rate, stab) = (writer.device, writer.rate(), writer.stab());
     let default = writer.default_class().0 + 1;
-    writer.command(format!("qdisc add dev {device} root handle 1:{stab} hfsc default {default:x}"));
+    let root = format!("qdisc add dev {device} root handle 1:{stab} hfsc default {default:x}");
+    writer.command(root);
     let classes = writer.downward_owned();
     let tops: Vec<_> = classes.iter().filter(|(_, class)| class.parent.is_none()).collect();
     let limit = |class: &ClassSpec| class.params.rate("ul_m2").map(|rate| rate.bits_per_second());
@@ -242,9 +247,8 @@ fn hfsc(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
         let leaf = writer.policy.link.tree.leaf_of(id).is_some();
         let curves = curves(&class.params, leaf, writer.packet());
         writer.named(&own, &class.name);
-        writer.command(format!(
-            "class add dev {device} parent {parent} classid {own} hfsc{curves}"
-        ));
+        writer
+            .command(format!("class add dev {device} parent {parent} classid {own} hfsc{curves}"));
         let row = writer.exported(id, own);
         exported.push(row);
     }
@@ -256,13 +260,19 @@ fn curves(params: &Params, leaf: bool, packet: u64) -> String {
     let rate = |name: &str| params.rate(name).map(|rate| rate.bits_per_second());
     let own = rate("rate");
     let mut text = String::new();
-    let names = [("rt", ["rt_m1", "rt_d", "rt_m2"]), ("ls", ["ls_m1", "ls_d", "ls_m2"]),
-        ("ul", ["ul_m1", "ul_d", "ul_m2"])];
+    let names = [
+        ("rt", ["rt_m1", "rt_d", "rt_m2"]),
+        ("ls", ["ls_m1", "ls_d", "ls_m2"]),
+        ("ul", ["ul_m1", "ul_d", "ul_m2"]),
+    ];
     for (kind, [m1, d, m2]) in names {
         let usual = own.filter(|_| kind != "ul");
         let Some(slope) = rate(m2).or(usual).filter(|_| kind != "rt" || leaf) else { continue };
         let mut first = (rate(m1).unwrap_or(0), params.duration(d).map_or(0, |d| d.as_nanos()));
-        if kind == "rt" && first.1 == 0 && let Some(delay) = params.duration("delay") {
+        if kind == "rt"
+            && first.1 == 0
+            && let Some(delay) = params.duration("delay")
+        {
             let bytes = params.bytes("packet").map_or(packet, Bytes::get);
             let delay = delay.as_nanos().max(1);
             let steep = u128::from(bytes) * 8_000_000_000 / u128::from(delay);
@@ -344,7 +354,8 @@ fn single(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     });
     let (device, stab, limit) = (writer.device, writer.stab(), 1000 * packet);
     writer.command(format!(
-        "qdisc add dev {device} root handle 1:{stab} tbf rate {rate}bit burst {burst} limit {limit}{peak}"
+        "qdisc add dev {device} root handle 1:{stab} tbf rate {rate}bit burst {burst} \
+         limit {limit}{peak}"
     ));
     let default = writer.default_class();
     let mut exported = Vec::new();

@@ -1,5 +1,5 @@
 //! Rules as filters of the kernel, each with a priority of its own, in the order in which they are
-//! tried [tc, algorithms §11.3].
+//! tried [linux, algorithms §11.3].
 
 use super::Filters;
 use super::tc::Writer;
@@ -107,14 +107,17 @@ fn singles(matches: &Match) -> Vec<Single<'_>> {
             }
         };
         let (sources, destinations) = (either(&matches.sources), either(&matches.destinations));
+        let pairs = sources.iter().flat_map(|&one| destinations.iter().map(move |&two| (one, two)));
+        let pairs: Vec<_> = pairs.take(SINGLES_MAX).collect();
         for protocol in protocols(matches) {
-            for &source in &sources {
-                for &destination in &destinations {
-                    if out.len() < SINGLES_MAX {
-                        out.push(Single { layer, protocol, source, destination, rule: matches });
-                    }
-                }
-            }
+            let single = |&(source, destination): &(Option<Prefix>, Option<Prefix>)| Single {
+                layer,
+                protocol,
+                source,
+                destination,
+                rule: matches,
+            };
+            out.extend(pairs.iter().map(single));
         }
     }
     out
@@ -174,7 +177,10 @@ fn flower(one: &Single<'_>) -> (String, String) {
     if let Some(number) = one.protocol {
         let named = NAMED.iter().find(|row| row.0 == number.0).map(|row| row.1.to_owned());
         // Numbers are hexadecimal there, whatever stands before them.
-        text.push_str(&format!(" ip_proto {}", named.unwrap_or_else(|| format!("{:#04x}", number.0))));
+        text.push_str(&format!(
+            " ip_proto {}",
+            named.unwrap_or_else(|| format!("{:#04x}", number.0))
+        ));
     }
     for (word, prefix) in [("src_ip", one.source), ("dst_ip", one.destination)] {
         text.extend(prefix.map(|prefix| format!(" {word} {prefix}")));
@@ -285,7 +291,8 @@ fn policer(meters: &[MeterPlan], id: MeterId) -> Option<String> {
     simple.then_some(text)
 }
 
-const NAMED: [(u8, &str); 5] = [(1, "icmp"), (6, "tcp"), (17, "udp"), (58, "icmpv6"), (132, "sctp")];
+const NAMED: [(u8, &str); 5] =
+    [(1, "icmp"), (6, "tcp"), (17, "udp"), (58, "icmpv6"), (132, "sctp")];
 /// The last priority of a filter.
 const PRIO_MAX: u32 = 65_535;
 /// The most filters that a rule stands for.

@@ -18,7 +18,8 @@ pub(super) fn write(writer: &mut Writer<'_>, classes: &[ExportedClass]) {
         })
         .collect();
     for (name, plan) in leaves {
-        let class = classes.iter().find(|class| class.name == name).expect("it was taken from there");
+        let class =
+            classes.iter().find(|class| class.name == name).expect("it was taken from there");
         let queue = discipline(&name, &plan, writer);
         let device = writer.device;
         writer.command(format!("qdisc add dev {device} parent {} {queue}", class.id));
@@ -57,7 +58,9 @@ fn keys(kind: &str, params: &Params, rows: &[Row]) -> String {
     let mut text = kind.to_owned();
     for (name, word, default) in rows {
         let value = match params.value(name) {
-            Some(Value::Quantity(Quantity::Duration(time))) => format!("{}us", time.as_nanos() / 1000),
+            Some(Value::Quantity(Quantity::Duration(time))) => {
+                format!("{}us", time.as_nanos() / 1000)
+            }
             Some(Value::Quantity(Quantity::Packets(packets))) => packets.to_string(),
             Some(Value::Quantity(Quantity::Bytes(bytes))) if *name == "limit" => {
                 // The kernel counts packets here.
@@ -98,4 +101,3 @@ const PIE: &[Row] = &[
 ];
 /// A queue in bytes is taken to hold packets of this size.
 const TYPICAL: u64 = 500;
-

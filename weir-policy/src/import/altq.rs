@@ -80,6 +80,10 @@ fn interface(
     reading: &mut Reading,
 ) -> Option<Interface> {
     let name = words.need("the name of an interface", reading)?;
+    if known.len() >= INTERFACES_MAX {
+        reading.lost(line, format!("the file has more than {INTERFACES_MAX} interfaces"));
+        return None;
+    }
     if known.iter().any(|one| one.sketch.interface == name.text) {
         let message = format!("interface `{}` is declared twice", name.text);
         reading.error(&codes::DECLARED_TWICE, name.span, message, "keep one of the two");
@@ -145,15 +149,11 @@ impl Flows {
         class.queue = self.queue;
         if let Some(hash) = self.hash {
             class.name = "flows".to_owned();
-            class.leaf_keys = vec![
-                ("hash", quoted(&hash)),
-                ("queues", self.queues.unwrap_or(256).to_string()),
-            ];
+            class.leaf_keys =
+                vec![("hash", quoted(&hash)), ("queues", self.queues.unwrap_or(256).to_string())];
             let size = self.size.unwrap_or(64 << 10).max(1500);
-            class.queue = vec![
-                ("dropper", quoted("longest")),
-                ("limit", quoted(&format!("{size} B"))),
-            ];
+            class.queue =
+                vec![("dropper", quoted("longest")), ("limit", quoted(&format!("{size} B")))];
         } else if let Some(limit) = self.limit {
             class.queue.push(("limit", quoted(&format!("{} packets", limit.max(1)))));
         }
@@ -180,7 +180,8 @@ fn interface_option(
         "rio" => single(flows, "rio"),
         "blue" => single(flows, "blue"),
         "jobs" => {
-            let why = "Weir has no joint buffer management and scheduling, so the interface is left out";
+            let why =
+                "Weir has no joint buffer management and scheduling, so the interface is left out";
             reading.lost(line, why);
             one.kind = Kind::None;
         }
@@ -197,7 +198,8 @@ fn interface_option(
         }
         "ecn" => flows.queue.push(("ecn", "true".to_owned())),
         "cleardscp" | "flowvalve" => {
-            reading.approximated(line, format!("`{}` is left out: Weir has no such step", word.text));
+            reading
+                .approximated(line, format!("`{}` is left out: Weir has no such step", word.text));
         }
         "thmin" | "thmax" | "weight" | "invpmax" | "maxpmark" | "holdtime" | "packetsize"
         | "pkttime" | "separate" => {
@@ -228,6 +230,9 @@ fn class(words: &mut Words, line: LineId, known: &mut [Interface], reading: &mut
         return reading.lost(line, "its interface has no discipline with classes that Weir has");
     };
     let Some(name) = words.need("the name of a class", reading) else { return };
+    if one.classes.len() >= CLASSES_MAX {
+        return reading.lost(line, format!("`{}` has more than {CLASSES_MAX} classes", name.text));
+    }
     let mut class = AltqClass::new(&name.text, None, line);
     if one.classes.iter().any(|other| other.name == name.text) {
         let message = format!("class `{}` is declared twice", name.text);
@@ -285,7 +290,9 @@ fn class_option(
         "[" => curve(words, class, reading)?,
         "qlimit" => options.limit = Some(words.value("a number of packets", number, reading)?),
         "maxdelay" => options.delay = Some(words.value("milliseconds", number, reading)?),
-        "maxburst" => options.packets = Some(words.value("a number of packets", number, reading)?),
+        "maxburst" => {
+            options.packets = Some(words.value("a number of packets", number, reading)?)
+        }
         "packetsize" => options.packet_size = Some(words.value(A_SIZE, number, reading)?),
         "minburst" | "maxpacketsize" => {
             words.value("a number", number, reading)?;
@@ -305,7 +312,8 @@ fn class_option(
         "admission" => {
             let kind = words.need("`none` or `cntlload`", reading)?;
             if kind.text != "none" {
-                reading.approximated(line, "`admission` is left out: nothing asks Weir for admission");
+                reading
+                    .approximated(line, "`admission` is left out: nothing asks Weir for admission");
             }
         }
         other => {
@@ -530,7 +538,10 @@ pub(super) fn with_tos(keys: &[Key], tos: u8, mask: u8) -> Vec<Vec<Key>> {
         keys.extend(ecn.map(|ecn| ("ecn", quoted(ECN[usize::from(ecn)]))));
         keys
     };
-    dscps.iter().flat_map(|dscp| ecns.iter().map(|ecn| rule(dscp, ecn)).collect::<Vec<_>>()).collect()
+    dscps
+        .iter()
+        .flat_map(|dscp| ecns.iter().map(|ecn| rule(dscp, ecn)).collect::<Vec<_>>())
+        .collect()
 }
 
 enum Address {
@@ -673,13 +684,46 @@ const COMMANDS: [&str; 5] = ["interface", "class", "filter", "filter6", "conditi
 const DISCIPLINES: [&str; 3] = ["cbq", "hfsc", "priq"];
 const HASHES: [&str; 3] = ["dstaddr", "full", "srcport"];
 const INTERFACE_WORDS: [&str; 18] = [
-    "bandwidth", "tbrsize", "cbq", "cbq-wrr", "cbq-prr", "hfsc", "priq", "wfq", "fifoq", "red",
-    "rio", "blue", "jobs", "efficient", "nqueues", "qsize", "qlimit", "hash",
+    "bandwidth",
+    "tbrsize",
+    "cbq",
+    "cbq-wrr",
+    "cbq-prr",
+    "hfsc",
+    "priq",
+    "wfq",
+    "fifoq",
+    "red",
+    "rio",
+    "blue",
+    "jobs",
+    "efficient",
+    "nqueues",
+    "qsize",
+    "qlimit",
+    "hash",
 ];
 const CLASS_WORDS: [&str; 20] = [
-    "borrow", "default", "control", "priority", "pbandwidth", "exactbandwidth", "pshare", "grate",
-    "[", "qlimit", "maxdelay", "maxburst", "minburst", "packetsize", "maxpacketsize", "red", "rio",
-    "ecn", "flowvalve", "cleardscp",
+    "borrow",
+    "default",
+    "control",
+    "priority",
+    "pbandwidth",
+    "exactbandwidth",
+    "pshare",
+    "grate",
+    "[",
+    "qlimit",
+    "maxdelay",
+    "maxburst",
+    "minburst",
+    "packetsize",
+    "maxpacketsize",
+    "red",
+    "rio",
+    "ecn",
+    "flowvalve",
+    "cleardscp",
 ];
 const FILTER_WORDS: [&str; 6] = ["tos", "tosmask", "tclass", "tclassmask", "gpi", "flowlabel"];
 /// The four values of the ECN field, as policies call them.
@@ -687,6 +731,10 @@ const ECN: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
 const A_RATE: &str = "a rate in bit/s such as 10M or 128K";
 const A_PERCENTAGE: &str = "a percentage from 0 to 100";
 const A_SIZE: &str = "a size in bytes";
+/// The most interfaces of a file.
+const INTERFACES_MAX: usize = 256;
+/// The most classes of an interface.
+const CLASSES_MAX: usize = 4095;
 const CONTROL: &str = "ctl_class";
 /// ALTQ's default for the size of packets is the interface's.
 const MTU: u64 = 1500;

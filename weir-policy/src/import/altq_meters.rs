@@ -19,9 +19,23 @@ pub(super) enum Action {
     Drop,
     /// The code point.
     Mark(u8),
-    TokenBucket { rate: u64, depth: u64, outcomes: Vec<Action> },
-    TwoRates { committed: (u64, u64), peak: (u64, u64), outcomes: Vec<Action>, aware: bool },
-    Window { committed: u64, peak: u64, window: u64, outcomes: Vec<Action> },
+    TokenBucket {
+        rate: u64,
+        depth: u64,
+        outcomes: Vec<Action>,
+    },
+    TwoRates {
+        committed: (u64, u64),
+        peak: (u64, u64),
+        outcomes: Vec<Action>,
+        aware: bool,
+    },
+    Window {
+        committed: u64,
+        peak: u64,
+        window: u64,
+        outcomes: Vec<Action>,
+    },
 }
 
 /// Reads `<ACTION>`.
@@ -65,12 +79,7 @@ fn nested(words: &mut Words, reading: &mut Reading, depth: usize) -> Option<Acti
         "tswtcm" => {
             let (committed, peak) = (rate(words, reading)?, rate(words, reading)?);
             let window = words.value("milliseconds", number, reading)?;
-            Action::Window {
-                committed,
-                peak,
-                window,
-                outcomes: several(3, words, reading, depth)?,
-            }
+            Action::Window { committed, peak, window, outcomes: several(3, words, reading, depth)? }
         }
         other => {
             reading.unknown((other, kind.span), "action", &ACTIONS);
@@ -123,7 +132,8 @@ pub(super) fn police(action: &Action) -> Result<Option<String>, ()> {
                 two_rates((*inner, *bucket), (*rate, *depth), &outcomes, false)?
             }
             outcomes => {
-                let mut keys = vec![("rate", rate_value(*rate)), ("depth", depth_value(*depth)), lazy];
+                let mut keys =
+                    vec![("rate", rate_value(*rate)), ("depth", depth_value(*depth)), lazy];
                 keys.extend(outcome_keys(&["in", "out"], outcomes)?);
                 keys
             }

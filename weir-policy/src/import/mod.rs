@@ -150,12 +150,17 @@ fn imported(mut sketch: Sketch, reading: &mut Reading) -> Option<Imported> {
             "interface `{}` cannot be imported: {} {}",
             sketch.interface, error.code, error.message
         );
-        reading.report.push(
-            Draft::new(&codes::IMPORT_REFUSED, span, message).cure(error.cure.as_str()),
-        );
+        reading
+            .report
+            .push(Draft::new(&codes::IMPORT_REFUSED, span, message).cure(error.cure.as_str()));
         return None;
     }
     Some(Imported { interface: sketch.interface, policy })
+}
+
+/// Bit/s of a rate as `tc` writes it.
+pub(crate) fn tc_rate(text: &str) -> Option<u64> {
+    tc::units::rate(text)
 }
 
 /// Every language.

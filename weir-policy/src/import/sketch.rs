@@ -121,8 +121,11 @@ impl Sketch {
 
     /// Rules are tried class after class; where that is not their order, each says its place.
     fn order_rules(&mut self, reading: &mut Reading) {
-        let mut ranks: Vec<u64> =
-            self.classes.iter().flat_map(|class| class.rules.iter().map(|rule| rule.rank)).collect();
+        let mut ranks: Vec<u64> = self
+            .classes
+            .iter()
+            .flat_map(|class| class.rules.iter().map(|rule| rule.rank))
+            .collect();
         let altq = self.order == Order::Altq;
         if altq && !ranks.is_empty() {
             self.link.push(("match_order", quoted("altq")));
@@ -195,7 +198,8 @@ impl Sketch {
                 Some(parent) => self.classes[parent].rate,
                 None => Some(self.rate),
             };
-            let rate_of = |sketch: &Self, at: usize| u128::from(sketch.classes[at].rate.unwrap_or(0));
+            let rate_of =
+                |sketch: &Self, at: usize| u128::from(sketch.classes[at].rate.unwrap_or(0));
             let sum: u128 = children.iter().map(|&at| rate_of(self, at)).sum();
             let whole = whole.map_or(u128::MAX, u128::from);
             if sum > whole {

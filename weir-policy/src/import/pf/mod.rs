@@ -12,7 +12,7 @@ use super::{Language, Options};
 use crate::codes;
 use crate::finding::Span;
 use rules::PfRule;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const LANGUAGE: Language =
     Language { name: "pf", summary: "a pf.conf with queues", read };
@@ -113,8 +113,8 @@ fn statement(words: &mut Words, line: LineId, file: &mut File, reading: &mut Rea
         }
         "block" => reading.lost(line, "Weir does not filter: what comes to it is sent"),
         "table" => drop(table(words, line, file, reading)),
-        "set" | "scrub" | "nat" | "rdr" | "binat" | "no" | "anchor" | "nat-anchor" | "rdr-anchor"
-        | "load" | "antispoof" | "include" | "nat-to" | "af-to" => {
+        "set" | "scrub" | "nat" | "rdr" | "binat" | "no" | "anchor" | "nat-anchor"
+        | "rdr-anchor" | "load" | "antispoof" | "include" | "nat-to" | "af-to" => {
             reading.lost(line, "it says nothing of queues");
         }
         other => reading.unknown((other, first.span), "statement", &STATEMENTS),
@@ -163,6 +163,10 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
         return None;
     };
     for name in names {
+        if file.interfaces.len() >= INTERFACES_MAX {
+            reading.lost(line, format!("the file has more than {INTERFACES_MAX} interfaces"));
+            return None;
+        }
         if file.interfaces.iter().any(|one| one.name.text == name.text) {
             let message = format!("interface `{}` has two `altq`", name.text);
             reading.error(&codes::DECLARED_TWICE, name.span, message, "keep one of them");
@@ -171,7 +175,17 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
         let top = top.clone();
         let bandwidth = bandwidth.unwrap_or(0);
         let is_new = false;
-        file.interfaces.push(Altq { name, line, discipline, bandwidth, early, ecn, limit, top, is_new });
+        file.interfaces.push(Altq {
+            name,
+            line,
+            discipline,
+            bandwidth,
+            early,
+            ecn,
+            limit,
+            top,
+            is_new,
+        });
     }
     Some(())
 }
@@ -279,44 +293,13 @@ fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
     let mut rooted = None;
     while let Some(word) = words.take() {
         match word.text.as_str() {
-            "," => {}
             "on" => {
                 let on = words.need("an interface", reading)?;
                 queue.on = Some(on.text.clone());
                 rooted = Some(on);
             }
-            "parent" => queue.parent = Some(words.need("the name of a queue", reading)?),
-            "bandwidth" => {
-                queue.bandwidth = words.value(A_BANDWIDTH, bandwidth, reading)?;
-                queue.bursts[0] = burst(words, reading)?;
-            }
-            "min" => {
-                queue.min = Some(words.value(A_BANDWIDTH, bandwidth, reading)?);
-                queue.bursts[1] = burst(words, reading)?;
-            }
-            "max" => {
-                queue.max = Some(words.value(A_BANDWIDTH, bandwidth, reading)?);
-                queue.bursts[2] = burst(words, reading)?;
-            }
-            "priority" => {
-                let priority = |text: &str| number(text).filter(|priority| *priority < 16);
-                let what = "a priority from 0 to 15, or to 7 with cbq and hfsc";
-                queue.class.priority = Some(words.value(what, priority, reading)?);
-            }
-            "qlimit" => {
-                queue.limit = Some(words.value("a number of packets", number, reading)?.max(1));
-            }
-            "cbq" | "hfsc" | "priq" => parenthesised(words, &mut queue.class, reading)?,
-            "default" => queue.class.default = true,
-            "flows" => {
-                words.value("a number", number, reading)?;
-                queue.flows = true;
-            }
-            "quantum" => {
-                words.value("a size", number, reading)?;
-                reading.approximated(line, "`quantum` is left out");
-            }
             "{" => queue.children = text::rest_of_list(words, "a queue", reading)?,
+            _ if queue_option(&word, words, &mut queue, reading)? => {}
             other if !OPTION_LIKE.contains(&other) && words.peek().is_none() => {
                 queue.children = vec![word.clone()];
             }
@@ -328,7 +311,9 @@ fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
     }
     // Without `altq`, a queue on an interface without a parent is the root of one.
     let declared = |on: &str| file.interfaces.iter().any(|one| one.name.text == on);
-    if let Some(on) = rooted.filter(|on| queue.parent.is_none() && !declared(&on.text)) {
+    let room = file.interfaces.len() < INTERFACES_MAX;
+    let is_root = |on: &Word| room && queue.parent.is_none() && !declared(&on.text);
+    if let Some(on) = rooted.filter(is_root) {
         file.interfaces.push(Altq {
             name: on,
             line,
@@ -341,8 +326,58 @@ fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
             is_new: true,
         });
     }
+    if file.queues.len() >= QUEUES_MAX || queue.children.len() > QUEUES_MAX {
+        let message = format!("the file has more than {QUEUES_MAX} queues");
+        reading.error(&codes::TOO_MANY, queue.name.span, message, "split it up");
+        return None;
+    }
     file.queues.push(queue);
     Some(())
+}
+
+/// An option of a queue; `Some(false)` if it is none.
+fn queue_option(
+    word: &Word,
+    words: &mut Words,
+    queue: &mut Queue,
+    reading: &mut Reading,
+) -> Option<bool> {
+    match word.text.as_str() {
+        "," => {}
+        "parent" => queue.parent = Some(words.need("the name of a queue", reading)?),
+        "bandwidth" => {
+            queue.bandwidth = words.value(A_BANDWIDTH, bandwidth, reading)?;
+            queue.bursts[0] = burst(words, reading)?;
+        }
+        "min" => {
+            queue.min = Some(words.value(A_BANDWIDTH, bandwidth, reading)?);
+            queue.bursts[1] = burst(words, reading)?;
+        }
+        "max" => {
+            queue.max = Some(words.value(A_BANDWIDTH, bandwidth, reading)?);
+            queue.bursts[2] = burst(words, reading)?;
+        }
+        "priority" => {
+            let priority = |text: &str| number(text).filter(|priority| *priority < 16);
+            let what = "a priority from 0 to 15, or to 7 with cbq and hfsc";
+            queue.class.priority = Some(words.value(what, priority, reading)?);
+        }
+        "qlimit" => {
+            queue.limit = Some(words.value("a number of packets", number, reading)?.max(1));
+        }
+        "cbq" | "hfsc" | "priq" => parenthesised(words, &mut queue.class, reading)?,
+        "default" => queue.class.default = true,
+        "flows" => {
+            words.value("a number", number, reading)?;
+            queue.flows = true;
+        }
+        "quantum" => {
+            words.value("a size", number, reading)?;
+            reading.approximated(queue.line, "`quantum` is left out");
+        }
+        _ => return Some(false),
+    }
+    Some(true)
 }
 
 /// `burst B for Nms`.
@@ -383,17 +418,17 @@ fn check_parents(file: &File, reading: &mut Reading) {
     for queue in &file.queues {
         listed.extend(queue.children.iter().map(|word| word.text.as_str()));
     }
-    listed.sort_unstable();
+    let declared: BTreeSet<&str> =
+        file.queues.iter().map(|queue| queue.name.text.as_str()).collect();
+    let listed: BTreeSet<&str> = listed.into_iter().collect();
+    let open: Vec<&str> = listed.difference(&declared).copied().take(SHOWN_MAX).collect();
     for queue in &file.queues {
         if let Some(parent) = &queue.parent {
-            let known = |other: &Queue| other.name.text == parent.text;
-            if !file.queues.iter().any(known) {
-                let names = file.queues.iter().map(|queue| queue.name.text.as_str());
+            if !declared.contains(parent.text.as_str()) {
+                let names = declared.iter().copied();
                 reading.undeclared((&parent.text, parent.span), "queue", names);
             }
-        } else if listed.binary_search(&queue.name.text.as_str()).is_err() {
-            let declared = |name: &&&str| !file.queues.iter().any(|one| one.name.text == ***name);
-            let open: Vec<&str> = listed.iter().filter(declared).copied().collect();
+        } else if !listed.contains(queue.name.text.as_str()) {
             let message = format!("queue `{}` has no parent", queue.name.text);
             let cure = match open.is_empty() {
                 true => "name it in `altq on` or in the list of another queue".to_owned(),
@@ -423,7 +458,12 @@ fn sketch(
     let mut classes = tree.classes;
     let Some(default) = classes.iter().position(|class| class.default) else {
         let message = format!("no queue of `{}` is the default", altq.name.text);
-        reading.error(&codes::INCONSISTENT, altq.name.span, message, "write `default` in one of them");
+        reading.error(
+            &codes::INCONSISTENT,
+            altq.name.span,
+            message,
+            "write `default` in one of them",
+        );
         return None;
     };
     for other in classes.iter_mut().skip(default + 1).filter(|class| class.default) {
@@ -435,7 +475,12 @@ fn sketch(
         *used |= rule.assign(&altq.name.text, (&names, default), &mut classes, reading);
         if classes.iter().map(|class| class.rules.len()).sum::<usize>() > RULES_MAX {
             let message = format!("the rules stand for more than {RULES_MAX} cases");
-            reading.error(&codes::TOO_MANY, reading.span(rule.line), message, "write ranges of ports");
+            reading.error(
+                &codes::TOO_MANY,
+                reading.span(rule.line),
+                message,
+                "write ranges of ports",
+            );
             return None;
         }
     }
@@ -514,7 +559,10 @@ impl Tree<'_> {
             }
         }
         if queue.flows {
-            reading.approximated(queue.line, "flows of a queue do not take turns: `flows` is left out");
+            reading.approximated(
+                queue.line,
+                "flows of a queue do not take turns: `flows` is left out",
+            );
         }
         if self.altq.is_new && parent.is_none() {
             // The root is the interface: it may have all of it.
@@ -559,21 +607,60 @@ fn join(first: Span, last: Span) -> Span {
     Span { start: first.start.min(last.start), end: first.end.max(last.end) }
 }
 
+/// The most interfaces of a file.
+const INTERFACES_MAX: usize = 256;
+/// The most queues of a file.
+const QUEUES_MAX: usize = 4096;
+/// So many names are shown of those that would fit.
+const SHOWN_MAX: usize = 16;
 /// The most rules of an interface, each list written out.
 const RULES_MAX: usize = 1 << 16;
 const PERCENT: u64 = 1 << 63;
 const A_BANDWIDTH: &str = "a bandwidth such as 10Mb or 20%";
 const STATEMENTS: [&str; 14] = [
-    "altq", "queue", "pass", "match", "block", "table", "set", "scrub", "nat", "rdr", "binat",
-    "anchor", "load", "antispoof",
+    "altq",
+    "queue",
+    "pass",
+    "match",
+    "block",
+    "table",
+    "set",
+    "scrub",
+    "nat",
+    "rdr",
+    "binat",
+    "anchor",
+    "load",
+    "antispoof",
 ];
 const OPTIONS: [&str; 12] = [
-    "default", "borrow", "red", "rio", "ecn", "codel", "realtime", "linkshare", "upperlimit",
-    "minburst", "maxburst", "cleardscp",
+    "default",
+    "borrow",
+    "red",
+    "rio",
+    "ecn",
+    "codel",
+    "realtime",
+    "linkshare",
+    "upperlimit",
+    "minburst",
+    "maxburst",
+    "cleardscp",
 ];
 const QUEUE_WORDS: [&str; 13] = [
-    "on", "parent", "bandwidth", "min", "max", "priority", "qlimit", "cbq", "hfsc", "priq",
-    "default", "flows", "quantum",
+    "on",
+    "parent",
+    "bandwidth",
+    "min",
+    "max",
+    "priority",
+    "qlimit",
+    "cbq",
+    "hfsc",
+    "priq",
+    "default",
+    "flows",
+    "quantum",
 ];
 /// Words that look like options, so that they are not taken for the one child of a queue.
 const OPTION_LIKE: [&str; 6] = ["(", ")", "}", "burst", "for", "="];

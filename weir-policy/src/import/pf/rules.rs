@@ -223,9 +223,21 @@ fn set(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Option<()
 
 fn protocol(word: &Word, reading: &mut Reading) -> Option<u64> {
     let known = [
-        ("icmp", 1), ("igmp", 2), ("tcp", 6), ("udp", 17), ("ipv6", 41), ("rsvp", 46), ("gre", 47),
-        ("esp", 50), ("ah", 51), ("icmp6", 58), ("ipv6-icmp", 58), ("ospf", 89), ("carp", 112),
-        ("vrrp", 112), ("sctp", 132),
+        ("icmp", 1),
+        ("igmp", 2),
+        ("tcp", 6),
+        ("udp", 17),
+        ("ipv6", 41),
+        ("rsvp", 46),
+        ("gre", 47),
+        ("esp", 50),
+        ("ah", 51),
+        ("icmp6", 58),
+        ("ipv6-icmp", 58),
+        ("ospf", 89),
+        ("carp", 112),
+        ("vrrp", 112),
+        ("sctp", 132),
     ];
     let found = known.iter().find(|row| row.0 == word.text).map(|row| row.1);
     let found = found.or_else(|| number(&word.text)).filter(|number| *number < 256);
@@ -300,7 +312,8 @@ fn prefix(text: &str) -> Option<String> {
     };
     let address: IpAddr = address.parse().ok()?;
     let max = if address.is_ipv4() { 32 } else { 128 };
-    let length = u32::try_from(length.unwrap_or(max)).ok().filter(|length| *length <= max as u32)?;
+    let length =
+        u32::try_from(length.unwrap_or(max)).ok().filter(|length| *length <= max as u32)?;
     let network: IpAddr = match address {
         IpAddr::V4(one) => {
             let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
@@ -315,11 +328,7 @@ fn prefix(text: &str) -> Option<String> {
 }
 
 /// A port, a list, `A:B`, or an operator and ports.
-fn ports(
-    words: &mut Words,
-    lost: &mut Option<Lost>,
-    reading: &mut Reading,
-) -> Option<Vec<String>> {
+fn ports(words: &mut Words, lost: &mut Option<Lost>, reading: &mut Reading) -> Option<Vec<String>> {
     let mut operator = String::new();
     while words.peek().is_some_and(|word| ["=", "!", "<", ">"].contains(&word)) {
         operator.extend(words.take().map(|word| word.text));
@@ -509,17 +518,61 @@ impl Conditions {
 }
 
 const RULE_WORDS: [&str; 24] = [
-    "in", "out", "quick", "on", "inet", "inet6", "proto", "all", "from", "to", "port", "tos",
-    "queue", "set", "keep", "modulate", "synproxy", "no", "log", "flags", "label", "tag",
-    "route-to", "probability",
+    "in",
+    "out",
+    "quick",
+    "on",
+    "inet",
+    "inet6",
+    "proto",
+    "all",
+    "from",
+    "to",
+    "port",
+    "tos",
+    "queue",
+    "set",
+    "keep",
+    "modulate",
+    "synproxy",
+    "no",
+    "log",
+    "flags",
+    "label",
+    "tag",
+    "route-to",
+    "probability",
 ];
 /// Services that queue rules are written for, with their ports in the registry of IANA.
 const SERVICES: [(&str, u16); 28] = [
-    ("ftp-data", 20), ("ftp", 21), ("ssh", 22), ("telnet", 23), ("smtp", 25), ("domain", 53),
-    ("bootps", 67), ("bootpc", 68), ("tftp", 69), ("www", 80), ("http", 80), ("pop3", 110),
-    ("auth", 113), ("nntp", 119), ("ntp", 123), ("imap", 143), ("snmp", 161), ("irc", 194),
-    ("https", 443), ("submission", 587), ("ldap", 389), ("isakmp", 500), ("rip", 520),
-    ("imaps", 993), ("pop3s", 995), ("sip", 5060), ("mysql", 3306), ("cvsup", 5999),
+    ("ftp-data", 20),
+    ("ftp", 21),
+    ("ssh", 22),
+    ("telnet", 23),
+    ("smtp", 25),
+    ("domain", 53),
+    ("bootps", 67),
+    ("bootpc", 68),
+    ("tftp", 69),
+    ("www", 80),
+    ("http", 80),
+    ("pop3", 110),
+    ("auth", 113),
+    ("nntp", 119),
+    ("ntp", 123),
+    ("imap", 143),
+    ("snmp", 161),
+    ("irc", 194),
+    ("https", 443),
+    ("submission", 587),
+    ("ldap", 389),
+    ("isakmp", 500),
+    ("rip", 520),
+    ("imaps", 993),
+    ("pop3s", 995),
+    ("sip", 5060),
+    ("mysql", 3306),
+    ("cvsup", 5999),
 ];
 /// The most cases of a rule with lists.
 const RULES_MAX: usize = 1024;

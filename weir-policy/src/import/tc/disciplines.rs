@@ -1,4 +1,4 @@
-//! Queueing disciplines and their classes, as `tc` writes them [tc].
+//! Queueing disciplines and their classes, as `tc` writes them [linux].
 
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted, rate_value};
@@ -119,12 +119,7 @@ fn one_of(word: &Word, wanted: &str, what: &str, reading: &mut Reading) -> Optio
     None
 }
 
-fn htb(
-    one: &mut Discipline,
-    words: &mut Words,
-    line: LineId,
-    reading: &mut Reading,
-) -> Option<()> {
+fn htb(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
     while let Some(word) = words.take() {
         match word.text.as_str() {
             "default" => one.default = Some(words.value("a minor number", minor, reading)?),
@@ -134,7 +129,8 @@ fn htb(
             }
             "direct_qlen" => {
                 words.value("a number of packets", number, reading)?;
-                reading.approximated(line, "`direct_qlen` is left out: no packet goes by the classes");
+                reading
+                    .approximated(line, "`direct_qlen` is left out: no packet goes by the classes");
             }
             "offload" => reading.approximated(line, "`offload` is left out"),
             other => {
@@ -147,18 +143,14 @@ fn htb(
     Some(())
 }
 
-fn cbq(
-    one: &mut Discipline,
-    words: &mut Words,
-    line: LineId,
-    reading: &mut Reading,
-) -> Option<()> {
+fn cbq(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
     while let Some(word) = words.take() {
         match word.text.as_str() {
             "bandwidth" => one.rate = words.value(A_RATE, rate, reading)?,
             "avpkt" | "cell" | "mpu" | "allot" | "ewma" => {
                 words.need("a number", reading)?;
-                let note = format!("`{}` is left out: each packet is charged its length", word.text);
+                let note =
+                    format!("`{}` is left out: each packet is charged its length", word.text);
                 reading.approximated(line, note);
             }
             other => {
@@ -209,12 +201,7 @@ fn prio(
     Some(())
 }
 
-fn tbf(
-    one: &mut Discipline,
-    words: &mut Words,
-    line: LineId,
-    reading: &mut Reading,
-) -> Option<()> {
+fn tbf(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
     let (mut latency, mut limit, mut burst) = (None, None, 0);
     while let Some(word) = words.take() {
         match word.text.as_str() {
@@ -262,7 +249,8 @@ fn tbf(
 }
 
 fn sfq(words: &mut Words, reading: &mut Reading) -> Option<()> {
-    let known = ["perturb", "quantum", "limit", "divisor", "flows", "depth", "headdrop", "redflowlimit"];
+    let known =
+        ["perturb", "quantum", "limit", "divisor", "flows", "depth", "headdrop", "redflowlimit"];
     while let Some(word) = words.take() {
         if !known.contains(&word.text.as_str()) {
             reading.unknown((&word.text, word.span), "option of sfq", &known);
@@ -276,12 +264,7 @@ fn sfq(words: &mut Words, reading: &mut Reading) -> Option<()> {
 }
 
 /// `fq_codel`, `codel` and `pie`.
-fn delays(
-    kind: &Word,
-    words: &mut Words,
-    line: LineId,
-    reading: &mut Reading,
-) -> Option<Vec<Key>> {
+fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
     let dropper = if kind.text == "fq_codel" { "fq-codel" } else { kind.text.as_str() };
     let flows = dropper == "fq-codel";
     let mut keys = vec![("dropper", quoted(dropper))];
@@ -326,8 +309,16 @@ fn delays(
                 reading.approximated(line, format!("`{}` is left out", word.text));
             }
             other => {
-                let known = ["limit", "target", "interval", "flows", "quantum", "memory_limit",
-                    "ecn", "noecn"];
+                let known = [
+                    "limit",
+                    "target",
+                    "interval",
+                    "flows",
+                    "quantum",
+                    "memory_limit",
+                    "ecn",
+                    "noecn",
+                ];
                 reading.unknown((other, word.span), "option here", &known);
                 return None;
             }
@@ -348,7 +339,8 @@ fn red(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key
                 keys.push(("packet", quoted(&format!("{packet} B"))));
             }
             "probability" => {
-                let part = |text: &str| decimal(text).filter(|row| row.0 <= 1_000_000).map(|row| row.0);
+                let part =
+                    |text: &str| decimal(text).filter(|row| row.0 <= 1_000_000).map(|row| row.0);
                 let part = words.value("a probability from 0 to 1", part, reading)?;
                 let percent = format!("{}.{:04} %", part / 10_000, part % 10_000);
                 keys.push(("pmax", quoted(&percent)));
@@ -358,12 +350,23 @@ fn red(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key
             "harddrop" | "nodrop" => {}
             "burst" | "bandwidth" => {
                 words.need("a number", reading)?;
-                let note = format!("`{}` is left out: the average is taken over 500 packets", word.text);
+                let note =
+                    format!("`{}` is left out: the average is taken over 500 packets", word.text);
                 reading.approximated(line, note);
             }
             other => {
-                let known = ["limit", "min", "max", "avpkt", "burst", "probability", "bandwidth",
-                    "ecn", "adaptive", "harddrop"];
+                let known = [
+                    "limit",
+                    "min",
+                    "max",
+                    "avpkt",
+                    "burst",
+                    "probability",
+                    "bandwidth",
+                    "ecn",
+                    "adaptive",
+                    "harddrop",
+                ];
                 reading.unknown((other, word.span), "option of red", &known);
                 return None;
             }
@@ -600,8 +603,21 @@ const A_SIZE: &str = "a size such as 15k";
 const A_TIME: &str = "a time such as 5ms";
 const CLASSFUL: [&str; 4] = ["htb", "hfsc", "drr", "cbq"];
 const KINDS: [&str; 15] = [
-    "htb", "hfsc", "cbq", "prio", "tbf", "drr", "sfq", "fq_codel", "codel", "pie", "red", "pfifo",
-    "bfifo", "pfifo_fast", "pfifo_head_drop",
+    "htb",
+    "hfsc",
+    "cbq",
+    "prio",
+    "tbf",
+    "drr",
+    "sfq",
+    "fq_codel",
+    "codel",
+    "pie",
+    "red",
+    "pfifo",
+    "bfifo",
+    "pfifo_fast",
+    "pfifo_head_drop",
 ];
 /// Disciplines of the kernel that nothing here is like.
 const UNKNOWN_TO_WEIR: [&str; 16] = [
@@ -609,10 +625,36 @@ const UNKNOWN_TO_WEIR: [&str; 16] = [
     "qfq", "sfb", "taprio", "etf", "ets",
 ];
 const CLASS_WORDS: [(&str, &[&str]); 4] = [
-    ("htb", &["rate", "ceil", "burst", "cburst", "prio", "quantum", "mtu", "overhead", "mpu",
-        "linklayer"]),
+    (
+        "htb",
+        &[
+            "rate",
+            "ceil",
+            "burst",
+            "cburst",
+            "prio",
+            "quantum",
+            "mtu",
+            "overhead",
+            "mpu",
+            "linklayer",
+        ],
+    ),
     ("hfsc", &["sc", "rt", "ls", "ul"]),
     ("drr", &["quantum"]),
-    ("cbq", &["rate", "prio", "bounded", "isolated", "bandwidth", "allot", "avpkt", "weight",
-        "cell", "maxburst"]),
+    (
+        "cbq",
+        &[
+            "rate",
+            "prio",
+            "bounded",
+            "isolated",
+            "bandwidth",
+            "allot",
+            "avpkt",
+            "weight",
+            "cell",
+            "maxburst",
+        ],
+    ),
 ];

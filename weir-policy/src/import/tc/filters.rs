@@ -1,4 +1,4 @@
-//! Filters: `u32`, `flower`, `basic`, `matchall` and `fw` [tc, algorithms §11.3].
+//! Filters: `u32`, `flower`, `basic`, `matchall` and `fw` [linux, algorithms §11.3].
 //!
 //! A `u32` key reads a word at an offset; those that lie on a field of IPv4, IPv6, or of ports
 //! behind a header without options, are conditions on that field. Others are lost.
@@ -18,7 +18,6 @@ pub(super) struct Filter {
     pub line: LineId,
     /// Smaller goes first.
     pub rank: u64,
-    prio: u64,
     pub target: Handle,
     /// The rules that it stands for.
     pub rules: Vec<Vec<Key>>,
@@ -50,15 +49,40 @@ pub(super) fn read(
     device: &mut Device,
     reading: &mut Reading,
 ) -> Option<()> {
-    let (mut parent, mut prio) = (None, None);
-    let mut draft = Draft {
-        line,
-        version: Version::All,
-        keys: Vec::new(),
-        tos: None,
-        target: None,
-        police: None,
+    let version = Version::All;
+    let (keys, tos, target, police) = Default::default();
+    let mut draft = Draft { line, version, keys, tos, target, police };
+    let (parent, prio) = conditions(words, &mut draft, reading)?;
+    if device.filters.len() >= OBJECTS_MAX * 16 {
+        reading.lost(line, "the device has too many filters");
+        return None;
+    }
+    // [algorithms §11.3] Without a priority it goes before all that are there.
+    let prio = prio.filter(|prio| *prio > 0);
+    let before = || device.least_prio.map_or(0xc000, |least| least.saturating_sub(1));
+    let prio = prio.unwrap_or_else(before);
+    device.least_prio = Some(device.least_prio.map_or(prio, |least| least.min(prio)));
+    let Some(mut target) = draft.target else {
+        reading.lost(line, "it names no class with `flowid` or `classid`");
+        return None;
     };
+    if target.0 == 0 {
+        target.0 = parent.map_or(0, |parent| parent.0);
+    }
+    let rank = (prio << 32) | device.filters.len() as u64;
+    let rules = draft.rules();
+    device.filters.push(Filter { parent, line, rank, target, rules });
+    Some(())
+}
+
+/// Reads what stands before and behind the kind of a filter: its parent and its priority.
+fn conditions(
+    words: &mut Words,
+    draft: &mut Draft,
+    reading: &mut Reading,
+) -> Option<(Option<Handle>, Option<u64>)> {
+    let line = draft.line;
+    let (mut parent, mut prio) = (None, None);
     let kind = loop {
         let word = words.need("a kind of filter such as `flower`", reading)?;
         match word.text.as_str() {
@@ -69,7 +93,7 @@ pub(super) fn read(
                 return None;
             }
             "egress" => {}
-            "protocol" => protocol(words, &mut draft, reading)?,
+            "protocol" => protocol(words, draft, reading)?,
             "prio" | "pref" | "priority" => {
                 let in_range = |text: &str| number(text).filter(|prio| *prio <= 0xffff);
                 prio = Some(words.value("a priority up to 65535", in_range, reading)?);
@@ -83,10 +107,10 @@ pub(super) fn read(
         }
     };
     match kind.text.as_str() {
-        "u32" => u32_conditions(words, &mut draft, reading)?,
-        "flower" => flower(words, &mut draft, reading)?,
-        "basic" => basic(words, &mut draft, reading)?,
-        "matchall" => tail(words, &mut draft, reading)?,
+        "u32" => u32_conditions(words, draft, reading)?,
+        "flower" => flower(words, draft, reading)?,
+        "basic" => basic(words, draft, reading)?,
+        "matchall" => tail(words, draft, reading)?,
         "fw" => {
             let why = "the firewall's marks are not in the packet: write the conditions that set \
                        the mark as `match` of the class";
@@ -102,25 +126,7 @@ pub(super) fn read(
             return None;
         }
     }
-    if device.filters.len() >= OBJECTS_MAX * 16 {
-        reading.lost(line, "the device has too many filters");
-        return None;
-    }
-    // [algorithms §11.3] Without a priority it goes before all that are there.
-    let least = device.filters.iter().map(|other| other.prio).min();
-    let prio = prio.filter(|prio| *prio > 0);
-    let prio = prio.unwrap_or_else(|| least.map_or(0xc000, |least| least.saturating_sub(1)));
-    let Some(mut target) = draft.target else {
-        reading.lost(line, "it names no class with `flowid` or `classid`");
-        return None;
-    };
-    if target.0 == 0 {
-        target.0 = parent.map_or(0, |parent| parent.0);
-    }
-    let rank = (prio << 32) | device.filters.len() as u64;
-    let rules = draft.rules();
-    device.filters.push(Filter { parent, line, rank, prio, target, rules });
-    Some(())
+    Some((parent, prio))
 }
 
 impl Draft {
@@ -308,12 +314,7 @@ fn unread(field: &str, draft: &Draft, reading: &mut Reading) -> Option<()> {
     None
 }
 
-fn address(
-    field: &str,
-    words: &mut Words,
-    draft: &mut Draft,
-    reading: &mut Reading,
-) -> Option<()> {
+fn address(field: &str, words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     let prefix = words.value("an address with or without /LENGTH", masked_prefix, reading)?;
     let key = if field == "src" || field == "src_ip" { "src" } else { "dst" };
     if let Some(prefix) = prefix {

@@ -214,9 +214,9 @@ fn lower_class(options: &ClassOptions, class: &mut SketchClass, reading: &mut Re
             push(["ul_m1", "ul_d", "ul_m2"], options.upper_limit, false);
             push(["rt_m1", "rt_d", "rt_m2"], options.real_time, true);
         }
-        "drr" => class.leaf_keys.extend(
-            options.quantum.map(|quantum| ("quantum", quoted(&format!("{quantum} B")))),
-        ),
+        "drr" => class
+            .leaf_keys
+            .extend(options.quantum.map(|quantum| ("quantum", quoted(&format!("{quantum} B"))))),
         _ => {
             class.rate = Some(options.rate.unwrap_or(1).max(1));
             if options.bounded {
@@ -225,7 +225,10 @@ fn lower_class(options: &ClassOptions, class: &mut SketchClass, reading: &mut Re
             // The kernel serves 1 first and 8 last, Weir the larger first.
             let priority = options.prio.map(|prio| 8 - prio.clamp(1, 8));
             class.leaf_keys.extend(priority.map(|prio| ("priority", prio.to_string())));
-            reading.approximated(class.line, "class-based queueing in its sound form, not the kernel's");
+            reading.approximated(
+                class.line,
+                "class-based queueing in its sound form, not the kernel's",
+            );
         }
     }
 }

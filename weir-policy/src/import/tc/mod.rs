@@ -1,4 +1,4 @@
-//! `tc`: scripts and batches of `qdisc`, `class` and `filter` commands [tc, algorithms §11.3].
+//! `tc`: scripts and batches of `qdisc`, `class` and `filter` commands [linux, algorithms §11.3].
 //!
 //! Commands build what the kernel would hold, a tree a device; then the tree becomes a policy.
 //! Filters keep their `prio`; the kernel gives one without it a smaller one than all before.
@@ -7,7 +7,7 @@ mod disciplines;
 mod filters;
 mod lower;
 mod shell;
-mod units;
+pub(super) mod units;
 
 use super::lines::{LineId, Reading};
 use super::sketch::Sketch;
@@ -31,6 +31,8 @@ struct Device {
     qdiscs: Vec<Qdisc>,
     classes: Vec<Class>,
     filters: Vec<Filter>,
+    /// The smallest priority of a filter.
+    least_prio: Option<u64>,
 }
 
 struct Qdisc {
@@ -81,7 +83,8 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
         }
         tc(&mut words, command.line, &mut devices, reading);
     }
-    let lowered = devices.into_iter().filter_map(|one| lower::device(one, &names, options, reading));
+    let lowered =
+        devices.into_iter().filter_map(|one| lower::device(one, &names, options, reading));
     lowered.collect()
 }
 
@@ -110,18 +113,25 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
             devices[at].qdiscs.clear();
             devices[at].classes.clear();
             devices[at].filters.clear();
+            devices[at].least_prio = None;
+        }
+        if object.text != "qdisc" && at.is_some() {
+            return reading.lost(line, "single classes and filters are not taken away");
         }
         return reading.noted(line, "takes away what was there; a policy begins from nothing");
     }
+    if at.is_none() && devices.len() >= DEVICES_MAX {
+        return reading.lost(line, format!("the file has more than {DEVICES_MAX} devices"));
+    }
     let at = at.unwrap_or_else(|| {
         let (qdiscs, classes, filters) = Default::default();
-        devices.push(Device { name: device, qdiscs, classes, filters });
+        devices.push(Device { name: device, qdiscs, classes, filters, least_prio: None });
         devices.len() - 1
     });
     let device = &mut devices[at];
     let done = match object.text.as_str() {
         "qdisc" => qdisc(words, line, device, reading),
-        "class" => class(words, line, device, reading),
+        "class" => class(words, (line, action.text != "add"), device, reading),
         _ => filters::read(words, line, device, reading),
     };
     // Every `None` has left a finding or a lost line.
@@ -159,7 +169,8 @@ fn qdisc(
                 if at.text.starts_with("ffff") {
                     continue;
                 }
-                let text = if at.text.contains(':') { at.text.clone() } else { format!("{}:", at.text) };
+                let text =
+                    if at.text.contains(':') { at.text.clone() } else { format!("{}:", at.text) };
                 let Some(found) = units::handle(&text) else {
                     super::words::bad_value(&at, A_HANDLE, reading);
                     return None;
@@ -187,10 +198,10 @@ fn qdisc(
     Some(())
 }
 
-/// `parent H [classid H] KIND OPTIONS`.
+/// `parent H [classid H] KIND OPTIONS`; `again` for one that may be there.
 fn class(
     words: &mut Words,
-    line: LineId,
+    (line, again): (LineId, bool),
     device: &mut Device,
     reading: &mut Reading,
 ) -> Option<()> {
@@ -225,7 +236,12 @@ fn class(
         return None;
     }
     let options = disciplines::class_options(&kind, words, line, reading)?;
-    if device.classes.iter().any(|other| other.id == id) {
+    let known = device.classes.iter_mut().find(|other| other.id == id);
+    if let Some(known) = known {
+        if again {
+            known.options = options;
+            return Some(());
+        }
         let message = format!("class {:x}:{:x} is declared twice", id.0, id.1);
         reading.error(&codes::DECLARED_TWICE, kind.span, message, "give one another `classid`");
         return None;
@@ -237,5 +253,7 @@ fn class(
 const OBJECTS: [&str; 3] = ["qdisc", "class", "filter"];
 const ACTIONS: [&str; 7] = ["add", "replace", "change", "del", "delete", "show", "list"];
 const A_HANDLE: &str = "a handle such as 1: or 1:10";
+/// The most devices of a file.
+const DEVICES_MAX: usize = 256;
 /// The most qdiscs, classes or filters of a device.
 const OBJECTS_MAX: usize = 4096;

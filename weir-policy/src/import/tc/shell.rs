@@ -27,7 +27,8 @@ struct Simple {
 /// `#class 1:10 NAME`.
 pub(super) fn commands(text: &str, reading: &mut Reading) -> Vec<Command> {
     let simples = lex(text);
-    let mut shell = Shell { simples: &simples, variables: BTreeMap::new(), out: Vec::new(), steps: 0 };
+    let mut shell =
+        Shell { simples: &simples, variables: BTreeMap::new(), out: Vec::new(), steps: 0 };
     shell.run(0, simples.len(), reading);
     shell.out
 }
@@ -165,7 +166,8 @@ impl Shell<'_> {
         for word in &simple.words {
             let Some(expanded) = self.expand(word) else {
                 let shown: String = word.text.chars().take(40).collect();
-                let why = format!("`{shown}` stands for something that is not known without running it");
+                let why =
+                    format!("`{shown}` stands for something that is not known without running it");
                 return reading.lost(line, why);
             };
             words.extend(expanded);
@@ -197,9 +199,9 @@ impl Shell<'_> {
         }
         for (name, value, span) in rows {
             let word = Word { text: value.to_owned(), span };
-            let value = self.expand(&word).map(|words| {
-                words.into_iter().map(|word| word.text).collect::<Vec<_>>().join(" ")
-            });
+            let value = self
+                .expand(&word)
+                .map(|words| words.into_iter().map(|word| word.text).collect::<Vec<_>>().join(" "));
             if value.is_none() {
                 reading.lost(line, "its value comes from something that is not run");
             }

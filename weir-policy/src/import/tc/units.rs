@@ -1,9 +1,9 @@
-//! Rates, sizes and times as `tc` writes them [tc].
+//! Rates, sizes and times as `tc` writes them [linux].
 
 use super::super::words::{decimal, scaled};
 
 /// Bit/s: `10mbit`; `bps` are bytes per second, and a bare number bits.
-pub(super) fn rate(text: &str) -> Option<u64> {
+pub(in crate::import) fn rate(text: &str) -> Option<u64> {
     let (millionths, unit) = decimal(text)?;
     let unit = unit.to_ascii_lowercase();
     let (prefix, base) = match unit.strip_suffix("bps") {
@@ -86,7 +86,8 @@ mod tests {
         for (text, expected) in rates {
             assert_eq!(rate(text), expected, "{text}");
         }
-        for (text, expected) in [("15k", Some(15_360)), ("1600", Some(1600)), ("1kbit", Some(128))] {
+        for (text, expected) in [("15k", Some(15_360)), ("1600", Some(1600)), ("1kbit", Some(128))]
+        {
             assert_eq!(size(text), expected, "{text}");
         }
         for (text, expected) in [("5ms", Some(5_000_000)), ("50", Some(50_000)), ("x", None)] {
