@@ -6,6 +6,7 @@
 pub mod brief;
 mod capture;
 mod draw;
+mod import;
 mod packet;
 mod plan;
 mod policy;
@@ -13,6 +14,7 @@ mod scenario;
 mod scheduler;
 
 pub use capture::capture;
+pub use import::{altq, pf, tc};
 pub use packet::packet;
 pub use policy::policy;
 pub use scenario::scenario;
@@ -23,9 +25,12 @@ pub type Target = fn(&[u8]);
 
 /// Every target, with the name of its folder in `corpus/`.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("altq", altq),
     ("capture", capture),
     ("packet", packet),
+    ("pf", pf),
     ("policy", policy),
     ("scenario", scenario),
     ("scheduler", scheduler),
+    ("tc", tc),
 ];
