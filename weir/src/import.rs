@@ -50,7 +50,8 @@ impl Run for Import {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
-        let language = import::find(&self.language).expect("clap takes the names of languages only");
+        let language =
+            import::find(&self.language).expect("clap takes the names of languages only");
         let outcome = import::read(language, &bytes, &name, &Options { rate: self.rate });
         let failed = outcome.failed();
         let mut found = outcome.plan.unwrap_or(Imports { policies: Vec::new(), lines: Vec::new() });
@@ -114,7 +115,9 @@ impl Import {
         };
         match written {
             Ok(()) => Exit::Clean,
-            Err((path, error)) => output.refuse(&format!("cannot write {}: {error}", path.display())),
+            Err((path, error)) => {
+                output.refuse(&format!("cannot write {}: {error}", path.display()))
+            }
         }
     }
 }
