@@ -91,7 +91,7 @@ fn common_link() -> Map<String, Value> {
         "overhead": {
             "description": "How the length on the wire follows from a frame.",
             "anyOf": [
-                { "enum": ["frame", "none", "ethernet", "ip", "atm"] },
+                { "enum": ["frame", "none", "ethernet", "ip", "atm", "aal5"] },
                 closed(object(json!({
                     "bytes": { "type": "integer" },
                     "minimum": { "type": "integer", "minimum": 0 },

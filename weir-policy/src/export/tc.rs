@@ -8,7 +8,7 @@ use super::tc_queues;
 use super::{Export, ExportedClass, Filters, Loss};
 use crate::policy::Policy;
 use weir_core::ids::ClassId;
-use weir_core::link::Charge;
+use weir_core::link::{Charge, Framing};
 use weir_core::parameter::Params;
 use weir_core::sched::ClassSpec;
 use weir_core::units::Bytes;
@@ -105,13 +105,13 @@ impl Writer<'_> {
             return String::new();
         }
         let mut text = String::new();
-        if framing.added != 0 || framing.cells {
+        if framing.added != 0 || framing.cell > 0 {
             text.push_str(&format!(" overhead {}", framing.added));
         }
         if framing.minimum > 0 {
             text.push_str(&format!(" mpu {}", framing.minimum));
         }
-        if framing.cells {
+        if framing.cell == Framing::ATM.cell {
             text.push_str(" linklayer atm");
         }
         text
@@ -160,6 +160,9 @@ impl Writer<'_> {
         let held: u64 = link.queues.len() as u64 * 100;
         if u64::from(packets) < held {
             self.lose("packets_max", "the kernel has no bound for all queues together");
+        }
+        if link.framing.cell == Framing::AAL5.cell {
+            self.lose("overhead", "the kernel counts 53 bytes for a cell, not the 48 it carries");
         }
         if link.buffer != Bytes::ZERO {
             self.lose("buffer", "the device's own queue is set by its driver");

@@ -255,7 +255,7 @@ fn endpoint(
     reading: &mut Reading,
 ) -> Option<(Vec<String>, Vec<String>)> {
     let mut addresses = Vec::new();
-    if !words.peek().is_some_and(|word| word == "port") {
+    if words.peek().is_none_or(|word| word != "port") {
         let mut listed = Vec::new();
         while words.accept("!") {
             *lost = Some("addresses that are not meant cannot be written".to_owned());

@@ -10,7 +10,7 @@ pub(in crate::import) fn rate(text: &str) -> Option<u64> {
         Some(prefix) => (prefix, 8),
         None => (unit.strip_suffix("bit").unwrap_or(&unit), 1),
     };
-    if base == 1 && unit.ends_with("bit") != !unit.is_empty() {
+    if base == 1 && unit.ends_with("bit") == unit.is_empty() {
         return None;
     }
     let multiple = match prefix {
