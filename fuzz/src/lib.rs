@@ -6,6 +6,7 @@
 pub mod brief;
 mod capture;
 mod draw;
+mod import;
 mod packet;
 mod plan;
 mod policy;
@@ -14,6 +15,7 @@ mod scenario;
 mod scheduler;
 
 pub use capture::capture;
+pub use import::{altq, pf, tc};
 pub use packet::packet;
 pub use policy::policy;
 pub use records::records;
@@ -25,10 +27,13 @@ pub type Target = fn(&[u8]);
 
 /// Every target, with the name of its folder in `corpus/`.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("altq", altq),
     ("capture", capture),
     ("packet", packet),
+    ("pf", pf),
     ("policy", policy),
     ("records", records),
     ("scenario", scenario),
     ("scheduler", scheduler),
+    ("tc", tc),
 ];

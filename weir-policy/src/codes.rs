@@ -1,4 +1,5 @@
-//! Every kind of finding: `W0xx` reading any file, `W1xx` policies, `W2xx` deployments.
+//! Every kind of finding: `W0xx` reading any file, `W1xx` policies, `W2xx` deployments,
+//! `W4xx` other tools' files.
 //!
 //! `W3xx` belongs to scenarios, whose crate keeps its own table. A code is never given another
 //! meaning; one that is no longer needed stays free. `docs/findings.md` prints this table, and a
@@ -71,4 +72,13 @@ codes! {
     DIRECTION_COUNT "W204" Error "a deployment with no or too many directions";
     SAME_WAY "W205" Error "directions that do not join both ports both ways";
     POLICY_FAULTY "W206" Error "a policy that a deployment names has errors";
+
+    UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not have here";
+    INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";
+    BAD_IMPORT_VALUE "W403" Error "an imported value that cannot be read";
+    UNDECLARED "W404" Error "an imported line names what nothing declares";
+    DECLARED_TWICE "W405" Error "an imported name that is declared twice";
+    INCONSISTENT "W406" Error "imported lines that contradict each other or lack a part";
+    IMPORT_REFUSED "W407" Error "a file that makes no policy which Weir takes";
+    NOTHING_IMPORTED "W408" Error "a file that shapes nothing";
 }

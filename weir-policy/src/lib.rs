@@ -8,8 +8,10 @@
 pub mod bounds;
 pub mod codes;
 pub mod deployment;
+pub mod export;
 pub mod file;
 pub mod finding;
+pub mod import;
 pub mod policy;
 pub mod reader;
 pub mod render;

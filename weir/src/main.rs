@@ -44,6 +44,9 @@ macro_rules! verbs {
 
 verbs! {
     check::Check,
+    import::Import,
+    export::Export,
+    schema::Schema,
     replay::Replay,
     sim::Sim,
     up::Up,
