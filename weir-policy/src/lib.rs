@@ -5,11 +5,13 @@
 //! Nothing here does I/O, except [`mod@file`].
 #![forbid(unsafe_code)]
 
-pub mod bounds;
+pub mod calculus;
 pub mod codes;
 pub mod deployment;
 pub mod file;
 pub mod finding;
+pub mod fluid;
+mod lints;
 pub mod policy;
 pub mod reader;
 pub mod render;

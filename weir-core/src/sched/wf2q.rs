@@ -15,9 +15,12 @@
 //!
 //! Drops: a dropped packet costs its leaf nothing. The next one starts where it did.
 
+use super::service::Weighted;
 use super::tournament::{KEY_MAX, Lane, Order};
-use super::weights::{Sending, WEIGHT, Weights, counted};
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use super::weights::{Sending, WEIGHT, Weights, counted, written};
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
+};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
@@ -102,6 +105,13 @@ impl Discipline for Wf2q {
             leaf.start = self.virtual_time + ahead.min(u128::from(packet)) as u64;
             self.latest = self.latest.max(leaf.start);
         }
+    }
+
+    /// [bennett97 §4] No leaf is ahead of the fluid, or behind it, by more than a packet.
+    fn service(tree: &Tree) -> Service {
+        let packet = tree.mtu();
+        let row = |weight| Weighted { weight, ahead: packet, late: packet };
+        Service::Fluid(written(tree).map(row).collect())
     }
 }
 
