@@ -141,7 +141,7 @@ fn of_leaf(server: &Server, traffic: &Traffic, line: &Line) -> Bound {
     let declared = traffic.arrival.and_then(|arrival| server.fresh.delay(arrival));
     let standing = server.standing.as_ref().map(|curve| curve.time(traffic.limit));
     let delay = smaller(declared, standing).filter(|_| traffic.in_order);
-    let waiting = traffic.arrival.and_then(|arrival| server.fresh.backlog(arrival));
+    let waiting = traffic.arrival.and_then(|arrival| server.fresh.backlog(arrival, line.packet));
     let one = server.fresh.delay((line.packet, server.fresh.rate()));
     Bound {
         guaranteed: Some(server.fresh.rate() * 8.0),

@@ -117,15 +117,16 @@ impl Serving {
         Some(self.kinks(burst).into_iter().map(at).fold(at(burst), f64::max))
     }
 
-    /// The most that waits under an arrival curve: their vertical distance.
-    pub fn backlog(&self, (burst, rate): (f64, f64)) -> Option<f64> {
+    /// The most that waits under an arrival curve: their vertical distance, where service comes in
+    /// whole packets of up to `packet` bytes.
+    pub fn backlog(&self, (burst, rate): (f64, f64), packet: f64) -> Option<f64> {
         (rate <= self.rate() * (1.0 + 1e-9)).then(|| {
-            let empty = self.time(0.0).max(self.time(f64::MIN_POSITIVE));
+            let after = |served: f64| burst + rate * self.time(served + packet) - served;
             match *self {
                 Serving::Fixed { delay, .. } => burst + rate * delay,
-                Serving::Curve { m1, d, m2, late } if m1 < m2 => burst + rate * (d + late),
+                Serving::Curve { m1, d, .. } => after(0.0).max(after(m1 * d)),
                 Serving::Bucket { .. } => burst + rate * self.time(burst),
-                _ => burst + rate * empty,
+                _ => after(0.0),
             }
         })
     }
@@ -193,6 +194,6 @@ mod tests {
     fn more_than_the_guarantee_has_no_bound() {
         let serving = Serving::Late { rate: 1e5, late: 0.01 };
         assert_eq!(serving.delay((1500.0, 2e5)), None);
-        assert_eq!(serving.backlog((1500.0, 2e5)), None);
+        assert_eq!(serving.backlog((1500.0, 2e5), 1500.0), None);
     }
 }

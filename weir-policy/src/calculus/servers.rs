@@ -120,7 +120,8 @@ fn fluid(leaves: &[Weighted], line: &Line) -> Vec<Option<Server>> {
     let whole: f64 = leaves.iter().map(|leaf| leaf.weight as f64).sum();
     let server = |leaf: &Weighted| {
         let rate = line.rate * leaf.weight as f64 / whole;
-        let ahead = leaf.ahead.get() as f64;
+        // What it handed out ahead of the line may all be its own.
+        let ahead = leaf.ahead.get() as f64 + line.buffer * line.rate;
         let late = line.time(leaf.late.get() as f64);
         let standing = Serving::Late { rate, late: late + ahead / rate };
         Some(Server { fresh: Serving::Late { rate, late }, standing: Some(standing) })
@@ -231,9 +232,11 @@ fn by_curve(curves: &[Option<Curve>], line: &Line) -> Vec<Option<Server>> {
         let (m1, m2) = (m1 as f64 / 8.0, bytes_per_second(m2));
         let d = d.as_nanos() as f64 / 1e9;
         let fresh = Serving::Curve { m1, d, m2, late };
-        // The next bytes of a curve take longest where it is flattest.
-        let flattest = if m1 < m2 { fresh } else { Serving::Late { rate: m2, late } };
-        Some(Server { fresh, standing: Some(flattest) })
+        // The next bytes of a curve take longest where it is flattest, and what an eligible packet
+        // was served ahead of it comes off.
+        let flat = if m1 < m2 { d } else { 0.0 };
+        let standing = Serving::Late { rate: m2, late: late + flat + line.packet / m2 };
+        Some(Server { fresh, standing: Some(standing) })
     };
     curves.iter().map(server).collect()
 }
