@@ -8,6 +8,7 @@
 pub mod calculus;
 pub mod codes;
 pub mod deployment;
+pub mod diff;
 pub mod file;
 pub mod finding;
 pub mod fluid;

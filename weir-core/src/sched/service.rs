@@ -62,6 +62,8 @@ pub struct Bucket {
     pub rate: Rate,
     /// What it may send at once after a pause.
     pub burst: Bytes,
+    /// What a pause is worth to it at most.
+    pub saves: Bytes,
     /// What it may have to make good before it is within its rate again.
     pub debt: Bytes,
     /// The smaller goes first among those within their rates.

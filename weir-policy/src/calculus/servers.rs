@@ -181,7 +181,7 @@ fn by_bucket(buckets: &[Bucket], line: &Line) -> Vec<Option<Server>> {
             rate: own.rates,
             debt: bucket.debt.get() as f64,
             wait,
-            burst: bucket.burst.get() as f64,
+            burst: bucket.saves.get() as f64,
             lost: lost(bucket, own, ranks, line),
         };
         Some(Server { fresh: serving, standing: Some(serving) })
@@ -216,7 +216,7 @@ fn lost(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) 
     let (rates, bursts) =
         (higher.rates + peers.rates - own.rates, higher.bursts + peers.bursts - own.bursts);
     let left = line.rate - rates;
-    let (packet, burst) = (line.packet, bucket.burst.get() as f64);
+    let (packet, burst) = (line.packet, bucket.saves.get() as f64);
     let earned = packet + rates * (burst / line.rate + packet / own.rates);
     (left > 0.0 && earned <= left * burst / own.rates).then(|| bursts / left)
 }

@@ -123,6 +123,7 @@ impl Classes {
             Bucket {
                 rate: spec.params.rate("rate").unwrap_or(Rate::MIN),
                 burst: terms.burst(),
+                saves: terms.burst(),
                 debt: terms.debt_max().max(tree.mtu().plus(tree.mtu())),
                 rank: u32::from(u8::MAX - class.priority),
                 turn: None,

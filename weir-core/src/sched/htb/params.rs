@@ -131,8 +131,9 @@ impl LeafPlan {
         let leaf = Self::new(tree, id, own.0, defaults);
         Some(Bucket {
             rate: own.0,
+            burst: own.1,
             // Idle time counts for both buckets, and the smaller overflows first.
-            burst: own.1.min(ceiling.1),
+            saves: own.1.min(ceiling.1),
             debt: tree.mtu(),
             rank: leaf.priority.into(),
             turn: Some(Bytes::new(leaf.quantum.into())),
