@@ -15,6 +15,7 @@ mod events;
 pub mod explain;
 mod meter;
 mod packets;
+pub mod promise;
 pub mod random;
 pub mod read;
 pub mod replay;
@@ -26,5 +27,5 @@ mod tcp;
 
 pub use replay::{ReplayReport, replay, replay_explained};
 pub use report::Report;
-pub use run::{RunError, run, run_explained};
+pub use run::{RunError, run, run_explained, run_watched};
 pub use scenario::Scenario;

@@ -43,6 +43,8 @@ macro_rules! verbs {
 
 verbs! {
     check::Check,
+    diff::Diff,
+    test::Test,
     replay::Replay,
     sim::Sim,
     up::Up,

@@ -73,7 +73,7 @@ impl Discipline for Drr {
     fn service(tree: &Tree) -> Service {
         let gain = |class: &ClassSpec| u64::from(quantum(tree, class));
         let gains = tree.leaves().map(|(_, class)| gain(class)).collect();
-        Service::Rounds(Rounds { gains, in_packets: false, overdraws: false })
+        Service::Rounds(Rounds { gains, in_packets: false, overdraws: false, forgets: true })
     }
 }
 

@@ -45,7 +45,7 @@ impl Discipline for Prr {
 
     fn service(tree: &Tree) -> Service {
         let gains = alloc::vec![1; tree.leaf_count()];
-        Service::Rounds(Rounds { gains, in_packets: true, overdraws: false })
+        Service::Rounds(Rounds { gains, in_packets: true, overdraws: false, forgets: true })
     }
 }
 

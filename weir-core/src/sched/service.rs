@@ -42,6 +42,8 @@ pub struct Rounds {
     /// Whether a leaf sends until its gain is overdrawn, and owes what it overdrew; else a packet
     /// waits until it is covered.
     pub overdraws: bool,
+    /// Whether a leaf that empties owes nothing when it comes back.
+    pub forgets: bool,
 }
 
 /// A leaf of fair queueing.

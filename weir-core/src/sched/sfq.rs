@@ -92,7 +92,7 @@ impl Discipline for Sfq {
 
     fn service(tree: &Tree) -> Service {
         let gains = tree.leaves().map(|(_, class)| quantum(tree, class) as u64).collect();
-        Service::Rounds(Rounds { gains, in_packets: false, overdraws: true })
+        Service::Rounds(Rounds { gains, in_packets: false, overdraws: true, forgets: true })
     }
 }
 

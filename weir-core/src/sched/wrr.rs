@@ -126,7 +126,7 @@ impl Discipline for Wrr {
         let step = if in_packets { 1 } else { step };
         let gain = |class| weight_of(class).saturating_mul(step);
         let gains = tree.leaves().map(|(_, class)| gain(class)).collect();
-        Service::Rounds(Rounds { gains, in_packets, overdraws: !in_packets })
+        Service::Rounds(Rounds { gains, in_packets, overdraws: !in_packets, forgets: false })
     }
 }
 

@@ -3,8 +3,10 @@
 use super::service;
 use crate::fluid;
 use weir_core::link::LinkPlan;
-use weir_core::sched::Service;
+use weir_core::parameter::Params;
 use weir_core::sched::service::Weighted;
+use weir_core::sched::{ClassSpec, Service, Tree};
+use weir_core::units::{Quantity, Rate};
 
 /// What the leaves get in the fluid ideal, in bit/s and in the order of leaves.
 #[derive(Clone, PartialEq, Debug)]
@@ -67,4 +69,30 @@ fn first_rank(ranks: &[u32], link: f64) -> Vec<Option<f64>> {
     let peers = ranks.iter().filter(|&&rank| rank == first).count() as f64;
     let part = |&rank: &u32| Some(if rank == first { link / peers } else { 0.0 });
     ranks.iter().map(part).collect()
+}
+
+/// What each leaf is due of what it is offered, in bit/s: the fluid ideal, by weights where the
+/// scheduler has them and not by rates.
+pub fn due(plan: &LinkPlan, offered: &[f64]) -> Vec<f64> {
+    let demand: Vec<_> = offered.iter().map(|&rate| fluid::Demand::Rate(rate)).collect();
+    let weights: Option<Vec<u64>> = match service(plan) {
+        Service::Rounds(rounds) => Some(rounds.gains),
+        Service::Fluid(leaves) => Some(leaves.iter().map(|leaf| leaf.weight).collect()),
+        _ => None,
+    };
+    let flat = weights.and_then(|weights| weighted(plan, &weights));
+    let tree = flat.as_ref().unwrap_or(&plan.tree);
+    let shares = fluid::shares(tree, &demand);
+    tree.leaves().map(|(leaf, _)| shares[tree.class_of(leaf).index()]).collect()
+}
+
+/// The leaves of a plan side by side, with weights for rates.
+fn weighted(plan: &LinkPlan, weights: &[u64]) -> Option<Tree> {
+    let leaf = |((_, class), &weight): ((_, &ClassSpec), &u64)| {
+        let rate = Rate::new(weight).unwrap_or(Rate::MIN);
+        let params = Params::new().with("rate", Quantity::Rate(rate));
+        ClassSpec { name: class.name.clone(), parent: None, params }
+    };
+    let leaves = plan.tree.leaves().zip(weights).map(leaf).collect();
+    Tree::new(plan.tree.rate(), plan.tree.mtu(), Params::new(), leaves).ok()
 }

@@ -16,7 +16,7 @@ mod effective;
 mod server;
 mod servers;
 
-pub use effective::Effective;
+pub use effective::{Effective, due};
 pub use server::Server;
 
 use crate::policy::Demand;

@@ -98,6 +98,8 @@ fn in_rounds(rounds: &Rounds, line: &Line) -> Vec<Option<Server>> {
     let (long, short) =
         if rounds.in_packets { (line.packet, f64::from(super::FRAME_MIN)) } else { (1.0, 1.0) };
     let slack = if rounds.in_packets { 0.0 } else { line.packet };
+    // Who owes nothing after it was empty may overdraw each of its visits.
+    let each = if rounds.overdraws && rounds.forgets { slack } else { 0.0 };
     let whole: f64 = rounds.gains.iter().map(|&gain| gain as f64 * long).sum();
     let count = rounds.gains.len() as f64 - 1.0;
     let server = |&gain: &u64| {
@@ -105,7 +107,7 @@ fn in_rounds(rounds: &Rounds, line: &Line) -> Vec<Option<Server>> {
         let serving = Serving::Rounds {
             gain: gain as f64 * short,
             owed: if rounds.overdraws { line.packet } else { 0.0 },
-            others: line.time(others),
+            others: line.time(others + count * each),
             // And its own packet that is being sent when it joins the end of the round again.
             late: line.time(count * slack + line.packet),
             line: line.rate,

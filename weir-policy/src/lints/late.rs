@@ -45,7 +45,7 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
         {
             continue;
         }
-        report.push(conflict(code, subject, (leaf, class), &wanted));
+        report.push_error(|| conflict(code, subject, (leaf, class), &wanted));
     }
 }
 

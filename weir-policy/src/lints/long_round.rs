@@ -3,7 +3,8 @@
 
 use super::{Subject, about, seconds};
 use crate::calculus;
-use crate::finding::{Code, Report};
+use crate::finding::{Code, Draft, Report};
+use crate::policy::class::ClassDraft;
 use weir_core::sched::Service;
 
 /// Whether the turns of the others alone take longer than the leaf wants to wait.
@@ -19,18 +20,27 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
         if !is_too_long(subject, leaf, delay.as_nanos() as f64 / 1e9) {
             continue;
         }
-        let count = subject.plan.tree.leaf_count();
-        let turn = |leaf| seconds(subject.turn(leaf).unwrap_or(0), subject.link_rate());
-        let round: f64 = (0..count).map(turn).sum();
-        let bound = subject.bounds[leaf].alone_packet.unwrap_or(f64::INFINITY);
-        let message = format!(
-            "a round of {count} classes lasts {}, so a packet takes up to {}, not {delay}",
-            calculus::shown(round),
-            calculus::shown(bound)
-        );
-        let cure = "give it less company, the others smaller turns, or choose a scheduler whose \
-                    delay does not grow with the classes";
-        let span = class.demand.span("delay").unwrap_or(class.span);
-        report.push(about(code, class, span, message).cure(cure));
+        report.push_error(|| draft(code, subject, (leaf, class)));
     }
+}
+
+fn draft(
+    code: &'static Code,
+    subject: &Subject<'_, '_>,
+    (leaf, class): (usize, &ClassDraft<'_>),
+) -> Draft {
+    let delay = class.demand.demand.delay.unwrap_or_default();
+    let count = subject.plan.tree.leaf_count();
+    let turn = |leaf| seconds(subject.turn(leaf).unwrap_or(0), subject.link_rate());
+    let round: f64 = (0..count).map(turn).sum();
+    let bound = subject.bounds[leaf].alone_packet.unwrap_or(f64::INFINITY);
+    let message = format!(
+        "a round of {count} classes lasts {}, so a packet takes up to {}, not {delay}",
+        calculus::shown(round),
+        calculus::shown(bound)
+    );
+    let cure = "give it less company, the others smaller turns, or choose a scheduler whose \
+                delay does not grow with the classes";
+    let span = class.demand.span("delay").unwrap_or(class.span);
+    about(code, class, span, message).cure(cure)
 }

@@ -26,7 +26,7 @@ use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 
 pub use demand::{Arrival, Demand};
-pub use promise::{Promise, Promised};
+pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
 
 /// A checked policy.
 #[derive(Clone, PartialEq, Debug)]

@@ -44,10 +44,31 @@ pub fn is_scenario(top_level: &[String]) -> bool {
 /// Checks the scenario `bytes` of the file `name`, and the policies it names, which `read_file`
 /// reads.
 pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scenario> {
+    parse_as(bytes, name, (read_file, None))
+}
+
+/// As [`parse`], with `policy` in place of the one that the scenario begins with.
+pub fn parse_with(
+    bytes: &[u8],
+    name: &str,
+    read_file: ReadFile<'_>,
+    policy: &Policy,
+) -> Outcome<Scenario> {
+    parse_as(bytes, name, (read_file, Some(policy)))
+}
+
+fn parse_as(
+    bytes: &[u8],
+    name: &str,
+    (read_file, instead): (ReadFile<'_>, Option<&Policy>),
+) -> Outcome<Scenario> {
     let mut policies = Policies { scenario: name, read_file, named: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
         let node = top.required("policy", report);
-        let policy = node.and_then(|node| policies.read(&node, report));
+        let policy = match instead {
+            Some(policy) => Some(policy.clone()),
+            None => node.and_then(|node| policies.read(&node, report)),
+        };
         let times = times(top, report);
         let seed = top.field("seed").and_then(|node| node.number(0, i64::MAX as u64, report));
         let title = top.field("name").and_then(|node| node.name(report)).map(str::to_owned);
