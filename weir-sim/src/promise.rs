@@ -115,7 +115,7 @@ fn measured(measure: Measure<ClassId>, tree: &Tree, run: &Observation) -> Option
             };
             let leaves = tree.leaves().map(|row| row.0).filter(below);
             // Of several leaves at most the sum, for they need not be full at once.
-            Some(leaves.map(|leaf| run.peaks[leaf.index()] as f64).sum())
+            leaves.map(|leaf| run.peaks.get(leaf.index()).map(|&peak| peak as f64)).sum()
         }
         _ => of_class(metric, row),
     }

@@ -11,6 +11,7 @@ use crate::drive::Drive;
 use crate::events::Events;
 use crate::explain::Explained;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
+use crate::network;
 use crate::packets::{Flight, Packets};
 use crate::random::Random;
 use crate::report::{Report, Results};
@@ -41,6 +42,8 @@ pub enum RunError {
     Endpoints(String, &'static str),
     /// Two sources have one name, and would draw the same random numbers.
     NameTwice(String),
+    /// The network contradicts itself or its sources; says how.
+    Network(String),
 }
 
 /// Simulates `scenario`. `progress` is told the simulated time a hundred times on the way.
@@ -48,6 +51,9 @@ pub enum RunError {
 /// # Errors
 /// When the scenario contradicts itself; see [`RunError`].
 pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(Duration)) -> Result<Report, RunError> {
+    if let Some(network) = &scenario.network {
+        return network::run(scenario, network, None, progress);
+    }
     let mut run = Run::new(scenario)?;
     run.all(progress);
     Ok(run.report())
@@ -62,6 +68,9 @@ pub fn run_explained(
     slowest: usize,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<Report, RunError> {
+    if let Some(network) = &scenario.network {
+        return network::run(scenario, network, Some(slowest), progress);
+    }
     let mut run = Run::new(scenario)?;
     run.drive.explain();
     run.state.explained = Some(Explained::new(&scenario.link.tree, slowest));
@@ -70,7 +79,7 @@ pub fn run_explained(
 }
 
 /// As [`run`], and answers beside the report the most bytes that waited in each leaf while it
-/// counted; after a change of the link no more is noted. That asks the link's account with every
+/// counted; after a change of the link no more is noted, in a network nothing. That asks the link's account with every
 /// packet.
 ///
 /// # Errors
@@ -79,6 +88,9 @@ pub fn run_watched(
     scenario: &Scenario,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<(Report, Vec<u64>), RunError> {
+    if let Some(network) = &scenario.network {
+        return Ok((network::run(scenario, network, None, progress)?, Vec::new()));
+    }
     let mut run = Run::new(scenario)?;
     run.peaks = Some(vec![0; scenario.link.tree.leaf_count()]);
     run.all(progress);
@@ -109,7 +121,7 @@ enum Event {
 }
 
 /// A running source.
-enum Runner {
+pub(crate) enum Runner {
     Open(OpenLoop),
     Tcp(Box<Connection>),
 }
@@ -561,7 +573,7 @@ fn lanes(
     sources.iter().map(lane).collect()
 }
 
-fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
+pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
     let (sizes, rhythm) = match &source.traffic {
         Traffic::Cbr { sizes, spacing, jitter } => {
             (sizes, Rhythm::Even { spacing: *spacing, jitter: *jitter })
@@ -577,7 +589,7 @@ fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenL
     OpenLoop::new(random, sizes.clone(), rhythm, span)
 }
 
-fn endpoints(source: &Source, tcp: &Tcp) -> Result<(IpEndpoint, IpEndpoint), RunError> {
+pub(crate) fn endpoints(source: &Source, tcp: &Tcp) -> Result<(IpEndpoint, IpEndpoint), RunError> {
     let refuse = |why| RunError::Endpoints(source.name.clone(), why);
     tcp_endpoints(&source.headers, tcp).map_err(refuse)
 }
@@ -607,7 +619,7 @@ pub(crate) fn tcp_endpoints(
     Ok((IpEndpoint::new(from.into(), ports.source), IpEndpoint::new(to.into(), ports.destination)))
 }
 
-fn check_names(sources: &[Source]) -> Result<(), RunError> {
+pub(crate) fn check_names(sources: &[Source]) -> Result<(), RunError> {
     let mut names: Vec<_> = sources.iter().map(|source| source.name.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -631,6 +643,7 @@ impl fmt::Display for RunError {
             RunError::NameTwice(name) => {
                 write!(f, "two sources are called `{name}`; give each a name of its own")
             }
+            RunError::Network(why) => why.fmt(f),
         }
     }
 }

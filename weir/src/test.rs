@@ -99,6 +99,10 @@ fn observe(
         return Err(check::print(output, &name, "scenario", &outcome));
     }
     let scenario = outcome.plan.expect("without errors there is a plan");
+    if scenario.network.is_some() {
+        let cure = "promise under a scenario with one link";
+        return Err(output.refuse(&format!("{name} is a network, which has no one policy; {cure}")));
+    }
     promise::observe(&scenario, runs).map_err(|error| {
         output.refuse(&format!("{name}: {error}"));
         Exit::Faults
