@@ -1,8 +1,8 @@
 //! Promises of a policy, simulated: several runs of the scenario that each names, an interval of
 //! confidence, and whether it lies where it should.
 //!
-//! Runs differ in their seeds only. The interval is Student's at 95 %; a promise is *kept* if all of
-//! it is on the right side of the goal, *broken* if all of it is on the wrong one, and *undecided*
+//! Runs differ in their seeds only. The interval is Student's at 95 %; a promise is *kept* if all
+//! of it is on the right side of the goal, *broken* if all of it is on the wrong one, *undecided*
 //! between. With one run, or with runs that are alike, the interval is a point.
 
 use crate::report::{ClassReport, Report};

@@ -79,8 +79,8 @@ pub fn run_explained(
 }
 
 /// As [`run`], and answers beside the report the most bytes that waited in each leaf while it
-/// counted; after a change of the link no more is noted, in a network nothing. That asks the link's account with every
-/// packet.
+/// counted; after a change of the link no more is noted, in a network nothing. That asks the
+/// link's account with every packet.
 ///
 /// # Errors
 /// As [`run`].

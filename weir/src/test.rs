@@ -22,7 +22,8 @@ pub struct Test {
     /// The policy, in TOML; scenarios are found relative to it, and run with this policy.
     policy: PathBuf,
     /// How many runs, with different seeds, each scenario gets.
-    #[arg(long, default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
+    #[arg(long, default_value_t = RUNS,
+        value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
     runs: u32,
 }
 

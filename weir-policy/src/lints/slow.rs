@@ -1,7 +1,7 @@
 //! A class too slow for its packets [algorithms §3.3]: ALTQ reckons the time of one in 31 bits of
 //! nanoseconds, and whoever waits for one waits for seconds.
 
-use super::{Subject, about, rate, seconds, span};
+use super::{Subject, about, rate, seconds, span, tiny_share};
 use crate::finding::{Code, Report};
 use weir_core::units::Rate;
 
@@ -12,7 +12,9 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
         let packet = class.written.params.bytes("maxpacketsize").unwrap_or(mtu).get();
         let Some(rate) = rate(class) else { continue };
         let time = seconds(packet, rate);
-        if time <= LONGEST {
+        // A share that rounds to nothing is a trap of its own.
+        let is_nothing = tiny_share::exact(subject, class).is_some_and(|exact| exact < 1.0);
+        if time <= LONGEST || is_nothing {
             continue;
         }
         let least = Rate::new((packet as f64 * 8.0 / LONGEST) as u64 + 1).unwrap_or(Rate::MIN);
