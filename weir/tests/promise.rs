@@ -70,12 +70,12 @@ fn a_difference_names_packets_and_figures() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("from `voice` to `rest`"), "{text}");
     assert!(text.contains("proto 17, dport 5009-5010"), "{text}");
-    let slower = changed("slower", "rate = \"1 Mbit/s\"", "rate = \"800 kbit/s\"");
+    let slower = changed("slower", "rate = \"1 Mbit/s\"", "rate = \"900 kbit/s\"");
     let value = json(&weir(&["diff", "--format", "json", &same, &slower]));
     assert_eq!(value["moves"].as_array().map(Vec::len), Some(0), "{value:#}");
     let voice = &value["changed"][1];
     assert_eq!(voice["class"], "voice", "{value:#}");
-    assert_eq!(voice["after"]["guaranteed_bps"], 800_000.0, "{value:#}");
+    assert_eq!(voice["after"]["guaranteed_bps"], 900_000.0, "{value:#}");
     assert_eq!(weir(&["diff", &same, "nowhere.toml"]).status.code(), Some(2));
 }
 
