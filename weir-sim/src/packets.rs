@@ -57,7 +57,7 @@ impl<F: Copy> Packets<F> {
     }
 
     /// The same, to change it.
-    pub fn get_mut(&mut self, handle: Handle) -> &mut F {
+    pub fn packet_mut(&mut self, handle: Handle) -> &mut F {
         &mut self.slots[handle.0 as usize]
     }
 

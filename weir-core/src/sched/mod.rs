@@ -10,10 +10,14 @@ mod leaf_lists;
 mod leaf_ring;
 mod proportional_delay;
 pub mod service;
+mod shortlist;
 mod tournament;
 pub mod tree;
+#[cfg(test)]
+mod twins;
 mod wait_queue;
 mod weights;
+mod wheel;
 
 pub use service::Service;
 pub use tree::{ClassSpec, DEPTH_MAX, Tree, TreeError};

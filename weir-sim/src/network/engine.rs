@@ -324,7 +324,7 @@ impl<'a> Engine<'a> {
         }
         for departure in outlet.log.leaving.drain(..) {
             if let Some(traffic_class) = departure.mark.written() {
-                self.parcels.get_mut(departure.handle).traffic_class = traffic_class;
+                self.parcels.packet_mut(departure.handle).traffic_class = traffic_class;
             }
             let arrives = departure.finished.after(delay);
             self.events.push(arrives, Event::Arrive(departure.handle));
@@ -360,7 +360,7 @@ impl<'a> Engine<'a> {
     /// A packet reaches the next node.
     fn arrive(&mut self, at: Instant, handle: Handle) {
         self.flying -= 1;
-        let parcel = self.parcels.get_mut(handle);
+        let parcel = self.parcels.packet_mut(handle);
         parcel.hop += 1;
         let parcel = *parcel;
         let lane = &self.lanes[parcel.lane()];

@@ -257,7 +257,7 @@ pub const NODES_MAX: usize = 1000;
 pub const LINKS_MAX: usize = 4000;
 /// The most taps.
 pub const TAPS_MAX: usize = 100;
-/// The most packets that a tap takes down.
+/// The most packets that taps take down, in a scenario all together.
 pub const TAP_ROWS_MAX: u32 = 1 << 22;
 /// What a tap takes down if the scenario does not say.
 pub const TAP_ROWS_DEFAULT: u32 = 100_000;

@@ -61,7 +61,8 @@ fn outlet(table: &mut Table<'_>, place: Place<'_>, report: &mut Report) -> Optio
     match place {
         Place::Link(_) => Some(OutletId(0)),
         Place::Network(None) => {
-            (table.field("link"), table.field("from"));
+            table.field("link");
+            table.field("from");
             None
         }
         Place::Network(Some(read)) => {

@@ -36,6 +36,8 @@ codes! {
     LINK_LOOP "W336" Error "a link from a node to itself";
     NOT_ON_LINKS "W337" Error "a key of one link in a network";
     LINK_TOO_SMALL "W338" Error "a link with too small an MTU for what crosses it";
+    UNKNOWN_CLASS "W339" Error "a class that the policy lacks";
+    OTHER_CLASS "W340" Error "a source whose packets do not go to the class that it names";
 }
 
 #[cfg(test)]

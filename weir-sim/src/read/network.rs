@@ -15,7 +15,7 @@ use weir_core::ids::LeafId;
 use weir_core::link::{Framing, LinkPlan};
 use weir_core::parameter::Params;
 use weir_core::queue::QueuePlan;
-use weir_core::sched::{ClassSpec, Tree};
+use weir_core::sched::{ClassSpec, SCHEDULERS, Tree};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity};
 use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
@@ -61,10 +61,12 @@ pub(super) fn read(
         }
     }
     let known: Vec<&str> = nodes.list.iter().map(|node| node.name.as_str()).collect();
-    let taps = taps(top, &plans, &known, report);
     if plans.len() != count || plans.is_empty() {
+        // What else names a link would only find that it is not there.
+        top.field("tap");
         return None;
     }
+    let taps = taps(top, &plans, &known, report);
     let main = own.keys().next().copied().unwrap_or(OutletId(0));
     let mut network = Network { nodes: nodes.list, links: plans, main, taps: taps? };
     let link = &mut network.links[main.index() / 2];
@@ -112,9 +114,11 @@ impl Nodes {
         // Of the block for private use: as many as there are nodes, and none ends in 0 or 255.
         let place = self.list.len() as u32;
         let own = Ipv4Addr::from(10 << 24 | (place / 250) << 8 | (place % 250 + 1));
-        self.addresses.push(address.map_or(Some(own.into()), |read| Some(read?.0))?);
-        let cpu = cpu.map_or(Some(None), |read| Some(Some(read?)))?;
-        self.list.push(Place { name, router: router?, cpu });
+        let address = address.map_or(Some(own.into()), |read| Some(read?.0));
+        // Also where a key has an error, so that links which name the node have none.
+        self.addresses.push(address.unwrap_or(own.into()));
+        let (router, cpu) = (router.unwrap_or_default(), cpu.flatten());
+        self.list.push(Place { name, router, cpu });
         Some(())
     }
 
@@ -336,7 +340,8 @@ fn plain(wire: &Wire, delay: Duration, report: &mut Report, span: Span) -> Optio
             return None;
         }
     };
-    let mut link = LinkPlan::new("fifo", tree);
+    // The registry begins with the one that has nothing to decide: arrivals leave in their order.
+    let mut link = LinkPlan::new(SCHEDULERS[0].descriptor.keyword, tree);
     link.framing = wire.framing;
     if let Quantity::Packets(packets) = wire.queue {
         link.packets_max = link.packets_max.max(packets);
@@ -449,6 +454,7 @@ fn taps(
     }
     let rows = rows(top, "tap", TAPS_MAX, report);
     let mut taps = Vec::with_capacity(rows.len());
+    let mut left = TAP_ROWS_MAX;
     for node in &rows {
         let mut table = node.table(report)?.named("a tap");
         let outlet = find_outlet(&mut table, links, nodes, report);
@@ -459,11 +465,12 @@ fn taps(
             None => Some(words[0]),
         };
         let most = match table.field("rows") {
-            Some(node) => node.number(1, TAP_ROWS_MAX.into(), report),
-            None => Some(TAP_ROWS_DEFAULT.into()),
+            Some(node) => node.number(1, left.into(), report),
+            None => Some(TAP_ROWS_DEFAULT.min(left).into()),
         };
         table.finish(report);
         let (Some(outlet), Some(word), Some(most)) = (outlet, word, most) else { continue };
+        left = left.saturating_sub(most as u32);
         let point = points.into_iter().find(|point| point.keyword() == word)?;
         taps.push(TapPlan { outlet, point, rows: most as u32 });
     }

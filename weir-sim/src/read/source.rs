@@ -1,7 +1,7 @@
 //! One `[[source]]`: whose packets, and what traffic.
 
 use super::{Place, bounded, codes, network};
-use crate::network::plan::{Ends, NodeId};
+use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
 use crate::scenario::{
     Congestion, INTERFACE_NONE, LENGTH_MAX, Mtu, Pareto, Period, SIZES_MAX, Sizes, Source, Spacing,
@@ -42,6 +42,7 @@ impl<'a> Reading<'a> {
         let way = self.way(&mut table, report);
         let headers = self.headers(&mut table, protocol, way.addresses, report);
         let interface = self.interface(&mut table, report);
+        let class = table.field("class");
         let span = self.span(&mut table, report);
         let before = headers.as_ref().map_or(0, front);
         let traffic = kind.and_then(|kind| traffic(kind, &mut table, (before, way.mtu), report));
@@ -49,6 +50,9 @@ impl<'a> Reading<'a> {
             table.finish(report);
         }
         way.check(&headers, report, &table);
+        if let (Some(class), Some(headers)) = (class, &headers) {
+            self.check_class(&class, &way, (headers, interface), report);
+        }
         let headers = headers?;
         if let Some(Traffic::Tcp(tcp)) = &traffic {
             check_tcp(&headers, tcp, &table, report);
@@ -150,6 +154,7 @@ impl<'a> Reading<'a> {
 /// How a source's packets travel, in a network.
 struct Way {
     ends: Option<Ends>,
+    route: Vec<OutletId>,
     /// Addresses of packets that name none.
     addresses: [IpAddr; 2],
     /// The MTU of the first link.
@@ -159,7 +164,19 @@ struct Way {
 }
 
 impl Way {
-    const NONE: Way = Way { ends: None, addresses: ADDRESSES_V4, mtu: None, least: None };
+    const NONE: Way =
+        Way { ends: None, route: Vec::new(), addresses: ADDRESSES_V4, mtu: None, least: None };
+
+    /// By which interface of its policy packets come to the main outlet, if they do.
+    fn comes_to_main(&self, read: &network::Read) -> Option<InterfaceId> {
+        let main = read.network.main;
+        let place = self.route.iter().position(|&outlet| outlet == main)?;
+        let before = place.checked_sub(1).map(|before| self.route[before]);
+        let came_by = before.map(|outlet| &read.network.outlet(outlet).0.name);
+        let names = &read.policies.get(&main)?.interfaces;
+        let place = names.iter().position(|name| Some(name) == came_by);
+        Some(place.map_or(INTERFACE_NONE, |place| InterfaceId(place as u16)))
+    }
 
     /// Finds links that what crosses them cannot do with.
     fn check(
@@ -230,7 +247,48 @@ impl Reading<'_> {
             addresses: [address(ends.from), address(ends.to)],
             mtu: there.first().and_then(|first| Mtu::new(link(first).0.max(MTU_MIN))),
             least: there.iter().chain(&back).map(link).min(),
+            route: there,
         }
+    }
+
+    /// Whether packets with these headers, from this interface of one link, go to the class that
+    /// the source names; in a network, at its main outlet.
+    fn check_class(
+        &self,
+        node: &Node<'_>,
+        way: &Way,
+        (headers, interface): (&Headers, InterfaceId),
+        report: &mut Report,
+    ) -> Option<()> {
+        let name = node.name(report)?;
+        let (policy, interface) = match self.place {
+            Place::Link(policy) => (policy?, Some(interface)),
+            Place::Network(read) => {
+                let read = read?;
+                (read.policies.get(&read.network.main)?, way.comes_to_main(read))
+            }
+        };
+        if policy.class(name).is_none() {
+            let names = policy.link.tree.classes().map(|(_, class)| class.name.as_str());
+            let names: Vec<_> = names.collect();
+            let message = format!("the policy has no class `{name}`; it has {}", list(&names));
+            report.push(node.draft(&codes::UNKNOWN_CLASS, message).cure(suggest(name, &names)));
+            return None;
+        }
+        let tree = &policy.link.tree;
+        let leaf = interface
+            .map(|interface| policy.classifier().classify(Instant::ZERO, interface, headers).leaf);
+        let path = leaf.map(|leaf| tree.path(tree.class_of(leaf)));
+        if path.is_some_and(|mut path| path.any(|class| tree.class(class).name == name)) {
+            return Some(());
+        }
+        let message = match leaf {
+            Some(leaf) => format!("its packets go to `{}`", policy.leaf_name(leaf)),
+            None => "its packets do not pass the link with the policy".to_owned(),
+        };
+        let cure = "write the headers that the rules want, or mend the rules";
+        report.push(node.draft(&codes::OTHER_CLASS, message).cure(cure));
+        None
     }
 }
 
