@@ -21,6 +21,7 @@ pub mod memory;
 mod meter;
 pub mod network;
 mod packets;
+pub mod promise;
 pub mod random;
 pub mod read;
 pub mod replay;

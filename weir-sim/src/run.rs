@@ -93,6 +93,26 @@ pub fn run_watched<'a>(
     Ok(run.report())
 }
 
+/// As [`run`], and answers beside the report the most bytes that waited in each leaf while it
+/// counted; after a change of the link no more is noted, in a network nothing. That asks the
+/// link's account with every packet.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    scenario: &Scenario,
+    progress: &mut dyn FnMut(Duration),
+) -> Result<(Report, Vec<u64>), RunError> {
+    if let Some(network) = &scenario.network {
+        return Ok((network::run(scenario, network, None, progress)?, Vec::new()));
+    }
+    let mut run = Run::new(scenario)?;
+    run.peaks = Some(vec![0; scenario.link.tree.leaf_count()]);
+    run.all(progress);
+    let peaks = run.peaks.take().unwrap_or_default();
+    Ok((run.report(), peaks))
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     /// The report begins here.
@@ -140,6 +160,8 @@ struct Run<'a> {
     /// What each class got until the last change.
     classes: ClassSums,
     changes: Vec<ChangeReport>,
+    /// The most bytes that waited in each leaf, if somebody wants to know.
+    peaks: Option<Vec<u64>>,
 }
 
 /// What departures and drops change; apart from the link, which reports them.
@@ -210,6 +232,7 @@ impl<'a> Run<'a> {
             plan: &scenario.link,
             classes: ClassSums::default(),
             changes: Vec::new(),
+            peaks: None,
         };
         run.events.push(window.0, Event::Count);
         for (index, change) in scenario.changes.iter().enumerate() {
@@ -338,10 +361,22 @@ impl<'a> Run<'a> {
         let (length, flow) = (flight.length, flight.source);
         let packet = Packet { handle, length, flow, traffic_class, meter };
         self.drive.offer(at, leaf, packet);
+        if self.peaks.is_some() {
+            self.note_peak(leaf);
+        }
         // Nobody waits for news of a drop, so many are heard at once.
         self.unsettled += 1;
         if self.unsettled >= self.unsettled_max {
             self.settle_drops();
+        }
+    }
+
+    #[cold]
+    fn note_peak(&mut self, leaf: LeafId) {
+        let Some(peaks) = &mut self.peaks else { return };
+        if self.state.counting && self.changes.is_empty() {
+            let waiting = self.drive.account().leaf(leaf).backlog.bytes;
+            peaks[leaf.index()] = peaks[leaf.index()].max(waiting);
         }
     }
 

@@ -47,6 +47,8 @@ verbs! {
     import::Import,
     export::Export,
     schema::Schema,
+    diff::Diff,
+    test::Test,
     replay::Replay,
     sim::Sim,
     up::Up,

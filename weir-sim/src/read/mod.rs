@@ -46,6 +46,24 @@ pub fn is_scenario(top_level: &[String]) -> bool {
 /// Checks the scenario `bytes` of the file `name`, and the policies it names, which `read_file`
 /// reads.
 pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scenario> {
+    parse_as(bytes, name, (read_file, None))
+}
+
+/// As [`parse`], with `policy` in place of the one that the scenario begins with.
+pub fn parse_with(
+    bytes: &[u8],
+    name: &str,
+    read_file: ReadFile<'_>,
+    policy: &Policy,
+) -> Outcome<Scenario> {
+    parse_as(bytes, name, (read_file, Some(policy)))
+}
+
+fn parse_as(
+    bytes: &[u8],
+    name: &str,
+    (read_file, instead): (ReadFile<'_>, Option<&Policy>),
+) -> Outcome<Scenario> {
     let mut policies = Policies { scenario: name, read_file, named: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
         let network = network::is_written(top).then(|| network::read(top, &mut policies, report));
@@ -53,7 +71,8 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scena
             Some(_) => refuse_keys_of_one_link(top, report),
             None => {
                 let node = top.required("policy", report);
-                node.and_then(|node| policies.read(&node, report))
+                let read = |node| policies.read(&node, report);
+                instead.cloned().or_else(|| node.and_then(read))
             }
         };
         let times = times(top, report);

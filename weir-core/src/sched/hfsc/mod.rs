@@ -26,7 +26,8 @@ mod share;
 mod tests;
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Tree, Why,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Service,
+    Tree, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
@@ -34,9 +35,10 @@ use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 use curve::{Curves, length};
 use limit::NONE;
+use params::ClassPlan;
 use params::PARAMETERS;
 use real_time::RealTime;
-use share::{LinkShare, Service};
+use share::{LinkShare, Sent};
 
 /// Hierarchical fair service curves.
 pub struct Hfsc {
@@ -89,6 +91,11 @@ impl Discipline for Hfsc {
             .map(|(new, from)| (self.slot_of_class[new.index()], old.slot_of_class[from.index()]));
         self.share.inherit(&self.curves, (&old.share, &old.curves), slots);
     }
+
+    fn service(tree: &Tree) -> Service {
+        let curve = |leaf| ClassPlan::new(tree, tree.class_of(leaf)).ok()?.guarantee();
+        Service::Curves(tree.leaves().map(|(leaf, _)| curve(leaf)).collect())
+    }
 }
 
 impl Scheduler for Hfsc {
@@ -133,7 +140,7 @@ impl Scheduler for Hfsc {
         self.backlogged -= u32::from(emptied);
         // [algorithms §6.5] Link sharing is charged whoever chose, real time only for its own.
         let shared = !self.chosen_by_deadline;
-        let service = Service { bytes: length(sent), shared, emptied };
+        let service = Sent { bytes: length(sent), shared, emptied };
         self.share.serve(now, &self.curves, *slot, service);
         if *guarantee != NONE {
             let served = if shared { Bytes::ZERO } else { sent };
@@ -149,7 +156,7 @@ impl Scheduler for Hfsc {
         if head.is_none() {
             *backlogged = false;
             self.backlogged -= 1;
-            let service = Service { bytes: 0, shared: false, emptied: true };
+            let service = Sent { bytes: 0, shared: false, emptied: true };
             self.share.serve(now, &self.curves, *slot, service);
         }
         if *guarantee != NONE {

@@ -77,7 +77,7 @@ pub(super) struct Family {
 
 /// What became of a leaf's packet.
 #[derive(Clone, Copy)]
-pub(super) struct Service {
+pub(super) struct Sent {
     pub(super) bytes: u32,
     /// Whether link sharing chose it.
     pub(super) shared: bool,
@@ -95,7 +95,7 @@ impl Family {
     /// A child with a straight curve and no limit goes on. Who has no siblings competes with
     /// nobody, so its virtual time may stand still.
     #[inline]
-    fn go_on(&mut self, order: &mut Order, (class, at): (&mut Class, u32), service: Service) {
+    fn go_on(&mut self, order: &mut Order, (class, at): (&mut Class, u32), service: Sent) {
         let key = order.key(at);
         if service.shared {
             self.floor = self.floor.max(key);
@@ -199,7 +199,7 @@ impl LinkShare {
     /// [algorithms §6.5] The leaf in `slot` was served, or lost its last packet to a drop: what
     /// that moves, from the leaf up to the link.
     #[inline]
-    pub(super) fn serve(&mut self, now: Instant, curves: &Curves, slot: u32, service: Service) {
+    pub(super) fn serve(&mut self, now: Instant, curves: &Curves, slot: u32, service: Sent) {
         self.resuming = false;
         let (mut at, mut leaves) = (slot, service.emptied);
         while at != NONE {
@@ -219,15 +219,15 @@ impl LinkShare {
                     family.go_on(&mut self.order, (class, at), service);
                 }
             } else {
-                leaves = self.serve_any(now, curves, at, Service { emptied: leaves, ..service });
+                leaves = self.serve_any(now, curves, at, Sent { emptied: leaves, ..service });
             }
             at = parent;
         }
     }
 
     /// What a packet moves at one class; answers whether its parent becomes idle.
-    fn serve_any(&mut self, now: Instant, curves: &Curves, at: u32, service: Service) -> bool {
-        let Service { bytes, shared, emptied } = service;
+    fn serve_any(&mut self, now: Instant, curves: &Curves, at: u32, service: Sent) -> bool {
+        let Sent { bytes, shared, emptied } = service;
         let Class { family, limit, shares, active, .. } = self.classes[at as usize];
         if limit != NONE {
             self.limits.advance(curves, limit, now, bytes);
