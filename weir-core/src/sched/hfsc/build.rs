@@ -52,9 +52,10 @@ pub(super) fn build(tree: &Tree) -> Result<Hfsc, BuildError> {
     share.limits = plan.limits(&mut share);
     share.kinds = kinds.finish();
     share.times.finish();
+    let real_time = RealTime::new(share.leaves.len(), bends);
     Ok(Hfsc {
         share,
-        real_time: RealTime::new(bends),
+        real_time,
         backlogged: 0,
         chosen_by_deadline: false,
         interior: interior.collect(),
@@ -212,7 +213,7 @@ impl Tables {
             let is_plain = self.are_plain[number] && plan.is_plain(id);
             if let Some(leaf) = plan.tree.leaf_of(id) {
                 children.push(Child::leaf(leaf.0));
-                if is_plain {
+                if is_plain && plan.classes[id.index()].real_time.is_none_or(Spec::is_linear) {
                     self.share.leaves[leaf.index()].mark(Mark::PLAIN);
                 }
             } else {

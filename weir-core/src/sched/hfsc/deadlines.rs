@@ -1,16 +1,22 @@
-//! The leaves that are eligible, by deadline: a heap.
+//! The leaves that are eligible, by deadline.
 //!
-//! A leaf whose deadline changes while others are before it leaves its old entry behind; that is
-//! found out when it comes to the top. Invariant: each eligible leaf has an entry with its deadline,
-//! and there are more entries than such leaves only if some have to be looked at.
+//! Deadlines mostly come in about the order in which they go, so a new one is looked for a place
+//! among the last few of a sorted run; only who belongs further ahead goes to a heap. The earliest
+//! is the first of the run or of the heap. A leaf whose deadline changes while others are before it
+//! leaves its old entry behind; that is found out when it comes to be the first. Invariant: each
+//! eligible leaf has an entry with its deadline, and there are more entries than such leaves only if
+//! some have to be looked at.
 
 use alloc::vec::Vec;
 
-/// The heap.
+/// The run and the heap.
 pub(super) struct Deadlines {
-    entries: Vec<Entry>,
+    /// In order, from `start` on.
+    run: Vec<Entry>,
+    start: usize,
+    heap: Vec<Entry>,
     /// Leaves that are eligible.
-    eligible: u32,
+    eligible: usize,
 }
 
 /// A deadline and whose it is or was; of equal deadlines the first declared leaf goes first.
@@ -20,35 +26,107 @@ pub(super) struct Entry {
     pub(super) leaf: u32,
 }
 
+impl Entry {
+    /// Whether it goes first.
+    #[inline]
+    fn precedes(&self, other: &Entry) -> bool {
+        self.deadline < other.deadline
+            || self.deadline == other.deadline && self.leaf < other.leaf
+    }
+}
+
 impl Deadlines {
     pub(super) const fn new() -> Self {
-        Self { entries: Vec::new(), eligible: 0 }
+        Self { run: Vec::new(), start: 0, heap: Vec::new(), eligible: 0 }
     }
 
     /// The first entry; it may have to be looked at.
     #[inline]
-    pub(super) fn first(&self) -> Option<&Entry> {
-        self.entries.first()
+    pub(super) fn first(&self) -> Option<Entry> {
+        let (run, heap) = (self.run.get(self.start), self.heap.first());
+        match (run, heap) {
+            (Some(run), Some(heap)) if heap.precedes(run) => Some(*heap),
+            (run, heap) => run.or(heap).copied(),
+        }
+    }
+
+    /// The first entry, if a look at the run is enough to know.
+    #[inline]
+    pub(super) fn plain_first(&self) -> Option<u32> {
+        let is_plain = self.run.len() - self.start == self.eligible && self.heap.is_empty();
+        if is_plain { self.run.get(self.start).map(|entry| entry.leaf) } else { None }
+    }
+
+    /// Whether nobody is eligible, and nothing is left behind.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Whether all entries are true.
     #[inline]
     pub(super) fn are_true(&self) -> bool {
-        self.entries.len() == self.eligible as usize
+        self.len() == self.eligible
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.run.len() - self.start + self.heap.len()
     }
 
     /// A leaf becomes eligible.
     #[inline]
     pub(super) fn insert(&mut self, entry: Entry) {
         self.eligible += 1;
-        self.push(entry);
+        self.add(entry);
     }
 
     #[inline]
-    fn push(&mut self, entry: Entry) {
-        let at = self.entries.len();
-        self.entries.push(entry);
-        self.rise(at, entry);
+    fn add(&mut self, entry: Entry) {
+        if self.start == self.run.len() {
+            self.run.clear();
+            self.start = 0;
+        } else if self.run.last().is_some_and(|last| entry.precedes(last)) {
+            return self.add_ahead(entry);
+        }
+        self.append(entry);
+    }
+
+    /// The last of the run is not before `entry`.
+    #[inline]
+    fn append(&mut self, entry: Entry) {
+        if self.run.len() == self.run.capacity() {
+            self.make_room();
+        }
+        self.run.push(entry);
+    }
+
+    /// Drops what is before the start of the run, if that is much.
+    #[inline(never)]
+    fn make_room(&mut self) {
+        if 2 * self.start >= self.run.len() {
+            self.run.drain(..self.start);
+            self.start = 0;
+        }
+        self.run.reserve(1);
+    }
+
+    /// Puts in an entry that is before the last of the run.
+    #[inline(never)]
+    fn add_ahead(&mut self, entry: Entry) {
+        let mut place = self.run.len() - 1;
+        let lowest = self.start.max(place.saturating_sub(STEPS));
+        while place > lowest && entry.precedes(&self.run[place - 1]) {
+            place -= 1;
+        }
+        if place == lowest && lowest > self.start {
+            return self.push(entry);
+        }
+        let mut next = core::mem::replace(&mut self.run[place], entry);
+        for later in &mut self.run[place + 1..] {
+            core::mem::swap(later, &mut next);
+        }
+        self.append(next);
     }
 
     /// The first leaf is not eligible any longer.
@@ -58,20 +136,31 @@ impl Deadlines {
         self.drop_first();
     }
 
-    /// Takes out the first entry, which is of a leaf that is not, or has another.
+    /// Takes out the first entry.
     #[inline]
     pub(super) fn drop_first(&mut self) {
-        if let Some(last) = self.entries.pop()
-            && !self.entries.is_empty()
-        {
-            self.sink(last);
+        if self.heap.is_empty() {
+            self.start += 1;
+        } else {
+            self.drop_any();
+        }
+    }
+
+    #[inline(never)]
+    fn drop_any(&mut self) {
+        let is_later = |run: &Entry| self.heap[0].precedes(run);
+        if self.run.get(self.start).is_none_or(is_later) {
+            self.pop();
+        } else {
+            self.start += 1;
         }
     }
 
     /// The first leaf has another deadline.
     #[inline]
     pub(super) fn change_first(&mut self, entry: Entry) {
-        self.sink(entry);
+        self.drop_first();
+        self.add(entry);
     }
 
     /// Some leaf is not eligible any longer.
@@ -82,60 +171,59 @@ impl Deadlines {
     /// Some leaf has another deadline. If there are too many entries, only those that `are_true` are
     /// kept, each once.
     pub(super) fn change(&mut self, entry: Entry, is_true: impl Fn(&Entry) -> bool) {
-        self.push(entry);
-        if self.entries.len() > 2 * self.eligible as usize + SLACK {
-            self.entries.retain(is_true);
-            // What is in order is a heap.
-            self.entries.sort_unstable();
-            self.entries.dedup();
+        self.add(entry);
+        if self.len() > 2 * self.eligible + SLACK {
+            self.run.drain(..self.start);
+            self.start = 0;
+            self.run.append(&mut self.heap);
+            self.run.retain(is_true);
+            self.run.sort_unstable();
+            self.run.dedup();
         }
     }
 
-    /// The entry that is about the one after `ahead` others.
+    /// About the entry after `ahead` others.
     #[inline]
     pub(super) fn about(&self, ahead: usize) -> Option<u32> {
-        self.entries.get(ahead).map(|entry| entry.leaf)
+        self.run.get(self.start + ahead).map(|entry| entry.leaf)
     }
 
-    #[inline]
-    fn rise(&mut self, mut at: usize, entry: Entry) {
+    /// Puts an entry into the heap.
+    fn push(&mut self, entry: Entry) {
+        let mut at = self.heap.len();
+        self.heap.push(entry);
         while at > 0 {
-            let above = (at - 1) / WAYS;
-            let other = self.entries[above];
-            if other <= entry {
+            let above = (at - 1) / 2;
+            if !entry.precedes(&self.heap[above]) {
                 break;
             }
-            self.entries[at] = other;
+            self.heap.swap(at, above);
             at = above;
         }
-        self.entries[at] = entry;
     }
 
-    /// Puts an entry into the place of the first.
-    #[inline]
-    fn sink(&mut self, entry: Entry) {
+    /// Takes out the first of the heap.
+    fn pop(&mut self) {
+        let Some(last) = self.heap.pop() else { return };
         let mut at = 0;
-        loop {
-            let below = WAYS * at + 1;
-            let children = self.entries[..].get(below..).unwrap_or(&[]);
-            let children = &children[..children.len().min(WAYS)];
-            let Some((&(mut least), rest)) = children.split_first() else { break };
-            let mut place = below;
-            for (index, &child) in rest.iter().enumerate() {
-                if child < least {
-                    (least, place) = (child, below + 1 + index);
-                }
-            }
-            if entry <= least {
+        while let Some(children) = self.heap.get(2 * at + 1..) {
+            let Some(left) = children.first() else { break };
+            let is_right = children.get(1).is_some_and(|right| right.precedes(left));
+            let below = 2 * at + 1 + usize::from(is_right);
+            let least = self.heap[below];
+            if !least.precedes(&last) {
                 break;
             }
-            self.entries[at] = least;
-            at = place;
+            self.heap[at] = least;
+            at = below;
         }
-        self.entries[at] = entry;
+        if let Some(place) = self.heap.get_mut(at) {
+            *place = last;
+        }
     }
 }
 
-const WAYS: usize = 2;
+/// So many of the last of the run are looked at.
+const STEPS: usize = 8;
 /// Entries that may be left behind beside as many as there are leaves.
 const SLACK: usize = 64;

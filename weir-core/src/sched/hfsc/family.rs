@@ -4,7 +4,7 @@
 //! The virtual times of siblings stand side by side, eight in a cache line, so up to [`SCANNED`] of
 //! them are looked through. Larger families have tiers of the lowest of each eight, brought up to
 //! date as far as something changes. Who is the lowest is looked for when asked, and kept until he
-//! moves; so is the highest. Of equal times the first sibling is the lowest. Invariant: what a tier
+//! moves; so is the highest, and what a tier holds. Of equal times the first sibling is the lowest. Invariant: what a tier
 //! holds is the lowest below it; `lowest` is who is, or nobody known.
 
 use super::leaf::Own;
@@ -61,7 +61,6 @@ pub(super) enum Part {
     In,
     /// Active, but an upper limit holds it back.
     Held,
-    Out,
 }
 
 impl Family {
@@ -92,6 +91,18 @@ impl Family {
 
     fn first_line(&self) -> usize {
         self.start as usize / WAYS
+    }
+
+    /// The tiers of the lowest times.
+    #[inline]
+    fn lows(&self) -> Tier {
+        (self.tiers as usize, self.lines())
+    }
+
+    /// Those of the highest, behind them.
+    fn highs(&self) -> Tier {
+        let end = tiers(self.lows()).last().map_or(0, |(start, width)| start + width.div_ceil(WAYS));
+        (end, self.lines())
     }
 
     /// Whether the lowest times are kept in tiers.
@@ -131,14 +142,14 @@ impl Times {
         }
         let (low, high) = (family.is_large(), family.is_huge());
         for _ in [low, high].into_iter().filter(|&kept| kept) {
-            for (_, width) in tiers(0, family.lines()) {
-                let lines = self.tiers.len() + width.div_ceil(WAYS);
-                self.tiers.resize(lines, Line([u64::MAX; WAYS]));
-            }
-        }
-        if low {
-            for line in 0..family.lines() {
-                self.tiers[family.tiers as usize + line / WAYS].0[line % WAYS] = OUT;
+            for (_, width) in tiers(family.lows()) {
+                // Nothing is known, but that there is nothing beyond the end.
+                let line = |line: usize| {
+                    Line(core::array::from_fn(|way| {
+                        if line * WAYS + way < width { 0 } else { u64::MAX }
+                    }))
+                };
+                self.tiers.extend((0..width.div_ceil(WAYS)).map(line));
             }
         }
     }
@@ -162,7 +173,7 @@ impl Times {
 
     /// The child with the lowest time of those that are in.
     #[inline]
-    pub(super) fn lowest(&self, family: &mut Family) -> Option<u32> {
+    pub(super) fn lowest(&mut self, family: &mut Family) -> Option<u32> {
         if family.lowest == NONE {
             let (low, slot) = self.look(family)?;
             (family.low, family.lowest) = (low, slot);
@@ -170,66 +181,38 @@ impl Times {
         Some(family.lowest)
     }
 
-    /// Whether nobody is in.
-    pub(super) fn is_empty(&self, family: &Family) -> bool {
-        family.lowest == NONE && self.look(family).is_none()
-    }
-
-    fn look(&self, family: &Family) -> Option<(u64, u32)> {
+    #[inline(never)]
+    fn look(&mut self, family: &Family) -> Option<(u64, u32)> {
         if family.active == 0 {
             return None;
         }
         let words = &self.words[family.first_line()..][..family.lines()];
-        if !family.is_large() {
-            let (low, at) = least(words);
-            return (low < HELD).then_some((low, family.start + at as u32));
-        }
-        let mut path = [0; TIERS_MAX];
-        let mut count = 0;
-        for ((start, width), place) in tiers(family.tiers as usize, words.len()).zip(&mut path) {
-            (*place, count) = (start, count + 1);
-            if width <= SCANNED {
-                break;
-            }
-        }
-        let top = path[count - 1];
-        let width = top_width(words.len());
-        let (low, mut at) = least(&self.tiers[top..][..width.div_ceil(WAYS)]);
-        if low >= HELD {
-            return None;
-        }
-        for &start in path[..count - 1].iter().rev() {
-            at = at * WAYS + place_of(&self.tiers[start + at], low);
-        }
-        at = at * WAYS + place_of(&words[at], low);
-        Some((low, family.start + at as u32))
+        let (low, at) = if family.is_large() {
+            let (low, path) = look_above(&mut self.tiers, family.lows(), words, |word| word);
+            (low, descend(&self.tiers, &path, words, low))
+        } else {
+            least(words)
+        };
+        (low < HELD).then_some((low, family.start + at as u32))
     }
 
     /// The highest time of the active children, of whom there are some.
     #[inline]
-    pub(super) fn highest(&self, family: &mut Family) -> u64 {
+    pub(super) fn highest(&mut self, family: &mut Family) -> u64 {
         if family.high == UNKNOWN {
             family.high = self.look_high(family);
         }
         family.high
     }
 
-    fn look_high(&self, family: &Family) -> u64 {
+    #[inline(never)]
+    fn look_high(&mut self, family: &Family) -> u64 {
         let words = &self.words[family.first_line()..][..family.lines()];
         if family.is_huge() {
-            let (start, width) = (self.highs(family), words.len());
-            let top = tiers(start, width).last().map_or(start, |row| row.0);
-            let lines = &self.tiers[top..][..top_width(width).div_ceil(WAYS)];
-            return !least(lines).0;
+            return !look_above(&mut self.tiers, family.highs(), words, height).0;
         }
         let all = words.iter().flat_map(|line| line.0);
         !all.fold(u64::MAX, |low, word| low.min(height(word)))
-    }
-
-    /// Where the tiers of the highest begin, behind those of the lowest.
-    fn highs(&self, family: &Family) -> usize {
-        let last = tiers(family.tiers as usize, family.lines()).last();
-        last.map_or(0, |(start, width)| start + width.div_ceil(WAYS))
     }
 
     /// Gives a child that is out a time.
@@ -243,7 +226,6 @@ impl Times {
         let word = match part {
             Part::In => key,
             Part::Held => key | HELD,
-            Part::Out => key | OUT,
         };
         // A child alone is the highest.
         family.high = if family.active == 1 { key } else { family.high.max(key) };
@@ -259,7 +241,7 @@ impl Times {
         self.set(family, slot, key | OUT);
     }
 
-    #[inline]
+    #[inline(always)]
     fn set(&mut self, family: &mut Family, slot: u32, word: u64) {
         let line = &mut self.words[slot as usize / WAYS];
         let before = core::mem::replace(&mut line.0[slot as usize % WAYS], word);
@@ -269,22 +251,20 @@ impl Times {
             (family.low, family.lowest) = (word, slot);
         }
         if family.is_large() {
-            self.climb(family, slot, before, word);
+            let at = (slot - family.start) as usize / WAYS;
+            let held = self.tiers[family.tiers as usize + at / WAYS].0[at % WAYS];
+            if may_change(held, (before, word)) || family.is_huge() {
+                self.climb(family, at, (before, word));
+            }
         }
     }
 
-    /// Brings the tiers above a child up to date.
-    fn climb(&mut self, family: &Family, slot: u32, before: u64, word: u64) {
-        let line = &self.words[slot as usize / WAYS];
-        let at = (slot - family.start) as usize / WAYS;
-        let lines = family.lines();
-        let start = family.tiers as usize;
-        raise(&mut self.tiers, (start, lines), at, (before, word), || lowest_of(line.0));
+    /// Brings the tiers above line `at` up to date.
+    #[inline(never)]
+    fn climb(&mut self, family: &Family, at: usize, (before, word): (u64, u64)) {
+        raise(&mut self.tiers, family.lows(), at, (before, word));
         if family.is_huge() {
-            let start = tiers(start, lines).last().map_or(0, |row| row.0 + row.1.div_ceil(WAYS));
-            let heights = (height(before), height(word));
-            let least = || lowest_of(line.0.map(height));
-            raise(&mut self.tiers, (start, lines), at, heights, least);
+            raise(&mut self.tiers, family.highs(), at, (height(before), height(word)));
         }
     }
 
@@ -306,46 +286,115 @@ impl Times {
     }
 }
 
-/// A value below tier place `at` changed; `least` looks for the lowest value there.
+/// The first of some tiers: where it begins, and how many places it has, one for each line below.
+type Tier = (usize, usize);
+
+/// A value below place `at` of a tier changed. Who was the lowest and is not any longer leaves a
+/// place whose value is not known, and so do the places above.
 #[inline]
 fn raise(
     lines: &mut [Line],
-    (start, width): (usize, usize),
+    (mut start, mut width): Tier,
     mut at: usize,
-    (mut before, mut low): (u64, u64),
-    least: impl FnOnce() -> u64,
+    (mut before, mut word): (u64, u64),
 ) {
-    let mut least = Some(least);
-    let mut below = 0;
-    for (start, _) in tiers(start, width) {
-        let held = lines[start + at / WAYS].0[at % WAYS];
-        if low >= held {
-            if before != held {
-                return;
-            }
-            low = least.take().map_or_else(|| lowest_of(lines[below].0), |least| least());
-            if low == held {
-                return;
-            }
+    loop {
+        let place = &mut lines[start + at / WAYS].0[at % WAYS];
+        let held = *place;
+        if !may_change(held, (before, word)) {
+            return;
         }
-        least = None;
-        below = start + at / WAYS;
-        lines[below].0[at % WAYS] = low;
+        word = if word < held { word } else { 0 };
+        *place = word;
+        if width <= SCANNED {
+            return;
+        }
         (before, at) = (held, at / WAYS);
+        start += width.div_ceil(WAYS);
+        width = width.div_ceil(WAYS);
     }
 }
 
-/// Where the tiers above so many lines begin, and how wide they are.
+/// Whether a place that holds `held` changes when a value below it does: if it is known, and that
+/// value becomes the lowest, or was.
 #[inline]
-fn tiers(start: usize, lines: usize) -> impl Iterator<Item = (usize, usize)> {
-    core::iter::successors(Some((start, lines)), |&(start, width)| {
+fn may_change(held: u64, (before, word): (u64, u64)) -> bool {
+    held != 0 && (word < held && word != 0 || before == held)
+}
+
+/// The lowest value of all, and where each tier begins; `value` is that of a word.
+fn look_above(
+    lines: &mut [Line],
+    tier: Tier,
+    words: &[Line],
+    value: impl Fn(u64) -> u64,
+) -> (u64, Path) {
+    let mut path = Path { starts: [0; TIERS_MAX], count: 0, width: 0 };
+    for (place, (start, width)) in path.starts.iter_mut().zip(tiers(tier)) {
+        (*place, path.width) = (start, width);
+        path.count += 1;
+    }
+    let mut low = u64::MAX;
+    for at in 0..path.width {
+        low = low.min(known(lines, &path.starts[..path.count], at, words, &value));
+    }
+    (low, path)
+}
+
+/// The value in place `at` of the last of some tiers, which is found out if it is not known.
+fn known(
+    lines: &mut [Line],
+    starts: &[usize],
+    at: usize,
+    words: &[Line],
+    value: &impl Fn(u64) -> u64,
+) -> u64 {
+    let Some((&start, below)) = starts.split_last() else {
+        return words[at].0.iter().fold(u64::MAX, |low, &word| low.min(value(word)));
+    };
+    let (line, way) = (start + at / WAYS, at % WAYS);
+    let mut low = lines[line].0[way];
+    if low == 0 {
+        low = match below.last() {
+            None => known(lines, below, at, words, value),
+            Some(&start) => {
+                let places = lines[start + at].0.len();
+                let each = (0..places).map(|way| at * WAYS + way);
+                each.fold(u64::MAX, |low, at| low.min(known(lines, below, at, words, value)))
+            }
+        };
+        lines[line].0[way] = low;
+    }
+    low
+}
+
+/// Where each of some tiers begins, and the width of the last.
+struct Path {
+    starts: [usize; TIERS_MAX],
+    count: usize,
+    width: usize,
+}
+
+/// Where the value `low` is that all tiers know of.
+fn descend(lines: &[Line], path: &Path, words: &[Line], low: u64) -> usize {
+    let mut at = 0;
+    for (index, &start) in path.starts[..path.count].iter().enumerate().rev() {
+        at = if index + 1 == path.count {
+            least(&lines[start..][..path.width.div_ceil(WAYS)]).1
+        } else {
+            at * WAYS + place_of(&lines[start + at], low)
+        };
+    }
+    at * WAYS + place_of(&words[at], low)
+}
+
+/// A tier and those above it.
+#[inline]
+fn tiers(first: Tier) -> impl Iterator<Item = Tier> {
+    core::iter::successors(Some(first), |&(start, width)| {
         let above = width.div_ceil(WAYS);
         (width > SCANNED).then_some((start + above, above))
     })
-}
-
-fn top_width(lines: usize) -> usize {
-    tiers(0, lines).last().map_or(lines, |row| row.1)
 }
 
 /// The lowest word of some lines and where it is; of equals the first.
@@ -360,11 +409,6 @@ fn least(lines: &[Line]) -> (u64, usize) {
         }
     }
     (low, place)
-}
-
-#[inline]
-fn lowest_of(words: [u64; WAYS]) -> u64 {
-    words.into_iter().fold(u64::MAX, u64::min)
 }
 
 fn place_of(line: &Line, word: u64) -> usize {

@@ -67,8 +67,10 @@ impl Mark {
     pub(super) const BENT: Mark = Mark(1 << 44);
     /// It has a link-share curve.
     pub(super) const SHARES: Mark = Mark(1 << 45);
-    /// Its link-share curve and those above have one slope, and no limit is on it or above.
+    /// Its curves and those above have one slope, and no limit is on it or above.
     pub(super) const PLAIN: Mark = Mark(1 << 46);
+    /// It became backlogged and eligible since somebody was last chosen.
+    pub(super) const ENTERED: Mark = Mark(1 << 47);
 }
 
 impl Leaf {
@@ -90,6 +92,12 @@ impl Leaf {
     #[inline]
     pub(super) fn clear(&mut self, mark: Mark) {
         self.state &= !mark.0;
+    }
+
+    /// Whether it waits to be eligible, or should.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        self.state & (Mark::BACKLOGGED.0 | Mark::ELIGIBLE.0) == Mark::BACKLOGGED.0
     }
 
     /// Lowers a real-time curve of one slope to one begun at `now`.

@@ -55,6 +55,36 @@ pub struct Hfsc {
 }
 
 impl Hfsc {
+    /// Who may send now, or when to ask again.
+    #[inline(never)]
+    fn select_any(&mut self, now: Instant) -> Selection {
+        if self.backlogged == 0 {
+            return Selection::Idle;
+        }
+        if let Some(leaf) = self.real_time.first(&mut self.share, now) {
+            self.chosen_by_deadline = true;
+            return Selection::Leaf(LeafId(leaf));
+        }
+        self.chosen_by_deadline = false;
+        if let Some(leaf) = self.share.first(now) {
+            return Selection::Leaf(LeafId(leaf));
+        }
+        // [algorithms §6.6]
+        let eligible = self.real_time.wake(&mut self.share);
+        let earliest = eligible.into_iter().chain(self.share.wake()).min();
+        Selection::At(earliest.expect("a backlogged leaf waits to be eligible or for a limit"))
+    }
+
+    #[inline(never)]
+    fn charge_any(&mut self, now: Instant, leaf: LeafId, service: Service, next: Option<Head>) {
+        if !service.shared {
+            self.real_time.served(&mut self.share, now, leaf.0, (service.bytes, next));
+        } else if self.share.leaves[leaf.index()].is(Mark::GUARANTEED) {
+            self.real_time.head(&mut self.share, leaf.0, next);
+        }
+        self.share.serve(now, leaf.0, service);
+    }
+
     /// The same class among those of link sharing.
     fn child(&self, class: ClassId) -> Child {
         match self.interior.binary_search_by_key(&class, |row| row.0) {
@@ -109,29 +139,20 @@ impl Scheduler for Hfsc {
         self.share.enter(now, leaf.0);
     }
 
-    #[inline]
+    #[inline(always)]
     fn select(&mut self, now: Instant) -> Selection {
-        if self.backlogged == 0 {
-            return Selection::Idle;
+        match self.real_time.plain_first(now) {
+            Some(leaf) => {
+                self.chosen_by_deadline = true;
+                Selection::Leaf(LeafId(leaf))
+            }
+            None => self.select_any(now),
         }
-        if let Some(leaf) = self.real_time.first(&mut self.share, now) {
-            self.chosen_by_deadline = true;
-            return Selection::Leaf(LeafId(leaf));
-        }
-        self.chosen_by_deadline = false;
-        if let Some(leaf) = self.share.first(now) {
-            return Selection::Leaf(LeafId(leaf));
-        }
-        // [algorithms §6.6]
-        let eligible = self.real_time.wake(&mut self.share);
-        let earliest = eligible.into_iter().chain(self.share.wake()).min();
-        Selection::At(earliest.expect("a backlogged leaf waits to be eligible or for a limit"))
     }
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let this = &mut self.share.leaves[leaf.index()];
-        let is_guaranteed = this.is(Mark::GUARANTEED);
         let (bytes, emptied) = (length(sent), next.is_none());
         if emptied {
             this.clear(Mark::BACKLOGGED);
@@ -139,12 +160,13 @@ impl Scheduler for Hfsc {
         }
         // [algorithms §6.5] Link sharing is charged whoever chose, real time only for its own.
         let shared = !self.chosen_by_deadline;
-        if !shared {
-            self.real_time.served(&mut self.share, now, leaf.0, (bytes, next));
-        } else if is_guaranteed {
-            self.real_time.head(&mut self.share, leaf.0, next);
+        let service = Service { bytes, shared, emptied };
+        if shared || !this.is(Mark::PLAIN) || self.share.resuming {
+            return self.charge_any(now, leaf, service, next);
         }
-        self.share.serve(now, leaf.0, Service { bytes, shared, emptied });
+        let slope = self.share.kinds[this.own.kind as usize].guarantee;
+        self.real_time.served_plain((this, leaf.0), slope, now, (bytes, next));
+        self.share.serve_plain(leaf.0, service);
     }
 
     fn head_changed(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {

@@ -5,7 +5,7 @@
 //! Invariant: a backlogged leaf with a real-time curve stands either among those that wait, or in
 //! the order of deadlines.
 
-use super::curve::{Progress, fine, length, round_up};
+use super::curve::{Progress, Slope, fine, length, round_up};
 use super::deadlines::{Deadlines, Entry};
 use super::leaf::{Leaf, Mark};
 use super::share::{Child, LinkShare};
@@ -18,14 +18,18 @@ use alloc::vec::Vec;
 pub(super) struct RealTime {
     waiting: Wheel,
     deadlines: Deadlines,
+    /// Who became backlogged and eligible since somebody was last chosen: their deadlines are
+    /// mostly later than those of others who are eligible by then.
+    entered: Vec<u32>,
     /// The curves of two slopes.
     bends: Vec<Progress>,
 }
 
 impl RealTime {
     /// Nobody is backlogged.
-    pub(super) fn new(bends: Vec<Progress>) -> Self {
-        Self { waiting: Wheel::new(), deadlines: Deadlines::new(), bends }
+    pub(super) fn new(leaves: usize, bends: Vec<Progress>) -> Self {
+        let (waiting, deadlines) = (Wheel::new(leaves), Deadlines::new());
+        Self { waiting, deadlines, entered: Vec::new(), bends }
     }
 
     /// [algorithms §6.4] A leaf becomes backlogged. One that was so when the tree was changed goes
@@ -44,11 +48,14 @@ impl RealTime {
         if this.eligible > now.as_nanos() {
             return self.wait(this, leaf);
         }
-        this.mark(Mark::ELIGIBLE);
-        let deadline = self.deadline(share, leaf);
-        self.deadlines.insert(Entry { deadline, leaf });
+        if !this.is(Mark::ENTERED) {
+            this.mark(Mark::ENTERED);
+            self.entered.push(leaf);
+        }
+        self.waiting.hurry(now.as_nanos());
     }
 
+    #[inline(never)]
     fn enter_bent(&mut self, share: &mut LinkShare, leaf: u32, (now, resumes): (Instant, bool)) {
         let bend = &mut self.bends[share.rare(Child::leaf(leaf)).guarantee as usize];
         let curve = share.curves.at(bend.curve);
@@ -74,13 +81,23 @@ impl RealTime {
         deadline(&self.bends, share, leaf)
     }
 
+    /// The leaf with the earliest deadline among those that are eligible now, if that is known
+    /// without much ado.
+    #[inline(always)]
+    pub(super) fn plain_first(&self, now: Instant) -> Option<u32> {
+        if self.waiting.next() <= now.as_nanos() {
+            return None;
+        }
+        self.deadlines.plain_first()
+    }
+
     /// The leaf with the earliest deadline among those that are eligible now.
     #[inline]
     pub(super) fn first(&mut self, share: &mut LinkShare, now: Instant) -> Option<u32> {
         if self.waiting.next() <= now.as_nanos() {
             self.admit_due(share, now);
         }
-        while let Some(&entry) = self.deadlines.first() {
+        while let Some(entry) = self.deadlines.first() {
             if self.deadlines.are_true() || is_true(&self.bends, share, &entry) {
                 return Some(entry.leaf);
             }
@@ -90,11 +107,12 @@ impl RealTime {
     }
 
     /// Orders those who are eligible now by deadline.
+    #[inline(never)]
     fn admit_due(&mut self, share: &mut LinkShare, now: Instant) {
-        let Self { waiting, deadlines, bends } = self;
+        let Self { waiting, deadlines, entered, bends } = self;
         waiting.advance(now.as_nanos(), |leaf| {
             let this = &mut share.leaves[leaf as usize];
-            if this.is(Mark::BACKLOGGED) && !this.is(Mark::ELIGIBLE) {
+            if this.waits() {
                 if this.eligible > now.as_nanos() {
                     return Some(this.eligible);
                 }
@@ -106,6 +124,14 @@ impl RealTime {
             }
             None
         });
+        for leaf in entered.drain(..) {
+            let this = &mut share.leaves[leaf as usize];
+            this.clear(Mark::ENTERED);
+            if this.waits() {
+                this.mark(Mark::ELIGIBLE);
+                deadlines.insert(Entry { deadline: deadline(bends, share, leaf), leaf });
+            }
+        }
     }
 
     /// When the next leaf becomes eligible, if none is.
@@ -115,7 +141,7 @@ impl RealTime {
             let mut first = u64::MAX;
             self.waiting.sift(|leaf| {
                 let this = &mut share.leaves[leaf as usize];
-                if this.is(Mark::BACKLOGGED) && !this.is(Mark::ELIGIBLE) {
+                if this.waits() {
                     first = first.min(this.eligible);
                     return Some(this.eligible);
                 }
@@ -130,7 +156,6 @@ impl RealTime {
     }
 
     /// [algorithms §6.5] A leaf that this criterion chose sent `bytes`; `next` waits there now.
-    #[inline]
     pub(super) fn served(
         &mut self,
         share: &mut LinkShare,
@@ -146,21 +171,46 @@ impl RealTime {
             this.advance(slope, bytes);
         }
         let this = &mut share.leaves[leaf as usize];
+        if self.goes_on(this, leaf, now, next) {
+            let deadline = self.deadline(share, leaf);
+            self.deadlines.insert(Entry { deadline, leaf });
+        }
+    }
+
+    /// The same for a leaf whose curve has one slope.
+    #[inline(always)]
+    pub(super) fn served_plain(
+        &mut self,
+        (this, leaf): (&mut Leaf, u32),
+        slope: Slope,
+        now: Instant,
+        (bytes, next): (u32, Option<Head>),
+    ) {
+        this.advance(slope, bytes);
+        if self.goes_on(this, leaf, now, next) {
+            self.deadlines.insert(Entry { deadline: this.deadline(slope), leaf });
+        }
+    }
+
+    /// The first leaf was served: answers whether it is eligible with its next packet at once.
+    #[inline(always)]
+    fn goes_on(&mut self, this: &mut Leaf, leaf: u32, now: Instant, next: Option<Head>) -> bool {
+        self.deadlines.remove_first();
         let Some(next) = next else {
             this.clear(Mark::ELIGIBLE);
-            return self.deadlines.remove_first();
+            return false;
         };
         // The length of the next packet counts, not that of the last.
         this.length = length(next.length);
         if this.eligible <= now.as_nanos() {
-            let deadline = self.deadline(share, leaf);
-            return self.deadlines.change_first(Entry { deadline, leaf });
+            return true;
         }
         this.clear(Mark::ELIGIBLE);
         self.wait(this, leaf);
-        self.deadlines.remove_first();
+        false
     }
 
+    #[inline(never)]
     fn advance_bent(&mut self, share: &mut LinkShare, leaf: u32, bytes: u32) {
         let bend = &mut self.bends[share.rare(Child::leaf(leaf)).guarantee as usize];
         let curve = share.curves.at(bend.curve);
@@ -250,6 +300,7 @@ fn deadline(bends: &[Progress], share: &LinkShare, leaf: u32) -> u64 {
     this.deadline(share.kinds[this.own.kind as usize].guarantee)
 }
 
+#[inline(never)]
 fn deadline_bent(bends: &[Progress], share: &LinkShare, leaf: u32) -> u64 {
     let bend = &bends[share.rare(Child::leaf(leaf)).guarantee as usize];
     let length = share.leaves[leaf as usize].length;

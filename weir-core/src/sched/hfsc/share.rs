@@ -259,20 +259,30 @@ impl LinkShare {
     }
 
     /// The plain case: straight curves and no limit from the leaf up.
-    #[inline]
-    fn serve_plain(&mut self, leaf: u32, mut service: Service) {
-        let mut own = self.leaves[leaf as usize].own;
-        self.leaves[leaf as usize].own.fraction = self.serve_at(own, &mut service);
-        while own.family != self.top {
-            let family = own.family as usize;
-            own = self.families[family].own;
-            self.families[family].own.fraction = self.serve_at(own, &mut service);
+    #[inline(always)]
+    pub(super) fn serve_plain(&mut self, leaf: u32, mut service: Service) {
+        let own = self.leaves[leaf as usize].own;
+        let fraction = self.serve_at(own, &mut service);
+        self.leaves[leaf as usize].own.fraction = fraction;
+        if own.family != self.top {
+            self.serve_above(own.family, service);
+        }
+    }
+
+    /// The same for the classes above the children of a family.
+    #[inline(never)]
+    fn serve_above(&mut self, mut family: u32, mut service: Service) {
+        while family != self.top {
+            let own = self.families[family as usize].own;
+            let fraction = self.serve_at(own, &mut service);
+            self.families[family as usize].own.fraction = fraction;
+            family = own.family;
         }
     }
 
     /// What a packet moves at one active class; answers its fraction. If the class idles, so may
     /// the one above, which becomes the service.
-    #[inline]
+    #[inline(always)]
     fn serve_at(&mut self, own: Own, service: &mut Service) -> u32 {
         let family = &mut self.families[own.family as usize];
         // Who has no siblings competes with nobody, so its virtual time may stand still.
@@ -502,8 +512,8 @@ impl LinkShare {
             return true;
         }
         let held = at.either().err().filter(|&family| {
-            let family = &self.families[family as usize];
-            self.times.is_empty(family)
+            let family = &mut self.families[family as usize];
+            self.times.lowest(family).is_none()
         });
         // Without a child that fits there is one that waits, or the class would be idle.
         let below = held.and_then(|family| self.limits.earliest(self.lanes[family as usize]));

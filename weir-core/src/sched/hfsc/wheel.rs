@@ -4,59 +4,44 @@
 //! eight bits. An instant stands in the level of the highest digit in which it differs from `base`,
 //! in the slot of that digit, so levels that follow one another hold instants that do. Going on to
 //! a later `base` empties the slots that it passes, and spreads the one that it enters over lower
-//! levels; so an entry moves once a level at most, and what is not due yet costs nothing. A slot is
-//! a chain of chunks, each a cache line, which are read one after the other without a look at the
-//! leaves.
+//! levels; so a leaf moves once a level at most, and who is not due yet costs nothing.
 //!
-//! Entries are not taken out when a leaf need not wait any longer; who asks finds that out when
-//! they are due. Invariant: every entry is later than `base` and, as long as it stands here, not
-//! later than the leaf is eligible; `next` is not later than any.
+//! A leaf is not taken out when it need not wait any longer; who asks finds that out when it is
+//! due. Invariant: every leaf here stands at an instant later than `base`, and not later than it is
+//! eligible; `next` is not later than any.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The wheels.
 pub(super) struct Wheel {
-    /// The first chunk of each slot.
-    slots: Vec<u32>,
-    filled: [[u64; WORDS]; LEVELS],
-    /// The levels that are not empty.
-    levels: u32,
+    /// The last leaf in each slot, level by level.
+    slots: Box<[u32; LEVELS * SLOTS]>,
+    /// By leaf, the one behind it in its slot; behind the last comes the first.
+    behind: Vec<u32>,
+    /// A bit for each slot with a leaf.
+    filled: [u64; LEVELS * WORDS],
+    /// The levels that are not empty: a bit at the shift of each.
+    levels: u64,
     base: u64,
     /// Nothing is due before.
     next: u64,
     /// Whether something is due then.
     is_exact: bool,
-    chunks: Vec<Chunk>,
-    free: u32,
-}
-
-/// Some entries of a slot.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Chunk {
-    entries: [Entry; ENTRIES],
-    count: u32,
-    next: u32,
-}
-
-/// A leaf and the last digits of its instant; those before are known from the slot.
-#[derive(Clone, Copy)]
-struct Entry {
-    low: u32,
-    leaf: u32,
 }
 
 impl Wheel {
-    pub(super) fn new() -> Self {
+    /// Nobody of so many leaves waits.
+    pub(super) fn new(leaves: usize) -> Self {
+        let slots = alloc::vec![NONE; LEVELS * SLOTS].into_boxed_slice();
         Self {
-            slots: alloc::vec![NONE; LEVELS * SLOTS],
-            filled: [[0; WORDS]; LEVELS],
+            slots: slots.try_into().expect("it is that long"),
+            behind: alloc::vec![NONE; leaves],
+            filled: [0; LEVELS * WORDS],
             levels: 0,
             base: 0,
             next: u64::MAX,
             is_exact: true,
-            chunks: Vec::new(),
-            free: NONE,
         }
     }
 
@@ -83,6 +68,12 @@ impl Wheel {
         self.is_exact &= at > self.next;
     }
 
+    /// Somebody is due at `at` who is not here.
+    #[inline]
+    pub(super) fn hurry(&mut self, at: u64) {
+        self.next = self.next.min(at);
+    }
+
     /// The true first instant.
     pub(super) fn set_next(&mut self, at: u64) {
         (self.next, self.is_exact) = (at, true);
@@ -97,159 +88,136 @@ impl Wheel {
 
     #[inline]
     fn place(&mut self, at: u64, leaf: u32) {
-        let level = level_of(at ^ self.base);
-        let digit = (at >> (DIGIT_BITS * level)) as usize % SLOTS;
-        let entry = Entry { low: at as u32, leaf };
-        let first = &mut self.slots[level as usize * SLOTS + digit];
-        if let Some(chunk) = self.chunks.get_mut(*first as usize)
-            && let Some(place) = chunk.entries.get_mut(chunk.count as usize)
-        {
-            *place = entry;
-            chunk.count += 1;
-            return;
-        }
-        let filled = Chunk { entries: [entry; ENTRIES], count: 1, next: *first };
-        if let Some(chunk) = self.chunks.get_mut(self.free as usize) {
-            *first = self.free;
-            self.free = chunk.next;
-            *chunk = filled;
+        let shift = shift_of(at ^ self.base);
+        let slot = shift as usize * (SLOTS / DIGIT_BITS as usize) + digit(at, shift);
+        let last = core::mem::replace(&mut self.slots[slot % (LEVELS * SLOTS)], leaf);
+        self.levels |= 1 << shift;
+        self.filled[slot / 64 % (LEVELS * WORDS)] |= 1 << (slot % 64);
+        let first = if last == NONE {
+            leaf
         } else {
-            *first = self.chunks.len() as u32;
-            self.chunks.push(filled);
-        }
-        self.filled[level as usize][digit / 64] |= 1 << (digit % 64);
-        self.levels |= 1 << level;
+            core::mem::replace(&mut self.behind[last as usize], leaf)
+        };
+        self.behind[leaf as usize] = first;
     }
 
-    /// Goes on to `now`: takes out what is due, and asks `due` of each; it answers until when the
-    /// leaf has to wait nevertheless. `at` says until when a leaf waits whose slot is too wide.
+    /// Goes on to `now`, and asks `due` of each leaf that may be due; it answers until when the leaf
+    /// has to wait nevertheless.
+    #[inline]
     pub(super) fn advance(&mut self, now: u64, mut due: impl FnMut(u32) -> Option<u64>) {
         let from = core::mem::replace(&mut self.base, now);
-        let top = level_of(from ^ now);
-        for level in 0..top {
-            // Who has to wait nevertheless may come back to this level.
-            let passed = self.filled[level as usize];
-            for digit in digits(passed) {
-                self.empty(level, digit, |this, entry| {
-                    if let Some(at) = due(entry.leaf) {
-                        this.place(at, entry.leaf);
-                    }
-                });
+        let top = shift_of(from ^ now);
+        let mut levels = self.levels & (u64::MAX >> (63 - top));
+        while levels != 0 {
+            let shift = levels.trailing_zeros();
+            levels &= levels - 1;
+            let level = shift as usize / DIGIT_BITS as usize * WORDS;
+            let (first, last) = match shift < top {
+                true => (0, SLOTS - 1),
+                false => (digit(from, top), digit(now, top)),
+            };
+            for word in first / 64..=last / 64 {
+                let until = if word < last / 64 { 63 } else { last % 64 };
+                let bits = self.filled[level + word] & (u64::MAX >> (63 - until));
+                self.empty(level + word, bits, &mut due);
             }
-        }
-        let (last, before) = (digit(now, top), now & !u64::from(u32::MAX));
-        while let Some(digit) = self.first_of(top).filter(|&digit| digit <= last) {
-            let is_known = digit == last && top <= LEVEL_KNOWN;
-            self.empty(top, digit, |this, entry| {
-                // What is not due yet has the digits from here up in common with `now`.
-                let at = before | u64::from(entry.low);
-                let at = if is_known && at > now { Some(at) } else { due(entry.leaf) };
-                if let Some(at) = at {
-                    this.place(at, entry.leaf);
-                }
-            });
+            self.check_level(shift);
         }
         (self.next, self.is_exact) = (self.first(), false);
     }
 
-    /// Empties the slot of the earliest; `keep` answers until when a leaf has to wait, if it has.
-    pub(super) fn sift(&mut self, mut keep: impl FnMut(u32) -> Option<u64>) {
-        if self.levels == 0 {
-            return;
-        }
-        let level = self.levels.trailing_zeros();
-        let Some(digit) = self.first_of(level) else { return };
-        self.empty(level, digit, |this, entry| {
-            if let Some(at) = keep(entry.leaf) {
-                this.place(at, entry.leaf);
-            }
-        });
+    /// Empties the first slot; `due` as above.
+    pub(super) fn sift(&mut self, mut due: impl FnMut(u32) -> Option<u64>) {
+        let shift = self.levels.trailing_zeros();
+        let digit = digit(self.first(), shift);
+        let word = shift as usize / DIGIT_BITS as usize * WORDS + digit / 64;
+        self.empty(word, 1 << (digit % 64), &mut due);
+        self.check_level(shift);
     }
 
-    /// Takes all entries out of a slot.
+    /// Notes if a level is empty.
     #[inline]
-    fn empty(&mut self, level: u32, digit: usize, mut each: impl FnMut(&mut Self, Entry)) {
-        let words = &mut self.filled[level as usize];
-        words[digit / 64] &= !(1 << (digit % 64));
-        if *words == [0; WORDS] {
-            self.levels &= !(1 << level);
-        }
-        let slot = level as usize * SLOTS + digit;
-        let mut at = core::mem::replace(&mut self.slots[slot], NONE);
-        while at != NONE {
-            let Chunk { entries, count, next } = self.chunks[at as usize];
-            for entry in entries.into_iter().take(count as usize) {
-                each(self, entry);
-            }
-            self.chunks[at as usize].next = core::mem::replace(&mut self.free, at);
-            at = next;
+    fn check_level(&mut self, shift: u32) {
+        let level = shift as usize / DIGIT_BITS as usize * WORDS;
+        if self.filled[level..level + WORDS] == [0; WORDS] {
+            self.levels &= !(1 << shift);
         }
     }
 
-    /// The first slot of a level that is not empty.
+    /// Takes all out of some slots of a word.
     #[inline]
-    fn first_of(&self, level: u32) -> Option<usize> {
-        let words = &self.filled[level as usize];
-        let at = words.iter().position(|&word| word != 0)?;
-        Some(at * 64 + words[at].trailing_zeros() as usize)
+    fn empty(&mut self, word: usize, mut bits: u64, due: &mut impl FnMut(u32) -> Option<u64>) {
+        self.filled[word] &= !bits;
+        while bits != 0 {
+            let slot = word * 64 + bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            let last = core::mem::replace(&mut self.slots[slot], NONE);
+            let mut leaf = self.behind[last as usize];
+            loop {
+                let next = self.behind[leaf as usize];
+                if let Some(at) = due(leaf) {
+                    self.place(at, leaf);
+                }
+                if leaf == last {
+                    break;
+                }
+                leaf = next;
+            }
+        }
     }
 
-    /// When the earliest slot begins.
+    /// When the first slot begins that is not empty.
+    #[inline]
     pub(super) fn first(&self) -> u64 {
         if self.levels == 0 {
             return u64::MAX;
         }
-        let level = self.levels.trailing_zeros();
-        let digit = self.first_of(level).unwrap_or(0) as u64;
-        let shift = DIGIT_BITS * level;
+        let shift = self.levels.trailing_zeros();
+        let level = shift as usize / DIGIT_BITS as usize * WORDS;
+        let words = &self.filled[level..level + WORDS];
+        let word = words.iter().position(|&word| word != 0).unwrap_or(0);
+        let digit = word as u64 * 64 + u64::from(words[word].trailing_zeros());
         let above = self.base.checked_shr(shift + DIGIT_BITS).unwrap_or(0);
         (above << DIGIT_BITS | digit) << shift
     }
 
-    /// The leaves that are due soon, in about that order, as many as `soon` takes; answers how many.
+    /// The leaves that are due soon, about in order, as many as there is room for; answers how many.
     pub(super) fn soon(&self, soon: &mut [u32]) -> usize {
         let mut count = 0;
-        for digit in digits(self.filled[0]) {
-            let mut at = self.slots[digit];
-            while let Some(chunk) = self.chunks.get(at as usize) {
-                for entry in &chunk.entries[..chunk.count as usize] {
+        for (word, &bits) in self.filled[..WORDS].iter().enumerate() {
+            let mut bits = bits;
+            while bits != 0 {
+                let last = self.slots[word * 64 + bits.trailing_zeros() as usize];
+                bits &= bits - 1;
+                let mut leaf = last;
+                loop {
                     let Some(place) = soon.get_mut(count) else { return count };
-                    *place = entry.leaf;
+                    leaf = self.behind[leaf as usize];
+                    *place = leaf;
                     count += 1;
+                    if leaf == last {
+                        break;
+                    }
                 }
-                at = chunk.next;
             }
         }
         count
     }
 }
 
-/// The slots of a level that are not empty.
+/// How far the highest digit that is not 0 is from the end, in bits.
 #[inline]
-fn digits(filled: [u64; WORDS]) -> impl Iterator<Item = usize> {
-    filled.into_iter().enumerate().flat_map(|(word, bits)| {
-        let rest = |&bits: &u64| Some(bits & bits.wrapping_sub(1)).filter(|&rest| rest != 0);
-        let all = core::iter::successors(Some(bits).filter(|&bits| bits != 0), rest);
-        all.map(move |bits| word * 64 + bits.trailing_zeros() as usize)
-    })
-}
-
-/// The level of the highest digit that is not 0.
-#[inline]
-fn level_of(difference: u64) -> u32 {
-    (difference | 1).ilog2() / DIGIT_BITS
+fn shift_of(difference: u64) -> u32 {
+    (difference | 1).ilog2() & !(DIGIT_BITS - 1)
 }
 
 #[inline]
-fn digit(at: u64, level: u32) -> usize {
-    (at >> (DIGIT_BITS * level)) as usize % SLOTS
+fn digit(at: u64, shift: u32) -> usize {
+    (at >> shift) as usize % SLOTS
 }
 
 const DIGIT_BITS: u32 = 8;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const WORDS: usize = SLOTS / 64;
 const LEVELS: usize = (u64::BITS / DIGIT_BITS) as usize;
-/// Up to this level the last digits of an entry are all that a lower level needs.
-const LEVEL_KNOWN: u32 = u32::BITS / DIGIT_BITS;
-const ENTRIES: usize = 7;
 const NONE: u32 = u32::MAX;
