@@ -57,12 +57,6 @@ impl Deadlines {
         if is_plain { self.run.get(self.start).map(|entry| entry.leaf) } else { None }
     }
 
-    /// Whether nobody is eligible, and nothing is left behind.
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Whether all entries are true.
     #[inline]
     pub(super) fn are_true(&self) -> bool {
@@ -182,12 +176,6 @@ impl Deadlines {
         }
     }
 
-    /// About the entry after `ahead` others.
-    #[inline]
-    pub(super) fn about(&self, ahead: usize) -> Option<u32> {
-        self.run.get(self.start + ahead).map(|entry| entry.leaf)
-    }
-
     /// Puts an entry into the heap.
     fn push(&mut self, entry: Entry) {
         let mut at = self.heap.len();
@@ -227,3 +215,75 @@ impl Deadlines {
 const STEPS: usize = 8;
 /// Entries that may be left behind beside as many as there are leaves.
 const SLACK: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Beside a table of what is true; new deadlines are up to `spread` ahead of the last.
+    fn check(seed: u64, spread: u32) {
+        const LEAVES: u32 = 40;
+        let mut random = Random::new(seed, 0);
+        let mut deadlines = Deadlines::new();
+        let mut table = [None; LEAVES as usize];
+        for step in 0..4_000u64 {
+            let leaf = random.below(LEAVES);
+            let entry = Entry { deadline: step + u64::from(random.below(spread)), leaf };
+            let this = &mut table[leaf as usize];
+            let draw = random.below(10);
+            match this {
+                None if draw < 8 => {
+                    *this = Some(entry.deadline);
+                    deadlines.insert(entry);
+                }
+                Some(_) if draw == 8 => {
+                    *this = None;
+                    deadlines.forget();
+                }
+                Some(deadline) if draw == 9 && *deadline != entry.deadline => {
+                    *deadline = entry.deadline;
+                    let is_true = |entry: &Entry| table[entry.leaf as usize] == Some(entry.deadline);
+                    deadlines.change(entry, is_true);
+                }
+                _ => {}
+            }
+            let rows = (0..LEAVES).filter_map(|leaf| Some((table[leaf as usize]?, leaf)));
+            let expected = rows.min();
+            while let Some(first) = deadlines.first() {
+                if deadlines.are_true() || table[first.leaf as usize] == Some(first.deadline) {
+                    break;
+                }
+                deadlines.drop_first();
+            }
+            let first = deadlines.first().map(|entry| (entry.deadline, entry.leaf));
+            assert_eq!(first, expected, "{seed} {spread} {step}");
+            assert!(deadlines.plain_first().is_none_or(|leaf| Some(leaf) == first.map(|row| row.1)));
+            if random.below(2) == 0
+                && let Some((_, leaf)) = first
+            {
+                deadlines.remove_first();
+                table[leaf as usize] = None;
+            }
+        }
+    }
+
+    #[test]
+    fn the_earliest_true_deadline_is_first() {
+        for spread in [1, 3, 50, 10_000] {
+            (0..10).for_each(|seed| check(seed, spread));
+        }
+    }
+
+    #[test]
+    fn what_is_left_behind_is_bounded() {
+        let mut deadlines = Deadlines::new();
+        deadlines.insert(Entry { deadline: 0, leaf: 0 });
+        deadlines.insert(Entry { deadline: 0, leaf: 1 });
+        for deadline in 1..10_000 {
+            let last = |entry: &Entry| entry.leaf == 0 || entry.deadline == deadline;
+            deadlines.change(Entry { deadline, leaf: 1 }, last);
+        }
+        assert!(deadlines.len() <= SLACK + 4, "{}", deadlines.len());
+    }
+}

@@ -28,8 +28,9 @@ pub(super) struct Family {
     pub(super) size: u32,
     /// The first child, or where the list of its children begins.
     pub(super) first: u32,
-    /// Where its tiers begin.
+    /// Where its tiers of lowest times begin, and those of highest.
     tiers: u32,
+    highs: u32,
     /// The largest time with which a child became idle in this period.
     pub(super) top: u64,
     pub(super) own: Own,
@@ -76,6 +77,7 @@ impl Family {
             size: 0,
             first: 0,
             tiers: 0,
+            highs: 0,
             top: origin,
             own,
             scale: 0,
@@ -99,10 +101,10 @@ impl Family {
         (self.tiers as usize, self.lines())
     }
 
-    /// Those of the highest, behind them.
+    /// Those of the highest.
+    #[inline]
     fn highs(&self) -> Tier {
-        let end = tiers(self.lows()).last().map_or(0, |(start, width)| start + width.div_ceil(WAYS));
-        (end, self.lines())
+        (self.highs as usize, self.lines())
     }
 
     /// Whether the lowest times are kept in tiers.
@@ -134,24 +136,29 @@ impl Times {
     /// Makes room for the children of a family, all out at 0.
     pub(super) fn add(&mut self, family: &mut Family) {
         family.start = (self.words.len() * WAYS) as u32;
-        family.tiers = self.tiers.len() as u32;
         for line in 0..family.lines() {
             let word = |way| line * WAYS + way < family.size as usize;
             let word = |way| if word(way) { OUT } else { u64::MAX };
             self.words.push(Line(core::array::from_fn(word)));
         }
-        let (low, high) = (family.is_large(), family.is_huge());
-        for _ in [low, high].into_iter().filter(|&kept| kept) {
-            for (_, width) in tiers(family.lows()) {
-                // Nothing is known, but that there is nothing beyond the end.
-                let line = |line: usize| {
-                    Line(core::array::from_fn(|way| {
-                        if line * WAYS + way < width { 0 } else { u64::MAX }
-                    }))
-                };
-                self.tiers.extend((0..width.div_ceil(WAYS)).map(line));
-            }
+        if family.is_large() {
+            family.tiers = self.add_tiers(family.lines());
         }
+        if family.is_huge() {
+            family.highs = self.add_tiers(family.lines());
+        }
+    }
+
+    /// Makes room for the tiers above so many lines; answers where they begin.
+    fn add_tiers(&mut self, lines: usize) -> u32 {
+        let start = self.tiers.len();
+        for (_, width) in tiers((start, lines)) {
+            // Nothing is known, but that there is nothing beyond the end.
+            let place = |place: usize| if place < width { 0 } else { u64::MAX };
+            let line = |line: usize| Line(core::array::from_fn(|way| place(line * WAYS + way)));
+            self.tiers.extend((0..width.div_ceil(WAYS)).map(line));
+        }
+        start as u32
     }
 
     /// No more families come.
@@ -253,7 +260,7 @@ impl Times {
         if family.is_large() {
             let at = (slot - family.start) as usize / WAYS;
             let held = self.tiers[family.tiers as usize + at / WAYS].0[at % WAYS];
-            if may_change(held, (before, word)) || family.is_huge() {
+            if family.is_huge() || held != 0 && may_change(held, (before, word)) {
                 self.climb(family, at, (before, word));
             }
         }
@@ -278,19 +285,13 @@ impl Times {
             self.set(family, slot, (word & KEY_BITS).saturating_sub(by).max(1) | part);
         }
     }
-
-    /// Reads the time of a child.
-    #[inline]
-    pub(super) fn touch(&self, slot: u32) -> u64 {
-        self.word(slot)
-    }
 }
 
 /// The first of some tiers: where it begins, and how many places it has, one for each line below.
 type Tier = (usize, usize);
 
 /// A value below place `at` of a tier changed. Who was the lowest and is not any longer leaves a
-/// place whose value is not known, and so do the places above.
+/// place whose value is not known; above, somebody else may still be the lowest.
 #[inline]
 fn raise(
     lines: &mut [Line],
@@ -301,25 +302,28 @@ fn raise(
     loop {
         let place = &mut lines[start + at / WAYS].0[at % WAYS];
         let held = *place;
-        if !may_change(held, (before, word)) {
-            return;
+        if held != 0 {
+            if !may_change(held, (before, word)) {
+                return;
+            }
+            word = if word < held { word } else { 0 };
+            *place = word;
+            before = held;
         }
-        word = if word < held { word } else { 0 };
-        *place = word;
         if width <= SCANNED {
             return;
         }
-        (before, at) = (held, at / WAYS);
+        at /= WAYS;
         start += width.div_ceil(WAYS);
         width = width.div_ceil(WAYS);
     }
 }
 
-/// Whether a place that holds `held` changes when a value below it does: if it is known, and that
-/// value becomes the lowest, or was.
+/// Whether a place that is known to hold `held` changes when a value below it does: if that becomes
+/// the lowest, or was.
 #[inline]
 fn may_change(held: u64, (before, word): (u64, u64)) -> bool {
-    held != 0 && (word < held && word != 0 || before == held)
+    word < held && word != 0 || before == held
 }
 
 /// The lowest value of all, and where each tier begins; `value` is that of a word.
@@ -438,3 +442,60 @@ const KEY_BITS: u64 = (1 << 62) - 1;
 pub(super) const KEY_MAX: u64 = KEY_BITS - 1;
 /// No time is that high.
 const UNKNOWN: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    const NOBODY: Own = Own { slot: 0, family: 0, fraction: 0, kind: 0 };
+
+    /// Children come, go on and leave at random beside a table.
+    fn check(size: u32) {
+        let mut times = Times::new();
+        let mut families = [Family::new(NOBODY, 1), Family::new(NOBODY, 1)];
+        for family in &mut families {
+            family.size = size;
+            times.add(family);
+        }
+        let family = &mut families[1];
+        let mut random = Random::new(u64::from(size), 0);
+        let mut table = alloc::vec![(0u64, None); size as usize];
+        for step in 0..6_000u64 {
+            let child = random.below(size);
+            let slot = family.start + child;
+            let (before, part) = table[child as usize];
+            let key = before.max(step / 10) + u64::from(random.below(30)) + 1;
+            if part.is_some() && random.below(3) == 0 {
+                family.leave(key);
+                times.take_out(family, slot, before, key);
+                table[child as usize] = (key, None);
+            } else {
+                family.active += u32::from(part.is_none());
+                let part = if random.below(4) == 0 { Part::Held } else { Part::In };
+                times.put(family, slot, key, part);
+                table[child as usize] = (key, Some(part));
+            }
+            if step % 500 == 499 {
+                times.lower(family, 7);
+                table.iter_mut().for_each(|row| row.0 = row.0.saturating_sub(7).max(1));
+            }
+            let rows = || table.iter().zip(family.start..);
+            let low = rows().filter(|row| row.0.1 == Some(Part::In)).map(|row| (row.0.0, row.1));
+            let high = rows().filter(|row| row.0.1.is_some()).map(|row| row.0.0);
+            let (low, high) = (low.min(), high.max());
+            if random.below(3) == 0 {
+                assert_eq!(times.lowest(family), low.map(|row| row.1), "{size} {step}");
+            }
+            if let (0, Some(high)) = (random.below(3), high) {
+                assert_eq!(times.highest(family), high, "{size} {step}");
+            }
+            assert_eq!(times.key(slot), table[child as usize].0);
+        }
+    }
+
+    #[test]
+    fn lowest_and_highest_are_those_of_a_scan() {
+        [1, 2, 7, 8, 9, 16, 17, 64, 65, 128, 129, 600, 1100].into_iter().for_each(check);
+    }
+}

@@ -186,12 +186,6 @@ impl Scheduler for Hfsc {
         }
     }
 
-    /// Those that are eligible.
-    #[inline]
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.real_time.about(ahead).map(LeafId)
-    }
-
     #[inline]
     fn touch(&self, leaf: LeafId) {
         self.share.touch(leaf.0);

@@ -76,7 +76,6 @@ impl RealTime {
     }
 
     /// By when the first packet of a leaf is to be finished.
-    #[inline]
     pub(super) fn deadline(&self, share: &LinkShare, leaf: u32) -> u64 {
         deadline(&self.bends, share, leaf)
     }
@@ -282,12 +281,6 @@ impl RealTime {
         let place = share.place(Child::leaf(new));
         share.resumes[place].guarantee = that.is(Mark::BACKLOGGED);
         share.leaves[new as usize].go_on_from(that);
-    }
-
-    /// Somebody who may be the first when `ahead` others were.
-    #[inline]
-    pub(super) fn about(&self, ahead: usize) -> Option<u32> {
-        self.deadlines.about(ahead)
     }
 }
 

@@ -180,29 +180,6 @@ impl Wheel {
         let above = self.base.checked_shr(shift + DIGIT_BITS).unwrap_or(0);
         (above << DIGIT_BITS | digit) << shift
     }
-
-    /// The leaves that are due soon, about in order, as many as there is room for; answers how many.
-    pub(super) fn soon(&self, soon: &mut [u32]) -> usize {
-        let mut count = 0;
-        for (word, &bits) in self.filled[..WORDS].iter().enumerate() {
-            let mut bits = bits;
-            while bits != 0 {
-                let last = self.slots[word * 64 + bits.trailing_zeros() as usize];
-                bits &= bits - 1;
-                let mut leaf = last;
-                loop {
-                    let Some(place) = soon.get_mut(count) else { return count };
-                    leaf = self.behind[leaf as usize];
-                    *place = leaf;
-                    count += 1;
-                    if leaf == last {
-                        break;
-                    }
-                }
-            }
-        }
-        count
-    }
 }
 
 /// How far the highest digit that is not 0 is from the end, in bits.
@@ -221,3 +198,69 @@ const SLOTS: usize = 1 << DIGIT_BITS;
 const WORDS: usize = SLOTS / 64;
 const LEVELS: usize = (u64::BITS / DIGIT_BITS) as usize;
 const NONE: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Leaves come and go at random beside a plain list; spans of up to 2^`bits`.
+    fn check(seed: u64, bits: u32) {
+        const LEAVES: u32 = 50;
+        let mut wheel = Wheel::new(LEAVES as usize);
+        let mut random = Random::new(seed, 0);
+        let mut until = [None; LEAVES as usize];
+        let mut draw = |bits: u32| {
+            let high = u64::from(random.below(u32::MAX)) << 32;
+            (high | u64::from(random.below(u32::MAX))) >> (64 - bits)
+        };
+        let mut now = 0u64;
+        for step in 0..2_000 {
+            let leaf = draw(32) as u32 % LEAVES;
+            let at = now.saturating_add(1 + draw(1 + step % bits));
+            if until[leaf as usize].is_none() && at > now {
+                until[leaf as usize] = Some(at);
+                wheel.insert(at, leaf);
+            }
+            let first = until.iter().flatten().min().copied();
+            assert!(first.is_none_or(|first| wheel.next() <= first), "{seed} {bits} {step}");
+            if draw(2) > 0 {
+                continue;
+            }
+            now = now.saturating_add(draw(1 + step % bits));
+            wheel.advance(now, |leaf| {
+                let until = &mut until[leaf as usize];
+                until.take_if(|until| *until <= now);
+                *until
+            });
+            assert!(until.iter().flatten().all(|&until| until > now), "{seed} {bits} {step}");
+            assert_eq!(wheel.is_empty(), until.iter().all(Option::is_none));
+        }
+    }
+
+    #[test]
+    fn everybody_is_asked_when_due_and_nobody_is_lost() {
+        for bits in [3, 8, 9, 16, 20, 33, 50] {
+            (0..5).for_each(|seed| check(seed, bits));
+        }
+    }
+
+    #[test]
+    fn the_end_of_time_is_an_instant() {
+        let mut wheel = Wheel::new(2);
+        wheel.insert(u64::MAX, 0);
+        wheel.insert(u64::MAX - 1, 1);
+        let mut due = Vec::new();
+        for now in [u64::MAX / 2, u64::MAX - 2, u64::MAX - 1, u64::MAX] {
+            wheel.advance(now, |leaf| {
+                let at = u64::MAX - u64::from(leaf);
+                if at <= now {
+                    due.push((now, leaf));
+                }
+                Some(at).filter(|&at| at > now)
+            });
+        }
+        assert_eq!(due, [(u64::MAX - 1, 1), (u64::MAX, 0)]);
+        assert!(wheel.is_empty());
+    }
+}
