@@ -7,6 +7,8 @@
 //! moves both by a multiplication; lowering the curve is a maximum each. No rounding adds up but
 //! that of the slopes.
 //!
+//! A real-time curve of one slope is kept in its leaf instead (`leaf.rs`), with the same units.
+//!
 //! Times are in units of 2^-40 ns (virtual times in a power of two of them). A slope is kept as the
 //! time of a byte, rounded up by less than one part in 2^31. Invariant: amounts stay within
 //! [`FAR`] of zero, so no sum of two overflows.

@@ -30,8 +30,7 @@ impl Entry {
     /// Whether it goes first.
     #[inline]
     fn precedes(&self, other: &Entry) -> bool {
-        self.deadline < other.deadline
-            || self.deadline == other.deadline && self.leaf < other.leaf
+        self.deadline < other.deadline || self.deadline == other.deadline && self.leaf < other.leaf
     }
 }
 
@@ -162,8 +161,8 @@ impl Deadlines {
         self.eligible -= 1;
     }
 
-    /// Some leaf has another deadline. If there are too many entries, only those that `are_true` are
-    /// kept, each once.
+    /// Some leaf has another deadline. If there are too many entries, only those that `is_true` names
+    /// are kept, each once.
     pub(super) fn change(&mut self, entry: Entry, is_true: impl Fn(&Entry) -> bool) {
         self.add(entry);
         if self.len() > 2 * self.eligible + SLACK {
@@ -243,7 +242,8 @@ mod tests {
                 }
                 Some(deadline) if draw == 9 && *deadline != entry.deadline => {
                     *deadline = entry.deadline;
-                    let is_true = |entry: &Entry| table[entry.leaf as usize] == Some(entry.deadline);
+                    let is_true =
+                        |entry: &Entry| table[entry.leaf as usize] == Some(entry.deadline);
                     deadlines.change(entry, is_true);
                 }
                 _ => {}
@@ -258,7 +258,9 @@ mod tests {
             }
             let first = deadlines.first().map(|entry| (entry.deadline, entry.leaf));
             assert_eq!(first, expected, "{seed} {spread} {step}");
-            assert!(deadlines.plain_first().is_none_or(|leaf| Some(leaf) == first.map(|row| row.1)));
+            assert!(
+                deadlines.plain_first().is_none_or(|leaf| Some(leaf) == first.map(|row| row.1))
+            );
             if random.below(2) == 0
                 && let Some((_, leaf)) = first
             {

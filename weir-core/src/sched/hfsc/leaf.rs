@@ -1,8 +1,9 @@
 //! What is kept of a leaf, in half a cache line and a word, and the slopes that many share.
 //!
 //! A real-time curve of one slope is kept as the time at which it reaches what the criterion
-//! served: whole nanoseconds, rounded up, and how far in the last one. So a packet costs one
-//! multiplication of 64 bits, and when the leaf is eligible need not be worked out.
+//! served: whole nanoseconds, rounded up, and how much was added for that. So a packet costs one
+//! multiplication of 64 bits, and when the leaf is eligible need not be worked out. Invariant: who
+//! is marked eligible or filed stands in the order that the mark names.
 
 use super::curve::{FRACTION_BITS, Slope};
 use alloc::collections::BTreeMap;
@@ -14,8 +15,8 @@ use alloc::vec::Vec;
 pub(super) struct Leaf {
     /// From when on it is eligible, in nanoseconds.
     pub(super) eligible: u64,
-    /// With a real-time curve of one slope, how far before the end of that nanosecond's first
-    /// instant: 40 bits, all ones if it is right there. Above them, the marks.
+    /// In 40 bits, in 2^-40 ns: that instant less the time at which a real-time curve of one slope
+    /// reaches what was served, taken from all ones. Above them, the marks.
     state: u64,
     /// Of the first packet.
     pub(super) length: u32,
