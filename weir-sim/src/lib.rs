@@ -1,4 +1,5 @@
-//! Simulation of one bottleneck: any number of sources, a classifier, one core link, sinks.
+//! Simulation of one bottleneck: any number of sources, a classifier, one core link, sinks; or of a
+//! [`network`] of such links.
 //!
 //! [`run()`] takes a [`Scenario`] and answers a [`Report`]. The link is the one that forwards on a
 //! live line; only who advances its time differs ([`drive`]). Nothing here reads a clock: the same
@@ -14,6 +15,7 @@ pub mod drive;
 mod events;
 pub mod explain;
 mod meter;
+pub mod network;
 mod packets;
 pub mod random;
 pub mod read;

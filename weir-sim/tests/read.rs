@@ -213,6 +213,108 @@ fn sources_keep_their_interface_by_name_whatever_policies_number_it() {
     assert!(report.conservation.holds);
 }
 
+/// A network of two hosts and a router, with these keys in the first node, the first link and the
+/// source; `more` follows.
+fn network(node: &str, link: &str, source: &str, more: &str) -> String {
+    format!(
+        "duration = \"1 s\"\n\
+         [[node]]\nname = \"a\"\n{node}\n[[node]]\nname = \"b\"\n\
+         [[node]]\nname = \"r\"\nrouter = true\n\
+         [[link]]\nname = \"in\"\nends = [\"a\", \"r\"]\n{link}\n\
+         [[link]]\nname = \"out\"\nends = [\"r\", \"b\"]\npolicy = \"p.toml\"\n\
+         [[source]]\nname = \"y\"\nsize = \"99 B\"\ninterval = \"1 ms\"\n{source}\n{more}"
+    )
+}
+
+/// The codes of what is found in the text.
+fn check_found(text: &str, codes: &[&str]) {
+    let outcome = parse(text);
+    let mut found: Vec<_> = outcome.findings.iter().map(|finding| finding.code).collect();
+    found.sort_unstable();
+    assert_eq!(found, codes, "{text}\n{:#?}", outcome.findings);
+    assert!(outcome.findings.iter().all(|finding| !finding.cure.is_empty()), "{text}");
+}
+
+#[test]
+fn faults_of_networks_are_found() {
+    let link = "rate = \"1 Mbit/s\"";
+    let source = "kind = \"cbr\"\nfrom = \"a\"\nto = \"b\"";
+    let other = |ends: &str| format!("[[link]]\nname = \"z\"\nends = {ends}\n{link}\n");
+    let (parted, looped) = (other("[\"b\", \"a\"]"), other("[\"a\", \"a\"]"));
+    let (twice, three) = (other("[\"r\", \"a\"]"), other("[\"a\", \"b\", \"r\"]"));
+    let unknown = other("[\"a\", \"c\"]");
+    let same = format!("[[link]]\nname = \"in\"\nends = [\"a\", \"b\"]\n{link}\n");
+    let from = |to: &str| format!("kind = \"cbr\"\nfrom = \"a\"\nto = \"{to}\"");
+    let also = |more: &str| format!("{source}\n{more}");
+    let wire = |more: &str| format!("{link}\n{more}");
+    let change = |more: &str| format!("[[change]]\nat = \"1 ms\"\npolicy = \"p.toml\"\n{more}");
+    let rows: [(String, &[&str]); 42] = [
+        (network("", link, source, ""), &[]),
+        (network("", link, source, &parted), &[]),
+        (network("", link, source, &looped), &["W336"]),
+        (network("", link, source, &twice), &["W335"]),
+        (network("", link, source, &three), &["W015"]),
+        (network("", link, source, &unknown), &["W331"]),
+        (network("", link, source, &same), &["W334"]),
+        (network("", link, source, "[[node]]\nname = \"b\"\n"), &["W334"]),
+        (network("", link, source, "[[node]]\nrouter = true\n"), &["W011"]),
+        (network("", link, "kind = \"cbr\"\nfrom = \"a\"", ""), &["W011"]),
+        (network("", link, &from("c"), ""), &["W331"]),
+        (network("", link, &from("a"), ""), &["W333"]),
+        (network("", link, &from("d"), "[[node]]\nname = \"d\"\n"), &["W333"]),
+        (network("", "", source, ""), &["W011"]),
+        (network("", &wire("policy = \"p.toml\""), source, ""), &["W305"]),
+        (network("", &wire("queue = \"0 packets\""), source, ""), &["W015"]),
+        (network("", &wire("queue = \"0 B\""), source, ""), &["W015"]),
+        (network("", &wire("queue = \"64 KiB\""), source, ""), &[]),
+        (network("", &wire("mtu = \"60 B\""), source, ""), &["W015"]),
+        (network("", &wire("framing = \"aal\""), source, ""), &["W016"]),
+        (network("", &wire("pvc_rate_is = \"ip\""), source, ""), &["W310"]),
+        (network("", &wire("framing = \"atm\"\npvc_rate_is = \"ip\""), source, ""), &[]),
+        (network("", &wire("delay = \"-1 ms\""), source, ""), &["W013"]),
+        (network("", &wire("driver = { model = \"en\", ring = 5 }"), source, ""), &["W010"]),
+        (network("", &wire("driver = { model = \"fxp\", ring = 0 }"), source, ""), &["W015"]),
+        (network("", &wire("driver = { drain = true }"), source, ""), &["W011"]),
+        (network("", &wire("tick = \"0 Hz\""), source, ""), &["W017"]),
+        (network("", &wire("tick = \"100 Hz\"\nback = { rate = \"5 kbit/s\" }"), source, ""), &[]),
+        (network("", &wire("back = { speed = 5 }"), source, ""), &["W010"]),
+        (network("cpu = { base = \"1 us\", queue = \"0 packets\" }", link, source, ""), &["W015"]),
+        (network("address = \"here\"", link, source, ""), &["W017"]),
+        (network("", link, source, "[[tap]]\nlink = \"no\"\n"), &["W332"]),
+        (network("", link, source, "[[tap]]\nlink = \"in\"\nfrom = \"b\"\n"), &["W331"]),
+        (network("", link, source, "[[tap]]\nlink = \"in\"\npoint = \"air\"\n"), &["W016"]),
+        (network("", link, source, &change("link = \"out\"")), &[]),
+        (network("", link, source, &change("link = \"no\"")), &["W332"]),
+        (network("", link, source, &change("")), &["W011"]),
+        (network("", link, &also("class = \"rest\""), ""), &[]),
+        (network("", link, &also("class = \"wed\""), ""), &["W339"]),
+        (network("", link, &also("class = \"web\""), ""), &["W340"]),
+        (network("", &wire("mtu = \"576 B\""), &also("src = \"::1\""), ""), &["W338"]),
+        (
+            format!("delay = \"1 s\"\npolicy = \"p.toml\"\n{}", network("", link, source, "")),
+            &["W337", "W337"],
+        ),
+    ];
+    for (text, codes) in rows {
+        check_found(&text, codes);
+    }
+    // Keys of a connection that only one link has, and what TCP cannot do.
+    let tcp = |more: &str| {
+        let text =
+            network("", link, source, "").replace("size = \"99 B\"\ninterval = \"1 ms\"\n", "");
+        text.replace("kind = \"cbr\"", &format!("kind = \"tcp\"\n{more}"))
+    };
+    check_found(&tcp(""), &[]);
+    check_found(&tcp("window = \"0 B\""), &["W015"]);
+    check_found(&tcp("return_delay = \"1 s\""), &["W010"]);
+    check_found(&tcp("mss = \"sysv\""), &["W016"]);
+    // A class is checked on one link, too.
+    let cbr = "kind = \"cbr\"\nsize = \"99 B\"\ninterval = \"1 ms\"\n";
+    check(HEAD, &format!("{cbr}class = \"rest\""), &[]);
+    check(HEAD, &format!("{cbr}class = \"rust\""), &["W339"]);
+    check(HEAD, &format!("{cbr}class = \"web\""), &["W340"]);
+}
+
 #[test]
 fn the_examples_are_sound_and_keep_their_promises() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/sim");
@@ -261,8 +363,13 @@ fn hashed_queues_keep_a_flood_to_its_own() {
 
 #[test]
 fn hostile_bytes_never_panic() {
-    let text = format!("{HEAD}[[source]]\nname = \"x\"\nkind = \"tcp\"\nbytes = \"1 KB\"\n");
-    let bytes = text.as_bytes();
+    let one = format!("{HEAD}[[source]]\nname = \"x\"\nkind = \"tcp\"\nbytes = \"1 KB\"\n");
+    for text in [&one, include_str!("../../fuzz/corpus/scenario/network.seed")] {
+        check_hostile(text.as_bytes());
+    }
+}
+
+fn check_hostile(bytes: &[u8]) {
     for at in 0..bytes.len() {
         let no_file = |_: &Path| Err(io::Error::from(io::ErrorKind::NotFound));
         read::parse(&bytes[..at], "s.toml", &no_file);

@@ -1,14 +1,19 @@
-//! `weir lab`: experiments, each held to its claim.
+//! `weir lab`: the papers' experiments and Weir's own, each held to its claims.
+
+mod own;
+mod papers;
 
 use crate::Run;
-use crate::output::{Exit, Format, Output};
+use crate::output::{Exit, Output};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_lab::experiments::{self, EXPERIMENTS, Experiment, Options, Row};
+use weir_lab::claims::{Eras, Shelf};
+use weir_lab::experiments::{self, EXPERIMENTS, Options};
 
-/// Lists experiments, or runs one and holds what it measures to its claim.
+/// Lists experiments, or runs them and holds what they measure to their claims.
 ///
-/// `run` exits 1 if a claim does not hold.
+/// `run` exits 1 if a claim fails and its sheet does not say why.
 #[derive(clap::Args)]
 pub struct Lab {
     #[command(subcommand)]
@@ -17,92 +22,99 @@ pub struct Lab {
 
 #[derive(clap::Subcommand)]
 enum Task {
-    /// Names the experiments.
+    /// Names the experiments, by paper, with what each asks.
     List,
-    /// Runs one.
-    Run {
-        /// Its name.
-        experiment: String,
-        /// How long each live measurement takes.
-        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-        seconds: u64,
-        /// Only the rows whose subject contains this.
-        #[arg(long, value_name = "TEXT")]
-        only: Option<String>,
-        /// Runs the scenario of this file instead of the experiment's own.
-        #[arg(long, value_name = "FILE")]
-        file: Option<PathBuf>,
-    },
+    /// Runs them.
+    Run(Request),
+}
+
+#[derive(clap::Args)]
+struct Request {
+    /// An experiment, a paper, `all` papers, or one of Weir's own experiments.
+    #[arg(value_name = "ID|PAPER|all", default_value = "all")]
+    name: String,
+    /// As it was, as it should have been, or one beside the other.
+    #[arg(long, value_enum, default_value_t = EraChoice::Both)]
+    era: EraChoice,
+    /// Only the claims whose id or sentence contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Runs at once; what comes out does not depend on it. Default: all cores.
+    #[arg(long, value_name = "K")]
+    threads: Option<NonZeroUsize>,
+    /// The first seed, for experiments that draw random numbers.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Weir's own: how long each live measurement takes.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// With `ns2-cbq`: runs the scenario of this file instead of ns-2's own.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum EraChoice {
+    /// The scheduler and machine of the paper, faults and all.
+    Historic,
+    /// The sound scheduler, on a machine that adds nothing.
+    Sound,
+    /// Both, side by side.
+    Both,
+}
+
+impl From<EraChoice> for Eras {
+    fn from(choice: EraChoice) -> Self {
+        match choice {
+            EraChoice::Historic => Eras::Historic,
+            EraChoice::Sound => Eras::Sound,
+            EraChoice::Both => Eras::Both,
+        }
+    }
 }
 
 impl Run for Lab {
     fn run(self, output: &Output) -> Exit {
+        let shelf = match Shelf::open() {
+            Ok(shelf) => shelf,
+            Err(error) => return output.refuse(&error),
+        };
         match self.task {
-            Task::List => list(output),
-            Task::Run { experiment, seconds, only, file } => {
-                let Some(found) = experiments::find(&experiment) else {
-                    let names: Vec<&str> = EXPERIMENTS.iter().map(|row| row.name).collect();
-                    let names = names.join(", ");
-                    let message = format!("no experiment `{experiment}`; there are {names}");
-                    return output.refuse(&message);
-                };
-                if file.is_some() && !found.takes_file() {
-                    return output.refuse(&format!("`{experiment}` runs no scenario of a file"));
-                }
-                let duration = Duration::from_secs(seconds);
-                run(output, found, &Options { duration, only, file })
+            Task::List => papers::list(&shelf, output),
+            Task::Run(request) => request.run(&shelf, output),
+        }
+    }
+}
+
+impl Request {
+    fn run(self, shelf: &Shelf, output: &Output) -> Exit {
+        let own = experiments::find(&self.name);
+        if self.file.is_some() && !own.is_some_and(|found| found.takes_file()) {
+            return output.refuse(&format!("`{}` runs no scenario of a file", self.name));
+        }
+        let sheets = shelf.select(&self.name);
+        match own {
+            _ if self.file.is_none() && !sheets.is_empty() => papers::run(&sheets, &self, output),
+            Some(found) => {
+                let duration = Duration::from_secs(self.seconds);
+                own::run(output, found, &Options { duration, only: self.only, file: self.file })
+            }
+            None => {
+                let papers = shelf.papers.iter().map(|paper| paper.key.as_str());
+                let own = EXPERIMENTS.iter().map(|row| row.name);
+                let names = papers.chain(own).collect::<Vec<_>>().join(", ");
+                let message = format!(
+                    "no experiment is called `{}`; there are `all`, {names}, and the ids of \
+                     `weir lab list`",
+                    self.name
+                );
+                output.refuse(&message)
             }
         }
     }
-}
 
-fn list(output: &Output) -> Exit {
-    match output.format {
-        Format::Json => {
-            let names: Vec<_> = EXPERIMENTS.iter().map(|row| (row.name, row.summary)).collect();
-            output.json(&names);
-        }
-        Format::Text => {
-            for Experiment { name, summary, live, .. } in EXPERIMENTS {
-                let live = if *live { " (live)" } else { "" };
-                output.text(&format!("{name:<16} {summary}{live}\n"));
-            }
-        }
+    fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism();
+        self.threads.or(cores.ok()).map_or(1, NonZeroUsize::get)
     }
-    Exit::Clean
-}
-
-fn run(output: &Output, experiment: &Experiment, options: &Options) -> Exit {
-    let mut print = |row: &Row| {
-        if output.format == Format::Text {
-            output.text(&line(row));
-        }
-    };
-    let rows = match (experiment.run)(options, &mut print) {
-        Ok(rows) => rows,
-        Err(error) => return output.refuse(&error),
-    };
-    if output.format == Format::Json {
-        output.json(&rows);
-    }
-    if rows.is_empty() {
-        return output.refuse("no row was asked for; `--only` must be part of a subject");
-    }
-    if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
-}
-
-fn line(row: &Row) -> String {
-    if row.expected.is_empty() {
-        return format!("{:<44} {}\n", row.subject, row.measured);
-    }
-    let verdict = match row.holds {
-        _ if row.limit.is_infinite() => "for information",
-        true => "holds",
-        false => "FAILS",
-    };
-    let Row { subject, measured, expected, deviation, limit, .. } = row;
-    format!(
-        "{subject:<44} {measured:>16}, expected {expected:>16}: {deviation:>+9.4} (limit {limit})  \
-         {verdict}\n"
-    )
 }

@@ -9,10 +9,14 @@ mod id_set;
 mod leaf_lists;
 mod leaf_ring;
 mod proportional_delay;
+mod shortlist;
 mod tournament;
 pub mod tree;
+#[cfg(test)]
+mod twins;
 mod wait_queue;
 mod weights;
+mod wheel;
 
 pub use tree::{ClassSpec, DEPTH_MAX, Tree, TreeError};
 

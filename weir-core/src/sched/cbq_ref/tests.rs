@@ -1,4 +1,4 @@
-//! Worked examples. That all decisions are ns-2's own is held by `weir lab run ns2-cbq`.
+//! Worked examples. That all decisions are ns-2's own is held by `weir lab run ns2`.
 
 use super::*;
 use crate::ids::Handle;

@@ -1,11 +1,7 @@
 //! Beside a plain twin that asks every leaf every time.
 
 use super::*;
-use crate::parameter::Params;
-use crate::random::Random;
-use crate::sched::ClassSpec;
-use crate::units::{Quantity, Rate};
-use alloc::string::ToString;
+use crate::sched::twins::{self, Twin, head, tree};
 
 /// The rules of the header, leaf by leaf; packets no longer than the MTU, no drops.
 struct Plain {
@@ -31,7 +27,7 @@ impl PlainLeaf {
 }
 
 impl Plain {
-    fn new(tree: &Tree) -> Self {
+    fn of(tree: &Tree) -> Self {
         let Weights { inverses, shift } = Weights::of(tree);
         let leaf = |&inverse: &u64| {
             let slot = shift_of(inverse * tree.mtu().get());
@@ -63,6 +59,29 @@ impl Plain {
         (from..64).find(may)
     }
 
+    fn put(&mut self, index: usize, tag: u64) {
+        self.arrivals += 1;
+        let leaf = &mut self.leaves[index];
+        (leaf.tag, leaf.waits, leaf.turn) = (tag, true, self.arrivals);
+    }
+
+    fn jump(&mut self) {
+        if self.ready(0).is_none() {
+            let starts = (0..64).filter_map(|slot| self.start(slot));
+            self.virtual_time = starts.min().unwrap_or(0).max(self.virtual_time);
+        }
+    }
+}
+
+impl Twin<Qfq> for Plain {
+    // It is never idle.
+    const LINE: u64 = 1;
+    const DROPS: bool = false;
+
+    fn new(tree: &Tree) -> Self {
+        Self::of(tree)
+    }
+
     fn enqueued(&mut self, index: usize) {
         let leaf = &self.leaves[index];
         let limit = leaf.round(self.virtual_time) + (1 << leaf.slot);
@@ -80,20 +99,8 @@ impl Plain {
         self.jump();
     }
 
-    fn put(&mut self, index: usize, tag: u64) {
-        self.arrivals += 1;
-        let leaf = &mut self.leaves[index];
-        (leaf.tag, leaf.waits, leaf.turn) = (tag, true, self.arrivals);
-    }
-
-    fn jump(&mut self) {
-        if self.ready(0).is_none() {
-            let starts = (0..64).filter_map(|slot| self.start(slot));
-            self.virtual_time = starts.min().unwrap_or(0).max(self.virtual_time);
-        }
-    }
-
-    fn select(&self) -> Option<usize> {
+    fn choice(&self, qfq: &Qfq) -> Option<usize> {
+        assert_eq!(qfq.virtual_time, self.virtual_time);
         let slot = self.ready(0)?;
         let members = (0..self.leaves.len()).filter(|&index| {
             let leaf = &self.leaves[index];
@@ -105,7 +112,7 @@ impl Plain {
         })
     }
 
-    fn charge(&mut self, index: usize, length: u64, waits: bool) {
+    fn charged(&mut self, index: usize, length: u64, waits: bool) {
         self.virtual_time += length << self.shift;
         let leaf = &mut self.leaves[index];
         let tag = leaf.tag + length * leaf.inverse;
@@ -122,67 +129,14 @@ impl Plain {
     }
 }
 
-fn tree(weights: &[u64]) -> Tree {
-    let class = |(index, &weight): (usize, &u64)| ClassSpec {
-        name: index.to_string(),
-        parent: None,
-        params: Params::new().with("weight", Quantity::Number(weight)),
-    };
-    let classes = weights.iter().enumerate().map(class).collect();
-    Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), classes).expect("flat")
-}
-
-fn head(length: u64) -> Head {
-    Head { length: Bytes::new(length), arrived: Instant::ZERO }
-}
-
-/// Both serve random arrivals in the same order; at 1 bit/s the line is never idle.
-fn check(seed: u64, weights: &[u64]) {
-    let tree = tree(weights);
-    let mut qfq = Qfq::build(&tree).expect("any weights will do");
-    let mut plain = Plain::new(&tree);
-    let mut waiting = alloc::vec![alloc::collections::VecDeque::new(); weights.len()];
-    let mut random = Random::new(seed, 0);
-    let now = Instant::ZERO;
-    for step in 0..3_000u32 {
-        // Long stretches in which it fills, and such in which it empties.
-        if random.below(8) < if step / 300 % 2 == 0 { 5 } else { 3 } {
-            let leaf = random.below(weights.len() as u32) as usize;
-            let length = 1 + u64::from(random.below(1500));
-            if waiting[leaf].is_empty() {
-                qfq.enqueued(now, LeafId(leaf as u32), head(length));
-                plain.enqueued(leaf);
-            }
-            waiting[leaf].push_back(length);
-        }
-        let selection = qfq.select(now);
-        let expected = plain.select().map(|leaf| Selection::Leaf(LeafId(leaf as u32)));
-        assert_eq!(selection, expected.unwrap_or(Selection::Idle), "{seed} {step} {weights:?}");
-        assert_eq!(qfq.virtual_time, plain.virtual_time);
-        if let (Selection::Leaf(leaf), true) = (selection, random.below(2) == 0) {
-            let index = leaf.index();
-            let length = waiting[index].pop_front().expect("a selected leaf is backlogged");
-            let next = waiting[index].front().copied();
-            qfq.charge(now, leaf, Bytes::new(length), next.map(head));
-            plain.charge(index, length, next.is_some());
-        }
-    }
-}
-
 #[test]
 fn bitmaps_choose_what_the_plain_rules_choose() {
-    for seed in 0..60 {
-        let mut random = Random::new(seed, 1);
-        let most = [1, 3, 100, 65_535][seed as usize % 4];
-        let count = 1 + random.below(12);
-        let weights: Vec<_> = (0..count).map(|_| 1 + u64::from(random.below(most))).collect();
-        check(seed, &weights);
-    }
+    twins::check_many::<Qfq, Plain>(12);
 }
 
 #[test]
 fn a_longer_packet_than_ever_widens_the_slots_and_nobody_starves() {
-    let mut qfq = Qfq::build(&tree(&[1, 2, 40])).expect("any weights will do");
+    let mut qfq = Qfq::build(&tree(1, &[1, 2, 40])).expect("any weights will do");
     let now = Instant::ZERO;
     (0..3).for_each(|leaf| qfq.enqueued(now, LeafId(leaf), head(60_000)));
     let mut sent = [0u64; 3];
@@ -199,16 +153,5 @@ fn a_longer_packet_than_ever_widens_the_slots_and_nobody_starves() {
 
 #[test]
 fn a_leaf_that_was_ahead_is_still_ahead_after_a_change_of_the_tree() {
-    let before = tree(&[1, 1]);
-    let mut old = Qfq::build(&before).expect("any weights will do");
-    let now = Instant::ZERO;
-    old.enqueued(now, LeafId(0), head(1500));
-    let Selection::Leaf(leaf) = old.select(now) else { panic!("one waits") };
-    old.charge(now, leaf, Bytes::new(1500), None);
-    let after = tree(&[1, 1, 1]);
-    let mut new = Qfq::build(&after).expect("any weights will do");
-    new.inherit(now, &old, &Kin::by_name(&before, &after));
-    let ahead = |qfq: &Qfq, leaf: usize| (qfq.leaves[leaf].tag - qfq.virtual_time) >> qfq.shift;
-    assert_eq!(ahead(&old, 0), 1500);
-    assert_eq!([0, 1, 2].map(|leaf| ahead(&new, leaf)), [1500, 0, 0]);
+    twins::check_change(|qfq: &Qfq, leaf| (qfq.leaves[leaf].tag - qfq.virtual_time) >> qfq.shift);
 }

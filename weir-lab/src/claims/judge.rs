@@ -1,0 +1,294 @@
+//! Claims held to what was measured.
+
+use super::measured::Measured;
+use super::sheet::{Claim, Era, Sheet, Target, Tolerance};
+use serde::Serialize;
+
+/// How a claim fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is so.
+    Holds,
+    /// It is not, and nobody has said why.
+    Fails,
+    /// It is not, and the sheet says why.
+    FailsBecause,
+    /// It cannot be looked at, and the sheet says why.
+    NotReproduced,
+}
+
+/// A claim beside what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// The claim's.
+    pub id: String,
+    /// The run it was held to.
+    pub era: Era,
+    /// Where the source says it.
+    pub section: String,
+    /// The claim in a sentence.
+    pub says: String,
+    /// What the paper has, or the bound.
+    pub expected: String,
+    /// What came out.
+    pub measured: String,
+    /// Where the tolerance or bound comes from.
+    pub from: String,
+    /// How it fares.
+    pub verdict: Verdict,
+    /// Why it fails, or cannot be looked at.
+    pub because: Option<String>,
+}
+
+/// What became of a claim: what was expected, what came out, whether that is so.
+struct Held {
+    expected: String,
+    measured: String,
+    holds: bool,
+}
+
+impl Verdict {
+    /// The words in tables.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "FAILS",
+            Verdict::FailsBecause => "fails, explained",
+            Verdict::NotReproduced => "not reproduced",
+        }
+    }
+}
+
+/// Every claim of a sheet about `era`, and what cannot be reproduced; `measured` is the message of
+/// a run that failed.
+pub fn judge(sheet: &Sheet, era: Era, measured: Result<&Measured, &str>) -> Vec<Judged> {
+    let claims = sheet.claims.iter().filter(|claim| claim.era.include(era));
+    let mut rows: Vec<Judged> = claims.map(|claim| held(claim, era, measured)).collect();
+    // Told once, in the first era that is run.
+    let first = Era::ALL.into_iter().find(|&era| sheet.eras.include(era));
+    if first == Some(era) {
+        rows.extend(sheet.irreproducible.iter().map(|row| Judged {
+            id: String::new(),
+            era,
+            section: sheet.section.clone(),
+            says: row.what.clone(),
+            expected: String::new(),
+            measured: String::new(),
+            from: String::new(),
+            verdict: Verdict::NotReproduced,
+            because: Some(row.reason.clone()),
+        }));
+    }
+    rows
+}
+
+fn held(claim: &Claim, era: Era, measured: Result<&Measured, &str>) -> Judged {
+    let looked = measured.map_err(str::to_owned).and_then(|measured| claim.hold(measured));
+    let held = looked.unwrap_or_else(|why| Held {
+        expected: claim.expectation(""),
+        measured: why,
+        holds: false,
+    });
+    let verdict = match (held.holds, &claim.because) {
+        (true, _) => Verdict::Holds,
+        (false, Some(_)) => Verdict::FailsBecause,
+        (false, None) => Verdict::Fails,
+    };
+    Judged {
+        id: claim.id.clone(),
+        era,
+        section: claim.section.clone(),
+        says: claim.says.clone(),
+        expected: held.expected,
+        measured: held.measured,
+        from: claim.from.clone(),
+        verdict,
+        because: claim.because.clone().filter(|_| verdict != Verdict::Holds),
+    }
+}
+
+impl Claim {
+    /// # Errors
+    /// When a figure or series was not measured.
+    fn hold(&self, measured: &Measured) -> Result<Held, String> {
+        if let Some(name) = &self.figure {
+            let figure = measured.figures.get(name);
+            let figure = figure.ok_or_else(|| format!("no figure `{name}` was measured"))?;
+            return Ok(Held {
+                expected: self.expectation(&figure.unit),
+                measured: with_unit(&shown(figure.mean), &figure.unit),
+                holds: self.suits(0, figure.mean, measured)?,
+            });
+        }
+        let name = self.series.as_deref().unwrap_or_default();
+        let values = measured.series.get(name);
+        let values = values.ok_or_else(|| format!("no series `{name}` was measured"))?;
+        let mut suited = 0;
+        for (index, &value) in values.iter().enumerate() {
+            suited += usize::from(self.suits(index, value, measured)?);
+        }
+        let count = self.values.as_ref().map_or(values.len(), Vec::len);
+        Ok(Held {
+            expected: self.expectation(""),
+            measured: format!("{suited} of {count} values"),
+            holds: suited == count && values.len() == count && count > 0,
+        })
+    }
+
+    /// Whether the value at `index` is as claimed.
+    fn suits(&self, index: usize, value: f64, measured: &Measured) -> Result<bool, String> {
+        let target = |target: &Target| match target {
+            Target::Number(number) => Ok(*number),
+            Target::Figure(name) => measured
+                .value(name)
+                .map(|value| value * self.times)
+                .ok_or_else(|| format!("no figure `{name}` was measured")),
+        };
+        let expected = match (&self.values, &self.value) {
+            (Some(values), _) => match values.get(index) {
+                Some(&value) => Some(value),
+                None => return Ok(false),
+            },
+            (None, Some(value)) => Some(target(value)?),
+            (None, None) => None,
+        };
+        let mut suits = match (expected, self.within) {
+            (Some(expected), Some(tolerance)) => tolerance.allows(value, expected),
+            _ => true,
+        };
+        type Compare = fn(&f64, &f64) -> bool;
+        let bounds: [(&Option<Target>, Compare); 4] = [
+            (&self.at_least, f64::ge),
+            (&self.at_most, f64::le),
+            (&self.more_than, f64::gt),
+            (&self.less_than, f64::lt),
+        ];
+        for (bound, compare) in bounds {
+            if let Some(bound) = bound {
+                suits &= compare(&value, &target(bound)?);
+            }
+        }
+        Ok(suits)
+    }
+
+    /// What is expected, in words.
+    fn expectation(&self, unit: &str) -> String {
+        let times = if self.times == 1.0 { String::new() } else { format!("{} x ", self.times) };
+        let target = |target: &Target| match target {
+            Target::Number(number) => with_unit(&shown(*number), unit),
+            Target::Figure(name) => format!("{times}`{name}`"),
+        };
+        let within = self.within.map_or_else(String::new, |tolerance| match tolerance {
+            Tolerance::Absolute(0.0) => String::new(),
+            Tolerance::Absolute(number) => format!(" ± {}", shown(number)),
+            Tolerance::Percent(percent) => format!(" ± {} %", shown(percent)),
+        });
+        if let Some(values) = &self.values {
+            return format!("{} values{within}", values.len());
+        }
+        if let Some(value) = &self.value {
+            return format!("{}{within}", target(value));
+        }
+        let words = [
+            ("≥", &self.at_least),
+            ("≤", &self.at_most),
+            (">", &self.more_than),
+            ("<", &self.less_than),
+        ];
+        let written = |(word, bound): (&str, &Option<Target>)| {
+            bound.as_ref().map(|bound| format!("{word} {}", target(bound)))
+        };
+        words.into_iter().filter_map(written).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Tolerance {
+    fn allows(self, value: f64, expected: f64) -> bool {
+        let off = (value - expected).abs();
+        // What is off by exactly as much as allowed must not fail by a rounding of floats.
+        let grain = expected.abs() * 1e-9;
+        match self {
+            Tolerance::Absolute(number) => off <= number + grain,
+            Tolerance::Percent(percent) => off <= expected.abs() * percent / 100.0 + grain,
+        }
+    }
+}
+
+fn with_unit(number: &str, unit: &str) -> String {
+    if unit.is_empty() { number.to_owned() } else { format!("{number} {unit}") }
+}
+
+/// Five significant digits, without trailing zeros.
+pub(crate) fn shown(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return format!("{number}");
+    }
+    let digits = (4 - number.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let text = format!("{number:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0') } else { &text };
+    text.trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The verdict of a claim with these keys on x = 25.3, y = 10, z = [1, 2].
+    fn check(claim: &str, expected: Verdict) {
+        let text = format!(
+            "title = \"a\"\nsection = \"a\"\nquestion = \"a\"\nmeasure = \"a\"\n[[claim]]\nid = \"a\"\n\
+             says = \"a\"\nera = \"historic\"\nfrom = \"a\"\n{claim}"
+        );
+        let sheet = Sheet::parse(&text, "p", "i").unwrap_or_else(|error| panic!("{error}"));
+        let mut measured = Measured::default();
+        measured.figure("x", 25.3, "Mbit/s").figure("y", 10.0, "").series("z", vec![1.0, 2.0]);
+        let rows = judge(&sheet, Era::Historic, Ok(&measured));
+        assert_eq!(rows[0].verdict, expected, "{claim}: {rows:?}");
+        assert!(judge(&sheet, Era::Sound, Ok(&measured)).is_empty());
+        let failed = judge(&sheet, Era::Historic, Err("no file"));
+        assert_ne!(failed[0].verdict, Verdict::Holds);
+        assert_eq!(failed[0].measured, "no file");
+    }
+
+    #[test]
+    fn a_claim_is_held_to_the_figure_it_names() {
+        use Verdict::{Fails, FailsBecause, Holds};
+        check("figure = \"x\"\nvalue = 25.2\nwithin = \"1 %\"", Holds);
+        check("figure = \"x\"\nvalue = 25.2\nwithin = \"0.3 %\"", Fails);
+        check("figure = \"x\"\nvalue = 25.2\nwithin = 0.1", Holds);
+        check("figure = \"x\"\nvalue = 25.2\nwithin = 0.09", Fails);
+        check("figure = \"x\"\nvalue = 25.2\nwithin = 0\nbecause = \"why\"", FailsBecause);
+        check("figure = \"x\"\nvalue = 25.3\nwithin = 0\nbecause = \"why\"", Holds);
+        check("figure = \"x\"\nat_least = \"y\"\ntimes = 2.5", Holds);
+        check("figure = \"x\"\nat_least = \"y\"\ntimes = 2.6", Fails);
+        check("figure = \"x\"\nat_least = 24\nat_most = 25", Fails);
+        check("figure = \"x\"\nmore_than = 25.3", Fails);
+        check("figure = \"x\"\nless_than = 25.4", Holds);
+        check("figure = \"w\"\nless_than = 25.4", Fails);
+        check("figure = \"x\"\nless_than = \"w\"", Fails);
+        check("series = \"z\"\nvalues = [1, 2]\nwithin = 0", Holds);
+        check("series = \"z\"\nvalues = [1, 2.1]\nwithin = 0", Fails);
+        check("series = \"z\"\nvalues = [1, 2, 3]\nwithin = 0", Fails);
+        check("series = \"z\"\nvalues = [1]\nwithin = 0", Fails);
+        check("series = \"z\"\nat_most = 2", Holds);
+        check("series = \"z\"\nat_most = 1.5", Fails);
+    }
+
+    #[test]
+    fn numbers_are_shown_with_five_digits() {
+        let rows = [
+            (0.0, "0"),
+            (25.3, "25.3"),
+            (25.284_123, "25.284"),
+            (1928.04, "1928"),
+            (0.000_05, "0.00005"),
+            (-1.5, "-1.5"),
+            (123_456.7, "123457"),
+            (100.0, "100"),
+        ];
+        for (number, expected) in rows {
+            assert_eq!(shown(number), expected);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What an experiment measured: named figures and series for claims, plots and tables for people.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Everything that one run of an experiment answers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Measured {
+    /// By name; claims speak of these.
+    pub figures: BTreeMap<String, Figure>,
+    /// By name; claims speak of these as well.
+    pub series: BTreeMap<String, Vec<f64>>,
+    /// What the report draws.
+    pub plots: Vec<Plot>,
+    /// What the report prints.
+    pub tables: Vec<Table>,
+    /// What was built, for the report to draw.
+    pub setup: Option<Setup>,
+}
+
+/// A number with its unit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Over all seeds.
+    pub mean: f64,
+    /// Of the lowest seed.
+    pub low: f64,
+    /// Of the highest seed.
+    pub high: f64,
+    /// Such as `Mbit/s`; empty for ratios.
+    pub unit: String,
+}
+
+/// Something to draw.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plot {
+    /// The heading, which names the paper's figure or table.
+    pub title: String,
+    /// What the horizontal axis shows, with its unit.
+    pub x: String,
+    /// What the vertical axis shows, with its unit.
+    pub y: String,
+    /// How points are drawn.
+    pub kind: Kind,
+    /// What is drawn.
+    pub series: Vec<Series>,
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Kind {
+    /// Joined by lines.
+    Lines,
+    /// Held until the next point.
+    Steps,
+    /// Each alone: packets on a link over time, with the class as height.
+    Points,
+    /// Bars side by side; x counts the groups from 0.
+    Bars,
+}
+
+/// One line of a plot.
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// In the legend; those that begin with `paper` are drawn as the paper's own.
+    pub name: String,
+    /// In the order of x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Rows for people.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// The heading.
+    pub title: String,
+    /// Above the columns.
+    pub columns: Vec<String>,
+    /// Cells, as they are printed.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// What was built: nodes joined by lines, and the tree of classes on the link in question.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Setup {
+    /// From left to right.
+    pub edges: Vec<Edge>,
+    /// Each class with its parent and what is said of it, parents first.
+    pub classes: Vec<(String, Option<String>, String)>,
+}
+
+/// A line from a node to the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Edge {
+    /// Where it begins.
+    pub from: String,
+    /// Where it ends.
+    pub to: String,
+    /// Rate, delay, scheduler.
+    pub label: String,
+}
+
+impl Measured {
+    /// Adds a figure; one of that name is replaced.
+    pub fn figure(&mut self, name: impl Into<String>, value: f64, unit: &str) -> &mut Self {
+        let figure = Figure { mean: value, low: value, high: value, unit: unit.to_owned() };
+        self.figures.insert(name.into(), figure);
+        self
+    }
+
+    /// Adds a series; one of that name is replaced.
+    pub fn series(&mut self, name: impl Into<String>, values: Vec<f64>) -> &mut Self {
+        self.series.insert(name.into(), values);
+        self
+    }
+
+    /// Adds a plot.
+    pub fn plot(&mut self, plot: Plot) -> &mut Self {
+        self.plots.push(plot);
+        self
+    }
+
+    /// Adds a table.
+    pub fn table(&mut self, title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> &mut Self {
+        let columns = columns.iter().map(|&column| column.to_owned()).collect();
+        self.tables.push(Table { title: title.to_owned(), columns, rows });
+        self
+    }
+
+    /// The figure of this name.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        self.figures.get(name).map(|figure| figure.mean)
+    }
+
+    /// One run of several seeds: figures and series are means, the rest is the first seed's.
+    pub(super) fn over_seeds(runs: Vec<Measured>) -> Option<Measured> {
+        let count = runs.len() as f64;
+        let mut runs = runs.into_iter();
+        let mut all = runs.next()?;
+        for run in runs {
+            for (name, figure) in &run.figures {
+                if let Some(sum) = all.figures.get_mut(name) {
+                    sum.mean += figure.mean;
+                    sum.low = sum.low.min(figure.low);
+                    sum.high = sum.high.max(figure.high);
+                }
+            }
+            for (name, values) in &run.series {
+                if let Some(sums) = all.series.get_mut(name) {
+                    // A second that only some seeds have is no mean of all.
+                    sums.truncate(values.len());
+                    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+                }
+            }
+        }
+        all.figures.values_mut().for_each(|figure| figure.mean /= count);
+        all.series.values_mut().flatten().for_each(|value| *value /= count);
+        Some(all)
+    }
+}
+
+impl Plot {
+    /// An empty plot.
+    pub fn new(kind: Kind, title: &str, x: &str, y: &str) -> Self {
+        let text = str::to_owned;
+        Self { title: text(title), x: text(x), y: text(y), kind, series: Vec::new() }
+    }
+
+    /// With one more series.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        self.series.push(Series { name: name.into(), points });
+        self
+    }
+
+    /// With a series whose nth value stands at n, from 1.
+    #[must_use]
+    pub fn with_values(self, name: impl Into<String>, values: &[f64]) -> Self {
+        self.with(name, (1..).map(f64::from).zip(values.iter().copied()).collect())
+    }
+}
+
+impl Setup {
+    /// With a line between two nodes.
+    #[must_use]
+    pub fn edge(mut self, from: &str, to: &str, label: &str) -> Self {
+        let text = str::to_owned;
+        self.edges.push(Edge { from: text(from), to: text(to), label: text(label) });
+        self
+    }
+
+    /// With a class of the link in question.
+    #[must_use]
+    pub fn class(mut self, name: &str, parent: Option<&str>, note: impl Into<String>) -> Self {
+        self.classes.push((name.to_owned(), parent.map(str::to_owned), note.into()));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_means_over_seeds() {
+        let run = |value: f64, values: &[f64]| {
+            let mut measured = Measured::default();
+            measured.figure("x", value, "s").series("y", values.to_vec());
+            measured
+        };
+        let all = Measured::over_seeds(vec![run(1.0, &[1.0, 2.0, 9.0]), run(4.0, &[3.0, 4.0])]);
+        let all = all.expect("two runs");
+        let expected = Figure { mean: 2.5, low: 1.0, high: 4.0, unit: "s".to_owned() };
+        assert_eq!(all.figures["x"], expected);
+        assert_eq!(all.series["y"], [2.0, 3.0]);
+        assert!(Measured::over_seeds(Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,199 @@
+//! Runs experiments over all cores; what comes out does not depend on how many there are.
+
+use super::judge::{Judged, judge};
+use super::measured::Measured;
+use super::sheet::{Era, Eras, Sheet};
+use super::shelf;
+use crate::papers;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use weir_sim::{Scenario, read};
+
+/// One run of an experiment: what a family measures.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// The experiment.
+    pub sheet: &'a Sheet,
+    /// As it was, or as it should have been.
+    pub era: Era,
+    /// Another seed is another run.
+    pub seed: u64,
+}
+
+/// What is run, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Which eras.
+    pub eras: Eras,
+    /// Only claims whose id or sentence holds this; experiments without any are not run.
+    pub only: Option<&'a str>,
+    /// The first seed.
+    pub seed: u64,
+    /// How many runs at once, at least 1.
+    pub threads: usize,
+}
+
+/// What came of one experiment in one era.
+#[derive(Serialize)]
+pub struct Outcome<'a> {
+    /// The experiment's id.
+    pub id: &'a str,
+    /// The experiment.
+    #[serde(skip)]
+    pub sheet: &'a Sheet,
+    /// The era.
+    pub era: Era,
+    /// What was measured, or why nothing was.
+    pub measured: Result<Measured, String>,
+    /// Its claims.
+    pub claims: Vec<Judged>,
+}
+
+impl<'a> Run<'a> {
+    /// The text of a file in the experiment's folder.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn text(&self, file: &str) -> Result<&'static str, String> {
+        shelf::text(&format!("{}/{}", self.sheet.paper, self.sheet.id), file)
+    }
+
+    /// The same, with each `$name` replaced by its value.
+    ///
+    /// # Errors
+    /// When there is no such file, or a `$name` is left without a value.
+    pub fn filled(&self, file: &str, values: &[(&str, &str)]) -> Result<String, String> {
+        let text = self.text(file)?;
+        // Comments may speak of what is replaced.
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let mut text = lines.collect::<Vec<_>>().join("\n");
+        // Longer names first, so that `$size` does not cut `$size_large`.
+        let mut values = values.to_vec();
+        values.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        for (name, value) in values {
+            text = text.replace(&format!("${name}"), value);
+        }
+        match text.find('$') {
+            None => Ok(text),
+            Some(at) => {
+                let left: String = text[at..].chars().take(16).collect();
+                Err(format!("{}/{file}: nothing replaces `{left}`", self.sheet.id))
+            }
+        }
+    }
+
+    /// The scenario in a file of the folder, with each `$name` replaced and this run's seed.
+    ///
+    /// # Errors
+    /// When it does not read: the findings.
+    pub fn scenario(&self, file: &str, values: &[(&str, &str)]) -> Result<Scenario, String> {
+        let text = self.filled(file, values)?;
+        let name = format!("lab/{}/{}/{file}", self.sheet.paper, self.sheet.id);
+        let read_file = |path: &Path| {
+            let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let text = self.filled(file, values).map_err(std::io::Error::other)?;
+            Ok(text.into_bytes())
+        };
+        let outcome = read::parse(text.as_bytes(), &name, &read_file);
+        let findings = weir_policy::render::render(&outcome.findings, &outcome.sources, false);
+        let mut scenario = outcome.plan.ok_or(findings)?;
+        scenario.seed = self.seed;
+        Ok(scenario)
+    }
+
+    /// What the sheet sets under `[settings]`.
+    ///
+    /// # Errors
+    /// When it is not there, or not of the type that is asked for.
+    pub fn setting<T: DeserializeOwned>(&self, key: &str) -> Result<T, String> {
+        let place = format!("{}: setting `{key}`", self.sheet.id);
+        let value = self.sheet.settings.get(key).ok_or_else(|| format!("{place} is missing"))?;
+        value.clone().try_into().map_err(|error| format!("{place}: {error}"))
+    }
+
+    fn measure(&self) -> Result<Measured, String> {
+        let family = papers::find(&self.sheet.measure)
+            .ok_or_else(|| format!("no family is called `{}`", self.sheet.measure))?;
+        (family.measure)(self)
+    }
+}
+
+impl Request<'_> {
+    /// Whether this claim was asked for.
+    fn wants(&self, id: &str, says: &str) -> bool {
+        self.only.is_none_or(|only| id.contains(only) || says.contains(only))
+    }
+
+    /// Whether the experiment is to be run in this era.
+    fn runs(&self, sheet: &Sheet, era: Era) -> bool {
+        let any = sheet
+            .claims
+            .iter()
+            .any(|claim| claim.era.include(era) && self.wants(&claim.id, &claim.says));
+        self.eras.include(era) && sheet.eras.include(era) && (any || self.only.is_none())
+    }
+}
+
+/// Runs these experiments; `progress` is told how many runs are done, of how many, and what was
+/// done last, from any thread. Outcomes are in the order of the experiments.
+pub fn run<'a>(
+    sheets: &[&'a Sheet],
+    request: &Request<'_>,
+    progress: &(dyn Fn(usize, usize, &str) + Sync),
+) -> Vec<Outcome<'a>> {
+    let eras = |&sheet: &&'a Sheet| Era::ALL.map(|era| (sheet, era));
+    let rows: Vec<(&Sheet, Era)> =
+        sheets.iter().flat_map(eras).filter(|(sheet, era)| request.runs(sheet, *era)).collect();
+    let mut runs = Vec::new();
+    for &(sheet, era) in &rows {
+        let seeds = (0..sheet.seeds).map(|number| request.seed.wrapping_add(number));
+        runs.extend(seeds.map(|seed| Run { sheet, era, seed }));
+    }
+    let mut measured = measure_all(&runs, request.threads, progress).into_iter();
+    rows.into_iter()
+        .map(|(sheet, era)| {
+            let seeds: Result<Vec<Measured>, String> =
+                measured.by_ref().take(sheet.seeds as usize).collect();
+            let measured = seeds
+                .and_then(|runs| Measured::over_seeds(runs).ok_or_else(|| "no seed".to_owned()));
+            let mut claims = judge(sheet, era, measured.as_ref().map_err(String::as_str));
+            claims.retain(|claim| request.wants(&claim.id, &claim.says));
+            Outcome { id: &sheet.id, sheet, era, measured, claims }
+        })
+        .collect()
+}
+
+/// Measures each run; the answers are in the order of the runs.
+fn measure_all(
+    runs: &[Run<'_>],
+    threads: usize,
+    progress: &(dyn Fn(usize, usize, &str) + Sync),
+) -> Vec<Result<Measured, String>> {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let answers: Vec<Mutex<Option<Result<Measured, String>>>> =
+        runs.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed))
+            && let Some(run) = runs.get(index)
+        {
+            let answer = run.measure();
+            *answers[index].lock().expect("nobody panics with it") = Some(answer);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            progress(done, runs.len(), &run.sheet.id);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.clamp(1, THREADS_MAX) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let answer = |slot: Mutex<Option<_>>| slot.into_inner().expect("nobody panics with it");
+    answers.into_iter().map(|slot| answer(slot).expect("each run was taken by somebody")).collect()
+}
+
+/// More runs at once than any machine has cores.
+const THREADS_MAX: usize = 1024;

@@ -1,0 +1,329 @@
+//! The sheet of an experiment: what `lab/PAPER/ID/claims.toml` says. `docs/lab-format.md` has all
+//! keys.
+
+use serde::{Deserialize, Serialize};
+
+/// A paper, as `lab/PAPER/paper.toml` presents it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// The folder's name, which is the key in `docs/sources.md`.
+    #[serde(skip_deserializing)]
+    pub key: String,
+    /// Authors, title, year.
+    pub title: String,
+    /// What it asked.
+    pub question: String,
+    /// What it found.
+    pub found: String,
+    /// Where it stands among the papers.
+    #[serde(default)]
+    pub order: u32,
+}
+
+/// One experiment.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sheet {
+    /// The folder's name.
+    #[serde(skip_deserializing)]
+    pub id: String,
+    /// The name of the folder around it.
+    #[serde(skip_deserializing)]
+    pub paper: String,
+    /// A few words.
+    pub title: String,
+    /// Where the source speaks of it.
+    pub section: String,
+    /// What it asks.
+    pub question: String,
+    /// The name of the family in [`crate::papers`] that measures it.
+    pub measure: String,
+    /// The eras that are run.
+    #[serde(default)]
+    pub eras: Eras,
+    /// How many seeds are run; figures are means over them.
+    #[serde(default = "one")]
+    pub seeds: u64,
+    /// What the family reads: rates, sizes, whatever is varied.
+    #[serde(default)]
+    #[serde(skip_serializing)]
+    pub settings: toml::Table,
+    /// What the source says.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Claim>,
+    /// What it leaves open.
+    #[serde(default, rename = "choice")]
+    pub choices: Vec<Choice>,
+    /// What cannot be rebuilt.
+    #[serde(default)]
+    pub irreproducible: Vec<Irreproducible>,
+}
+
+/// One thing that is claimed of a figure, or of each value of a series.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Unique in the sheet.
+    pub id: String,
+    /// Where the source says it; the sheet's section if it does not differ.
+    #[serde(default)]
+    pub section: String,
+    /// The claim in a sentence.
+    pub says: String,
+    /// The runs that it is about.
+    pub era: Eras,
+    /// The figure it speaks of.
+    #[serde(default)]
+    pub figure: Option<String>,
+    /// The series it speaks of instead.
+    #[serde(default)]
+    pub series: Option<String>,
+    /// What the figure is, or each value of the series.
+    #[serde(default)]
+    pub value: Option<Target>,
+    /// What each value of the series is.
+    #[serde(default)]
+    pub values: Option<Vec<f64>>,
+    /// How far off it may be.
+    #[serde(default)]
+    pub within: Option<Tolerance>,
+    /// No less than this.
+    #[serde(default)]
+    pub at_least: Option<Target>,
+    /// No more than this.
+    #[serde(default)]
+    pub at_most: Option<Target>,
+    /// More than this.
+    #[serde(default)]
+    pub more_than: Option<Target>,
+    /// Less than this.
+    #[serde(default)]
+    pub less_than: Option<Target>,
+    /// A target that is another figure counts so many times.
+    #[serde(default = "single")]
+    pub times: f64,
+    /// Where the tolerance or bound comes from.
+    pub from: String,
+    /// Why it fails. A claim that fails without this makes the run fail.
+    #[serde(default)]
+    pub because: Option<String>,
+}
+
+/// A number, or the name of another figure of the same run.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(untagged)]
+pub enum Target {
+    /// This much.
+    Number(f64),
+    /// As much as this figure.
+    Figure(String),
+}
+
+/// How far off a figure may be: a number in its unit, or a text such as `3 %`.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(try_from = "Written", into = "Written")]
+pub enum Tolerance {
+    /// In the unit of the figure.
+    Absolute(f64),
+    /// Of the expected value.
+    Percent(f64),
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum Written {
+    Number(f64),
+    Text(String),
+}
+
+/// Something the source leaves open, and what was taken.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// What is not said.
+    pub open: String,
+    /// What was taken.
+    pub choice: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Something that cannot be rebuilt.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Irreproducible {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// As it was, or as it should have been.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "lowercase")]
+pub enum Era {
+    /// The scheduler and the machine of the paper, faults and all.
+    Historic,
+    /// The sound scheduler, on a machine that adds nothing.
+    Sound,
+}
+
+/// Which of them.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Eras {
+    /// As it was.
+    Historic,
+    /// As it should have been.
+    Sound,
+    /// One and the other.
+    #[default]
+    Both,
+}
+
+impl Era {
+    /// Both, in the order in which they are shown.
+    pub const ALL: [Era; 2] = [Era::Historic, Era::Sound];
+
+    /// The word in files and output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Era::Historic => "historic",
+            Era::Sound => "sound",
+        }
+    }
+}
+
+impl Eras {
+    /// Whether `era` is one of these.
+    pub const fn include(self, era: Era) -> bool {
+        matches!(
+            (self, era),
+            (Eras::Both, _) | (Eras::Historic, Era::Historic) | (Eras::Sound, Era::Sound)
+        )
+    }
+}
+
+impl Sheet {
+    /// Reads the sheet of the experiment `id` of `paper`.
+    ///
+    /// # Errors
+    /// When the text is not such a sheet, or a claim in it cannot be judged: which and why.
+    pub fn parse(text: &str, paper: &str, id: &str) -> Result<Self, String> {
+        let place = format!("lab/{paper}/{id}/claims.toml");
+        let mut sheet: Sheet = toml::from_str(text)
+            .map_err(|error| format!("{place}: {}", error.to_string().trim_end()))?;
+        (sheet.id, sheet.paper) = (id.to_owned(), paper.to_owned());
+        let section = sheet.section.clone();
+        for (index, claim) in sheet.claims.iter_mut().enumerate() {
+            if claim.section.is_empty() {
+                claim.section.clone_from(&section);
+            }
+            claim.check().map_err(|fault| format!("{place}: claim {}: {fault}", index + 1))?;
+        }
+        let mut ids: Vec<&str> = sheet.claims.iter().map(|claim| claim.id.as_str()).collect();
+        ids.sort_unstable();
+        match ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(format!("{place}: two claims are called `{}`", pair[0])),
+            None if sheet.seeds == 0 => Err(format!("{place}: `seeds` must be at least 1")),
+            None => Ok(sheet),
+        }
+    }
+}
+
+impl Claim {
+    /// Says what keeps this claim from being judged.
+    fn check(&self) -> Result<(), String> {
+        let bounds = [&self.at_least, &self.at_most, &self.more_than, &self.less_than];
+        let bounded = bounds.iter().any(|bound| bound.is_some());
+        let equal = usize::from(self.value.is_some()) + usize::from(self.values.is_some());
+        let fault = if self.figure.is_some() == self.series.is_some() {
+            "write one of `figure` and `series`"
+        } else if self.values.is_some() && self.series.is_none() {
+            "`values` are those of a `series`"
+        } else if equal > 1 || (equal == 1) == bounded {
+            "write one of `value`, `values`, or bounds: `at_least`, `at_most`, `more_than`, \
+             `less_than`"
+        } else if (equal == 1) != self.within.is_some() {
+            "`within` goes with `value` or `values`, and with nothing else"
+        } else if self.from.trim().is_empty() {
+            "`from` must say where the tolerance or bound comes from"
+        } else if self.because.as_ref().is_some_and(|because| because.trim().is_empty()) {
+            "`because` must say why it fails"
+        } else {
+            return Ok(());
+        };
+        Err(fault.to_owned())
+    }
+}
+
+impl TryFrom<Written> for Tolerance {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Number(number) => Ok(Tolerance::Absolute(number)),
+            Written::Text(text) => {
+                let number = text.strip_suffix('%').and_then(|text| text.trim().parse().ok());
+                number.map(Tolerance::Percent).ok_or_else(|| {
+                    format!("`{text}` is no tolerance; write a number or such as \"3 %\"")
+                })
+            }
+        }
+    }
+}
+
+impl From<Tolerance> for Written {
+    fn from(tolerance: Tolerance) -> Self {
+        match tolerance {
+            Tolerance::Absolute(number) => Written::Number(number),
+            Tolerance::Percent(percent) => Written::Text(format!("{percent} %")),
+        }
+    }
+}
+
+const fn one() -> u64 {
+    1
+}
+
+const fn single() -> f64 {
+    1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(claim: &str, expected: &str) {
+        let text = format!(
+            "title = \"a\"\nsection = \"a\"\nquestion = \"a\"\nmeasure = \"a\"\n[[claim]]\nid = \"a\"\n\
+             says = \"a\"\nera = \"both\"\nfrom = \"a\"\n{claim}"
+        );
+        match Sheet::parse(&text, "p", "i") {
+            Ok(_) => assert_eq!(expected, "", "{claim}"),
+            Err(error) => assert!(!expected.is_empty() && error.contains(expected), "{error}"),
+        }
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_judged_is_refused() {
+        check("figure = \"x\"\nvalue = 1\nwithin = \"3 %\"", "");
+        check("figure = \"x\"\nvalue = \"y\"\nwithin = 0.5", "");
+        check("series = \"x\"\nvalues = [1, 2]\nwithin = 0", "");
+        check("figure = \"x\"\nat_least = 1\nat_most = \"y\"\ntimes = 2", "");
+        check("value = 1\nwithin = 1", "one of `figure` and `series`");
+        check("figure = \"x\"\nseries = \"x\"\nvalue = 1\nwithin = 1", "one of `figure`");
+        check("figure = \"x\"\nvalues = [1]\nwithin = 1", "those of a `series`");
+        check("figure = \"x\"", "bounds");
+        check("figure = \"x\"\nvalue = 1\nwithin = 1\nat_least = 0", "bounds");
+        check("figure = \"x\"\nvalue = 1", "`within`");
+        check("figure = \"x\"\nat_least = 1\nwithin = 1", "`within`");
+        check("figure = \"x\"\nvalue = 1\nwithin = \"3\"", "no tolerance");
+        check("figure = \"x\"\nat_least = 1\nbecause = \"\"", "why it fails");
+        check("figure = \"x\"\nat_lest = 1", "unknown field");
+        let twice = "figure = \"x\"\nat_least = 1\n[[claim]]\nid = \"a\"\nsays = \"a\"\nfrom = \"a\"\n\
+                     era = \"both\"\nfigure = \"x\"\nat_least = 1";
+        check(twice, "two claims");
+    }
+}

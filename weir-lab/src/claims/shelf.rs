@@ -1,0 +1,125 @@
+//! The folder `lab/`, which is part of the program: papers and their experiments.
+
+use super::sheet::{Paper, Sheet};
+use include_dir::{Dir, include_dir};
+
+static LAB: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../lab");
+
+/// Every paper with its experiments, in the order in which they are shown.
+pub struct Shelf {
+    /// The papers.
+    pub papers: Vec<Paper>,
+    /// The experiments, those of one paper together.
+    pub sheets: Vec<Sheet>,
+}
+
+impl Shelf {
+    /// Reads the folder that the program was built with.
+    ///
+    /// # Errors
+    /// When something in it does not read: which file and why. A test reads it all.
+    pub fn open() -> Result<Self, String> {
+        let mut papers = Vec::new();
+        for folder in LAB.dirs() {
+            let key = name(folder);
+            let place = format!("lab/{key}/paper.toml");
+            let text = text(key, "paper.toml")?;
+            let paper: Paper = toml::from_str(text).map_err(|error| format!("{place}: {error}"))?;
+            papers.push(Paper { key: key.to_owned(), ..paper });
+        }
+        papers.sort_by_key(|paper| paper.order);
+        let mut sheets = Vec::new();
+        for paper in &papers {
+            sheets.extend(read_sheets(&paper.key)?);
+        }
+        Ok(Self { papers, sheets })
+    }
+
+    /// The experiments that `name` means: all, a paper's, one, or the parts of one (`H-4` is
+    /// `H-4-one` and `H-4-two`); none if it means nothing.
+    pub fn select(&self, name: &str) -> Vec<&Sheet> {
+        let part = |sheet: &Sheet| {
+            sheet.id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        let wanted = |sheet: &&Sheet| name == "all" || sheet.paper == name || part(sheet);
+        self.sheets.iter().filter(wanted).collect()
+    }
+
+    /// The experiments of a paper.
+    pub fn of<'a>(&'a self, paper: &'a Paper) -> impl Iterator<Item = &'a Sheet> {
+        self.sheets.iter().filter(|sheet| sheet.paper == paper.key)
+    }
+}
+
+/// The experiments of a paper, in the order of their names, numbers by value.
+fn read_sheets(paper: &str) -> Result<Vec<Sheet>, String> {
+    let folder = LAB.get_dir(paper).ok_or_else(|| format!("there is no folder lab/{paper}"))?;
+    let mut sheets = Vec::new();
+    for folder in folder.dirs() {
+        let id = name(folder);
+        let text = text(&format!("{paper}/{id}"), "claims.toml")?;
+        sheets.push(Sheet::parse(text, paper, id)?);
+    }
+    sheets.sort_by_key(|sheet: &Sheet| order(&sheet.id));
+    Ok(sheets)
+}
+
+/// Letters and numbers of a name in turn, so that `H-10` comes behind `H-9`.
+fn order(id: &str) -> Vec<(String, u64)> {
+    let mut parts = vec![(String::new(), 0u64)];
+    for letter in id.chars() {
+        let last = parts.last_mut().expect("never empty");
+        match letter.to_digit(10) {
+            Some(digit) => last.1 = last.1.saturating_mul(10).saturating_add(u64::from(digit)),
+            None if last.1 > 0 => parts.push((letter.to_string(), 0)),
+            None => last.0.push(letter),
+        }
+    }
+    parts
+}
+
+/// The text of a file in a folder of `lab/`.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn text(folder: &str, file: &str) -> Result<&'static str, String> {
+    let path = format!("{folder}/{file}");
+    let found = LAB.get_file(&path).and_then(include_dir::File::contents_utf8);
+    found.ok_or_else(|| format!("there is no text lab/{path}"))
+}
+
+fn name<'a>(folder: &'a Dir<'_>) -> &'a str {
+    folder.path().file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers;
+
+    #[test]
+    fn every_sheet_reads_and_has_who_measures_it() {
+        let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
+        for sheet in &shelf.sheets {
+            assert!(papers::find(&sheet.measure).is_some(), "{}: {}", sheet.id, sheet.measure);
+            let says = !sheet.claims.is_empty() || !sheet.irreproducible.is_empty();
+            assert!(says, "{} claims nothing", sheet.id);
+            for claim in &sheet.claims {
+                let idle = super::super::Era::ALL
+                    .into_iter()
+                    .all(|era| !(claim.era.include(era) && sheet.eras.include(era)));
+                assert!(!idle, "{} {}: no run of its era", sheet.id, claim.id);
+            }
+        }
+        let mut ids: Vec<&str> = shelf.sheets.iter().map(|sheet| sheet.id.as_str()).collect();
+        ids.sort_unstable();
+        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "an id is there twice: {ids:?}");
+    }
+
+    #[test]
+    fn numbers_in_names_are_in_the_order_of_their_values() {
+        let mut ids = ["H-10", "H-9", "R-F5", "R-F13", "R-T4", "N-TwoAO2", "N-TwoAO"];
+        ids.sort_by_key(|id| order(id));
+        assert_eq!(ids, ["H-9", "H-10", "N-TwoAO", "N-TwoAO2", "R-F5", "R-F13", "R-T4"]);
+    }
+}

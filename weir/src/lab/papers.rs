@@ -1,0 +1,141 @@
+//! The papers' experiments: claims beside what was measured, historic and sound.
+
+use super::Request;
+use crate::output::{Exit, Format, Output};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::io::{IsTerminal, stderr};
+use weir_lab::claims::{self, Judged, Outcome, Sheet, Shelf, Verdict};
+use weir_lab::experiments::EXPERIMENTS;
+
+/// One experiment of the list.
+#[derive(Serialize)]
+struct Listed<'a> {
+    id: &'a str,
+    paper: &'a str,
+    title: &'a str,
+    question: &'a str,
+    claims: usize,
+}
+
+/// Names the experiments of each paper, then Weir's own.
+pub fn list(shelf: &Shelf, output: &Output) -> Exit {
+    if output.format == Format::Json {
+        let mut rows: Vec<Listed<'_>> = shelf.sheets.iter().map(listed).collect();
+        rows.extend(EXPERIMENTS.iter().map(|row| Listed {
+            id: row.name,
+            paper: "",
+            title: row.summary,
+            question: "",
+            claims: 0,
+        }));
+        output.json(&rows);
+        return Exit::Clean;
+    }
+    for paper in &shelf.papers {
+        output.text(&format!("{}  {}\n  {}\n", paper.key, paper.title, paper.question));
+        for sheet in shelf.of(paper) {
+            output.text(&format!("    {:<18} {}\n", sheet.id, sheet.title));
+            output.text(&format!("    {:<18} {}\n", "", sheet.question));
+        }
+    }
+    output.text("Weir's own\n");
+    for row in EXPERIMENTS {
+        let live = if row.live { " (live)" } else { "" };
+        output.text(&format!("    {:<18} {}{live}\n", row.name, row.summary));
+    }
+    Exit::Clean
+}
+
+fn listed(sheet: &Sheet) -> Listed<'_> {
+    Listed {
+        id: &sheet.id,
+        paper: &sheet.paper,
+        title: &sheet.title,
+        question: &sheet.question,
+        claims: sheet.claims.len(),
+    }
+}
+
+/// Runs these experiments; exits 1 if a claim fails without a reason.
+pub fn run(sheets: &[&Sheet], request: &Request, output: &Output) -> Exit {
+    let outcomes = measure(sheets, request);
+    if outcomes.is_empty() {
+        return output
+            .refuse("nothing was asked for; `--only` must be part of a claim's id or sentence");
+    }
+    match output.format {
+        Format::Json => output.json(&outcomes),
+        Format::Text => {
+            outcomes.iter().for_each(|outcome| output.text(&text(outcome)));
+            output.text(&summary(&outcomes));
+        }
+    }
+    if count(&outcomes, Verdict::Fails) == 0 { Exit::Clean } else { Exit::Faults }
+}
+
+/// Runs them with a progress bar.
+pub fn measure<'a>(sheets: &[&'a Sheet], request: &Request) -> Vec<Outcome<'a>> {
+    let bar = bar();
+    let asked = claims::Request {
+        eras: request.era.into(),
+        only: request.only.as_deref(),
+        seed: request.seed,
+        threads: request.threads(),
+    };
+    let outcomes = claims::run(sheets, &asked, &|done, of, last| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+        bar.set_message(last.to_owned());
+    });
+    bar.finish_and_clear();
+    outcomes
+}
+
+fn text(outcome: &Outcome<'_>) -> String {
+    let mut text = format!("{} {}: {}\n", outcome.id, outcome.era.name(), outcome.sheet.title);
+    if let Err(error) = &outcome.measured {
+        text += &format!("  was not measured: {error}\n");
+    }
+    outcome.claims.iter().for_each(|claim| text += &line(claim));
+    text
+}
+
+fn line(claim: &Judged) -> String {
+    let Judged { id, says, expected, measured, because, .. } = claim;
+    let verdict = claim.verdict.words();
+    let mut text = match claim.verdict {
+        Verdict::NotReproduced => format!("  {verdict:<16} {says}\n"),
+        _ => format!("  {verdict:<16} {id:<16} {measured}, expected {expected}: {says}\n"),
+    };
+    if let Some(because) = because {
+        text += &format!("  {:<16} {because}\n", "");
+    }
+    text
+}
+
+fn count(outcomes: &[Outcome<'_>], verdict: Verdict) -> usize {
+    let claims = outcomes.iter().flat_map(|outcome| &outcome.claims);
+    claims.filter(|claim| claim.verdict == verdict).count()
+}
+
+fn summary(outcomes: &[Outcome<'_>]) -> String {
+    let count = |verdict| count(outcomes, verdict);
+    let (holds, explained) = (count(Verdict::Holds), count(Verdict::FailsBecause));
+    let fails = count(Verdict::Fails);
+    let all = holds + explained + fails;
+    format!(
+        "{holds} of {all} claims hold, {explained} fail with a reason, {fails} without; {} cannot \
+         be reproduced\n",
+        count(Verdict::NotReproduced)
+    )
+}
+
+/// Hidden unless somebody looks.
+fn bar() -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos} of {len}  {eta} left  {msg}");
+    ProgressBar::new(0).with_style(style.expect("the template is well formed"))
+}
