@@ -69,16 +69,10 @@ impl Order {
         Some(if lane.groups > 1 { self.winner(lane, 1) } else { lane.low.item })
     }
 
-    /// Whether nobody is in.
+    /// The key of an item that is in.
     #[inline]
-    pub(crate) fn is_empty(lane: &Lane) -> bool {
-        lane.low.low >= OUT
-    }
-
-    /// The same if that key is at most `key`.
-    #[inline]
-    pub(crate) fn lowest_until(&self, lane: &Lane, key: u64) -> Option<u32> {
-        if lane.low.low <= key { self.lowest(lane) } else { None }
+    pub(crate) fn key(&self, item: u32) -> u64 {
+        self.words[item as usize]
     }
 
     /// Whether the item is in.
