@@ -19,7 +19,7 @@ use weir_core::link::LinkPlan;
 use weir_core::parameter::{Params, Value};
 use weir_core::sched::{self, ClassSpec, Tree};
 use weir_core::units::{Quantity, Rate};
-use weir_policy::bounds::{Demand, shares};
+use weir_policy::fluid::{Demand, shares};
 use weir_policy::reader::{list, suggest};
 use weir_sim::scenario::Traffic;
 use weir_sim::{Report, Scenario};
