@@ -6,7 +6,7 @@
 //! between. With one run, or with runs that are alike, the interval is a point.
 
 use crate::report::{ClassReport, Report};
-use crate::run::{RunError, run_watched};
+use crate::run::{RunError, run_noting_peaks};
 use crate::scenario::Scenario;
 use serde::Serialize;
 use weir_core::ids::ClassId;
@@ -69,7 +69,7 @@ pub fn observe(scenario: &Scenario, runs: u32) -> Result<Vec<Observation>, RunEr
     let first = scenario.seed;
     let observation = |run: u32| {
         scenario.seed = first.wrapping_add(run.into());
-        let (report, peaks) = run_watched(&scenario, &mut |_: Duration| {})?;
+        let (report, peaks) = run_noting_peaks(&scenario, &mut |_: Duration| {})?;
         let fairness = fairness(&scenario, &report);
         Ok(Observation { report, peaks, fairness })
     };

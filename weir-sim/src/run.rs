@@ -99,7 +99,7 @@ pub fn run_watched<'a>(
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_watched(
+pub fn run_noting_peaks(
     scenario: &Scenario,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<(Report, Vec<u64>), RunError> {
