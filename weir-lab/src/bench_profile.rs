@@ -7,9 +7,13 @@
 use crate::bench;
 use serde::{Deserialize, Serialize};
 use std::process::Command;
+use weir_core::classify::{
+    CLASSIFIERS, Classifier, ClassifierPlan, InterfaceId, Match, PortRange, Rule,
+};
 use weir_core::event::Poll;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::parameter::{Kind, Value};
 use weir_core::sched::{Descriptor, SCHEDULERS, Tree};
 use weir_core::units::{Bytes, Instant};
@@ -29,6 +33,27 @@ pub struct Row {
     pub dequeue: Count,
 }
 
+/// Everything that was counted.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+pub struct Profile {
+    /// Enqueue and dequeue.
+    pub schedulers: Vec<Row>,
+    /// To find the class of a packet.
+    pub classifiers: Vec<Search>,
+}
+
+/// What it costs to find the class of a packet: each class has a rule that names a port, and the
+/// packet has the port of the last.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+pub struct Search {
+    /// The classifier.
+    pub classifier: String,
+    /// Rules, one a class.
+    pub rules: usize,
+    /// To find the last.
+    pub classify: Count,
+}
+
 /// Per packet.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 pub struct Count {
@@ -45,11 +70,11 @@ impl Row {
     }
 }
 
-/// Counts every case under callgrind, and shows each row as it comes.
+/// Counts every case under callgrind, and shows each row of schedulers as it comes.
 ///
 /// # Errors
 /// When valgrind is missing or fails.
-pub fn profile(mut progress: impl FnMut(&Row)) -> Result<Vec<Row>, String> {
+pub fn profile(mut progress: impl FnMut(&Row)) -> Result<Profile, String> {
     let mut rows = Vec::new();
     for (scheduler, leaves, active) in cases() {
         let case = format!("{leaves}:{active}");
@@ -59,7 +84,13 @@ pub fn profile(mut progress: impl FnMut(&Row)) -> Result<Vec<Row>, String> {
         progress(&row);
         rows.push(row);
     }
-    Ok(rows)
+    let mut classifiers = Vec::new();
+    for (classifier, rules) in searches() {
+        let case = format!("{rules}:1");
+        let classify = callgrind(classifier, &case, "*bench_profile::Searched::classify")?;
+        classifiers.push(Search { classifier: classifier.to_owned(), rules, classify });
+    }
+    Ok(Profile { schedulers: rows, classifiers })
 }
 
 /// Scheduler, classes, and how many have traffic: four as in the paper for each scheduler, and one
@@ -70,20 +101,75 @@ fn cases() -> impl Iterator<Item = (&'static str, usize, usize)> {
     each.chain(many.flat_map(|keyword| MANY.map(|leaves| (keyword, leaves, 1))))
 }
 
-/// Runs the loop that is counted.
+/// Every classifier, and how many rules it has.
+fn searches() -> impl Iterator<Item = (&'static str, usize)> {
+    CLASSIFIERS.iter().flat_map(|descriptor| MANY.map(|rules| (descriptor.keyword, rules)))
+}
+
+/// Runs the loop that is counted, of a scheduler or a classifier.
 ///
 /// # Errors
-/// When there is no such scheduler, or `case` is not `LEAVES:ACTIVE`.
+/// When there is none of that name, or `case` is not `LEAVES:ACTIVE`.
 pub fn workload(keyword: &str, case: &str, packets: u64) -> Result<(), String> {
-    let entry = weir_core::sched::find(keyword);
-    let entry = entry.ok_or_else(|| format!("no scheduler is called `{keyword}`"))?;
     let numbers = case.split_once(':').and_then(|(leaves, active)| {
         let (leaves, active): (usize, usize) = (leaves.parse().ok()?, active.parse().ok()?);
         (1..=leaves).contains(&active).then_some((leaves, active))
     });
     let (leaves, active) = numbers.ok_or_else(|| format!("`{case}` is not LEAVES:ACTIVE"))?;
+    if let Some(descriptor) = CLASSIFIERS.iter().find(|row| row.keyword == keyword) {
+        Searched::new(descriptor.keyword, leaves)?.run(packets);
+        return Ok(());
+    }
+    let entry = weir_core::sched::find(keyword);
+    let entry = entry.ok_or_else(|| format!("no scheduler is called `{keyword}`"))?;
     Loop::new(entry.descriptor, leaves, active)?.run(packets);
     Ok(())
+}
+
+/// A classifier with a rule a class, and the packet that the last one matches.
+struct Searched {
+    classifier: Classifier,
+    headers: Headers,
+    found: LeafId,
+}
+
+impl Searched {
+    fn new(algorithm: &'static str, rules: usize) -> Result<Self, String> {
+        let port = |rule: usize| FIRST_PORT + rule as u16;
+        let rule = |rule: usize| {
+            let matches = Match {
+                protocol: Some(Protocol::UDP),
+                destination_ports: Some(PortRange::single(port(rule))),
+                ..Match::default()
+            };
+            Rule::new(matches, LeafId(rule as u32))
+        };
+        let plan = ClassifierPlan { algorithm, flows: 0, ..ClassifierPlan::default() };
+        let all = (0..rules).map(rule).collect();
+        let classifier = Classifier::build(all, LeafId(rules as u32), &plan);
+        let addresses =
+            Addresses::V4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into() };
+        let ports = Ports { source: 4096, destination: port(rules - 1) };
+        Ok(Self {
+            classifier: classifier.map_err(|error| error.to_string())?,
+            headers: Headers::of_flow(addresses, Protocol::UDP, ports),
+            found: LeafId(0),
+        })
+    }
+
+    fn run(&mut self, packets: u64) {
+        for _ in 0..packets {
+            self.classify();
+        }
+    }
+
+    /// A function of its own for callgrind to count in.
+    #[inline(never)]
+    fn classify(&mut self) {
+        let headers = std::hint::black_box(&self.headers);
+        self.found = self.classifier.classify(Instant::ZERO, InterfaceId(0), headers).leaf;
+        std::hint::black_box(&mut self.found);
+    }
 }
 
 struct Loop {
@@ -198,6 +284,8 @@ const LINK_RATE: u64 = 100_000_000;
 const LENGTH: u32 = 162;
 /// Packets that wait in each active leaf.
 const WAITING: u32 = 4;
+/// That of the first class.
+const FIRST_PORT: u16 = 5001;
 /// Packets of a run.
 const COUNTED: u64 = 20_000;
 
@@ -210,6 +298,11 @@ mod tests {
         for (keyword, leaves, active) in cases() {
             let case = format!("{leaves}:{active}");
             workload(keyword, &case, 200).unwrap_or_else(|error| panic!("{keyword}: {error}"));
+        }
+        for (keyword, rules) in searches() {
+            let mut searched = Searched::new(keyword, rules).expect("it builds");
+            searched.run(2);
+            assert_eq!(searched.found, LeafId(rules as u32 - 1), "{keyword}");
         }
         assert!(workload("fifo", "1:2", 1).is_err());
         assert!(workload("fifo", "x", 1).is_err());
