@@ -3,7 +3,7 @@
 use crate::draw::Draw;
 use weir_core::ids::{ClassId, LeafId, MeterId};
 use weir_core::link::{Charge, Framing, LinkPlan};
-use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
+use weir_core::parameter::{BuildError, Kind, Parameter, Params, Scope, Value};
 use weir_core::police::{AnyMeter, METERS, MeterPlan};
 use weir_core::queue::{AnyDropper, DROPPERS, Place, QueuePlan};
 use weir_core::sched::{ClassSpec, DEPTH_MAX, Descriptor, Entry, Tree};
@@ -123,9 +123,7 @@ fn value(draw: &mut Draw<'_>, kind: Kind, rate: Rate) -> Value {
 
 /// A queue whose dropper takes its parameters.
 fn queue(draw: &mut Draw<'_>, tree: &Tree, shared: Quantity) -> QueuePlan {
-    // Where flows wait apart, order is kept in each flow only; the core's own laws see to that.
-    let ordered: Vec<_> = DROPPERS.iter().filter(|row| row.keyword != "fq-codel").collect();
-    let row = ordered[draw.index(ordered.len())];
+    let row = &DROPPERS[draw.index(DROPPERS.len())];
     let mut params = params(draw, row.parameters, &[Scope::Queue], tree.rate());
     let limit = row.parameters.iter().find(|row| row.name == "limit");
     // One that takes no packets is shared by leaves, and the same for all.
@@ -133,8 +131,17 @@ fn queue(draw: &mut Draw<'_>, tree: &Tree, shared: Quantity) -> QueuePlan {
         params.set("limit", Value::Quantity(shared));
     }
     let plan = QueuePlan { dropper: row.keyword, params };
+    if dropper(&plan, tree).is_ok() { plan } else { QueuePlan::default() }
+}
+
+/// The dropper of a queue that is drawn.
+pub fn dropper_of(queue: &QueuePlan, tree: &Tree) -> AnyDropper {
+    dropper(queue, tree).expect("a plan that is drawn builds")
+}
+
+fn dropper(queue: &QueuePlan, tree: &Tree) -> Result<AnyDropper, BuildError> {
     let place = Place { leaf: LeafId(0), rate: tree.rate(), mtu: tree.mtu(), seed: 0 };
-    if AnyDropper::build(&plan, place).is_ok() { plan } else { QueuePlan::default() }
+    AnyDropper::build(queue, place)
 }
 
 /// A meter, with actions of all kinds, if it takes its parameters.

@@ -4,7 +4,7 @@
 //! them: one packet by packet, the other in bursts and at times explained; what leaves is the same.
 
 use crate::draw::Draw;
-use crate::plan::{meter_id, plan};
+use crate::plan::{dropper_of, meter_id, plan};
 use std::collections::VecDeque;
 use weir_core::change::Change;
 use weir_core::event::{Departure, Poll, Verdict};
@@ -48,11 +48,22 @@ struct Play {
     fates: Vec<Fate>,
     /// What waits in each leaf, in order.
     leaves: Vec<Waiting>,
+    /// Which leaves keep flows apart: order is kept in each flow only.
+    apart: Vec<bool>,
+    /// Whether some leaf ever did. Then packets that came at one instant may have changed places.
+    ever_apart: bool,
     explained: bool,
 }
 
 /// Packets of a leaf, each with its arrival.
-type Waiting = VecDeque<(Instant, Handle)>;
+type Waiting = VecDeque<Row>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Row {
+    arrived: Instant,
+    handle: Handle,
+    flow: u32,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
@@ -65,7 +76,10 @@ impl Play {
     fn new(draw: &mut Draw<'_>, entry: &Entry) -> Option<Self> {
         let plan = plan(draw, entry)?;
         let build = || plan.build().expect("a plan that is drawn builds");
+        let apart = flows_apart(&plan);
         Some(Self {
+            ever_apart: apart.contains(&true),
+            apart,
             single: build(),
             burst: build(),
             leaves: vec![Waiting::new(); plan.tree.leaf_count()],
@@ -97,8 +111,7 @@ impl Play {
         let packets: Vec<_> = (0..count)
             .map(|index| {
                 let (leaf, length) = (draw.leaf(leaves), length(draw));
-                // One flow: where flows wait apart, order is kept in each of them only.
-                let flow = 0;
+                let flow = draw.index(FLOWS) as u32;
                 let (traffic_class, meter) = (draw.byte(), meter_id(draw));
                 let handle = Handle((first + index) as u32);
                 let meter = meter.filter(|_| !self.plan.meters.is_empty());
@@ -107,7 +120,8 @@ impl Play {
             .collect();
         for (leaf, packet) in &packets {
             self.fates.push(Fate::Waits);
-            self.leaves[leaf.index()].push_back((self.now, packet.handle));
+            let Packet { handle, flow, .. } = *packet;
+            self.leaves[leaf.index()].push_back(Row { arrived: self.now, handle, flow });
         }
         self.burst.offer_burst(self.now, &packets);
         for (leaf, packet) in packets {
@@ -155,8 +169,14 @@ impl Play {
     fn left(&mut self, departure: Departure) {
         let Departure { handle, leaf, at, arrived, .. } = departure;
         assert!(at == self.now && arrived <= at, "it leaves now, after it came");
-        let first = self.leaves[leaf.index()].pop_front();
-        assert_eq!(first, Some((arrived, handle)), "what leaves waited first in its leaf");
+        let waiting = &mut self.leaves[leaf.index()];
+        let place = waiting.iter().position(|row| row.handle == handle);
+        let row = waiting.remove(place.expect("only what waits leaves, and once"));
+        let flow = row.expect("its place was just found").flow;
+        assert!(self.ever_apart || place == Some(0), "what leaves waited first in its leaf");
+        let goes_after =
+            |row: &Row| row.arrived >= arrived || (self.apart[leaf.index()] && row.flow != flow);
+        assert!(waiting.iter().all(goes_after), "what leaves waited first in its leaf or flow");
         self.fates[handle.0 as usize] = Fate::Left;
     }
 
@@ -164,8 +184,9 @@ impl Play {
         let (fates, leaves) = (&mut self.fates, &mut self.leaves);
         self.single.take_dropped(&mut |dropped| {
             let (leaf, packet) = (&mut leaves[dropped.leaf.index()], dropped.handle);
-            let place = leaf.iter().position(|row| *row == (dropped.arrived, packet));
-            leaf.remove(place.expect("only what waits is dropped, and once"));
+            let place = leaf.iter().position(|row| row.handle == packet);
+            let row = leaf.remove(place.expect("only what waits is dropped, and once"));
+            assert_eq!(row.map(|row| row.arrived), Some(dropped.arrived), "it keeps its arrival");
             fates[packet.0 as usize] = Fate::Dropped;
         });
     }
@@ -247,6 +268,8 @@ impl Play {
         change.apply(&mut self.single, self.now).expect("a plan that is drawn builds");
         change.apply(&mut self.burst, self.now).expect("a plan that is drawn builds");
         self.leaves = moved(&self.leaves, [&self.plan.tree, &to.tree], heir);
+        self.apart = flows_apart(&to);
+        self.ever_apart |= self.apart.contains(&true);
         self.plan = to;
         self.take_dropped();
         self.take_dropped_of_burst();
@@ -290,9 +313,14 @@ fn moved(old: &[Waiting], [from, to]: [&Tree; 2], heir: LeafId) -> Vec<Waiting> 
         new[home.index()].extend(waiting);
     }
     for waiting in &mut new {
-        waiting.make_contiguous().sort_by_key(|row| row.0);
+        waiting.make_contiguous().sort_by_key(|row| row.arrived);
     }
     new
+}
+
+/// Which leaves of a plan keep flows apart.
+fn flows_apart(plan: &LinkPlan) -> Vec<bool> {
+    plan.queues.iter().map(|queue| dropper_of(queue, &plan.tree).flows().is_some()).collect()
 }
 
 /// A length that packets have, or one at an end of what ports hand on.
@@ -306,6 +334,7 @@ fn length(draw: &mut Draw<'_>) -> u32 {
 }
 
 const CALLS_MAX: usize = 400;
+const FLOWS: usize = 4;
 /// Answers without a packet, one after the other.
 const TURNS_MAX: usize = 2_000;
 /// The least time that as many take.

@@ -75,10 +75,10 @@ pub struct Departure {
 pub struct Mark(u64);
 
 impl Mark {
-    /// This class in place of the packet's own if `changed`.
+    /// The class, and in the bit above it whether it takes the place of the packet's own.
     #[inline(always)]
-    pub const fn new(traffic_class: u8, changed: bool) -> Self {
-        Self((changed as u64) << 8 | traffic_class as u64)
+    pub(crate) const fn of_word(word: u16) -> Self {
+        Self(word as u64)
     }
 
     /// The class to write into the packet, `None` if it keeps its own.

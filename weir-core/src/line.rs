@@ -7,6 +7,7 @@
 use crate::units::{Bytes, Duration, Instant, Pace, Rate};
 
 /// The pace of the line and what it has still to send.
+#[derive(Clone, Copy)]
 pub(crate) struct Line {
     /// When it has sent everything that it was handed, rounded up.
     finished: Instant,
@@ -44,20 +45,28 @@ impl Line {
         self.finished <= horizon
     }
 
-    /// Hands the line a packet of `wire` bytes; answers when its last bit is sent.
+    /// Before the first packet that is handed out at `now`.
     #[inline(always)]
-    pub(crate) fn send(&mut self, now: Instant, wire: u32) -> Instant {
+    pub(crate) fn begin(&mut self, now: Instant) {
         // Within the nanosecond in which the line falls idle the fraction is kept, or each packet
         // would start up to a nanosecond late and the line would lose rate.
         if self.finished < now {
             self.since = now;
             self.busy = 0;
         }
+    }
+
+    /// Hands the line a packet of `wire` bytes at the instant of the last [`Line::begin`]; answers
+    /// when its last bit is sent.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, wire: u32) -> Instant {
         match self.pace.extend(self.busy, wire) {
             Some(busy) => self.busy = busy,
             None => self.extend_slowly(wire),
         }
-        self.finished = self.since.after(Pace::round_up(self.busy));
+        let nanos = Pace::round_up(self.busy).as_nanos();
+        let finished = self.since.as_nanos().checked_add(nanos);
+        self.finished = finished.map_or_else(end_of_time, Instant::from_nanos);
         self.finished
     }
 
@@ -84,6 +93,12 @@ impl Line {
     }
 }
 
+/// Where instants are held.
+#[cold]
+const fn end_of_time() -> Instant {
+    Instant::MAX
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,7 +118,8 @@ mod tests {
                 }
                 // Sometimes the line idles for a while.
                 now = Instant::from_nanos(ready_at.as_nanos() + if wire % 7 == 0 { 9 } else { 0 });
-                let finished = line.send(now, wire * wire % 1_500 + 1);
+                line.begin(now);
+                let finished = line.send(wire * wire % 1_500 + 1);
                 assert!(finished > now);
             }
         }

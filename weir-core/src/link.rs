@@ -12,7 +12,7 @@ use crate::ids::{Handle, LeafId, MeterId};
 use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::police::{Judgement, MeterPlan, Metered, Police};
-use crate::queue::{Admission, QueueEntry, QueuePlan, Queues, Release, Surplus};
+use crate::queue::{Admission, Label, QueueEntry, QueuePlan, Queues, Release, Surplus};
 use crate::sched::{Discipline, Head, Selection, Tree};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
@@ -26,8 +26,9 @@ pub struct Framing {
     pub added: i32,
     /// No frame is shorter on the wire than this, after the addition.
     pub minimum: u32,
-    /// Whether the line sends whole cells of 53 bytes with 48 bytes of payload (ATM).
-    pub cells: bool,
+    /// Bytes that count for each cell with 48 bytes of payload, where the line sends whole cells
+    /// (ATM); 0 where it does not.
+    pub cell: u32,
 }
 
 /// Which length schedulers charge.
@@ -188,13 +189,15 @@ impl LinkPlan {
 
 impl Framing {
     /// The frame as it is, as the kernel's own schedulers count.
-    pub const FRAME: Framing = Framing { added: 0, minimum: 0, cells: false };
+    pub const FRAME: Framing = Framing { added: 0, minimum: 0, cell: 0 };
     /// Ethernet: check sequence 4, preamble 8, gap 12; 64-byte minimum [algorithms §13.1].
-    pub const ETHERNET: Framing = Framing { added: 24, minimum: 84, cells: false };
+    pub const ETHERNET: Framing = Framing { added: 24, minimum: 84, cell: 0 };
     /// Only the IP packet: the 14 bytes of the Ethernet header go.
-    pub const IP: Framing = Framing { added: -14, minimum: 0, cells: false };
+    pub const IP: Framing = Framing { added: -14, minimum: 0, cell: 0 };
     /// ATM, AAL5 with LLC/SNAP: IP + 8 + 8 in cells [algorithms §13.1].
-    pub const ATM: Framing = Framing { added: 2, minimum: 0, cells: true };
+    pub const ATM: Framing = Framing { added: 2, minimum: 0, cell: 53 };
+    /// The same where the rate counts what cells carry: 48 bytes each.
+    pub const AAL5: Framing = Framing { added: 2, minimum: 0, cell: 48 };
 
     /// The length on the wire of a frame of `length`, at least 1.
     #[inline(always)]
@@ -203,7 +206,7 @@ impl Framing {
         let minimum = if self.minimum == 0 { 1 } else { self.minimum as i64 };
         let bytes = if bytes < minimum { minimum } else { bytes };
         let bytes = if bytes > LENGTH_MAX { LENGTH_MAX as u32 } else { bytes as u32 };
-        if self.cells { bytes.div_ceil(48) * 53 } else { bytes }
+        if self.cell > 0 { bytes.div_ceil(48) * self.cell } else { bytes }
     }
 }
 
@@ -241,10 +244,11 @@ impl<S: Discipline> Link<S> {
         (wire, if self.charges_frames { length.max(1) } else { wire })
     }
 
+    /// `PLAIN` where every length is known to be that of the frame.
     #[inline(always)]
-    fn entry(&self, now: Instant, packet: Packet) -> QueueEntry {
+    fn entry<const PLAIN: bool>(&self, now: Instant, packet: Packet) -> QueueEntry {
         let (mut wire, mut charged) = (packet.length.max(1), packet.length.max(1));
-        if !self.is_plain {
+        if !PLAIN && !self.is_plain {
             (wire, charged) = self.lengths(packet.length);
         }
         QueueEntry {
@@ -252,9 +256,7 @@ impl<S: Discipline> Link<S> {
             charged,
             wire,
             arrived: now,
-            traffic_class: packet.traffic_class,
-            marked: false,
-            flow: 0,
+            label: Label::new(packet.traffic_class),
         }
     }
 
@@ -303,10 +305,15 @@ impl<S: Discipline> Link<S> {
     ) -> bool {
         let Some(police) = &mut self.police else { return true };
         let length = entry.charged();
-        match police.judge(now, leaf, own, Metered { length, traffic_class: entry.traffic_class }) {
+        match police.judge(
+            now,
+            leaf,
+            own,
+            Metered { length, traffic_class: entry.label.traffic_class() },
+        ) {
             Judgement::Pass => {}
             Judgement::Mark(traffic_class) => {
-                (entry.traffic_class, entry.marked) = (traffic_class, true);
+                entry.label.rewrite(traffic_class);
             }
             Judgement::Drop => return false,
         }
@@ -431,6 +438,7 @@ impl<S: Discipline> Link<S> {
             self.explain_first(now, leaf, entry, None);
         }
         self.scheduler.charge(now, leaf, entry.charged(), next);
+        self.line.begin(now);
         let departure = entry.departure(now, leaf, &mut self.line);
         if S::COMPLETIONS {
             self.leaving.push_back((departure.finished, leaf, entry.charged()));
@@ -441,13 +449,13 @@ impl<S: Discipline> Link<S> {
         departure
     }
 
-    /// One offer at `now`.
+    /// One offer at `now`; `PLAIN` where nobody is policed and lengths are those of frames.
     #[inline(always)]
-    fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
-        if self.police.is_some() {
+    fn accept<const PLAIN: bool>(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        if !PLAIN && self.police.is_some() {
             return self.accept_policed(now, leaf, packet);
         }
-        let entry = self.entry(now, packet);
+        let entry = self.entry::<PLAIN>(now, packet);
         self.scheduler.offered(now, leaf);
         match self.queues.push_unasked(leaf, entry) {
             Some(true) => self.begin(now, leaf, &entry),
@@ -469,16 +477,16 @@ impl<S: Discipline> Link<S> {
     /// Asks the dropper of `leaf` about a packet, and does what it says.
     #[inline(never)]
     fn ask(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
-        let mut entry = self.entry(now, packet);
-        entry.flow = self.queues.flow(packet.flow);
+        let mut entry = self.entry::<false>(now, packet);
+        entry.label.assign(self.queues.flow(packet.flow));
         self.ask_about(now, leaf, entry)
     }
 
     /// The same, if the police let the packet pass.
     #[inline(never)]
     fn accept_policed(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
-        let mut entry = self.entry(now, packet);
-        entry.flow = self.queues.flow(packet.flow);
+        let mut entry = self.entry::<false>(now, packet);
+        entry.label.assign(self.queues.flow(packet.flow));
         if !self.passes_police(now, leaf, packet.meter, &mut entry) {
             return self.refuse(now, leaf, &entry, DropReason::Policed);
         }
@@ -604,7 +612,7 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         self.step_to(now);
-        self.accept(now, leaf, packet)
+        self.accept::<false>(now, leaf, packet)
     }
 
     fn poll(&mut self, now: Instant) -> Poll {
@@ -630,8 +638,14 @@ impl<S: Discipline> AnyLink for Link<S> {
         if self.queues.are_far() {
             self.touch_burst(packets);
         }
-        for &(leaf, packet) in packets {
-            self.accept(now, leaf, packet);
+        if self.is_plain && self.police.is_none() {
+            for &(leaf, packet) in packets {
+                self.accept::<true>(now, leaf, packet);
+            }
+        } else {
+            for &(leaf, packet) in packets {
+                self.accept::<false>(now, leaf, packet);
+            }
         }
     }
 

@@ -82,6 +82,7 @@ fn scenario(
         seed: 1,
         sources,
         changes: Vec::new(),
+        network: None,
     })
 }
 

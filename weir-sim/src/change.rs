@@ -1,5 +1,6 @@
 //! The link's change to another plan in the middle of a run, and what a report says of it.
 
+use crate::network::plan::OutletId;
 use crate::report::{bits_per_second, seconds};
 use serde::Serialize;
 use std::fmt;
@@ -23,6 +24,8 @@ pub struct PlanChange {
     pub classifier: Classifier,
     /// The leaf that takes packets of leaves that are gone.
     pub heir: LeafId,
+    /// Which outlet of a network gets it; without a network, there is but one.
+    pub outlet: OutletId,
     /// What the rules call each interface that sources name by its number; beyond the end, as they
     /// do.
     pub interfaces: Vec<InterfaceId>,

@@ -14,6 +14,7 @@ pub mod drive;
 mod events;
 pub mod explain;
 mod meter;
+pub mod network;
 mod packets;
 pub mod random;
 pub mod read;

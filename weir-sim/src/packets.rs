@@ -8,8 +8,8 @@ use weir_core::ids::Handle;
 
 /// All packets under way.
 #[derive(Debug, Default)]
-pub(crate) struct Packets {
-    slots: Vec<Flight>,
+pub(crate) struct Packets<F = Flight> {
+    slots: Vec<F>,
     free: Vec<u32>,
     /// The IP packet in a slot; shorter than `slots` while nobody's bytes are read again.
     bytes: Vec<Vec<u8>>,
@@ -27,10 +27,10 @@ pub(crate) struct Flight {
     pub connection: u32,
 }
 
-impl Packets {
+impl<F: Copy> Packets<F> {
     /// Takes a slot for a packet without bytes.
     #[inline]
-    pub fn insert(&mut self, flight: Flight) -> Handle {
+    pub fn insert(&mut self, flight: F) -> Handle {
         if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = flight;
             return Handle(slot);
@@ -41,7 +41,7 @@ impl Packets {
     }
 
     /// Takes a slot for a packet with the IP packet `bytes`.
-    pub fn insert_with_bytes(&mut self, flight: Flight, bytes: Vec<u8>) -> Handle {
+    pub fn insert_with_bytes(&mut self, flight: F, bytes: Vec<u8>) -> Handle {
         let handle = self.insert(flight);
         if self.bytes.len() < self.slots.len() {
             self.bytes.resize_with(self.slots.len(), Vec::new);
@@ -52,8 +52,13 @@ impl Packets {
 
     /// The packet in a slot.
     #[inline]
-    pub fn get(&self, handle: Handle) -> Flight {
+    pub fn get(&self, handle: Handle) -> F {
         self.slots[handle.0 as usize]
+    }
+
+    /// The same, to change it.
+    pub fn get_mut(&mut self, handle: Handle) -> &mut F {
+        &mut self.slots[handle.0 as usize]
     }
 
     /// Gives back the slot of a packet without bytes.

@@ -7,6 +7,7 @@ use crate::change::ChangeReport;
 use crate::classes::ClassSums;
 use crate::explain::ExplainReport;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
+use crate::network::NetworkReport;
 use crate::scenario::{Scenario, Source, Traffic};
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use serde::ser::SerializeMap;
@@ -44,6 +45,9 @@ pub struct Report {
     pub explain: Option<ExplainReport>,
     /// Whether every packet is accounted for.
     pub conservation: Conservation,
+    /// In a network: every outlet, processor and tap; `link` and `classes` are the main outlet's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkReport>,
 }
 
 /// The line.
@@ -215,11 +219,14 @@ impl Report {
             },
             classes: classes.report(span),
             sources: (0..meters.len())
-                .map(|at| source(&scenario.sources[at], &meters[at], class(leaves[at]), span))
+                .map(|at| {
+                    source_report(&scenario.sources[at], &meters[at], class(leaves[at]), span)
+                })
                 .collect(),
             changes,
             explain,
             conservation,
+            network: None,
         }
     }
 
@@ -240,7 +247,12 @@ impl Report {
     }
 }
 
-fn source(source: &Source, meter: &SourceMeter, class: &str, span: Duration) -> SourceReport {
+pub(crate) fn source_report(
+    source: &Source,
+    meter: &SourceMeter,
+    class: &str,
+    span: Duration,
+) -> SourceReport {
     let listens = matches!(source.traffic, Traffic::Tcp(_));
     SourceReport {
         name: source.name.clone(),
@@ -380,6 +392,9 @@ impl fmt::Display for Report {
         }
         if let Some(explain) = &self.explain {
             writeln!(f, "{explain}\n")?;
+        }
+        if let Some(network) = &self.network {
+            writeln!(f, "{network}")?;
         }
         writeln!(f, "conservation, warm-up included, {}", self.conservation)
     }

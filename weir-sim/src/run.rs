@@ -11,6 +11,7 @@ use crate::drive::Drive;
 use crate::events::Events;
 use crate::explain::Explained;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
+use crate::network;
 use crate::packets::{Flight, Packets};
 use crate::random::Random;
 use crate::report::{Report, Results};
@@ -41,6 +42,8 @@ pub enum RunError {
     Endpoints(String, &'static str),
     /// Two sources have one name, and would draw the same random numbers.
     NameTwice(String),
+    /// The network contradicts itself or its sources; says how.
+    Network(String),
 }
 
 /// Simulates `scenario`. `progress` is told the simulated time a hundred times on the way.
@@ -48,6 +51,9 @@ pub enum RunError {
 /// # Errors
 /// When the scenario contradicts itself; see [`RunError`].
 pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(Duration)) -> Result<Report, RunError> {
+    if let Some(network) = &scenario.network {
+        return network::run(scenario, network, None, progress);
+    }
     let mut run = Run::new(scenario)?;
     run.all(progress);
     Ok(run.report())
@@ -62,6 +68,9 @@ pub fn run_explained(
     slowest: usize,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<Report, RunError> {
+    if let Some(network) = &scenario.network {
+        return network::run(scenario, network, Some(slowest), progress);
+    }
     let mut run = Run::new(scenario)?;
     run.drive.explain();
     run.state.explained = Some(Explained::new(&scenario.link.tree, slowest));
@@ -92,7 +101,7 @@ enum Event {
 }
 
 /// A running source.
-enum Runner {
+pub(crate) enum Runner {
     Open(OpenLoop),
     Tcp(Box<Connection>),
 }
@@ -529,7 +538,7 @@ fn lanes(
     sources.iter().map(lane).collect()
 }
 
-fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
+pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
     let (sizes, rhythm) = match &source.traffic {
         Traffic::Cbr { sizes, spacing, jitter } => {
             (sizes, Rhythm::Even { spacing: *spacing, jitter: *jitter })
@@ -545,7 +554,7 @@ fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenL
     OpenLoop::new(random, sizes.clone(), rhythm, span)
 }
 
-fn endpoints(source: &Source, tcp: &Tcp) -> Result<(IpEndpoint, IpEndpoint), RunError> {
+pub(crate) fn endpoints(source: &Source, tcp: &Tcp) -> Result<(IpEndpoint, IpEndpoint), RunError> {
     let refuse = |why| RunError::Endpoints(source.name.clone(), why);
     tcp_endpoints(&source.headers, tcp).map_err(refuse)
 }
@@ -575,7 +584,7 @@ pub(crate) fn tcp_endpoints(
     Ok((IpEndpoint::new(from.into(), ports.source), IpEndpoint::new(to.into(), ports.destination)))
 }
 
-fn check_names(sources: &[Source]) -> Result<(), RunError> {
+pub(crate) fn check_names(sources: &[Source]) -> Result<(), RunError> {
     let mut names: Vec<_> = sources.iter().map(|source| source.name.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -599,6 +608,7 @@ impl fmt::Display for RunError {
             RunError::NameTwice(name) => {
                 write!(f, "two sources are called `{name}`; give each a name of its own")
             }
+            RunError::Network(why) => why.fmt(f),
         }
     }
 }

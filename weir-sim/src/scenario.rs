@@ -4,6 +4,7 @@
 //! (an interval of zero, a packet without bytes) is refused where the value is made.
 
 use crate::change::PlanChange;
+use crate::network::plan::{Ends, Network};
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::link::LinkPlan;
 use weir_core::packet::Headers;
@@ -30,6 +31,9 @@ pub struct Scenario {
     pub sources: Vec<Source>,
     /// When the link gets another plan, and which; in the order of time.
     pub changes: Vec<PlanChange>,
+    /// Around the link a network, of which it is then the main outlet; its own delay counts there,
+    /// not `delay`.
+    pub network: Option<Box<Network>>,
 }
 
 /// One sender and its receiver behind the link.
@@ -47,6 +51,8 @@ pub struct Source {
     pub stop: Option<Instant>,
     /// What it sends.
     pub traffic: Traffic,
+    /// In a network: between which hosts.
+    pub ends: Option<Ends>,
 }
 
 /// What a source sends.
@@ -293,6 +299,13 @@ impl Mtu {
     pub const fn get(self) -> u16 {
         self.0
     }
+
+    /// The MTU with which segments over IPv4 are as long as BSD's: what is longer than a cluster
+    /// of 2048 bytes is cut to a multiple of that `[algorithms §12.2]`.
+    pub const fn with_bsd_segments(self) -> Self {
+        let segment = self.0 - TCP_IPV4_HEADERS;
+        if segment <= BSD_CLUSTER { self } else { Self(self.0 - segment % BSD_CLUSTER) }
+    }
 }
 
 impl Default for Tcp {
@@ -313,7 +326,7 @@ impl Source {
     /// A source that sends from the first to the last instant.
     pub fn new(name: impl Into<String>, headers: Headers, traffic: Traffic) -> Self {
         let (name, start) = (name.into(), Instant::ZERO);
-        Self { name, headers, interface: INTERFACE_NONE, start, stop: None, traffic }
+        Self { name, headers, interface: INTERFACE_NONE, start, stop: None, traffic, ends: None }
     }
 
     /// Whether it begins nothing any more at `at`.
@@ -338,6 +351,8 @@ pub const SIZES_MAX: usize = 64;
 pub const PERIOD_MIN: Duration = Duration::from_micros(1);
 /// The largest window: smoltcp's scale reaches 1 GiB, and a sender has three buffers of this size.
 pub const WINDOW_MAX: Bytes = Bytes::new(1 << 28);
+const TCP_IPV4_HEADERS: u16 = 40;
+const BSD_CLUSTER: u16 = 2048;
 const ETHERNET_HEADER: u32 = 14;
 const VLAN_TAG: u32 = 4;
 

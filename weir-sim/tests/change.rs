@@ -13,6 +13,7 @@ use weir_sim::{Report, Scenario};
 /// A change at `at` ms to the link and rules of `to`, whose first leaf takes what is left over.
 fn change(at: u64, policy: &str, to: &Scenario) -> PlanChange {
     PlanChange {
+        outlet: weir_sim::network::plan::OutletId(0),
         at: millis(at),
         policy: policy.to_owned(),
         link: to.link.clone(),

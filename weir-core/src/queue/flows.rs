@@ -96,7 +96,7 @@ impl FlowQueues {
     /// The packet in `slot`, behind which nothing is chained, waits now.
     pub(super) fn join(&mut self, slots: &mut [Slot], slot: u32) {
         let entry = slots[slot as usize].entry;
-        let number = self.number(entry.flow);
+        let number = self.number(entry.label.flow());
         let flow = &mut self.flows[number as usize];
         flow.began |= flow.packets == 0;
         flow.packets += 1;

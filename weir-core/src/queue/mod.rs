@@ -11,7 +11,7 @@ mod trial;
 
 pub use flows::{FlowQueues, Surplus};
 pub use shared::Membership;
-pub use store::{Entry as QueueEntry, Queues};
+pub use store::{Entry as QueueEntry, Label, Queues};
 
 use crate::account::Count;
 use crate::event::DropReason;

@@ -30,16 +30,16 @@ pub struct Entry {
     pub charged: u32,
     /// The length on the wire.
     pub wire: u32,
-    /// DSCP and ECN, as they shall leave.
-    pub traffic_class: u8,
-    /// Whether the traffic class is another than the packet came with.
-    pub marked: bool,
-    /// Which flow of its leaf it belongs to: see [`Queues::flow`]. Meaningless in a leaf that keeps
-    /// none apart.
-    pub flow: u16,
+    /// What is written on it.
+    pub label: Label,
     /// When the link was offered it.
     pub arrived: Instant,
 }
+
+/// DSCP and ECN of a packet as they shall leave, whether it came with others, and which flow of its
+/// leaf it belongs to: one word, so that it is written at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Label(u32);
 
 /// The queues of all leaves, and what was counted of them.
 pub struct Queues {
@@ -47,7 +47,8 @@ pub struct Queues {
     slots: Vec<Slot>,
     /// The first free slot: there always is one, for the first packet of a leaf needs none.
     free: u32,
-    packets: u32,
+    /// How many more packets may wait.
+    room: u32,
     packets_max: u32,
     droppers: Vec<AnyDropper>,
     drops: Drops,
@@ -103,11 +104,10 @@ impl Entry {
 
     /// Writes into the packet that it met congestion.
     pub const fn mark_congestion(&mut self) {
-        self.traffic_class |= ECN_MASK;
-        self.marked = true;
+        self.label.rewrite(self.label.traffic_class() | ECN_MASK);
     }
 
-    /// The packet as it leaves now, over `line`.
+    /// The packet as it leaves now, over `line`, which was told so.
     #[inline(always)]
     pub(crate) fn departure(&self, now: Instant, leaf: LeafId, line: &mut Line) -> Departure {
         Departure {
@@ -116,8 +116,8 @@ impl Entry {
             charged: self.charged(),
             arrived: self.arrived,
             at: now,
-            finished: line.send(now, self.wire),
-            mark: Mark::new(self.traffic_class, self.marked),
+            finished: line.send(self.wire),
+            mark: self.label.mark(),
         }
     }
 
@@ -131,7 +131,7 @@ impl Entry {
         Candidate {
             length: self.charged(),
             arrived: self.arrived,
-            traffic_class: self.traffic_class,
+            traffic_class: self.label.traffic_class(),
         }
     }
 
@@ -140,15 +140,49 @@ impl Entry {
         Head { length: self.charged(), arrived: self.arrived }
     }
 
-    const EMPTY: Entry = Entry {
-        handle: Handle(0),
-        charged: 0,
-        wire: 0,
-        traffic_class: 0,
-        marked: false,
-        flow: 0,
-        arrived: Instant::ZERO,
-    };
+    const EMPTY: Entry =
+        Entry { handle: Handle(0), charged: 0, wire: 0, label: Label(0), arrived: Instant::ZERO };
+}
+
+impl Label {
+    /// That of a packet that came with this traffic class.
+    #[inline(always)]
+    pub const fn new(traffic_class: u8) -> Self {
+        Self(traffic_class as u32)
+    }
+
+    /// DSCP and ECN, as they shall leave.
+    pub const fn traffic_class(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// Lets the packet leave with another traffic class than it came with.
+    pub const fn rewrite(&mut self, traffic_class: u8) {
+        self.0 = self.0 & !0xff | REWRITTEN | traffic_class as u32;
+    }
+
+    /// Which flow of its leaf it belongs to: see [`Queues::flow`]. Meaningless in a leaf that keeps
+    /// none apart.
+    pub const fn flow(self) -> u16 {
+        (self.0 >> FLOW_SHIFT) as u16
+    }
+
+    /// Names the flow.
+    pub const fn assign(&mut self, flow: u16) {
+        self.0 = self.0 & ((1 << FLOW_SHIFT) - 1) | (flow as u32) << FLOW_SHIFT;
+    }
+
+    /// What the port writes into the packet.
+    #[inline(always)]
+    const fn mark(self) -> Mark {
+        Mark::of_word(self.0 as u16)
+    }
+
+    /// The same packet where its flow is not known.
+    const fn without_flow(mut self) -> Self {
+        self.assign(UNKNOWN_FLOW);
+        self
+    }
 }
 
 /// Packets of one leaf that were taken to be sent.
@@ -185,7 +219,7 @@ impl Queues {
             leaves,
             slots: (0..=plan.packets_max).map(|slot| Slot::free_before(slot + 1)).collect(),
             free: 0,
-            packets: 0,
+            room: plan.packets_max,
             packets_max: plan.packets_max,
             droppers,
             drops: Drops::default(),
@@ -199,13 +233,14 @@ impl Queues {
     #[inline(always)]
     pub fn push_unasked(&mut self, leaf: LeafId, entry: Entry) -> Option<bool> {
         let state = &mut self.leaves[leaf.index()];
-        if state.packets as i32 >= state.unasked.0 || self.packets >= self.packets_max {
+        let before = state.packets;
+        if before as i32 >= state.unasked.0 {
             return None;
         }
-        self.packets += 1;
+        self.room = self.room.checked_sub(1)?;
         state.bytes += u64::from(entry.charged);
-        state.packets += 1;
-        if state.packets == 1 {
+        state.packets = before + 1;
+        if before == 0 {
             state.first = entry;
             return Some(true);
         }
@@ -214,11 +249,11 @@ impl Queues {
         self.free = filled.next;
         // Its `next` is written when another packet comes behind it.
         filled.entry = entry;
-        let before = core::mem::replace(&mut state.last, slot);
-        if state.packets == 2 {
+        let last = core::mem::replace(&mut state.last, slot);
+        if before == 1 {
             state.second = slot;
         } else {
-            self.slots[before as usize].next = slot;
+            self.slots[last as usize].next = slot;
         }
         Some(false)
     }
@@ -257,7 +292,7 @@ impl Queues {
 
     /// Whether the store has no room, whatever a dropper says.
     pub const fn is_full(&self) -> bool {
-        self.packets >= self.packets_max
+        self.room == 0
     }
 
     /// Puts `entry` at the end of `leaf`, in a store that is not full; answers whether the leaf was
@@ -285,7 +320,7 @@ impl Queues {
         *filled = Slot { entry, next: NONE };
         flows.join(&mut self.slots, slot);
         let state = &mut self.leaves[leaf.index()];
-        self.packets += 1;
+        self.room -= 1;
         state.packets += 1;
         state.bytes += u64::from(entry.charged);
         if state.packets > 1 {
@@ -311,7 +346,7 @@ impl Queues {
             flows.sent(state.first.charged);
             state.second = flows.choose(&mut self.slots);
         }
-        state.pop(&mut self.packets, &mut self.slots, &mut self.free)
+        state.pop(&mut self.room, &mut self.slots, &mut self.free)
     }
 
     /// The same, unless the dropper of `leaf` is to be asked first.
@@ -323,7 +358,7 @@ impl Queues {
         }
         state.sent_packets += 1;
         state.sent_bytes += u64::from(state.first.charged);
-        Some(state.pop(&mut self.packets, &mut self.slots, &mut self.free))
+        Some(state.pop(&mut self.room, &mut self.slots, &mut self.free))
     }
 
     /// Takes packets of a leaf, which holds one, to be sent, from the first on: at most one for
@@ -338,46 +373,52 @@ impl Queues {
         line: (&mut Line, Instant),
         out: &mut [Departure],
     ) -> Option<Run> {
-        let ((now, leaf), (line, horizon)) = (at, line);
+        let ((now, leaf), (whole_line, horizon)) = (at, line);
         let state = &mut self.leaves[leaf.index()];
         if state.unasked == Unasked::ALWAYS {
             return None;
         }
         assert!(state.packets > 0, "only a backlogged leaf sends");
-        let most = out.len().min(state.packets as usize);
-        let Leaf { first: mut entry, second: mut slot, .. } = *state;
-        let (mut charged, mut taken, mut freed) = (0, 0, NONE);
-        for place in &mut out[..most] {
-            if taken > 0 {
-                let behind = &self.slots[slot as usize];
-                let sum = charged + u64::from(behind.entry.charged);
-                if sum > allowance.get() || !line.has_room(horizon) {
-                    break;
-                }
-                entry = behind.entry;
-                freed = slot;
-                slot = behind.next;
+        let Leaf { first: mut entry, second: mut slot, packets, .. } = *state;
+        // A copy, so that nothing in the loop goes through memory.
+        let mut line = *whole_line;
+        line.begin(now);
+        let (place, others) = out.split_first_mut().expect("there is room for a packet");
+        *place = entry.departure(now, leaf, &mut line);
+        let mut charged = u64::from(entry.charged);
+        let most = others.len().min(packets as usize - 1);
+        let allowed = allowance.get().saturating_sub(charged);
+        let (mut rest, mut left) = (allowed, most);
+        for place in &mut others[..most] {
+            let behind = &self.slots[slot as usize];
+            match rest.checked_sub(u64::from(behind.entry.charged)) {
+                Some(after) if line.has_room(horizon) => rest = after,
+                _ => break,
             }
-            charged += u64::from(entry.charged);
-            taken += 1;
-            *place = entry.departure(now, leaf, line);
+            entry = behind.entry;
+            slot = behind.next;
+            left -= 1;
+            *place = entry.departure(now, leaf, &mut line);
         }
+        charged += allowed - rest;
+        let taken = (most - left) as u32 + 1;
+        *whole_line = line;
         state.packets -= taken;
         state.bytes -= charged;
         state.sent_packets += u64::from(taken);
         state.sent_bytes += charged;
-        self.packets -= taken;
+        self.room += taken;
+        // The slots that were read are a chain already: from the second to this one.
+        let freed = if state.packets > 0 { slot } else { state.last };
         let second = state.second;
         let mut next = None;
         if state.packets > 0 {
             let behind = &self.slots[slot as usize];
             state.first = behind.entry;
-            freed = slot;
             state.second = behind.next;
             next = Some(behind.entry.head());
         }
-        if freed != NONE {
-            // The slots that were read are a chain already.
+        if packets > 1 {
             self.slots[freed as usize].next = core::mem::replace(&mut self.free, second);
         }
         Some(Run { taken: taken as usize, charged: Bytes::new(charged), next })
@@ -420,7 +461,7 @@ impl Queues {
         let entry = removed.entry;
         removed.next = core::mem::replace(&mut self.free, slot);
         let state = &mut self.leaves[leaf.index()];
-        self.packets -= 1;
+        self.room += 1;
         state.packets -= 1;
         state.bytes -= u64::from(entry.charged);
         self.drops.count(self.leaves.len(), leaf, reason, entry.charged());
@@ -433,7 +474,7 @@ impl Queues {
             flows.dropped_first(state.first.charged);
             state.second = flows.choose(&mut self.slots);
         }
-        state.pop(&mut self.packets, &mut self.slots, &mut self.free)
+        state.pop(&mut self.room, &mut self.slots, &mut self.free)
     }
 
     /// Takes the packet at `position`, which is not 0, out of the chain of `leaf`.
@@ -449,7 +490,7 @@ impl Queues {
         let entry = removed.entry;
         let next = core::mem::replace(&mut removed.next, self.free);
         self.free = slot;
-        self.packets -= 1;
+        self.room += 1;
         state.packets -= 1;
         state.bytes -= u64::from(entry.charged);
         if state.last == slot {
@@ -497,7 +538,7 @@ impl Queues {
     /// Packets that wait in all leaves.
     #[inline(always)]
     pub const fn packets(&self) -> u32 {
-        self.packets
+        self.packets_max - self.room
     }
 
     /// The packets of `leaf` in their order; where flows are kept apart, flow by flow. Elsewhere
@@ -520,7 +561,7 @@ impl Queues {
             }
         }
         if self.droppers[leaf.index()].flows().is_none() {
-            packets.iter_mut().for_each(|entry| entry.flow = UNKNOWN_FLOW);
+            packets.iter_mut().for_each(|entry| entry.label = entry.label.without_flow());
         }
         packets
     }
@@ -581,19 +622,14 @@ impl Queues {
 }
 
 impl Leaf {
-    /// Takes the first packet out; `packets`, `slots` and `free` are those of the store.
+    /// Takes the first packet out; `room`, `slots` and `free` are those of the store.
     #[inline(always)]
-    fn pop(
-        &mut self,
-        packets: &mut u32,
-        slots: &mut [Slot],
-        free: &mut u32,
-    ) -> (Entry, Option<Head>) {
+    fn pop(&mut self, room: &mut u32, slots: &mut [Slot], free: &mut u32) -> (Entry, Option<Head>) {
         let entry = self.first;
         assert!(self.packets > 0, "only a backlogged leaf sends");
         self.packets -= 1;
         self.bytes -= u64::from(entry.charged);
-        *packets -= 1;
+        *room += 1;
         if self.packets == 0 {
             return (entry, None);
         }
@@ -671,6 +707,11 @@ impl Drops {
     }
 }
 
+/// The bit of a label that says that the traffic class is not the one it came with; the seven above
+/// stay clear.
+const REWRITTEN: u32 = 1 << 8;
+/// Where the flow begins in a label.
+const FLOW_SHIFT: u32 = 16;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 /// The state of so many leaves, and what their scheduler keeps beside it, stays in a cache of its

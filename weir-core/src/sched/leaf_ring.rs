@@ -16,6 +16,8 @@ use alloc::vec::Vec;
 pub(crate) struct LeafRing {
     /// Its length is a power of two.
     places: Vec<LeafId>,
+    /// One less than that.
+    mask: u32,
     /// Where the first stands, counted on without end.
     front: u32,
     len: u32,
@@ -36,7 +38,8 @@ pub(crate) enum Standing {
 impl LeafRing {
     /// An empty ring with room for `capacity` leaves; it grows beyond that.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { places: alloc::vec![LeafId(0); capacity.next_power_of_two()], front: 0, len: 0 }
+        let places = alloc::vec![LeafId(0); capacity.next_power_of_two()];
+        Self { mask: places.len() as u32 - 1, places, front: 0, len: 0 }
     }
 
     /// The first.
@@ -54,7 +57,7 @@ impl LeafRing {
     /// Puts `leaf` at the end.
     #[inline]
     pub(crate) fn push_back(&mut self, leaf: LeafId) {
-        if self.len as usize == self.places.len() {
+        if self.len > self.mask {
             self.grow();
         }
         let place = self.place(self.len);
@@ -129,7 +132,7 @@ impl LeafRing {
 
     #[inline]
     fn place(&self, offset: u32) -> usize {
-        self.front.wrapping_add(offset) as usize & (self.places.len() - 1)
+        (self.front.wrapping_add(offset) & self.mask) as usize
     }
 
     #[cold]
@@ -138,6 +141,7 @@ impl LeafRing {
         self.places.rotate_left(first);
         self.front = 0;
         self.places.resize(2 * self.places.len(), LeafId(0));
+        self.mask = self.places.len() as u32 - 1;
     }
 }
 

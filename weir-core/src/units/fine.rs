@@ -18,9 +18,8 @@ pub struct FineInstant(u128);
 /// A rate turned into time per byte once, so that no packet needs a division.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
+    /// Below 2^63, also at 1 bit/s.
     fine_per_byte: u64,
-    /// Up to this length a packet takes less than a second or so.
-    short: u32,
 }
 
 impl FineInstant {
@@ -55,19 +54,19 @@ impl Pace {
         let fine_per_second = (8 * NANOS_PER_SECOND as u128) << FRACTION_BITS;
         // 1 bit/s gives 8e9 * 2^30 < 2^63, so the quotient always fits.
         let fine_per_byte = fine_per_second.div_ceil(rate.bits_per_second() as u128) as u64;
-        let short = (1 << 60) / fine_per_byte;
-        let short = if short > u32::MAX as u64 { u32::MAX } else { short as u32 };
-        Self { fine_per_byte, short }
+        Self { fine_per_byte }
     }
 
     /// The fine time `busy` and that of `bytes` more; `None` where the sum grows beyond some
-    /// seconds.
+    /// seconds, so that what is answered can always be rounded up.
     #[inline(always)]
     pub const fn extend(self, busy: u64, bytes: u32) -> Option<u64> {
-        if bytes > self.short || busy >> 62 != 0 {
-            return None;
+        // With signs both bounds are overflows, which cost nothing to notice.
+        let Some(time) = (self.fine_per_byte as i64).checked_mul(bytes as i64) else { return None };
+        match (busy as i64).checked_add(time) {
+            Some(sum) => Some(sum as u64),
+            None => None,
         }
-        Some(busy + self.fine_per_byte * bytes as u64)
     }
 
     /// The same without a bound: the whole nanoseconds, rounded down, and the fine rest.

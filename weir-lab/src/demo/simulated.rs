@@ -41,6 +41,7 @@ fn scenario(policy: &Policy, measured: std::time::Duration) -> Scenario {
         seed: 1,
         sources,
         changes: Vec::new(),
+        network: None,
     }
 }
 

@@ -142,7 +142,7 @@ fn framing(node: &Node<'_>, report: &mut Report) -> Option<Framing> {
     Some(Framing {
         added: added.unwrap_or(Some(0))?,
         minimum: minimum.unwrap_or(Some(0))? as u32,
-        cells: cell.is_some(),
+        cell: if cell.is_some() { ATM_CELL } else { 0 },
     })
 }
 
@@ -260,6 +260,7 @@ const PRESETS: &[(&str, Framing)] = &[
     ("ethernet", Framing::ETHERNET),
     ("ip", Framing::IP),
     ("atm", Framing::ATM),
+    ("aal5", Framing::AAL5),
 ];
 /// Parameters that should hold the largest packet, whatever scheduler has them.
 const PER_PACKET: &[&str] = &["burst", "cburst", "quantum"];
@@ -270,6 +271,7 @@ const MTU_MAX: u64 = 65_535;
 const ETHERNET_HEADER: u32 = 14;
 /// What a cell carries; lines with other cells are not known.
 const ATM_PAYLOAD: u64 = 48;
+const ATM_CELL: u32 = 53;
 /// Bytes that framings in use add or take away.
 const ADDED: std::ops::RangeInclusive<i32> = -64..=256;
 /// More would be a queue that no dropper sees.

@@ -1,7 +1,8 @@
 //! The `[[change]]` entries: from when on the link has another policy.
 
-use super::{Policies, Times, bounded, codes};
+use super::{Place, Policies, Times, bounded, codes, network};
 use crate::change::PlanChange;
+use crate::network::plan::OutletId;
 use crate::scenario::INTERFACE_NONE;
 use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
@@ -10,11 +11,11 @@ use weir_policy::finding::{Report, Span};
 use weir_policy::policy::Policy;
 use weir_policy::reader::{Node, Table};
 
-/// Reads all changes from `first`, the policy of the beginning.
+/// Reads all changes of what `place` is in the beginning.
 pub(super) fn read_all(
     top: &mut Table<'_>,
     times: Option<Times>,
-    first: Option<&Policy>,
+    place: Place<'_>,
     policies: &mut Policies<'_>,
     report: &mut Report,
 ) -> Vec<PlanChange> {
@@ -33,19 +34,41 @@ pub(super) fn read_all(
         let at = at.and_then(|node| instant(&node, times, &mut before, report));
         let named = table.required("policy", report);
         let policy = named.as_ref().and_then(|node| policies.read(node, report));
+        let outlet = outlet(&mut table, place, report);
         table.finish(report);
         let (Some(at), Some(named), Some(policy)) = (at, named, policy) else { continue };
+        let Some(outlet) = outlet else { continue };
+        let first = match place {
+            Place::Link(policy) => policy,
+            Place::Network(network) => network.and_then(|network| network.policies.get(&outlet)),
+        };
         let name = if named.is_table() { None } else { named.name(report) };
         changes.push(PlanChange {
             at: Instant::ZERO.after(at),
             policy: name.unwrap_or(INLINE).to_owned(),
             classifier: policy.classifier(),
             heir: policy.default.leaf,
+            outlet,
             interfaces: interfaces(first, &policy),
             link: policy.link,
         });
     }
     changes
+}
+
+/// Which outlet of a network changes.
+fn outlet(table: &mut Table<'_>, place: Place<'_>, report: &mut Report) -> Option<OutletId> {
+    match place {
+        Place::Link(_) => Some(OutletId(0)),
+        Place::Network(None) => {
+            (table.field("link"), table.field("from"));
+            None
+        }
+        Place::Network(Some(read)) => {
+            let nodes: Vec<_> = read.network.nodes.iter().map(|node| node.name.as_str()).collect();
+            network::find_outlet(table, &read.network.links, &nodes, report)
+        }
+    }
 }
 
 /// When a change happens: within the run, and after the one before.

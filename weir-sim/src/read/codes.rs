@@ -28,6 +28,14 @@ codes! {
     UNKNOWN_INTERFACE "W312" Error "an interface that no rule of the policy names";
     CHANGE_OUTSIDE "W313" Error "a change that is not within the run";
     CHANGE_ORDER "W314" Error "changes that are not in the order of time";
+    UNKNOWN_NODE "W331" Error "a node that the network lacks";
+    UNKNOWN_LINK "W332" Error "a link that the network lacks";
+    NO_ROUTE "W333" Error "a source without a route to its receiver";
+    PLACE_TWICE "W334" Error "two nodes or two links of one name";
+    LINK_TWICE "W335" Error "two links between the same two nodes";
+    LINK_LOOP "W336" Error "a link from a node to itself";
+    NOT_ON_LINKS "W337" Error "a key of one link in a network";
+    LINK_TOO_SMALL "W338" Error "a link with too small an MTU for what crosses it";
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@
 
 mod change;
 pub mod codes;
+mod driver;
+mod network;
 mod source;
 
 pub use change::CHANGES_MAX;
@@ -46,32 +48,74 @@ pub fn is_scenario(top_level: &[String]) -> bool {
 pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scenario> {
     let mut policies = Policies { scenario: name, read_file, named: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
-        let node = top.required("policy", report);
-        let policy = node.and_then(|node| policies.read(&node, report));
+        let network = network::is_written(top).then(|| network::read(top, &mut policies, report));
+        let policy = match network {
+            Some(_) => refuse_keys_of_one_link(top, report),
+            None => {
+                let node = top.required("policy", report);
+                node.and_then(|node| policies.read(&node, report))
+            }
+        };
         let times = times(top, report);
         let seed = top.field("seed").and_then(|node| node.number(0, i64::MAX as u64, report));
         let title = top.field("name").and_then(|node| node.name(report)).map(str::to_owned);
-        let sources = sources(top, times, policy.as_ref(), report);
-        let changes = change::read_all(top, times, policy.as_ref(), &mut policies, report);
-        let policy = policy?;
+        let place = match &network {
+            Some(network) => Place::Network(network.as_ref()),
+            None => Place::Link(policy.as_ref()),
+        };
+        let sources = sources(top, times, place, report);
+        let changes = change::read_all(top, times, place, &mut policies, report);
+        let (link, classifier, network) = match (policy, network) {
+            (_, Some(read)) => {
+                let read = read?;
+                (read.main.link, read.main.classifier, Some(Box::new(read.network)))
+            }
+            (policy, None) => {
+                let policy = policy?;
+                let classifier = policy.classifier();
+                (policy.link, classifier, None)
+            }
+        };
         let (duration, warmup, delay) = times?;
         let stem = || Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Some(Scenario {
             name: title.or_else(stem).unwrap_or_default(),
-            classifier: policy.classifier(),
-            link: policy.link,
+            link,
+            classifier,
             delay,
             duration,
             warmup,
             seed: seed.unwrap_or(SEED_DEFAULT),
             sources,
             changes,
+            network,
         })
     });
     for (_, findings) in policies.named {
         findings.merge_into(&mut outcome);
     }
     outcome
+}
+
+/// What sources and changes refer to; without it where that has errors.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// One link with a policy.
+    Link(Option<&'a Policy>),
+    /// A network.
+    Network(Option<&'a network::Read>),
+}
+
+/// In a network each link has its own policy and delay.
+fn refuse_keys_of_one_link(top: &mut Table<'_>, report: &mut Report) -> Option<Policy> {
+    for key in ["policy", "delay"] {
+        if let Some(node) = top.field(key) {
+            let cure = format!("write `{key}` in a table `[[link]]`");
+            let draft = node.draft(&codes::NOT_ON_LINKS, "belongs to a link of the network");
+            report.push(draft.cure(cure));
+        }
+    }
+    None
 }
 
 /// Duration, warm-up and delay.
@@ -165,7 +209,7 @@ fn bounded(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
 fn sources(
     top: &mut Table<'_>,
     times: Option<Times>,
-    policy: Option<&Policy>,
+    place: Place<'_>,
     report: &mut Report,
 ) -> Vec<Source> {
     let Some(node) = top.field("source") else {
@@ -181,8 +225,7 @@ fn sources(
         report.push(node.draft(&common::TOO_MANY, message).cure("take some out"));
         return Vec::new();
     }
-    let interfaces = policy.map(|policy| policy.interfaces.as_slice());
-    let mut reading = source::Reading::new(times.map(|times| times.0), interfaces);
+    let mut reading = source::Reading::new(times.map(|times| times.0), place);
     let mut sources = Vec::with_capacity(nodes.len());
     for node in &nodes {
         sources.extend(reading.read(node, report));

@@ -1,6 +1,8 @@
 //! One `[[source]]`: whose packets, and what traffic.
 
-use super::{bounded, codes};
+use super::{Place, bounded, codes, network};
+use crate::network::plan::{Ends, NodeId};
+use crate::network::route;
 use crate::scenario::{
     Congestion, INTERFACE_NONE, LENGTH_MAX, Mtu, Pareto, Period, SIZES_MAX, Sizes, Source, Spacing,
     Tcp, Traffic, Transfer, WINDOW_MAX,
@@ -19,12 +21,12 @@ use weir_policy::reader::{Node, Table, list, suggest};
 pub(super) struct Reading<'a> {
     names: BTreeMap<String, Span>,
     duration: Option<Duration>,
-    interfaces: Option<&'a [String]>,
+    place: Place<'a>,
 }
 
 impl<'a> Reading<'a> {
-    pub fn new(duration: Option<Duration>, interfaces: Option<&'a [String]>) -> Self {
-        Self { names: BTreeMap::new(), duration, interfaces }
+    pub fn new(duration: Option<Duration>, place: Place<'a>) -> Self {
+        Self { names: BTreeMap::new(), duration, place }
     }
 
     /// Reads a source; `None` if it has an error.
@@ -37,20 +39,23 @@ impl<'a> Reading<'a> {
         }
         let kind = table.required("kind", report).and_then(|node| node.choice(&KINDS, report));
         let protocol = if kind == Some("tcp") { Protocol::TCP } else { Protocol::UDP };
-        let headers = self.headers(&mut table, protocol, report);
+        let way = self.way(&mut table, report);
+        let headers = self.headers(&mut table, protocol, way.addresses, report);
         let interface = self.interface(&mut table, report);
         let span = self.span(&mut table, report);
         let before = headers.as_ref().map_or(0, front);
-        let traffic = kind.and_then(|kind| traffic(kind, &mut table, before, report));
+        let traffic = kind.and_then(|kind| traffic(kind, &mut table, (before, way.mtu), report));
         if kind.is_some() {
             table.finish(report);
         }
+        way.check(&headers, report, &table);
         let headers = headers?;
         if let Some(Traffic::Tcp(tcp)) = &traffic {
             check_tcp(&headers, tcp, &table, report);
         }
         let (start, stop) = span?;
-        Some(Source { name: name?, headers, interface, start, stop, traffic: traffic? })
+        let (traffic, ends) = (traffic?, way.ends);
+        Some(Source { name: name?, headers, interface, start, stop, traffic, ends })
     }
 
     fn name(&mut self, node: &Node<'_>, report: &mut Report) -> Option<String> {
@@ -71,10 +76,11 @@ impl<'a> Reading<'a> {
         &self,
         table: &mut Table<'_>,
         protocol: Protocol,
+        default: [IpAddr; 2],
         report: &mut Report,
     ) -> Option<Headers> {
         let protocol = read_or(table.field("proto"), protocol, report, Node::parsed);
-        let addresses = addresses(table, report);
+        let addresses = addresses(table, default, report);
         // Each source is a flow of its own, unless it says otherwise.
         let own = PORT_FIRST + ((self.names.len().max(1) - 1) % PORTS) as u64;
         let port = |node: &Node<'_>, report: &mut Report| node.number(0, 65_535, report);
@@ -102,8 +108,11 @@ impl<'a> Reading<'a> {
     }
 
     fn interface(&self, table: &mut Table<'_>, report: &mut Report) -> InterfaceId {
+        // In a network packets come by links, and rules name these.
+        let Place::Link(policy) = self.place else { return INTERFACE_NONE };
         let Some(node) = table.field("interface") else { return INTERFACE_NONE };
-        let (Some(name), Some(known)) = (node.name(report), self.interfaces) else {
+        let known = policy.map(|policy| &policy.interfaces);
+        let (Some(name), Some(known)) = (node.name(report), known) else {
             return INTERFACE_NONE;
         };
         if let Some(index) = known.iter().position(|interface| interface == name) {
@@ -138,6 +147,93 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// How a source's packets travel, in a network.
+struct Way {
+    ends: Option<Ends>,
+    /// Addresses of packets that name none.
+    addresses: [IpAddr; 2],
+    /// The MTU of the first link.
+    mtu: Option<Mtu>,
+    /// The smallest MTU on the way, there or back, and its link.
+    least: Option<(u32, String)>,
+}
+
+impl Way {
+    const NONE: Way = Way { ends: None, addresses: ADDRESSES_V4, mtu: None, least: None };
+
+    /// Finds links that what crosses them cannot do with.
+    fn check(
+        &self,
+        headers: &Option<Headers>,
+        report: &mut Report,
+        table: &Table<'_>,
+    ) -> Option<()> {
+        let (least, link) = self.least.as_ref()?;
+        let six = matches!(headers.as_ref()?.addresses, Addresses::V6 { .. });
+        if six && *least < IPV6_MTU_MIN {
+            let message = format!(
+                "{} is IPv6, for which the MTU of link `{link}`, {least} B, is too small",
+                table.name()
+            );
+            let cure = format!("write an MTU of at least {IPV6_MTU_MIN} B, or IPv4 addresses");
+            report.push(Draft::new(&codes::LINK_TOO_SMALL, table.span(), message).cure(cure));
+        }
+        Some(())
+    }
+}
+
+impl Reading<'_> {
+    /// `from` and `to`, and the route between them.
+    fn way(&self, table: &mut Table<'_>, report: &mut Report) -> Way {
+        let Place::Network(read) = self.place else { return Way::NONE };
+        let (from, to) = (table.required("from", report), table.required("to", report));
+        let (Some(read), Some(from), Some(to)) = (read, from, to) else { return Way::NONE };
+        let find = |node: &Node<'_>, report: &mut Report| {
+            let name = node.name(report)?;
+            let known = read.network.node(name);
+            if known.is_none() {
+                let names = read.network.nodes.iter().map(|node| node.name.as_str());
+                let draft = network::unknown_node(node, name, &names.collect::<Vec<_>>());
+                report.push(draft);
+            }
+            known
+        };
+        let (from, to) = (find(&from, report), find(&to, report));
+        let (Some(from), Some(to)) = (from, to) else { return Way::NONE };
+        self.routed(read, Ends { from, to }, table, report)
+    }
+
+    fn routed(
+        &self,
+        read: &network::Read,
+        ends: Ends,
+        table: &Table<'_>,
+        report: &mut Report,
+    ) -> Way {
+        let there = route(&read.network, ends);
+        let back = route(&read.network, Ends { from: ends.to, to: ends.from });
+        let (Some(there), Some(back)) = (there, back) else {
+            let name = |id: NodeId| &read.network.nodes[id.0 as usize].name;
+            let (from, to) = (name(ends.from), name(ends.to));
+            let message = format!("{}: no route leads from `{from}` to `{to}`", table.name());
+            let cure = "join them by links and routers; only a node with `router = true` forwards";
+            report.push(Draft::new(&codes::NO_ROUTE, table.span(), message).cure(cure));
+            return Way::NONE;
+        };
+        let link = |&outlet| {
+            let link = read.network.outlet(outlet).0;
+            (link.mtu, link.name.clone())
+        };
+        let address = |id: NodeId| read.addresses[id.0 as usize];
+        Way {
+            ends: Some(ends),
+            addresses: [address(ends.from), address(ends.to)],
+            mtu: there.first().and_then(|first| Mtu::new(link(first).0.max(MTU_MIN))),
+            least: there.iter().chain(&back).map(link).min(),
+        }
+    }
+}
+
 /// The value read, `default` if the key is not written, `None` if it is wrong.
 fn read_or<'a, T>(
     node: Option<Node<'a>>,
@@ -158,7 +254,11 @@ fn front(headers: &Headers) -> u32 {
     14 + tag + ip + 8
 }
 
-fn addresses(table: &mut Table<'_>, report: &mut Report) -> Option<Addresses> {
+fn addresses(
+    table: &mut Table<'_>,
+    default: [IpAddr; 2],
+    report: &mut Report,
+) -> Option<Addresses> {
     let (from, to) = (table.field("src"), table.field("dst"));
     let span = to.as_ref().or(from.as_ref()).map(Node::span);
     let read = |node: Option<Node<'_>>, report: &mut Report| {
@@ -169,8 +269,16 @@ fn addresses(table: &mut Table<'_>, report: &mut Report) -> Option<Addresses> {
     let (from, to) = (read(from, report), read(to, report));
     let (from, to) = (from?, to?);
     // An address that is not written is of the family of the one that is.
-    let six = from.or(to).is_some_and(|address| address.is_ipv6());
-    let [default_from, default_to] = if six { ADDRESSES_V6 } else { ADDRESSES_V4 };
+    let [default_from, default_to] = match from.or(to) {
+        Some(written) if written.is_ipv6() != default[0].is_ipv6() => {
+            if written.is_ipv6() {
+                ADDRESSES_V6
+            } else {
+                ADDRESSES_V4
+            }
+        }
+        _ => default,
+    };
     match (from.unwrap_or(default_from), to.unwrap_or(default_to)) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
             Some(Addresses::V4 { source, destination })
@@ -188,9 +296,15 @@ fn addresses(table: &mut Table<'_>, report: &mut Report) -> Option<Addresses> {
     }
 }
 
-fn traffic(kind: &str, table: &mut Table<'_>, before: u32, report: &mut Report) -> Option<Traffic> {
+/// `front` holds the bytes of a frame before its payload, and the MTU of a network's first link.
+fn traffic(
+    kind: &str,
+    table: &mut Table<'_>,
+    (before, mtu): (u32, Option<Mtu>),
+    report: &mut Report,
+) -> Option<Traffic> {
     if kind == "tcp" {
-        return tcp(table, report).map(Traffic::Tcp);
+        return tcp(table, mtu, report).map(Traffic::Tcp);
     }
     let sizes = sizes(table, before, report);
     let spacing = spacing(table, report);
@@ -344,17 +458,24 @@ impl Distribution {
     }
 }
 
-fn tcp(table: &mut Table<'_>, report: &mut Report) -> Option<Tcp> {
-    let default = Tcp::default();
+fn tcp(table: &mut Table<'_>, mtu_there: Option<Mtu>, report: &mut Report) -> Option<Tcp> {
+    let default = Tcp { mtu: mtu_there.unwrap_or(Mtu::ETHERNET), ..Tcp::default() };
     let congestion = read_or(table.field("congestion"), "cubic", report, |node, report| {
         node.choice(&["cubic", "reno", "none"], report)
     });
     let window = read_or(table.field("window"), default.window, report, window);
     let mtu = read_or(table.field("mtu"), default.mtu, report, mtu);
+    let rule = read_or(table.field("mss"), "mtu", report, |node, report| {
+        node.choice(&["mtu", "bsd"], report)
+    });
     let ack_delay = read_or(table.field("ack_delay"), default.ack_delay, report, |node, report| {
         bounded(node, report).map(|delay| (delay > Duration::ZERO).then_some(delay))
     });
-    let return_delay = read_or(table.field("return_delay"), Duration::ZERO, report, bounded);
+    // In a network acknowledgements travel as packets do.
+    let return_delay = match mtu_there {
+        None => read_or(table.field("return_delay"), Duration::ZERO, report, bounded),
+        Some(_) => Some(Duration::ZERO),
+    };
     let transfer = transfer(table, report);
     Some(Tcp {
         congestion: match congestion? {
@@ -363,7 +484,7 @@ fn tcp(table: &mut Table<'_>, report: &mut Report) -> Option<Tcp> {
             _ => Congestion::Cubic,
         },
         window: window?,
-        mtu: mtu?,
+        mtu: if rule? == "bsd" { mtu?.with_bsd_segments() } else { mtu? },
         transfer: transfer?,
         ack_delay: ack_delay?,
         return_delay: return_delay?,
@@ -426,7 +547,7 @@ fn check_tcp(headers: &Headers, tcp: &Tcp, table: &Table<'_>, report: &mut Repor
 }
 
 /// An address as a scenario writes it.
-struct Address(IpAddr);
+pub(super) struct Address(pub IpAddr);
 
 impl FromStr for Address {
     type Err = String;
@@ -449,6 +570,8 @@ impl FromStr for Number {
     }
 }
 
+const MTU_MIN: u32 = 576;
+const IPV6_MTU_MIN: u32 = 1280;
 const KINDS: [&str; 4] = ["cbr", "poisson", "on-off", "tcp"];
 /// Heavy-tailed with a mean: the shape that is usual for on and off times of the Web.
 const SHAPE_DEFAULT: f64 = 1.5;

@@ -54,6 +54,7 @@ pub fn scenario(
         seed: 1,
         sources: Vec::new(),
         changes: Vec::new(),
+        network: None,
     }
 }
 

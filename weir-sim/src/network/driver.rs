@@ -1,0 +1,217 @@
+//! Drivers between a scheduler and the wire, with their faults `[algorithms §13.2, §13.4]`.
+//!
+//! A driver's start routine takes packets from the scheduler as long as there is room behind it. It
+//! is called on an arrival that nobody was dropped for, when packets have left the wire, on a wait
+//! that the scheduler asked for, and by some drivers on packets that come in. The line of the link
+//! has room for everything here, unless the model is the line itself; since all behind the
+//! scheduler is in order and the wire rests only if nothing is there, its instants are the wire's.
+//!
+//! Invariant: what was handed out is in the list or in the card, until its last bit is sent.
+
+use super::plan::{Complete, Driver as Model};
+use std::collections::VecDeque;
+use weir_core::change::Change;
+use weir_core::event::{Departure, Poll};
+use weir_core::ids::LeafId;
+use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::parameter::BuildError;
+use weir_core::units::{Bytes, Duration, Instant};
+
+/// A link whose packets a driver takes.
+pub(crate) struct Driver {
+    pub link: Box<dyn AnyLink>,
+    model: Model,
+    tick: Option<Duration>,
+    /// Handed out by the scheduler, not yet in the card.
+    software: VecDeque<Departure>,
+    software_bytes: u64,
+    /// In the card, the first of them on the wire: when each is sent, and its length.
+    card: VecDeque<(Instant, u64)>,
+    card_bytes: u64,
+    /// Places of a ring that are taken, by packets that are sent too.
+    ring_taken: u32,
+    /// When a wait that the scheduler asked for ends.
+    wake: Option<Instant>,
+}
+
+/// What comes out of a driver, as it happens.
+pub(crate) trait Outcome {
+    /// The scheduler is about to be asked.
+    fn asked(&mut self);
+    /// The scheduler handed out a packet.
+    fn handed_out(&mut self, departure: &Departure);
+    /// It left the list in software.
+    fn left_software(&mut self, at: Instant, departure: &Departure);
+    /// Packets may have been dropped.
+    fn settle(&mut self, link: &mut dyn AnyLink) -> bool;
+}
+
+impl Driver {
+    pub fn new(plan: &LinkPlan, model: Model, tick: Option<Duration>) -> Result<Self, BuildError> {
+        Ok(Self {
+            link: driven(plan, model).build()?,
+            model,
+            tick,
+            software: VecDeque::new(),
+            software_bytes: 0,
+            card: VecDeque::new(),
+            card_bytes: 0,
+            ring_taken: 0,
+            wake: None,
+        })
+    }
+
+    /// When it acts by itself next.
+    pub fn due(&self) -> Option<Instant> {
+        let sent = self.card.front().map(|row| row.0);
+        match (sent, self.wake) {
+            (Some(sent), Some(wake)) => Some(sent.min(wake)),
+            (sent, wake) => sent.or(wake),
+        }
+    }
+
+    /// Does what is due up to `until`, included.
+    pub fn advance(&mut self, until: Instant, out: &mut impl Outcome) {
+        while let Some(at) = self.due().filter(|&at| at <= until) {
+            self.act(at, out);
+        }
+    }
+
+    /// Packets that are sent by `at` make room, and a wait that ends starts it.
+    fn act(&mut self, at: Instant, out: &mut impl Outcome) {
+        let mut completed = false;
+        while let Some(&(_, length)) = self.card.front().filter(|row| row.0 <= at) {
+            self.card.pop_front();
+            self.card_bytes -= length;
+            completed |= self.completes();
+        }
+        let woken = self.wake.take_if(|wake| *wake <= at).is_some();
+        if completed {
+            self.fill_card(at, out);
+        }
+        if completed || woken {
+            self.start(at, out);
+        }
+    }
+
+    /// A packet is sent; whether that causes an interrupt.
+    fn completes(&mut self) -> bool {
+        match self.model {
+            Model::Fxp { complete: Complete::Chain, .. } => {
+                let all_sent = self.card.is_empty();
+                if all_sent {
+                    self.ring_taken = 0;
+                }
+                all_sent
+            }
+            _ => {
+                self.ring_taken = self.ring_taken.saturating_sub(1);
+                true
+            }
+        }
+    }
+
+    /// Offers a packet at `at`, up to which it has been advanced.
+    pub fn offer(&mut self, at: Instant, leaf: LeafId, packet: Packet, out: &mut impl Outcome) {
+        self.link.offer(at, leaf, packet);
+        let dropped = out.settle(self.link.as_mut());
+        // [algorithms §3.5] An arrival that somebody was dropped for does not start the driver;
+        // but one that nothing else will start would never send again.
+        if !dropped || self.due().is_none() {
+            self.start(at, out);
+        }
+    }
+
+    /// The node received a packet.
+    pub fn received(&mut self, at: Instant, out: &mut impl Outcome) {
+        if self.model.starts_on_receive() {
+            self.start(at, out);
+        }
+    }
+
+    /// The link gets another plan; start the driver next.
+    pub fn change(&mut self, at: Instant, change: Change<'_>) -> Result<(), BuildError> {
+        let to = driven(change.to, self.model);
+        self.wake = None;
+        Change { from: change.from, to: &to, heir: change.heir }.apply(&mut self.link, at)
+    }
+
+    /// The start routine.
+    pub fn start(&mut self, at: Instant, out: &mut impl Outcome) {
+        while self.link.backlog() > 0 && self.has_room() {
+            out.asked();
+            let answer = self.link.poll(at);
+            out.settle(self.link.as_mut());
+            match answer {
+                Poll::Packet(departure) => self.take(at, departure, out),
+                Poll::At(instant) => {
+                    self.wake = Some(self.on_tick(instant));
+                    return;
+                }
+                Poll::Idle => break,
+            }
+            if let Model::En { drain: false, .. } = self.model {
+                return;
+            }
+        }
+        if self.link.backlog() == 0 {
+            self.wake = None;
+            if self.has_room() {
+                // It asks once more, and finds nothing.
+                out.asked();
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        match self.model {
+            Model::Line => true,
+            Model::En { software, .. } => self.software_bytes <= software.get(),
+            Model::Fxp { ring, .. } => self.ring_taken < ring,
+        }
+    }
+
+    fn take(&mut self, at: Instant, departure: Departure, out: &mut impl Outcome) {
+        out.handed_out(&departure);
+        self.ring_taken += 1;
+        self.software_bytes += departure.charged.get();
+        self.software.push_back(departure);
+        self.fill_card(at, out);
+    }
+
+    /// Moves packets from the list to the card while they fit; into an empty card any packet does.
+    fn fill_card(&mut self, at: Instant, out: &mut impl Outcome) {
+        let room = match self.model {
+            Model::En { hardware, .. } => hardware.get(),
+            _ => u64::MAX,
+        };
+        while let Some(first) = self.software.front() {
+            let length = first.charged.get();
+            if !self.card.is_empty() && self.card_bytes.saturating_add(length) > room {
+                return;
+            }
+            out.left_software(at, first);
+            self.card.push_back((first.finished, length));
+            self.card_bytes += length;
+            self.software_bytes -= length;
+            self.software.pop_front();
+        }
+    }
+
+    /// The first tick that is not before `instant`.
+    fn on_tick(&self, instant: Instant) -> Instant {
+        let Some(tick) = self.tick.map(Duration::as_nanos).filter(|&tick| tick > 0) else {
+            return instant;
+        };
+        let ticks = instant.as_nanos().div_ceil(tick);
+        ticks.checked_mul(tick).map_or(Instant::MAX, Instant::from_nanos)
+    }
+}
+
+/// The plan of a link whose pace the driver sets.
+fn driven(plan: &LinkPlan, model: Model) -> LinkPlan {
+    match model {
+        Model::Line => plan.clone(),
+        _ => LinkPlan { buffer: Bytes::new(u64::MAX), ..plan.clone() },
+    }
+}

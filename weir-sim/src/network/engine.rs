@@ -1,0 +1,514 @@
+//! The run of a network: events in order, each packet from link to link.
+//!
+//! A packet that a scheduler hands out is known to arrive at the next node when its last bit is on
+//! the wire and the link's delay has passed; that is an event. So every outlet is asked at the
+//! instants at which something happens there, and nothing is advanced past what could come back.
+//!
+//! Invariant: every packet that was made and has not ended waits in a queue, is on a wire, in a
+//! processor, or is a piece that its receiver has taken.
+
+use super::cpu::Processor;
+use super::fragments::{Reassembly, cut};
+use super::lanes::{Lane, UDP_HEADER, lanes};
+use super::outlet::Outlet;
+use super::parcel::Parcel;
+use super::plan::{Network, NodeId, OutletId};
+use crate::change::ChangeReport;
+use crate::events::Events;
+use crate::meter::{DROPPED, LEFT, SENT, SourceMeter, add};
+use crate::packets::Packets;
+use crate::random::Random;
+use crate::run::{RunError, Runner, check_names, endpoints, open_loop};
+use crate::scenario::{Scenario, Source, Traffic};
+use crate::tcp::{Connection, Served, Side};
+use weir_core::change::Change;
+use weir_core::classify::Classifier;
+use weir_core::ids::Handle;
+use weir_core::link::{LinkPlan, Packet};
+use weir_core::units::{Duration, Instant};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// The report begins here.
+    Count,
+    /// Tell the progress.
+    Progress,
+    /// An outlet changes to another plan.
+    Change(u32),
+    /// An open-loop source sends.
+    Send(u32),
+    /// A TCP source opens its next connection.
+    Open(u32),
+    /// A TCP source is given no more to send.
+    Close(u32),
+    /// A stack asked to be woken.
+    Wake(u32, Side),
+    /// Something is due at an outlet.
+    Outlet(u32),
+    /// A packet reaches the node at the end of its link.
+    Arrive(Handle),
+    /// A processor has forwarded a packet.
+    Cpu(u32),
+}
+
+/// A network in operation.
+pub(crate) struct Engine<'a> {
+    pub scenario: &'a Scenario,
+    pub network: &'a Network,
+    pub outlets: Vec<Outlet<'a>>,
+    classifiers: Vec<Classifier>,
+    pub lanes: Vec<Lane>,
+    pub processors: Vec<Option<Processor>>,
+    /// The outlets of each node whose driver is started by what the node receives.
+    started_by: Vec<Vec<OutletId>>,
+    events: Events<Event>,
+    pub runners: Vec<Runner>,
+    pub meters: Vec<SourceMeter>,
+    parcels: Packets<Parcel>,
+    pub reassembly: Reassembly,
+    pub changes: Vec<ChangeReport>,
+    pub counting: bool,
+    pub end: Instant,
+    /// Packets made and ended; pieces count as packets.
+    pub made: u64,
+    pub ended: u64,
+    /// Packets on their way to the next node.
+    pub flying: u64,
+    /// Pieces that receivers took and whose datagrams are not whole.
+    datagrams: u32,
+}
+
+impl<'a> Engine<'a> {
+    pub fn new(scenario: &'a Scenario, network: &'a Network) -> Result<Self, RunError> {
+        if scenario.warmup >= scenario.duration {
+            return Err(RunError::NothingCounts(scenario.warmup, scenario.duration));
+        }
+        check_names(&scenario.sources)?;
+        let window = (Instant::ZERO.after(scenario.warmup), Instant::ZERO.after(scenario.duration));
+        let mut engine = Self {
+            scenario,
+            network,
+            outlets: Vec::with_capacity(2 * network.links.len()),
+            classifiers: Vec::with_capacity(2 * network.links.len()),
+            lanes: lanes(scenario, network)?,
+            processors: network.nodes.iter().map(|node| node.cpu.map(Processor::new)).collect(),
+            started_by: vec![Vec::new(); network.nodes.len()],
+            events: Events::new(),
+            runners: Vec::with_capacity(scenario.sources.len()),
+            meters: vec![SourceMeter::default(); scenario.sources.len()],
+            parcels: Packets::default(),
+            reassembly: Reassembly::default(),
+            changes: Vec::new(),
+            counting: false,
+            end: window.1,
+            made: 0,
+            ended: 0,
+            flying: 0,
+            datagrams: 0,
+        };
+        engine.build_outlets(window)?;
+        engine.events.push(window.0, Event::Count);
+        for (index, change) in scenario.changes.iter().enumerate() {
+            change.link.build().map_err(RunError::Link)?;
+            if change.outlet.index() >= engine.outlets.len() {
+                return Err(RunError::Network("a change names a link that it lacks".to_owned()));
+            }
+            engine.events.push(change.at, Event::Change(index as u32));
+        }
+        engine.events.push(Instant::ZERO, Event::Progress);
+        for (index, source) in scenario.sources.iter().enumerate() {
+            engine.start(index as u32, source)?;
+        }
+        Ok(engine)
+    }
+
+    fn build_outlets(&mut self, window: (Instant, Instant)) -> Result<(), RunError> {
+        let network = self.network;
+        for place in 0..2 * network.links.len() as u32 {
+            let id = OutletId(place);
+            let (link, end) = network.outlet(id);
+            let plan = &link.outlets[end];
+            let (queueing, classifier) = match &plan.queueing {
+                Some(own) => (&own.link, own.classifier.clone()),
+                None => (&self.scenario.link, self.scenario.classifier.clone()),
+            };
+            self.outlets.push(Outlet::new(plan, queueing, window).map_err(RunError::Link)?);
+            self.classifiers.push(classifier);
+            if plan.driver.starts_on_receive() {
+                self.started_by[link.ends[end].0 as usize].push(id);
+            }
+            for lane in &mut self.lanes {
+                lane.classify(id, &mut self.classifiers[id.index()], |interface| interface);
+            }
+        }
+        for tap in &network.taps {
+            self.outlets[tap.outlet.index()].tap(*tap);
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, index: u32, source: &Source) -> Result<(), RunError> {
+        let random = Random::stream(self.scenario.seed, &source.name);
+        let stop = source.stop.unwrap_or(Instant::MAX);
+        let Traffic::Tcp(tcp) = &source.traffic else {
+            let runner = open_loop(source, random, (source.start, stop));
+            if let Some(at) = runner.next_at() {
+                self.events.push(at, Event::Send(index));
+            }
+            self.runners.push(Runner::Open(runner));
+            return Ok(());
+        };
+        let connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
+        self.runners.push(Runner::Tcp(Box::new(connection)));
+        self.events.push(source.start, Event::Open(index));
+        if let Some(stop) = source.stop {
+            self.events.push(stop, Event::Close(index));
+        }
+        Ok(())
+    }
+
+    pub fn all(&mut self, progress: &mut dyn FnMut(Duration)) {
+        while let Some((at, event)) = self.events.first().filter(|row| row.0 < self.end) {
+            self.events.pop();
+            match event {
+                Event::Count => self.begin_report(at),
+                Event::Progress => {
+                    progress(at.since(Instant::ZERO));
+                    let step = Duration::from_nanos(self.scenario.duration.as_nanos() / 100 + 1);
+                    self.events.push(at.after(step), Event::Progress);
+                }
+                Event::Change(index) => self.change(at, index as usize),
+                Event::Send(source) => self.send(at, source),
+                Event::Outlet(index) => self.act(at, OutletId(index)),
+                Event::Arrive(handle) => self.arrive(at, handle),
+                Event::Cpu(node) => self.forwarded(at, node),
+                _ => self.tcp_event(at, event),
+            }
+        }
+        progress(self.scenario.duration);
+    }
+
+    fn begin_report(&mut self, at: Instant) {
+        for place in 0..self.outlets.len() {
+            self.outlets[place].advance(at);
+            self.settle(OutletId(place as u32));
+            self.outlets[place].begin_report(at);
+        }
+        self.counting = true;
+        for (meter, runner) in self.meters.iter_mut().zip(&self.runners) {
+            if let Runner::Tcp(connection) = runner {
+                meter.retransmitted[0] = connection.retransmitted();
+            }
+        }
+    }
+
+    fn change(&mut self, at: Instant, index: usize) {
+        let scenario = self.scenario;
+        let change = &scenario.changes[index];
+        let id = change.outlet;
+        self.outlets[id.index()].advance(at);
+        self.settle(id);
+        let outlet = &mut self.outlets[id.index()];
+        let from: &LinkPlan = outlet.plan;
+        let plans = Change { from, to: &change.link, heir: change.heir };
+        let before = outlet.change(at, plans);
+        let mut report = ChangeReport::new(change, &from.tree, &before);
+        report.lost = outlet.log.dropped.len() as u64;
+        self.classifiers[id.index()] = change.classifier.clone();
+        for lane in &mut self.lanes {
+            let classifier = &mut self.classifiers[id.index()];
+            lane.classify(id, classifier, |interface| change.interface(interface));
+        }
+        self.changes.push(report);
+        self.settle(id);
+    }
+
+    fn send(&mut self, at: Instant, source: u32) {
+        let Runner::Open(runner) = &mut self.runners[source as usize] else {
+            unreachable!("only open-loop sources have this event")
+        };
+        let length = runner.send();
+        if let Some(next) = runner.next_at() {
+            self.events.push(next, Event::Send(source));
+        }
+        let parcel = Parcel { source, length, ..Parcel::default() };
+        self.emit(at, parcel, None);
+    }
+
+    /// A host sends a packet.
+    fn emit(&mut self, at: Instant, parcel: Parcel, bytes: Option<Vec<u8>>) {
+        let lane = &self.lanes[parcel.lane()];
+        let traffic_class = lane.headers.traffic_class.unwrap_or(0);
+        let parcel = Parcel { sent: at, traffic_class, ..parcel };
+        if !parcel.back {
+            let meter = &mut self.meters[parcel.source as usize];
+            meter.total[SENT] += 1;
+            if self.counting {
+                add(&mut meter.sent, parcel.length);
+            }
+        }
+        let handle = self.make(parcel, bytes);
+        self.forward(at, handle);
+    }
+
+    fn make(&mut self, parcel: Parcel, bytes: Option<Vec<u8>>) -> Handle {
+        self.made += 1;
+        match bytes {
+            Some(bytes) => self.parcels.insert_with_bytes(parcel, bytes),
+            None if self.lanes[parcel.lane()].listens => {
+                self.parcels.insert_with_bytes(parcel, Vec::new())
+            }
+            None => self.parcels.insert(parcel),
+        }
+    }
+
+    /// A packet ends; its bytes, if it has any.
+    fn end(&mut self, handle: Handle) -> Vec<u8> {
+        self.ended += 1;
+        let parcel = self.parcels.get(handle);
+        if self.lanes[parcel.lane()].listens {
+            self.parcels.remove_with_bytes(handle)
+        } else {
+            self.parcels.remove(handle);
+            Vec::new()
+        }
+    }
+
+    /// A packet goes to the outlet of its next link, in pieces if it is too long for that.
+    fn forward(&mut self, at: Instant, handle: Handle) {
+        let parcel = self.parcels.get(handle);
+        let lane = &self.lanes[parcel.lane()];
+        let mtu = lane.mtu(&parcel, self.network);
+        if parcel.length - lane.link_header.min(parcel.length) <= mtu {
+            return self.offer(at, handle, parcel);
+        }
+        let pieces = cut(parcel, lane, mtu, self.datagrams);
+        self.datagrams = self.datagrams.wrapping_add(u32::from(parcel.piece.is_none()));
+        let mut bytes = Some(self.end(handle)).filter(|bytes| !bytes.is_empty());
+        for piece in pieces {
+            let handle = self.make(piece, bytes.take());
+            self.offer(at, handle, piece);
+        }
+    }
+
+    fn offer(&mut self, at: Instant, handle: Handle, parcel: Parcel) {
+        let lane = &self.lanes[parcel.lane()];
+        let id = lane.hops[usize::from(parcel.hop)].outlet;
+        let classifier = &mut self.classifiers[id.index()];
+        let (leaf, meter) = lane.leaf(at, &parcel, classifier);
+        let flow = parcel.source | u32::from(parcel.back) << 31;
+        let Parcel { length, traffic_class, .. } = parcel;
+        let packet = Packet { handle, length, flow, traffic_class, meter };
+        self.outlets[id.index()].offer(at, leaf, packet);
+        self.settle(id);
+    }
+
+    fn act(&mut self, at: Instant, id: OutletId) {
+        let outlet = &mut self.outlets[id.index()];
+        if outlet.planned == Some(at) {
+            outlet.planned = None;
+            outlet.advance(at);
+            self.settle(id);
+        }
+    }
+
+    /// Acts on what happened at an outlet, and plans its next event.
+    fn settle(&mut self, id: OutletId) {
+        let (link, end) = self.network.outlet(id);
+        let delay = link.outlets[end].delay;
+        let outlet = &mut self.outlets[id.index()];
+        for (tap, at, departure) in outlet.log.tapped.drain(..) {
+            let parcel = self.parcels.get(departure.handle);
+            let packet = (parcel.source, parcel.length);
+            outlet.log.taps[tap].record((at, departure.arrived), departure.leaf, packet);
+        }
+        for departure in outlet.log.leaving.drain(..) {
+            if let Some(traffic_class) = departure.mark.written() {
+                self.parcels.get_mut(departure.handle).traffic_class = traffic_class;
+            }
+            let arrives = departure.finished.after(delay);
+            self.events.push(arrives, Event::Arrive(departure.handle));
+            self.flying += 1;
+        }
+        let mut dropped = std::mem::take(&mut outlet.log.dropped);
+        if let Some(due) = outlet.due()
+            && outlet.planned.is_none_or(|planned| planned > due)
+        {
+            outlet.planned = Some(due);
+            self.events.push(due, Event::Outlet(id.0));
+        }
+        for dropped in dropped.drain(..) {
+            self.lose(dropped.handle);
+        }
+        self.outlets[id.index()].log.dropped = dropped;
+    }
+
+    /// A packet is dropped.
+    fn lose(&mut self, handle: Handle) {
+        let parcel = self.parcels.get(handle);
+        if !parcel.back {
+            let meter = &mut self.meters[parcel.source as usize];
+            meter.total[DROPPED] += 1;
+            if self.counting {
+                add(&mut meter.dropped, parcel.length);
+            }
+        }
+        let bytes = self.end(handle);
+        self.parcels.recycle(bytes);
+    }
+
+    /// A packet reaches the next node.
+    fn arrive(&mut self, at: Instant, handle: Handle) {
+        self.flying -= 1;
+        let parcel = self.parcels.get_mut(handle);
+        parcel.hop += 1;
+        let parcel = *parcel;
+        let lane = &self.lanes[parcel.lane()];
+        let (link, end) = self.network.outlet(lane.hops[usize::from(parcel.hop) - 1].outlet);
+        let node = link.ends[1 - end];
+        for place in 0..self.started_by[node.0 as usize].len() {
+            let id = self.started_by[node.0 as usize][place];
+            self.outlets[id.index()].received(at);
+            self.settle(id);
+        }
+        let lane = &self.lanes[parcel.lane()];
+        let Some(next) = lane.hops.get(usize::from(parcel.hop)) else {
+            return self.receive(at, handle, parcel);
+        };
+        let classes = self.outlets[next.outlet.index()].plan.tree.classes().len();
+        let length = parcel.length.saturating_sub(lane.link_header);
+        let Some(processor) = &mut self.processors[node.0 as usize] else {
+            return self.forward(at, handle);
+        };
+        let cost = processor.cost(length, classes);
+        if !processor.receive(at, handle, cost) {
+            processor.dropped += u64::from(self.counting);
+            self.lose(handle);
+        }
+        self.plan_processor(node);
+    }
+
+    fn plan_processor(&mut self, node: NodeId) {
+        let Some(processor) = &mut self.processors[node.0 as usize] else { return };
+        // Interrupts only delay what is done, so an event that is planned comes early, not late.
+        if processor.planned.is_none()
+            && let Some(due) = processor.due()
+        {
+            processor.planned = Some(due);
+            self.events.push(due, Event::Cpu(node.0));
+        }
+    }
+
+    fn forwarded(&mut self, at: Instant, node: u32) {
+        let processor = self.processors[node as usize].as_mut();
+        let processor = processor.expect("only a node with a processor has this event");
+        processor.planned = None;
+        if let Some(handle) = processor.forward(at) {
+            processor.forwarded += u64::from(self.counting);
+            self.forward(at, handle);
+        }
+        self.plan_processor(NodeId(node));
+    }
+
+    /// A host receives a packet that is for it.
+    fn receive(&mut self, at: Instant, handle: Handle, parcel: Parcel) {
+        let bytes = self.end(handle);
+        let lane = &self.lanes[parcel.lane()];
+        let Some(piece) = parcel.piece else { return self.deliver(at, parcel, bytes) };
+        let payload = parcel.length.saturating_sub(lane.front(true));
+        let whole = Parcel { length: lane.front(false) + piece.whole, piece: None, ..parcel };
+        if let Some(bytes) = self.reassembly.take(at, piece, payload, bytes) {
+            self.deliver(at, whole, bytes);
+        }
+    }
+
+    /// A whole datagram has come.
+    fn deliver(&mut self, at: Instant, parcel: Parcel, bytes: Vec<u8>) {
+        let Parcel { source, length, back, .. } = parcel;
+        let lane = &self.lanes[parcel.lane()];
+        if !back {
+            let meter = &mut self.meters[source as usize];
+            meter.total[LEFT] += 1;
+            if self.counting {
+                add(&mut meter.received, length);
+                meter.delays.record(at.since(parcel.sent));
+                if !lane.listens {
+                    let front = lane.front(false) + UDP_HEADER;
+                    meter.goodput += u64::from(length.saturating_sub(front));
+                }
+            }
+        }
+        if lane.listens {
+            let side = if back { Side::Sender } else { Side::Receiver };
+            // A packet of an earlier connection of the source means nothing to this one.
+            if self.tcp(source).number == parcel.connection {
+                self.serve(at, source, side, Some(&bytes));
+            }
+        }
+        self.parcels.recycle(bytes);
+    }
+
+    fn tcp_event(&mut self, at: Instant, event: Event) {
+        match event {
+            Event::Open(source) if self.scenario.sources[source as usize].has_stopped(at) => {}
+            Event::Open(source) => {
+                self.tcp(source).open(at);
+                self.serve(at, source, Side::Receiver, None);
+                self.serve(at, source, Side::Sender, None);
+            }
+            Event::Close(source) => {
+                self.tcp(source).close();
+                self.serve(at, source, Side::Sender, None);
+            }
+            Event::Wake(source, side) if self.tcp(source).wakes(side, at) => {
+                self.serve(at, source, side, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn serve(&mut self, at: Instant, source: u32, side: Side, packet: Option<&[u8]>) {
+        let Runner::Tcp(connection) = &mut self.runners[source as usize] else {
+            unreachable!("only TCP sources have this event")
+        };
+        let served = connection.serve(at, side, packet, self.parcels.spare());
+        let connection_number = connection.number;
+        let emitted: Vec<_> = connection.emitted().collect();
+        let think = if served.completed.is_some() { connection.think() } else { None };
+        self.note(source, side, &served);
+        if let Some(think) = think {
+            self.events.push(at.after(think), Event::Open(source));
+        }
+        let link_header = self.lanes[2 * source as usize].link_header;
+        for bytes in emitted {
+            let parcel = Parcel {
+                source,
+                connection: connection_number,
+                length: bytes.len() as u32 + link_header,
+                back: side == Side::Receiver,
+                ..Parcel::default()
+            };
+            self.emit(at, parcel, Some(bytes));
+        }
+    }
+
+    fn note(&mut self, source: u32, side: Side, served: &Served) {
+        if let Some(wake) = served.wake {
+            self.events.push(wake, Event::Wake(source, side));
+        }
+        if self.counting {
+            let meter = &mut self.meters[source as usize];
+            meter.goodput += served.received;
+            if let Some(took) = served.completed {
+                meter.transfers.record(took);
+            }
+        }
+    }
+
+    fn tcp(&mut self, source: u32) -> &mut Connection {
+        match &mut self.runners[source as usize] {
+            Runner::Tcp(connection) => connection,
+            Runner::Open(_) => unreachable!("only TCP sources have this event"),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! IP packets that a link is too small for: cut at its beginning, put together by the receiver.
+//!
+//! Invariant: the pieces of a datagram carry its payload once, and only its first piece has the
+//! bytes of a packet that somebody reads again.
+
+use super::lanes::Lane;
+use super::parcel::{Parcel, Piece};
+use std::collections::BTreeMap;
+use weir_core::units::{Duration, Instant};
+
+/// Cuts a parcel of `lane` into pieces that fit `mtu`; `number` is for a datagram that is cut for
+/// the first time.
+pub(crate) fn cut(parcel: Parcel, lane: &Lane, mtu: u32, number: u32) -> Vec<Parcel> {
+    let payload = parcel.length.saturating_sub(lane.front(parcel.piece.is_some()));
+    let whole = Piece { datagram: number, first: true, more: false, whole: payload };
+    let piece = parcel.piece.unwrap_or(whole);
+    // [RFC 791 §3.2] Fragments begin at multiples of 8 bytes.
+    let most = (mtu.saturating_sub(lane.ip_headers[1]) & !7).max(8);
+    let mut pieces = Vec::with_capacity(payload.div_ceil(most) as usize);
+    let mut left = payload;
+    while left > 0 {
+        let taken = left.min(most);
+        left -= taken;
+        pieces.push(Parcel {
+            length: lane.front(true) + taken,
+            piece: Some(Piece {
+                first: piece.first && pieces.is_empty(),
+                more: piece.more || left > 0,
+                ..piece
+            }),
+            ..parcel
+        });
+    }
+    pieces
+}
+
+/// Datagrams of which some pieces have come.
+#[derive(Debug, Default)]
+pub(crate) struct Reassembly {
+    /// By number, which grows with time.
+    rows: BTreeMap<u32, Datagram>,
+    /// Datagrams given up, since pieces did not come in time.
+    pub given_up: u64,
+}
+
+#[derive(Debug)]
+struct Datagram {
+    began: Instant,
+    payload: u32,
+    bytes: Vec<u8>,
+}
+
+impl Reassembly {
+    /// A piece with so much payload has come; answers the bytes of its datagram if that is whole.
+    pub fn take(
+        &mut self,
+        at: Instant,
+        piece: Piece,
+        payload: u32,
+        bytes: Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        self.forget(at);
+        let new = || Datagram { began: at, payload: 0, bytes: Vec::new() };
+        let row = self.rows.entry(piece.datagram).or_insert_with(new);
+        row.payload += payload;
+        if piece.first {
+            row.bytes = bytes;
+        }
+        if row.payload < piece.whole {
+            return None;
+        }
+        self.rows.remove(&piece.datagram).map(|row| row.bytes)
+    }
+
+    fn forget(&mut self, at: Instant) {
+        while let Some(first) = self.rows.first_entry() {
+            let late = at.since(first.get().began) > TIMEOUT;
+            if !late && self.rows.len() <= DATAGRAMS_MAX {
+                return;
+            }
+            self.rows.pop_first();
+            self.given_up += 1;
+        }
+    }
+}
+
+/// What BSD gives a datagram to be put together.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// More incomplete datagrams are not kept.
+const DATAGRAMS_MAX: usize = 4096;

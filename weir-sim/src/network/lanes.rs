@@ -1,0 +1,160 @@
+//! Lanes: the way of a source's packets, and where they queue at each outlet on it.
+
+use super::parcel::Parcel;
+use super::plan::{Ends, Network, OutletId};
+use super::routes::route;
+use crate::run::RunError;
+use crate::scenario::{INTERFACE_NONE, Scenario, Source, Traffic};
+use weir_core::classify::{Classifier, InterfaceId};
+use weir_core::ids::{LeafId, MeterId};
+use weir_core::packet::{Addresses, Fragment, Headers, Ports, Protocol, TcpFlags};
+use weir_core::units::Instant;
+
+/// The way of a source's packets in one direction.
+pub(crate) struct Lane {
+    pub hops: Vec<Hop>,
+    pub headers: Headers,
+    /// Bytes of a frame in front of the IP packet.
+    pub link_header: u32,
+    /// Bytes of the IP header of a whole datagram, and of a piece of one.
+    pub ip_headers: [u32; 2],
+    /// Whether somebody reads the bytes of its packets.
+    pub listens: bool,
+    /// What cuts its packets at each link; IPv6 is cut by the sender alone, for all of them.
+    pub path_mtu: Option<u32>,
+}
+
+/// A link on the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hop {
+    pub outlet: OutletId,
+    /// What its first rules call the link by which packets come, and what they call it now.
+    interface: InterfaceId,
+    seen: InterfaceId,
+    /// Where whole packets queue, with the headers that they were sent with.
+    pub leaf: LeafId,
+    pub meter: Option<MeterId>,
+}
+
+/// The lanes of all sources, each there and back.
+pub(crate) fn lanes(scenario: &Scenario, network: &Network) -> Result<Vec<Lane>, RunError> {
+    let mut lanes = Vec::with_capacity(2 * scenario.sources.len());
+    for source in &scenario.sources {
+        let refuse = |why: &str| RunError::Network(format!("source {}: {why}", source.name));
+        let ends = source.ends.ok_or_else(|| refuse("give it the two hosts of its packets"))?;
+        let known = |id: u32| (id as usize) < network.nodes.len();
+        if !known(ends.from.0) || !known(ends.to.0) {
+            return Err(refuse("it names a node that the network lacks"));
+        }
+        let there = route(network, ends).ok_or_else(|| refuse("no route leads to its receiver"))?;
+        let back = Ends { from: ends.to, to: ends.from };
+        let back = route(network, back).ok_or_else(|| refuse("no route leads back"))?;
+        lanes.push(lane(source, network, &there, false));
+        lanes.push(lane(source, network, &back, true));
+    }
+    Ok(lanes)
+}
+
+fn lane(source: &Source, network: &Network, route: &[OutletId], back: bool) -> Lane {
+    let six = matches!(source.headers.addresses, Addresses::V6 { .. });
+    let link_header = source.link_header();
+    let ip_header = if six { IPV6_HEADER } else { IPV4_HEADER };
+    let least = route.iter().map(|&outlet| network.outlet(outlet).0.mtu).min();
+    let mut before = None;
+    let hop = |&outlet: &OutletId| {
+        let (link, end) = network.outlet(outlet);
+        let interface = match before.replace(&link.name) {
+            None => source.interface,
+            Some(came_by) => {
+                let names = &link.outlets[end].interfaces;
+                let place = names.iter().position(|name| name == came_by);
+                place.map_or(INTERFACE_NONE, |place| InterfaceId(place as u16))
+            }
+        };
+        Hop { outlet, interface, seen: interface, leaf: LeafId(0), meter: None }
+    };
+    Lane {
+        hops: route.iter().map(hop).collect(),
+        headers: if back { reversed(&source.headers) } else { source.headers },
+        link_header,
+        ip_headers: [ip_header, if six { ip_header + IPV6_FRAGMENT_HEADER } else { ip_header }],
+        listens: matches!(source.traffic, Traffic::Tcp(_)),
+        path_mtu: least.filter(|_| six),
+    }
+}
+
+/// The headers of what comes back.
+fn reversed(headers: &Headers) -> Headers {
+    let ports =
+        headers.ports.map(|ports| Ports { source: ports.destination, destination: ports.source });
+    let addresses = match headers.addresses {
+        Addresses::Unknown => Addresses::Unknown,
+        Addresses::V4 { source, destination } => {
+            Addresses::V4 { source: destination, destination: source }
+        }
+        Addresses::V6 { source, destination } => {
+            Addresses::V6 { source: destination, destination: source }
+        }
+    };
+    let is_tcp = headers.protocol == Some(Protocol::TCP);
+    Headers { ports, addresses, tcp_flags: is_tcp.then_some(TcpFlags::ACK), ..*headers }
+}
+
+impl Lane {
+    /// Where whole packets of it queue at `outlet` from now on; rules may name the link by which
+    /// they come otherwise.
+    pub fn classify(
+        &mut self,
+        outlet: OutletId,
+        classifier: &mut Classifier,
+        interface: impl Fn(InterfaceId) -> InterfaceId,
+    ) {
+        for hop in self.hops.iter_mut().filter(|hop| hop.outlet == outlet) {
+            hop.seen = interface(hop.interface);
+            let found = classifier.classify(Instant::ZERO, hop.seen, &self.headers);
+            (hop.leaf, hop.meter) = (found.leaf, found.meter);
+        }
+    }
+
+    /// Where this packet queues.
+    pub fn leaf(
+        &self,
+        at: Instant,
+        parcel: &Parcel,
+        classifier: &mut Classifier,
+    ) -> (LeafId, Option<MeterId>) {
+        let hop = &self.hops[usize::from(parcel.hop)];
+        let own = self.headers.traffic_class.unwrap_or(0);
+        if parcel.piece.is_none() && parcel.traffic_class == own {
+            return (hop.leaf, hop.meter);
+        }
+        let fragment = parcel.fragment();
+        let later = matches!(fragment, Fragment::Later { .. });
+        let headers = Headers {
+            fragment,
+            ports: self.headers.ports.filter(|_| !later),
+            tcp_flags: self.headers.tcp_flags.filter(|_| !later),
+            traffic_class: Some(parcel.traffic_class),
+            ..self.headers
+        };
+        let found = classifier.classify(at, hop.seen, &headers);
+        (found.leaf, found.meter)
+    }
+
+    /// Bytes of a frame in front of its payload, a UDP header not counted.
+    pub fn front(&self, is_piece: bool) -> u32 {
+        self.link_header + self.ip_headers[usize::from(is_piece)]
+    }
+
+    /// The largest IP packet that goes on uncut from here.
+    pub fn mtu(&self, parcel: &Parcel, network: &Network) -> u32 {
+        let own = || network.outlet(self.hops[usize::from(parcel.hop)].outlet).0.mtu;
+        self.path_mtu.unwrap_or_else(own)
+    }
+}
+
+const IPV4_HEADER: u32 = 20;
+const IPV6_HEADER: u32 = 40;
+const IPV6_FRAGMENT_HEADER: u32 = 8;
+/// Bytes of a UDP header.
+pub(crate) const UDP_HEADER: u32 = 8;

@@ -1,0 +1,268 @@
+//! An outlet in operation: a link, perhaps a driver behind its scheduler, and what is measured.
+//!
+//! Invariant: the queue lengths kept here are those of the link whenever a call returns.
+
+use super::driver::{Driver, Outcome};
+use super::plan::{Driver as Model, OutletPlan, Point, TapPlan};
+use super::tap::Tap;
+use super::waiting::Waiting;
+use crate::classes::{ClassSums, phase_start};
+use crate::drive::Drive;
+use crate::explain::Explained;
+use crate::meter::LinkMeter;
+use weir_core::account::Account;
+use weir_core::change::Change;
+use weir_core::event::{Departure, Dropped};
+use weir_core::ids::LeafId;
+use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::parameter::BuildError;
+use weir_core::sched::Kin;
+use weir_core::units::Instant;
+
+/// An outlet in operation.
+pub(crate) struct Outlet<'a> {
+    port: Port,
+    /// The plan that its link has.
+    pub plan: &'a LinkPlan,
+    /// When its next event is, as far as one is planned.
+    pub planned: Option<Instant>,
+    pub log: Log,
+    /// What each class got until the last change.
+    pub classes: ClassSums,
+}
+
+enum Port {
+    /// The line chooses the next packet when it has room.
+    Line(Drive),
+    Driver(Box<Driver>),
+}
+
+/// What happens at an outlet, for whoever has to act on it, and what is counted of it.
+pub(crate) struct Log {
+    /// Handed out since this was last emptied.
+    pub leaving: Vec<Departure>,
+    /// Dropped since this was last emptied.
+    pub dropped: Vec<Dropped>,
+    /// Packets that passed a tap since this was last emptied: which tap, when.
+    pub tapped: Vec<(usize, Instant, Departure)>,
+    pub meter: LinkMeter,
+    pub waiting: Waiting,
+    /// How often the scheduler was asked, and how often while more than one leaf had packets.
+    pub runs: [u64; 2],
+    pub taps: Vec<Tap>,
+    pub explained: Option<Explained>,
+    pub counting: bool,
+}
+
+impl<'a> Outlet<'a> {
+    /// An outlet of `plan`, whose link is that of `link`.
+    pub fn new(
+        plan: &OutletPlan,
+        link: &'a LinkPlan,
+        window: (Instant, Instant),
+    ) -> Result<Self, BuildError> {
+        let port = match (plan.driver, plan.tick) {
+            (Model::Line, None) => Port::Line(Drive::new(link)?),
+            (model, tick) => Port::Driver(Box::new(Driver::new(link, model, tick)?)),
+        };
+        let leaves = link.tree.leaf_count();
+        Ok(Self {
+            port,
+            plan: link,
+            planned: None,
+            log: Log {
+                leaving: Vec::new(),
+                dropped: Vec::new(),
+                tapped: Vec::new(),
+                meter: LinkMeter::new(leaves, window),
+                waiting: Waiting::new(leaves),
+                runs: [0; 2],
+                taps: Vec::new(),
+                explained: None,
+                counting: false,
+            },
+            classes: ClassSums::default(),
+        })
+    }
+
+    /// From now on a tap takes down what passes.
+    pub fn tap(&mut self, plan: TapPlan) {
+        self.log.taps.push(Tap::new(plan, &self.plan.tree));
+    }
+
+    /// Begins to explain why packets wait.
+    pub fn explain(&mut self, slowest: usize) {
+        match &mut self.port {
+            Port::Line(drive) => drive.explain(),
+            Port::Driver(driver) => driver.link.explain(Instant::ZERO, true),
+        }
+        self.log.explained = Some(Explained::new(&self.plan.tree, slowest));
+    }
+
+    /// When it acts by itself next.
+    pub fn due(&self) -> Option<Instant> {
+        match &self.port {
+            Port::Line(drive) => drive.due(),
+            Port::Driver(driver) => driver.due(),
+        }
+    }
+
+    /// Does what is due up to `at`, included.
+    pub fn advance(&mut self, at: Instant) {
+        let log = &mut self.log;
+        match &mut self.port {
+            Port::Line(drive) => {
+                if drive.due().is_none_or(|due| due > at) {
+                    return;
+                }
+                drive.advance(at, |departure| {
+                    log.asked();
+                    log.departed(&departure);
+                    log.passed(Point::Software, departure.at, &departure);
+                });
+                log.settle_drive(drive);
+            }
+            Port::Driver(driver) => driver.advance(at, log),
+        }
+    }
+
+    /// Offers a packet at `at`.
+    pub fn offer(&mut self, at: Instant, leaf: LeafId, packet: Packet) {
+        // A packet offered just before may leave first.
+        self.advance(at);
+        self.log.waiting.add(at, leaf);
+        match &mut self.port {
+            Port::Line(drive) => {
+                drive.offer(at, leaf, packet);
+                self.log.settle_drive(drive);
+            }
+            Port::Driver(driver) => driver.offer(at, leaf, packet, &mut self.log),
+        }
+        self.log.waiting.note(leaf);
+    }
+
+    /// Its node received a packet.
+    pub fn received(&mut self, at: Instant) {
+        if let Port::Driver(driver) = &mut self.port {
+            driver.advance(at, &mut self.log);
+            driver.received(at, &mut self.log);
+        }
+    }
+
+    /// Its link changes to another plan; a plan that was built before the run.
+    pub fn change(&mut self, at: Instant, change: Change<'a>) -> Account {
+        self.advance(at);
+        let before = self.account();
+        if self.log.counting {
+            self.classes.add(&self.plan.tree, before.leaves(), &self.log.meter);
+        }
+        let kin = Kin::by_name(&self.plan.tree, &change.to.tree);
+        self.plan = change.to;
+        let changed = match &mut self.port {
+            Port::Line(drive) => drive.change(at, change),
+            Port::Driver(driver) => driver.change(at, change),
+        };
+        changed.expect("the plan was built before the run");
+        let after = self.account();
+        self.log.meter.restart(phase_start(&before, &after, &kin));
+        let lengths = after.leaves().iter().map(|leaf| leaf.backlog.packets as u32);
+        self.log.waiting.restart(at, lengths);
+        self.log.taps.iter_mut().for_each(|tap| tap.change(&self.plan.tree));
+        if let Some(explained) = &mut self.log.explained {
+            explained.change(&self.plan.tree);
+        }
+        match &mut self.port {
+            Port::Line(drive) => self.log.settle_drive(drive),
+            Port::Driver(driver) => {
+                self.log.settle(driver.link.as_mut());
+                driver.start(at, &mut self.log);
+            }
+        }
+        before
+    }
+
+    /// The report begins.
+    pub fn begin_report(&mut self, at: Instant) {
+        self.log.counting = true;
+        self.log.meter.before = self.account().leaves().to_vec();
+        self.log.waiting.begin(at);
+    }
+
+    /// What the link counted.
+    pub fn account(&self) -> Account {
+        match &self.port {
+            Port::Line(drive) => drive.account(),
+            Port::Driver(driver) => driver.link.account(),
+        }
+    }
+}
+
+impl Log {
+    fn departed(&mut self, departure: &Departure) {
+        self.meter.departed(departure, self.counting);
+        self.waiting.remove(departure.at, departure.leaf);
+        self.leaving.push(*departure);
+        self.passed(Point::Discipline, departure.at, departure);
+        self.passed(Point::Wire, departure.finished, departure);
+    }
+
+    fn passed(&mut self, point: Point, at: Instant, departure: &Departure) {
+        if !self.counting {
+            return;
+        }
+        for (place, tap) in self.taps.iter().enumerate() {
+            if tap.plan.point == point {
+                self.tapped.push((place, at, *departure));
+            }
+        }
+    }
+
+    fn settle_drive(&mut self, drive: &mut Drive) {
+        drive.take_dropped(&mut |dropped| {
+            self.waiting.remove(dropped.at, dropped.leaf);
+            self.dropped.push(dropped);
+        });
+        let counting = self.counting;
+        if let Some(explained) = &mut self.explained {
+            drive.take_sojourns(&mut |sojourn| {
+                if counting {
+                    explained.add(&sojourn);
+                }
+            });
+        }
+    }
+}
+
+impl Outcome for Log {
+    fn asked(&mut self) {
+        if self.counting {
+            self.runs[0] += 1;
+            self.runs[1] += u64::from(self.waiting.backlogged() > 1);
+        }
+    }
+
+    fn handed_out(&mut self, departure: &Departure) {
+        self.departed(departure);
+    }
+
+    fn left_software(&mut self, at: Instant, departure: &Departure) {
+        self.passed(Point::Software, at, departure);
+    }
+
+    fn settle(&mut self, link: &mut dyn AnyLink) -> bool {
+        let before = self.dropped.len();
+        link.take_dropped(&mut |dropped| {
+            self.waiting.remove(dropped.at, dropped.leaf);
+            self.dropped.push(dropped);
+        });
+        let counting = self.counting;
+        if let Some(explained) = &mut self.explained {
+            link.take_sojourns(&mut |sojourn| {
+                if counting {
+                    explained.add(&sojourn);
+                }
+            });
+        }
+        self.dropped.len() > before
+    }
+}

@@ -1,0 +1,54 @@
+//! A packet on its way through a network.
+
+use weir_core::packet::Fragment;
+use weir_core::units::Instant;
+
+/// A packet on its way: whose, how far, and which part of its datagram.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Parcel {
+    /// Who sent it, or is sent an acknowledgement with it.
+    pub source: u32,
+    /// Which of the source's connections it belongs to.
+    pub connection: u32,
+    /// The length of the frame.
+    pub length: u32,
+    /// How many links it has behind it.
+    pub hop: u16,
+    /// Whether it travels back to the source.
+    pub back: bool,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// When it was sent.
+    pub sent: Instant,
+    /// Its part of a datagram that was cut.
+    pub piece: Option<Piece>,
+}
+
+/// A part of a datagram.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// The datagram's number; each in a run has its own.
+    pub datagram: u32,
+    /// Whether it is the first part.
+    pub first: bool,
+    /// Whether others lie behind it.
+    pub more: bool,
+    /// The payload of the datagram in bytes.
+    pub whole: u32,
+}
+
+impl Parcel {
+    /// Its place in `lanes`: a source has one there and one back.
+    pub fn lane(&self) -> usize {
+        2 * self.source as usize + usize::from(self.back)
+    }
+
+    /// Its datagram's place as classifiers see it. IPv4 has 16 bits for the number.
+    pub fn fragment(&self) -> Fragment {
+        match self.piece {
+            None => Fragment::None,
+            Some(Piece { datagram, first: true, .. }) => Fragment::First(datagram & 0xffff),
+            Some(Piece { datagram, more, .. }) => Fragment::Later { id: datagram & 0xffff, more },
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! What a network is: nodes, links between them, and what stands between scheduler and wire.
+//!
+//! A link has two outlets, one at each end: queueing, a driver, the wire to the other end. One of
+//! them, the main one, queues by the scenario's own policy; others have theirs, or a plain queue.
+
+use weir_core::classify::Classifier;
+use weir_core::link::LinkPlan;
+use weir_core::units::{Bytes, Duration};
+
+/// Nodes, and links between them.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Who sends, receives and forwards.
+    pub nodes: Vec<Node>,
+    /// Between two nodes each; at most one between the same two.
+    pub links: Vec<NetworkLink>,
+    /// The outlet that queues by the scenario's own policy.
+    pub main: OutletId,
+    /// Where the sequence of packets is taken down.
+    pub taps: Vec<TapPlan>,
+}
+
+/// A node by its place among the nodes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct NodeId(pub u32);
+
+/// One end of a link: 2 n leads from the first end of link n to the second, 2 n + 1 back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct OutletId(pub u32);
+
+/// Between which hosts a source's packets travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// Who sends.
+    pub from: NodeId,
+    /// Who receives.
+    pub to: NodeId,
+}
+
+/// A host or a router.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// The name in reports.
+    pub name: String,
+    /// Whether it forwards.
+    pub router: bool,
+    /// What forwarding costs; without it, nothing.
+    pub cpu: Option<Cpu>,
+}
+
+/// What a router's processor spends on packets `[algorithms §13.5]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cpu {
+    /// On each packet that comes in, before all other work.
+    pub receive: Duration,
+    /// On each packet that goes out.
+    pub base: Duration,
+    /// On each byte of the IP packet.
+    pub per_byte: Duration,
+    /// On each ATM cell of it.
+    pub per_cell: Duration,
+    /// On each class of the outlet.
+    pub per_class: Duration,
+    /// How many packets wait to be forwarded at most: the IP input queue.
+    pub queue: u32,
+}
+
+/// A link: both of its directions.
+#[derive(Clone, Debug)]
+pub struct NetworkLink {
+    /// The name in reports.
+    pub name: String,
+    /// The nodes that it joins.
+    pub ends: [NodeId; 2],
+    /// The largest IP packet that it carries; larger ones are cut.
+    pub mtu: u32,
+    /// From the first end to the second, and back.
+    pub outlets: [OutletPlan; 2],
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug)]
+pub struct OutletPlan {
+    /// How packets queue for it; without it, as the scenario's own policy says.
+    pub queueing: Option<Box<Queueing>>,
+    /// The names of the links that rules know as interfaces, in the order of their numbers.
+    pub interfaces: Vec<String>,
+    /// From the last bit on the wire to its arrival.
+    pub delay: Duration,
+    /// What stands between the scheduler and the wire.
+    pub driver: Driver,
+    /// The period of the kernel's clock: a wait that the scheduler asks for ends with the tick that
+    /// is not before it. Without it, it ends exactly.
+    pub tick: Option<Duration>,
+}
+
+/// A policy of an outlet.
+#[derive(Clone, Debug)]
+pub struct Queueing {
+    /// Scheduler, queues, rate and framing.
+    pub link: LinkPlan,
+    /// Which leaf a packet goes to.
+    pub classifier: Classifier,
+}
+
+/// A model of what stands between a scheduler and the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Driver {
+    /// The next packet is chosen when the line has room, as the policy's `buffer` says.
+    #[default]
+    Line,
+    /// A list in software, then a card with memory of its own `[algorithms §13.2]`.
+    En {
+        /// Whether a start takes packets until the list is full, or one.
+        drain: bool,
+        /// Whether packets that the node receives start it.
+        start_on_receive: bool,
+        /// The list takes one more packet as long as it holds no more than this.
+        software: Bytes,
+        /// The card's memory.
+        hardware: Bytes,
+    },
+    /// A ring of descriptors `[algorithms §13.4]`.
+    Fxp {
+        /// How many packets it holds.
+        ring: u32,
+        /// When a descriptor is free again.
+        complete: Complete,
+    },
+}
+
+/// When a sent packet's place in a ring is free again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Complete {
+    /// When all that was handed to the card is sent.
+    Chain,
+    /// When it is sent.
+    Packet,
+}
+
+/// Where the sequence of packets is taken down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TapPlan {
+    /// At which outlet.
+    pub outlet: OutletId,
+    /// Behind what.
+    pub point: Point,
+    /// How many packets at most, at most [`TAP_ROWS_MAX`]; those after the warm-up, the first ones.
+    pub rows: u32,
+}
+
+/// A point on a packet's way out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Point {
+    /// When the scheduler has handed it out.
+    Discipline,
+    /// When it leaves the list in software for the card; without such a list, at once.
+    Software,
+    /// When its last bit is on the wire.
+    Wire,
+}
+
+impl Network {
+    /// The link of an outlet, and which of its two it is.
+    pub fn outlet(&self, id: OutletId) -> (&NetworkLink, usize) {
+        (&self.links[id.0 as usize / 2], id.0 as usize % 2)
+    }
+
+    /// The outlet of the link called `link` that leads away from the node called `from`.
+    pub fn find_outlet(&self, link: &str, from: &str) -> Option<OutletId> {
+        let place = self.links.iter().position(|row| row.name == link)?;
+        let ends = self.links[place].ends;
+        let end = ends.iter().position(|end| self.nodes[end.0 as usize].name == from)?;
+        Some(OutletId((2 * place + end) as u32))
+    }
+
+    /// The node called `name`.
+    pub fn node(&self, name: &str) -> Option<NodeId> {
+        let place = self.nodes.iter().position(|node| node.name == name)?;
+        Some(NodeId(place as u32))
+    }
+}
+
+impl OutletId {
+    /// Its place among all outlets.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Cpu {
+    /// Forwarding costs nothing, and 50 packets wait for it at most.
+    pub const FREE: Cpu = Cpu {
+        receive: Duration::ZERO,
+        base: Duration::ZERO,
+        per_byte: Duration::ZERO,
+        per_cell: Duration::ZERO,
+        per_class: Duration::ZERO,
+        queue: INPUT_QUEUE_DEFAULT,
+    };
+
+    /// What it spends on an IP packet of `length` that goes to an outlet of so many classes.
+    pub(crate) fn forwarding(&self, length: u32, classes: usize) -> Duration {
+        // [algorithms §13.1] Trailer and LLC/SNAP are 8 bytes each, a cell carries 48.
+        let cells = length.saturating_add(16).div_ceil(48);
+        let times = |cost: Duration, count: u64| cost.as_nanos().saturating_mul(count);
+        let parts = [
+            self.base.as_nanos(),
+            times(self.per_byte, length.into()),
+            times(self.per_cell, cells.into()),
+            times(self.per_class, classes as u64),
+        ];
+        Duration::from_nanos(parts.into_iter().fold(0, u64::saturating_add))
+    }
+}
+
+impl Driver {
+    /// The driver of the ATM cards that `[risso99 §3]` measured.
+    pub const EN: Driver = Driver::En {
+        drain: true,
+        start_on_receive: true,
+        software: Bytes::new(20 << 10),
+        hardware: Bytes::new(32 << 10),
+    };
+    /// The driver of the Ethernet cards that `[quadros §4]` measured.
+    pub const FXP: Driver = Driver::Fxp { ring: 128, complete: Complete::Chain };
+
+    /// Whether packets that its node receives start it.
+    pub(crate) const fn starts_on_receive(self) -> bool {
+        matches!(self, Driver::En { start_on_receive: true, .. })
+    }
+
+    /// The word in scenarios and reports.
+    pub const fn keyword(self) -> &'static str {
+        match self {
+            Driver::Line => "line",
+            Driver::En { .. } => "en",
+            Driver::Fxp { .. } => "fxp",
+        }
+    }
+}
+
+impl Point {
+    /// The word in scenarios and reports.
+    pub const fn keyword(self) -> &'static str {
+        match self {
+            Point::Discipline => "discipline",
+            Point::Software => "software",
+            Point::Wire => "wire",
+        }
+    }
+}
+
+/// The most nodes of a network.
+pub const NODES_MAX: usize = 1000;
+/// The most links of a network.
+pub const LINKS_MAX: usize = 4000;
+/// The most taps.
+pub const TAPS_MAX: usize = 100;
+/// The most packets that a tap takes down.
+pub const TAP_ROWS_MAX: u32 = 1 << 22;
+/// What a tap takes down if the scenario does not say.
+pub const TAP_ROWS_DEFAULT: u32 = 100_000;
+/// `[algorithms §13.4]` The IP input queue of BSD.
+pub const INPUT_QUEUE_DEFAULT: u32 = 50;

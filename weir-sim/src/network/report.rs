@@ -1,0 +1,253 @@
+//! What a run of a network answers beside what every run does: per outlet, processor and tap.
+
+use super::engine::Engine;
+use super::plan::OutletId;
+use super::tap::TapReport;
+use crate::classes::ClassSums;
+use crate::explain::Explained;
+use crate::meter::{DROPPED, LEFT, SENT};
+use crate::report::{
+    ClassReport, Conservation, LinkReport, Report, bits_per_second, class_table, source_report,
+};
+use crate::run::Runner;
+use serde::Serialize;
+use std::fmt;
+use weir_core::units::{Duration, Rate};
+
+/// What is reported of a network.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct NetworkReport {
+    /// Every direction of every link, in the order of declaration, the way back second.
+    pub outlets: Vec<OutletReport>,
+    /// Every node whose forwarding costs something.
+    pub processors: Vec<ProcessorReport>,
+    /// What taps took down.
+    pub taps: Vec<TapReport>,
+    /// Datagrams of which some pieces came, but not all in time.
+    pub incomplete: u64,
+}
+
+/// One direction of a link.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct OutletReport {
+    /// The link.
+    pub link: String,
+    /// The node whose outlet it is.
+    pub from: String,
+    /// The node that it leads to.
+    pub to: String,
+    /// The scheduler's keyword.
+    pub scheduler: &'static str,
+    /// What stands between the scheduler and the wire.
+    pub driver: &'static str,
+    /// The rate of the line.
+    #[serde(rename = "rate_bps", serialize_with = "bits_per_second")]
+    pub rate: Rate,
+    /// The part of the time in which the line was sending.
+    pub utilisation: f64,
+    /// How often the scheduler was asked for a packet.
+    pub runs: u64,
+    /// How often more than one leaf had packets then.
+    pub contended: u64,
+    /// Every class, as in the report of one link.
+    pub classes: Vec<ClassReport>,
+    /// The queue of each leaf, since the last change of plan.
+    pub queues: Vec<QueueReport>,
+}
+
+/// The queue of a leaf over time.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct QueueReport {
+    /// Its class.
+    pub class: String,
+    /// How many packets waited on average.
+    pub mean: f64,
+    /// The most that waited.
+    pub max: u32,
+    /// The part of the time in which nothing waited.
+    pub empty: f64,
+}
+
+/// The processor of a node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ProcessorReport {
+    /// The node.
+    pub node: String,
+    /// Packets that it forwarded.
+    pub forwarded: u64,
+    /// Packets that found the input queue full.
+    pub dropped: u64,
+}
+
+impl NetworkReport {
+    /// The outlet of the link called `link` that leads away from the node called `from`.
+    pub fn outlet(&self, link: &str, from: &str) -> Option<&OutletReport> {
+        self.outlets.iter().find(|outlet| outlet.link == link && outlet.from == from)
+    }
+}
+
+impl OutletReport {
+    /// The class called `name`.
+    pub fn class(&self, name: &str) -> Option<&ClassReport> {
+        self.classes.iter().find(|class| class.name == name)
+    }
+
+    /// The queue of the leaf called `name`.
+    pub fn queue(&self, name: &str) -> Option<&QueueReport> {
+        self.queues.iter().find(|queue| queue.class == name)
+    }
+
+    /// The part of the scheduler's runs that found more than one leaf with packets.
+    pub fn contended_share(&self) -> f64 {
+        self.contended as f64 / self.runs.max(1) as f64
+    }
+}
+
+impl Engine<'_> {
+    /// The report, after the run.
+    pub fn report(mut self) -> Report {
+        for (meter, runner) in self.meters.iter_mut().zip(&self.runners) {
+            if let Runner::Tcp(connection) = runner {
+                meter.retransmitted[1] = connection.retransmitted();
+            }
+        }
+        let span = self.scenario.duration.as_nanos() - self.scenario.warmup.as_nanos();
+        let span = Duration::from_nanos(span);
+        let conservation = self.conservation();
+        let outlets: Vec<_> = (0..self.outlets.len()).map(|at| self.outlet(at, span)).collect();
+        let main = &outlets[self.network.main.index()];
+        let scenario = self.scenario;
+        let sources = scenario.sources.iter().zip(&self.meters).enumerate();
+        let sources = sources.map(|(place, (source, meter))| {
+            source_report(source, meter, &self.class_of(place), span)
+        });
+        let explained = &self.outlets[self.network.main.index()].log.explained;
+        Report {
+            scenario: scenario.name.clone(),
+            seed: scenario.seed,
+            duration: scenario.duration,
+            warmup: scenario.warmup,
+            link: LinkReport {
+                scheduler: scenario.link.scheduler,
+                rate: scenario.link.tree.rate(),
+                utilisation: main.utilisation,
+            },
+            classes: main.classes.clone(),
+            sources: sources.collect(),
+            changes: std::mem::take(&mut self.changes),
+            explain: explained.as_ref().map(Explained::report),
+            conservation,
+            network: Some(NetworkReport {
+                processors: self.processor_reports(),
+                taps: self.tap_reports(),
+                incomplete: self.reassembly.given_up,
+                outlets,
+            }),
+        }
+    }
+
+    fn outlet(&mut self, place: usize, span: Duration) -> OutletReport {
+        let (link, end) = self.network.outlet(OutletId(place as u32));
+        let node = |end: usize| self.network.nodes[link.ends[end].0 as usize].name.clone();
+        let outlet = &mut self.outlets[place];
+        let account = outlet.account();
+        let mut classes: ClassSums = std::mem::take(&mut outlet.classes);
+        classes.add(&outlet.plan.tree, account.leaves(), &outlet.log.meter);
+        let lengths = outlet.log.waiting.until(self.end);
+        let nanos = span.as_nanos() as f64;
+        let queue =
+            |(length, (_, class)): (&super::waiting::Length, (_, &weir_core::sched::ClassSpec))| {
+                QueueReport {
+                    class: class.name.clone(),
+                    mean: length.area as f64 / nanos,
+                    max: length.max,
+                    empty: length.empty as f64 / nanos,
+                }
+            };
+        OutletReport {
+            link: link.name.clone(),
+            from: node(end),
+            to: node(1 - end),
+            scheduler: outlet.plan.scheduler,
+            driver: link.outlets[end].driver.keyword(),
+            rate: outlet.plan.tree.rate(),
+            utilisation: outlet.log.meter.busy.as_nanos() as f64 / nanos,
+            runs: outlet.log.runs[0],
+            contended: outlet.log.runs[1],
+            classes: classes.report(span),
+            queues: lengths.iter().zip(outlet.plan.tree.leaves()).map(queue).collect(),
+        }
+    }
+
+    /// The class of a source's packets at the main outlet, else at the first on their way.
+    fn class_of(&self, source: usize) -> String {
+        let hops = &self.lanes[2 * source].hops;
+        let main = hops.iter().find(|hop| hop.outlet == self.network.main);
+        let Some(hop) = main.or(hops.first()) else { return String::new() };
+        let tree = &self.outlets[hop.outlet.index()].plan.tree;
+        tree.class(tree.class_of(hop.leaf)).name.clone()
+    }
+
+    fn processor_reports(&self) -> Vec<ProcessorReport> {
+        let rows = self.processors.iter().zip(&self.network.nodes);
+        let row = |(processor, node): (&Option<super::cpu::Processor>, &super::plan::Node)| {
+            let processor = processor.as_ref()?;
+            let (forwarded, dropped) = (processor.forwarded, processor.dropped);
+            Some(ProcessorReport { node: node.name.clone(), forwarded, dropped })
+        };
+        rows.filter_map(row).collect()
+    }
+
+    fn tap_reports(&mut self) -> Vec<TapReport> {
+        let mut reports = Vec::with_capacity(self.network.taps.len());
+        for plan in &self.network.taps {
+            let (link, end) = self.network.outlet(plan.outlet);
+            let from = &self.network.nodes[link.ends[end].0 as usize].name;
+            // An outlet has its taps in the order of the plan.
+            let tap = self.outlets[plan.outlet.index()].log.taps.remove(0);
+            reports.push(tap.report(&link.name, from, self.end));
+        }
+        reports
+    }
+
+    /// The balance: of each outlet by itself, and of packets made and ended in all.
+    fn conservation(&self) -> Conservation {
+        let mut waiting = 0;
+        let mut holds = true;
+        for outlet in &self.outlets {
+            let own = Conservation::of(&outlet.account());
+            holds &= own.holds;
+            waiting += own.backlog;
+        }
+        let processors = self.processors.iter().flatten();
+        let processing: usize = processors.map(super::cpu::Processor::under_way).sum();
+        let inside = waiting + self.flying + processing as u64;
+        let sum = |of: usize| self.meters.iter().map(|meter| meter.total[of]).sum();
+        Conservation {
+            holds: holds && self.made == self.ended + inside,
+            offered: sum(SENT),
+            sent: sum(LEFT),
+            dropped: sum(DROPPED),
+            backlog: inside,
+        }
+    }
+}
+
+impl fmt::Display for NetworkReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for outlet in &self.outlets {
+            let OutletReport { link, from, to, scheduler, driver, rate, .. } = outlet;
+            let used = outlet.utilisation * 100.0;
+            writeln!(f, "{link}, {from} to {to}: {scheduler} at {rate}, driver {driver}")?;
+            writeln!(f, "utilisation: {used:.2} %\n{}\n", class_table(&outlet.classes))?;
+        }
+        for ProcessorReport { node, forwarded, dropped } in &self.processors {
+            writeln!(f, "{node} forwarded {forwarded} packets; {dropped} found its queue full")?;
+        }
+        for tap in &self.taps {
+            let TapReport { link, from, point, packets, .. } = tap;
+            writeln!(f, "tap at {link}, {from}, {point}: {packets} packets")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! How many packets wait in each leaf, over time.
+//!
+//! Invariant: `backlogged` is the number of leaves in which something waits.
+
+use weir_core::ids::LeafId;
+use weir_core::units::Instant;
+
+/// The queue lengths of an outlet.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    rows: Vec<Length>,
+    backlogged: u32,
+    counting: bool,
+}
+
+/// The queue length of a leaf.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Length {
+    packets: u32,
+    since: Instant,
+    /// Packets times nanoseconds.
+    pub area: u128,
+    /// Nanoseconds in which nothing waited.
+    pub empty: u64,
+    /// The most that waited.
+    pub max: u32,
+}
+
+impl Waiting {
+    pub fn new(leaves: usize) -> Self {
+        Self { rows: vec![Length::default(); leaves], backlogged: 0, counting: false }
+    }
+
+    /// Leaves in which something waits.
+    pub fn backlogged(&self) -> u32 {
+        self.backlogged
+    }
+
+    /// A packet comes to `leaf`; it may go at once, so it is not yet the longest queue.
+    pub fn add(&mut self, at: Instant, leaf: LeafId) {
+        let row = &mut self.rows[leaf.index()];
+        row.pass(at, self.counting);
+        self.backlogged += u32::from(row.packets == 0);
+        row.packets += 1;
+    }
+
+    /// All that happens at this instant has happened.
+    pub fn note(&mut self, leaf: LeafId) {
+        let row = &mut self.rows[leaf.index()];
+        row.max = row.max.max(row.packets);
+    }
+
+    /// A packet leaves `leaf`, or is dropped there.
+    pub fn remove(&mut self, at: Instant, leaf: LeafId) {
+        // What a change of plan loses does not wait under the new one.
+        let Some(row) = self.rows.get_mut(leaf.index()).filter(|row| row.packets > 0) else {
+            return;
+        };
+        row.pass(at, self.counting);
+        row.packets -= 1;
+        self.backlogged -= u32::from(row.packets == 0);
+    }
+
+    /// Time counts from now on.
+    pub fn begin(&mut self, at: Instant) {
+        self.counting = true;
+        for row in &mut self.rows {
+            *row =
+                Length { packets: row.packets, since: at, max: row.packets, ..Length::default() };
+        }
+    }
+
+    /// Other leaves, in which so many wait already; what was counted is forgotten.
+    pub fn restart(&mut self, at: Instant, lengths: impl Iterator<Item = u32>) {
+        let row = |packets| Length { packets, since: at, max: packets, ..Length::default() };
+        self.rows = lengths.map(row).collect();
+        self.backlogged = self.rows.iter().filter(|row| row.packets > 0).count() as u32;
+    }
+
+    /// The lengths of all leaves until `end`.
+    pub fn until(&self, end: Instant) -> Vec<Length> {
+        let mut rows = self.rows.clone();
+        rows.iter_mut().for_each(|row| row.pass(end, self.counting));
+        rows
+    }
+}
+
+impl Length {
+    fn pass(&mut self, at: Instant, counting: bool) {
+        let span = at.since(self.since).as_nanos();
+        if counting {
+            self.area += u128::from(span) * u128::from(self.packets);
+            self.empty += if self.packets == 0 { span } else { 0 };
+        }
+        self.since = self.since.max(at);
+    }
+}

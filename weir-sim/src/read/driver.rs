@@ -1,0 +1,82 @@
+//! What stands between a scheduler and the wire of a network's link: `driver` and `tick`.
+
+use crate::network::plan::{Complete, Driver};
+use std::str::FromStr;
+use weir_core::units::{Bytes, Duration};
+use weir_policy::codes as common;
+use weir_policy::finding::Report;
+use weir_policy::reader::Node;
+
+/// A driver's model and its switches.
+pub(super) fn driver(node: &Node<'_>, report: &mut Report) -> Option<Driver> {
+    let mut table = node.table(report)?.named("the driver");
+    let model = table.required("model", report);
+    let model = model.and_then(|node| node.choice(&["line", "en", "fxp"], report));
+    let driver = match model? {
+        "en" => {
+            let mut flag = |key| table.field(key).map_or(Some(true), |node| node.flag(report));
+            let (drain, start_on_receive) = (flag("drain"), flag("start_on_receive"));
+            let mut size = |key, default| match table.field(key) {
+                Some(node) => size(&node, report),
+                None => Some(Bytes::new(default)),
+            };
+            let (software, hardware) = (size("software", 20 << 10), size("hardware", 32 << 10));
+            Some(Driver::En {
+                drain: drain?,
+                start_on_receive: start_on_receive?,
+                software: software?,
+                hardware: hardware?,
+            })
+        }
+        "fxp" => {
+            let ring = table.field("ring").map_or(Some(128), |node| node.number(1, 65_536, report));
+            let complete = match table.field("complete") {
+                Some(node) => node.choice(&["chain", "packet"], report),
+                None => Some("chain"),
+            };
+            let complete = if complete? == "chain" { Complete::Chain } else { Complete::Packet };
+            Some(Driver::Fxp { ring: ring? as u32, complete })
+        }
+        _ => Some(Driver::Line),
+    };
+    table.finish(report);
+    driver
+}
+
+/// A buffer of a driver; of 0 bytes it holds one packet.
+fn size(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
+    let bytes = node.bytes(report)?;
+    if bytes <= BUFFER_MAX {
+        return Some(bytes);
+    }
+    let message = format!("{bytes} is more than {BUFFER_MAX}");
+    let cure = format!("write at most {BUFFER_MAX}");
+    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+/// The period of a clock.
+pub(super) fn tick(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
+    let hertz = node.parsed::<Hertz>(report)?.0;
+    Some(Duration::from_nanos(1_000_000_000 / hertz))
+}
+
+/// How often a second.
+struct Hertz(u64);
+
+impl FromStr for Hertz {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.trim_end().trim_end_matches("Hz").trim_end().parse();
+        let hertz = number.ok().filter(|hertz| (1..=HERTZ_MAX).contains(hertz));
+        hertz.map(Hertz).ok_or_else(|| {
+            format!("{text:?} is no frequency of 1 Hz to {HERTZ_MAX} Hz; write one such as 100 Hz")
+        })
+    }
+}
+
+/// No kernel's clock is faster.
+const HERTZ_MAX: u64 = 1_000_000;
+/// More would be a queue that no dropper sees.
+const BUFFER_MAX: Bytes = Bytes::new(64 << 20);
