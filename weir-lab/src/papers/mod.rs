@@ -30,5 +30,4 @@ macro_rules! families {
 families! {
     ns2,
     benita,
-    cost,
 }
