@@ -106,7 +106,7 @@ pub fn share_of(spec: &ClassSpec) -> Option<Share> {
 
 /// Adds `short.worst`: by how much the class that is worst off misses its share, or what it wants
 /// if that is less, in the worst second that follows a whole second without a change. The fluid
-/// ideal is drawn beside: it divides an excess by shares, where priorities may give it to one class.
+/// ideal is drawn beside: it divides an excess by shares, where priorities may give it to one.
 ///
 /// # Errors
 /// When the scheduler refuses the tree.
