@@ -30,4 +30,5 @@ macro_rules! families {
 families! {
     ns2,
     benita,
+    risso99,
 }
