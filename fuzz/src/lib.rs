@@ -6,15 +6,19 @@
 pub mod brief;
 mod capture;
 mod draw;
+mod import;
 mod packet;
 mod plan;
 mod policy;
+mod records;
 mod scenario;
 mod scheduler;
 
 pub use capture::capture;
+pub use import::{altq, pf, tc};
 pub use packet::packet;
 pub use policy::policy;
+pub use records::records;
 pub use scenario::scenario;
 pub use scheduler::scheduler;
 
@@ -23,9 +27,13 @@ pub type Target = fn(&[u8]);
 
 /// Every target, with the name of its folder in `corpus/`.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("altq", altq),
     ("capture", capture),
     ("packet", packet),
+    ("pf", pf),
     ("policy", policy),
+    ("records", records),
     ("scenario", scenario),
     ("scheduler", scheduler),
+    ("tc", tc),
 ];

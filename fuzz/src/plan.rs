@@ -5,7 +5,7 @@ use weir_core::ids::{ClassId, LeafId, MeterId};
 use weir_core::link::{Charge, Framing, LinkPlan};
 use weir_core::parameter::{BuildError, Kind, Parameter, Params, Scope, Value};
 use weir_core::police::{AnyMeter, METERS, MeterPlan};
-use weir_core::queue::{AnyDropper, DROPPERS, Dropper, Place, QueuePlan};
+use weir_core::queue::{AnyDropper, DROPPERS, Place, QueuePlan};
 use weir_core::sched::{ClassSpec, DEPTH_MAX, Descriptor, Entry, Tree};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate, Share};
 

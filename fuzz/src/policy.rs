@@ -3,6 +3,7 @@
 //! Whatever is found points into the text and can be shown; what has no error builds its link.
 
 use weir_core::classify::{Rule, Target};
+use weir_policy::diff::standings;
 use weir_policy::finding::{Finding, Outcome, Place, RELATED_MAX, Source};
 use weir_policy::policy::Policy;
 use weir_policy::{deployment, policy as policies, render};
@@ -51,8 +52,18 @@ fn check_policy(policy: &Policy) {
     }
     assert_eq!(policy.link.queues.len(), leaves, "every leaf has a queue");
     drop(policy.classifier());
+    check_bounds(policy);
     if policy.link.packets_max <= PACKETS_MAX {
         policy.link.build().map(drop).expect("a checked policy builds");
+    }
+}
+
+/// What classes may count on is known, or not, but no number that is none.
+fn check_bounds(policy: &Policy) {
+    assert_eq!(policy.demands.len(), policy.link.queues.len(), "every leaf has its demands");
+    for standing in standings(policy).values() {
+        let numbers = standing.figures().into_iter().filter_map(|figure| figure.1);
+        numbers.for_each(|number| assert!(number >= 0.0, "{standing:?}"));
     }
 }
 

@@ -11,6 +11,7 @@ use weir_core::event::{Departure, Poll, Verdict};
 use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::queue::Dropper;
 use weir_core::sched::{Entry, Kin, SCHEDULERS, Tree};
 use weir_core::units::{Bytes, Duration, Instant};
 

@@ -95,17 +95,22 @@ impl Explainer {
     }
 
     /// A packet is first in `leaf` from `now` on; the line is free for it from `line_free` on.
+    #[inline]
     pub(crate) fn first(&mut self, now: Instant, leaf: LeafId, line_free: Instant) {
         self.leaves[leaf.index()] = First { since: now, line_free: line_free.max(now) };
     }
 
-    /// The first packet of a leaf has been handed to the line, which is free again from `line_free`
-    /// on: until then those behind it wait for it.
-    pub(crate) fn next(&mut self, now: Instant, leaf: LeafId, line_free: Instant) {
-        self.first(line_free.max(now), leaf, line_free);
+    /// The first packet of its leaf leaves at `now` and is handed to the line, which is free again
+    /// from `line_free` on: until then those behind it wait for it.
+    // Out of line, so that the link keeps nothing for it where nobody asks.
+    #[inline(never)]
+    pub(crate) fn sent(&mut self, now: Instant, packet: Leaving, why: Why, line_free: Instant) {
+        self.left(now, packet, why, None);
+        self.first(line_free.max(now), packet.leaf, line_free);
     }
 
     /// The first packet of its leaf leaves or is dropped at `now`.
+    #[inline(always)]
     pub(crate) fn left(
         &mut self,
         now: Instant,
@@ -115,20 +120,22 @@ impl Explainer {
     ) {
         let Leaving { handle, leaf, arrived } = packet;
         let First { since, line_free } = self.leaves[leaf.index()];
-        let since = since.clamp(arrived, now.max(arrived));
-        let line_free = line_free.clamp(since, now.max(since));
-        let released = why.released.clamp(line_free, now.max(line_free));
-        let regulated = released.since(line_free);
-        let is_regulated = regulated > Duration::ZERO;
+        let since = since.min(now).max(arrived);
+        let line_free = line_free.min(now).max(since);
+        let released = why.released.min(now).max(line_free);
+        let is_regulated = released > line_free;
         self.sojourns.push(Sojourn {
+            handle,
+            leaf,
+            arrived,
+            at: now,
             own_leaf: since.since(arrived),
             line_busy: line_free.since(since),
-            regulated,
+            regulated: released.since(line_free),
             regulation: if is_regulated { why.regulation } else { Regulation::None },
             others: now.since(released),
             lender: why.lender,
             dropped,
-            ..Sojourn::behind(handle, leaf, arrived, now)
         });
     }
 
@@ -141,6 +148,7 @@ impl Explainer {
 
     /// Hands over what was explained since the last call.
     pub(crate) fn take(&mut self, each: &mut dyn FnMut(Sojourn)) {
-        self.sojourns.drain(..).for_each(each);
+        self.sojourns.iter().copied().for_each(each);
+        self.sojourns.clear();
     }
 }

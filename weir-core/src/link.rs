@@ -13,7 +13,7 @@ use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::police::{Judgement, MeterPlan, Metered, Police};
 use crate::queue::{Admission, Label, QueueEntry, QueuePlan, Queues, Release, Surplus};
-use crate::sched::{Discipline, Head, Selection, Tree};
+use crate::sched::{Discipline, Head, Selection, Tree, Why};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -281,8 +281,7 @@ impl<S: Discipline> Link<S> {
     /// Drops the first packet of `leaf`, whose turn has come.
     pub(crate) fn drop_first(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
         if self.explainer.is_some() {
-            let first = self.queues.first(leaf);
-            self.explain_first(now, leaf, first, Some(reason));
+            self.explain_drop(now, leaf, reason);
         }
         let (entry, next) = self.queues.evict(leaf, 0, reason);
         self.queues.check_emptied(now, leaf);
@@ -320,18 +319,12 @@ impl<S: Discipline> Link<S> {
         true
     }
 
-    /// The first packet of `leaf` leaves or is dropped: says why it waited until now.
+    /// The first packet of `leaf` is dropped: says why it waited until now.
     #[cold]
-    fn explain_first(
-        &mut self,
-        now: Instant,
-        leaf: LeafId,
-        entry: QueueEntry,
-        dropped: Option<DropReason>,
-    ) {
-        let why = self.scheduler.why(now, leaf);
+    fn explain_drop(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
+        let (first, why) = (self.queues.first(leaf), self.scheduler.why(now, leaf));
         let Some(explainer) = &mut self.explainer else { return };
-        explainer.left(now, entry.leaving(leaf), why, dropped);
+        explainer.left(now, first.leaving(leaf), why, Some(reason));
         explainer.first(now, leaf, self.line.ready_at());
     }
 
@@ -434,8 +427,9 @@ impl<S: Discipline> Link<S> {
         taken: (QueueEntry, Option<Head>),
     ) -> Departure {
         let (entry, next) = taken;
+        let mut why = Why::FREE;
         if self.explainer.is_some() {
-            self.explain_first(now, leaf, entry, None);
+            why = self.ask_why(now, leaf);
         }
         self.scheduler.charge(now, leaf, entry.charged(), next);
         self.line.begin(now);
@@ -444,9 +438,15 @@ impl<S: Discipline> Link<S> {
             self.leaving.push_back((departure.finished, leaf, entry.charged()));
         }
         if let Some(explainer) = &mut self.explainer {
-            explainer.next(now, leaf, self.line.ready_at());
+            explainer.sent(now, entry.leaving(leaf), why, self.line.ready_at());
         }
         departure
+    }
+
+    /// Why the first packet of `leaf` waited until now.
+    #[cold]
+    fn ask_why(&self, now: Instant, leaf: LeafId) -> Why {
+        self.scheduler.why(now, leaf)
     }
 
     /// One offer at `now`; `PLAIN` where nobody is policed and lengths are those of frames.

@@ -66,13 +66,23 @@ pub fn measure(
     only: Option<&str>,
     leaves: &[usize],
     effort: Effort,
-    mut progress: impl FnMut(&Row),
+    progress: impl FnMut(&Row),
 ) -> Result<Vec<Row>, String> {
+    measure_each(only, leaves, |entry, count| measure_one(entry, count, effort), progress)
+}
+
+/// Makes a row for each number of leaves of every scheduler, or of the one named.
+fn measure_each<R>(
+    only: Option<&str>,
+    leaves: &[usize],
+    measure: impl Fn(&Entry, usize) -> R,
+    mut progress: impl FnMut(&R),
+) -> Result<Vec<R>, String> {
     let entries = entries(only)?;
     let mut rows = Vec::new();
     for &count in leaves {
         for entry in &entries {
-            rows.push(measure_one(entry, count, effort));
+            rows.push(measure(entry, count));
             progress(rows.last().expect("a row was just pushed"));
         }
     }
@@ -220,20 +230,32 @@ pub(crate) fn plan(
     group: usize,
     population: usize,
 ) -> LinkPlan {
-    let rate = Rate::new(LINK_RATE).expect("not zero");
-    let part = |of: usize| Rate::new((LINK_RATE / of as u64).max(1)).expect("at least 1");
+    plan_at(LINK_RATE, descriptor, leaves, group, population)
+}
+
+/// The same at `bits` bit/s.
+pub(crate) fn plan_at(
+    bits: u64,
+    descriptor: &'static Descriptor,
+    leaves: usize,
+    group: usize,
+    population: usize,
+) -> LinkPlan {
+    let rate = Rate::new(bits).expect("not zero");
+    let part = |of: usize| Rate::new((bits / of as u64).max(1)).expect("at least 1");
+    let class = |name, parent, rate: Rate| class(name, parent, descriptor, (rate, bits));
     let mut classes = Vec::with_capacity(leaves + 1);
     let mut parent = descriptor.promises.hierarchical.then_some(ClassId(0));
     if parent.is_some() {
-        classes.push(class("root".to_owned(), None, descriptor, rate));
+        classes.push(class("root".to_owned(), None, rate));
     }
     for leaf in 0..leaves {
         if group > 0 && parent.is_some() && leaf.is_multiple_of(group) {
             let name = format!("group{}", leaf / group);
             parent = Some(ClassId(classes.len() as u32));
-            classes.push(class(name, Some(ClassId(0)), descriptor, part(leaves.div_ceil(group))));
+            classes.push(class(name, Some(ClassId(0)), part(leaves.div_ceil(group))));
         }
-        classes.push(class(format!("leaf{leaf}"), parent, descriptor, part(leaves)));
+        classes.push(class(format!("leaf{leaf}"), parent, part(leaves)));
     }
     let mtu = Bytes::new(MTU);
     let tree = Tree::new(rate, mtu, Params::new(), classes).expect("two levels under a root");
@@ -247,8 +269,14 @@ pub(crate) fn plan(
     plan
 }
 
-fn class(name: String, parent: Option<ClassId>, descriptor: &Descriptor, rate: Rate) -> ClassSpec {
-    let link = Rate::new(LINK_RATE).expect("not zero");
+/// A class of `rate` on a link of `bits` bit/s.
+fn class(
+    name: String,
+    parent: Option<ClassId>,
+    descriptor: &Descriptor,
+    (rate, bits): (Rate, u64),
+) -> ClassSpec {
+    let link = Rate::new(bits).expect("not zero");
     let mut params = Params::new();
     let is_rate =
         |row: &&Parameter| row.kind == Kind::Quantity(Dimension::Rate) && row.scope == Scope::Class;
@@ -265,7 +293,7 @@ fn class(name: String, parent: Option<ClassId>, descriptor: &Descriptor, rate: R
     let is_share = |row: &&Parameter| row.kind == Kind::Quantity(Dimension::Share);
     for row in descriptor.parameters.iter().filter(is_share) {
         let billionths = u128::from(rate.bits_per_second()) * 1_000_000_000;
-        let part = (billionths / u128::from(LINK_RATE)) as u64;
+        let part = (billionths / u128::from(bits)) as u64;
         let share = Share::from_ppb(part.max(1)).unwrap_or(Share::WHOLE);
         params.set(row.name, Value::Quantity(Quantity::Share(share)));
     }

@@ -15,7 +15,7 @@ use weir_core::ids::{Handle, LeafId};
 use weir_core::link::Packet;
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::units::{Duration, Instant, Rate};
-use weir_policy::bounds::{Demand, shares};
+use weir_policy::fluid::{Demand, shares};
 use weir_policy::policy::{self, Policy};
 
 /// Who sends.

@@ -7,7 +7,7 @@ use weir_live::pages::LargePages;
 static ALLOCATOR: LargePages = LargePages;
 
 /// Of those that keep more bytes per idle class than they may: not much more than they keep now.
-const ABOVE: &[(&str, f64)] = &[("htb", 260.0), ("cbq", 320.0), ("hfsc", 270.0)];
+const ABOVE: &[(&str, f64)] = &[("htb", 260.0), ("cbq", 320.0)];
 
 #[test]
 fn classes_and_packets_keep_to_their_bytes() {

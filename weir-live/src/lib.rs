@@ -16,6 +16,7 @@ pub mod pages;
 pub mod pool;
 pub mod port;
 pub mod privilege;
+pub mod probe;
 mod ring;
 pub mod signals;
 mod socket;

@@ -1,4 +1,5 @@
-//! Every kind of finding: `W0xx` reading any file, `W1xx` policies, `W2xx` deployments.
+//! Every kind of finding: `W0xx` reading any file, `W1xx` policies, `W2xx` deployments,
+//! `W4xx` other tools' files.
 //!
 //! `W3xx` belongs to scenarios, whose crate keeps its own table. A code is never given another
 //! meaning; one that is no longer needed stays free. `docs/findings.md` prints this table, and a
@@ -63,7 +64,30 @@ codes! {
     ZERO_LIMIT "W124" Error "a queue that holds nothing";
     LIMIT_BELOW_PACKET "W125" Warning "a queue too small for the largest packet";
     STORE_TOO_SMALL "W126" Warning "the queues together may hold more than the link";
-    PROMISE_UNPROVED "W127" Info "promises are read, but not proved by `weir check`";
+
+    BUFFER_OVER_SHARE "W130" Warning
+        "a line's buffer larger than a class's part of what is under way" "risso99 §5.4";
+    THRESHOLD_BELOW_TURN "W131" Warning
+        "a threshold for early drops below what a turn sends" "risso99 §5.4";
+    PACKET_SIZE_FAR "W132" Warning "a configured packet size far from the real one" "risso99 §6.3";
+    BURSTS_CROSSED "W133" Warning "a smallest burst above the largest" "risso99 §6.4";
+    BURST_COSTS "W134" Warning "a burst that costs throughput" "risso99 §6.4";
+    BURST_BELOW_TICK "W135" Warning "a burst too small for rate and timer" "algorithms §5.10";
+    CLASS_TOO_SLOW "W136" Warning "a class too slow for its packets" "algorithms §3.3";
+    SHARE_IS_NOTHING "W137" Warning "a share that rounds to nothing" "risso99 §6.3";
+    PRIORITY_BORROWS "W138" Warning
+        "priority, a small share and borrowing together" "algorithms §3.18";
+    WINDOW_TOO_SMALL "W139" Warning "a TCP window that cannot fill its class" "risso99 §5.4";
+    ROUND_TOO_LONG "W140" Error "too many classes for the delay wanted of a round" "drr95 §4";
+    FRAGMENTS_LEAVE "W141" Warning "fragments that leave their class" "risso99 §7.1";
+    WEIGHT_TURNED_ROUND "W142" Warning "weights that the dropper turns round" "quadros §3.1";
+    CEILING_ABOVE "W143" Warning "a ceiling above the link or the parent's" "algorithms §5.2";
+    QUEUE_TOO_LONG "W144" Warning "a queue longer than the delay wanted" "parekh93 §IV";
+    DEFAULT_STARVED "W145" Warning "a default class that priority starves" "algorithms §7";
+    DELAY_NOT_KEPT "W146" Error "a delay that cannot be kept" "parekh93 §IV";
+    DELAY_UNKNOWN "W147" Warning "a delay for which no bound is known";
+    BAD_PROMISE "W150" Error "a promise that cannot be read";
+    PROMISE_OF_NOBODY "W151" Error "a promise about a class that is not there";
 
     PORT_COUNT "W201" Error "a deployment without two ports";
     SAME_PORT "W202" Error "two ports on one interface";
@@ -71,4 +95,13 @@ codes! {
     DIRECTION_COUNT "W204" Error "a deployment with no or too many directions";
     SAME_WAY "W205" Error "directions that do not join both ports both ways";
     POLICY_FAULTY "W206" Error "a policy that a deployment names has errors";
+
+    UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not have here";
+    INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";
+    BAD_IMPORT_VALUE "W403" Error "an imported value that cannot be read";
+    UNDECLARED "W404" Error "an imported line names what nothing declares";
+    DECLARED_TWICE "W405" Error "an imported name that is declared twice";
+    INCONSISTENT "W406" Error "imported lines that contradict each other or lack a part";
+    IMPORT_REFUSED "W407" Error "a file that makes no policy which Weir takes";
+    NOTHING_IMPORTED "W408" Error "a file that shapes nothing";
 }

@@ -5,11 +5,16 @@
 //! Nothing here does I/O, except [`mod@file`].
 #![forbid(unsafe_code)]
 
-pub mod bounds;
+pub mod calculus;
 pub mod codes;
 pub mod deployment;
+pub mod diff;
+pub mod export;
 pub mod file;
 pub mod finding;
+pub mod fluid;
+pub mod import;
+mod lints;
 pub mod policy;
 pub mod reader;
 pub mod render;

@@ -8,15 +8,20 @@
 //! [`capture`] reads and writes captures, and [`replay()`] takes one through a policy.
 #![forbid(unsafe_code)]
 
+pub mod bins;
 pub mod capture;
 pub mod change;
 mod classes;
 pub mod drive;
 mod events;
 pub mod explain;
+pub mod frame;
+pub mod kinds;
+pub mod memory;
 mod meter;
 pub mod network;
 mod packets;
+pub mod promise;
 pub mod random;
 pub mod read;
 pub mod replay;
@@ -25,8 +30,10 @@ mod run;
 pub mod scenario;
 mod source;
 mod tcp;
+pub mod watch;
 
 pub use replay::{ReplayReport, replay, replay_explained};
 pub use report::Report;
-pub use run::{RunError, run, run_explained};
+pub use run::{RunError, run, run_explained, run_noting_peaks, run_watched};
 pub use scenario::Scenario;
+pub use watch::{Fate, Watch};

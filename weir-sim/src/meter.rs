@@ -3,6 +3,7 @@
 //! Two ledgers: totals since the beginning, which must balance, and what counts in the report,
 //! which begins after the warm-up.
 
+use crate::kinds::Datagram;
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::{Departure, DropReason};
 use weir_core::units::{Bytes, Duration, Instant};
@@ -26,6 +27,27 @@ pub(crate) struct SourceMeter {
     pub retransmitted: [u64; 2],
     /// How long transfers took, from opening the connection to the last byte.
     pub transfers: Histogram,
+    /// The datagram whose fragments are received.
+    pub reassembly: Reassembly,
+}
+
+/// A receiver of fragments, which come in order. What is not whole reaches nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reassembly {
+    datagram: u32,
+    received: u32,
+}
+
+impl Reassembly {
+    /// Takes a frame of the datagram with this number; answers the bytes of payload that are whole
+    /// now, if it is the last one missing.
+    pub fn add(&mut self, number: u32, datagram: Datagram) -> u64 {
+        if self.datagram != number {
+            *self = Self { datagram: number, received: 0 };
+        }
+        self.received += 1;
+        if self.received == datagram.frames { u64::from(datagram.payload) } else { 0 }
+    }
 }
 
 /// Indices of [`SourceMeter::total`].

@@ -23,7 +23,7 @@ pub(crate) struct Flight {
     pub source: u32,
     /// The length of the frame.
     pub length: u32,
-    /// Which of the source's connections, one after another, it belongs to.
+    /// Which of the source's connections or datagrams, one after another, it belongs to.
     pub connection: u32,
 }
 
@@ -54,6 +54,11 @@ impl<F: Copy> Packets<F> {
     #[inline]
     pub fn get(&self, handle: Handle) -> F {
         self.slots[handle.0 as usize]
+    }
+
+    /// The IP packet in a slot, if it has bytes.
+    pub fn bytes(&self, handle: Handle) -> Option<&[u8]> {
+        self.bytes.get(handle.0 as usize).map(Vec::as_slice).filter(|bytes| !bytes.is_empty())
     }
 
     /// The same, to change it.

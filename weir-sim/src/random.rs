@@ -60,7 +60,51 @@ impl Random {
         let nanos = shortest * libm::exp(-libm::log(self.unit()) / shape);
         Duration::from_nanos((nanos + 0.5) as u64)
     }
+
+    /// A number of Pareto's second distribution, which begins at 0, with this mean and `shape`
+    /// above 1.
+    pub fn pareto_second(&mut self, mean: f64, shape: f64) -> f64 {
+        mean * (shape - 1.0) * libm::expm1(-libm::log(self.unit()) / shape)
+    }
+
+    /// A normally distributed number with mean 0 and variance 1, by Box and Muller.
+    pub fn normal(&mut self) -> f64 {
+        let radius = libm::sqrt(-2.0 * libm::log(self.unit()));
+        radius * libm::cos(2.0 * std::f64::consts::PI * self.unit())
+    }
+
+    /// A lognormal number with mean 1 and this coefficient of variation.
+    pub fn lognormal(&mut self, variation: f64) -> f64 {
+        let variance = libm::log1p(variation * variation);
+        libm::exp(libm::sqrt(variance) * self.normal() - variance / 2.0)
+    }
+
+    /// A gamma distributed number with mean 1 and this coefficient of variation, above 0
+    /// `[marsaglia00]`.
+    pub fn gamma(&mut self, variation: f64) -> f64 {
+        let shape = 1.0 / (variation * variation);
+        // Below a shape of 1: the next larger one, times a power of a uniform number.
+        let (whole, factor) = if shape < 1.0 {
+            (shape + 1.0, libm::exp(libm::log(self.unit()) / shape))
+        } else {
+            (shape, 1.0)
+        };
+        let d = whole - 1.0 / 3.0;
+        let c = 1.0 / libm::sqrt(9.0 * d);
+        for _ in 0..GAMMA_TRIES {
+            let normal = self.normal();
+            let v = libm::pow((1.0 + c * normal).max(0.0), 3.0);
+            let bound = 0.5 * normal * normal + d - d * v + d * libm::log(v);
+            if v > 0.0 && libm::log(self.unit()) < bound {
+                return factor * d * v / shape;
+            }
+        }
+        factor * d / shape
+    }
 }
+
+/// Each try is taken with a probability above 0.95, so no run ever sees the last.
+const GAMMA_TRIES: u32 = 64;
 
 struct SplitMix(u64);
 
@@ -112,9 +156,33 @@ mod tests {
             // Shape 2.5 has a finite variance; heavier tails converge too slowly to test.
             ("pareto", average(&mut |r| r.pareto(mean, 2.5).as_nanos()), 0.02),
             ("below", average(&mut |r| r.below(2_000_001)), 0.01),
+            ("pareto second", average(&mut |r| r.pareto_second(1e6, 2.5) as u64), 0.02),
+            ("lognormal", average(&mut |r| (1e6 * r.lognormal(0.5)) as u64), 0.01),
+            ("gamma", average(&mut |r| (1e6 * r.gamma(0.5)) as u64), 0.01),
+            ("wide gamma", average(&mut |r| (1e6 * r.gamma(1.6)) as u64), 0.01),
+            ("normal", average(&mut |r| (1e6 + 1e5 * r.normal()) as u64), 0.01),
         ];
         for (name, found, tolerance) in rows {
             assert!((found / 1e6 - 1.0).abs() < tolerance, "{name}: {found}");
         }
+    }
+
+    #[test]
+    fn draws_vary_as_much_as_was_asked_for() {
+        let mut random = Random::stream(11, "variation");
+        let mut check = |name: &str, draw: &mut dyn FnMut(&mut Random) -> f64, expected: f64| {
+            let (mut sum, mut squares, draws) = (0.0, 0.0, 400_000);
+            for _ in 0..draws {
+                let value = draw(&mut random);
+                (sum, squares) = (sum + value, squares + value * value);
+            }
+            let mean = sum / f64::from(draws);
+            let found = (squares / f64::from(draws) - mean * mean).sqrt();
+            assert!((found / expected - 1.0).abs() < 0.02, "{name}: {found}, not {expected}");
+        };
+        check("normal", &mut |r| r.normal(), 1.0);
+        check("lognormal", &mut |r| r.lognormal(0.5), 0.5);
+        check("gamma", &mut |r| r.gamma(0.5), 0.5);
+        check("wide gamma", &mut |r| r.gamma(1.6), 1.6);
     }
 }

@@ -3,12 +3,13 @@
 //! `docs/sim-report.md` describes the JSON. Numbers cover the time after the warm-up; the balance
 //! covers the whole run. Invariant: equal runs print equal bytes.
 
+use crate::bins::BinsReport;
 use crate::change::ChangeReport;
 use crate::classes::ClassSums;
 use crate::explain::ExplainReport;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
 use crate::network::NetworkReport;
-use crate::scenario::{Scenario, Source, Traffic};
+use crate::scenario::{Scenario, Source};
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -43,6 +44,8 @@ pub struct Report {
     pub changes: Vec<ChangeReport>,
     /// Why packets waited, if that was asked for.
     pub explain: Option<ExplainReport>,
+    /// What each class sent in each bin of time, if that was asked for.
+    pub bins: Option<BinsReport>,
     /// Whether every packet is accounted for.
     pub conservation: Conservation,
     /// In a network: every outlet, processor and tap; `link` and `classes` are the main outlet's.
@@ -225,6 +228,7 @@ impl Report {
                 .collect(),
             changes,
             explain,
+            bins: None,
             conservation,
             network: None,
         }
@@ -253,7 +257,7 @@ pub(crate) fn source_report(
     class: &str,
     span: Duration,
 ) -> SourceReport {
-    let listens = matches!(source.traffic, Traffic::Tcp(_));
+    let listens = source.traffic.tcp().is_some();
     SourceReport {
         name: source.name.clone(),
         kind: source.traffic.keyword(),
@@ -392,6 +396,9 @@ impl fmt::Display for Report {
         }
         if let Some(explain) = &self.explain {
             writeln!(f, "{explain}\n")?;
+        }
+        if let Some(bins) = &self.bins {
+            writeln!(f, "{bins}\n")?;
         }
         if let Some(network) = &self.network {
             writeln!(f, "{network}")?;

@@ -5,25 +5,28 @@
 //! moment at which a departure could come back as an arrival: a packet that leaves at t is received
 //! no earlier than t plus the link's delay.
 
+use crate::bins::{BIN_CELLS_MAX, Bins};
 use crate::change::ChangeReport;
 use crate::classes::{ClassSums, phase_start};
 use crate::drive::Drive;
 use crate::events::Events;
 use crate::explain::Explained;
+use crate::kinds::{Datagram, Step};
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
 use crate::network;
 use crate::packets::{Flight, Packets};
 use crate::random::Random;
 use crate::report::{Report, Results};
-use crate::scenario::{Scenario, Source, Tcp, Traffic};
+use crate::scenario::{Scenario, Sizes, Source, Tcp, Traffic};
 use crate::source::{OpenLoop, Rhythm};
 use crate::tcp::{Connection, Served, Side};
+use crate::watch::{Watch, Watching};
 use smoltcp::wire::IpEndpoint;
 use std::fmt;
 use std::net::IpAddr;
 use weir_core::change::Change;
 use weir_core::classify::{Classifier, InterfaceId};
-use weir_core::event::Departure;
+use weir_core::event::{Departure, Dropped};
 use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::{LinkPlan, Packet};
 use weir_core::packet::{Addresses, Headers, Protocol};
@@ -42,6 +45,8 @@ pub enum RunError {
     Endpoints(String, &'static str),
     /// Two sources have one name, and would draw the same random numbers.
     NameTwice(String),
+    /// Bins of this width would be too many.
+    Bins(Duration),
     /// The network contradicts itself or its sources; says how.
     Network(String),
 }
@@ -51,12 +56,7 @@ pub enum RunError {
 /// # Errors
 /// When the scenario contradicts itself; see [`RunError`].
 pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(Duration)) -> Result<Report, RunError> {
-    if let Some(network) = &scenario.network {
-        return network::run(scenario, network, None, progress);
-    }
-    let mut run = Run::new(scenario)?;
-    run.all(progress);
-    Ok(run.report())
+    run_watched(scenario, Watch::default(), progress)
 }
 
 /// As [`run`], and explains why packets waited; the report names so many of the slowest.
@@ -68,14 +68,49 @@ pub fn run_explained(
     slowest: usize,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<Report, RunError> {
+    run_watched(scenario, Watch { slowest: Some(slowest), ..Watch::default() }, progress)
+}
+
+/// As [`run`], and tells what `watch` asks for; in a network, why packets waited only.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched<'a>(
+    scenario: &'a Scenario,
+    watch: Watch<'a>,
+    progress: &mut dyn FnMut(Duration),
+) -> Result<Report, RunError> {
     if let Some(network) = &scenario.network {
-        return network::run(scenario, network, Some(slowest), progress);
+        if watch.bins.is_some() || watch.packets.is_some() {
+            let why = "bins and files of packets are of one link; a network has taps instead";
+            return Err(RunError::Network(why.to_owned()));
+        }
+        return network::run(scenario, network, watch.slowest, progress);
     }
     let mut run = Run::new(scenario)?;
-    run.drive.explain();
-    run.state.explained = Some(Explained::new(&scenario.link.tree, slowest));
+    run.watch(watch)?;
     run.all(progress);
     Ok(run.report())
+}
+
+/// As [`run`], and answers beside the report the most bytes that waited in each leaf while it
+/// counted; after a change of the link no more is noted, in a network nothing. That asks the
+/// link's account with every packet.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_noting_peaks(
+    scenario: &Scenario,
+    progress: &mut dyn FnMut(Duration),
+) -> Result<(Report, Vec<u64>), RunError> {
+    if let Some(network) = &scenario.network {
+        return Ok((network::run(scenario, network, None, progress)?, Vec::new()));
+    }
+    let mut run = Run::new(scenario)?;
+    run.peaks = Some(vec![0; scenario.link.tree.leaf_count()]);
+    run.all(progress);
+    let peaks = run.peaks.take().unwrap_or_default();
+    Ok((run.report(), peaks))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,23 +146,26 @@ struct Run<'a> {
     drive: Drive,
     events: Events<Event>,
     runners: Vec<Runner>,
-    state: State,
+    state: State<'a>,
     /// Whether packets that leave can cause arrivals.
     listening: bool,
     end: Instant,
     /// Packets that TCP stacks sent, on their way to the link.
     sending: Vec<Handle>,
-    /// Packets offered since drops were last counted.
+    /// Packets offered since drops were last counted, and after how many they are.
     unsettled: u32,
+    unsettled_max: u32,
     /// The plan that the link has.
     plan: &'a LinkPlan,
     /// What each class got until the last change.
     classes: ClassSums,
     changes: Vec<ChangeReport>,
+    /// The most bytes that waited in each leaf, if somebody wants to know.
+    peaks: Option<Vec<u64>>,
 }
 
 /// What departures and drops change; apart from the link, which reports them.
-struct State {
+struct State<'a> {
     packets: Packets,
     meters: Vec<SourceMeter>,
     /// Per source: leaf, bytes of a frame in front of its payload, and whether it listens.
@@ -140,6 +178,8 @@ struct State {
     arriving: Vec<(Instant, Handle)>,
     /// Why packets waited, if somebody wants to know.
     explained: Option<Explained>,
+    /// Whom to tell of packets and bins, if somebody wants to know.
+    watching: Option<Box<Watching<'a>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -154,6 +194,8 @@ struct Lane {
     /// DSCP and ECN of its packets.
     traffic_class: u8,
     listens: bool,
+    /// The datagrams, if each may be several frames.
+    datagram: Option<Datagram>,
 }
 
 impl<'a> Run<'a> {
@@ -180,14 +222,17 @@ impl<'a> Run<'a> {
                 counting: false,
                 arriving: Vec::new(),
                 explained: None,
+                watching: None,
             },
             listening: false,
             end: window.1,
             sending: Vec::new(),
             unsettled: 0,
+            unsettled_max: UNSETTLED_MAX,
             plan: &scenario.link,
             classes: ClassSums::default(),
             changes: Vec::new(),
+            peaks: None,
         };
         run.events.push(window.0, Event::Count);
         for (index, change) in scenario.changes.iter().enumerate() {
@@ -204,7 +249,7 @@ impl<'a> Run<'a> {
     fn start(&mut self, index: u32, source: &Source) -> Result<(), RunError> {
         let random = Random::stream(self.scenario.seed, &source.name);
         let stop = source.stop.unwrap_or(Instant::MAX);
-        let Traffic::Tcp(tcp) = &source.traffic else {
+        let Some(tcp) = source.traffic.tcp() else {
             let runner = open_loop(source, random, (source.start, stop));
             if let Some(at) = runner.next_at() {
                 self.events.push(at, Event::Send(index));
@@ -212,12 +257,32 @@ impl<'a> Run<'a> {
             self.runners.push(Runner::Open(runner));
             return Ok(());
         };
-        let connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
+        let mut connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
+        if let Traffic::Transfers(_, work) = &source.traffic {
+            connection = connection.with_work(work.start());
+        }
         self.runners.push(Runner::Tcp(Box::new(connection)));
         self.listening = true;
         self.events.push(source.start, Event::Open(index));
         if let Some(stop) = source.stop {
             self.events.push(stop, Event::Close(index));
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, watch: Watch<'a>) -> Result<(), RunError> {
+        let tree = &self.scenario.link.tree;
+        if let Some(slowest) = watch.slowest {
+            self.drive.explain();
+            self.state.explained = Some(Explained::new(tree, slowest));
+        }
+        let bins = |width| Bins::new(self.scenario, width).ok_or(RunError::Bins(width));
+        let bins = watch.bins.map(bins).transpose()?;
+        if bins.is_some() || watch.packets.is_some() {
+            // Who watches hears of each drop at once.
+            self.unsettled_max = 1;
+            let (packets, sources) = (watch.packets, self.scenario.sources.as_slice());
+            self.state.watching = Some(Box::new(Watching { bins, packets, tree, sources }));
         }
         Ok(())
     }
@@ -274,12 +339,13 @@ impl<'a> Run<'a> {
         let Runner::Open(runner) = &mut self.runners[source as usize] else {
             unreachable!("only open-loop sources have this event")
         };
+        let connection = runner.datagram();
         let length = runner.send();
         match runner.next_at() {
             Some(next) => self.events.replace_first(next, Event::Send(source)),
             None => drop(self.events.pop()),
         }
-        let flight = Flight { source, length, connection: 0 };
+        let flight = Flight { source, length, connection };
         let handle = self.state.packets.insert(flight);
         self.offer(at, handle, flight);
     }
@@ -295,17 +361,29 @@ impl<'a> Run<'a> {
         let (length, flow) = (flight.length, flight.source);
         let packet = Packet { handle, length, flow, traffic_class, meter };
         self.drive.offer(at, leaf, packet);
+        if self.peaks.is_some() {
+            self.note_peak(leaf);
+        }
         // Nobody waits for news of a drop, so many are heard at once.
         self.unsettled += 1;
-        if self.unsettled == UNSETTLED_MAX {
+        if self.unsettled >= self.unsettled_max {
             self.settle_drops();
+        }
+    }
+
+    #[cold]
+    fn note_peak(&mut self, leaf: LeafId) {
+        let Some(peaks) = &mut self.peaks else { return };
+        if self.state.counting && self.changes.is_empty() {
+            let waiting = self.drive.account().leaf(leaf).backlog.bytes;
+            peaks[leaf.index()] = peaks[leaf.index()].max(waiting);
         }
     }
 
     fn settle_drops(&mut self) {
         self.unsettled = 0;
         let (state, drive) = (&mut self.state, &mut self.drive);
-        drive.take_dropped(&mut |dropped| state.dropped(dropped.handle));
+        drive.take_dropped(&mut |dropped| state.dropped(&dropped));
         if let Some(explained) = &mut state.explained {
             let counting = state.counting;
             drive.take_sojourns(&mut |sojourn| {
@@ -332,6 +410,9 @@ impl<'a> Run<'a> {
         let start = phase_start(&before, &self.drive.account(), &kin);
         self.state.link.restart(start);
         self.plan = &change.link;
+        if let Some(watching) = &mut self.state.watching {
+            watching.change(&change.link.tree);
+        }
         if let Some(explained) = &mut self.state.explained {
             explained.change(&change.link.tree);
         }
@@ -455,11 +536,12 @@ impl<'a> Run<'a> {
             changes: self.changes,
             explain: self.state.explained.as_ref().map(Explained::report),
         };
-        Report::new(self.scenario, results)
+        let bins = self.state.watching.and_then(|watching| watching.bins).map(Bins::report);
+        Report { bins, ..Report::new(self.scenario, results) }
     }
 }
 
-impl State {
+impl State<'_> {
     #[inline]
     fn offered(&mut self, flight: Flight) -> LeafId {
         let source = flight.source as usize;
@@ -471,8 +553,12 @@ impl State {
         self.lanes[source].leaf
     }
 
-    fn dropped(&mut self, handle: Handle) {
+    fn dropped(&mut self, dropped: &Dropped) {
+        let handle = dropped.handle;
         let flight = self.packets.get(handle);
+        if let Some(watching) = &mut self.watching {
+            watching.dropped(dropped, flight, &self.packets);
+        }
         let source = flight.source as usize;
         let meter = &mut self.meters[source];
         meter.total[DROPPED] += 1;
@@ -491,6 +577,9 @@ impl State {
     fn departed(&mut self, departure: &Departure) {
         self.link.departed(departure, self.counting);
         let flight = self.packets.get(departure.handle);
+        if let Some(watching) = &mut self.watching {
+            watching.departed(departure, flight, &self.packets);
+        }
         let (source, length) = (flight.source as usize, flight.length);
         let received_at = departure.finished.after(self.delay);
         let (meter, lane) = (&mut self.meters[source], self.lanes[source]);
@@ -498,9 +587,11 @@ impl State {
         if received_at > self.window.0 && received_at <= self.window.1 {
             add(&mut meter.received, length);
             meter.delays.record(received_at.since(departure.arrived));
-            if !lane.listens {
-                meter.goodput += u64::from(length.saturating_sub(lane.headers));
-            }
+            meter.goodput += match lane.datagram {
+                _ if lane.listens => 0,
+                Some(datagram) => meter.reassembly.add(flight.connection, datagram),
+                None => u64::from(length.saturating_sub(lane.headers)),
+            };
         }
         if lane.listens {
             self.arriving.push((received_at, departure.handle));
@@ -532,7 +623,11 @@ fn lanes(
             link_header,
             headers: link_header + ip_header + UDP_HEADER,
             traffic_class: source.headers.traffic_class.unwrap_or(0),
-            listens: matches!(source.traffic, Traffic::Tcp(_)),
+            listens: source.traffic.tcp().is_some(),
+            datagram: match &source.traffic {
+                Traffic::Scripted(script) => script.datagram(),
+                _ => None,
+            },
         }
     };
     sources.iter().map(lane).collect()
@@ -549,7 +644,11 @@ pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant
         Traffic::OnOff { sizes, spacing, on, off } => {
             (sizes, Rhythm::OnOff { spacing: *spacing, on: *on, off: *off, until: span.0 })
         }
-        Traffic::Tcp(_) => unreachable!("TCP listens"),
+        Traffic::Scripted(script) => {
+            let none = Step { after: Duration::ZERO, length: 0, datagram: 0 };
+            (&Sizes::NONE, Rhythm::Scripted(script.start(), none))
+        }
+        Traffic::Tcp(_) | Traffic::Transfers(..) => unreachable!("TCP listens"),
     };
     OpenLoop::new(random, sizes.clone(), rhythm, span)
 }
@@ -608,6 +707,10 @@ impl fmt::Display for RunError {
             RunError::NameTwice(name) => {
                 write!(f, "two sources are called `{name}`; give each a name of its own")
             }
+            RunError::Bins(width) => write!(
+                f,
+                "bins of {width} are more than {BIN_CELLS_MAX} numbers over all classes; widen them"
+            ),
             RunError::Network(why) => why.fmt(f),
         }
     }

@@ -4,7 +4,9 @@
 //! (an interval of zero, a packet without bytes) is refused where the value is made.
 
 use crate::change::PlanChange;
+use crate::kinds::{Script, Work};
 use crate::network::plan::{Ends, Network};
+use std::sync::Arc;
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::link::LinkPlan;
 use weir_core::packet::Headers;
@@ -87,6 +89,11 @@ pub enum Traffic {
     },
     /// One TCP connection at a time.
     Tcp(Tcp),
+    /// What a model of an application sends without listening.
+    Scripted(Arc<dyn Script>),
+    /// What a model of an application transfers, one TCP connection at a time; the plan's own
+    /// `transfer` has no part in it.
+    Transfers(Tcp, Arc<dyn Work>),
 }
 
 /// The lengths of frames, without check sequence.
@@ -170,17 +177,30 @@ pub struct Mtu(u16);
 
 impl Traffic {
     /// The word in scenarios and reports.
-    pub const fn keyword(&self) -> &'static str {
+    pub fn keyword(&self) -> &'static str {
         match self {
             Traffic::Cbr { .. } => "cbr",
             Traffic::Poisson { .. } => "poisson",
             Traffic::OnOff { .. } => "on-off",
             Traffic::Tcp(_) => "tcp",
+            Traffic::Scripted(script) => script.keyword(),
+            Traffic::Transfers(_, work) => work.keyword(),
+        }
+    }
+
+    /// How it uses TCP, if it does.
+    pub fn tcp(&self) -> Option<&Tcp> {
+        match self {
+            Traffic::Tcp(tcp) | Traffic::Transfers(tcp, _) => Some(tcp),
+            _ => None,
         }
     }
 }
 
 impl Sizes {
+    /// For who has lengths of its own.
+    pub(crate) const NONE: Sizes = Sizes { steps: Vec::new() };
+
     /// All frames have `length`; `None` below a byte or above 65 535.
     pub fn fixed(length: u32) -> Option<Self> {
         Self::mixed(&[(length, Share::WHOLE)])
@@ -336,9 +356,14 @@ impl Source {
 
     /// Bytes of a frame in front of the IP packet.
     pub(crate) fn link_header(&self) -> u32 {
-        let tags = [self.headers.vlan, self.headers.vlan_inner];
-        ETHERNET_HEADER + VLAN_TAG * tags.iter().flatten().count() as u32
+        link_header(&self.headers)
     }
+}
+
+/// Bytes of a frame with these headers in front of the IP packet.
+pub(crate) fn link_header(headers: &Headers) -> u32 {
+    let tags = [headers.vlan, headers.vlan_inner];
+    ETHERNET_HEADER + VLAN_TAG * tags.iter().flatten().count() as u32
 }
 
 /// Where packets come in if the scenario does not say; no rule names it.

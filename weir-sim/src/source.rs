@@ -1,14 +1,15 @@
-//! Sources that do not listen: CBR, Poisson, on/off.
+//! Sources that do not listen: CBR, Poisson, on/off, and the scripts of models.
 //!
 //! Invariant: the instants of a source never go back, and a rate is kept exactly over time, since
 //! fractions of a nanosecond are carried from packet to packet.
 
+use crate::kinds::{Player, Step};
 use crate::random::Random;
 use crate::scenario::{Period, Sizes, Spacing};
 use weir_core::units::{Duration, Instant, Share};
 
 /// A running source.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct OpenLoop {
     random: Random,
     sizes: Sizes,
@@ -23,11 +24,23 @@ pub(crate) struct OpenLoop {
 }
 
 /// How a source finds the distance to its next packet.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Rhythm {
-    Even { spacing: Spacing, jitter: Share },
-    Exponential { mean: Duration },
-    OnOff { spacing: Spacing, on: Period, off: Period, until: Instant },
+    Even {
+        spacing: Spacing,
+        jitter: Share,
+    },
+    Exponential {
+        mean: Duration,
+    },
+    OnOff {
+        spacing: Spacing,
+        on: Period,
+        off: Period,
+        until: Instant,
+    },
+    /// A script, and the packet that it sends next.
+    Scripted(Box<dyn Player>, Step),
 }
 
 impl OpenLoop {
@@ -58,6 +71,28 @@ impl OpenLoop {
                 self.at = self.at.after(self.random.exponential(*mean));
             }
             Rhythm::OnOff { on, until, .. } => *until = self.at.after(on.draw(&mut self.random)),
+            Rhythm::Scripted(..) => self.play(),
+        }
+    }
+
+    /// Moves on to the next packet of a script; behind the last there is no time.
+    fn play(&mut self) {
+        let Rhythm::Scripted(player, next) = &mut self.rhythm else { return };
+        self.at = match player.next(&mut self.random) {
+            Some(step) => {
+                *next = step;
+                self.at.after(step.after)
+            }
+            None => Instant::MAX,
+        };
+    }
+
+    /// Which datagram of the source the next packet is a part of, if that matters.
+    #[inline]
+    pub(crate) fn datagram(&self) -> u32 {
+        match &self.rhythm {
+            Rhythm::Scripted(_, step) => step.datagram,
+            _ => 0,
         }
     }
 
@@ -70,6 +105,11 @@ impl OpenLoop {
     /// The length of the packet sent now; moves on to the next.
     #[inline]
     pub(crate) fn send(&mut self) -> u32 {
+        if let Rhythm::Scripted(_, step) = &self.rhythm {
+            let length = step.length;
+            self.play();
+            return length;
+        }
         let length = self.sizes.draw(|| self.random.bits());
         match self.rhythm {
             Rhythm::Even { spacing, jitter } => {
@@ -83,6 +123,7 @@ impl OpenLoop {
                 self.at = self.at.after(self.wait(spacing, length));
                 self.pause();
             }
+            Rhythm::Scripted(..) => unreachable!("a script has its own lengths"),
         }
         length
     }

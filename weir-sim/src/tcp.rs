@@ -5,15 +5,16 @@
 //! nanosecond with which its own begins, so it is never early. Invariant: whenever
 //! [`Connection::serve`] returns, the applications have nothing left to read or write.
 
+use crate::kinds::{Turn, Turns};
 use crate::random::Random;
-use crate::scenario::{Congestion, Tcp, Transfer, WINDOW_MAX};
+use crate::scenario::{Congestion, Tcp, WINDOW_MAX};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
 use smoltcp::time::Instant as Micros;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Packet};
 use smoltcp::wire::{Ipv6Packet, TcpPacket, TcpSeqNumber};
-use weir_core::units::{Duration, Instant};
+use weir_core::units::{Bytes, Duration, Instant};
 
 /// Which of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +26,10 @@ pub(crate) enum Side {
 /// A sender and a receiver, and the transfer between them.
 pub(crate) struct Connection {
     plan: Tcp,
+    /// What it transfers, if a model of an application says so and not the plan.
+    work: Option<Box<dyn Turns>>,
+    /// The present transfer.
+    turn: Turn,
     random: Random,
     endpoints: (IpEndpoint, IpEndpoint),
     hosts: [Host; 2],
@@ -80,6 +85,8 @@ impl Connection {
         };
         Self {
             plan,
+            work: None,
+            turn: Turn { bytes: None, pause: None },
             random,
             endpoints: ends,
             hosts,
@@ -90,8 +97,28 @@ impl Connection {
         }
     }
 
-    /// Opens a connection, in place of an earlier one. Serve the sender next.
+    /// The same, with a model of an application that says what it transfers.
+    pub fn with_work(self, work: Box<dyn Turns>) -> Self {
+        Self { work: Some(work), ..self }
+    }
+
+    /// The next transfer; `None` without one.
+    fn turn(&mut self) -> Option<Turn> {
+        match (&mut self.work, self.plan.transfer) {
+            (Some(work), _) => work.next(&mut self.random),
+            (None, Some(transfer)) => {
+                let pause = transfer.think.map(|think| think.draw(&mut self.random));
+                Some(Turn { bytes: Some(transfer.bytes), pause })
+            }
+            (None, None) => Some(Turn { bytes: None, pause: None }),
+        }
+    }
+
+    /// Opens a connection for the next transfer, if there is one, in place of an earlier
+    /// connection. Serve the sender next.
     pub fn open(&mut self, now: Instant) {
+        let Some(turn) = self.turn() else { return };
+        self.turn = turn;
         self.number += 1;
         let (local, remote) = self.endpoints;
         let [sender, receiver] = &mut self.hosts;
@@ -105,7 +132,7 @@ impl Connection {
         self.transfer = Progress {
             open: true,
             started: now,
-            unsent: self.plan.transfer.map(|transfer| transfer.bytes.get()),
+            unsent: turn.bytes.map(Bytes::get),
             received: 0,
             newest: None,
         };
@@ -122,9 +149,8 @@ impl Connection {
     }
 
     /// The pause until the next transfer, if there is to be one.
-    pub fn think(&mut self) -> Option<Duration> {
-        let Transfer { think, .. } = self.plan.transfer?;
-        Some(think?.draw(&mut self.random))
+    pub fn think(&self) -> Option<Duration> {
+        self.turn.pause
     }
 
     /// Segments with data that were sent again.
@@ -170,7 +196,7 @@ impl Connection {
         while host.interface.poll_egress(micros, &mut port, &mut host.sockets) != PollResult::None {
         }
         served.wake = host.plan_wake(now, micros);
-        served.completed = self.transfer.completed(now, served.received, &self.plan);
+        served.completed = self.transfer.completed(now, served.received, self.turn);
         if side == Side::Sender {
             self.count_retransmitted();
         }
@@ -230,8 +256,8 @@ impl Progress {
     }
 
     /// How long the transfer took if the `received` bytes were its last.
-    fn completed(&self, now: Instant, received: u64, plan: &Tcp) -> Option<Duration> {
-        let whole = plan.transfer?.bytes.get();
+    fn completed(&self, now: Instant, received: u64, turn: Turn) -> Option<Duration> {
+        let whole = turn.bytes?.get();
         (received > 0 && self.received == whole).then(|| now.since(self.started))
     }
 }

@@ -5,7 +5,7 @@ use crate::output::{Exit, Format, Output};
 use std::path::PathBuf;
 use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row, explain};
 use weir_lab::bench_classify::{self, RULES};
-use weir_lab::{bench_memory, bench_peer};
+use weir_lab::{bench_memory, bench_peer, bench_profile};
 
 /// Measures offer and poll per packet for every scheduler, beside `fifo` in the same run.
 ///
@@ -49,18 +49,29 @@ pub struct Bench {
     /// With --instructions: exit 1 if a count differs from this file's by more than 2 %.
     #[arg(long, value_name = "FILE", requires = "instructions")]
     compare: Option<PathBuf>,
-    /// With --instructions: write the counts to this file.
-    #[arg(long, value_name = "FILE", requires = "instructions")]
+    /// Count instructions and calls of enqueue and dequeue apart, with four classes and with one
+    /// busy class of up to 100, under callgrind.
+    #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "memory", "explain"])]
+    profile: bool,
+    /// With --instructions or --profile: write the counts to this file.
+    #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Run the workload whose instructions are counted, for this scheduler, and print nothing.
     #[arg(long, value_name = "KEYWORD", hide = true)]
     workload: Option<String>,
+    /// With --workload: run that of --profile, with so many classes of which so many have traffic.
+    #[arg(long, value_name = "LEAVES:ACTIVE", hide = true, requires = "workload")]
+    case: Option<String>,
 }
 
 impl Run for Bench {
     fn run(self, output: &Output) -> Exit {
         if let Some(keyword) = &self.workload {
-            return match bench::workload(keyword, self.packets) {
+            let done = match &self.case {
+                Some(case) => bench_profile::workload(keyword, case, self.packets),
+                None => bench::workload(keyword, self.packets),
+            };
+            return match done {
                 Ok(()) => Exit::Clean,
                 Err(error) => output.refuse(&error),
             };
@@ -73,6 +84,12 @@ impl Run for Bench {
         }
         if self.instructions {
             return self.count(output);
+        }
+        if self.profile {
+            return self.profile(output);
+        }
+        if self.write.is_some() {
+            return output.refuse("--write goes with --instructions or --profile");
         }
         if self.classify {
             return self.measure_classifiers(output);
@@ -224,6 +241,41 @@ impl Bench {
         }
     }
 
+    fn profile(&self, output: &Output) -> Exit {
+        let text = output.format == Format::Text;
+        if text {
+            let [enqueue, dequeue, calls] = ["enqueue: instr.", "dequeue: instr.", "calls"];
+            output.text(&format!(
+                "per packet    classes  busy   {enqueue} {calls:>7}   {dequeue} {calls:>7}\n"
+            ));
+        }
+        let rows = bench_profile::profile(|row| {
+            let bench_profile::Row { scheduler, leaves, active, enqueue, dequeue } = row;
+            if text {
+                output.text(&format!(
+                    "{scheduler:<12} {leaves:>8} {active:>5} {:>17.1} {:>7.1} {:>17.1} {:>7.1}\n",
+                    enqueue.instructions, enqueue.calls, dequeue.instructions, dequeue.calls
+                ));
+            }
+        });
+        let rows = match rows {
+            Ok(rows) => rows,
+            Err(error) => return output.refuse(&error),
+        };
+        if !text {
+            output.json(&rows);
+        }
+        self.write(&rows).map_or_else(|error| output.refuse(&error), |()| Exit::Clean)
+    }
+
+    /// Writes counts to the file of --write, if there is one.
+    fn write(&self, counts: &impl serde::Serialize) -> Result<(), String> {
+        let Some(path) = &self.write else { return Ok(()) };
+        let text = serde_json::to_string_pretty(counts).expect("keys are text");
+        std::fs::write(path, text + "\n")
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))
+    }
+
     fn count(&self, output: &Output) -> Exit {
         let counts = match bench::count_instructions() {
             Ok(counts) => counts,
@@ -238,11 +290,8 @@ impl Bench {
                 }
             }
         }
-        if let Some(path) = &self.write {
-            let text = serde_json::to_string_pretty(&counts).expect("keys are text");
-            if let Err(error) = std::fs::write(path, text + "\n") {
-                return output.refuse(&format!("cannot write {}: {error}", path.display()));
-            }
+        if let Err(error) = self.write(&counts) {
+            return output.refuse(&error);
         }
         self.compare.as_ref().map_or(Exit::Clean, |path| compare(output, &counts, path))
     }

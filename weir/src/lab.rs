@@ -2,6 +2,7 @@
 
 mod own;
 mod papers;
+mod report;
 
 use crate::Run;
 use crate::output::{Exit, Output};
@@ -9,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_lab::claims::{Eras, Shelf};
-use weir_lab::experiments::{self, EXPERIMENTS, Options};
+use weir_lab::experiments::{self, EXPERIMENTS, Experiment, Options};
 
 /// Lists experiments, or runs them and holds what they measure to their claims.
 ///
@@ -26,25 +27,34 @@ enum Task {
     List,
     /// Runs them.
     Run(Request),
+    /// Runs them, and writes what came out as one HTML file, or as tables in Markdown.
+    Report(report::Report),
 }
 
+/// What is run, and how.
 #[derive(clap::Args)]
-struct Request {
-    /// An experiment, a paper, `all` papers, or one of Weir's own experiments.
+struct Which {
+    /// An experiment, a paper, or `all` papers; to run also one of Weir's own experiments.
     #[arg(value_name = "ID|PAPER|all", default_value = "all")]
     name: String,
     /// As it was, as it should have been, or one beside the other.
     #[arg(long, value_enum, default_value_t = EraChoice::Both)]
     era: EraChoice,
-    /// Only the claims whose id or sentence contains this.
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
     /// Runs at once; what comes out does not depend on it. Default: all cores.
     #[arg(long, value_name = "K")]
     threads: Option<NonZeroUsize>,
     /// The first seed, for experiments that draw random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+#[derive(clap::Args)]
+struct Request {
+    #[command(flatten)]
+    which: Which,
+    /// Only the claims whose id or sentence contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// Weir's own: how long each live measurement takes.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
@@ -82,39 +92,43 @@ impl Run for Lab {
         match self.task {
             Task::List => papers::list(&shelf, output),
             Task::Run(request) => request.run(&shelf, output),
+            Task::Report(report) => report.run(&shelf, output),
         }
     }
 }
 
 impl Request {
     fn run(self, shelf: &Shelf, output: &Output) -> Exit {
-        let own = experiments::find(&self.name);
-        if self.file.is_some() && !own.is_some_and(|found| found.takes_file()) {
-            return output.refuse(&format!("`{}` runs no scenario of a file", self.name));
+        let own = experiments::find(&self.which.name);
+        if self.file.is_some() && !own.is_some_and(Experiment::takes_file) {
+            return output.refuse(&format!("`{}` runs no scenario of a file", self.which.name));
         }
-        let sheets = shelf.select(&self.name);
-        match own {
-            _ if self.file.is_none() && !sheets.is_empty() => papers::run(&sheets, &self, output),
-            Some(found) => {
-                let duration = Duration::from_secs(self.seconds);
-                own::run(output, found, &Options { duration, only: self.only, file: self.file })
-            }
-            None => {
-                let papers = shelf.papers.iter().map(|paper| paper.key.as_str());
-                let own = EXPERIMENTS.iter().map(|row| row.name);
-                let names = papers.chain(own).collect::<Vec<_>>().join(", ");
-                let message = format!(
-                    "no experiment is called `{}`; there are `all`, {names}, and the ids of \
-                     `weir lab list`",
-                    self.name
-                );
-                output.refuse(&message)
-            }
+        let sheets = shelf.select(&self.which.name);
+        if self.file.is_none() && !sheets.is_empty() {
+            return papers::run(&sheets, &self.which, self.only.as_deref(), output);
         }
+        let Some(found) = own else {
+            return self.which.unknown(shelf, output);
+        };
+        let duration = Duration::from_secs(self.seconds);
+        own::run(output, found, &Options { duration, only: self.only, file: self.file })
     }
+}
 
+impl Which {
     fn threads(&self) -> usize {
         let cores = std::thread::available_parallelism();
         self.threads.or(cores.ok()).map_or(1, NonZeroUsize::get)
+    }
+
+    fn unknown(&self, shelf: &Shelf, output: &Output) -> Exit {
+        let papers = shelf.papers.iter().map(|paper| paper.key.as_str());
+        let own = EXPERIMENTS.iter().map(|row| row.name);
+        let names = papers.chain(own).collect::<Vec<_>>().join(", ");
+        let name = &self.name;
+        let message = format!(
+            "no experiment is called `{name}`; there are all, {names}, and those of `weir lab list`"
+        );
+        output.refuse(&message)
     }
 }

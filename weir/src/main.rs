@@ -4,6 +4,7 @@
 //! line in `verbs` below. What every verb shares (format, colour, exit codes) is `output.rs`.
 
 mod output;
+mod whole_file;
 
 use clap::Parser;
 use output::{Exit, Format, Output};
@@ -43,11 +44,17 @@ macro_rules! verbs {
 
 verbs! {
     check::Check,
+    import::Import,
+    export::Export,
+    schema::Schema,
+    diff::Diff,
+    test::Test,
     replay::Replay,
     sim::Sim,
     up::Up,
     status::Status,
     bench::Bench,
+    compare::Compare,
     lab::Lab,
     demo::Demo,
 }

@@ -2,12 +2,12 @@
 
 use crate::output::{Exit, Format, Output};
 use crate::sim::Explain;
+use crate::whole_file::{WholeFile, cannot};
 use crate::{Run, check};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 use weir_policy::finding::Outcome;
 use weir_policy::{Policy, file, policy, render};
 use weir_sim::capture::{CaptureFault, CaptureReader, CaptureWriter};
@@ -88,7 +88,7 @@ impl Replay {
         let report = report.map_err(|error| error.to_string())?;
         for writer in [outputs.departures, outputs.drops].into_iter().flatten() {
             let written = writer.finish().and_then(|buffer| Ok(buffer.into_inner()?));
-            written.map_err(|error| error.to_string()).and_then(CaptureFile::keep)?;
+            written.map_err(|error| error.to_string()).and_then(WholeFile::keep)?;
         }
         Ok(report)
     }
@@ -153,61 +153,13 @@ impl Replay {
     }
 }
 
-/// A file that is being written.
-enum CaptureFile {
-    /// Under another name, which goes with it unless it is kept.
-    Unnamed(NamedTempFile, PathBuf),
-    /// What was there already and is no regular file, such as a pipe.
-    Stream(File),
-}
-
-type Writer = CaptureWriter<BufWriter<CaptureFile>>;
+type Writer = CaptureWriter<BufWriter<WholeFile>>;
 
 fn create(path: &Option<PathBuf>) -> Result<Option<Writer>, String> {
     let Some(path) = path else { return Ok(None) };
-    let file = CaptureFile::create(path);
+    let file = WholeFile::create(path);
     let writer = file.and_then(|file| CaptureWriter::new(BufWriter::new(file)));
     writer.map(Some).map_err(|error| cannot("write", &path.display().to_string(), &error))
-}
-
-impl CaptureFile {
-    fn create(path: &Path) -> io::Result<Self> {
-        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            return Ok(Self::Stream(File::options().write(true).open(path)?));
-        }
-        // Behind a symbolic link, which stays.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".weir-").suffix(".pcapng");
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(FILE_MODE));
-        let file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
-        Ok(Self::Unnamed(file, path))
-    }
-
-    fn keep(self) -> Result<(), String> {
-        let Self::Unnamed(file, path) = self else { return Ok(()) };
-        let name = path.display().to_string();
-        let kept = file.persist(&path);
-        kept.map(drop).map_err(|error| cannot("write", &name, &error.error))
-    }
-}
-
-impl Write for CaptureFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unnamed(file, _) => file.write(bytes),
-            Self::Stream(file) => file.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Unnamed(file, _) => file.flush(),
-            Self::Stream(file) => file.flush(),
-        }
-    }
 }
 
 /// Shows on standard error what is worth knowing of a policy that has no errors.
@@ -216,10 +168,6 @@ fn show_findings(outcome: &Outcome<Policy>, output: &Output) {
         let text = render::render(&outcome.findings, &outcome.sources, false);
         output.warn(&format!("{}\n{text}", render::summary(&outcome.findings)));
     }
-}
-
-fn cannot(what: &str, name: &str, error: &io::Error) -> String {
-    format!("cannot {what} {name}: {error}")
 }
 
 /// Whether both are there and one file, whatever leads there.
@@ -232,7 +180,3 @@ fn same_file(one: &Path, other: &Path) -> bool {
 
 /// Bytes of the capture as it lies on the disk, and how long the rest will take.
 const BAR: &str = "{wide_bar} {binary_bytes}/{binary_total_bytes} {eta}";
-
-/// Less what the user's mask takes away, as for any new file.
-#[cfg(unix)]
-const FILE_MODE: u32 = 0o666;

@@ -1,20 +1,28 @@
 //! `weir sim`: runs a scenario in simulated time and prints what each class and source got.
 
+pub mod memory;
+mod packets;
+
 use crate::Run;
 use crate::check;
 use crate::output::{Exit, Format, Output};
+use crate::whole_file;
 use indicatif::{ProgressBar, ProgressStyle};
+use packets::{Rows, Trace};
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
-use weir_core::units::Duration;
+use weir_core::units::{Bytes, Duration};
+use weir_lab::replicate::{self, REPLICATIONS_MAX, Summary};
+use weir_live::signals::StopSignal;
 use weir_policy::{file, render};
 use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
-use weir_sim::{Scenario, read};
+use weir_sim::{Fate, Report, Scenario, Watch, read};
 
 /// Simulates a scenario: sources, a policy's link, receivers.
 ///
-/// The same scenario and seed print the same bytes. Exits 0 if it ran, 1 if the scenario has
-/// errors, 2 if it cannot be read.
+/// The same scenario and seed print the same bytes, on any number of threads. Exits 0 if it ran, 1
+/// if the scenario has errors, 2 if it cannot be read or does not fit in memory. docs/sim-report.md
+/// describes what is printed and written.
 #[derive(clap::Args)]
 pub struct Sim {
     /// The scenario, in TOML.
@@ -24,6 +32,33 @@ pub struct Sim {
     seed: Option<u64>,
     #[command(flatten)]
     explain: Explain,
+    /// Report the bytes that each class sent in each bin of this width, such as `1s`.
+    #[arg(long, value_name = "WIDTH", value_parser = width)]
+    bins: Option<Duration>,
+    /// With --bins: write them as lines of `start_s,class,bytes`, too.
+    #[arg(long, value_name = "FILE", requires = "bins")]
+    csv: Option<PathBuf>,
+    /// Run so many times, each with the next seed, and report means with their 95 % confidence
+    /// intervals. Ctrl-C keeps what has ended.
+    #[arg(long, value_name = "N", conflicts_with_all = ["explain", "bins", "parquet", "trace"],
+        value_parser = clap::value_parser!(u64).range(1..=REPLICATIONS_MAX))]
+    replications: Option<u64>,
+    /// With --replications: so many side by side; all cores unless written.
+    #[arg(long, value_name = "K", requires = "replications",
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Write the report as JSON, whatever is printed; of replications, the summary and each report.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a row for each packet that left or was dropped.
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+    /// Write the packets as they leave the link, each with class, source and delay in its comment.
+    #[arg(long, value_name = "FILE.pcapng")]
+    trace: Option<PathBuf>,
+    /// How much memory a run may be expected to need; what is free unless written.
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
 }
 
 /// Whether to explain why packets waited; also an option of `weir replay`.
@@ -48,52 +83,155 @@ impl Explain {
 
 impl Run for Sim {
     fn run(self, output: &Output) -> Exit {
-        let name = self.scenario.display().to_string();
-        let bytes = match file::read(&self.scenario) {
-            Ok(bytes) => bytes,
-            Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
+        let mut scenario = match scenario(&self.scenario, output) {
+            Ok(scenario) => scenario,
+            Err(exit) => return exit,
         };
-        let outcome = read::parse(&bytes, &name, &|path: &Path| file::read(path));
-        if outcome.failed() {
-            return check::print(output, &name, "scenario", &outcome);
-        }
-        // Warnings are not the result that was asked for.
-        eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
-        let mut scenario = outcome.plan.expect("without errors there is a plan");
         scenario.seed = self.seed.unwrap_or(scenario.seed);
-        simulate(&scenario, self.explain.slowest(), output)
+        let done = match self.replications {
+            Some(count) => self.replicate(&scenario, count, output),
+            None => self.simulate(&scenario, output),
+        };
+        done.unwrap_or_else(|error| output.refuse(&error))
     }
 }
 
-fn simulate(scenario: &Scenario, slowest: Option<usize>, output: &Output) -> Exit {
-    let bar = bar(scenario.duration);
-    let progress = &mut |at: Duration| bar.set_position(at.as_nanos() / 1_000_000);
-    let report = match slowest {
-        Some(slowest) => weir_sim::run_explained(scenario, slowest, progress),
-        None => weir_sim::run(scenario, progress),
+/// The scenario of a file; its findings are shown.
+///
+/// # Errors
+/// How the command ends if there is none.
+pub fn scenario(path: &Path, output: &Output) -> Result<Scenario, Exit> {
+    let name = path.display().to_string();
+    let bytes = match file::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(output.refuse(&format!("cannot read {name}: {error}"))),
     };
-    bar.finish_and_clear();
-    match report {
-        Ok(report) => {
-            match output.format {
-                Format::Json => output.text(&report.to_json()),
-                Format::Text => output.text(&report.to_string()),
-            }
-            Exit::Clean
-        }
-        Err(error) => {
-            output.refuse(&format!("{}: {error}", scenario.name));
-            Exit::Faults
-        }
+    let outcome = read::parse(&bytes, &name, &|path: &Path| file::read(path));
+    if outcome.failed() {
+        return Err(check::print(output, &name, "scenario", &outcome));
     }
+    // Warnings are not the result that was asked for.
+    eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
+    Ok(outcome.plan.expect("without errors there is a plan"))
+}
+
+impl Sim {
+    fn simulate(&self, scenario: &Scenario, output: &Output) -> Result<Exit, String> {
+        memory::check(scenario, (self.bins, 1), self.memory)?;
+        let mut trace = self.trace.as_deref().map(Trace::create).transpose()?;
+        let mut rows = self.parquet.as_deref().map(Rows::create).transpose()?;
+        let report = {
+            let mut tell = |fate: &Fate<'_>| {
+                if let Some(trace) = &mut trace {
+                    trace.add(fate);
+                }
+                if let Some(rows) = &mut rows {
+                    rows.add(fate);
+                }
+            };
+            let told = self.trace.is_some() || self.parquet.is_some();
+            let packets = told.then_some(&mut tell as &mut dyn FnMut(&Fate<'_>));
+            let watch = Watch { slowest: self.explain.slowest(), bins: self.bins, packets };
+            let bar = bar(scenario.duration);
+            let progress = &mut |at: Duration| bar.set_position(at.as_nanos() / 1_000_000);
+            let report = weir_sim::run_watched(scenario, watch, progress);
+            bar.finish_and_clear();
+            report
+        };
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => {
+                output.warn(&format!("{}: {error}", scenario.name));
+                return Ok(Exit::Faults);
+            }
+        };
+        trace.map(Trace::finish).transpose()?;
+        rows.map(Rows::finish).transpose()?;
+        self.write(&report)?;
+        match output.format {
+            Format::Json => output.text(&report.to_json()),
+            Format::Text => output.text(&report.to_string()),
+        }
+        Ok(Exit::Clean)
+    }
+
+    /// What is written of a report.
+    fn write(&self, report: &Report) -> Result<(), String> {
+        if let Some(path) = &self.json {
+            whole_file::write(path, &report.to_json())?;
+        }
+        if let (Some(path), Some(bins)) = (&self.csv, &report.bins) {
+            whole_file::write(path, &bins.to_csv())?;
+        }
+        Ok(())
+    }
+
+    fn replicate(&self, scenario: &Scenario, count: u64, output: &Output) -> Result<Exit, String> {
+        let threads = self.threads.map_or_else(replicate::cores, usize::from);
+        let threads = threads.min(usize::try_from(count).unwrap_or(usize::MAX));
+        memory::check(scenario, (None, threads), self.memory)?;
+        let stop = StopSignal::install().map_err(|error| error.to_string())?;
+        let bar = count_bar(count);
+        let base = scenario.clone();
+        let make = move |place: usize| Scenario {
+            seed: base.seed.wrapping_add(place as u64),
+            ..base.clone()
+        };
+        let step = &mut || bar.inc(1);
+        let outcomes = replicate::each(count as usize, make, threads, stop.flag(), step);
+        bar.finish_and_clear();
+        let mut reports = Vec::with_capacity(outcomes.len());
+        for (_, outcome) in outcomes {
+            match outcome {
+                Ok(report) => reports.push(report),
+                Err(error) => {
+                    output.warn(&format!("{}: {error}", scenario.name));
+                    return Ok(Exit::Faults);
+                }
+            }
+        }
+        let whole = reports.len() as u64 == count;
+        if !whole {
+            output.warn(&format!("stopped: {} of {count} replications ended", reports.len()));
+        }
+        let exit = if whole { Exit::Clean } else { Exit::Interrupted };
+        let Some(summary) = Summary::of(&reports, count as usize) else { return Ok(exit) };
+        if let Some(path) = &self.json {
+            let all = serde_json::json!({ "summary": summary, "runs": reports });
+            let text = serde_json::to_string_pretty(&all).expect("reports have only text keys");
+            whole_file::write(path, &(text + "\n"))?;
+        }
+        match output.format {
+            Format::Json => output.json(&summary),
+            Format::Text => output.text(&summary.to_string()),
+        }
+        Ok(exit)
+    }
+}
+
+/// A width of bins: a time above 0, such as `1s`.
+fn width(text: &str) -> Result<Duration, String> {
+    let width: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    if width == Duration::ZERO {
+        return Err("bins need a width; write 1s, for example".to_owned());
+    }
+    Ok(width)
 }
 
 /// A progress bar in simulated milliseconds; hidden unless somebody looks.
 fn bar(duration: Duration) -> ProgressBar {
+    shown(duration.as_nanos() / 1_000_000, "simulating {bar:40} {percent:>3} %  {eta} left")
+}
+
+/// A progress bar in runs; hidden unless somebody looks.
+pub fn count_bar(count: u64) -> ProgressBar {
+    shown(count, "simulating {bar:40} {pos} of {len}  {eta} left")
+}
+
+fn shown(length: u64, template: &str) -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::new(duration.as_nanos() / 1_000_000);
-    let style = ProgressStyle::with_template("simulating {bar:40} {percent:>3} %  {eta} left");
-    bar.with_style(style.expect("the template is well formed"))
+    let style = ProgressStyle::with_template(template);
+    ProgressBar::new(length).with_style(style.expect("the template is well formed"))
 }

@@ -7,7 +7,7 @@
 //! all others. Invariant: no packet of another class leaves while one of the first is overdue.
 
 use super::proportional_delay::{DDP, ESTIMATOR, G, GAMMA, ProportionalDelay, RATIO};
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Tree};
+use super::{Cost, Descriptor, Discipline, Kin, Promises, Service, Tree};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Dimension, Duration, Instant};
 
@@ -45,6 +45,13 @@ impl Discipline for Dbhpd {
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
         self.take_over(old, kin);
+    }
+
+    fn service(tree: &Tree) -> Service {
+        let d_max = tree.params().duration("d_max").unwrap_or(D_MAX_DEFAULT);
+        let t_safe = tree.params().duration("t_safe").unwrap_or(Duration::ZERO);
+        let patience = d_max.as_nanos().saturating_sub(t_safe.as_nanos());
+        Service::Deadline(Duration::from_nanos(patience))
     }
 }
 

@@ -7,8 +7,10 @@
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
 use super::leaf_ring::{LeafRing, Standing};
+use super::service::Rounds;
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree,
+    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service,
+    Tree,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -52,8 +54,7 @@ impl Discipline for Drr {
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &ClassSpec| {
-            let quantum = class.params.bytes("quantum").unwrap_or(tree.mtu()).get();
-            let quantum = quantum.clamp(QUANTUM_MIN, QUANTUM_MAX) as u32;
+            let quantum = quantum(tree, class);
             Turn { quantum, deficit: 0, head: NOTHING, standing: Standing::Out }
         };
         let leaves: Vec<_> = tree.leaves().map(|(_, class)| turn(class)).collect();
@@ -67,6 +68,12 @@ impl Discipline for Drr {
             turn.deficit = old.leaves[then.index()].deficit.min(2 * turn.quantum);
             turn.standing = Standing::Emptied;
         });
+    }
+
+    fn service(tree: &Tree) -> Service {
+        let gain = |class: &ClassSpec| u64::from(quantum(tree, class));
+        let gains = tree.leaves().map(|(_, class)| gain(class)).collect();
+        Service::Rounds(Rounds { gains, in_packets: false, overdraws: false, forgets: true })
     }
 }
 
@@ -168,6 +175,11 @@ impl Turn {
         self.deficit = 0;
         self.head = NOTHING;
     }
+}
+
+fn quantum(tree: &Tree, class: &ClassSpec) -> u32 {
+    let quantum = class.params.bytes("quantum").unwrap_or(tree.mtu()).get();
+    quantum.clamp(QUANTUM_MIN, QUANTUM_MAX) as u32
 }
 
 /// The charged length of what waits first.

@@ -4,7 +4,7 @@
 //! benchmarks.
 
 use super::arrival_order::ArrivalOrder;
-use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Tree};
+use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
@@ -30,6 +30,10 @@ impl Discipline for Fifo {
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { order: ArrivalOrder::new(tree.leaf_count()) })
+    }
+
+    fn service(_tree: &Tree) -> Service {
+        Service::Arrivals { shaper: None }
     }
 }
 

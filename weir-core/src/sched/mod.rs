@@ -9,6 +9,7 @@ mod id_set;
 mod leaf_lists;
 mod leaf_ring;
 mod proportional_delay;
+pub mod service;
 mod shortlist;
 mod tournament;
 pub mod tree;
@@ -18,6 +19,7 @@ mod wait_queue;
 mod weights;
 mod wheel;
 
+pub use service::Service;
 pub use tree::{ClassSpec, DEPTH_MAX, Tree, TreeError};
 
 use crate::ids::{ClassId, LeafId};
@@ -218,6 +220,11 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// trees have: balances, tokens, virtual times. Called once, right after `build`; then every
     /// packet that waits is told to it by `enqueued` and `joined`. Without it, classes start anew.
     fn inherit(&mut self, _now: Instant, _old: &Self, _kin: &Kin) {}
+
+    /// What it does for each leaf of `tree`, which builds, whatever the others do.
+    fn service(_tree: &Tree) -> Service {
+        Service::Unknown
+    }
 }
 
 /// Which classes of a new tree are those of an old one.
@@ -274,6 +281,8 @@ pub struct Entry {
     pub descriptor: &'static Descriptor,
     /// Builds the scheduler alone.
     pub build: fn(&Tree) -> Result<Box<dyn Scheduler + Send>, BuildError>,
+    /// What it does for each leaf of a tree that builds, whatever the others do.
+    pub service: fn(&Tree) -> Service,
     /// Builds a whole link around the scheduler, so that hot calls are monomorphic.
     pub link: fn(&LinkPlan) -> Result<Box<dyn AnyLink>, BuildError>,
 }
@@ -282,6 +291,7 @@ const fn entry<S: Discipline>() -> Entry {
     Entry {
         descriptor: &S::DESCRIPTOR,
         build: |tree| Ok(Box::new(S::build(tree)?)),
+        service: S::service,
         link: |plan| Ok(Box::new(Link::new(plan, S::build(&plan.tree)?)?)),
     }
 }

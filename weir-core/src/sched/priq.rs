@@ -4,7 +4,9 @@
 //! has a bit for each priority at which a leaf waits, so the cost does not grow with the leaves.
 
 use super::id_set::IdSet;
-use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Tree};
+use super::{
+    ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree,
+};
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Instant};
@@ -66,6 +68,13 @@ impl Discipline for Priq {
         let band =
             |leaves: Vec<LeafId>| Band { waiting: IdSet::new(leaves.len()), leaves, turn: 0 };
         Ok(Self { bands: leaves.map(band), places, busy: 0 })
+    }
+
+    fn service(tree: &Tree) -> Service {
+        let priority =
+            |class: &ClassSpec| class.params.number("priority").unwrap_or(PRIORITY_DEFAULT);
+        let rank = |class| (PRIORITIES as u64 - 1).saturating_sub(priority(class)) as u32;
+        Service::Ranks(tree.leaves().map(|(_, class)| rank(class)).collect())
     }
 }
 

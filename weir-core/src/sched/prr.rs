@@ -4,7 +4,10 @@
 //! state is one byte.
 
 use super::leaf_ring::{LeafRing, Standing};
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use super::service::Rounds;
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
+};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
@@ -38,6 +41,11 @@ impl Discipline for Prr {
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
         let leaves = &mut self.leaves;
         self.round.inherit(&old.round, kin, |_, now| leaves[now.index()] = Standing::Emptied);
+    }
+
+    fn service(tree: &Tree) -> Service {
+        let gains = alloc::vec![1; tree.leaf_count()];
+        Service::Rounds(Rounds { gains, in_packets: true, overdraws: false, forgets: true })
     }
 }
 

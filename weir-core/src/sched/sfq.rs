@@ -12,7 +12,10 @@
 //! leaf's queue and is not in this file.
 
 use super::leaf_ring::LeafRing;
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use super::service::Rounds;
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
+};
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Instant};
@@ -65,8 +68,7 @@ impl Discipline for Sfq {
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &super::ClassSpec| {
-            let quantum = class.params.bytes("quantum").unwrap_or(tree.mtu()).get();
-            let quantum = quantum.clamp(QUANTUM_MIN as u64, QUANTUM_MAX as u64) as i64;
+            let quantum = quantum(tree, class);
             Turn { quantum, allotment: quantum, standing: Standing::Out }
         };
         let leaves: Vec<_> = tree.leaves().map(|(_, class)| turn(class)).collect();
@@ -87,6 +89,16 @@ impl Discipline for Sfq {
             self.round.push_back(new);
         }
     }
+
+    fn service(tree: &Tree) -> Service {
+        let gains = tree.leaves().map(|(_, class)| quantum(tree, class) as u64).collect();
+        Service::Rounds(Rounds { gains, in_packets: false, overdraws: true, forgets: true })
+    }
+}
+
+fn quantum(tree: &Tree, class: &super::ClassSpec) -> i64 {
+    let quantum = class.params.bytes("quantum").unwrap_or(tree.mtu()).get();
+    quantum.clamp(QUANTUM_MIN as u64, QUANTUM_MAX as u64) as i64
 }
 
 impl Scheduler for Sfq {

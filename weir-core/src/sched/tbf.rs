@@ -11,7 +11,7 @@
 //! than its rate, and `full_at` is at most a burst and a packet after now.
 
 use super::arrival_order::ArrivalOrder;
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler};
+use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Service};
 use super::{Selection, Tree, Why};
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -76,6 +76,11 @@ impl Discipline for Tbf {
         if let (Some(peak), Some(old)) = (&mut self.peak, &old.peak) {
             peak.take_over(old);
         }
+    }
+
+    fn service(tree: &Tree) -> Service {
+        let rate = tree.params().rate("rate").unwrap_or(tree.rate());
+        Service::Arrivals { shaper: Some(rate) }
     }
 }
 

@@ -1,11 +1,9 @@
-//! Who has the lowest key, and which key is the highest: tournaments in tables.
+//! Who has the lowest key: tournaments in tables.
 //!
-//! A *lane* is a row of neighbouring items with a tournament of its own. An item is *in*, or it is
-//! *held*, then it counts for the highest key only, or it is *out*. Eight neighbours, a cache line,
-//! play as a group, and the winners of groups two by two. Nothing moves and nothing is searched: a
-//! change looks at one group and one path up, as far as something changes. Of equal keys the
-//! smaller item is the lowest. The highest key is asked for seldom, so it is found when it is,
-//! except in long lanes, which keep it in tables of eight-way tiers. Invariant: a node holds the
+//! A *lane* is a row of neighbouring items with a tournament of its own. An item is *in* or it is
+//! *out*. Eight neighbours, a cache line, play as a group, and the winners of groups two by two.
+//! Nothing moves and nothing is searched: a change looks at one group and one path up, as far as
+//! something changes. Of equal keys the smaller item is the lowest. Invariant: a node holds the
 //! lowest word below it; whose it is, is found on the way down, when asked.
 
 use crate::units::Instant;
@@ -14,12 +12,9 @@ use core::ops::Range;
 
 /// Tournaments over items numbered from 0, each item in one lane.
 pub(crate) struct Order {
-    /// The key of each item with bits that say where it is: smaller words are lower, and who is
-    /// held or out is above everybody who is in.
+    /// The key of each item that is in; who is out is above everybody who is.
     words: Vec<u64>,
     nodes: Vec<u64>,
-    /// The highest keys below groups, and groups of these, of long lanes.
-    highs: Vec<u64>,
 }
 
 /// A lane and its root.
@@ -32,12 +27,8 @@ pub(crate) struct Lane {
     nodes: u32,
     /// Groups, rounded up to a power of two.
     groups: u32,
-    /// Where its tiers of highest keys begin, if it is long.
-    highs: u32,
     /// The lowest word; whose it is, only with one group.
     low: Node,
-    /// The highest key of those in or held, 0 if there are none; kept only if it is long.
-    high: u64,
 }
 
 /// The lowest word of some items, and whose it is.
@@ -47,18 +38,10 @@ struct Node {
     item: u32,
 }
 
-/// Where an item is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
-    In,
-    Held,
-    Out,
-}
-
 impl Order {
-    /// Lanes of these sizes, one after the other; everybody is out with key 0.
+    /// Lanes of these sizes, one after the other; everybody is out.
     pub(crate) fn new(sizes: &[usize]) -> (Self, Vec<Lane>) {
-        let mut order = Self { words: Vec::new(), nodes: Vec::new(), highs: Vec::new() };
+        let mut order = Self { words: Vec::new(), nodes: Vec::new() };
         let lanes = sizes.iter().map(|&items| order.add_lane(items)).collect();
         order.nodes.shrink_to_fit();
         (order, lanes)
@@ -66,62 +49,35 @@ impl Order {
 
     fn add_lane(&mut self, items: usize) -> Lane {
         let (first, nodes) = (self.words.len() as u32, self.nodes.len() as u32);
-        let highs = self.highs.len() as u32;
         self.words.resize(self.words.len() + items, OUT);
         let groups = items.div_ceil(WAYS).next_power_of_two();
         if groups > 1 {
             self.nodes.resize(self.nodes.len() + 2 * groups, OUT);
             self.nodes[nodes as usize + groups + items.div_ceil(WAYS)..].fill(u64::MAX);
         }
-        let mut width = items;
-        while items > SCANNED && width > WAYS {
-            width = width.div_ceil(WAYS);
-            self.highs.resize(self.highs.len() + width, 0);
-        }
         let low = Node { low: OUT, item: first };
         let (items, groups) = (items as u32, groups as u32);
-        Lane { first, items, nodes, groups, highs, low, high: 0 }
+        Lane { first, items, nodes, groups, low }
     }
 
     /// The item with the lowest key of those that are in.
     #[inline]
     pub(crate) fn lowest(&self, lane: &Lane) -> Option<u32> {
-        if lane.low.low >= HELD {
+        if lane.low.low >= OUT {
             return None;
         }
         Some(if lane.groups > 1 { self.winner(lane, 1) } else { lane.low.item })
     }
 
-    /// Whether nobody is in.
-    #[inline]
-    pub(crate) fn is_empty(lane: &Lane) -> bool {
-        lane.low.low >= HELD
-    }
-
-    /// The same if that key is at most `key`.
-    #[inline]
-    pub(crate) fn lowest_until(&self, lane: &Lane, key: u64) -> Option<u32> {
-        if lane.low.low <= key { self.lowest(lane) } else { None }
-    }
-
-    /// The highest key of those that are in or held, 0 if there are none.
-    #[inline]
-    pub(crate) fn highest(&self, lane: &Lane) -> u64 {
-        if lane.items as usize > SCANNED {
-            return lane.high;
-        }
-        self.words[Self::items(lane)].iter().fold(0, |high, &word| high.max(counted(word)))
-    }
-
-    /// The key last given to an item, wherever it is.
+    /// The key of an item that is in.
     #[inline]
     pub(crate) fn key(&self, item: u32) -> u64 {
-        self.words[item as usize] & KEY_BITS
+        self.words[item as usize]
     }
 
-    /// Whether the item is in or held.
+    /// Whether the item is in.
     #[inline]
-    pub(crate) fn takes_part(&self, item: u32) -> bool {
+    fn takes_part(&self, item: u32) -> bool {
         self.words[item as usize] < OUT
     }
 
@@ -130,7 +86,7 @@ impl Order {
     pub(crate) fn about(&self, lane: &Lane, ahead: usize) -> Option<u32> {
         let parts = (lane.groups as usize).min(PARTS_GUESSED);
         let at = parts + ahead % parts;
-        let some = lane.groups > 1 && self.nodes[lane.nodes as usize + at] < HELD;
+        let some = lane.groups > 1 && self.nodes[lane.nodes as usize + at] < OUT;
         some.then(|| self.winner(lane, at))
     }
 
@@ -149,29 +105,7 @@ impl Order {
         (start + place.expect("a node holds a word of its group")) as u32
     }
 
-    /// Gives an item that is out a key.
-    #[inline]
-    pub(crate) fn keep(&mut self, item: u32, key: u64) {
-        self.words[item as usize] = key | OUT;
-    }
-
-    /// Gives `item` of `lane` a key of at most [`KEY_MAX`] and a part.
-    #[inline]
-    pub(crate) fn put(&mut self, lane: &mut Lane, item: u32, key: u64, part: Part) {
-        let word = match part {
-            Part::In => key,
-            Part::Held => key | HELD,
-            Part::Out => key | OUT,
-        };
-        let before = self.words[item as usize];
-        self.set(lane, item, word);
-        if lane.items as usize > SCANNED {
-            self.climb_high(lane, item, (counted(before), counted(word)));
-        }
-    }
-
-    /// Lets `item` wait in a lane whose highest key nobody asks for; what is beyond [`KEY_MAX`], a
-    /// century, is alike.
+    /// Lets `item` wait in a lane; what is beyond [`KEY_MAX`], a century, is alike.
     #[inline]
     pub(crate) fn wait(&mut self, lane: &mut Lane, item: u32, until: Instant) {
         let word = until.as_nanos().min(KEY_MAX);
@@ -234,65 +168,10 @@ impl Order {
         }
     }
 
-    /// A key that counts for the highest changed; 0 stands for one that does not count.
-    fn climb_high(&mut self, lane: &mut Lane, item: u32, (before, mut key): (u64, u64)) {
-        let mut index = (item - lane.first) as usize / WAYS;
-        let (mut base, mut width) = (lane.highs as usize, (lane.items as usize).div_ceil(WAYS));
-        let mut old = self.highs[base + index];
-        if key < old {
-            if before < old {
-                return;
-            }
-            let start = lane.first as usize + index * WAYS;
-            let end = (start + WAYS).min((lane.first + lane.items) as usize);
-            let keys = self.words[start..end].iter().map(|&word| counted(word));
-            key = keys.fold(0, u64::max);
-        }
-        while key != old {
-            self.highs[base + index] = key;
-            let below = base + index / WAYS * WAYS;
-            let children = below..(below + WAYS).min(base + width);
-            let root = width <= WAYS;
-            (base, width, index) = (base + width, width.div_ceil(WAYS), index / WAYS);
-            let above = if root { lane.high } else { self.highs[base + index] };
-            if key < above {
-                if old < above {
-                    return;
-                }
-                key = self.highs[children].iter().fold(0, |high, &child| high.max(child));
-            }
-            if root {
-                lane.high = key;
-                return;
-            }
-            old = above;
-        }
-    }
-
-    /// Whether the lane has one item only.
-    #[inline]
-    pub(crate) fn is_single(lane: &Lane) -> bool {
-        lane.items == 1
-    }
-
     /// The items of a lane.
     #[inline]
-    pub(crate) fn items(lane: &Lane) -> Range<usize> {
+    fn items(lane: &Lane) -> Range<usize> {
         lane.first as usize..(lane.first + lane.items) as usize
-    }
-
-    /// Lowers all keys of a lane by `by`, held at 1. As long as the lane.
-    #[cold]
-    pub(crate) fn lower(&mut self, lane: &mut Lane, by: u64) {
-        for item in Self::items(lane) {
-            let word = self.words[item];
-            let part = match word {
-                OUT.. => Part::Out,
-                HELD.. => Part::Held,
-                _ => Part::In,
-            };
-            self.put(lane, item as u32, (word & KEY_BITS).saturating_sub(by).max(1), part);
-        }
     }
 }
 
@@ -305,11 +184,6 @@ fn stays(node: &mut Node, changed: Node) -> bool {
         *node = changed;
     }
     lower || changed.item != node.item
-}
-
-/// The key of a word if it counts for the highest, else 0.
-fn counted(word: u64) -> u64 {
-    if word < OUT { word & KEY_BITS } else { 0 }
 }
 
 /// The least word and its item, the first of which is `start`; of equals the first.
@@ -333,22 +207,13 @@ fn lowest_word(words: &[u64]) -> u64 {
     }
 }
 
-/// What a node takes.
-#[cfg(test)]
-pub(crate) const NODE_BYTES: usize = size_of::<u64>();
 const WAYS: usize = 8;
-/// Words from here on are of those that are held, or out.
-const HELD: u64 = 1 << 63;
 /// Words from here on are of those that are out.
-const OUT: u64 = HELD | 1 << 62;
-/// The bits of a word that are its key.
-const KEY_BITS: u64 = (1 << 62) - 1;
+const OUT: u64 = 1 << 63;
 /// The largest key.
-pub(crate) const KEY_MAX: u64 = KEY_BITS - 1;
+pub(crate) const KEY_MAX: u64 = (1 << 62) - 2;
 /// The winners of as many parts are guessed to be next.
 const PARTS_GUESSED: usize = 32;
-/// Lanes of so many items are looked through for their highest key.
-const SCANNED: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -359,30 +224,22 @@ mod tests {
         let sizes = [1usize, 7, 8, 9, 13, 0, 64, 65, 600];
         let (mut order, mut lanes) = Order::new(&sizes);
         let total: usize = sizes.iter().sum();
-        let mut plain = alloc::vec![(0u64, Part::Out); total];
+        let mut plain = alloc::vec![None; total];
         let mut seed = 3u64;
         for step in 0..60_000u64 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let item = (seed >> 40) as usize % total;
             let lane = lanes.iter_mut().find(|lane| Order::items(lane).contains(&item));
             let lane = lane.expect("an item is in a lane");
-            let part = [Part::In, Part::Held, Part::Out, Part::In][(seed >> 60) as usize % 4];
-            let key = 1 + (seed >> 20) % 50;
-            order.put(lane, item as u32, key, part);
-            plain[item] = (key, part);
-            if step % 1000 == 999 {
-                order.lower(lane, 7);
-                for row in &mut plain[Order::items(lane)] {
-                    row.0 = row.0.saturating_sub(7).max(1);
-                }
+            let key = Some(1 + (seed >> 20) % 50).filter(|_| !(seed >> 60).is_multiple_of(4));
+            match key {
+                Some(key) => order.set(lane, item as u32, key),
+                None => order.take_out(lane, item as u32),
             }
-            let rows = || Order::items(lane).map(|item| (plain[item], item as u32));
-            let low = rows().filter(|row| row.0.1 == Part::In).map(|row| (row.0.0, row.1)).min();
-            let high = rows().filter(|row| row.0.1 != Part::Out).map(|row| row.0.0).max();
+            plain[item] = key;
+            let low = Order::items(lane).filter_map(|item| Some((plain[item]?, item as u32))).min();
             assert_eq!(order.lowest(lane), low.map(|row| row.1), "step {step}");
-            assert_eq!(order.highest(lane), high.unwrap_or(0), "step {step}");
-            assert_eq!(order.key(item as u32), plain[item].0);
-            assert_eq!(order.takes_part(item as u32), part != Part::Out);
+            assert_eq!(order.takes_part(item as u32), key.is_some());
         }
     }
 }

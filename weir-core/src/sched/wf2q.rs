@@ -16,11 +16,14 @@
 //!
 //! Drops: a dropped packet costs its leaf nothing. The next one starts where it did.
 
+use super::service::Weighted;
 use super::shortlist::Shortlist;
 use super::tournament::KEY_MAX;
-use super::weights::{Sending, WEIGHT, Weights, counted};
+use super::weights::{Sending, WEIGHT, Weights, counted, written};
 use super::wheel::{self, Wheel};
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
+};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
@@ -131,6 +134,13 @@ impl Discipline for Wf2q {
             leaf.start = self.virtual_time + ahead.min(u128::from(packet)) as u64;
             self.latest = self.latest.max(leaf.start);
         }
+    }
+
+    /// [bennett97 §4] No leaf is ahead of the fluid, or behind it, by more than a packet.
+    fn service(tree: &Tree) -> Service {
+        let packet = tree.mtu();
+        let row = |weight| Weighted { weight, ahead: packet, late: packet };
+        Service::Fluid(written(tree).map(row).collect())
     }
 }
 

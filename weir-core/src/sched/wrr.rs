@@ -12,7 +12,8 @@
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
 use super::leaf_ring::{LeafRing, Standing};
-use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises};
+use super::service::Rounds;
+use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Service};
 use super::{Scheduler, Selection, Tree};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -113,6 +114,19 @@ impl Discipline for Wrr {
             turn.balance = balance(&old.leaves[then.index()]).min(turn.allotment);
             turn.standing = Standing::Emptied;
         });
+    }
+
+    /// What `forgive` gives away follows no rule that holds for every mix.
+    fn service(tree: &Tree) -> Service {
+        let in_packets = tree.params().choice("unit") != Some("bytes");
+        if tree.params().flag("forgive") == Some(true) {
+            return Service::Unknown;
+        }
+        let step = tree.params().bytes("allotment").unwrap_or(tree.mtu()).get();
+        let step = if in_packets { 1 } else { step };
+        let gain = |class| weight_of(class).saturating_mul(step);
+        let gains = tree.leaves().map(|(_, class)| gain(class)).collect();
+        Service::Rounds(Rounds { gains, in_packets, overdraws: !in_packets, forgets: false })
     }
 }
 

@@ -4,7 +4,7 @@
 //! cannot be explained as one. Three links take turns: two that explain nothing, whose ratio says
 //! what the machine's noise is worth, and one that explains; taking the sojourns out counts.
 
-use super::{BURST, Effort, Entry, LENGTH, LINK_RATE, Loop, entries, group_of, median};
+use super::{BURST, Effort, Entry, LENGTH, LINK_RATE, Loop, group_of, measure_each, median};
 use serde::Serialize;
 use std::time::{Duration as Spent, Instant as Clock};
 use weir_core::event::Poll;
@@ -41,17 +41,9 @@ pub fn measure(
     only: Option<&str>,
     leaves: &[usize],
     effort: Effort,
-    mut progress: impl FnMut(&Row),
+    progress: impl FnMut(&Row),
 ) -> Result<Vec<Row>, String> {
-    let entries = entries(only)?;
-    let mut rows = Vec::new();
-    for &count in leaves {
-        for entry in &entries {
-            rows.push(measure_one(entry, count, effort));
-            progress(rows.last().expect("a row was just pushed"));
-        }
-    }
-    Ok(rows)
+    measure_each(only, leaves, |entry, count| measure_one(entry, count, effort), progress)
 }
 
 fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
@@ -131,7 +123,7 @@ mod tests {
     fn every_scheduler_is_measured_with_and_without() {
         let effort = Effort { rounds: 1, packets: 1_000 };
         let rows = measure(None, &[10], effort, |_| {}).expect("all are registered");
-        assert_eq!(rows.len(), entries(None).expect("all").len());
+        assert_eq!(rows.len(), super::super::entries(None).expect("all").len());
         assert!(rows.iter().all(|row| row.nanos > 0.0 && row.ratio > 0.0), "{rows:?}");
         assert!(measure(Some("none"), &[10], effort, |_| {}).is_err());
     }

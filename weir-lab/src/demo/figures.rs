@@ -12,7 +12,7 @@ use weir_core::ids::LeafId;
 use weir_core::sched::Tree;
 use weir_live::status::{Amount, ClassStatus, Status};
 use weir_policy::Policy;
-use weir_policy::bounds::{self, Demand};
+use weir_policy::fluid::{self, Demand};
 use weir_sim::Report;
 use weir_sim::report::ClassReport;
 
@@ -241,7 +241,7 @@ fn with_shares(tree: &Tree, mut figures: Vec<Figures>) -> Vec<Figures> {
         }
     };
     let demands: Vec<_> = tree.leaves().map(demand).collect();
-    let shares = bounds::shares(tree, &demands);
+    let shares = fluid::shares(tree, &demands);
     for (leaf, _) in tree.leaves() {
         figures[leaf.index()].share_bps = shares[tree.class_of(leaf).index()];
     }

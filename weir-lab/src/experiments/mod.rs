@@ -121,6 +121,7 @@ experiments! {
     shaping_live,
     sharing_live,
     htb_kernel,
+    htb_export,
     sharing_sim,
     packet_size,
     simulator_speed,

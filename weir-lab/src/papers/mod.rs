@@ -30,5 +30,7 @@ macro_rules! families {
 families! {
     ns2,
     benita,
+    quadros,
+    altqtest,
     risso99,
 }

@@ -1,5 +1,6 @@
 //! The `[class.NAME]` tables, each by itself.
 
+use super::demand;
 use super::values::Written;
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
@@ -13,7 +14,7 @@ use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
 use weir_core::units::{Dimension, Share};
 
 /// A class as written; what concerns other classes is not looked at yet.
-pub(super) struct ClassDraft<'a> {
+pub(crate) struct ClassDraft<'a> {
     pub name: &'a str,
     pub span: Span,
     pub parent: Option<Node<'a>>,
@@ -24,7 +25,9 @@ pub(super) struct ClassDraft<'a> {
     pub leaf_only: Vec<(&'static str, Span)>,
     pub queue: QueuePlan,
     pub queue_span: Option<Span>,
-    queue_written: Written,
+    pub queue_written: Written,
+    /// What it says of its traffic.
+    pub demand: demand::Written,
     /// The `police` table, which is not looked at yet.
     pub police: Option<Node<'a>>,
     /// It stands for several leaves, over which its packets are spread.
@@ -37,6 +40,8 @@ pub(super) struct ClassDraft<'a> {
     pub default: Option<Span>,
     /// Whether it has children.
     pub interior: bool,
+    /// The index of its parent.
+    pub above: Option<usize>,
 }
 
 /// Reads every class in the order of the file. Without a scheduler, which is then a finding
@@ -69,7 +74,7 @@ pub(super) fn read_all<'a>(
 }
 
 /// The classes that are no parents, each with the number of its first leaf.
-pub(super) fn leaves<'c, 'a>(
+pub(crate) fn leaves<'c, 'a>(
     classes: &'c [ClassDraft<'a>],
 ) -> impl Iterator<Item = (LeafId, &'c ClassDraft<'a>)> {
     let leaves = classes.iter().filter(|class| !class.interior);
@@ -78,6 +83,14 @@ pub(super) fn leaves<'c, 'a>(
         *next += class.width();
         Some((first, class))
     })
+}
+
+/// The demands of each leaf.
+pub(crate) fn demands(classes: &[ClassDraft<'_>]) -> Vec<demand::Demand> {
+    let row = |(_, class): (LeafId, &ClassDraft<'_>)| {
+        std::iter::repeat_n(class.demand.demand, class.width() as usize)
+    };
+    leaves(classes).flat_map(row).collect()
 }
 
 impl ClassDraft<'_> {
@@ -101,7 +114,7 @@ impl ClassDraft<'_> {
     }
 
     /// Where a parameter of its queue is written.
-    pub(super) fn queue_parameter_span(&self, name: Option<&str>) -> Span {
+    pub(crate) fn queue_parameter_span(&self, name: Option<&str>) -> Span {
         let own = name.and_then(|name| self.queue_written.span(name));
         own.or(self.queue_span).unwrap_or(self.span)
     }
@@ -120,6 +133,8 @@ fn read<'a>(
     let queue_node = table.field("queue");
     let police = table.field("police");
     let (spread, spread_span) = read_spread(&mut table, report);
+    let own_delay = descriptor.is_some_and(has_delay);
+    let demand = demand::Written::read(&mut table, own_delay, report);
     let (queue, queue_written) =
         queue_node.as_ref().map_or_else(Default::default, |node| read_queue(node, report));
     let mut draft = ClassDraft {
@@ -128,7 +143,8 @@ fn read<'a>(
         parent,
         share: None,
         written: Written::default(),
-        leaf_only: Vec::new(),
+        leaf_only: demand.spans.clone(),
+        demand,
         queue,
         queue_span: queue_node.map(|node| node.key_span()),
         queue_written,
@@ -139,6 +155,7 @@ fn read<'a>(
         matches: match_node.iter().flat_map(Node::one_or_many).collect(),
         default: default.filter(|node| node.flag(report) == Some(true)).map(|node| node.span()),
         interior: false,
+        above: None,
     };
     if let Some(descriptor) = descriptor {
         read_parameters(&mut draft, &mut table, descriptor, report);
@@ -171,6 +188,7 @@ fn read_parameters(
     for row in rows.iter().filter(|row| row.scope == Scope::Leaf) {
         draft.leaf_only.extend(draft.written.span(row.name).map(|span| (row.name, span)));
     }
+    draft.demand.take_delay(&draft.written.params, draft.written.span("delay"));
     if has_rate(descriptor) && !rows.iter().any(|row| row.name == "share") {
         read_share(draft, table, report);
     }
@@ -185,6 +203,11 @@ pub(super) fn has_rate(descriptor: &Descriptor) -> bool {
     descriptor.parameters.iter().any(|row| {
         row.name == "rate" && row.kind == kind && matches!(row.scope, Scope::Class | Scope::Leaf)
     })
+}
+
+/// Whether `delay` is a parameter of the scheduler, which shapes its curves.
+fn has_delay(descriptor: &Descriptor) -> bool {
+    descriptor.parameters.iter().any(|row| row.name == "delay")
 }
 
 fn read_share(draft: &mut ClassDraft<'_>, table: &mut Table<'_>, report: &mut Report) {
@@ -304,7 +327,19 @@ fn unsupported_in_queue(
 }
 
 /// What every class may have under any scheduler.
-const CLASS_KEYS: &[&str] = &["parent", "match", "default", "queue", "police", "hash", "queues"];
+const CLASS_KEYS: &[&str] = &[
+    "parent",
+    "match",
+    "default",
+    "queue",
+    "police",
+    "hash",
+    "queues",
+    "delay",
+    "arrival",
+    "window",
+    "typical_packet",
+];
 /// More than the largest file could hold with rules.
 const CLASSES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 64;

@@ -11,10 +11,10 @@ use weir_core::link::{Charge, Framing, PACKETS_MAX_DEFAULT};
 use weir_core::parameter::Scope;
 use weir_core::queue::Limit;
 use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
-use weir_core::units::{Bytes, Dimension, Quantity, Rate};
+use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate};
 
 /// What `[link]` says; `None` where it is missing or wrong.
-pub(super) struct LinkSection {
+pub(crate) struct LinkSection {
     pub span: Span,
     pub rate: Option<Rate>,
     pub rate_span: Span,
@@ -23,6 +23,10 @@ pub(super) struct LinkSection {
     pub framing: Framing,
     pub charge: Charge,
     pub buffer: Bytes,
+    pub buffer_span: Option<Span>,
+    /// The round-trip time of the paths across the link, for lints.
+    pub rtt: Option<Duration>,
+    pub fragments_span: Option<Span>,
     mtu: u32,
     pub seed: u64,
     pub classifier: ClassifierPlan,
@@ -38,7 +42,11 @@ impl LinkSection {
         let overhead = table.field("overhead");
         let charge = table.field("charge").and_then(|node| node.choice(&["wire", "frame"], report));
         let mtu = table.field("mtu").and_then(|node| mtu(&node, report));
-        let buffer = table.field("buffer").and_then(|node| size(&node, 0, BUFFER_MAX, report));
+        let buffer = table.field("buffer");
+        let buffer_span = buffer.as_ref().map(Node::span);
+        let buffer = buffer.and_then(|node| size(&node, 0, BUFFER_MAX, report));
+        let fragments_span = table.field("fragments").map(|node| node.span());
+        let rtt = table.field("rtt").and_then(|node| node.duration(report));
         let packets_max = table.field("packets_max").and_then(|node| packets_max(&node, report));
         let seed = table.field("seed").and_then(|node| node.number(0, i64::MAX as u64, report));
         let classifier = classifier::read(&mut table, report);
@@ -53,6 +61,9 @@ impl LinkSection {
             charge: if charge == Some("frame") { Charge::Frame } else { Charge::Wire },
             mtu: mtu.unwrap_or(MTU_DEFAULT),
             buffer: buffer.unwrap_or(Bytes::ZERO),
+            buffer_span,
+            rtt,
+            fragments_span,
             seed: seed.unwrap_or(0),
             classifier: ClassifierPlan { seed: seed.unwrap_or(0), ..classifier },
             packets_max,

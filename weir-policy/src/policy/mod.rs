@@ -4,16 +4,19 @@
 //! unless `match_order` names another.
 //! Invariant: a [`Policy`] builds. Its scheduler and its droppers were built once to be sure.
 
-mod class;
+pub(crate) mod class;
 mod classifier;
-mod link;
+mod demand;
+pub(crate) mod link;
 mod police;
+mod promise;
 mod rules;
 mod tree;
 mod values;
 
 use crate::codes;
 use crate::finding::{Draft, Outcome, Report};
+use crate::lints;
 use crate::reader::{self, Table};
 use class::ClassDraft;
 use link::LinkSection;
@@ -21,6 +24,9 @@ use tree::Shape;
 use weir_core::classify::{Classifier, ClassifierPlan, Rule, Target};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
+
+pub use demand::{Arrival, Demand};
+pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
 
 /// A checked policy.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,17 +41,10 @@ pub struct Policy {
     pub default: Target,
     /// The names of interfaces: `InterfaceId(n)` in a rule is the nth of them.
     pub interfaces: Vec<String>,
+    /// What each leaf wants, and says that it will be offered.
+    pub demands: Vec<Demand>,
     /// What the policy promises.
     pub promises: Vec<Promise>,
-}
-
-/// A promise, as written; `weir check` keeps it and does not prove it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Promise {
-    /// What is to hold, such as `voice.delay.p99 < 10 ms`.
-    pub that: String,
-    /// The scenario in which it is to hold.
-    pub under: String,
 }
 
 /// Checks the policy `text` of the file `name`. Interfaces are numbered as rules first name them.
@@ -87,7 +86,7 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     let link = top.required("link", report).and_then(|node| node.table(report));
     let link = link.map(|table| LinkSection::read(table, report));
     let classes = class::read_all(top, link.as_ref().and_then(|link| link.scheduler), report);
-    let promises = promises(top, report);
+    let promises = promise::read_all(top, report);
     let (link, mut classes) = (link?, classes?);
     check_default(&classes, report);
     let shape = Shape::of(&mut classes, report);
@@ -106,11 +105,15 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     if report.failed() {
         return None;
     }
-    let mut link = tree::plan(link, &classes, &shape, report)?;
-    police.give_to(&mut link);
+    let mut plan = tree::plan(&link, &classes, &shape, report)?;
+    police.give_to(&mut plan);
+    lints::check(&lints::Subject::new(&link, &classes, &plan, (&rules, &search)), report);
+    let demands = class::demands(&classes);
+    let promises = promise::resolve(promises, &plan.tree, report);
+    let link = plan;
     let (leaf, class) = class::leaves(&classes).find(|(_, class)| class.default.is_some())?;
     let default = Target { leaf, meter: None, spread: class.spread };
-    Some(Policy { link, rules, search, default, interfaces, promises })
+    Some(Policy { link, rules, search, default, interfaces, demands, promises })
 }
 
 /// Finds that there is not one default class.
@@ -133,25 +136,4 @@ fn check_default(classes: &[ClassDraft<'_>], report: &mut Report) {
                 .cure("keep `default = true` in one of them"),
         );
     }
-}
-
-fn promises(top: &mut Table<'_>, report: &mut Report) -> Vec<Promise> {
-    let Some(node) = top.field("promise") else { return Vec::new() };
-    let elements = node.elements(report).unwrap_or_default();
-    let promises: Vec<_> = elements
-        .iter()
-        .filter_map(|element| {
-            let mut table = element.table(report)?;
-            let that = table.required("that", report).and_then(|node| node.name(report));
-            let under = table.required("under", report).and_then(|node| node.name(report));
-            table.finish(report);
-            Some(Promise { that: that?.to_owned(), under: under?.to_owned() })
-        })
-        .collect();
-    if !promises.is_empty() {
-        let message = "promises are kept with the policy; checking it does not prove them";
-        let cure = "simulate the scenario that a promise names and compare";
-        report.push(Draft::new(&codes::PROMISE_UNPROVED, node.key_span(), message).cure(cure));
-    }
-    promises
 }

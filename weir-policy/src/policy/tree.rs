@@ -32,6 +32,7 @@ impl Shape {
             if let Some(parent) = *parent {
                 children[parent].push(index);
                 classes[parent].interior = true;
+                classes[index].above = Some(parent);
             }
         }
         let mut downward: Vec<_> = (0..classes.len()).collect();
@@ -349,7 +350,7 @@ fn show_rate(bits_per_second: u128) -> String {
 
 /// The plan of a link, after every other check; builds scheduler and droppers once to be sure.
 pub(super) fn plan(
-    link: LinkSection,
+    link: &LinkSection,
     classes: &[ClassDraft<'_>],
     shape: &Shape,
     report: &mut Report,
@@ -366,7 +367,7 @@ pub(super) fn plan(
     let tree = Tree::new(rate, link.packet_max(), link.written.params.clone(), specs);
     let tree = tree.map_err(|error| report.push(tree_refused(error, classes))).ok()?;
     if let Err(error) = (entry.build)(&tree) {
-        report.push(refused(&error, classes, &link));
+        report.push(refused(&error, classes, link));
     }
     for (leaf, class) in leaves(classes) {
         let place = Place { leaf, rate, mtu: tree.mtu(), seed: link.seed };

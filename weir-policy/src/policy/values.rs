@@ -8,7 +8,7 @@ use weir_core::units::{Bytes, Dimension, Quantity};
 
 /// The values written in one table, and where.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Written {
+pub(crate) struct Written {
     pub params: Params,
     pub spans: Vec<(&'static str, Span)>,
 }
@@ -51,7 +51,7 @@ impl Written {
     }
 
     /// Where `name` is written.
-    pub(super) fn span(&self, name: &str) -> Option<Span> {
+    pub(crate) fn span(&self, name: &str) -> Option<Span> {
         self.spans.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 }

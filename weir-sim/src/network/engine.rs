@@ -150,7 +150,7 @@ impl<'a> Engine<'a> {
     fn start(&mut self, index: u32, source: &Source) -> Result<(), RunError> {
         let random = Random::stream(self.scenario.seed, &source.name);
         let stop = source.stop.unwrap_or(Instant::MAX);
-        let Traffic::Tcp(tcp) = &source.traffic else {
+        let Some(tcp) = source.traffic.tcp() else {
             let runner = open_loop(source, random, (source.start, stop));
             if let Some(at) = runner.next_at() {
                 self.events.push(at, Event::Send(index));
@@ -158,7 +158,10 @@ impl<'a> Engine<'a> {
             self.runners.push(Runner::Open(runner));
             return Ok(());
         };
-        let connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
+        let mut connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
+        if let Traffic::Transfers(_, work) = &source.traffic {
+            connection = connection.with_work(work.start());
+        }
         self.runners.push(Runner::Tcp(Box::new(connection)));
         self.events.push(source.start, Event::Open(index));
         if let Some(stop) = source.stop {

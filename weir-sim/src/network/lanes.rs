@@ -4,7 +4,7 @@ use super::parcel::Parcel;
 use super::plan::{Ends, Network, OutletId};
 use super::routes::route;
 use crate::run::RunError;
-use crate::scenario::{INTERFACE_NONE, Scenario, Source, Traffic};
+use crate::scenario::{INTERFACE_NONE, Scenario, Source};
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::ids::{LeafId, MeterId};
 use weir_core::packet::{Addresses, Fragment, Headers, Ports, Protocol, TcpFlags};
@@ -78,7 +78,7 @@ fn lane(source: &Source, network: &Network, route: &[OutletId], back: bool) -> L
         headers: if back { reversed(&source.headers) } else { source.headers },
         link_header,
         ip_headers: [ip_header, if six { ip_header + IPV6_FRAGMENT_HEADER } else { ip_header }],
-        listens: matches!(source.traffic, Traffic::Tcp(_)),
+        listens: source.traffic.tcp().is_some(),
         path_mtu: least.filter(|_| six),
     }
 }

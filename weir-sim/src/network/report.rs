@@ -123,6 +123,7 @@ impl Engine<'_> {
         });
         let explained = &self.outlets[self.network.main.index()].log.explained;
         Report {
+            bins: None,
             scenario: scenario.name.clone(),
             seed: scenario.seed,
             duration: scenario.duration,

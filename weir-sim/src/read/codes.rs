@@ -38,6 +38,7 @@ codes! {
     LINK_TOO_SMALL "W338" Error "a link with too small an MTU for what crosses it";
     UNKNOWN_CLASS "W339" Error "a class that the policy lacks";
     OTHER_CLASS "W340" Error "a source whose packets do not go to the class that it names";
+    NO_ARRIVALS "W341" Error "a file of recorded arrivals that cannot be used";
 }
 
 #[cfg(test)]

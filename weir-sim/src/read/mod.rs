@@ -9,7 +9,7 @@
 //!
 //! [[source]]
 //! name = "voice"
-//! kind = "cbr"               # or "poisson", "on-off", "tcp"
+//! kind = "cbr"               # or "poisson", "on-off", "tcp", "web", "voip", ...
 //! dport = 5004
 //! payload = "160 B"
 //! interval = "20 ms"
@@ -25,7 +25,7 @@ mod change;
 pub mod codes;
 mod driver;
 mod network;
-mod source;
+pub(crate) mod source;
 
 pub use change::CHANGES_MAX;
 
@@ -46,6 +46,24 @@ pub fn is_scenario(top_level: &[String]) -> bool {
 /// Checks the scenario `bytes` of the file `name`, and the policies it names, which `read_file`
 /// reads.
 pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scenario> {
+    parse_as(bytes, name, (read_file, None))
+}
+
+/// As [`parse`], with `policy` in place of the one that the scenario begins with.
+pub fn parse_with(
+    bytes: &[u8],
+    name: &str,
+    read_file: ReadFile<'_>,
+    policy: &Policy,
+) -> Outcome<Scenario> {
+    parse_as(bytes, name, (read_file, Some(policy)))
+}
+
+fn parse_as(
+    bytes: &[u8],
+    name: &str,
+    (read_file, instead): (ReadFile<'_>, Option<&Policy>),
+) -> Outcome<Scenario> {
     let mut policies = Policies { scenario: name, read_file, named: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
         let network = network::is_written(top).then(|| network::read(top, &mut policies, report));
@@ -53,7 +71,8 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scena
             Some(_) => refuse_keys_of_one_link(top, report),
             None => {
                 let node = top.required("policy", report);
-                node.and_then(|node| policies.read(&node, report))
+                let read = |node| policies.read(&node, report);
+                instead.cloned().or_else(|| node.and_then(read))
             }
         };
         let times = times(top, report);
@@ -63,7 +82,8 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Scena
             Some(network) => Place::Network(network.as_ref()),
             None => Place::Link(policy.as_ref()),
         };
-        let sources = sources(top, times, place, report);
+        let files = Files { scenario: name, read_file };
+        let sources = sources(top, times, place, &files, report);
         let changes = change::read_all(top, times, place, &mut policies, report);
         let (link, classifier, network) = match (policy, network) {
             (_, Some(read)) => {
@@ -120,6 +140,30 @@ fn refuse_keys_of_one_link(top: &mut Table<'_>, report: &mut Report) -> Option<P
 
 /// Duration, warm-up and delay.
 type Times = (Duration, Duration, Duration);
+
+/// Reads the other files that a scenario names.
+pub(crate) struct Files<'a> {
+    scenario: &'a str,
+    read_file: ReadFile<'a>,
+}
+
+impl Files<'_> {
+    /// The name of the file that `node` names, relative to the scenario, and its bytes.
+    pub fn read(&self, node: &Node<'_>, report: &mut Report) -> Option<(String, Vec<u8>)> {
+        let folder = Path::new(self.scenario).parent().unwrap_or(Path::new(""));
+        let path = folder.join(node.name(report)?);
+        let name = path.display().to_string();
+        match (self.read_file)(&path) {
+            Ok(bytes) => Some((name, bytes)),
+            Err(error) => {
+                let message = format!("cannot read {name}: {error}");
+                let cure = "name a file, relative to this one";
+                report.push(node.draft(&common::UNREADABLE, message).cure(cure));
+                None
+            }
+        }
+    }
+}
 
 /// Reads the policies that a scenario names or holds.
 struct Policies<'a> {
@@ -195,7 +239,7 @@ fn times(top: &mut Table<'_>, report: &mut Report) -> Option<Times> {
 }
 
 /// A length of time that simulated clocks can add up.
-fn bounded(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
+pub(crate) fn bounded(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
     let duration = node.duration(report)?;
     if duration <= DURATION_MAX {
         return Some(duration);
@@ -210,6 +254,7 @@ fn sources(
     top: &mut Table<'_>,
     times: Option<Times>,
     place: Place<'_>,
+    files: &Files<'_>,
     report: &mut Report,
 ) -> Vec<Source> {
     let Some(node) = top.field("source") else {
@@ -225,10 +270,16 @@ fn sources(
         report.push(node.draft(&common::TOO_MANY, message).cure("take some out"));
         return Vec::new();
     }
-    let mut reading = source::Reading::new(times.map(|times| times.0), place);
+    let mut reading = source::Reading::new(times.map(|times| times.0), place, files);
     let mut sources = Vec::with_capacity(nodes.len());
     for node in &nodes {
-        sources.extend(reading.read(node, report));
+        sources.extend(reading.read(node, report).into_iter().flatten());
+    }
+    if sources.len() > SOURCES_MAX {
+        let message = format!("there are {} sources, more than {SOURCES_MAX}", sources.len());
+        let cure = "take some out, or `flows` of captures";
+        report.push(node.draft(&common::TOO_MANY, message).cure(cure));
+        return Vec::new();
     }
     sources
 }

@@ -1,6 +1,8 @@
 //! One `[[source]]`: whose packets, and what traffic.
 
-use super::{Place, bounded, codes, network};
+pub(crate) use super::bounded;
+use super::{Files, Place, codes, network};
+use crate::kinds::{self, Context, Part};
 use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
 use crate::scenario::{
@@ -22,30 +24,32 @@ pub(super) struct Reading<'a> {
     names: BTreeMap<String, Span>,
     duration: Option<Duration>,
     place: Place<'a>,
+    files: &'a Files<'a>,
 }
 
 impl<'a> Reading<'a> {
-    pub fn new(duration: Option<Duration>, place: Place<'a>) -> Self {
-        Self { names: BTreeMap::new(), duration, place }
+    pub fn new(duration: Option<Duration>, place: Place<'a>, files: &'a Files<'a>) -> Self {
+        Self { names: BTreeMap::new(), duration, place, files }
     }
 
-    /// Reads a source; `None` if it has an error.
-    pub fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Source> {
+    /// Reads a source, or several that a capture holds; `None` if there is an error.
+    pub fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Vec<Source>> {
         let mut table = node.table(report)?;
         let name = table.required("name", report).and_then(|node| self.name(&node, report));
         if let Some(name) = &name {
             table = table.named(format!("source `{name}`"));
             // Naming forgets nothing: the key is known.
         }
-        let kind = table.required("kind", report).and_then(|node| node.choice(&KINDS, report));
-        let protocol = if kind == Some("tcp") { Protocol::TCP } else { Protocol::UDP };
+        let kind = table.required("kind", report);
+        let kind = kind.and_then(|node| node.choice(&keywords(), report));
+        let protocol = protocol(kind, &mut table, report).unwrap_or(Protocol::UDP);
         let way = self.way(&mut table, report);
         let headers = self.headers(&mut table, protocol, way.addresses, report);
         let interface = self.interface(&mut table, report);
         let class = table.field("class");
         let span = self.span(&mut table, report);
-        let before = headers.as_ref().map_or(0, front);
-        let traffic = kind.and_then(|kind| traffic(kind, &mut table, (before, way.mtu), report));
+        let known = (headers.as_ref(), way.mtu);
+        let parts = kind.and_then(|kind| self.parts(kind, &mut table, known, report));
         if kind.is_some() {
             table.finish(report);
         }
@@ -54,26 +58,58 @@ impl<'a> Reading<'a> {
             self.check_class(&class, &way, (headers, interface), report);
         }
         let headers = headers?;
-        if let Some(Traffic::Tcp(tcp)) = &traffic {
+        let tcp = parts.as_ref().and_then(|parts| parts.first()?.traffic.tcp());
+        if let Some(tcp) = tcp {
             check_tcp(&headers, tcp, &table, report);
         }
-        let (start, stop) = span?;
-        let (traffic, ends) = (traffic?, way.ends);
-        Some(Source { name: name?, headers, interface, start, stop, traffic, ends })
+        let ((start, stop), name) = (span?, name?);
+        let ends = way.ends;
+        let source = |part: Part| {
+            let headers = part.headers.unwrap_or(headers);
+            let suffix = part.suffix.map(|suffix| format!("/{suffix}"));
+            let name = name.clone() + suffix.as_deref().unwrap_or("");
+            Source { name, headers, interface, start, stop, traffic: part.traffic, ends }
+        };
+        let sources: Vec<_> = parts?.into_iter().map(source).collect();
+        for source in sources.iter().filter(|source| source.name != name) {
+            self.add_name(&source.name, node.span(), report)?;
+        }
+        Some(sources)
+    }
+
+    /// What it sends, in one source or several.
+    fn parts(
+        &self,
+        kind: &'static str,
+        table: &mut Table<'_>,
+        (headers, mtu): (Option<&Headers>, Option<Mtu>),
+        report: &mut Report,
+    ) -> Option<Vec<Part>> {
+        let Some(model) = kinds::find(kind) else {
+            let before = headers.map_or(0, front);
+            return traffic(kind, table, (before, mtu), report).map(Part::only);
+        };
+        let headers = headers.unwrap_or(&Headers::UNKNOWN);
+        (model.read)(&mut Context { table, headers, mtu, files: self.files, report })
     }
 
     fn name(&mut self, node: &Node<'_>, report: &mut Report) -> Option<String> {
         let name = node.name(report)?.to_owned();
-        if let Some(first) = self.names.insert(name.clone(), node.span()) {
+        self.add_name(&name, node.span(), report)?;
+        Some(name)
+    }
+
+    fn add_name(&mut self, name: &str, span: Span, report: &mut Report) -> Option<()> {
+        if let Some(first) = self.names.insert(name.to_owned(), span) {
             let message = format!("two sources are called `{name}`");
             report.push(
-                Draft::new(&codes::NAME_TWICE, node.span(), message)
+                Draft::new(&codes::NAME_TWICE, span, message)
                     .related(first, "the first one")
                     .cure("give each a name of its own"),
             );
             return None;
         }
-        Some(name)
+        Some(())
     }
 
     fn headers(
@@ -148,6 +184,22 @@ impl<'a> Reading<'a> {
         }
         let at = |offset: Duration| Instant::ZERO.after(offset);
         Some((at(start), stop.map(at)))
+    }
+}
+
+/// Every kind of source.
+fn keywords() -> Vec<&'static str> {
+    let models = kinds::KINDS.iter().map(|kind| kind.keyword);
+    PLAIN_KINDS.into_iter().chain(models).collect()
+}
+
+/// The protocol of its packets, unless the scenario writes another.
+fn protocol(kind: Option<&str>, table: &mut Table<'_>, report: &mut Report) -> Option<Protocol> {
+    let kind = kind?;
+    match kinds::find(kind) {
+        Some(model) => (model.protocol)(table, report),
+        None if kind == "tcp" => Some(Protocol::TCP),
+        None => Some(Protocol::UDP),
     }
 }
 
@@ -293,7 +345,7 @@ impl Reading<'_> {
 }
 
 /// The value read, `default` if the key is not written, `None` if it is wrong.
-fn read_or<'a, T>(
+pub(crate) fn read_or<'a, T>(
     node: Option<Node<'a>>,
     default: T,
     report: &mut Report,
@@ -470,7 +522,7 @@ fn one_of<'a>(
 
 /// How periods are distributed around their mean.
 #[derive(Clone, Copy)]
-enum Distribution {
+pub(crate) enum Distribution {
     Constant,
     Exponential,
     Pareto(f64),
@@ -478,7 +530,7 @@ enum Distribution {
 
 impl Distribution {
     /// `distribution`, and `shape` with Pareto's.
-    fn read(table: &mut Table<'_>, report: &mut Report) -> Option<Self> {
+    pub fn read(table: &mut Table<'_>, report: &mut Report) -> Option<Self> {
         let words = ["exponential", "constant", "pareto"];
         let word = read_or(table.field("distribution"), "exponential", report, |node, report| {
             node.choice(&words, report)
@@ -506,8 +558,12 @@ impl Distribution {
         }
     }
 
-    fn period(self, node: &Node<'_>, report: &mut Report) -> Option<Period> {
-        let mean = bounded(node, report)?;
+    pub fn period(self, node: &Node<'_>, report: &mut Report) -> Option<Period> {
+        self.of(bounded(node, report)?)
+    }
+
+    /// The period with this mean.
+    pub fn of(self, mean: Duration) -> Option<Period> {
         Some(match self {
             Distribution::Constant => Period::Constant(mean),
             Distribution::Exponential => Period::Exponential(mean),
@@ -517,6 +573,17 @@ impl Distribution {
 }
 
 fn tcp(table: &mut Table<'_>, mtu_there: Option<Mtu>, report: &mut Report) -> Option<Tcp> {
+    let connection = tcp_connection(table, mtu_there, report);
+    let transfer = transfer(table, report);
+    Some(Tcp { transfer: transfer?, ..connection? })
+}
+
+/// What every TCP source may write, whatever it transfers.
+pub(crate) fn tcp_connection(
+    table: &mut Table<'_>,
+    mtu_there: Option<Mtu>,
+    report: &mut Report,
+) -> Option<Tcp> {
     let default = Tcp { mtu: mtu_there.unwrap_or(Mtu::ETHERNET), ..Tcp::default() };
     let congestion = read_or(table.field("congestion"), "cubic", report, |node, report| {
         node.choice(&["cubic", "reno", "none"], report)
@@ -534,7 +601,6 @@ fn tcp(table: &mut Table<'_>, mtu_there: Option<Mtu>, report: &mut Report) -> Op
         None => read_or(table.field("return_delay"), Duration::ZERO, report, bounded),
         Some(_) => Some(Duration::ZERO),
     };
-    let transfer = transfer(table, report);
     Some(Tcp {
         congestion: match congestion? {
             "none" => Congestion::None,
@@ -543,7 +609,7 @@ fn tcp(table: &mut Table<'_>, mtu_there: Option<Mtu>, report: &mut Report) -> Op
         },
         window: window?,
         mtu: if rule? == "bsd" { mtu?.with_bsd_segments() } else { mtu? },
-        transfer: transfer?,
+        transfer: None,
         ack_delay: ack_delay?,
         return_delay: return_delay?,
     })
@@ -560,7 +626,7 @@ fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
     None
 }
 
-fn mtu(node: &Node<'_>, report: &mut Report) -> Option<Mtu> {
+pub(crate) fn mtu(node: &Node<'_>, report: &mut Report) -> Option<Mtu> {
     let bytes = node.bytes(report)?;
     let mtu = u32::try_from(bytes.get()).ok().and_then(Mtu::new);
     if mtu.is_none() {
@@ -604,6 +670,51 @@ fn check_tcp(headers: &Headers, tcp: &Tcp, table: &Table<'_>, report: &mut Repor
     report.push(Draft::new(&codes::TCP_HEADERS, table.span(), message).cure(cure));
 }
 
+/// A size from a byte to `most`.
+pub(crate) fn amount(
+    node: Option<Node<'_>>,
+    usual: u64,
+    most: u64,
+    report: &mut Report,
+) -> Option<u64> {
+    let Some(node) = node else { return Some(usual) };
+    let bytes = node.bytes(report)?;
+    if (1..=most).contains(&bytes.get()) {
+        return Some(bytes.get());
+    }
+    let message = format!("{bytes} is not in 1 B to {}", Bytes::new(most));
+    let cure = format!("write {}, for example", Bytes::new(usual));
+    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+/// A distance in time: more than nothing.
+pub(crate) fn spread(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
+    let duration = bounded(node, report)?;
+    if duration == Duration::ZERO {
+        let cure = "write a time";
+        report.push(node.draft(&common::OUT_OF_RANGE, "must be more than 0 s").cure(cure));
+        return None;
+    }
+    Some(duration)
+}
+
+/// A number with a fraction between two bounds, both included.
+pub(crate) fn fraction(
+    node: &Node<'_>,
+    (least, most): (f64, f64),
+    report: &mut Report,
+) -> Option<f64> {
+    let number = node.parsed::<Number>(report)?.0;
+    if (least..=most).contains(&number) {
+        return Some(number);
+    }
+    let message = format!("{number} is not in {least} to {most}");
+    let cure = format!("write {least}, for example");
+    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
 /// An address as a scenario writes it.
 pub(super) struct Address(pub IpAddr);
 
@@ -630,7 +741,8 @@ impl FromStr for Number {
 
 const MTU_MIN: u32 = 576;
 const IPV6_MTU_MIN: u32 = 1280;
-const KINDS: [&str; 4] = ["cbr", "poisson", "on-off", "tcp"];
+/// Kinds that are no models.
+const PLAIN_KINDS: [&str; 4] = ["cbr", "poisson", "on-off", "tcp"];
 /// Heavy-tailed with a mean: the shape that is usual for on and off times of the Web.
 const SHAPE_DEFAULT: f64 = 1.5;
 /// Source ports of sources that name none: the dynamic ones.

@@ -359,13 +359,13 @@ fn write<W: Write>(
     })
 }
 
-fn link_type(link: CaptureLink) -> Option<LinkType> {
+pub(crate) fn link_type(link: CaptureLink) -> Option<LinkType> {
     LinkType::from_capture(link.0.into())
 }
 
 /// The length of the Ethernet frame, without check sequence, that carries what a frame of `length`
 /// bytes carried. Longer than any frame is taken as damage, and would keep the line busy for years.
-fn frame_length(link: CaptureLink, length: u32) -> u32 {
+pub(crate) fn frame_length(link: CaptureLink, length: u32) -> u32 {
     let header = match link_type(link) {
         Some(LinkType::Ethernet) | None => ETHERNET_HEADER,
         Some(LinkType::RawIp) => 0,

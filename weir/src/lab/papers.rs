@@ -1,12 +1,13 @@
 //! The papers' experiments: claims beside what was measured, historic and sound.
 
-use super::Request;
+use super::Which;
 use crate::output::{Exit, Format, Output};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::{IsTerminal, stderr};
 use weir_lab::claims::{self, Judged, Outcome, Sheet, Shelf, Verdict};
 use weir_lab::experiments::EXPERIMENTS;
+use weir_lab::report::Tally;
 
 /// One experiment of the list.
 #[derive(Serialize)]
@@ -58,8 +59,8 @@ fn listed(sheet: &Sheet) -> Listed<'_> {
 }
 
 /// Runs these experiments; exits 1 if a claim fails without a reason.
-pub fn run(sheets: &[&Sheet], request: &Request, output: &Output) -> Exit {
-    let outcomes = measure(sheets, request);
+pub fn run(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &Output) -> Exit {
+    let outcomes = measure(sheets, which, only);
     if outcomes.is_empty() {
         return output
             .refuse("nothing was asked for; `--only` must be part of a claim's id or sentence");
@@ -68,20 +69,20 @@ pub fn run(sheets: &[&Sheet], request: &Request, output: &Output) -> Exit {
         Format::Json => output.json(&outcomes),
         Format::Text => {
             outcomes.iter().for_each(|outcome| output.text(&text(outcome)));
-            output.text(&summary(&outcomes));
+            output.text(&format!("{}\n", Tally::of(&outcomes)));
         }
     }
-    if count(&outcomes, Verdict::Fails) == 0 { Exit::Clean } else { Exit::Faults }
+    if Tally::of(&outcomes).fails == 0 { Exit::Clean } else { Exit::Faults }
 }
 
 /// Runs them with a progress bar.
-pub fn measure<'a>(sheets: &[&'a Sheet], request: &Request) -> Vec<Outcome<'a>> {
+pub fn measure<'a>(sheets: &[&'a Sheet], which: &Which, only: Option<&str>) -> Vec<Outcome<'a>> {
     let bar = bar();
     let asked = claims::Request {
-        eras: request.era.into(),
-        only: request.only.as_deref(),
-        seed: request.seed,
-        threads: request.threads(),
+        eras: which.era.into(),
+        only,
+        seed: which.seed,
+        threads: which.threads(),
     };
     let outcomes = claims::run(sheets, &asked, &|done, of, last| {
         bar.set_length(of as u64);
@@ -112,23 +113,6 @@ fn line(claim: &Judged) -> String {
         text += &format!("  {:<16} {because}\n", "");
     }
     text
-}
-
-fn count(outcomes: &[Outcome<'_>], verdict: Verdict) -> usize {
-    let claims = outcomes.iter().flat_map(|outcome| &outcome.claims);
-    claims.filter(|claim| claim.verdict == verdict).count()
-}
-
-fn summary(outcomes: &[Outcome<'_>]) -> String {
-    let count = |verdict| count(outcomes, verdict);
-    let (holds, explained) = (count(Verdict::Holds), count(Verdict::FailsBecause));
-    let fails = count(Verdict::Fails);
-    let all = holds + explained + fails;
-    format!(
-        "{holds} of {all} claims hold, {explained} fail with a reason, {fails} without; {} cannot \
-         be reproduced\n",
-        count(Verdict::NotReproduced)
-    )
 }
 
 /// Hidden unless somebody looks.

@@ -239,6 +239,8 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/sched/hfsc", "a service curve with one slope is linear"),
     ("weir-python/src/registry.rs", "a cost in proportion to the leaves is linear"),
     ("weir-core/src/sched/htb_265", "the sound form's engine and keyword, with a version"),
+    ("weir-policy/src/import/", "other tools' words for algorithms, and which is which"),
+    ("weir-policy/src/export/", "which algorithm the kernel calls how"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),

@@ -12,7 +12,7 @@ use core::cmp::Reverse;
 
 use super::super::key::{Bits, Family, field_words, leading, words_of};
 use super::super::rule::{Match, PortRange, Prefix, Rule};
-use super::{Conditions, Link, PARTIAL, Pattern, Table, Tables, Tuples, Words};
+use super::{Bucket, Conditions, Link, OTHERS, PARTIAL, Pattern, Table, Tables, Tuples, Words};
 
 /// Patterns that an earlier rule has just so.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Drafts {
             return *place;
         }
         let place = self.links.len() as u16;
-        if place == PARTIAL {
+        if place == OTHERS {
             return PARTIAL;
         }
         self.links.push(link);
@@ -361,35 +361,53 @@ fn close<const WORDS: usize>(
     drafts: &[Draft<WORDS>],
     family: Option<Family>,
 ) -> Table<WORDS> {
-    let mask = open.shape.mask(family);
-    let buckets = open.members.len().next_power_of_two();
-    let draft = |index: u32| &drafts[index as usize];
-    let pattern = |index: u32| draft(index).pattern;
-    let bucket = |index: u32| mask.hash(&draft(index).words()) as usize & (buckets - 1);
-    let mut members: Vec<(usize, u32, u32)> = open
-        .members
-        .iter()
-        .map(|&index| (bucket(index), pattern(index).conditions.rule, index))
-        .collect();
-    members.sort_unstable();
-    let mut directory = alloc::vec![(u32::MAX, 0); buckets + 1];
-    for (bucket, rule, _) in members.iter().rev() {
-        directory[*bucket].0 = *rule;
-        directory[bucket + 1].1 += 1;
+    let members = open.members.len();
+    let empty = Bucket([Pattern::of(Conditions::NOBODY); 2]);
+    let mut table = Table {
+        mask: open.shape.mask(family),
+        first: u32::MAX,
+        filter: alloc::vec![0; (members * FILTER_BITS / 64).next_power_of_two()],
+        buckets: alloc::vec![empty; members.next_power_of_two()],
+        others: Vec::new(),
+    };
+    let mut placed: Vec<(usize, u32, &Pattern<WORDS>)> = Vec::with_capacity(members);
+    for &index in &open.members {
+        let draft = &drafts[index as usize];
+        let hash = table.mask.hash(&draft.words());
+        let (word, bits) = table.filter_place(hash);
+        table.filter[word] |= bits;
+        let rule = draft.pattern.conditions.rule;
+        table.first = table.first.min(rule);
+        placed.push((table.bucket_place(hash), rule, &draft.pattern));
     }
-    for bucket in 0..buckets {
-        directory[bucket + 1].1 += directory[bucket].1;
-    }
-    let first = members.iter().map(|row| row.1).min().unwrap_or(u32::MAX);
-    let patterns = members.iter().map(|row| pattern(row.2)).collect();
-    let filter = alloc::vec![0; (members.len() * FILTER_BITS / 64).next_power_of_two()];
-    let mut table = Table { mask, first, filter, buckets: directory, patterns };
-    for (_, _, index) in &members {
-        let hash = table.mask.hash(&draft(*index).words());
-        let (word, bit) = table.filter_place(hash);
-        table.filter[word] |= bit;
+    placed.sort_unstable_by_key(|&(bucket, rule, _)| (bucket, rule));
+    for sharing in placed.chunk_by(|one, next| one.0 == next.0) {
+        table.fill(sharing[0].0, sharing.iter().map(|row| *row.2));
     }
     table
+}
+
+impl<const WORDS: usize> Table<WORDS> {
+    /// Puts patterns, of which there are some, into an empty bucket.
+    fn fill(&mut self, bucket: usize, patterns: impl ExactSizeIterator<Item = Pattern<WORDS>>) {
+        let fits = patterns.len() <= 2;
+        let Bucket(places) = &mut self.buckets[bucket];
+        let mut patterns = patterns;
+        if fits {
+            places.iter_mut().zip(patterns).for_each(|(place, pattern)| *place = pattern);
+            return;
+        }
+        places[0] = patterns.next().expect("a bucket is filled with patterns");
+        let start = self.others.len() as u32;
+        self.others.extend(patterns);
+        places[1] = Pattern::of(Conditions::others((start, self.others.len() as u32)));
+    }
+}
+
+impl<const WORDS: usize> Pattern<WORDS> {
+    const fn of(conditions: Conditions) -> Pattern<WORDS> {
+        Pattern { addresses: [0; WORDS], conditions }
+    }
 }
 
 const NOTHING: Shape = Shape { source: 0, destination: 0, fields: [0; 2] };

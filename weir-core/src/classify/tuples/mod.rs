@@ -5,10 +5,12 @@
 //! table here takes a coarser mask than its rules have, as long as few rules fall together
 //! [daly19 §4]: there are fewer tables to ask, and each rule found is compared in full.
 //!
-//! A `Table` is a filter of one bit a place, which says of most packets that no rule of the table
-//! has them and stays in a near cache; and buckets of `Pattern`s one behind the other in memory,
-//! each in the order of the rules. Tables are asked in the order of their first rules, and none of
-//! which every rule stands behind what was found already.
+//! A `Table` is a filter of two bits a pattern, which says of most packets that no rule of the
+//! table has them and stays in a near cache; and buckets of a cache line, with room for two
+//! `Pattern`s in the order of the rules, or for one and the place of the others. What a packet
+//! costs among many rules is lines that are far away and branches that nobody foresees: so filters
+//! are asked without a branch, and so are both patterns of a bucket. Tables are asked in the order
+//! of their first rules, and none of which every rule stands behind what was found already.
 //!
 //! Invariant: every rule that accepts a packet has a pattern in the bucket of that packet, in the
 //! tables of its address family or in those for rules that test no address.
@@ -16,6 +18,7 @@
 mod build;
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::key::{Family, Key, fold, leading, ports_of, words_of};
 use super::rule::{InterfaceId, Match, Rule};
@@ -53,9 +56,13 @@ impl Tuples {
     #[inline]
     pub fn first(&self, key: &Key, interface: InterfaceId, headers: &Headers) -> Option<u32> {
         let found = self.walk(key, headers, u32::MAX, |pattern, reached, below| {
-            let accepts = reached
-                && pattern.accepts(key, &self.links)
-                && (!pattern.is_partial() || self.accepts_listed(pattern.rule, interface, headers));
+            let accepts = reached & (pattern.rule < below) & pattern.accepts(key);
+            if pattern.link != 0 && accepts {
+                let rest = || accepts_link(pattern.link, key, &self.links);
+                let whole = || self.accepts_listed(pattern.rule, interface, headers);
+                let all = if pattern.is_partial() { whole() } else { rest() };
+                return if all { pattern.rule } else { below };
+            }
             if accepts { pattern.rule } else { below }
         });
         (found != u32::MAX).then_some(found)
@@ -72,7 +79,12 @@ impl Tuples {
         mut each: impl FnMut(Option<u32>, Below) -> Below,
     ) {
         self.walk(key, headers, below, |pattern, reached, below| {
-            each((reached && pattern.accepts(key, &self.links)).then_some(pattern.rule), below)
+            if pattern.rule >= below {
+                return below;
+            }
+            let may =
+                reached && pattern.accepts(key) && accepts_link(pattern.link, key, &self.links);
+            each(may.then_some(pattern.rule), below)
         });
     }
 
@@ -121,58 +133,31 @@ impl<const WORDS: usize> Tables<WORDS> {
             if chunk[0].first >= below {
                 break;
             }
-            let (mut buckets, count) = found(chunk, &words);
-            let buckets = &mut buckets[..count];
-            // The bucket with the lowest rule first: what it gives makes most others needless.
-            while let Some(bucket) = buckets.iter_mut().min_by_key(|bucket| bucket.first) {
-                if bucket.first >= below {
+            let (hashes, mut held) = held(chunk, &words);
+            while held != 0 {
+                let index = held.trailing_zeros() as usize;
+                held &= held - 1;
+                let table = &chunk[index];
+                if table.first >= below {
                     break;
                 }
-                bucket.first = u32::MAX;
-                let (start, end) = (bucket.start as usize, bucket.end as usize);
-                for pattern in &chunk[bucket.table].patterns[start..end] {
-                    if pattern.conditions.rule >= below {
-                        break;
-                    }
-                    let reached = pattern.accepts_addresses(&words);
-                    below = each(&pattern.conditions, reached, below);
-                }
+                below = table.walk(hashes[index], &words, below, each);
             }
         }
         below
     }
 }
 
-/// A bucket that may have a rule for the packet.
-#[derive(Clone, Copy, Default)]
-struct Found {
-    first: u32,
-    start: u32,
-    end: u32,
-    table: usize,
-}
-
-/// The buckets that these words hash to and that filters do not exclude. Filters are asked without
-/// a branch and buckets are only named, so that the memory of all tables is waited for at once.
+/// The hashes of these words under the masks of tables, and a bit for each table whose filter does
+/// not exclude them. Filters are asked without a branch, so that they are waited for at once.
 #[inline]
-fn found<const WORDS: usize>(
-    chunk: &[Table<WORDS>],
-    words: &Words<WORDS>,
-) -> ([Found; CHUNK], usize) {
-    let (mut hashes, mut held) = ([0; CHUNK], 0_u32);
+fn held<const WORDS: usize>(chunk: &[Table<WORDS>], words: &Words<WORDS>) -> ([u64; CHUNK], u32) {
+    let (mut hashes, mut held) = ([0; CHUNK], 0);
     for (index, (table, hash)) in chunk.iter().zip(&mut hashes).enumerate() {
         *hash = table.mask.hash(words);
         held |= u32::from(table.may_hold(*hash)) << index;
     }
-    let (mut buckets, mut count) = ([Found::default(); CHUNK], 0);
-    while held != 0 {
-        let index = held.trailing_zeros() as usize;
-        held &= held - 1;
-        let (first, start, end) = chunk[index].bucket(hashes[index]);
-        buckets[count] = Found { first, start, end, table: index };
-        count += 1;
-    }
-    (buckets, count)
+    (hashes, held)
 }
 
 /// The words under a mask, or the mask.
@@ -210,31 +195,55 @@ struct Table<const WORDS: usize> {
     first: u32,
     /// Bits of the hashes that occur.
     filter: Vec<u64>,
-    /// The lowest rule of each bucket, and where it begins in `patterns`; behind the last, where
-    /// that ends.
-    buckets: Vec<(u32, u32)>,
-    patterns: Vec<Pattern<WORDS>>,
+    buckets: Vec<Bucket<WORDS>>,
+    /// The patterns of full buckets behind the first of each.
+    others: Vec<Pattern<WORDS>>,
 }
+
+/// A place for the patterns that share a hash: two, or one and an [`OTHERS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Bucket<const WORDS: usize>([Pattern<WORDS>; 2]);
 
 impl<const WORDS: usize> Table<WORDS> {
     #[inline]
     fn may_hold(&self, hash: u64) -> bool {
-        let (word, bit) = self.filter_place(hash);
-        self.filter[word] & bit != 0
+        let (word, bits) = self.filter_place(hash);
+        self.filter[word] & bits == bits
     }
 
+    /// A word of the filter, and two bits in it.
     #[inline]
     fn filter_place(&self, hash: u64) -> (usize, u64) {
         let high = (hash >> 32) as usize;
-        (high >> 6 & (self.filter.len() - 1), 1 << (high & 63))
+        (high >> 12 & (self.filter.len() - 1), 1 << (high & 63) | 1 << (high >> 6 & 63))
     }
 
-    /// The lowest rule of the bucket, and its range in `patterns`.
     #[inline]
-    fn bucket(&self, hash: u64) -> (u32, u32, u32) {
-        let bucket = hash as usize & (self.buckets.len() - 2);
-        let ((first, start), (_, end)) = (self.buckets[bucket], self.buckets[bucket + 1]);
-        (first, start, end)
+    fn bucket_place(&self, hash: u64) -> usize {
+        hash as usize & (self.buckets.len() - 1)
+    }
+
+    #[inline]
+    fn walk(
+        &self,
+        hash: u64,
+        words: &Words<WORDS>,
+        mut below: Below,
+        each: &mut impl FnMut(&Conditions, bool, Below) -> Below,
+    ) -> Below {
+        let Bucket([first, second]) = &self.buckets[self.bucket_place(hash)];
+        below = each(&first.conditions, first.accepts_addresses(words), below);
+        if second.conditions.link != OTHERS {
+            return each(&second.conditions, second.accepts_addresses(words), below);
+        }
+        for pattern in &self.others[second.conditions.range_of_others()] {
+            if pattern.conditions.rule >= below {
+                break;
+            }
+            below = each(&pattern.conditions, pattern.accepts_addresses(words), below);
+        }
+        below
     }
 }
 
@@ -261,7 +270,9 @@ impl<const WORDS: usize> Pattern<WORDS> {
 fn address_mask<const WORDS: usize>((source, destination): (u8, u8)) -> [u64; WORDS] {
     let mut mask = [0; WORDS];
     if let Some(word) = mask.first_mut().filter(|_| WORDS == 1) {
-        *word = words_of(Family::V4, leading(source), leading(destination))[0];
+        // Shifted, the upper half leaves as many bits in the lower as the prefix is long.
+        let half = |len: u8| u64::from((UPPER_HALF >> (len & 63)) as u32);
+        *word = half(source) << 32 | half(destination);
     }
     if WORDS == 4 {
         mask.copy_from_slice(&words_of(Family::V6, leading(source), leading(destination)));
@@ -279,26 +290,27 @@ struct Conditions {
     ports: [(u16, u16); 2],
     rule: u32,
     lens: (u8, u8),
-    /// The second word of fields: a place in `Tuples::links`, or [`PARTIAL`].
+    /// The second word of fields: a place in `Tuples::links`, [`PARTIAL`] or [`OTHERS`].
     link: u16,
 }
 
-// Two to a cache line, of those that most packets meet.
-const _: () = assert!(size_of::<Pattern<1>>() <= 32);
+// A cache line, of those that most packets meet.
+const _: () = assert!(size_of::<Bucket<0>>() == 64 && size_of::<Bucket<1>>() == 64);
 
 /// Value and mask of the second word of fields.
 type Link = (u64, u64);
 
 impl Conditions {
+    /// Whether the packet has what the pattern says of the first word of fields. Computed without
+    /// a branch: which patterns of a bucket a packet fails is hard to foresee.
     #[inline]
-    fn accepts(&self, key: &Key, links: &[Link]) -> bool {
+    fn accepts(&self, key: &Key) -> bool {
         let upper = (key.fields[0] >> 32) as u32;
         let (source, destination) = ports_of(&key.fields);
         let within = |port: u16, (first, more): (u16, u16)| port.wrapping_sub(first) <= more;
-        (upper & self.mask) == self.value
-            && within(source, self.ports[0])
-            && within(destination, self.ports[1])
-            && (self.link == 0 || accepts_link(self.link, key, links))
+        ((upper & self.mask) == self.value)
+            & within(source, self.ports[0])
+            & within(destination, self.ports[1])
     }
 
     /// Whether the rule wants more than the pattern says.
@@ -306,6 +318,25 @@ impl Conditions {
     fn is_partial(&self) -> bool {
         self.link == PARTIAL
     }
+
+    /// In the place of the second pattern of a bucket: it has these of `Table::others`.
+    const fn others(range: (u32, u32)) -> Conditions {
+        Conditions { value: range.0, mask: range.1, link: OTHERS, ..Conditions::NOBODY }
+    }
+
+    const fn range_of_others(&self) -> Range<usize> {
+        self.value as usize..self.mask as usize
+    }
+
+    /// Accepts nothing, for no rule has this number.
+    const NOBODY: Conditions = Conditions {
+        value: 0,
+        mask: 0,
+        ports: [(0, u16::MAX); 2],
+        rule: u32::MAX,
+        lens: (0, 0),
+        link: 0,
+    };
 }
 
 #[inline(never)]
@@ -315,6 +346,10 @@ fn accepts_link(link: u16, key: &Key, links: &[Link]) -> bool {
 
 /// Patterns that leave out something: the whole rule has to be asked.
 const PARTIAL: u16 = u16::MAX;
+/// What stands for several patterns.
+const OTHERS: u16 = u16::MAX - 1;
+/// The upper half of a word.
+const UPPER_HALF: u64 = 0xffff_ffff_0000_0000;
 /// Tables whose memory is waited for at once.
 const CHUNK: usize = 8;
 /// Odd and irregular: from SplitMix64 and its finisher.

@@ -7,8 +7,9 @@ use super::meter::{Meter, Terms};
 use super::ring::CREDIT_BITS;
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
+use crate::sched::service::Bucket;
 use crate::sched::tree::{DEPTH_MAX, Tree};
-use crate::sched::{Kin, Regulation, Why};
+use crate::sched::{ClassSpec, Kin, Regulation, Why};
 use crate::units::{Bytes, Instant, Rate};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -112,6 +113,23 @@ impl Classes {
         let of_leaf = tree.leaves().map(|(leaf, _)| tree.class_of(leaf).0).collect();
         let priorities = usize::from(ranks[PRIORITY_MAX as usize]) + 1;
         Ok(Self { list, terms, of_leaf, priorities, packet })
+    }
+
+    /// What each leaf may always send.
+    pub fn buckets(&self, tree: &Tree) -> Vec<Bucket> {
+        let row = |(leaf, spec): (LeafId, &ClassSpec)| {
+            let class = self.at(self.of_leaf(leaf));
+            let terms = self.terms(class);
+            Bucket {
+                rate: spec.params.rate("rate").unwrap_or(Rate::MIN),
+                burst: terms.burst(),
+                saves: terms.burst(),
+                debt: terms.debt_max().max(tree.mtu().plus(tree.mtu())),
+                rank: u32::from(u8::MAX - class.priority),
+                turn: None,
+            }
+        };
+        tree.leaves().map(row).collect()
     }
 
     /// The class at an index.

@@ -27,6 +27,16 @@ impl Terms {
         Self { pace: Pace::of(rate), burst, debt_max }
     }
 
+    /// What may be sent at once after a pause.
+    pub const fn burst(&self) -> Bytes {
+        self.burst
+    }
+
+    /// How much of what is borrowed counts beyond the burst.
+    pub const fn debt_max(&self) -> Bytes {
+        self.debt_max
+    }
+
     /// Whether it makes no difference to the debt of the class if so many bytes are charged at once
     /// or packet after packet.
     #[inline]

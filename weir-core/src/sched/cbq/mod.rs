@@ -16,7 +16,9 @@ mod scan;
 mod tests;
 mod waits;
 
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Why};
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Why,
+};
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Dimension, Instant};
@@ -81,6 +83,14 @@ impl Discipline for Cbq {
                 engine.classes_mut().take_over(now, old.classes(), kin);
             }
         }
+    }
+
+    /// Under the formal rule nobody borrows while a conforming leaf waits; under the others a class
+    /// of higher priority may, as long as it likes.
+    fn service(tree: &Tree) -> Service {
+        let formal = matches!(tree.params().choice("sharing"), None | Some("formal"));
+        let classes = Classes::build(tree).ok().filter(|_| formal);
+        classes.map_or(Service::Unknown, |classes| Service::Buckets(classes.buckets(tree)))
     }
 }
 

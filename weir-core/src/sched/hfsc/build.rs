@@ -1,187 +1,275 @@
 //! How a tree of classes becomes tables of leaves, families and limits.
 
-use super::curve::{Curves, Position, Slope, Spec};
+use super::Hfsc;
+use super::curve::{Curves, Position, Progress, Slope, Spec};
+use super::family::{Family, Times};
+use super::leaf::{Kind, Kinds, Leaf, Mark, Own};
 use super::limit::{Limit, Limits, NONE};
 use super::params::ClassPlan;
 use super::real_time::RealTime;
-use super::share::{Bend, Class, Family, LINK, LinkShare};
-use super::{Hfsc, Leaf};
+use super::share::{Child, LINK, LinkShare, ORIGIN, Rare};
 use crate::ids::ClassId;
 use crate::parameter::BuildError;
 use crate::sched::Tree;
-use crate::sched::tournament::Order;
 use alloc::vec::Vec;
 
 /// What is known of all classes before any table is made.
 struct Plan<'a> {
     tree: &'a Tree,
     classes: Vec<ClassPlan>,
-    /// The family of its children by class; [`NONE`] for a leaf.
-    families: Vec<u32>,
-    /// Classes in the order of their slots, and the number of each family.
-    slots: Vec<ClassId>,
-    sizes: Vec<usize>,
     /// By class, whether it or something below it has an upper limit.
     limited: Vec<bool>,
+    /// The class of each family, [`None`] for the link's own children; the upper ones first.
+    families: Vec<Option<ClassId>>,
+    /// By family, where its children are in `children`, and where the next family's are.
+    starts: Vec<usize>,
+    /// Siblings in the order of their declaration.
+    children: Vec<ClassId>,
+}
+
+/// What becomes of a plan.
+struct Tables {
+    share: LinkShare,
+    kinds: Kinds,
+    /// Real-time curves of two slopes.
+    bends: Vec<Progress>,
+    /// Of the families until now, whether the classes above are plain.
+    are_plain: Vec<bool>,
 }
 
 /// Builds the tables for a tree.
 pub(super) fn build(tree: &Tree) -> Result<Hfsc, BuildError> {
     let plan = Plan::new(tree)?;
-    let mut curves = Curves::default();
-    let mut slot_of_class = alloc::vec![NONE; tree.classes().len()];
-    for (slot, class) in plan.slots.iter().enumerate() {
-        slot_of_class[class.index()] = slot as u32;
+    let mut tables = Tables::new(&plan);
+    for family in 0..plan.families.len() {
+        tables.add_family(&plan, family);
     }
-    let (mut leaves, mut guarantees) = (Vec::with_capacity(tree.leaf_count()), Vec::new());
-    for (leaf, _) in tree.leaves() {
-        let class = tree.class_of(leaf);
-        let spec = plan.classes[class.index()].real_time;
-        let guarantee = spec.map_or(NONE, |_| guarantees.len() as u32);
-        guarantees.extend(spec.map(|spec| (leaf, spec)));
-        leaves.push(Leaf { slot: slot_of_class[class.index()], guarantee, backlogged: false });
-    }
+    tables.share.top = plan.top();
+    let mut interior: Vec<_> = plan.families.iter().zip(0..).collect();
+    interior.sort_unstable();
+    let interior = interior.into_iter().filter_map(|(&class, family)| Some((class?, family)));
+    let Tables { mut share, kinds, bends, .. } = tables;
+    share.limits = plan.limits(&mut share);
+    share.kinds = kinds.finish();
+    share.times.finish();
+    let real_time = RealTime::new(share.leaves.len(), bends);
     Ok(Hfsc {
-        real_time: RealTime::new(&mut curves, &guarantees),
-        share: plan.link_share(&mut curves, &slot_of_class),
-        curves,
-        leaves,
-        slot_of_class,
+        share,
+        real_time,
         backlogged: 0,
         chosen_by_deadline: false,
+        interior: interior.collect(),
     })
 }
 
 impl<'a> Plan<'a> {
     fn new(tree: &'a Tree) -> Result<Self, BuildError> {
-        let mut plan = Self {
-            tree,
-            classes: Vec::with_capacity(tree.classes().len()),
-            families: Vec::with_capacity(tree.classes().len()),
-            slots: Vec::new(),
-            sizes: alloc::vec![0],
-            limited: alloc::vec![false; tree.classes().len()],
-        };
+        let mut classes = Vec::with_capacity(tree.classes().len());
         for (id, _) in tree.classes() {
-            plan.classes.push(ClassPlan::new(tree, id)?);
-            let interior = tree.leaf_of(id).is_none();
-            plan.families.push(if interior { plan.sizes.len() as u32 } else { NONE });
-            plan.sizes.resize(plan.sizes.len() + usize::from(interior), 0);
+            classes.push(ClassPlan::new(tree, id)?);
         }
-        plan.place_classes();
-        for (id, _) in tree.classes() {
-            if plan.classes[id.index()].upper_limit.is_some() {
-                tree.path(id).for_each(|class| plan.limited[class.index()] = true);
-            }
+        let mut limited = alloc::vec![false; classes.len()];
+        for (id, _) in tree.classes().filter(|row| classes[row.0.index()].upper_limit.is_some()) {
+            tree.path(id).for_each(|class| limited[class.index()] = true);
         }
+        let (families, starts, children) = (Vec::new(), Vec::new(), Vec::new());
+        let mut plan = Self { tree, classes, limited, families, starts, children };
+        plan.add_families();
         Ok(plan)
     }
 
-    /// Gives siblings neighbouring slots, in the order of their declaration.
-    fn place_classes(&mut self) {
-        for (id, _) in self.tree.classes() {
-            let family = self.family_of(id) as usize;
-            self.sizes[family] += 1;
+    /// Puts siblings beside one another, one family after the other from the link down.
+    fn add_families(&mut self) {
+        // By class, 0 being the link, where its children begin.
+        let place = |parent: Option<ClassId>| parent.map_or(0, |parent| parent.index() + 1);
+        let mut starts = alloc::vec![0; self.classes.len() + 2];
+        for (_, class) in self.tree.classes() {
+            starts[place(class.parent) + 1] += 1;
         }
-        let mut next = 0;
-        let starts = self.sizes.iter().map(|&size| {
-            next += size;
-            next - size
-        });
-        let mut starts: Vec<usize> = starts.collect();
-        self.slots.resize(next, ClassId(0));
-        for (id, _) in self.tree.classes() {
-            let start = &mut starts[self.family_of(id) as usize];
-            self.slots[*start] = id;
-            *start += 1;
+        for index in 1..starts.len() {
+            starts[index] += starts[index - 1];
         }
-    }
-
-    /// The family that a class is a child in.
-    fn family_of(&self, id: ClassId) -> u32 {
-        self.tree.class(id).parent.map_or(LINK, |parent| self.families[parent.index()])
-    }
-
-    fn link_share(&self, curves: &mut Curves, slot_of_class: &[u32]) -> LinkShare {
-        let (order, lanes) = Order::new(&self.sizes);
-        let mut families: Vec<_> = lanes.into_iter().map(Family::new).collect();
-        for (id, _) in self.tree.classes().filter(|row| self.tree.leaf_of(row.0).is_none()) {
-            let family = &mut families[self.families[id.index()] as usize];
-            family.parent = slot_of_class[id.index()];
+        let mut by_parent = alloc::vec![ClassId(0); self.classes.len()];
+        let mut next = starts.clone();
+        for (id, class) in self.tree.classes() {
+            let at = &mut next[place(class.parent)];
+            by_parent[*at] = id;
+            *at += 1;
         }
-        self.set_scales(&mut families);
-        let limits = self.limits(curves, &mut families);
-        let (mut classes, mut bends) = (Vec::with_capacity(self.slots.len()), Vec::new());
-        let mut limit = 0;
-        for &id in &self.slots {
-            let scale = families[self.family_of(id) as usize].scale;
-            let mut class = self.class(id, scale);
-            if let Some(spec) = self.classes[id.index()].link_share.filter(|spec| !spec.is_linear())
-            {
-                class.bend = bends.len() as u32;
-                bends.push(Bend { curve: curves.intern(spec, scale), position: Position::IDLE });
+        self.families.push(None);
+        let mut family = 0;
+        while let Some(&parent) = self.families.get(family) {
+            self.starts.push(self.children.len());
+            for &id in &by_parent[starts[place(parent)]..starts[place(parent) + 1]] {
+                self.children.push(id);
+                if self.tree.leaf_of(id).is_none() {
+                    self.families.push(Some(id));
+                }
             }
-            if self.limited[id.index()] {
-                class.limit = limit;
-                limit += 1;
-            }
-            class.is_plain = class.shares && class.bend == NONE && class.limit == NONE;
-            classes.push(class);
+            family += 1;
         }
-        LinkShare { classes, families, bends, limits, order, resuming: false }
+        self.starts.push(self.children.len());
     }
 
-    fn class(&self, id: ClassId, scale: u8) -> Class {
-        let spec = self.classes[id.index()].link_share;
-        let slope = spec.map_or(Slope { mantissa: 0, shift: 0 }, |spec| {
-            let Slope { mantissa, shift } = Slope::of(spec.m2);
-            Slope { mantissa, shift: shift - scale }
-        });
-        let leaf = self.tree.leaf_of(id);
-        Class {
-            fraction: 0,
-            slope,
-            family: self.family_of(id),
-            below: leaf.map_or(self.families[id.index()], |leaf| leaf.0),
-            limit: NONE,
-            bend: NONE,
-            is_leaf: leaf.is_some(),
-            is_plain: false,
-            shares: spec.is_some(),
-            active: false,
-            resumes: false,
-        }
+    fn children(&self, family: usize) -> &[ClassId] {
+        &self.children[self.starts[family]..self.starts[family + 1]]
     }
 
     /// The unit of a family's virtual time: of its fastest slope, the time of a byte or half of it.
-    fn set_scales(&self, families: &mut [Family]) {
-        let mut scales = alloc::vec![u8::MAX; families.len()];
-        for (id, _) in self.tree.classes() {
-            let scale = &mut scales[self.family_of(id) as usize];
-            let own = self.classes[id.index()].link_share.map(Spec::shift_min);
-            *scale = own.map_or(*scale, |own| own.min(*scale));
+    fn scale(&self, family: usize) -> u8 {
+        let own = |id: &ClassId| self.classes[id.index()].link_share.map(Spec::shift_min);
+        // Without any curve there is nothing to scale.
+        self.children(family).iter().filter_map(own).min().unwrap_or(0)
+    }
+
+    /// Whether a class has a link-share curve of one slope, and no limit on it or below.
+    fn is_plain(&self, id: ClassId) -> bool {
+        let is_straight = self.classes[id.index()].link_share.is_some_and(Spec::is_linear);
+        is_straight && !self.limited[id.index()]
+    }
+
+    /// The first family below the link where somebody has siblings, or is not plain.
+    fn top(&self) -> u32 {
+        let mut family = 0;
+        // The first child with children of the first such family is that of the second.
+        while let [only] = self.children(family)
+            && self.tree.leaf_of(*only).is_none()
+            && self.is_plain(*only)
+        {
+            family += 1;
         }
-        for (family, scale) in families.iter_mut().zip(scales) {
-            // Without any curve there is nothing to scale.
-            family.scale = if scale == u8::MAX { 0 } else { scale };
+        family as u32
+    }
+
+    /// The tables of limits, and where each family finds those on its children.
+    fn limits(&self, share: &mut LinkShare) -> Limits {
+        let (mut table, mut sizes) = (Vec::new(), Vec::new());
+        if self.limited.contains(&true) {
+            share.lanes = alloc::vec![NONE; self.families.len()];
+        }
+        for family in 0..self.families.len() {
+            let slots = share.families[family].start..;
+            let lane = sizes.len() as u32;
+            let rows = self.children(family).iter().zip(slots);
+            let rows = rows.filter(|row| self.limited[row.0.index()]);
+            let before = table.len();
+            for (&id, slot) in rows {
+                let place = share.place(share.child(family as u32, slot));
+                share.rare[place].limit = table.len() as u32;
+                let spec = self.classes[id.index()].upper_limit;
+                let curve = spec.map_or(NONE, |spec| share.curves.intern(spec, 0));
+                let mtu = self.tree.mtu();
+                let slack = spec.map_or(Default::default(), |spec| spec.m2.transmit_time(mtu));
+                table.push(Limit::new(curve, slot, lane, slack));
+            }
+            if table.len() > before {
+                share.lanes[family] = lane;
+                share.families[family].is_limited = true;
+                sizes.push(table.len() - before);
+            }
+        }
+        Limits::new(table, &sizes)
+    }
+}
+
+impl Tables {
+    fn new(plan: &Plan) -> Self {
+        let own = Own { slot: NONE, family: NONE, fraction: 0, kind: NONE };
+        let mut families = Vec::with_capacity(plan.families.len());
+        families.resize(plan.families.len(), Family::new(own, ORIGIN));
+        let mut leaves = Vec::with_capacity(plan.tree.leaf_count());
+        leaves.resize(plan.tree.leaf_count(), Leaf::new(own));
+        let is_bent = |spec: Option<Spec>| spec.is_some_and(|spec| !spec.is_linear());
+        let is_rare = |class: &ClassPlan| {
+            class.upper_limit.is_some() || is_bent(class.link_share) || is_bent(class.real_time)
+        };
+        let rare = if plan.classes.iter().any(is_rare) { leaves.len() + families.len() } else { 0 };
+        let share = LinkShare {
+            leaves,
+            families,
+            kinds: Vec::new(),
+            times: Times::new(),
+            top: LINK,
+            mixed: Vec::new(),
+            rare: alloc::vec![Rare::NOTHING; rare],
+            curves: Curves::default(),
+            bends: Vec::new(),
+            limits: Limits::new(Vec::new(), &[]),
+            lanes: Vec::new(),
+            resuming: false,
+            resumes: Vec::new(),
+        };
+        Self { share, kinds: Kinds::default(), bends: Vec::new(), are_plain: alloc::vec![true] }
+    }
+
+    fn add_family(&mut self, plan: &Plan, number: usize) {
+        let scale = plan.scale(number);
+        let mut family = self.share.families[number];
+        let ids = plan.children(number);
+        (family.size, family.scale) = (ids.len() as u32, scale);
+        self.share.times.add(&mut family);
+        let mut children = Vec::with_capacity(ids.len());
+        for &id in ids {
+            let is_plain = self.are_plain[number] && plan.is_plain(id);
+            if let Some(leaf) = plan.tree.leaf_of(id) {
+                children.push(Child::leaf(leaf.0));
+                if is_plain && plan.classes[id.index()].real_time.is_none_or(Spec::is_linear) {
+                    self.share.leaves[leaf.index()].mark(Mark::PLAIN);
+                }
+            } else {
+                // Families are numbered in the order in which their classes come here.
+                children.push(Child::family(self.are_plain.len() as u32));
+                self.are_plain.push(is_plain);
+            }
+        }
+        let follows = |pair: &[Child]| pair[1].number() == pair[0].number() + 1;
+        family.is_mixed = !children.windows(2).all(follows);
+        if family.is_mixed {
+            family.first = self.share.mixed.len() as u32;
+            self.share.mixed.extend_from_slice(&children);
+        } else {
+            family.first = children[0].number();
+        }
+        self.share.families[number] = family;
+        for ((&id, &child), slot) in ids.iter().zip(&children).zip(family.start..) {
+            self.add_class(plan, id, child, (number as u32, slot, scale));
         }
     }
 
-    fn limits(&self, curves: &mut Curves, families: &mut [Family]) -> Limits {
-        let (mut table, mut sizes) = (Vec::new(), Vec::new());
-        for (slot, &id) in self.slots.iter().enumerate().filter(|row| self.limited[row.1.index()]) {
-            let lane = &mut families[self.family_of(id) as usize].limits;
-            if *lane == NONE {
-                *lane = sizes.len() as u32;
-                sizes.push(0);
-            }
-            sizes[*lane as usize] += 1;
-            let spec = self.classes[id.index()].upper_limit;
-            let curve = spec.map_or(NONE, |spec| curves.intern(spec, 0));
-            let mtu = self.tree.mtu();
-            let slack = spec.map_or(Default::default(), |spec| spec.m2.transmit_time(mtu));
-            table.push(Limit::new(curve, slot as u32, *lane, slack));
+    fn add_class(
+        &mut self,
+        plan: &Plan,
+        id: ClassId,
+        child: Child,
+        (family, slot, scale): (u32, u32, u8),
+    ) {
+        let ClassPlan { real_time, link_share, .. } = plan.classes[id.index()];
+        let slope = |spec: Option<Spec>| spec.map_or(Slope::NONE, |spec| Slope::of(spec.m2));
+        let share = slope(link_share);
+        let share = if link_share.is_some() { share.scaled(scale) } else { share };
+        let kind = self.kinds.intern(Kind { guarantee: slope(real_time), share });
+        let own = Own { slot, family, fraction: 0, kind };
+        self.share.set_own(child, own);
+        let place = self.share.place(child);
+        if let Some(spec) = link_share.filter(|spec| !spec.is_linear()) {
+            self.share.rare[place].bend = self.share.bends.len() as u32;
+            let curve = self.share.curves.intern(spec, scale);
+            self.share.bends.push(Progress { curve, position: Position::IDLE });
         }
-        Limits::new(table, &sizes)
+        if let Ok(leaf) = child.either() {
+            let this = &mut self.share.leaves[leaf as usize];
+            if link_share.is_some() {
+                this.mark(Mark::SHARES);
+            }
+            if real_time.is_some() {
+                this.mark(Mark::GUARANTEED);
+            }
+            if let Some(spec) = real_time.filter(|spec| !spec.is_linear()) {
+                this.mark(Mark::BENT);
+                self.share.rare[place].guarantee = self.bends.len() as u32;
+                let curve = self.share.curves.intern(spec, 0);
+                self.bends.push(Progress { curve, position: Position::IDLE });
+            }
+        }
     }
 }

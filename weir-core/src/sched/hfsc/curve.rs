@@ -7,6 +7,8 @@
 //! moves both by a multiplication; lowering the curve is a maximum each. No rounding adds up but
 //! that of the slopes.
 //!
+//! A real-time curve of one slope is kept in its leaf instead (`leaf.rs`), with the same units.
+//!
 //! Times are in units of 2^-40 ns (virtual times in a power of two of them). A slope is kept as the
 //! time of a byte, rounded up by less than one part in 2^31. Invariant: amounts stay within
 //! [`FAR`] of zero, so no sum of two overflows.
@@ -24,7 +26,7 @@ pub(super) struct Spec {
 }
 
 /// The time that a byte takes: `mantissa` shifted left by `shift`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Slope {
     pub(super) mantissa: u32,
     pub(super) shift: u8,
@@ -53,6 +55,13 @@ pub(super) struct Curve {
 pub(super) struct Position {
     first: i128,
     second: i128,
+}
+
+/// A curve and how far a class has come on it.
+#[derive(Clone, Copy)]
+pub(super) struct Progress {
+    pub(super) curve: u32,
+    pub(super) position: Position,
 }
 
 /// The curves that classes have, each once.
@@ -97,17 +106,27 @@ impl Slope {
         Self { mantissa: mantissa as u32, shift: shift as u8 }
     }
 
+    /// Of no curve.
+    pub(super) const NONE: Slope = Slope { mantissa: 0, shift: 0 };
+
     /// The time that `bytes` take. A packet of 2^32 - 1 bytes at 1 bit/s stays below 2^106.
     #[inline]
     pub(super) fn cost(self, bytes: u32) -> u128 {
         u128::from(u64::from(self.mantissa) * u64::from(bytes)) << self.shift
     }
 
+    /// The same if it is below 2^63, as nearly always; no shift is more than 42.
+    #[inline]
+    pub(super) fn short_cost(self, bytes: u32) -> Option<u64> {
+        let product = u64::from(self.mantissa) * u64::from(bytes);
+        (product >> (63 - u32::from(self.shift)) == 0).then(|| product << self.shift)
+    }
+
     fn inverse(self) -> u128 {
         u128::from(self.mantissa) << self.shift
     }
 
-    fn scaled(self, scale: u8) -> Self {
+    pub(super) fn scaled(self, scale: u8) -> Self {
         Self { shift: self.shift - scale, ..self }
     }
 }
@@ -262,7 +281,7 @@ fn multiply_divide(a: u128, b: u128, c: u128) -> u128 {
     quotient
 }
 
-const FRACTION_BITS: u32 = 40;
+pub(super) const FRACTION_BITS: u32 = 40;
 /// Further than any instant (2^104), and than any packet's cost (2^106): what lies beyond is held.
 const FAR: i128 = 1 << 120;
 

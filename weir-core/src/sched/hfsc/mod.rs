@@ -14,48 +14,86 @@
 //! - Equal virtual times, or deadlines: siblings, or leaves, in the order of their declaration.
 //!
 //! Invariant: what link sharing may choose is found from the link down by the lowest virtual times;
-//! a backlogged leaf is there, or in the order of deadlines, or in both.
+//! a backlogged leaf is there, or among those that wait for the real-time criterion or are ordered
+//! by it, or in both.
 
 mod build;
 mod curve;
+mod deadlines;
+mod family;
+mod leaf;
 mod limit;
 mod params;
 mod real_time;
 mod share;
 #[cfg(test)]
 mod tests;
+mod wheel;
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Tree, Why,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Service,
+    Tree, Why,
 };
-use crate::ids::LeafId;
+use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
-use curve::{Curves, length};
-use limit::NONE;
-use params::PARAMETERS;
+use curve::length;
+use leaf::Mark;
+use params::{ClassPlan, PARAMETERS};
 use real_time::RealTime;
-use share::{LinkShare, Service};
+use share::{Child, LinkShare, Sent};
 
 /// Hierarchical fair service curves.
 pub struct Hfsc {
-    curves: Curves,
     share: LinkShare,
     real_time: RealTime,
-    leaves: Vec<Leaf>,
-    slot_of_class: Vec<u32>,
     backlogged: u32,
     /// Whether the leaf that was selected last was chosen by the real-time criterion.
     chosen_by_deadline: bool,
+    /// The classes with children, in order, and the families of these.
+    interior: Vec<(ClassId, u32)>,
 }
 
-struct Leaf {
-    /// Its place in the link-sharing tree.
-    slot: u32,
-    /// Its number among the leaves with real-time curves, [`NONE`] without one.
-    guarantee: u32,
-    backlogged: bool,
+impl Hfsc {
+    /// Who may send now, or when to ask again.
+    #[inline(never)]
+    fn select_any(&mut self, now: Instant) -> Selection {
+        if self.backlogged == 0 {
+            return Selection::Idle;
+        }
+        if let Some(leaf) = self.real_time.first(&mut self.share, now) {
+            self.chosen_by_deadline = true;
+            return Selection::Leaf(LeafId(leaf));
+        }
+        self.chosen_by_deadline = false;
+        if let Some(leaf) = self.share.first(now) {
+            return Selection::Leaf(LeafId(leaf));
+        }
+        // [algorithms §6.6]
+        let eligible = self.real_time.wake(&mut self.share);
+        let earliest = eligible.into_iter().chain(self.share.wake()).min();
+        Selection::At(earliest.expect("a backlogged leaf waits to be eligible or for a limit"))
+    }
+
+    #[inline(never)]
+    fn charge_any(&mut self, now: Instant, leaf: LeafId, service: Sent, next: Option<Head>) {
+        if !service.shared {
+            self.real_time.served(&mut self.share, now, leaf.0, (service.bytes, next));
+        } else if self.share.leaves[leaf.index()].is(Mark::GUARANTEED) {
+            self.real_time.head(&mut self.share, leaf.0, next);
+        }
+        self.share.serve(now, leaf.0, service);
+    }
+
+    /// The same class among those of link sharing.
+    fn child(&self, class: ClassId) -> Child {
+        match self.interior.binary_search_by_key(&class, |row| row.0) {
+            Ok(at) => Child::family(self.interior[at].1),
+            // Leaves are numbered in the order of their declaration.
+            Err(before) => Child::leaf(class.0 - before as u32),
+        }
+    }
 }
 
 impl Discipline for Hfsc {
@@ -77,91 +115,93 @@ impl Discipline for Hfsc {
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        let pairs = kin.classes().map(|(new, from)| (self.child(new), old.child(from)));
+        let pairs: Vec<_> = pairs.collect();
+        self.share.inherit(&old.share, pairs.into_iter());
         for (new, from) in kin.leaves() {
-            let (this, that) = (&self.leaves[new.index()], &old.leaves[from.index()]);
-            if this.guarantee != NONE && that.guarantee != NONE {
-                let from = (&old.real_time, &old.curves, that.guarantee);
-                self.real_time.inherit(&self.curves, this.guarantee, from);
-            }
+            let from = (&old.real_time, &old.share, from.0);
+            self.real_time.inherit(&mut self.share, new.0, from);
         }
-        let slots = kin
-            .classes()
-            .map(|(new, from)| (self.slot_of_class[new.index()], old.slot_of_class[from.index()]));
-        self.share.inherit(&self.curves, (&old.share, &old.curves), slots);
+    }
+
+    fn service(tree: &Tree) -> Service {
+        let curve = |leaf| ClassPlan::new(tree, tree.class_of(leaf)).ok()?.guarantee();
+        Service::Curves(tree.leaves().map(|(leaf, _)| curve(leaf)).collect())
     }
 }
 
 impl Scheduler for Hfsc {
     #[inline]
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
-        let Leaf { slot, guarantee, backlogged } = &mut self.leaves[leaf.index()];
-        if *backlogged {
+        let this = &mut self.share.leaves[leaf.index()];
+        if this.is(Mark::BACKLOGGED) {
             return;
         }
-        *backlogged = true;
+        this.mark(Mark::BACKLOGGED);
         self.backlogged += 1;
-        if *guarantee != NONE {
-            let resumes = self.share.resuming;
-            self.real_time.enter(&self.curves, *guarantee, (now, head), resumes);
+        if this.is(Mark::GUARANTEED) {
+            self.real_time.enter(&mut self.share, leaf.0, (now, head));
         }
-        self.share.enter(now, &self.curves, *slot);
+        self.share.enter(now, leaf.0);
     }
 
-    #[inline]
+    #[inline(always)]
     fn select(&mut self, now: Instant) -> Selection {
-        if self.backlogged == 0 {
-            return Selection::Idle;
+        match self.real_time.plain_first(now) {
+            Some(leaf) => {
+                self.chosen_by_deadline = true;
+                Selection::Leaf(LeafId(leaf))
+            }
+            None => self.select_any(now),
         }
-        if let Some(leaf) = self.real_time.first(now) {
-            self.chosen_by_deadline = true;
-            return Selection::Leaf(leaf);
-        }
-        self.chosen_by_deadline = false;
-        if let Some(leaf) = self.share.first(now) {
-            return Selection::Leaf(LeafId(leaf));
-        }
-        // [algorithms §6.6]
-        let earliest = self.real_time.wake().into_iter().chain(self.share.wake()).min();
-        Selection::At(earliest.expect("a backlogged leaf waits to be eligible or for a limit"))
     }
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        let Leaf { slot, guarantee, backlogged } = &mut self.leaves[leaf.index()];
-        let emptied = next.is_none();
-        *backlogged = !emptied;
-        self.backlogged -= u32::from(emptied);
+        let this = &mut self.share.leaves[leaf.index()];
+        let (bytes, emptied) = (length(sent), next.is_none());
+        if emptied {
+            this.clear(Mark::BACKLOGGED);
+            self.backlogged -= 1;
+        }
         // [algorithms §6.5] Link sharing is charged whoever chose, real time only for its own.
         let shared = !self.chosen_by_deadline;
-        let service = Service { bytes: length(sent), shared, emptied };
-        self.share.serve(now, &self.curves, *slot, service);
-        if *guarantee != NONE {
-            let served = if shared { Bytes::ZERO } else { sent };
-            self.real_time.sent(now, &self.curves, *guarantee, (served, next));
+        let service = Sent { bytes, shared, emptied };
+        if shared || !this.is(Mark::PLAIN) || self.share.resuming {
+            return self.charge_any(now, leaf, service, next);
         }
+        let slope = self.share.kinds[this.own.kind as usize].guarantee;
+        self.real_time.served_plain((this, leaf.0), slope, now, (bytes, next));
+        self.share.serve_plain(leaf.0, service);
     }
 
     fn head_changed(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
-        let Leaf { slot, guarantee, backlogged } = &mut self.leaves[leaf.index()];
-        if !*backlogged {
+        let this = &mut self.share.leaves[leaf.index()];
+        if !this.is(Mark::BACKLOGGED) {
             return;
         }
+        let is_guaranteed = this.is(Mark::GUARANTEED);
         if head.is_none() {
-            *backlogged = false;
+            this.clear(Mark::BACKLOGGED);
             self.backlogged -= 1;
-            let service = Service { bytes: 0, shared: false, emptied: true };
-            self.share.serve(now, &self.curves, *slot, service);
+            let service = Sent { bytes: 0, shared: false, emptied: true };
+            self.share.serve(now, leaf.0, service);
         }
-        if *guarantee != NONE {
-            self.real_time.sent(now, &self.curves, *guarantee, (Bytes::ZERO, head));
+        if is_guaranteed {
+            self.real_time.head(&mut self.share, leaf.0, head);
         }
     }
 
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        self.share.touch(leaf.0);
+    }
+
     fn why(&self, _now: Instant, leaf: LeafId) -> Why {
-        let Leaf { slot, guarantee, .. } = self.leaves[leaf.index()];
-        let shares = self.share.classes[slot as usize].shares;
-        let by_share = shares.then(|| self.share.released(slot));
-        let by_deadline = (guarantee != NONE).then(|| self.real_time.eligible(guarantee));
+        let this = self.share.leaves[leaf.index()];
+        let by_share = this.is(Mark::SHARES).then(|| self.share.released(leaf.0));
+        let eligible = Instant::from_nanos(this.eligible);
+        let by_deadline = this.is(Mark::GUARANTEED).then_some(eligible);
         let released = by_share.into_iter().chain(by_deadline).min().unwrap_or(Instant::ZERO);
         if released == Instant::ZERO {
             return Why::FREE;

@@ -4,6 +4,7 @@ use super::curve::Spec;
 use crate::ids::ClassId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::sched::Tree;
+use crate::sched::service::Curve;
 use crate::units::{Dimension, Rate};
 
 /// The table of the descriptor.
@@ -86,6 +87,11 @@ impl ClassPlan {
         };
         plan.check(tree, id)?;
         Ok(plan)
+    }
+
+    /// The curve that is kept whatever others do.
+    pub(super) fn guarantee(&self) -> Option<Curve> {
+        self.real_time.map(|Spec { m1, d, m2 }| Curve { m1, d, m2 })
     }
 
     fn check(&self, tree: &Tree, id: ClassId) -> Result<(), BuildError> {

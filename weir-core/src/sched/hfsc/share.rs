@@ -8,393 +8,536 @@
 //! `floor` of the family, unless an upper limit held them back; the floor stays below
 //! [`LOWER_AT`], as all times of the family are lowered when it gets there.
 
-use super::curve::{Curves, Position, Slope};
+use super::curve::{Curves, Progress, Slope};
+use super::family::{Family, KEY_MAX, Part, Times};
+use super::leaf::{Kind, Leaf, Mark, Own};
 use super::limit::{Limits, NONE};
-use crate::sched::tournament::{KEY_MAX, Lane, Order, Part};
 use crate::units::Instant;
 use alloc::vec::Vec;
 
-/// The tree of link sharing. A class is known by its slot; siblings have neighbouring slots.
+/// The tree of link sharing.
 pub(super) struct LinkShare {
-    pub(super) classes: Vec<Class>,
+    pub(super) leaves: Vec<Leaf>,
     pub(super) families: Vec<Family>,
-    pub(super) bends: Vec<Bend>,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) times: Times,
+    /// Where choices begin: above, every class is alone and plain, so nothing there matters.
+    pub(super) top: u32,
+    /// The children of mixed families.
+    pub(super) mixed: Vec<Child>,
+    /// What few classes have, by [`LinkShare::place`]; empty if nobody has.
+    pub(super) rare: Vec<Rare>,
+    pub(super) curves: Curves,
+    pub(super) bends: Vec<Progress>,
     pub(super) limits: Limits,
-    /// The virtual times; those of idle classes take no part.
-    pub(super) order: Order,
+    /// Where children under upper limits wait, by family; [`NONE`] if there are none.
+    pub(super) lanes: Vec<u32>,
     /// Between a change of the tree and the first packet after it: classes that were active go on
     /// where they were.
     pub(super) resuming: bool,
+    /// Which do, by [`LinkShare::place`].
+    pub(super) resumes: Vec<Resumes>,
 }
 
-/// A class; its virtual time is in `order`.
-pub(super) struct Class {
-    /// Below the unit of the virtual time, in 2^-32 of it.
-    pub(super) fraction: u32,
-    /// The link-share curve, if it has one slope.
-    pub(super) slope: Slope,
-    pub(super) family: u32,
-    /// The family of its children, or the number of its leaf.
-    pub(super) below: u32,
-    /// Its entry among the limits.
+/// A class, by the number of its leaf or that of the family of its children.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Child(u32);
+
+/// The rarer state of a class; each [`NONE`] for most.
+#[derive(Clone, Copy)]
+pub(super) struct Rare {
+    /// Its entry among the limits, if one is on it or below.
     pub(super) limit: u32,
-    /// Its curve, if it has two slopes.
+    /// Its link-share curve, if that has two slopes, in fractions of the family's virtual time.
     pub(super) bend: u32,
-    pub(super) is_leaf: bool,
-    /// Whether its link-share curve is straight and no limit is on it or below.
-    pub(super) is_plain: bool,
-    /// Whether it has a link-share curve.
-    pub(super) shares: bool,
-    pub(super) active: bool,
-    /// Whether it was active when the tree was changed.
-    pub(super) resumes: bool,
+    /// Its real-time curve, if that has two slopes.
+    pub(super) guarantee: u32,
 }
 
-/// A link-share curve of two slopes, in fractions of the family's virtual time.
-pub(super) struct Bend {
-    pub(super) curve: u32,
-    pub(super) position: Position,
-}
-
-/// The children of a class, or those of the link.
-pub(super) struct Family {
-    /// The largest virtual time at which link sharing chose a child.
-    pub(super) floor: u64,
-    /// The largest with which a child became idle in this period.
-    pub(super) top: u64,
-    /// Where this period began.
-    pub(super) origin: u64,
-    pub(super) active: u32,
-    /// The slot of the class whose children these are; [`NONE`] for those of the link.
-    pub(super) parent: u32,
-    /// Where its children are in `order`.
-    pub(super) lane: Lane,
-    /// Where children under upper limits wait; [`NONE`] if there are no such children.
-    pub(super) limits: u32,
-    /// By how much its unit is shifted.
-    pub(super) scale: u8,
+/// What of a class goes on where it was before the tree was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Resumes {
+    pub(super) share: bool,
+    pub(super) guarantee: bool,
 }
 
 /// What became of a leaf's packet.
 #[derive(Clone, Copy)]
-pub(super) struct Service {
+pub(super) struct Sent {
     pub(super) bytes: u32,
     /// Whether link sharing chose it.
     pub(super) shared: bool,
     pub(super) emptied: bool,
 }
 
-impl Family {
-    pub(super) fn new(lane: Lane) -> Self {
-        let (floor, top, origin) = (ORIGIN, ORIGIN, ORIGIN);
-        Self { floor, top, origin, active: 0, parent: NONE, lane, limits: NONE, scale: 0 }
+impl Child {
+    pub(super) const fn leaf(leaf: u32) -> Self {
+        Self(leaf | LEAF)
+    }
+
+    /// The class whose children are this family.
+    pub(super) const fn family(family: u32) -> Self {
+        Self(family)
+    }
+
+    /// Its leaf, or else its family.
+    #[inline]
+    pub(super) const fn either(self) -> Result<u32, u32> {
+        if self.0 & LEAF != 0 { Ok(self.0 & !LEAF) } else { Err(self.0) }
+    }
+
+    pub(super) const fn number(self) -> u32 {
+        self.0
     }
 }
 
-impl Family {
-    /// A child with a straight curve and no limit goes on. Who has no siblings competes with
-    /// nobody, so its virtual time may stand still.
-    #[inline]
-    fn go_on(&mut self, order: &mut Order, (class, at): (&mut Class, u32), service: Service) {
-        let key = order.key(at);
-        if service.shared {
-            self.floor = self.floor.max(key);
-        }
-        let mut key = class.go_on(key, service.bytes);
-        if key < self.floor {
-            (class.fraction, key) = (0, self.floor);
-        }
-        order.put(&mut self.lane, at, key, Part::In);
-    }
-
-    /// A child becomes idle at the virtual time `key`; answers whether it was the last.
-    #[inline]
-    fn leave(&mut self, order: &mut Order, at: u32, key: u64) -> bool {
-        self.top = self.top.max(key);
-        self.active -= 1;
-        order.put(&mut self.lane, at, key, Part::Out);
-        self.active == 0
-    }
+impl Rare {
+    pub(super) const NOTHING: Rare = Rare { limit: NONE, bend: NONE, guarantee: NONE };
 }
 
-impl Class {
-    /// The virtual time of a class with a straight curve, which was `key`, after `bytes` more.
-    #[inline]
-    fn go_on(&mut self, key: u64, bytes: u32) -> u64 {
-        let Slope { mantissa, shift } = self.slope;
-        let product = u64::from(mantissa) * u64::from(bytes);
-        // Nearly always 64 bits are enough; no shift is more than 42.
-        if product >> (63 - u32::from(shift)) == 0 {
-            let time = (product << shift) + u64::from(self.fraction);
-            self.fraction = time as u32;
-            return (key + (time >> FRACTION_BITS)).min(KEY_MAX);
-        }
-        let time = u128::from(key) << FRACTION_BITS | u128::from(self.fraction);
-        let time = time + self.slope.cost(bytes);
-        self.fraction = time as u32;
-        (time >> FRACTION_BITS).min(u128::from(KEY_MAX)) as u64
+/// The virtual time `key` and its fraction, after `bytes` more of a straight curve.
+#[inline]
+fn go_on((key, fraction): (u64, u32), slope: Slope, bytes: u32) -> (u64, u32) {
+    if let Some(cost) = slope.short_cost(bytes) {
+        let time = cost + u64::from(fraction);
+        return ((key + (time >> FRACTION_BITS)).min(KEY_MAX), time as u32);
     }
+    let time = u128::from(key) << FRACTION_BITS | u128::from(fraction);
+    let time = time + slope.cost(bytes);
+    ((time >> FRACTION_BITS).min(u128::from(KEY_MAX)) as u64, time as u32)
 }
 
 impl LinkShare {
     /// The leaf that link sharing chooses now.
     #[inline]
     pub(super) fn first(&mut self, now: Instant) -> Option<u32> {
-        let mut below = LINK;
+        let mut below = self.top;
         loop {
-            if self.families[below as usize].limits != NONE {
+            if self.families[below as usize].is_limited {
                 self.admit_due(below, now);
             }
-            let lane = &self.families[below as usize].lane;
-            let class = &self.classes[self.order.lowest(lane)? as usize];
-            if class.is_leaf {
-                return Some(class.below);
+            let family = &mut self.families[below as usize];
+            let slot = self.times.lowest(family)?;
+            match self.child(below, slot).either() {
+                Ok(leaf) => return Some(leaf),
+                Err(family) => below = family,
             }
-            below = class.below;
         }
+    }
+
+    /// The class in `slot`, which is one of the family.
+    #[inline]
+    pub(super) fn child(&self, family: u32, slot: u32) -> Child {
+        let family = &self.families[family as usize];
+        let at = family.first + (slot - family.start);
+        if family.is_mixed { self.mixed[at as usize] } else { Child(at) }
+    }
+
+    /// Its place in a row of all classes.
+    #[inline]
+    pub(super) fn place(&self, class: Child) -> usize {
+        match class.either() {
+            Ok(leaf) => leaf as usize,
+            Err(family) => self.leaves.len() + family as usize,
+        }
+    }
+
+    #[inline]
+    pub(super) fn rare(&self, class: Child) -> Rare {
+        if self.rare.is_empty() { Rare::NOTHING } else { self.rare[self.place(class)] }
+    }
+
+    #[inline]
+    pub(super) fn resumes(&self, class: Child) -> Resumes {
+        if self.resuming { self.resumes[self.place(class)] } else { Resumes::default() }
+    }
+
+    #[inline]
+    pub(super) fn own(&self, class: Child) -> Own {
+        match class.either() {
+            Ok(leaf) => self.leaves[leaf as usize].own,
+            Err(family) => self.families[family as usize].own,
+        }
+    }
+
+    /// What a class begins with.
+    pub(super) fn set_own(&mut self, class: Child, own: Own) {
+        match class.either() {
+            Ok(leaf) => self.leaves[leaf as usize].own = own,
+            Err(family) => self.families[family as usize].own = own,
+        }
+    }
+
+    /// Reads what the next packet of a leaf needs.
+    #[inline]
+    pub(super) fn touch(&self, leaf: u32) {
+        let own = self.leaves[leaf as usize].own;
+        let family = &self.families[own.family as usize];
+        let mut read = self.times.key(own.slot) ^ family.floor;
+        if own.family != self.top {
+            read ^= self.times.key(family.own.slot);
+        }
+        core::hint::black_box(read);
+    }
+
+    fn set_fraction(&mut self, class: Child, fraction: u32) {
+        match class.either() {
+            Ok(leaf) => self.leaves[leaf as usize].own.fraction = fraction,
+            Err(family) => self.families[family as usize].own.fraction = fraction,
+        }
+    }
+
+    /// Whether it has a link-share curve.
+    pub(super) fn shares(&self, class: Child) -> bool {
+        class.either().map_or(true, |leaf| self.leaves[leaf as usize].is(Mark::SHARES))
     }
 
     /// When somebody fits under all upper limits, if nobody does now.
     pub(super) fn wake(&self) -> Option<Instant> {
-        let limits = self.families[LINK as usize].limits;
-        if limits == NONE { None } else { self.limits.earliest(limits) }
+        let lane = self.lanes.get(LINK as usize).filter(|&&lane| lane != NONE)?;
+        self.limits.earliest(*lane)
     }
 
-    /// From when on the leaf in `slot` fits under the limits of its own and above.
-    pub(super) fn released(&self, slot: u32) -> Instant {
-        let (mut at, mut released) = (slot, Instant::ZERO);
-        while at != NONE {
-            let Class { limit, family, .. } = self.classes[at as usize];
+    /// From when on the leaf fits under the limits of its own and above.
+    pub(super) fn released(&self, leaf: u32) -> Instant {
+        let (mut at, mut released) = (Child::leaf(leaf), Instant::ZERO);
+        loop {
+            let limit = self.rare(at).limit;
             if limit != NONE {
                 released = released.max(self.limits.own(limit));
             }
-            at = self.families[family as usize].parent;
+            let family = self.own(at).family;
+            if family == LINK {
+                return released;
+            }
+            at = Child::family(family);
         }
-        released
     }
 
-    /// [algorithms §6.4] The leaf in `slot` becomes backlogged.
-    pub(super) fn enter(&mut self, now: Instant, curves: &Curves, slot: u32) {
-        let (mut at, mut newly) = (slot, self.classes[slot as usize].shares);
+    /// [algorithms §6.4] The leaf becomes backlogged.
+    #[inline]
+    pub(super) fn enter(&mut self, now: Instant, leaf: u32) {
+        let mut at = Child::leaf(leaf);
+        let mut newly = self.shares(at);
         loop {
-            let Class { limit, family, resumes, .. } = self.classes[at as usize];
+            let (own, limit) = (self.own(at), self.rare(at).limit);
             if newly {
-                if limit != NONE && !(resumes && self.resuming) {
-                    self.limits.restart(curves, limit, now);
+                if limit != NONE && !self.resumes(at).share {
+                    self.limits.restart(&self.curves, limit, now);
                 }
-                self.join(curves, at);
+                self.join(at, own);
             } else if limit == NONE {
                 return;
             }
-            self.put(now, at, self.order.key(at));
-            let family = &self.families[family as usize];
-            newly = newly && family.active == 1;
-            at = family.parent;
-            if at == NONE {
+            if limit == NONE {
+                let family = &mut self.families[own.family as usize];
+                self.times.put(family, own.slot, self.times.key(own.slot), Part::In);
+            } else {
+                self.put(now, at, self.times.key(own.slot));
+            }
+            newly = newly && self.families[own.family as usize].active == 1;
+            if own.family == self.top {
                 return;
             }
+            at = Child::family(own.family);
         }
     }
 
-    /// [algorithms §6.5] The leaf in `slot` was served, or lost its last packet to a drop: what
-    /// that moves, from the leaf up to the link.
+    /// [algorithms §6.5] The leaf was served, or lost its last packet to a drop: what that moves,
+    /// from the leaf up to the link.
     #[inline]
-    pub(super) fn serve(&mut self, now: Instant, curves: &Curves, slot: u32, service: Service) {
+    pub(super) fn serve(&mut self, now: Instant, leaf: u32, service: Sent) {
+        if self.resuming {
+            self.end_resuming();
+        }
+        if self.leaves[leaf as usize].is(Mark::PLAIN) {
+            self.serve_plain(leaf, service);
+        } else {
+            self.serve_any(now, leaf, service);
+        }
+    }
+
+    #[cold]
+    fn end_resuming(&mut self) {
         self.resuming = false;
-        let (mut at, mut leaves) = (slot, service.emptied);
-        while at != NONE {
-            let class = &mut self.classes[at as usize];
-            let family = &mut self.families[class.family as usize];
-            let parent = family.parent;
-            // The plain case, at once: a straight curve and no limit.
-            if class.is_plain && class.active && family.floor < LOWER_AT {
-                if leaves {
-                    let key = class.go_on(self.order.key(at), service.bytes);
-                    if service.shared {
-                        family.floor = family.floor.max(self.order.key(at));
-                    }
-                    class.active = false;
-                    leaves = family.leave(&mut self.order, at, key);
-                } else if !Order::is_single(&family.lane) {
-                    family.go_on(&mut self.order, (class, at), service);
-                }
-            } else {
-                leaves = self.serve_any(now, curves, at, Service { emptied: leaves, ..service });
+        self.resumes = Vec::new();
+    }
+
+    /// The plain case: straight curves and no limit from the leaf up.
+    #[inline(always)]
+    pub(super) fn serve_plain(&mut self, leaf: u32, mut service: Sent) {
+        let own = self.leaves[leaf as usize].own;
+        let fraction = self.serve_at(own, &mut service);
+        self.leaves[leaf as usize].own.fraction = fraction;
+        if own.family != self.top {
+            self.serve_above(own.family, service);
+        }
+    }
+
+    /// The same for the classes above the children of a family.
+    #[inline(never)]
+    fn serve_above(&mut self, mut family: u32, mut service: Sent) {
+        while family != self.top {
+            let own = self.families[family as usize].own;
+            let fraction = self.serve_at(own, &mut service);
+            self.families[family as usize].own.fraction = fraction;
+            family = own.family;
+        }
+    }
+
+    /// What a packet moves at one active class; answers its fraction. If the class idles, so may
+    /// the one above, which becomes the service.
+    #[inline(always)]
+    fn serve_at(&mut self, own: Own, service: &mut Sent) -> u32 {
+        let family = &mut self.families[own.family as usize];
+        // Who has no siblings competes with nobody, so its virtual time may stand still.
+        if family.size == 1 && !service.emptied {
+            return own.fraction;
+        }
+        let mut key = self.times.key(own.slot);
+        if service.shared && key > family.floor {
+            (family.floor, family.has_risen) = (key, true);
+            if key > LOWER_AT {
+                self.lower(own.family);
+                key = self.times.key(own.slot);
             }
-            at = parent;
+        }
+        let family = &mut self.families[own.family as usize];
+        let slope = self.kinds[own.kind as usize].share;
+        let (mut time, mut fraction) = go_on((key, own.fraction), slope, service.bytes);
+        if service.emptied {
+            service.emptied = family.leave(time);
+            self.times.take_out(family, own.slot, key, time);
+            return fraction;
+        }
+        if time < family.floor {
+            (time, fraction) = (family.floor, 0);
+        }
+        self.times.put(family, own.slot, time, Part::In);
+        fraction
+    }
+
+    /// The same for any leaf.
+    #[inline(never)]
+    fn serve_any(&mut self, now: Instant, leaf: u32, mut service: Sent) {
+        let mut at = Child::leaf(leaf);
+        loop {
+            service.emptied = self.serve_class(now, at, service);
+            let family = self.own(at).family;
+            if family == self.top {
+                return;
+            }
+            at = Child::family(family);
         }
     }
 
     /// What a packet moves at one class; answers whether its parent becomes idle.
-    fn serve_any(&mut self, now: Instant, curves: &Curves, at: u32, service: Service) -> bool {
-        let Service { bytes, shared, emptied } = service;
-        let Class { family, limit, shares, active, .. } = self.classes[at as usize];
+    fn serve_class(&mut self, now: Instant, at: Child, service: Sent) -> bool {
+        let Sent { bytes, shared, emptied } = service;
+        let (own, limit) = (self.own(at), self.rare(at).limit);
         if limit != NONE {
-            self.limits.advance(curves, limit, now, bytes);
+            self.limits.advance(&self.curves, limit, now, bytes);
         }
-        if !shares {
+        if !self.shares(at) {
             return false;
         }
         if shared {
-            self.raise_floor(family, self.order.key(at));
+            self.raise_floor(own.family, self.times.key(own.slot));
         }
-        let key = self.advance(curves, at, bytes);
-        if !active {
-            self.order.keep(at, key);
-        } else if emptied {
-            return self.leave(at, key);
-        } else {
+        let before = self.times.key(own.slot);
+        let key = self.advance(at, bytes);
+        if emptied {
+            if limit != NONE {
+                self.limits.leave(limit);
+            }
+            let family = &mut self.families[own.family as usize];
+            self.times.take_out(family, own.slot, before, key);
+            return family.leave(key);
+        }
+        if self.is_active(at) {
             let key = self.catch_up(at, key);
             self.put(now, at, key);
+        } else {
+            self.times.keep(own.slot, key);
         }
         false
     }
 
-    /// Takes over the virtual times and limits of the classes of `old`; `kin` pairs their slots. A
-    /// class whose curve changed, or its parent, or the unit of its family, starts anew.
-    pub(super) fn inherit(
-        &mut self,
-        curves: &Curves,
-        (old, old_curves): (&LinkShare, &Curves),
-        kin: impl Iterator<Item = (u32, u32)>,
-    ) {
+    /// Whether a class takes part in link sharing now.
+    pub(super) fn is_active(&self, class: Child) -> bool {
+        match class.either() {
+            Ok(leaf) => {
+                let leaf = &self.leaves[leaf as usize];
+                leaf.is(Mark::SHARES) && leaf.is(Mark::BACKLOGGED)
+            }
+            Err(family) => self.families[family as usize].active > 0,
+        }
+    }
+
+    /// Takes over the virtual times and limits of the classes of `old`; `kin` pairs them. A class
+    /// whose curve changed, or its parent, or the unit of its family, starts anew.
+    pub(super) fn inherit(&mut self, old: &LinkShare, kin: impl Iterator<Item = (Child, Child)>) {
         self.resuming = true;
         let kin: Vec<_> = kin.collect();
-        let mut slots = alloc::vec![NONE; self.classes.len()];
-        kin.iter().for_each(|&(new, from)| slots[new as usize] = from);
+        let count = self.leaves.len() + self.families.len();
+        let mut origins = alloc::vec![None; count];
+        self.resumes = alloc::vec![Resumes::default(); count];
+        for &(new, from) in &kin {
+            origins[self.place(new)] = Some(from);
+        }
         for (new, from) in kin {
-            let (class, that) = (&mut self.classes[new as usize], &old.classes[from as usize]);
-            if class.limit != NONE && that.limit != NONE {
-                let from = (&old.limits, old_curves, that.limit);
-                self.limits.inherit(curves, class.limit, from);
+            let limits = (self.rare(new).limit, old.rare(from).limit);
+            if limits.0 != NONE && limits.1 != NONE {
+                let from = (&old.limits, &old.curves, limits.1);
+                self.limits.inherit(&self.curves, limits.0, from);
             }
-            let family = &mut self.families[class.family as usize];
+            let (own, that) = (self.own(new), old.own(from));
             let above = &old.families[that.family as usize];
-            let parent = slots.get(family.parent as usize).copied().unwrap_or(NONE);
-            if (parent, family.scale) != (above.parent, above.scale) || class.slope != that.slope {
+            let parent = self.parent(own.family).and_then(|parent| origins[self.place(parent)]);
+            let family = &mut self.families[own.family as usize];
+            if (parent, family.scale) != (old.parent(that.family), above.scale)
+                || self.kinds[own.kind as usize].share != old.kinds[that.kind as usize].share
+                || !self.inherit_bend(old, new, from)
+            {
                 continue;
             }
-            match (self.bends.get_mut(class.bend as usize), old.bends.get(that.bend as usize)) {
-                (None, None) => {}
-                (Some(bend), Some(other))
-                    if curves.at(bend.curve) == old_curves.at(other.curve) =>
-                {
-                    bend.position = other.position;
-                }
-                _ => continue,
-            }
-            (family.floor, family.top, family.origin) = (above.floor, above.top, above.origin);
-            (class.fraction, class.resumes) = (that.fraction, that.active);
-            self.order.keep(new, old.order.key(from));
+            let family = &mut self.families[own.family as usize];
+            (family.floor, family.top) = (above.floor, above.top);
+            family.has_risen = above.has_risen;
+            self.times.keep(own.slot, old.times.key(that.slot));
+            self.set_fraction(new, that.fraction);
+            let place = self.place(new);
+            self.resumes[place].share = old.is_active(from);
         }
+    }
+
+    /// Goes on with a curve of two slopes; answers whether both or neither has the same one.
+    fn inherit_bend(&mut self, old: &LinkShare, new: Child, from: Child) -> bool {
+        let (bend, other) = (self.rare(new).bend, old.rare(from).bend);
+        match (self.bends.get_mut(bend as usize), old.bends.get(other as usize)) {
+            (None, None) => true,
+            (Some(bend), Some(other))
+                if self.curves.at(bend.curve) == old.curves.at(other.curve) =>
+            {
+                bend.position = other.position;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The class whose children a family is.
+    fn parent(&self, family: u32) -> Option<Child> {
+        (family != LINK).then_some(Child::family(family))
     }
 
     /// Gives a class that becomes active its virtual time: its own, or a mean one if that is
     /// later, so that nobody saves up while idle, and nobody who comes back starves.
-    fn join(&mut self, curves: &Curves, at: u32) {
-        let class = &mut self.classes[at as usize];
-        let own = self.order.key(at);
-        let family = &mut self.families[class.family as usize];
-        class.active = true;
+    #[inline]
+    fn join(&mut self, at: Child, own: Own) {
+        let family = &mut self.families[own.family as usize];
         family.active += 1;
-        if self.resuming && class.resumes {
+        let is_first = family.active == 1;
+        if self.resuming && self.resumes(at).share {
             return;
         }
-        // Nobody else is active: no need to look.
-        let others = if family.active == 1 { 0 } else { self.order.highest(&family.lane) };
-        let mean = match others {
-            0 if self.resuming => family.floor,
-            0 => {
-                (family.floor, family.origin) = (family.top, family.top);
-                family.top
+        let family = &mut self.families[own.family as usize];
+        let mean = if is_first {
+            if !self.resuming {
+                (family.floor, family.has_risen) = (family.top, false);
             }
-            high if family.floor != family.origin => family.floor.midpoint(high),
-            high => high,
+            family.floor
+        } else {
+            let high = self.times.highest(family);
+            if family.has_risen { family.floor.midpoint(high) } else { high }
         };
-        if own < mean {
-            class.fraction = 0;
+        let before = self.times.key(own.slot);
+        if before < mean {
+            self.times.keep(own.slot, mean);
+            self.set_fraction(at, 0);
         }
-        let key = own.max(mean);
-        self.order.keep(at, key);
-        if let Some(bend) = self.bends.get_mut(class.bend as usize) {
-            curves.at(bend.curve).restart(&mut bend.position, i128::from(key) << FRACTION_BITS);
+        if !self.bends.is_empty() {
+            self.restart_bend(at, before.max(mean));
         }
-        if self.families[class.family as usize].floor > LOWER_AT {
-            self.lower(self.classes[at as usize].family);
+        if self.families[own.family as usize].floor > LOWER_AT {
+            self.lower(own.family);
+        }
+    }
+
+    fn restart_bend(&mut self, at: Child, key: u64) {
+        let bend = self.rare(at).bend;
+        if let Some(bend) = self.bends.get_mut(bend as usize) {
+            let curve = self.curves.at(bend.curve);
+            curve.restart(&mut bend.position, i128::from(key) << FRACTION_BITS);
         }
     }
 
     /// The virtual time of a class after `bytes` more.
-    #[inline]
-    fn advance(&mut self, curves: &Curves, at: u32, bytes: u32) -> u64 {
-        let class = &mut self.classes[at as usize];
-        if class.bend != NONE {
-            let bend = &mut self.bends[class.bend as usize];
-            let curve = curves.at(bend.curve);
+    fn advance(&mut self, at: Child, bytes: u32) -> u64 {
+        let bend = self.rare(at).bend;
+        if let Some(bend) = self.bends.get_mut(bend as usize) {
+            let curve = self.curves.at(bend.curve);
             curve.advance(&mut bend.position, bytes);
             let reached = curve.reached(&bend.position).max(0) as u128 >> FRACTION_BITS;
             return reached.min(u128::from(KEY_MAX)) as u64;
         }
-        class.go_on(self.order.key(at), bytes)
+        let own = self.own(at);
+        let slope = self.kinds[own.kind as usize].share;
+        let (key, fraction) = go_on((self.times.key(own.slot), own.fraction), slope, bytes);
+        self.set_fraction(at, fraction);
+        key
     }
 
     /// [algorithms §6.5] Who was held back does not make up for it.
-    #[inline]
-    fn catch_up(&mut self, at: u32, key: u64) -> u64 {
-        let class = &mut self.classes[at as usize];
-        let floor = self.families[class.family as usize].floor;
+    fn catch_up(&mut self, at: Child, key: u64) -> u64 {
+        let floor = self.families[self.own(at).family as usize].floor;
         if key >= floor {
             return key;
         }
-        class.fraction = 0;
-        if let Some(bend) = self.bends.get_mut(class.bend as usize) {
+        self.set_fraction(at, 0);
+        let bend = self.rare(at).bend;
+        if let Some(bend) = self.bends.get_mut(bend as usize) {
             bend.position.delay(i128::from(floor - key) << FRACTION_BITS);
         }
         floor
     }
 
-    /// A class becomes idle, its last packet counted; answers whether its parent becomes idle too.
-    fn leave(&mut self, at: u32, key: u64) -> bool {
-        let class = &mut self.classes[at as usize];
-        class.active = false;
-        if class.limit != NONE {
-            self.limits.leave(class.limit);
-        }
-        self.families[class.family as usize].leave(&mut self.order, at, key)
-    }
-
     /// Puts an active class where its virtual time and its limits belong.
-    #[inline]
-    fn put(&mut self, now: Instant, at: u32, key: u64) {
-        let Class { family, limit, .. } = self.classes[at as usize];
-        let fits = limit == NONE || self.fits(now, at);
-        let lane = &mut self.families[family as usize].lane;
-        self.order.put(lane, at, key, if fits { Part::In } else { Part::Held });
+    fn put(&mut self, now: Instant, at: Child, key: u64) {
+        let own = self.own(at);
+        let fits = self.fits(now, at);
+        let family = &mut self.families[own.family as usize];
+        self.times.put(family, own.slot, key, if fits { Part::In } else { Part::Held });
     }
 
-    /// Whether an active class with limits on it or below may be chosen now.
-    fn fits(&mut self, now: Instant, at: u32) -> bool {
-        let Class { limit, below, is_leaf, .. } = self.classes[at as usize];
-        let family = (!is_leaf).then(|| &self.families[below as usize]);
-        let held = family.filter(|family| Order::is_empty(&family.lane));
+    /// Whether an active class may be chosen now, as far as limits on it or below go.
+    fn fits(&mut self, now: Instant, at: Child) -> bool {
+        let limit = self.rare(at).limit;
+        if limit == NONE {
+            return true;
+        }
+        let held = at.either().err().filter(|&family| {
+            let family = &mut self.families[family as usize];
+            self.times.lowest(family).is_none()
+        });
         // Without a child that fits there is one that waits, or the class would be idle.
-        let below = held.and_then(|family| self.limits.earliest(family.limits));
+        let below = held.and_then(|family| self.limits.earliest(self.lanes[family as usize]));
         self.limits.place(limit, now, below.unwrap_or(Instant::ZERO))
     }
 
     /// Lets the children take part whose time under the upper limits has come.
     fn admit_due(&mut self, family: u32, now: Instant) {
-        let Family { lane, limits, .. } = &mut self.families[family as usize];
-        while let Some(slot) = self.limits.pop_due(*limits, now) {
-            self.order.put(lane, slot, self.order.key(slot), Part::In);
+        let lane = self.lanes[family as usize];
+        let family = &mut self.families[family as usize];
+        while let Some(slot) = self.limits.pop_due(lane, now) {
+            self.times.put(family, slot, self.times.key(slot), Part::In);
         }
     }
 
-    #[inline]
     fn raise_floor(&mut self, family: u32, key: u64) {
         let this = &mut self.families[family as usize];
         if key > this.floor {
-            this.floor = key;
+            (this.floor, this.has_risen) = (key, true);
             if key > LOWER_AT {
                 self.lower(family);
             }
@@ -408,11 +551,15 @@ impl LinkShare {
         let this = &mut self.families[family as usize];
         let by = this.floor - ORIGIN;
         this.floor = ORIGIN;
-        this.origin = this.origin.saturating_sub(by);
         this.top = this.top.saturating_sub(by);
-        self.order.lower(&mut this.lane, by);
-        for class in &self.classes[Order::items(&this.lane)] {
-            if let Some(bend) = self.bends.get_mut(class.bend as usize) {
+        self.times.lower(this, by);
+        if self.bends.is_empty() {
+            return;
+        }
+        let (start, size) = (this.start, this.size);
+        for slot in start..start + size {
+            let bend = self.rare(self.child(family, slot)).bend;
+            if let Some(bend) = self.bends.get_mut(bend as usize) {
                 bend.position.delay(-(i128::from(by) << FRACTION_BITS));
             }
         }
@@ -422,8 +569,10 @@ impl LinkShare {
 /// The family of the link's own children.
 pub(super) const LINK: u32 = 0;
 /// Where virtual times begin: so far from 0 that an earlier line of a curve is not cut off.
-const ORIGIN: u64 = 1 << 60;
+pub(super) const ORIGIN: u64 = 1 << 60;
 /// Where they are lowered.
 const LOWER_AT: u64 = 1 << 61;
 /// Bits of the fraction.
-pub(super) const FRACTION_BITS: u32 = 32;
+const FRACTION_BITS: u32 = 32;
+/// The bit of a class that is a leaf.
+const LEAF: u32 = 1 << 31;

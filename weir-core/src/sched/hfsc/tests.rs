@@ -4,10 +4,8 @@
 use super::curve::Spec;
 use super::params::ClassPlan;
 use super::*;
-use crate::ids::ClassId;
 use crate::parameter::Params;
 use crate::sched::ClassSpec;
-use crate::sched::tournament;
 use crate::units::{Duration, Quantity, Rate};
 use alloc::string::{String, ToString};
 
@@ -98,10 +96,11 @@ fn eligible_times_and_deadlines_are_those_of_the_worked_example() {
     hfsc.enqueued(Instant::ZERO, LeafId(0), head(Instant::ZERO));
     let (mut eligible, mut deadlines) = (Vec::new(), Vec::new());
     for _ in 0..7 {
-        let (at, by) = (hfsc.real_time.eligible(0), hfsc.real_time.deadline(0));
+        let at = Instant::from_nanos(hfsc.share.leaves[0].eligible);
         eligible.push(at.as_nanos() / 1000);
-        deadlines.push(by.as_nanos() / 1000);
-        hfsc.real_time.sent(at, &hfsc.curves, 0, (Bytes::new(1000), Some(head(at))));
+        deadlines.push(hfsc.real_time.deadline(&hfsc.share, 0) / 1000);
+        assert_eq!(hfsc.real_time.first(&mut hfsc.share, at), Some(0));
+        hfsc.real_time.served(&mut hfsc.share, at, 0, (1000, Some(head(at))));
     }
     assert_eq!(eligible, [0, 2500, 5000, 7500, 10_000, 20_000, 30_000]);
     assert_eq!(deadlines, [2500, 5000, 7500, 10_000, 20_000, 30_000, 40_000]);
@@ -166,11 +165,8 @@ fn what_contradicts_itself_is_refused_with_the_cure() {
 }
 
 #[test]
-fn an_idle_class_takes_at_most_72_bytes_and_104_for_a_guarantee() {
-    // Its class and leaf, its slot; its word in the order, and two nodes of the eighth part. A real-time curve comes to as much again, a limit and a bend too.
-    let class = size_of::<share::Class>() + size_of::<Leaf>() + size_of::<u32>();
-    let order = size_of::<u64>() + 2 * tournament::NODE_BYTES / 8;
-    assert!(class + order <= 72, "{class} + {order}");
-    let guarantee = real_time::GUARANTEE_BYTES + 2 * order;
-    assert!(guarantee <= 104, "{guarantee}");
+fn an_idle_leaf_takes_at_most_46_bytes() {
+    // Its virtual time and the eighth parts of a tier above; what it shares with siblings aside.
+    let bytes = size_of::<leaf::Leaf>() + size_of::<u64>() + 2;
+    assert!(bytes <= 46, "{bytes}");
 }

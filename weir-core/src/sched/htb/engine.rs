@@ -195,7 +195,9 @@ impl<P: Precision> Scheduler for Engine<P> {
             }
             lending &= class.mode == Mode::MayBorrow;
             at = class.parent;
-            if at == NONE {
+            // Nothing is earlier than the epoch, and nobody above is a lender any more.
+            let is_settled = why.released == Instant::ZERO && !lending;
+            if at == NONE || is_settled {
                 break;
             }
         }

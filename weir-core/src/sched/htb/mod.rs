@@ -15,11 +15,11 @@ pub(in crate::sched) mod engine;
 pub(in crate::sched) mod params;
 mod turns;
 
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Tree};
+use super::{Cost, Descriptor, Discipline, Kin, Promises, Service, Tree};
 use crate::parameter::{BuildError, Parameter};
 use crate::units::{Bytes, Duration, Instant};
 use engine::{Engine, Precision};
-use params::{CEIL, Defaults, PRIO, R2Q, RATE, burst, cburst, quantum};
+use params::{CEIL, Defaults, LeafPlan, PRIO, R2Q, RATE, burst, cburst, quantum};
 
 /// Hierarchical token buckets.
 pub type Htb = Engine<Exact>;
@@ -71,19 +71,31 @@ impl Discipline for Htb {
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
-        let defaults = Defaults {
+        Engine::new(tree, Exact, &Self::defaults(tree))
+    }
+
+    fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
+        self.take_over(now, old, kin);
+    }
+
+    fn service(tree: &Tree) -> Service {
+        let defaults = Self::defaults(tree);
+        let row = |leaf| LeafPlan::bucket(tree, tree.class_of(leaf), &defaults);
+        let rows: Option<_> = tree.leaves().map(|(leaf, _)| row(leaf)).collect();
+        rows.map_or(Service::Unknown, Service::Buckets)
+    }
+}
+
+impl Htb {
+    fn defaults(tree: &Tree) -> Defaults {
+        Defaults {
             keyword: Self::DESCRIPTOR.keyword,
             tick_hz: TICK_HZ,
             // So that a class which is asked late by a packet loses nothing.
             burst_low: tree.mtu().max(BURST_LOW),
             // Below one packet a turn would be a packet whatever the quantum [algorithms §5.10 H4].
             quantum_low: tree.mtu(),
-        };
-        Engine::new(tree, Exact, &defaults)
-    }
-
-    fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
-        self.take_over(now, old, kin);
+        }
     }
 }
 

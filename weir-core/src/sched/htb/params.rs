@@ -3,6 +3,7 @@
 use crate::ids::ClassId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::sched::Tree;
+use crate::sched::service::Bucket;
 use crate::units::{Bytes, Dimension, Rate};
 
 /// What holds where a policy says nothing; the two forms differ.
@@ -120,6 +121,23 @@ impl LeafPlan {
         let quantum = params.bytes("quantum").unwrap_or(default).get().clamp(1, QUANTUM_MAX);
         let priority = params.number("prio").unwrap_or(0).min(PRIO_MAX);
         Self { quantum: quantum as u32, priority: priority as u8 }
+    }
+}
+
+impl LeafPlan {
+    /// What a leaf may always send; a packet may take its tokens below zero.
+    pub(super) fn bucket(tree: &Tree, id: ClassId, defaults: &Defaults) -> Option<Bucket> {
+        let ClassPlan { own, ceiling } = ClassPlan::new(tree, id, defaults).ok()?;
+        let leaf = Self::new(tree, id, own.0, defaults);
+        Some(Bucket {
+            rate: own.0,
+            burst: own.1,
+            // Idle time counts for both buckets, and the smaller overflows first.
+            saves: own.1.min(ceiling.1),
+            debt: tree.mtu(),
+            rank: leaf.priority.into(),
+            turn: Some(Bytes::new(leaf.quantum.into())),
+        })
     }
 }
 

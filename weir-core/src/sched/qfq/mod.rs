@@ -21,8 +21,11 @@
 mod groups;
 
 use super::leaf_lists::LeafLists;
-use super::weights::{LENGTH_MAX, Sending, WEIGHT, Weights, counted};
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use super::service::Weighted;
+use super::weights::{LENGTH_MAX, Sending, WEIGHT, Weights, counted, written};
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
+};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
@@ -128,6 +131,19 @@ impl Discipline for Qfq {
             leaf.tag = self.virtual_time + ahead.min(u128::from(slot)) as u64;
             self.latest = self.latest.max(leaf.tag);
         }
+    }
+
+    /// [qfq13 §III] Tags are rounded to slots, which are shorter than two packets: three of them,
+    /// and two packets of the line.
+    fn service(tree: &Tree) -> Service {
+        let packet = tree.mtu().get();
+        let whole: u64 = written(tree).sum();
+        let row = |weight: u64| {
+            let slots = packet.saturating_mul(6).saturating_mul(whole.div_ceil(weight));
+            let late = Bytes::new(slots.saturating_add(2 * packet));
+            Weighted { weight, ahead: Bytes::new(6 * packet), late }
+        };
+        Service::Fluid(written(tree).map(row).collect())
     }
 }
 

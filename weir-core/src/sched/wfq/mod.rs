@@ -17,8 +17,11 @@ mod fluid;
 mod starts;
 
 use super::calendar::{Calendar, Links, Member};
-use super::weights::{WEIGHT, Weights, counted};
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use super::service::Weighted;
+use super::weights::{WEIGHT, Weights, counted, written};
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
+};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
@@ -101,6 +104,16 @@ impl Discipline for Wfq {
                 self.leaves[new.index()].start = begin + ahead;
             }
         }
+    }
+
+    /// [parekh93 §III] No packet is later than in the fluid by more than a packet. But a leaf may
+    /// be ahead of it until the tag of its next packet is that of the lightest leaf's.
+    fn service(tree: &Tree) -> Service {
+        let packet = tree.mtu();
+        let lightest = written(tree).min().unwrap_or(1);
+        let ahead = |weight: u64| packet.get().saturating_mul(1 + weight.div_ceil(lightest));
+        let row = |weight| Weighted { weight, ahead: Bytes::new(ahead(weight)), late: packet };
+        Service::Fluid(written(tree).map(row).collect())
     }
 }
 

@@ -11,7 +11,7 @@ use weir_core::parameter::{Params, Value};
 use weir_core::queue::QueuePlan;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Duration, Instant, Quantity, Rate, Share};
-use weir_policy::bounds::{self, Demand};
+use weir_policy::fluid::{self, Demand};
 
 /// Runs a scenario on `cbq`: what the link sent, in that order.
 ///
@@ -106,7 +106,7 @@ pub fn share_of(spec: &ClassSpec) -> Option<Share> {
 
 /// Adds `short.worst`: by how much the class that is worst off misses its share, or what it wants
 /// if that is less, in the worst second that follows a whole second without a change. The fluid
-/// ideal is drawn beside: it divides an excess by shares, where priorities may give it to one class.
+/// ideal is drawn beside: it divides an excess by shares, where priorities may give it to one.
 ///
 /// # Errors
 /// When the scheduler refuses the tree.
@@ -176,7 +176,7 @@ fn ideal(scenario: &Scenario, tree: &Tree, second: usize) -> Result<Vec<f64>, St
         let rate = f64::from(source.size) * 8.0 / source.interval;
         demand[source.leaf.index()] = Demand::Rate(rate);
     }
-    let shares = bounds::shares(&tree, &demand);
+    let shares = fluid::shares(&tree, &demand);
     let link = tree.rate().bits_per_second() as f64;
     Ok(tree.leaves().map(|(leaf, _)| shares[tree.class_of(leaf).index()] / link).collect())
 }

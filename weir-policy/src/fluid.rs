@@ -23,7 +23,9 @@ pub enum Demand {
 /// leaves) wants what `demand` says.
 ///
 /// Of a class it reads `rate` (its weight, and what it may have without `borrow`), `borrow` and
-/// `ceil`. Classes without a rate weigh as much as each other.
+/// `ceil`; of one with service curves their last slopes: that of link sharing is its weight, the
+/// upper limit what it may have, and a leaf with a real-time curve only has no more than that.
+/// Classes without any of these weigh as much as each other.
 ///
 /// # Panics
 /// If there is not one demand for each leaf.
@@ -82,16 +84,21 @@ fn upwards(tree: &Tree) -> Vec<usize> {
 }
 
 /// The most that a class may have, by its own parameters, in bit/s.
-fn limit(class: &ClassSpec) -> f64 {
-    let params = &class.params;
-    let ceil = params.rate("ceil").map(|ceil| ceil.bits_per_second() as f64);
-    let own = params.rate("rate").filter(|_| params.flag("borrow") == Some(false));
-    let own = own.map(|rate| rate.bits_per_second() as f64);
-    ceil.unwrap_or(f64::INFINITY).min(own.unwrap_or(f64::INFINITY))
+pub(crate) fn limit(class: &ClassSpec) -> f64 {
+    let own = rate(class, "rate").filter(|_| class.params.flag("borrow") == Some(false));
+    let shares = ["rate", "ls_m2"].iter().any(|name| rate(class, name).is_some());
+    let guarantee = rate(class, "rt_m2").filter(|_| !shares);
+    let limits = [rate(class, "ceil"), rate(class, "ul_m2"), own, guarantee];
+    limits.into_iter().flatten().fold(f64::INFINITY, f64::min)
 }
 
 fn weight(class: &ClassSpec) -> f64 {
-    class.params.rate("rate").map_or(1.0, |rate| rate.bits_per_second() as f64)
+    let slopes = ["ls_m2", "rate", "rt_m2"];
+    slopes.iter().find_map(|name| rate(class, name)).unwrap_or(1.0)
+}
+
+fn rate(class: &ClassSpec, name: &str) -> Option<f64> {
+    class.params.rate(name).map(|rate| rate.bits_per_second() as f64)
 }
 
 /// Divides `whole` among siblings: whoever wants no more than its part of what is left is served,
@@ -124,13 +131,15 @@ mod tests {
         Demand::Rate(rate * 1e6)
     }
 
-    /// `name parent rate [fixed] [ceil]`, in Mbit/s; `-` is the link as parent, or no rate.
+    /// `name parent rate [fixed] [ceil] [ls_m2] [ul_m2] [rt_m2]`, in Mbit/s; `-` is the link as
+    /// parent, or no rate.
     fn tree(link: u64, rows: &[&str]) -> Tree {
         let names: Vec<&str> = rows.iter().map(|row| word(row, 0)).collect();
         let class = |row: &&str| {
             let parent = names.iter().position(|&name| name == word(row, 1));
             let mut params = Params::new();
-            for (name, column) in [("rate", 2), ("ceil", 4)] {
+            let columns = [("rate", 2), ("ceil", 4), ("ls_m2", 5), ("ul_m2", 6), ("rt_m2", 7)];
+            for (name, column) in columns {
                 if let Ok(value) = word(row, column).parse::<u64>() {
                     let rate = Rate::new(value * 1_000_000).expect("rows hold no zero");
                     params.set(name, Value::Quantity(Quantity::Rate(rate)));
@@ -195,6 +204,14 @@ mod tests {
         check(10, &["a - 4 fixed", "b a 1", "c a 1"], &[ALL, NO], &[4.0, 4.0, 0.0]);
         check(10, &["a - 4", "b a 1 - 2", "c a 1 fixed"], &[ALL, ALL], &[3.0, 2.0, 1.0]);
         check(10, &["a - 2 fixed", "b - 2 - 3"], &[ALL, ALL], &[2.0, 3.0]);
+    }
+
+    #[test]
+    fn the_last_slopes_of_curves_are_weights_and_limits() {
+        check(10, &["a - 2 - - 6", "b - 2"], &[ALL, ALL], &[7.5, 2.5]);
+        check(10, &["a - 8 - - - 3", "b - 2"], &[ALL, ALL], &[3.0, 7.0]);
+        check(10, &["a - - - - - - 4", "b - 6"], &[ALL, ALL], &[4.0, 6.0]);
+        check(10, &["a - - - - - - 4", "b - 6"], &[ALL, NO], &[4.0, 0.0]);
     }
 
     #[test]

@@ -1,0 +1,503 @@
+//! Siblings by virtual time: who has the lowest of those that may be chosen, and what the highest
+//! is of those that are active.
+//!
+//! The virtual times of siblings stand side by side, eight in a cache line, so up to [`SCANNED`] of
+//! them are looked through. Larger families have tiers of the lowest of each eight, and beyond
+//! [`SEARCHED`] of the highest. Who is the lowest is looked for when asked and kept until it moves;
+//! so is the highest, and the value in a tier, of which a change notes only that it is not known
+//! any longer: most packets are chosen by deadlines, and need none of it. Of equal times the first
+//! sibling is the lowest. Invariant: a place of a tier that is known holds the lowest value below
+//! it; `lowest` is who is, or nobody known.
+
+use super::leaf::Own;
+use super::limit::NONE;
+use alloc::vec::Vec;
+
+/// The children of a class, or those of the link, and what link sharing keeps of that class.
+#[derive(Clone, Copy)]
+pub(super) struct Family {
+    /// The largest virtual time at which link sharing chose a child.
+    pub(super) floor: u64,
+    /// The word of `lowest`, 0 if that is not known.
+    low: u64,
+    /// The highest time of active children, [`UNKNOWN`] if it has to be looked for.
+    high: u64,
+    /// The slot of the child that may be chosen next.
+    lowest: u32,
+    pub(super) active: u32,
+    /// The slot of its first child, and how many there are.
+    pub(super) start: u32,
+    pub(super) size: u32,
+    /// The first child, or where the list of its children begins.
+    pub(super) first: u32,
+    /// Where its tiers of lowest times begin, and those of highest.
+    tiers: u32,
+    highs: u32,
+    /// The largest time with which a child became idle in this period.
+    pub(super) top: u64,
+    pub(super) own: Own,
+    /// By how much its unit is shifted.
+    pub(super) scale: u8,
+    /// Whether the floor has risen since this period began.
+    pub(super) has_risen: bool,
+    /// Whether children are neither all leaves nor all families in a row.
+    pub(super) is_mixed: bool,
+    /// Whether there are limits on children or below.
+    pub(super) is_limited: bool,
+}
+
+/// The virtual times of all families.
+pub(super) struct Times {
+    /// The key of each child with bits that say where it is: smaller words are lower, and who is
+    /// held or out is above everybody who is in.
+    words: Vec<Line>,
+    tiers: Vec<Line>,
+}
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([u64; WAYS]);
+
+/// Where a child is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    In,
+    /// Active, but an upper limit holds it back.
+    Held,
+}
+
+impl Family {
+    /// A family without children yet.
+    pub(super) const fn new(own: Own, origin: u64) -> Self {
+        Self {
+            floor: origin,
+            low: 0,
+            high: UNKNOWN,
+            lowest: NONE,
+            active: 0,
+            start: 0,
+            size: 0,
+            first: 0,
+            tiers: 0,
+            highs: 0,
+            top: origin,
+            own,
+            scale: 0,
+            has_risen: false,
+            is_mixed: false,
+            is_limited: false,
+        }
+    }
+
+    fn lines(&self) -> usize {
+        (self.size as usize).div_ceil(WAYS)
+    }
+
+    fn first_line(&self) -> usize {
+        self.start as usize / WAYS
+    }
+
+    /// The tiers of the lowest times.
+    #[inline]
+    fn lows(&self) -> Tier {
+        (self.tiers as usize, self.lines())
+    }
+
+    /// Those of the highest.
+    #[inline]
+    fn highs(&self) -> Tier {
+        (self.highs as usize, self.lines())
+    }
+
+    /// Whether the lowest times are kept in tiers.
+    #[inline]
+    fn is_large(&self) -> bool {
+        self.size as usize > SCANNED
+    }
+
+    /// Whether the highest times are kept in tiers.
+    #[inline]
+    fn is_huge(&self) -> bool {
+        self.size as usize > SEARCHED
+    }
+
+    /// An active child becomes idle at this time; answers whether nobody else is active.
+    #[inline]
+    pub(super) fn leave(&mut self, key: u64) -> bool {
+        self.top = self.top.max(key);
+        self.active -= 1;
+        self.active == 0
+    }
+}
+
+impl Times {
+    pub(super) const fn new() -> Self {
+        Self { words: Vec::new(), tiers: Vec::new() }
+    }
+
+    /// Makes room for the children of a family, all out at 0.
+    pub(super) fn add(&mut self, family: &mut Family) {
+        family.start = (self.words.len() * WAYS) as u32;
+        for line in 0..family.lines() {
+            let word = |way| line * WAYS + way < family.size as usize;
+            let word = |way| if word(way) { OUT } else { u64::MAX };
+            self.words.push(Line(core::array::from_fn(word)));
+        }
+        if family.is_large() {
+            family.tiers = self.add_tiers(family.lines());
+        }
+        if family.is_huge() {
+            family.highs = self.add_tiers(family.lines());
+        }
+    }
+
+    /// Makes room for the tiers above so many lines; answers where they begin.
+    fn add_tiers(&mut self, lines: usize) -> u32 {
+        let start = self.tiers.len();
+        for (_, width) in tiers((start, lines)) {
+            // Nothing is known, but that there is nothing beyond the end.
+            let place = |place: usize| if place < width { 0 } else { u64::MAX };
+            let line = |line: usize| Line(core::array::from_fn(|way| place(line * WAYS + way)));
+            self.tiers.extend((0..width.div_ceil(WAYS)).map(line));
+        }
+        start as u32
+    }
+
+    /// No more families come.
+    pub(super) fn finish(&mut self) {
+        self.words.shrink_to_fit();
+        self.tiers.shrink_to_fit();
+    }
+
+    #[inline]
+    fn word(&self, slot: u32) -> u64 {
+        self.words[slot as usize / WAYS].0[slot as usize % WAYS]
+    }
+
+    /// The time last given to a child, wherever it is.
+    #[inline]
+    pub(super) fn key(&self, slot: u32) -> u64 {
+        self.word(slot) & KEY_BITS
+    }
+
+    /// The child with the lowest time of those that are in.
+    #[inline]
+    pub(super) fn lowest(&mut self, family: &mut Family) -> Option<u32> {
+        if family.lowest == NONE {
+            let (low, slot) = self.look(family)?;
+            (family.low, family.lowest) = (low, slot);
+        }
+        Some(family.lowest)
+    }
+
+    #[inline(never)]
+    fn look(&mut self, family: &Family) -> Option<(u64, u32)> {
+        if family.active == 0 {
+            return None;
+        }
+        let words = &self.words[family.first_line()..][..family.lines()];
+        let (low, at) = if family.is_large() {
+            let (low, path) = look_above(&mut self.tiers, family.lows(), words, |word| word);
+            (low, descend(&self.tiers, &path, words, low))
+        } else {
+            least(words)
+        };
+        (low < HELD).then_some((low, family.start + at as u32))
+    }
+
+    /// The highest time of the active children, of whom there are some.
+    #[inline]
+    pub(super) fn highest(&mut self, family: &mut Family) -> u64 {
+        if family.high == UNKNOWN {
+            family.high = self.look_high(family);
+        }
+        family.high
+    }
+
+    #[inline(never)]
+    fn look_high(&mut self, family: &Family) -> u64 {
+        let words = &self.words[family.first_line()..][..family.lines()];
+        if family.is_huge() {
+            return !look_above(&mut self.tiers, family.highs(), words, height).0;
+        }
+        let all = words.iter().flat_map(|line| line.0);
+        !all.fold(u64::MAX, |low, word| low.min(height(word)))
+    }
+
+    /// Gives a child that is out a time.
+    pub(super) fn keep(&mut self, slot: u32, key: u64) {
+        self.words[slot as usize / WAYS].0[slot as usize % WAYS] = key | OUT;
+    }
+
+    /// An active child goes on to a time, which is not earlier.
+    #[inline]
+    pub(super) fn put(&mut self, family: &mut Family, slot: u32, key: u64, part: Part) {
+        let word = match part {
+            Part::In => key,
+            Part::Held => key | HELD,
+        };
+        // A child alone is the highest.
+        family.high = if family.active == 1 { key } else { family.high.max(key) };
+        self.set(family, slot, word);
+    }
+
+    /// A child that was active until now, at `before`, is idle at `key`.
+    #[inline]
+    pub(super) fn take_out(&mut self, family: &mut Family, slot: u32, before: u64, key: u64) {
+        if before >= family.high {
+            family.high = UNKNOWN;
+        }
+        self.set(family, slot, key | OUT);
+    }
+
+    #[inline(always)]
+    fn set(&mut self, family: &mut Family, slot: u32, word: u64) {
+        let line = &mut self.words[slot as usize / WAYS];
+        let before = core::mem::replace(&mut line.0[slot as usize % WAYS], word);
+        if slot == family.lowest {
+            (family.low, family.lowest) = (0, NONE);
+        } else if word <= family.low && (word < family.low || slot < family.lowest) {
+            (family.low, family.lowest) = (word, slot);
+        }
+        if family.is_large() {
+            let at = (slot - family.start) as usize / WAYS;
+            let held = self.tiers[family.tiers as usize + at / WAYS].0[at % WAYS];
+            if family.is_huge() || held != 0 && may_change(held, (before, word)) {
+                self.climb(family, at, (before, word));
+            }
+        }
+    }
+
+    /// Brings the tiers above line `at` up to date.
+    #[inline(never)]
+    fn climb(&mut self, family: &Family, at: usize, (before, word): (u64, u64)) {
+        raise(&mut self.tiers, family.lows(), at, (before, word));
+        if family.is_huge() {
+            raise(&mut self.tiers, family.highs(), at, (height(before), height(word)));
+        }
+    }
+
+    /// Lowers all times of a family by `by`, held at 1. As long as the family.
+    #[cold]
+    pub(super) fn lower(&mut self, family: &mut Family, by: u64) {
+        (family.high, family.low, family.lowest) = (UNKNOWN, 0, NONE);
+        for slot in family.start..family.start + family.size {
+            let word = self.word(slot);
+            let part = word & !KEY_BITS;
+            self.set(family, slot, (word & KEY_BITS).saturating_sub(by).max(1) | part);
+        }
+    }
+}
+
+/// The first of some tiers: where it begins, and how many places it has, one for each line below.
+type Tier = (usize, usize);
+
+/// A value below place `at` of a tier changed. Who was the lowest and is not any longer leaves a
+/// place whose value is not known; above, somebody else may still be the lowest.
+#[inline]
+fn raise(
+    lines: &mut [Line],
+    (mut start, mut width): Tier,
+    mut at: usize,
+    (mut before, mut word): (u64, u64),
+) {
+    loop {
+        let place = &mut lines[start + at / WAYS].0[at % WAYS];
+        let held = *place;
+        if held != 0 {
+            if !may_change(held, (before, word)) {
+                return;
+            }
+            word = if word < held { word } else { 0 };
+            *place = word;
+            before = held;
+        }
+        if width <= SCANNED {
+            return;
+        }
+        at /= WAYS;
+        start += width.div_ceil(WAYS);
+        width = width.div_ceil(WAYS);
+    }
+}
+
+/// Whether a place that is known to hold `held` changes when a value below it does: if that becomes
+/// the lowest, or was.
+#[inline]
+fn may_change(held: u64, (before, word): (u64, u64)) -> bool {
+    word < held && word != 0 || before == held
+}
+
+/// The lowest value of all, and where each tier begins; `value` is that of a word.
+fn look_above(
+    lines: &mut [Line],
+    tier: Tier,
+    words: &[Line],
+    value: impl Fn(u64) -> u64,
+) -> (u64, Path) {
+    let mut path = Path { starts: [0; TIERS_MAX], count: 0, width: 0 };
+    for (place, (start, width)) in path.starts.iter_mut().zip(tiers(tier)) {
+        (*place, path.width) = (start, width);
+        path.count += 1;
+    }
+    let mut low = u64::MAX;
+    for at in 0..path.width {
+        low = low.min(known(lines, &path.starts[..path.count], at, words, &value));
+    }
+    (low, path)
+}
+
+/// The value in place `at` of the last of some tiers, which is found out if it is not known.
+fn known(
+    lines: &mut [Line],
+    starts: &[usize],
+    at: usize,
+    words: &[Line],
+    value: &impl Fn(u64) -> u64,
+) -> u64 {
+    let Some((&start, below)) = starts.split_last() else {
+        return words[at].0.iter().fold(u64::MAX, |low, &word| low.min(value(word)));
+    };
+    let (line, way) = (start + at / WAYS, at % WAYS);
+    let mut low = lines[line].0[way];
+    if low == 0 {
+        low = match below.last() {
+            None => known(lines, below, at, words, value),
+            Some(&start) => {
+                let places = lines[start + at].0.len();
+                let each = (0..places).map(|way| at * WAYS + way);
+                each.fold(u64::MAX, |low, at| low.min(known(lines, below, at, words, value)))
+            }
+        };
+        lines[line].0[way] = low;
+    }
+    low
+}
+
+/// Where each of some tiers begins, and the width of the last.
+struct Path {
+    starts: [usize; TIERS_MAX],
+    count: usize,
+    width: usize,
+}
+
+/// Where the value `low` is that all tiers know of.
+fn descend(lines: &[Line], path: &Path, words: &[Line], low: u64) -> usize {
+    let mut at = 0;
+    for (index, &start) in path.starts[..path.count].iter().enumerate().rev() {
+        at = if index + 1 == path.count {
+            least(&lines[start..][..path.width.div_ceil(WAYS)]).1
+        } else {
+            at * WAYS + place_of(&lines[start + at], low)
+        };
+    }
+    at * WAYS + place_of(&words[at], low)
+}
+
+/// A tier and those above it.
+#[inline]
+fn tiers(first: Tier) -> impl Iterator<Item = Tier> {
+    core::iter::successors(Some(first), |&(start, width)| {
+        let above = width.div_ceil(WAYS);
+        (width > SCANNED).then_some((start + above, above))
+    })
+}
+
+/// The lowest word of some lines and where it is; of equals the first.
+#[inline]
+fn least(lines: &[Line]) -> (u64, usize) {
+    let (mut low, mut place) = (u64::MAX, 0);
+    for (index, line) in lines.iter().enumerate() {
+        for (way, &word) in line.0.iter().enumerate() {
+            if word < low {
+                (low, place) = (word, index * WAYS + way);
+            }
+        }
+    }
+    (low, place)
+}
+
+fn place_of(line: &Line, word: u64) -> usize {
+    line.0.iter().position(|&other| other == word).expect("a tier holds a word below it")
+}
+
+/// The lower the higher the time of a word is, if it counts.
+#[inline]
+fn height(word: u64) -> u64 {
+    if word < OUT { !(word & KEY_BITS) } else { u64::MAX }
+}
+
+const WAYS: usize = 8;
+/// So many are looked through for the lowest.
+const SCANNED: usize = 2 * WAYS;
+/// So many siblings are looked through for the highest.
+const SEARCHED: usize = 16 * WAYS;
+/// Tiers above 2^32 siblings.
+const TIERS_MAX: usize = 11;
+/// Words from here on are of those that are held, or out.
+const HELD: u64 = 1 << 63;
+/// Words from here on are of those that are out.
+const OUT: u64 = HELD | 1 << 62;
+/// The bits of a word that are its key.
+const KEY_BITS: u64 = (1 << 62) - 1;
+/// The largest key.
+pub(super) const KEY_MAX: u64 = KEY_BITS - 1;
+/// No time is that high.
+const UNKNOWN: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    const NOBODY: Own = Own { slot: 0, family: 0, fraction: 0, kind: 0 };
+
+    /// Children come, go on and leave at random beside a table.
+    fn check(size: u32) {
+        let mut times = Times::new();
+        let mut families = [Family::new(NOBODY, 1), Family::new(NOBODY, 1)];
+        for family in &mut families {
+            family.size = size;
+            times.add(family);
+        }
+        let family = &mut families[1];
+        let mut random = Random::new(u64::from(size), 0);
+        let mut table = alloc::vec![(0u64, None); size as usize];
+        for step in 0..6_000u64 {
+            let child = random.below(size);
+            let slot = family.start + child;
+            let (before, part) = table[child as usize];
+            let key = before.max(step / 10) + u64::from(random.below(30)) + 1;
+            if part.is_some() && random.below(3) == 0 {
+                family.leave(key);
+                times.take_out(family, slot, before, key);
+                table[child as usize] = (key, None);
+            } else {
+                family.active += u32::from(part.is_none());
+                let part = if random.below(4) == 0 { Part::Held } else { Part::In };
+                times.put(family, slot, key, part);
+                table[child as usize] = (key, Some(part));
+            }
+            if step % 500 == 499 {
+                times.lower(family, 7);
+                table.iter_mut().for_each(|row| row.0 = row.0.saturating_sub(7).max(1));
+            }
+            let rows = || table.iter().zip(family.start..);
+            let low = rows().filter(|row| row.0.1 == Some(Part::In)).map(|row| (row.0.0, row.1));
+            let high = rows().filter(|row| row.0.1.is_some()).map(|row| row.0.0);
+            let (low, high) = (low.min(), high.max());
+            if random.below(3) == 0 {
+                assert_eq!(times.lowest(family), low.map(|row| row.1), "{size} {step}");
+            }
+            if let (0, Some(high)) = (random.below(3), high) {
+                assert_eq!(times.highest(family), high, "{size} {step}");
+            }
+            assert_eq!(times.key(slot), table[child as usize].0);
+        }
+    }
+
+    #[test]
+    fn lowest_and_highest_are_those_of_a_scan() {
+        [1, 2, 7, 8, 9, 16, 17, 64, 65, 128, 129, 600, 1100].into_iter().for_each(check);
+    }
+}

@@ -1,0 +1,319 @@
+//! One traffic under many schedulers: what each makes of it, beside the fluid ideal.
+//!
+//! The scenario's policy is translated for each scheduler ([`translate`]); sources, seed, queues
+//! and rules stay. Shares are held to what the fluid ideal gives each leaf by the original policy,
+//! for what was offered in that run: a leaf that a TCP source without end feeds wants all it can
+//! get. Invariant: equal scenarios give equal comparisons, whatever the number of threads.
+
+pub mod plot;
+pub mod translate;
+
+use crate::bench::Instructions;
+use crate::replicate::{self, micros, table};
+use serde::Serialize;
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use translate::{Promised, Translated, promises};
+use weir_core::ids::ClassId;
+use weir_core::link::LinkPlan;
+use weir_core::parameter::{Params, Value};
+use weir_core::sched::{self, ClassSpec, Tree};
+use weir_core::units::{Quantity, Rate};
+use weir_policy::fluid::{Demand, shares};
+use weir_policy::reader::{list, suggest};
+use weir_sim::scenario::Traffic;
+use weir_sim::{Report, Scenario};
+
+/// One traffic under several schedulers.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Comparison {
+    /// The scenario's name.
+    pub scenario: String,
+    /// Its seed.
+    pub seed: u64,
+    /// The scheduler that its policy is written for.
+    pub written_for: &'static str,
+    /// What `cost` is.
+    pub cost_unit: String,
+    /// Each scheduler that was asked for, in that order.
+    pub rows: Vec<Row>,
+}
+
+/// One scheduler.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// The keyword.
+    pub scheduler: &'static str,
+    /// How the policy was said in its words.
+    pub notes: Vec<String>,
+    /// Why there is no result.
+    pub refused: Option<String>,
+    /// What came of it.
+    pub result: Option<Measured>,
+}
+
+/// What a scheduler made of the traffic.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Measured {
+    /// The part of the ideal's bytes that went to others than the ideal says, 0 to 1.
+    pub share_error: f64,
+    /// Jain's index of what leaves got by what the ideal gives them: 1 if all got the same part.
+    pub fairness: f64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Packets offered.
+    pub offered: u64,
+    /// The part of the time in which the line was sending.
+    pub utilisation: f64,
+    /// Instructions per packet to those of the yardstick.
+    pub cost: Option<f64>,
+    /// Every leaf.
+    pub leaves: Vec<Leaf>,
+}
+
+/// One leaf.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Leaf {
+    /// The name.
+    pub name: String,
+    /// What it sent, in bit/s.
+    pub sent_bps: f64,
+    /// What the fluid ideal gives it, in bit/s.
+    pub ideal_bps: f64,
+    /// Delays from offer to handing out, in µs.
+    pub delay_p50_us: f64,
+    /// As above.
+    pub delay_p99_us: f64,
+    /// Packets dropped.
+    pub dropped: u64,
+}
+
+/// The schedulers called `keywords`.
+///
+/// # Errors
+/// When one has no such keyword, with the nearest that there is.
+pub fn find(keywords: &[String]) -> Result<Vec<&'static sched::Entry>, String> {
+    let known: Vec<_> = sched::SCHEDULERS.iter().map(|entry| entry.descriptor.keyword).collect();
+    let find = |keyword: &String| {
+        sched::find(keyword).ok_or_else(|| {
+            let known_list = list(&known);
+            let cure = suggest(keyword, &known);
+            format!("no scheduler is called `{keyword}`; there are {known_list}; {cure}")
+        })
+    };
+    keywords.iter().map(find).collect()
+}
+
+/// Runs `scenario` under each scheduler, on so many threads; those that had not ended at a stop
+/// are missing.
+pub fn compare(
+    scenario: &Scenario,
+    schedulers: &[&'static sched::Entry],
+    threads: usize,
+    stop: &AtomicBool,
+    done: &mut dyn FnMut(),
+) -> Comparison {
+    let mut rows: Vec<Row> = Vec::with_capacity(schedulers.len());
+    let (mut scenarios, mut places) = (Vec::new(), Vec::new());
+    for entry in schedulers {
+        let mut row = Row {
+            scheduler: entry.descriptor.keyword,
+            notes: Vec::new(),
+            refused: None,
+            result: None,
+        };
+        match adapt(scenario, entry) {
+            Ok((adapted, notes)) => {
+                row.notes = notes;
+                scenarios.push(adapted);
+                places.push(rows.len());
+            }
+            Err(why) => row.refused = Some(why),
+        }
+        rows.push(row);
+    }
+    let make = move |place: usize| scenarios[place].clone();
+    let outcomes = replicate::each(places.len(), make, threads, stop, done);
+    let counts = counts();
+    for (place, outcome) in outcomes {
+        let row = &mut rows[places[place]];
+        match outcome {
+            Ok(report) => {
+                let mut measured = measure(scenario, &report);
+                measured.cost = counts.as_ref().and_then(|counts| cost(counts, row.scheduler));
+                row.result = Some(measured);
+            }
+            Err(error) => row.refused = Some(error.to_string()),
+        }
+    }
+    rows.retain(|row| row.result.is_some() || row.refused.is_some());
+    Comparison {
+        scenario: scenario.name.clone(),
+        seed: scenario.seed,
+        written_for: scenario.link.scheduler,
+        cost_unit: format!(
+            "instructions per packet for offer and poll with 104 leaves, as counted in \
+             bench/instructions.json, to those of {}",
+            crate::bench::yardstick()
+        ),
+        rows,
+    }
+}
+
+/// The scenario under another scheduler, with its changes.
+fn adapt(scenario: &Scenario, entry: &sched::Entry) -> Result<(Scenario, Vec<String>), String> {
+    let Translated { plan, notes } = translate::translate(&scenario.link, entry.descriptor)?;
+    let mut adapted = Scenario { link: plan, ..scenario.clone() };
+    for change in &mut adapted.changes {
+        let translated = translate::translate(&change.link, entry.descriptor);
+        let translated = translated.map_err(|why| format!("{}: {why}", change.policy))?;
+        change.link = translated.plan;
+    }
+    Ok((adapted, notes))
+}
+
+fn measure(scenario: &Scenario, report: &Report) -> Measured {
+    let tree = &scenario.link.tree;
+    let ideal = ideal(scenario, report);
+    let leaf = |(leaf, class): (weir_core::ids::LeafId, &ClassSpec)| {
+        let row = report.class(&class.name);
+        let sent = row.map_or(0, |row| row.sent.bits_per_second);
+        Leaf {
+            name: class.name.clone(),
+            sent_bps: sent as f64,
+            ideal_bps: ideal[tree.class_of(leaf).index()],
+            delay_p50_us: row.map_or(0.0, |row| micros(row.delay.p50)),
+            delay_p99_us: row.map_or(0.0, |row| micros(row.delay.p99)),
+            dropped: row.map_or(0, |row| row.dropped.total.packets),
+        }
+    };
+    let leaves: Vec<Leaf> = tree.leaves().map(leaf).collect();
+    Measured {
+        share_error: share_error(&leaves),
+        fairness: fairness(&leaves),
+        dropped: leaves.iter().map(|leaf| leaf.dropped).sum(),
+        offered: report.sources.iter().map(|source| source.sent.packets).sum(),
+        utilisation: report.link.utilisation,
+        cost: None,
+        leaves,
+    }
+}
+
+/// What the fluid ideal gives each class of the original policy for what was offered.
+fn ideal(scenario: &Scenario, report: &Report) -> Vec<f64> {
+    let tree = &scenario.link.tree;
+    let greedy = |name: &str| {
+        let feeds = report.sources.iter().zip(&scenario.sources);
+        feeds.into_iter().any(|(row, source)| {
+            let endless = matches!(&source.traffic, Traffic::Tcp(tcp) if tcp.transfer.is_none());
+            row.class == name && endless
+        })
+    };
+    let demand = |class: &ClassSpec| {
+        if greedy(&class.name) {
+            return Demand::Greedy;
+        }
+        let offered = report.class(&class.name).map_or(0, |row| row.offered.bits_per_second);
+        Demand::Rate(offered as f64)
+    };
+    let demand: Vec<Demand> = tree.leaves().map(|(_, class)| demand(class)).collect();
+    shares(&promised_tree(&scenario.link), &demand)
+}
+
+/// The tree of a plan in the words that the fluid ideal reads.
+fn promised_tree(plan: &LinkPlan) -> Tree {
+    let promised = promises(plan);
+    let rate = |rate: f64| {
+        let rate = Rate::new((rate as u64).max(1)).expect("it is at least 1");
+        Value::Quantity(Quantity::Rate(rate))
+    };
+    let spec = |(id, class): (ClassId, &ClassSpec)| {
+        let Promised { rate: own, ceil, .. } = promised[id.index()];
+        let mut params = Params::new();
+        params.set("rate", rate(own));
+        params.set("borrow", Value::Flag(true));
+        if let Some(ceil) = ceil {
+            params.set("ceil", rate(ceil));
+        }
+        ClassSpec { params, ..class.clone() }
+    };
+    let classes = plan.tree.classes().map(spec).collect();
+    let tree = Tree::new(plan.tree.rate(), plan.tree.mtu(), Params::new(), classes);
+    tree.expect("it has the shape of a tree")
+}
+
+/// Half the sum of what leaves have too much or too little, as a part of the ideal's sum.
+fn share_error(leaves: &[Leaf]) -> f64 {
+    let ideal: f64 = leaves.iter().map(|leaf| leaf.ideal_bps).sum();
+    let wrong: f64 = leaves.iter().map(|leaf| (leaf.sent_bps - leaf.ideal_bps).abs()).sum();
+    if ideal > 0.0 { wrong / 2.0 / ideal } else { 0.0 }
+}
+
+/// `[jain84]`: the square of the sum by the sum of the squares, over how many there are.
+fn fairness(leaves: &[Leaf]) -> f64 {
+    let wanted = leaves.iter().filter(|leaf| leaf.ideal_bps > 0.0);
+    let parts: Vec<f64> = wanted.map(|leaf| leaf.sent_bps / leaf.ideal_bps).collect();
+    let (sum, squares) =
+        parts.iter().fold((0.0, 0.0), |(sum, squares), part| (sum + part, squares + part * part));
+    if squares > 0.0 { sum * sum / squares / parts.len() as f64 } else { 1.0 }
+}
+
+/// The counts that are kept with the code.
+fn counts() -> Option<Instructions> {
+    serde_json::from_str(include_str!("../../../bench/instructions.json")).ok()
+}
+
+fn cost(counts: &Instructions, keyword: &str) -> Option<f64> {
+    let yardstick = counts.per_packet.get(crate::bench::yardstick())?;
+    Some(counts.per_packet.get(keyword)? / yardstick)
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scenario, seed, written_for, cost_unit, rows } = self;
+        writeln!(f, "{scenario}: written for {written_for}, seed {seed}\n")?;
+        let head =
+            ["scheduler", "share error", "fairness", "dropped", "of offered", "line", "cost"];
+        let measured = rows.iter().filter_map(|row| Some((row.scheduler, row.result.as_ref()?)));
+        let cells = |(scheduler, result): (&str, &Measured)| {
+            let lost = result.dropped as f64 / (result.offered as f64).max(1.0);
+            vec![
+                scheduler.to_owned(),
+                format!("{:.2} %", result.share_error * 100.0),
+                format!("{:.4}", result.fairness),
+                result.dropped.to_string(),
+                format!("{:.2} %", lost * 100.0),
+                format!("{:.2} %", result.utilisation * 100.0),
+                result.cost.map_or("-".to_owned(), |cost| format!("{cost:.2}")),
+            ]
+        };
+        writeln!(f, "{}\n", table(&head, measured.clone().map(cells)))?;
+        let head = ["class: scheduler", "Mbit/s", "ideal", "p50 µs", "p99 µs", "dropped"];
+        let names = measured.clone().next().map_or(0, |(_, result)| result.leaves.len());
+        let leaf_rows = (0..names).flat_map(|place| {
+            measured
+                .clone()
+                .map(move |(scheduler, result)| leaf_cells(scheduler, &result.leaves[place]))
+        });
+        writeln!(f, "{}\n", table(&head, leaf_rows))?;
+        for row in rows {
+            for note in
+                row.refused.iter().map(|why| format!("refused: {why}")).chain(row.notes.clone())
+            {
+                writeln!(f, "{}: {note}", row.scheduler)?;
+            }
+        }
+        writeln!(f, "cost: {cost_unit}")
+    }
+}
+
+fn leaf_cells(scheduler: &str, leaf: &Leaf) -> Vec<String> {
+    vec![
+        format!("{}: {scheduler}", leaf.name),
+        format!("{:.4}", leaf.sent_bps / 1e6),
+        format!("{:.4}", leaf.ideal_bps / 1e6),
+        format!("{:.1}", leaf.delay_p50_us),
+        format!("{:.1}", leaf.delay_p99_us),
+        leaf.dropped.to_string(),
+    ]
+}

@@ -1,0 +1,292 @@
+//! Runs of a simulation side by side on all cores, and what they say together.
+//!
+//! Each run is a scenario of its own, so runs share nothing; results are put in the order in which
+//! the runs were given. Invariant: the results do not depend on the number of threads.
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::Duration;
+use weir_sim::report::ClassReport;
+use weir_sim::{Report, RunError, Scenario};
+
+/// Reads a figure off a report.
+type Figure<'a> = &'a dyn Fn(&Report) -> f64;
+
+/// What a run came to.
+pub type Outcome = Result<Report, RunError>;
+
+/// Runs the scenarios `make(0)` to `make(count - 1)`, each made when its turn comes, and tells
+/// `done` of each that ends. Once `stop` is set no run begins, and those that have not ended are
+/// left; what ended is answered with its place, in order.
+pub fn each(
+    count: usize,
+    make: impl Fn(usize) -> Scenario + Send + Sync + 'static,
+    threads: usize,
+    stop: &AtomicBool,
+    done: &mut dyn FnMut(),
+) -> Vec<(usize, Outcome)> {
+    let work = Arc::new(Work { count, make, next: AtomicUsize::new(0) });
+    let (tell, told) = mpsc::sync_channel(threads.max(1));
+    for _ in 0..threads.clamp(1, count.max(1)) {
+        let (work, tell) = (Arc::clone(&work), tell.clone());
+        // Not joined: who stops does not wait for runs that have not ended.
+        thread::spawn(move || work.run(&tell));
+    }
+    drop(tell);
+    let mut outcomes = Vec::new();
+    while outcomes.len() < count && !stop.load(Ordering::Relaxed) {
+        match told.recv_timeout(LOOK) {
+            Ok(outcome) => {
+                done();
+                outcomes.push(outcome);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // A run panicked, which its thread has said.
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    work.next.store(count, Ordering::Relaxed);
+    outcomes.sort_by_key(|row| row.0);
+    outcomes
+}
+
+/// The runs, and the next to begin.
+struct Work<F> {
+    count: usize,
+    make: F,
+    next: AtomicUsize,
+}
+
+impl<F: Fn(usize) -> Scenario> Work<F> {
+    fn run(&self, tell: &SyncSender<(usize, Outcome)>) {
+        loop {
+            let place = self.next.fetch_add(1, Ordering::Relaxed);
+            if place >= self.count {
+                return;
+            }
+            let outcome = weir_sim::run(&(self.make)(place), &mut |_| {});
+            if tell.send((place, outcome)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// How many runs this machine does side by side.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Several runs of one scenario, each with another seed.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Summary {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The scheduler's keyword at the start.
+    pub scheduler: &'static str,
+    /// How many were asked for.
+    pub asked: usize,
+    /// The seeds of those that ended, in order.
+    pub seeds: Vec<u64>,
+    /// The part of the time in which the line was sending.
+    pub utilisation: Estimate,
+    /// Every class.
+    pub classes: Vec<ClassSummary>,
+    /// Every source.
+    pub sources: Vec<SourceSummary>,
+}
+
+/// One class over all runs.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClassSummary {
+    /// The name.
+    pub name: String,
+    /// What it sent, in bit/s.
+    pub sent_bps: Estimate,
+    /// The packets it lost.
+    pub dropped_packets: Estimate,
+    /// Its delays in µs, from offer to handing out.
+    pub delay_p50_us: Estimate,
+    /// As above.
+    pub delay_p99_us: Estimate,
+    /// As above.
+    pub delay_mean_us: Estimate,
+}
+
+/// One source over all runs.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SourceSummary {
+    /// The name.
+    pub name: String,
+    /// Payload that reached the receiving application, in bit/s.
+    pub goodput_bps: Estimate,
+    /// The packets it lost.
+    pub lost_packets: Estimate,
+    /// From the sender to the last bit at the receiver, in µs.
+    pub delay_p99_us: Estimate,
+}
+
+/// A mean, and how far from it the true one may be.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Estimate {
+    /// The mean over the runs.
+    pub mean: f64,
+    /// The true mean is within this of it with a probability of 95 %, if runs are normally
+    /// distributed (Student's t); `None` of a single run.
+    pub within: Option<f64>,
+}
+
+impl Estimate {
+    /// The estimate from `values`, in their order.
+    pub fn of(values: &[f64]) -> Self {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        if values.len() < 2 {
+            return Self { mean, within: None };
+        }
+        let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+        let deviation = (squares / (count - 1.0)).sqrt();
+        let student = StudentsT::new(0.0, 1.0, count - 1.0).expect("there are two values or more");
+        let t = student.inverse_cdf(1.0 - (1.0 - CONFIDENCE) / 2.0);
+        Self { mean, within: Some(t * deviation / count.sqrt()) }
+    }
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let precision = f.precision().unwrap_or(1);
+        write!(f, "{:.precision$}", self.mean)?;
+        match self.within {
+            Some(within) => write!(f, " ± {within:.precision$}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Summary {
+    /// What `reports`, of one scenario and in the order of their seeds, say together; `None`
+    /// without any.
+    pub fn of(reports: &[Report], asked: usize) -> Option<Self> {
+        let first = reports.first()?;
+        let over =
+            |of: &dyn Fn(&Report) -> f64| Estimate::of(&reports.iter().map(of).collect::<Vec<_>>());
+        let class = |place: usize| ClassSummary::of(place, &over, reports);
+        let source = |place: usize| SourceSummary {
+            name: first.sources[place].name.clone(),
+            goodput_bps: over(&|report| report.sources[place].goodput_bps as f64),
+            lost_packets: over(&|report| report.sources[place].lost.packets as f64),
+            delay_p99_us: over(&|report| micros(report.sources[place].delay.p99)),
+        };
+        Some(Self {
+            scenario: first.scenario.clone(),
+            scheduler: first.link.scheduler,
+            asked,
+            seeds: reports.iter().map(|report| report.seed).collect(),
+            utilisation: over(&|report| report.link.utilisation),
+            classes: (0..first.classes.len()).map(class).collect(),
+            sources: (0..first.sources.len()).map(source).collect(),
+        })
+    }
+}
+
+impl ClassSummary {
+    fn of(place: usize, over: &dyn Fn(Figure<'_>) -> Estimate, reports: &[Report]) -> Self {
+        // Rows have one order in all runs: that of declaration, plan after plan.
+        let of = |value: fn(&ClassReport) -> f64| {
+            over(&move |report: &Report| value(&report.classes[place]))
+        };
+        Self {
+            name: reports[0].classes[place].name.clone(),
+            sent_bps: of(|class| class.sent.bits_per_second as f64),
+            dropped_packets: of(|class| class.dropped.total.packets as f64),
+            delay_p50_us: of(|class| micros(class.delay.p50)),
+            delay_p99_us: of(|class| micros(class.delay.p99)),
+            delay_mean_us: of(|class| micros(class.delay.mean)),
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scenario, scheduler, asked, seeds, utilisation, classes, sources } = self;
+        let percent = Estimate {
+            mean: utilisation.mean * 100.0,
+            within: utilisation.within.map(|within| within * 100.0),
+        };
+        writeln!(f, "{scenario}: {scheduler}, {} of {asked} replications", seeds.len())?;
+        writeln!(f, "mean ± half of the 95 % confidence interval (Student's t)")?;
+        writeln!(f, "utilisation: {percent:.2} %\n")?;
+        let head = ["class", "Mbit/s", "dropped", "p50 µs", "p99 µs", "mean µs"];
+        let rows = classes.iter().map(|class| {
+            let delays = [class.delay_p50_us, class.delay_p99_us, class.delay_mean_us];
+            let mut row = vec![class.name.clone(), format!("{:.4}", mega(class.sent_bps))];
+            row.push(class.dropped_packets.to_string());
+            row.extend(delays.map(|delay| delay.to_string()));
+            row
+        });
+        writeln!(f, "{}\n", table(&head, rows))?;
+        let rows = sources.iter().map(|source| {
+            let goodput = format!("{:.4}", mega(source.goodput_bps));
+            let (lost, delay) = (source.lost_packets.to_string(), source.delay_p99_us.to_string());
+            vec![source.name.clone(), goodput, lost, delay]
+        });
+        writeln!(f, "{}", table(&["source", "goodput Mbit/s", "lost", "p99 µs"], rows))
+    }
+}
+
+fn mega(estimate: Estimate) -> Estimate {
+    Estimate { mean: estimate.mean / 1e6, within: estimate.within.map(|within| within / 1e6) }
+}
+
+/// A table for people; all columns but the first are numbers.
+pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
+    table.remove_style(comfy_table::TableComponent::HorizontalLines);
+    table.remove_style(comfy_table::TableComponent::MiddleIntersections);
+    table.add_rows(rows);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Right);
+    }
+    table
+}
+
+pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {
+    duration.as_nanos() as f64 / 1e3
+}
+
+/// The most replications of one command: their reports are kept until the end.
+pub const REPLICATIONS_MAX: u64 = 10_000;
+const CONFIDENCE: f64 = 0.95;
+/// How long until a stop is seen.
+const LOOK: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The half width of the interval around the mean of `values`.
+    fn check(values: &[f64], mean: f64, within: Option<f64>) {
+        let found = Estimate::of(values);
+        assert!((found.mean - mean).abs() < 1e-9, "{found:?}");
+        let near = |(one, other): (f64, f64)| (one - other).abs() < 1e-3 * other.max(1e-9);
+        assert_eq!(found.within.is_some(), within.is_some());
+        assert!(found.within.zip(within).is_none_or(near), "{found:?}, expected {within:?}");
+    }
+
+    #[test]
+    fn intervals_are_those_of_students_tables() {
+        check(&[5.0], 5.0, None);
+        // t(0.975) of 1, 4 and 9 degrees of freedom: 12.706, 2.776, 2.262.
+        check(&[0.0, 2.0], 1.0, Some(12.706));
+        check(&[1.0, 2.0, 3.0, 4.0, 5.0], 3.0, Some(2.776 * 2.5f64.sqrt() / 5f64.sqrt()));
+        let ten: Vec<f64> = (1..=10).map(f64::from).collect();
+        check(&ten, 5.5, Some(2.262 * (55.0f64 / 6.0).sqrt() / 10f64.sqrt()));
+        check(&[4.0, 4.0, 4.0], 4.0, Some(0.0));
+    }
+}

@@ -1,0 +1,89 @@
+//! What came of the papers' experiments, for people: one HTML file that needs nothing else, and the
+//! claims as tables in Markdown.
+
+mod html;
+mod markdown;
+mod plot;
+mod setup;
+
+pub use html::html;
+pub use markdown::{markdown, section};
+
+use crate::claims::{Outcome, Verdict};
+
+/// Where figures come from.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The command that was given.
+    pub command: String,
+    /// The first seed.
+    pub seed: u64,
+    /// Of the program.
+    pub version: String,
+    /// Processor, cores, system.
+    pub machine: String,
+}
+
+impl About {
+    /// This program on this machine.
+    pub fn this(command: String, seed: u64) -> Self {
+        Self { command, seed, version: env!("CARGO_PKG_VERSION").to_owned(), machine: machine() }
+    }
+}
+
+/// How many claims have each verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Hold.
+    pub holds: usize,
+    /// Fail, and the sheet says why.
+    pub explained: usize,
+    /// Fail, and nobody says why.
+    pub fails: usize,
+    /// Cannot be looked at.
+    pub not_reproduced: usize,
+}
+
+impl Tally {
+    /// Of all claims of these outcomes.
+    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a Outcome<'a>>) -> Self {
+        let mut tally = Self::default();
+        for claim in outcomes.into_iter().flat_map(|outcome| &outcome.claims) {
+            match claim.verdict {
+                Verdict::Holds => tally.holds += 1,
+                Verdict::FailsBecause => tally.explained += 1,
+                Verdict::Fails => tally.fails += 1,
+                Verdict::NotReproduced => tally.not_reproduced += 1,
+            }
+        }
+        tally
+    }
+
+    /// Claims that can be judged.
+    pub const fn judged(&self) -> usize {
+        self.holds + self.explained + self.fails
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { holds, explained, fails, not_reproduced } = self;
+        let judged = self.judged();
+        write!(
+            f,
+            "{holds} of {judged} claims hold, {explained} fail with a reason, {fails} without; \
+             {not_reproduced} cannot be reproduced"
+        )
+    }
+}
+
+/// Processor, cores and system, as Linux tells them.
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("unknown processor", |line| line.trim_start_matches([' ', '\t', ':']));
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let kernel = read("/proc/sys/kernel/osrelease");
+    format!("{model}, {cores} cores, Linux {}", kernel.trim())
+}

@@ -1,0 +1,152 @@
+//! The set-up of an experiment as SVG: nodes and lines from left to right, and the tree of classes.
+
+use crate::claims::Setup;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::collections::BTreeMap;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+/// Draws it; `None` if there is nothing to draw.
+pub fn svg(setup: &Setup) -> Option<String> {
+    if setup.edges.is_empty() && setup.classes.is_empty() {
+        return None;
+    }
+    let places = places(setup);
+    let rows = places.values().map(|place| place.1 + 1).max().unwrap_or(0);
+    let columns = places.values().map(|place| place.0 + 1).max().unwrap_or(0);
+    let nodes_height = MARGIN + rows * ROW;
+    let height = nodes_height + setup.classes.len() as i32 * LINE + MARGIN;
+    let width = (MARGIN * 2 + columns * COLUMN).max(WIDTH_MIN);
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (width as u32, height as u32));
+        let root = root.into_drawing_area();
+        // Writing to a text cannot fail.
+        draw(&root, setup, &places, nodes_height).ok()?;
+    }
+    Some(text)
+}
+
+fn draw(root: &Area<'_>, setup: &Setup, places: &Places<'_>, classes_top: i32) -> Drawn {
+    root.fill(&WHITE)?;
+    for edge in &setup.edges {
+        let (from, to) = (middle(places[edge.from.as_str()]), middle(places[edge.to.as_str()]));
+        let sides = [(from.0 + BOX / 2, from.1), (to.0 - BOX / 2, to.1)];
+        root.draw(&PathElement::new(sides, BLACK.mix(0.5).stroke_width(2)))?;
+    }
+    for (name, &place) in places {
+        let (x, y) = middle(place);
+        let corners = [(x - BOX / 2, y - 13), (x + BOX / 2, y + 13)];
+        root.draw(&Rectangle::new(corners, WHITE.filled()))?;
+        root.draw(&Rectangle::new(corners, BLACK.stroke_width(1)))?;
+        label(root, name, (x, y), HPos::Center)?;
+    }
+    for edge in &setup.edges {
+        // Beside its beginning, where lines that meet are still apart.
+        let (x, y) = middle(places[edge.from.as_str()]);
+        label(root, &edge.label, (x - BOX / 2, y + 22), HPos::Left)?;
+    }
+    for (index, (name, parent, note)) in setup.classes.iter().enumerate() {
+        let y = classes_top + index as i32 * LINE + LINE / 2;
+        let x = MARGIN + depth(setup, parent.as_deref()) * INDENT;
+        if parent.is_some() {
+            let elbow = [(x - INDENT / 2, y - LINE / 2), (x - INDENT / 2, y), (x - 4, y)];
+            root.draw(&PathElement::new(elbow, BLACK.mix(0.5)))?;
+        }
+        label(root, &format!("{name}  {note}"), (x, y), HPos::Left)?;
+    }
+    root.present()
+}
+
+fn label(root: &Area<'_>, text: &str, at: (i32, i32), side: HPos) -> Drawn {
+    let style = TextStyle::from(("sans-serif", 13).into_font()).pos(Pos::new(side, VPos::Center));
+    root.draw(&Text::new(text.to_owned(), at, style))
+}
+
+/// Column and row of each node.
+type Places<'a> = BTreeMap<&'a str, (i32, i32)>;
+
+/// A node stands right of all that lead to it, below those that came first in its column.
+fn places(setup: &Setup) -> Places<'_> {
+    let mut columns: BTreeMap<&str, i32> = BTreeMap::new();
+    for edge in &setup.edges {
+        columns.entry(&edge.from).or_default();
+        columns.entry(&edge.to).or_default();
+    }
+    // As often as a way can be long; a loop ends then as well.
+    for _ in 0..columns.len() {
+        for edge in &setup.edges {
+            let from = columns[edge.from.as_str()];
+            let to = columns.get_mut(edge.to.as_str()).expect("it was put in above");
+            *to = (*to).max((from + 1).min(COLUMNS_MAX));
+        }
+    }
+    let mut rows: BTreeMap<i32, i32> = BTreeMap::new();
+    let mut places = Places::new();
+    let names = setup.edges.iter().flat_map(|edge| [edge.from.as_str(), edge.to.as_str()]);
+    for name in names {
+        let column = columns[name];
+        if !places.contains_key(name) {
+            let row = rows.entry(column).or_default();
+            places.insert(name, (column, *row));
+            *row += 1;
+        }
+    }
+    places
+}
+
+fn middle((column, row): (i32, i32)) -> (i32, i32) {
+    (MARGIN + column * COLUMN + BOX / 2, MARGIN + row * ROW + 14)
+}
+
+/// How many classes stand above one with this parent.
+fn depth(setup: &Setup, parent: Option<&str>) -> i32 {
+    let mut depth = 0;
+    let mut above = parent;
+    while let Some(name) = above {
+        depth += 1;
+        let found = setup.classes.iter().find(|class| class.0 == name);
+        above = found.and_then(|class| class.1.as_deref()).filter(|_| depth < COLUMNS_MAX);
+    }
+    depth
+}
+
+const MARGIN: i32 = 14;
+const COLUMN: i32 = 250;
+const ROW: i32 = 56;
+const BOX: i32 = 130;
+const LINE: i32 = 20;
+const INDENT: i32 = 24;
+const WIDTH_MIN: i32 = 320;
+/// No set-up has more nodes in a row, nor a tree more levels.
+const COLUMNS_MAX: i32 = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_stand_right_of_what_leads_to_them() {
+        let setup = Setup::default()
+            .edge("a", "router", "3 Mbit/s")
+            .edge("b", "router", "3 Mbit/s")
+            .edge("router", "sink", "2 Mbit/s & cbq")
+            .class("root", None, "2 Mbit/s")
+            .class("big", Some("root"), "75 %");
+        let places = places(&setup);
+        let expected = [("a", (0, 0)), ("b", (0, 1)), ("router", (1, 0)), ("sink", (2, 0))];
+        assert_eq!(places, BTreeMap::from(expected));
+        assert_eq!(depth(&setup, Some("root")), 1);
+        let svg = svg(&setup).expect("it draws");
+        assert!(svg.contains("2 Mbit/s &amp; cbq"), "{svg}");
+    }
+
+    #[test]
+    fn a_loop_is_drawn_and_nothing_is_not() {
+        let around = Setup::default().edge("a", "b", "").edge("b", "a", "");
+        assert!(svg(&around).is_some());
+        assert_eq!(svg(&Setup::default()), None);
+    }
+}

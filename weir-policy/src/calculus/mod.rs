@@ -1,0 +1,167 @@
+//! Network calculus: what every leaf is guaranteed, how long its packets wait at worst, how much of
+//! them waits at worst.
+//!
+//! A scheduler says what it does for a leaf whatever the others do
+//! ([`weir_core::sched::service`]); `servers.rs` makes a [`Server`] of it for each leaf, and
+//! here that meets what the leaf may be offered: an arrival curve, or else what its queue holds. A
+//! delay is from the offer to the last bit on the line, so what reports call a delay, which
+//! ends when a packet is handed out, is shorter.
+//!
+//! Seconds and bytes are `f64`; every result is enlarged by a millionth and a microsecond
+//! ([`outward`]), which is far more than the roundings of these few operations and of the line's
+//! whole nanoseconds. Invariant: no law, simulation or live run exceeds a bound, as long as
+//! packets are no longer than the link's `mtu` and who declared an arrival curve keeps it.
+
+mod effective;
+mod server;
+mod servers;
+
+pub use effective::{Effective, due};
+pub use server::Server;
+
+use crate::policy::Demand;
+use weir_core::link::{Charge, LinkPlan};
+use weir_core::queue::{DROPPERS, Limit, QueuePlan};
+use weir_core::sched::{self, Service};
+
+/// What a leaf may count on.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Bound {
+    /// What it gets whatever the others do, in bit/s; `None` if nothing is known.
+    pub guaranteed: Option<f64>,
+    /// The longest that a packet takes from the offer to its last bit on the line, in seconds.
+    pub delay: Option<f64>,
+    /// The most that waits, in charged bytes.
+    pub backlog: Option<f64>,
+    /// The same delay for a leaf that offers one largest packet at a time, within its guarantee.
+    pub alone_packet: Option<f64>,
+}
+
+/// What one leaf may be offered, in bytes and bytes a second.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Traffic {
+    /// Burst and rate of the declared arrival curve.
+    pub arrival: Option<(f64, f64)>,
+    /// What its queue holds.
+    pub limit: f64,
+    /// Whether packets leave the queue in the order in which they came.
+    pub in_order: bool,
+}
+
+/// The line as bounds see it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Line {
+    /// Charged bytes a second.
+    pub rate: f64,
+    /// The largest packet, charged.
+    pub packet: f64,
+    /// The time of what may be handed out ahead of the line.
+    pub buffer: f64,
+}
+
+/// The bounds of every leaf, in the order of leaves. `demands` are those of the leaves.
+///
+/// # Panics
+/// If there is not one demand for each leaf.
+pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
+    assert_eq!(demands.len(), plan.queues.len(), "each leaf has its demands");
+    let line = Line::of(plan);
+    let traffic: Vec<_> = plan
+        .queues
+        .iter()
+        .zip(demands)
+        .map(|(queue, demand)| Traffic::of(queue, demand, line.packet))
+        .collect();
+    let servers = servers::servers(&service(plan), &line, &traffic);
+    let bound = |(server, traffic): (Option<Server>, &Traffic)| {
+        server.map_or_else(|| nothing(traffic), |server| of_leaf(&server, traffic, &line))
+    };
+    servers.into_iter().zip(&traffic).map(bound).collect()
+}
+
+/// What the scheduler of a plan says of itself.
+pub fn service(plan: &LinkPlan) -> Service {
+    sched::find(plan.scheduler).map_or(Service::Unknown, |entry| (entry.service)(&plan.tree))
+}
+
+/// The result of a calculation, made so much larger that no rounding leaves it too small.
+pub fn outward(value: f64, unit: f64) -> f64 {
+    value * (1.0 + 1e-6) + unit
+}
+
+impl Line {
+    /// The line of `plan`.
+    pub fn of(plan: &LinkPlan) -> Self {
+        let rate = plan.tree.rate().bits_per_second() as f64 / 8.0;
+        let wire = |frame: u32| f64::from(plan.framing.wire_length(frame)) / f64::from(frame);
+        // Where frames are charged, the line is slower by what it adds; most to the shortest.
+        let dearest = match plan.charge {
+            Charge::Wire => 1.0,
+            Charge::Frame => {
+                wire(FRAME_MIN).max(wire(plan.tree.mtu().get().max(1) as u32)).max(1.0)
+            }
+        };
+        Self {
+            rate: rate / dearest,
+            packet: plan.tree.mtu().get() as f64,
+            buffer: plan.buffer.get() as f64 / rate,
+        }
+    }
+
+    /// The time of so many bytes.
+    pub fn time(&self, bytes: f64) -> f64 {
+        bytes / self.rate
+    }
+}
+
+impl Traffic {
+    fn of(queue: &QueuePlan, demand: &Demand, packet: f64) -> Self {
+        let limit = match queue.limit() {
+            Limit::Packets(packets) => f64::from(packets) * packet,
+            Limit::Bytes(bytes) => bytes.get() as f64,
+        };
+        let arrival = demand.arrival.map(|arrival| {
+            // A packet comes whole, so no burst is shorter.
+            let burst = (arrival.burst.get() as f64).max(packet);
+            (burst, arrival.rate.bits_per_second() as f64 / 8.0)
+        });
+        let dropper = DROPPERS.iter().find(|row| row.keyword == queue.dropper);
+        let apart = dropper.is_some_and(|row| row.parameters.iter().any(|row| row.name == "flows"));
+        Self { arrival, limit, in_order: !apart }
+    }
+}
+
+/// What is known without a server: the queue's own limit.
+fn nothing(traffic: &Traffic) -> Bound {
+    Bound { backlog: Some(outward(traffic.limit, 1.0)), ..Bound::default() }
+}
+
+fn of_leaf(server: &Server, traffic: &Traffic, line: &Line) -> Bound {
+    let finish = |delay: f64| outward(delay + line.buffer, 1e-6);
+    let declared = traffic.arrival.and_then(|arrival| server.fresh.delay(arrival));
+    let standing = server.standing.as_ref().map(|curve| curve.time(traffic.limit));
+    let delay = smaller(declared, standing).filter(|_| traffic.in_order);
+    let waiting = traffic.arrival.and_then(|arrival| server.fresh.backlog(arrival, line.packet));
+    let one = server.fresh.delay((line.packet, server.fresh.rate()));
+    Bound {
+        guaranteed: Some(server.fresh.rate() * 8.0),
+        delay: delay.map(finish),
+        backlog: smaller(waiting, Some(traffic.limit)).map(|bytes| outward(bytes, 1.0)),
+        alone_packet: one.map(finish),
+    }
+}
+
+fn smaller(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// A length of time as messages and tables have it.
+pub fn shown(seconds: f64) -> String {
+    format!("{:.3} ms", seconds * 1e3)
+}
+
+/// [rfc791 §3.1] The shortest frame: an Ethernet and an IP header.
+const FRAME_MIN: u32 = 34;

@@ -1,0 +1,199 @@
+//! A service curve, inverted: the time in which so many bytes are served at worst.
+//!
+//! Invariant: [`Serving::time`] never falls as bytes grow, and grows by no more than bytes over
+//! [`Serving::rate`] in the long run.
+
+/// What serves one leaf.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Server {
+    /// From the beginning of a busy period of the leaf.
+    pub fresh: Serving,
+    /// From any instant at which packets of the leaf wait; `None` if nothing is known of that.
+    pub standing: Option<Serving>,
+}
+
+/// How long bytes take; seconds and bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Serving {
+    /// `late`, then at `rate`.
+    Late {
+        /// Bytes a second.
+        rate: f64,
+        /// The longest time before it begins.
+        late: f64,
+    },
+    /// The same time for all that may wait, at a rate that is left for it.
+    Fixed {
+        /// Bytes a second.
+        rate: f64,
+        /// The time.
+        delay: f64,
+    },
+    /// A visit a round, each worth `gain` bytes of which the first `owed` are lost.
+    Rounds {
+        /// Bytes a visit.
+        gain: f64,
+        /// Bytes owed at first.
+        owed: f64,
+        /// What the others take in a round, in seconds.
+        others: f64,
+        /// What comes once.
+        late: f64,
+        /// Bytes a second of the line.
+        line: f64,
+    },
+    /// A rate that is left out for up to `wait` whenever a whole `burst` was saved up.
+    Bucket {
+        /// Bytes a second.
+        rate: f64,
+        /// Bytes that count first.
+        debt: f64,
+        /// The longest time without service although within the rate.
+        wait: f64,
+        /// Bytes that a pause is worth at most.
+        burst: f64,
+        /// All that pauses longer than that lose together, if that is bounded.
+        lost: Option<f64>,
+    },
+    /// Slope `m1` for `d`, then `m2`; each byte at most `late` after that.
+    Curve {
+        /// Bytes a second at first.
+        m1: f64,
+        /// For so long.
+        d: f64,
+        /// Bytes a second after it.
+        m2: f64,
+        /// The lateness.
+        late: f64,
+    },
+}
+
+impl Serving {
+    /// The time after which `bytes` are served, whatever comes after them.
+    pub fn time(&self, bytes: f64) -> f64 {
+        match *self {
+            Serving::Late { rate, late } => late + bytes / rate,
+            Serving::Fixed { delay, .. } => delay,
+            Serving::Rounds { gain, owed, others, late, line } => {
+                let visits = ((bytes + owed) / gain).ceil().max(1.0);
+                late + visits * others + bytes / line
+            }
+            Serving::Bucket { rate, debt, wait, burst, lost } => {
+                // A pause longer than the burst lasts is lost, at most once for each burst.
+                let each = if burst >= rate * wait { 0.0 } else { (bytes / burst).ceil() * wait };
+                (bytes + debt) / rate + wait + lost.map_or(each, |lost| lost.min(each))
+            }
+            Serving::Curve { m1, d, m2, late } => {
+                let time = if bytes <= m1 * d { bytes / m1 } else { d + (bytes - m1 * d) / m2 };
+                late + time
+            }
+        }
+    }
+
+    /// Bytes a second in the long run.
+    pub fn rate(&self) -> f64 {
+        match *self {
+            Serving::Late { rate, .. } | Serving::Fixed { rate, .. } => rate,
+            Serving::Rounds { gain, others, line, .. } => gain / (others + gain / line),
+            Serving::Bucket { rate, wait, burst, lost: None, .. } if burst < rate * wait => {
+                1.0 / (1.0 / rate + wait / burst)
+            }
+            Serving::Bucket { rate, .. } => rate,
+            Serving::Curve { m2, .. } => m2,
+        }
+    }
+
+    /// The longest delay under an arrival curve of `burst` and `rate`: the horizontal distance of
+    /// the two curves. `None` if it grows without end.
+    pub fn delay(&self, (burst, rate): (f64, f64)) -> Option<f64> {
+        if rate > self.rate() * (1.0 + 1e-9) {
+            return None;
+        }
+        let at = |bytes: f64| {
+            let came = if bytes <= burst || rate <= 0.0 { 0.0 } else { (bytes - burst) / rate };
+            let reachable = bytes <= burst || rate > 0.0;
+            if reachable { self.time(bytes) - came } else { 0.0 }
+        };
+        Some(self.kinks(burst).into_iter().map(at).fold(at(burst), f64::max))
+    }
+
+    /// The most that waits under an arrival curve: their vertical distance, where service comes in
+    /// whole packets of up to `packet` bytes.
+    pub fn backlog(&self, (burst, rate): (f64, f64), packet: f64) -> Option<f64> {
+        (rate <= self.rate() * (1.0 + 1e-9)).then(|| {
+            let after = |served: f64| burst + rate * self.time(served + packet) - served;
+            match *self {
+                Serving::Fixed { delay, .. } => burst + rate * delay,
+                Serving::Curve { m1, d, .. } => after(0.0).max(after(m1 * d)),
+                Serving::Bucket { .. } => burst + rate * self.time(burst),
+                _ => after(0.0),
+            }
+        })
+    }
+
+    /// Amounts of bytes beyond which the time grows at once, or faster than before.
+    fn kinks(&self, burst: f64) -> [f64; 2] {
+        let just_more = |bytes: f64| bytes * (1.0 + 1e-9) + 1e-6;
+        match *self {
+            Serving::Rounds { gain, owed, .. } => {
+                let visits = ((burst + owed) / gain).ceil().max(1.0);
+                [burst, just_more(visits * gain - owed).max(burst)]
+            }
+            Serving::Bucket { burst: saved, .. } => {
+                [burst, just_more((burst / saved).ceil() * saved).max(burst)]
+            }
+            Serving::Curve { m1, d, .. } => [burst, (m1 * d).max(burst)],
+            _ => [burst; 2],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The delay by trying many instants of the busy period.
+    fn searched(serving: &Serving, (burst, rate): (f64, f64)) -> f64 {
+        let at = |step: u32| {
+            let came = f64::from(step) * 1e-4;
+            serving.time(burst + rate * came) - came
+        };
+        (0..200_000).map(at).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn the_delay_is_the_longest_of_a_busy_period() {
+        let rounds =
+            Serving::Rounds { gain: 1500.0, owed: 0.0, others: 0.01, late: 0.002, line: 1e6 };
+        let bucket =
+            |wait, lost| Serving::Bucket { rate: 1e5, debt: 1500.0, wait, burst: 4000.0, lost };
+        let rows = [
+            (Serving::Late { rate: 1e5, late: 0.01 }, (5000.0, 5e4)),
+            (rounds, (1500.0, 1e5)),
+            (rounds, (1600.0, 1.2e5)),
+            (rounds, (4500.0, 1e3)),
+            (Serving::Curve { m1: 4e5, d: 0.01, m2: 1e5, late: 0.001 }, (3000.0, 9e4)),
+            (Serving::Curve { m1: 0.0, d: 0.01, m2: 1e5, late: 0.001 }, (3000.0, 9e4)),
+            (Serving::Curve { m1: 1e4, d: 0.1, m2: 1e5, late: 0.001 }, (500.0, 9e4)),
+            (bucket(0.01, None), (9e3, 1e5)),
+            (bucket(0.05, None), (9e3, 4e4)),
+            (bucket(0.05, Some(0.06)), (9e3, 1e5)),
+        ];
+        for (serving, arrival) in rows {
+            let (bound, searched) =
+                (serving.delay(arrival).expect("it is bounded"), searched(&serving, arrival));
+            assert!(
+                bound * (1.0 + 1e-9) >= searched,
+                "{serving:?} {arrival:?}: {bound} < {searched}"
+            );
+            assert!(bound <= searched * 1.01, "{serving:?} {arrival:?}: {bound} > {searched}");
+        }
+    }
+
+    #[test]
+    fn more_than_the_guarantee_has_no_bound() {
+        let serving = Serving::Late { rate: 1e5, late: 0.01 };
+        assert_eq!(serving.delay((1500.0, 2e5)), None);
+        assert_eq!(serving.backlog((1500.0, 2e5), 1500.0), None);
+    }
+}

@@ -1,0 +1,276 @@
+//! What serves each leaf, by what its scheduler says of itself. One function a [`Service`].
+//!
+//! Each is the argument of the source that it cites, carried out for the worst case of that
+//! service; what a queue holds at an instant is served as [`Server::standing`] says, what comes
+//! under an arrival curve as [`Server::fresh`]. Sums over all leaves are made once, so the cost is
+//! that of the leaves.
+
+use super::server::{Server, Serving};
+use super::{Line, Traffic};
+use std::collections::BTreeMap;
+use weir_core::sched::Service;
+use weir_core::sched::service::{Bucket, Curve, Rounds, Weighted};
+use weir_core::units::{Duration, Rate};
+
+/// The server of each leaf; `None` where nothing is guaranteed.
+pub(super) fn servers(service: &Service, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
+    match service {
+        Service::Unknown => vec![None; traffic.len()],
+        Service::Arrivals { shaper } => arrivals(*shaper, line, traffic),
+        Service::Ranks(ranks) => by_rank(ranks, line, traffic),
+        Service::Rounds(rounds) => in_rounds(rounds, line),
+        Service::Fluid(leaves) => fluid(leaves, line),
+        Service::Buckets(buckets) => by_bucket(buckets, line),
+        Service::Curves(curves) => by_curve(curves, line),
+        Service::Deadline(patience) => deadline(*patience, line, traffic),
+    }
+}
+
+fn bytes_per_second(rate: Rate) -> f64 {
+    rate.bits_per_second() as f64 / 8.0
+}
+
+/// All wait in one line: a packet waits for all that is in it. Who declared nothing keeps its
+/// queue full; who did adds what comes in the meantime.
+fn arrivals(shaper: Option<Rate>, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
+    let rate = shaper.map_or(line.rate, |rate| bytes_per_second(rate).min(line.rate));
+    let mut sums = (0.0, 0.0, 0.0);
+    for leaf in traffic {
+        match leaf.arrival {
+            Some((burst, rate)) => (sums.0, sums.1) = (sums.0 + burst, sums.1 + rate),
+            None => sums.2 += leaf.limit,
+        }
+    }
+    let (bursts, rates, queues) = sums;
+    // What the shaper may have given away before, and what the line is busy with.
+    let behind = line.packet / rate + if shaper.is_some() { line.time(line.packet) } else { 0.0 };
+    let full = (rates < rate).then(|| (bursts + queues) / (rate - rates) + behind);
+    let declared = (queues == 0.0 && rates <= rate).then(|| bursts / rate + behind);
+    let delay = declared.or(full);
+    let server = |leaf: &Traffic| {
+        let own = leaf.arrival.map_or(0.0, |arrival| arrival.1);
+        let left = if queues == 0.0 { rate - (rates - own) } else { own };
+        let delay = delay?;
+        let fixed = Serving::Fixed { rate: left, delay };
+        Some(Server { fresh: fixed, standing: Some(fixed) })
+    };
+    traffic.iter().map(server).collect()
+}
+
+/// [algorithms §7] What higher ranks may send goes first; a rank that declared nothing takes all.
+fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
+    let mut sums: BTreeMap<u32, (f64, f64, u32)> = BTreeMap::new();
+    for (rank, leaf) in ranks.iter().zip(traffic) {
+        let (burst, rate) = leaf.arrival.unwrap_or((0.0, f64::INFINITY));
+        let sum = sums.entry(*rank).or_default();
+        *sum = (sum.0 + burst, sum.1 + rate, sum.2 + 1);
+    }
+    let mut above = (0.0, 0.0);
+    let mut higher = BTreeMap::new();
+    for (&rank, &(burst, rate, _)) in &sums {
+        higher.insert(rank, above);
+        above = (above.0 + burst, above.1 + rate);
+    }
+    let server = |(rank, leaf): (&u32, &Traffic)| {
+        let ((bursts, rates), own) = (higher[rank], leaf.arrival.unwrap_or((0.0, 0.0)));
+        let peers = sums[rank];
+        let alone = peers.2 == 1;
+        // Peers take turns of a packet: as good as first, if they say what they offer.
+        let others = if alone { (0.0, 0.0) } else { (peers.0 - own.0, peers.1 - own.1) };
+        let (bursts, rates) = (bursts + others.0, rates + others.1);
+        let rate = line.rate - rates;
+        if rate <= 0.0 || rate.is_nan() {
+            return None;
+        }
+        let late = (bursts + line.packet) / rate;
+        // Others may have waited before; no longer than a packet of anybody takes.
+        let waited = (bursts + rates * line.time(line.packet)) / rate;
+        let fresh = Serving::Late { rate, late };
+        Some(Server { fresh, standing: Some(Serving::Late { rate, late: late + waited }) })
+    };
+    ranks.iter().zip(traffic).map(server).collect()
+}
+
+/// [drr95 §4] A visit of each other leaf before each visit of this one; a packet that is not
+/// covered by a deficit, or that overdraws one, once.
+fn in_rounds(rounds: &Rounds, line: &Line) -> Vec<Option<Server>> {
+    // In packets, a visit of others is of the largest, one's own of the shortest.
+    let (long, short) =
+        if rounds.in_packets { (line.packet, f64::from(super::FRAME_MIN)) } else { (1.0, 1.0) };
+    let slack = if rounds.in_packets { 0.0 } else { line.packet };
+    // Who owes nothing after it was empty may overdraw each of its visits.
+    let each = if rounds.overdraws && rounds.forgets { slack } else { 0.0 };
+    let whole: f64 = rounds.gains.iter().map(|&gain| gain as f64 * long).sum();
+    let count = rounds.gains.len() as f64 - 1.0;
+    let server = |&gain: &u64| {
+        let others = (whole - gain as f64 * long).max(0.0);
+        let serving = Serving::Rounds {
+            gain: gain as f64 * short,
+            owed: if rounds.overdraws { line.packet } else { 0.0 },
+            others: line.time(others + count * each),
+            // And its own packet that is being sent when it joins the end of the round again.
+            late: line.time(count * slack + line.packet),
+            line: line.rate,
+        };
+        Some(Server { fresh: serving, standing: Some(serving) })
+    };
+    rounds.gains.iter().map(server).collect()
+}
+
+/// [parekh93 §IV] As in the fluid, and so much later.
+fn fluid(leaves: &[Weighted], line: &Line) -> Vec<Option<Server>> {
+    let whole: f64 = leaves.iter().map(|leaf| leaf.weight as f64).sum();
+    let server = |leaf: &Weighted| {
+        let rate = line.rate * leaf.weight as f64 / whole;
+        // What it handed out ahead of the line may all be its own.
+        let ahead = leaf.ahead.get() as f64 + line.buffer * line.rate;
+        let late = line.time(leaf.late.get() as f64);
+        let standing = Serving::Late { rate, late: late + ahead / rate };
+        Some(Server { fresh: Serving::Late { rate, late }, standing: Some(standing) })
+    };
+    leaves.iter().map(server).collect()
+}
+
+/// Sums over those of one rank.
+#[derive(Clone, Copy, Default)]
+struct Rank {
+    /// What they may send at once, with the packet that overdraws it.
+    bursts: f64,
+    rates: f64,
+    /// What a visit of each lasts; `None` if nothing is known of turns.
+    turns: Option<f64>,
+}
+
+impl Rank {
+    fn plus(self, other: Rank) -> Rank {
+        Rank {
+            bursts: self.bursts + other.bursts,
+            rates: self.rates + other.rates,
+            turns: self.turns.zip(other.turns).map(|(one, other)| one + other),
+        }
+    }
+
+    fn of(bucket: &Bucket, line: &Line) -> Rank {
+        Rank {
+            bursts: bucket.burst.get() as f64 + line.packet,
+            rates: bytes_per_second(bucket.rate),
+            turns: bucket.turn.map(|turn| turn.get() as f64 + line.packet),
+        }
+    }
+}
+
+/// [algorithms §5.6] A leaf is either beyond its rate, and then has been served, or within it, and
+/// then only others within theirs go before it: their bursts first, or their turns if those are
+/// shorter.
+fn by_bucket(buckets: &[Bucket], line: &Line) -> Vec<Option<Server>> {
+    let zero = Rank { turns: Some(0.0), ..Rank::default() };
+    let mut ranks: BTreeMap<u32, Rank> = BTreeMap::new();
+    for bucket in buckets {
+        let sum = ranks.entry(bucket.rank).or_insert(zero);
+        *sum = sum.plus(Rank::of(bucket, line));
+    }
+    let mut above = zero;
+    let mut higher = BTreeMap::new();
+    for (&rank, &sum) in &ranks {
+        higher.insert(rank, above);
+        above = above.plus(sum);
+    }
+    let server = |bucket: &Bucket| {
+        let own = Rank::of(bucket, line);
+        let ranks = (higher[&bucket.rank], ranks[&bucket.rank]);
+        let wait = wait(bucket, own, ranks, line)?;
+        let serving = Serving::Bucket {
+            rate: own.rates,
+            debt: bucket.debt.get() as f64,
+            wait,
+            burst: bucket.saves.get() as f64,
+            lost: lost(bucket, own, ranks, line),
+        };
+        Some(Server { fresh: serving, standing: Some(serving) })
+    };
+    buckets.iter().map(server).collect()
+}
+
+/// How long a leaf that is within its rate waits at most beyond that rate.
+fn wait(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) -> Option<f64> {
+    let left = line.rate - higher.rates;
+    let blind = left - (peers.rates - own.rates);
+    // What is being sent, its own packet perhaps, cannot be called back.
+    let sending = line.packet;
+    if blind < own.rates * (1.0 - 1e-9) {
+        return None;
+    }
+    let bursts = (sending + higher.bursts + peers.bursts - own.bursts) / blind;
+    let in_turn = peers.turns.zip(bucket.turn).and_then(|(turns, turn)| {
+        let (turn, others) = (turn.get() as f64, turns - own.turns.unwrap_or(0.0));
+        // The others' turns without what overdraws them, which comes once.
+        let share = turn / (turn + others);
+        let keeps_up = left * share >= own.rates;
+        let first = (sending + higher.bursts + others) / left;
+        keeps_up.then_some(first + line.packet / own.rates)
+    });
+    Some(in_turn.map_or(bursts, |in_turn| in_turn.min(bursts)))
+}
+
+/// What a leaf loses altogether in pauses longer than its burst lasts, if that is bounded: such a
+/// pause takes more from the bursts of the others than they earn until the next.
+fn lost(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) -> Option<f64> {
+    let (rates, bursts) =
+        (higher.rates + peers.rates - own.rates, higher.bursts + peers.bursts - own.bursts);
+    let left = line.rate - rates;
+    let (packet, burst) = (line.packet, bucket.saves.get() as f64);
+    let earned = packet + rates * (burst / line.rate + packet / own.rates);
+    (left > 0.0 && earned <= left * burst / own.rates).then(|| bursts / left)
+}
+
+/// [stoica97 §IV] By the deadline, and a largest packet of anybody later, if all curves fit.
+fn by_curve(curves: &[Option<Curve>], line: &Line) -> Vec<Option<Server>> {
+    if !fit(curves, line) {
+        return vec![None; curves.len()];
+    }
+    let late = line.time(line.packet);
+    let server = |curve: &Option<Curve>| {
+        let Curve { m1, d, m2 } = (*curve)?;
+        let (m1, m2) = (m1 as f64 / 8.0, bytes_per_second(m2));
+        let d = d.as_nanos() as f64 / 1e9;
+        let fresh = Serving::Curve { m1, d, m2, late };
+        // The next bytes of a curve take longest where it is flattest, and what an eligible packet
+        // was served ahead of it comes off.
+        let flat = if m1 < m2 { d } else { 0.0 };
+        let standing = Serving::Late { rate: m2, late: late + flat + line.packet / m2 };
+        Some(Server { fresh, standing: Some(standing) })
+    };
+    curves.iter().map(server).collect()
+}
+
+/// Whether the sum of all curves stays below the line: it bends where one of them does.
+fn fit(curves: &[Option<Curve>], line: &Line) -> bool {
+    let mut bends: Vec<(f64, f64)> = Vec::new();
+    let mut slope = 0.0;
+    for curve in curves.iter().flatten() {
+        let (m1, m2) = (curve.m1 as f64 / 8.0, bytes_per_second(curve.m2));
+        slope += if curve.d == Duration::ZERO { m2 } else { m1 };
+        if curve.d != Duration::ZERO {
+            bends.push((curve.d.as_nanos() as f64 / 1e9, m2 - m1));
+        }
+    }
+    bends.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (mut at, mut served) = (0.0, 0.0);
+    for (bend, change) in bends {
+        served += slope * (bend - at);
+        if served > line.rate * bend * (1.0 + 1e-9) {
+            return false;
+        }
+        (at, slope) = (bend, slope + change);
+    }
+    slope <= line.rate * (1.0 + 1e-9)
+}
+
+/// [nieminen §2.B] When it waited so long a packet of the first leaf goes before all, behind those
+/// of its own that came earlier and the one that is being sent.
+fn deadline(patience: Duration, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
+    let late = patience.as_nanos() as f64 / 1e9 + line.time(line.packet);
+    let first = Serving::Late { rate: line.rate, late };
+    let server = |(leaf, _)| (leaf == 0).then_some(Server { fresh: first, standing: Some(first) });
+    traffic.iter().enumerate().map(server).collect()
+}

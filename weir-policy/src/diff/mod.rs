@@ -1,0 +1,113 @@
+//! What changes in effect from one policy to another: which packets go to another class, and what
+//! classes may count on before and after.
+
+pub mod moves;
+pub mod region;
+
+pub use moves::{Move, Moves};
+pub use region::Region;
+
+use crate::calculus::{self, Bound, Effective};
+use crate::policy::Policy;
+use std::collections::BTreeMap;
+use weir_core::ids::LeafId;
+
+/// All that changes in effect.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Difference {
+    /// Which packets go to another class.
+    pub moves: Moves,
+    /// Classes that only the first policy has.
+    pub gone: Vec<String>,
+    /// Classes that only the second policy has.
+    pub new: Vec<String>,
+    /// Classes of both that may count on something else.
+    pub changed: Vec<ClassChange>,
+}
+
+/// What a class may count on in one of the policies.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Standing {
+    /// What holds whatever the others do.
+    pub bound: Bound,
+    /// What it gets while all want more, in bit/s.
+    pub greedy: Option<f64>,
+    /// What it gets alone, in bit/s.
+    pub alone: f64,
+}
+
+/// A class before and after.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ClassChange {
+    /// Its name.
+    pub name: String,
+    /// In the first policy.
+    pub before: Standing,
+    /// In the second policy.
+    pub after: Standing,
+}
+
+impl Difference {
+    /// From `old` to `new`.
+    pub fn between(old: &Policy, new: &Policy) -> Self {
+        let (before, after) = (standings(old), standings(new));
+        let only = |these: &BTreeMap<String, Standing>, those: &BTreeMap<String, Standing>| {
+            these.keys().filter(|name| !those.contains_key(*name)).cloned().collect()
+        };
+        let changed = before.iter().filter_map(|(name, &before)| {
+            let after = *after.get(name)?;
+            before.differs(&after).then(|| ClassChange { name: name.clone(), before, after })
+        });
+        Self {
+            changed: changed.collect(),
+            moves: moves::moves(old, new),
+            gone: only(&before, &after),
+            new: only(&after, &before),
+        }
+    }
+
+    /// Whether nothing changes in effect.
+    pub fn is_empty(&self) -> bool {
+        self.moves.moves.is_empty()
+            && !self.moves.given_up
+            && self.gone.is_empty()
+            && self.new.is_empty()
+            && self.changed.is_empty()
+    }
+}
+
+impl Standing {
+    /// Each figure with its name, in the order of tables; `None` where nothing is known.
+    pub fn figures(&self) -> [(&'static str, Option<f64>); 5] {
+        [
+            ("guaranteed bit/s", self.bound.guaranteed),
+            ("delay ms", self.bound.delay.map(|seconds| seconds * 1e3)),
+            ("backlog B", self.bound.backlog),
+            ("greedy bit/s", self.greedy),
+            ("alone bit/s", Some(self.alone)),
+        ]
+    }
+
+    fn differs(&self, other: &Standing) -> bool {
+        self.figures().iter().zip(other.figures()).any(|(one, other)| differ(one.1, other.1))
+    }
+}
+
+/// Whether two figures differ by more than roundings do.
+pub fn differ(one: Option<f64>, other: Option<f64>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => (one - other).abs() > 1e-6 * one.abs().max(other.abs()),
+        (one, other) => one.is_some() != other.is_some(),
+    }
+}
+
+/// What each leaf of a policy may count on, by name.
+pub fn standings(policy: &Policy) -> BTreeMap<String, Standing> {
+    let bounds = calculus::bounds(&policy.link, &policy.demands);
+    let Effective { greedy, alone } = Effective::of(&policy.link);
+    let row = |(leaf, bound): (usize, Bound)| {
+        let name = policy.leaf_name(LeafId(leaf as u32)).to_owned();
+        (name, Standing { bound, greedy: greedy[leaf], alone: alone[leaf] })
+    };
+    bounds.into_iter().enumerate().map(row).collect()
+}

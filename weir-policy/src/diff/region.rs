@@ -1,0 +1,347 @@
+//! Sets of packets as boxes: for each field that rules test, a range of its values.
+//!
+//! A field that a packet does not have is the value below all others, so that "any" includes it.
+//! Both addresses of a packet are of one IP version, which is a field of its own. Invariant: no
+//! range of a box is empty.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_core::classify::{InterfaceId, Match, PortRange, Prefix};
+use weir_core::packet::{Addresses, Headers, Protocol};
+
+/// A set of packets: those whose every field lies in its range, both ends included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region([(u128, u128); FIELDS.len()]);
+
+struct Field {
+    name: &'static str,
+    /// Its largest value.
+    most: u128,
+    /// Whether a packet may be without it; 0 says so, and a value v is v + 1.
+    optional: bool,
+}
+
+impl Region {
+    /// Every packet.
+    pub const ALL: Region = {
+        let mut ranges = [(0, 0); FIELDS.len()];
+        let mut field = 0;
+        while field < FIELDS.len() {
+            ranges[field].1 = FIELDS[field].most;
+            field += 1;
+        }
+        Region(ranges)
+    };
+
+    /// What `matches` accepts, in disjoint or overlapping boxes; `interface` numbers its interface.
+    pub(super) fn of(matches: &Match, interface: Option<u16>) -> Vec<Region> {
+        let mut base = Region::ALL;
+        let mut fix = |field: usize, value: Option<u128>| {
+            if let Some(value) = value {
+                base.0[field] = (value + 1, value + 1);
+            }
+        };
+        fix(VLAN, matches.vlan.map(|vlan| vlan.id().into()));
+        fix(VLAN_INNER, matches.vlan_inner.map(|vlan| vlan.id().into()));
+        fix(ETHERTYPE, matches.ethertype.map(|ethertype| ethertype.0.into()));
+        fix(PROTOCOL, matches.protocol.map(|protocol| protocol.0.into()));
+        fix(DSCP, matches.dscp.map(|dscp| dscp.code().into()));
+        fix(ECN, matches.ecn.map(|ecn| ecn as u128));
+        base.set_ports(SPORT, matches.source_ports);
+        base.set_ports(DPORT, matches.destination_ports);
+        if let Some(interface) = interface {
+            base.0[INTERFACE] = (interface.into(), interface.into());
+        }
+        let any = [None];
+        let wanted = |prefixes: &[Prefix]| match prefixes.is_empty() {
+            true => any.to_vec(),
+            false => prefixes.iter().copied().map(Some).collect(),
+        };
+        let (sources, destinations) = (wanted(&matches.sources), wanted(&matches.destinations));
+        let pairs = sources.iter().flat_map(|&source| {
+            destinations.iter().filter_map(move |&destination| base.with(source, destination))
+        });
+        pairs.collect()
+    }
+
+    fn set_ports(&mut self, field: usize, range: Option<PortRange>) {
+        if let Some(range) = range {
+            self.0[field] = (u128::from(range.first()) + 1, u128::from(range.last()) + 1);
+        }
+    }
+
+    /// The same for addresses in these blocks; `None` if they are of different versions.
+    fn with(mut self, source: Option<Prefix>, destination: Option<Prefix>) -> Option<Region> {
+        for (field, prefix) in [(SRC, source), (DST, destination)] {
+            let Some(prefix) = prefix else { continue };
+            let (version, range) = block(prefix);
+            if self.0[VERSION] != Region::ALL.0[VERSION] && self.0[VERSION].0 != version {
+                return None;
+            }
+            self.0[VERSION] = (version, version);
+            self.0[field] = range;
+        }
+        Some(self)
+    }
+
+    /// Whether the packet that came in by the interface of this number lies in it.
+    pub fn contains(&self, interface: InterfaceId, headers: &Headers) -> bool {
+        let point = point(interface, headers);
+        self.0.iter().zip(point).all(|(range, value)| (range.0..=range.1).contains(&value))
+    }
+
+    /// What lies in both.
+    pub(super) fn meet(&self, other: &Region) -> Option<Region> {
+        let mut both = *self;
+        for (range, other) in both.0.iter_mut().zip(other.0) {
+            *range = (range.0.max(other.0), range.1.min(other.1));
+            if range.0 > range.1 {
+                return None;
+            }
+        }
+        Some(both)
+    }
+
+    /// Whether it holds all of `other`.
+    pub(super) fn covers(&self, other: &Region) -> bool {
+        self.0.iter().zip(other.0).all(|(own, other)| own.0 <= other.0 && own.1 >= other.1)
+    }
+
+    /// What lies in it and not in `other`, in disjoint boxes.
+    pub(super) fn without(&self, other: &Region) -> Vec<Region> {
+        let mut parts = Vec::new();
+        if self.meet(other).is_none() {
+            return vec![*self];
+        }
+        let mut rest = *self;
+        for field in 0..FIELDS.len() {
+            let ((low, high), (first, last)) = (rest.0[field], other.0[field]);
+            if low < first {
+                parts.push(rest.with_range(field, (low, first - 1)));
+            }
+            if high > last {
+                parts.push(rest.with_range(field, (last + 1, high)));
+            }
+            rest.0[field] = (low.max(first), high.min(last));
+        }
+        parts
+    }
+
+    fn with_range(mut self, field: usize, range: (u128, u128)) -> Region {
+        self.0[field] = range;
+        self
+    }
+
+    /// One box for both, if they differ in one field and meet there.
+    pub(super) fn joined(&self, other: &Region) -> Option<Region> {
+        let mut differing = (0..FIELDS.len()).filter(|&field| self.0[field] != other.0[field]);
+        let (field, None) = (differing.next()?, differing.next()) else { return None };
+        let ((low, high), (first, last)) = (self.0[field], other.0[field]);
+        let meet = high.checked_add(1) == Some(first) || last.checked_add(1) == Some(low);
+        meet.then(|| self.with_range(field, (low.min(first), high.max(last))))
+    }
+
+    /// Whether some packet can lie in it: ports need a protocol that has them, addresses a version.
+    pub(super) fn is_possible(&self) -> bool {
+        let (low, high) = self.0[PROTOCOL];
+        let ports = [SPORT, DPORT].iter().any(|&field| self.0[field].0 > 0);
+        let with_ports = |value: u128| value > 0 && Protocol((value - 1) as u8).has_ports();
+        let has_ports = !ports || (low..=high).any(with_ports);
+        let addressed = [SRC, DST].iter().all(|&field| match self.0[VERSION].1 {
+            0 => self.0[field].0 == 0,
+            V4 => self.0[field].0 <= u32::MAX.into(),
+            _ => true,
+        });
+        has_ports && addressed
+    }
+
+    /// Its conditions in words, such as `proto 17, dport 5004-5010`; interfaces by their names.
+    pub fn describe(&self, interfaces: &[String]) -> String {
+        let words: Vec<_> =
+            (0..FIELDS.len()).filter_map(|field| self.condition(field, interfaces)).collect();
+        if words.is_empty() { "any packet".to_owned() } else { words.join(", ") }
+    }
+
+    fn condition(&self, field: usize, interfaces: &[String]) -> Option<String> {
+        let (low, high) = self.0[field];
+        let Field { name, most, optional } = FIELDS[field];
+        let whole = match (field, self.0[VERSION]) {
+            // Of one version, all its addresses are all that there are.
+            (SRC | DST, (V4, V4)) => (0, u32::MAX.into()),
+            _ => (0, most),
+        };
+        if low <= whole.0 && high >= whole.1 {
+            return None;
+        }
+        if optional && high == 0 {
+            return Some(format!("without {name}"));
+        }
+        let value = |value: u128| self.value(field, value, interfaces);
+        let first = if optional { low.max(1) } else { low };
+        let range = match (field, first == high) {
+            (SRC | DST, _) => addresses(self.0[VERSION].0 == V6, first, high.min(whole.1)),
+            (_, true) => value(high),
+            _ => format!("{}-{}", value(first), value(high)),
+        };
+        let none = if optional && low == 0 { " or none" } else { "" };
+        Some(format!("{name} {range}{none}"))
+    }
+
+    fn value(&self, field: usize, value: u128, interfaces: &[String]) -> String {
+        match field {
+            INTERFACE => match interfaces.get(value as usize) {
+                Some(name) => name.clone(),
+                None => "unnamed".to_owned(),
+            },
+            VERSION if value == V4 => "4".to_owned(),
+            VERSION => "6".to_owned(),
+            ETHERTYPE => format!("{:#06x}", value - 1),
+            _ => (value - 1).to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe(&[]))
+    }
+}
+
+/// A block of addresses in words if it is one, else its first and last address.
+fn addresses(v6: bool, first: u128, last: u128) -> String {
+    let address = |value: u128| match v6 {
+        true => IpAddr::V6(Ipv6Addr::from(value)),
+        false => IpAddr::V4(Ipv4Addr::from(value as u32)),
+    };
+    let width = if v6 { 128 } else { 32 };
+    let bits = (first ^ last).checked_ilog2().map_or(0, |bit| bit + 1);
+    let low = if bits == 128 { u128::MAX } else { (1 << bits) - 1 };
+    let is_block = first & low == 0 && last & low == low;
+    match is_block {
+        true if bits == 0 => address(first).to_string(),
+        true => format!("{}/{}", address(first), width - bits.min(width)),
+        false => format!("{}-{}", address(first), address(last)),
+    }
+}
+
+/// The version of a block, and its first and last address.
+fn block(prefix: Prefix) -> (u128, (u128, u128)) {
+    let size = |width: u8| match width - prefix.prefix_len() {
+        128 => u128::MAX,
+        bits => (1 << bits) - 1,
+    };
+    match prefix.network() {
+        IpAddr::V4(first) => {
+            let first = u128::from(u32::from(first));
+            (V4, (first, first | size(32)))
+        }
+        IpAddr::V6(first) => {
+            let first = u128::from(first);
+            (V6, (first, first | size(128)))
+        }
+    }
+}
+
+/// The values of a packet's fields.
+fn point(interface: InterfaceId, headers: &Headers) -> [u128; FIELDS.len()] {
+    let some = |value: Option<u128>| value.map_or(0, |value| value + 1);
+    let ports = |port: fn(&weir_core::packet::Ports) -> u16| {
+        some(headers.ports.as_ref().map(|ports| port(ports).into()))
+    };
+    let (version, source, destination) = match headers.addresses {
+        Addresses::Unknown => (0, 0, 0),
+        Addresses::V4 { source, destination } => {
+            (V4, u32::from(source).into(), u32::from(destination).into())
+        }
+        Addresses::V6 { source, destination } => (V6, source.into(), destination.into()),
+    };
+    let mut point = [0; FIELDS.len()];
+    point[INTERFACE] = interface.0.into();
+    point[VLAN] = some(headers.vlan.map(|tag| tag.id().into()));
+    point[VLAN_INNER] = some(headers.vlan_inner.map(|tag| tag.id().into()));
+    point[ETHERTYPE] = some(headers.ethertype.map(|ethertype| ethertype.0.into()));
+    point[PROTOCOL] = some(headers.protocol.map(|protocol| protocol.0.into()));
+    point[DSCP] = some(headers.dscp().map(|dscp| dscp.code().into()));
+    point[ECN] = some(headers.ecn().map(|ecn| ecn as u128));
+    (point[VERSION], point[SRC], point[DST]) = (version, source, destination);
+    point[SPORT] = ports(|ports| ports.source);
+    point[DPORT] = ports(|ports| ports.destination);
+    point
+}
+
+const INTERFACE: usize = 0;
+const VLAN: usize = 1;
+const VLAN_INNER: usize = 2;
+const ETHERTYPE: usize = 3;
+const PROTOCOL: usize = 4;
+const DSCP: usize = 5;
+const ECN: usize = 6;
+const VERSION: usize = 7;
+const SRC: usize = 8;
+const SPORT: usize = 9;
+const DST: usize = 10;
+const DPORT: usize = 11;
+
+/// The fields in the order of the numbers above, in which a box is described.
+const FIELDS: [Field; 12] = [
+    Field { name: "interface", most: u16::MAX as u128, optional: false },
+    Field { name: "vlan", most: 1 << 12, optional: true },
+    Field { name: "vlan_inner", most: 1 << 12, optional: true },
+    Field { name: "ethertype", most: 1 << 16, optional: true },
+    Field { name: "proto", most: 1 << 8, optional: true },
+    Field { name: "dscp", most: 1 << 6, optional: true },
+    Field { name: "ecn", most: 1 << 2, optional: true },
+    Field { name: "IP version", most: V6, optional: true },
+    Field { name: "src", most: u128::MAX, optional: false },
+    Field { name: "sport", most: 1 << 16, optional: true },
+    Field { name: "dst", most: u128::MAX, optional: false },
+    Field { name: "dport", most: 1 << 16, optional: true },
+];
+/// The versions, 0 being none.
+const V4: u128 = 1;
+const V6: u128 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(matches: Match) -> Region {
+        Region::of(&matches, None)[0]
+    }
+
+    fn check(matches: Match, wanted: &str) {
+        assert_eq!(region(matches).to_string(), wanted);
+    }
+
+    #[test]
+    fn regions_are_described_by_what_they_ask_for() {
+        let prefix = |text: &str| vec![text.parse().expect("a prefix")];
+        let ports = "5004-5010".parse().ok();
+        check(Match::default(), "any packet");
+        let udp =
+            Match { protocol: Some(Protocol::UDP), destination_ports: ports, ..Match::default() };
+        check(udp.clone(), "proto 17, dport 5004-5010");
+        check(
+            Match { sources: prefix("10.0.0.0/8"), ..udp },
+            "proto 17, IP version 4, src 10.0.0.0/8, dport 5004-5010",
+        );
+        check(
+            Match { destinations: prefix("2001:db8::1"), ..Match::default() },
+            "IP version 6, dst 2001:db8::1",
+        );
+        let rest =
+            Region::ALL.without(&region(Match { destination_ports: ports, ..Match::default() }));
+        let words: Vec<_> = rest.iter().map(Region::to_string).collect();
+        assert_eq!(words, ["dport 0-5003 or none", "dport 5011-65535"]);
+    }
+
+    #[test]
+    fn what_is_cut_into_two_parts_joins_again() {
+        let rest = Region::ALL.with_range(DPORT, (0, 80));
+        let other = Region::ALL.with_range(DPORT, (81, 1 << 16));
+        assert_eq!(rest.joined(&other), Some(Region::ALL));
+        assert_eq!(rest.joined(&Region::ALL.with_range(DPORT, (82, 90))), None);
+        assert_eq!(Region::ALL.without(&rest), [other]);
+        assert!(Region::ALL.without(&Region::ALL).is_empty());
+    }
+}

@@ -1,0 +1,78 @@
+//! Policies to other tools' configurations, and what of a policy cannot be said there.
+//!
+//! Invariant: what comes out reads back, by [`crate::import`], to a policy that exports to it.
+
+pub mod state;
+mod tc;
+mod tc_filters;
+mod tc_queues;
+
+pub use tc::to_tc;
+
+use serde::Serialize;
+
+/// How filters are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Filters {
+    /// `flower`, which parses headers as Weir does.
+    #[default]
+    Flower,
+    /// `u32`, which reads fixed offsets; every kernel has it.
+    U32,
+}
+
+/// Something that the policy says and the export does not.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Loss {
+    /// A class, a rule or a key.
+    pub what: String,
+    /// Why it cannot be said.
+    pub why: String,
+}
+
+/// A class of the kernel.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ExportedClass {
+    /// Its name in the policy.
+    pub name: String,
+    /// Its handle, such as `1:10`.
+    pub id: String,
+    /// Whether packets wait in it.
+    pub leaf: bool,
+    /// Bit/s, where the discipline has a rate for it.
+    pub rate: Option<u64>,
+    /// Bit/s at most, likewise.
+    pub ceil: Option<u64>,
+}
+
+/// A policy as commands of `tc`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Export {
+    /// Lines for `tc -batch`; those that begin with `#` name classes.
+    pub lines: Vec<String>,
+    /// The classes, parents before their children.
+    pub classes: Vec<ExportedClass>,
+    /// What is lost.
+    pub lost: Vec<Loss>,
+}
+
+impl Export {
+    /// As a shell script that first takes away what `device` has.
+    pub fn script(&self, device: &str) -> String {
+        let mut text =
+            format!("#!/bin/sh -e\ntc qdisc del dev {device} root 2>/dev/null || true\n");
+        for line in &self.lines {
+            if !line.starts_with('#') {
+                text.push_str("tc ");
+            }
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// As input of `tc -batch`.
+    pub fn batch(&self) -> String {
+        self.lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+}

@@ -1,0 +1,382 @@
+//! A policy as the kernel's disciplines, by `tc` [linux].
+//!
+//! Disciplines without a rate of their own stand below a `tbf` with the link's. Every queue, burst
+//! and quantum is written out, so that the kernel's own defaults decide nothing.
+
+use super::tc_filters;
+use super::tc_queues;
+use super::{Export, ExportedClass, Filters, Loss};
+use crate::policy::Policy;
+use weir_core::ids::ClassId;
+use weir_core::link::{Charge, Framing};
+use weir_core::parameter::Params;
+use weir_core::sched::ClassSpec;
+use weir_core::units::Bytes;
+
+/// What is written so far.
+pub(super) struct Writer<'p> {
+    pub policy: &'p Policy,
+    pub device: &'p str,
+    pub lines: Vec<String>,
+    pub lost: Vec<Loss>,
+    /// The handle of each class, by its number.
+    pub ids: Vec<String>,
+    /// The handle of the discipline with the classes.
+    pub root: &'static str,
+}
+
+/// The commands for `device`.
+///
+/// # Errors
+/// If the kernel has no discipline that the policy's scheduler is like: which those are.
+pub fn to_tc(policy: &Policy, device: &str, filters: Filters) -> Result<Export, String> {
+    let scheduler = policy.link.scheduler;
+    let Some((_, write)) = SCHEDULERS.iter().find(|row| row.0 == scheduler) else {
+        let known: Vec<_> = SCHEDULERS.iter().map(|row| row.0).collect();
+        return Err(format!(
+            "the kernel has no discipline like `{scheduler}`; it has {}",
+            crate::reader::list(&known)
+        ));
+    };
+    let count = policy.link.tree.classes().len();
+    if count > CLASSES_MAX {
+        return Err(format!(
+            "{count} classes are more than the {CLASSES_MAX} that a qdisc numbers"
+        ));
+    }
+    let (lines, lost) = Default::default();
+    let ids = vec![String::new(); count];
+    let mut writer = Writer { policy, device, lines, lost, ids, root: "1:" };
+    let classes = write(&mut writer);
+    tc_queues::write(&mut writer, &classes);
+    tc_filters::write(&mut writer, filters);
+    writer.lose_rest();
+    Ok(Export { lines: writer.lines, classes, lost: writer.lost })
+}
+
+type Write = fn(&mut Writer<'_>) -> Vec<ExportedClass>;
+
+/// What each scheduler becomes.
+const SCHEDULERS: &[(&str, Write)] = &[
+    ("htb", htb),
+    ("hfsc", hfsc),
+    ("drr", drr),
+    ("priq", priq),
+    ("tbf", single),
+    ("fifo", single),
+];
+
+impl Writer<'_> {
+    pub(super) fn command(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    pub(super) fn lose(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        if self.lost.len() < LOST_MAX {
+            self.lost.push(Loss { what: what.into(), why: why.into() });
+        }
+    }
+
+    /// The classes, parents before their children, otherwise as declared.
+    fn downward(&self) -> Vec<(ClassId, &ClassSpec)> {
+        let tree = &self.policy.link.tree;
+        let mut classes: Vec<_> = tree.classes().collect();
+        classes.sort_by_key(|(id, _)| tree.path(*id).count());
+        classes
+    }
+
+    fn default_class(&self) -> ClassId {
+        self.policy.link.tree.class_of(self.policy.default.leaf)
+    }
+
+    /// The charged length of the largest packet.
+    fn packet(&self) -> u64 {
+        self.policy.link.tree.mtu().get()
+    }
+
+    fn rate(&self) -> u64 {
+        self.policy.link.tree.rate().bits_per_second()
+    }
+
+    /// `overhead N mpu N linklayer atm`, as far as the framing asks for it.
+    fn overhead(&self) -> String {
+        let framing = self.policy.link.framing;
+        if self.policy.link.charge == Charge::Frame {
+            return String::new();
+        }
+        let mut text = String::new();
+        if framing.added != 0 || framing.cell > 0 {
+            text.push_str(&format!(" overhead {}", framing.added));
+        }
+        if framing.minimum > 0 {
+            text.push_str(&format!(" mpu {}", framing.minimum));
+        }
+        if framing.cell == Framing::ATM.cell {
+            text.push_str(" linklayer atm");
+        }
+        text
+    }
+
+    /// `stab ...`, for disciplines whose classes have no `overhead` of their own.
+    fn stab(&self) -> String {
+        let overhead = self.overhead();
+        if overhead.is_empty() { overhead } else { format!(" stab{overhead}") }
+    }
+
+    fn named(&mut self, id: &str, name: &str) {
+        self.command(format!("# class {id} is {name}"));
+    }
+
+    fn exported(&mut self, id: ClassId, handle: String) -> ExportedClass {
+        let tree = &self.policy.link.tree;
+        let class = tree.class(id);
+        self.ids[id.index()].clone_from(&handle);
+        ExportedClass {
+            name: class.name.clone(),
+            id: handle,
+            leaf: tree.leaf_of(id).is_some(),
+            rate: None,
+            ceil: None,
+        }
+    }
+
+    /// The shaper above a discipline without a rate of its own.
+    fn shaper(&mut self) {
+        let (rate, packet) = (self.rate(), self.packet());
+        let device = self.device;
+        let burst = packet.max(rate / 8 / 1000);
+        let stab = self.stab();
+        // What waits does so below; the limit is not used.
+        let limit = burst + 1000 * packet;
+        self.command(format!(
+            "qdisc add dev {device} root handle 1:{stab} tbf rate {rate}bit burst {burst} \
+             limit {limit}"
+        ));
+    }
+
+    fn lose_rest(&mut self) {
+        let link = &self.policy.link;
+        let packets = link.packets_max;
+        let held: u64 = link.queues.len() as u64 * 100;
+        if u64::from(packets) < held {
+            self.lose("packets_max", "the kernel has no bound for all queues together");
+        }
+        if link.framing.cell == Framing::AAL5.cell {
+            self.lose("overhead", "the kernel counts 53 bytes for a cell, not the 48 it carries");
+        }
+        if link.buffer != Bytes::ZERO {
+            self.lose("buffer", "the device's own queue is set by its driver");
+        }
+    }
+}
+
+/// A handle's minor number: as declared, from 1.
+fn handle(major: u16, id: ClassId) -> String {
+    format!("{major:x}:{:x}", id.0 + 1)
+}
+
+fn htb(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    let device = writer.device;
+    let tree = &writer.policy.link.tree;
+    let default = writer.default_class().0 + 1;
+    let r2q = tree.params().number("r2q");
+    let r2q = r2q.map_or_else(String::new, |r2q| format!(" r2q {r2q}"));
+    let root = format!("qdisc add dev {device} root handle 1: htb default {default:x}{r2q}");
+    writer.command(root);
+    let (packet, overhead) = (writer.packet(), writer.overhead());
+    let mut exported = Vec::new();
+    for (id, class) in writer.downward_owned() {
+        let params = &class.params;
+        let own = handle(1, id);
+        let parent = class.parent.map_or_else(|| "1:".to_owned(), |parent| handle(1, parent));
+        let rate = params.rate("rate").map_or(1, |rate| rate.bits_per_second());
+        let ceil = params.rate("ceil").map_or(rate, |ceil| ceil.bits_per_second());
+        // What may be sent at once: as Weir's default is, 4 ms of the rate and a packet.
+        let burst = |name: &str, rate: u64| {
+            let default = rate / 8 / 250 + 1600;
+            params.bytes(name).map_or(default, Bytes::get)
+        };
+        let (burst, cburst) = (burst("burst", rate), burst("cburst", ceil));
+        let mut line = format!(
+            "class add dev {device} parent {parent} classid {own} htb rate {rate}bit \
+             ceil {ceil}bit burst {burst} cburst {cburst}"
+        );
+        let leaf = writer.policy.link.tree.leaf_of(id).is_some();
+        if leaf {
+            let prio = params.number("prio").unwrap_or(0);
+            let divisor = writer.policy.link.tree.params().number("r2q").unwrap_or(10).max(1);
+            let usual = (rate / 8 / divisor).clamp(1000, 200_000).max(packet);
+            let quantum = params.bytes("quantum").map_or(usual, Bytes::get);
+            line.push_str(&format!(" prio {prio} quantum {quantum}"));
+        }
+        line.push_str(&overhead);
+        writer.named(&own, &class.name);
+        writer.command(line);
+        let row = writer.exported(id, own);
+        exported.push(ExportedClass { rate: Some(rate), ceil: Some(ceil), ..row });
+    }
+    exported
+}
+
+impl Writer<'_> {
+    /// As [`Writer::downward`], for a caller that writes meanwhile.
+    fn downward_owned(&self) -> Vec<(ClassId, ClassSpec)> {
+        self.downward().into_iter().map(|(id, class)| (id, class.clone())).collect()
+    }
+}
+
+/// The kernel's HFSC has no rate of a link: a class above all holds it, unless the policy has one.
+fn hfsc(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    let (device, rate, stab) = (writer.device, writer.rate(), writer.stab());
+    let default = writer.default_class().0 + 1;
+    let root = format!("qdisc add dev {device} root handle 1:{stab} hfsc default {default:x}");
+    writer.command(root);
+    let classes = writer.downward_owned();
+    let tops: Vec<_> = classes.iter().filter(|(_, class)| class.parent.is_none()).collect();
+    let limit = |class: &ClassSpec| class.params.rate("ul_m2").map(|rate| rate.bits_per_second());
+    let whole = matches!(tops.as_slice(), [(_, class)] if limit(class) == Some(rate));
+    let mut above = "1:".to_owned();
+    if !whole {
+        above = format!("1:{:x}", CLASSES_MAX + 1);
+        writer.named(&above.clone(), "line");
+        writer.command(format!(
+            "class add dev {device} parent 1: classid {above} hfsc ls m2 {rate}bit ul m2 {rate}bit"
+        ));
+    }
+    let mut exported = Vec::new();
+    for (id, class) in classes {
+        let own = handle(1, id);
+        let parent = class.parent.map_or_else(|| above.clone(), |parent| handle(1, parent));
+        let leaf = writer.policy.link.tree.leaf_of(id).is_some();
+        let curves = curves(&class.params, leaf, writer.packet());
+        writer.named(&own, &class.name);
+        writer
+            .command(format!("class add dev {device} parent {parent} classid {own} hfsc{curves}"));
+        let row = writer.exported(id, own);
+        exported.push(row);
+    }
+    exported
+}
+
+/// `rt`, `ls` and `ul`, with what `rate` and `delay` stand for.
+fn curves(params: &Params, leaf: bool, packet: u64) -> String {
+    let rate = |name: &str| params.rate(name).map(|rate| rate.bits_per_second());
+    let own = rate("rate");
+    let mut text = String::new();
+    let names = [
+        ("rt", ["rt_m1", "rt_d", "rt_m2"]),
+        ("ls", ["ls_m1", "ls_d", "ls_m2"]),
+        ("ul", ["ul_m1", "ul_d", "ul_m2"]),
+    ];
+    for (kind, [m1, d, m2]) in names {
+        let usual = own.filter(|_| kind != "ul");
+        let Some(slope) = rate(m2).or(usual).filter(|_| kind != "rt" || leaf) else { continue };
+        let mut first = (rate(m1).unwrap_or(0), params.duration(d).map_or(0, |d| d.as_nanos()));
+        if kind == "rt"
+            && first.1 == 0
+            && let Some(delay) = params.duration("delay")
+        {
+            let bytes = params.bytes("packet").map_or(packet, Bytes::get);
+            let delay = delay.as_nanos().max(1);
+            let steep = u128::from(bytes) * 8_000_000_000 / u128::from(delay);
+            first = (u64::try_from(steep).unwrap_or(u64::MAX), delay);
+        }
+        text.push_str(&match first {
+            (_, 0) => format!(" {kind} m2 {slope}bit"),
+            // The kernel's `tc` counts a curve's first part in whole microseconds.
+            (m1, d) => format!(" {kind} m1 {m1}bit d {}us m2 {slope}bit", d.div_ceil(1000)),
+        });
+    }
+    if text.is_empty() { " ls m2 8bit".to_owned() } else { text }
+}
+
+fn drr(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    writer.shaper();
+    let (device, packet) = (writer.device, writer.packet());
+    writer.root = "10:";
+    writer.command(format!("qdisc add dev {device} parent 1:1 handle 10: drr"));
+    let mut exported = Vec::new();
+    for (id, class) in writer.downward_owned() {
+        let own = handle(0x10, id);
+        let quantum = class.params.bytes("quantum").map_or(packet, Bytes::get);
+        writer.named(&own, &class.name);
+        writer.command(format!(
+            "class add dev {device} parent 10: classid {own} drr quantum {quantum}"
+        ));
+        let row = writer.exported(id, own);
+        exported.push(row);
+    }
+    exported
+}
+
+/// Bands in the order of priorities; leaves of one priority, which take turns, come one after the
+/// other instead.
+fn priq(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    writer.shaper();
+    writer.root = "10:";
+    let device = writer.device;
+    let mut classes = writer.downward_owned();
+    let priority = |class: &ClassSpec| class.params.number("priority").unwrap_or(1);
+    classes.sort_by_key(|(_, class)| std::cmp::Reverse(priority(class)));
+    let bands = classes.len().clamp(2, BANDS_MAX);
+    let default = writer.default_class();
+    let place = classes.iter().position(|(id, _)| *id == default).unwrap_or(0).min(bands - 1);
+    let map = vec![place.to_string(); BANDS_MAX].join(" ");
+    writer.command(format!(
+        "qdisc add dev {device} parent 1:1 handle 10: prio bands {bands} priomap {map}"
+    ));
+    let mut exported = Vec::new();
+    let mut above = None;
+    for (band, (id, class)) in classes.into_iter().enumerate() {
+        if above.replace(priority(&class)) == Some(priority(&class)) {
+            let why = "classes of one priority take turns in Weir; here the first goes first";
+            writer.lose(format!("priority of class `{}`", class.name), why);
+        }
+        if band >= BANDS_MAX {
+            let why = format!("the kernel has {BANDS_MAX} bands; it shares the last one");
+            writer.lose(format!("class `{}`", class.name), why);
+        }
+        let own = format!("10:{:x}", band.min(BANDS_MAX - 1) + 1);
+        writer.named(&own, &class.name);
+        let row = writer.exported(id, own);
+        exported.push(row);
+    }
+    exported
+}
+
+/// One queue behind one bucket.
+fn single(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    let tree = &writer.policy.link.tree;
+    let params = tree.params();
+    let rate = params.rate("rate").map_or(writer.rate(), |rate| rate.bits_per_second());
+    let packet = writer.packet();
+    let burst = params.bytes("burst").map_or(rate / 8 / 250 + packet, Bytes::get);
+    let peak = params.rate("peakrate").map_or_else(String::new, |peak| {
+        let mtu = params.bytes("mtu").map_or(packet, Bytes::get);
+        format!(" peakrate {}bit mtu {mtu}", peak.bits_per_second())
+    });
+    let (device, stab, limit) = (writer.device, writer.stab(), 1000 * packet);
+    writer.command(format!(
+        "qdisc add dev {device} root handle 1:{stab} tbf rate {rate}bit burst {burst} \
+         limit {limit}{peak}"
+    ));
+    let default = writer.default_class();
+    let mut exported = Vec::new();
+    for (id, class) in writer.downward_owned() {
+        if id != default {
+            let why = "there is one queue, that of the default class";
+            writer.lose(format!("class `{}`", class.name), why);
+            continue;
+        }
+        writer.named("1:0", &class.name);
+        let row = writer.exported(id, "1:1".to_owned());
+        exported.push(row);
+    }
+    exported
+}
+
+/// Minor numbers below this are classes'; the next is a class above them all.
+const CLASSES_MAX: usize = 0xff00;
+const BANDS_MAX: usize = 16;
+/// The most losses that are told.
+const LOST_MAX: usize = 1000;

@@ -1,0 +1,299 @@
+//! Rules as filters of the kernel, each with a priority of its own, in the order in which they are
+//! tried [linux, algorithms §11.3].
+
+use super::Filters;
+use super::tc::Writer;
+use weir_core::classify::{Match, PortRange, Prefix, Rule};
+use weir_core::ids::MeterId;
+use weir_core::packet::{EtherType, Protocol};
+use weir_core::police::{Action, MeterPlan};
+use weir_core::units::Bytes;
+
+/// The version of IP that a filter is for, or any frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layer {
+    Any,
+    Four,
+    Six,
+    Other(EtherType),
+}
+
+/// One filter: single values where a rule has several.
+struct Single<'m> {
+    layer: Layer,
+    protocol: Option<Protocol>,
+    source: Option<Prefix>,
+    destination: Option<Prefix>,
+    rule: &'m Match,
+}
+
+/// Writes them, and one that takes the rest where the discipline has no default.
+pub(super) fn write(writer: &mut Writer<'_>, filters: Filters) {
+    let policy = writer.policy;
+    let tried = policy.search.order.arrange(policy.rules.clone());
+    let mut prio = 0_u32;
+    for (declared, rule) in &tried {
+        let what = format!("rule {} of class `{}`", declared + 1, policy.leaf_name(rule.leaf));
+        let class = policy.link.tree.class_of(rule.leaf);
+        let id = writer.ids[class.index()].clone();
+        if id.is_empty() || writer.root == "1:" && policy.link.tree.leaf_count() == 1 {
+            continue;
+        }
+        if let Some(why) = impossible(&rule.matches, filters) {
+            writer.lose(what, why);
+            continue;
+        }
+        let police = police(rule, &what, writer);
+        for conditions in singles(&rule.matches).iter().flat_map(|one| texts(one, filters)) {
+            prio += 1;
+            if prio >= PRIO_MAX {
+                writer.lose(what, format!("the kernel orders at most {PRIO_MAX} filters"));
+                return;
+            }
+            let (device, root) = (writer.device, writer.root);
+            let (protocol, conditions) = conditions;
+            writer.command(format!(
+                "filter add dev {device} parent {root} protocol {protocol} prio {prio} \
+                 {conditions}{police} classid {id}"
+            ));
+        }
+    }
+    default_filter(writer, filters);
+}
+
+/// DRR drops what no filter takes.
+fn default_filter(writer: &mut Writer<'_>, filters: Filters) {
+    if writer.policy.link.scheduler != "drr" {
+        return;
+    }
+    let class = writer.policy.link.tree.class_of(writer.policy.default.leaf);
+    let id = writer.ids[class.index()].clone();
+    let all = match filters {
+        Filters::Flower => "matchall",
+        Filters::U32 => "u32 match u32 0 0",
+    };
+    let (device, root) = (writer.device, writer.root);
+    writer.command(format!(
+        "filter add dev {device} parent {root} protocol all prio {PRIO_MAX} {all} classid {id}"
+    ));
+}
+
+fn impossible(matches: &Match, filters: Filters) -> Option<&'static str> {
+    if matches.interface.is_some() {
+        return Some("the kernel's egress does not know by which port of Weir a packet came in");
+    }
+    if matches.vlan_inner.is_some() {
+        return Some("the inner tag of two is not written");
+    }
+    if matches.vlan.is_some() && filters == Filters::U32 {
+        return Some("u32 does not look at VLAN tags; flower does");
+    }
+    None
+}
+
+/// The filters that a rule stands for: each version, protocol and pair of prefixes.
+fn singles(matches: &Match) -> Vec<Single<'_>> {
+    let mut out = Vec::new();
+    for layer in layers(matches) {
+        let of_layer = |prefix: &&Prefix| match layer {
+            Layer::Four => prefix.network().is_ipv4(),
+            Layer::Six => prefix.network().is_ipv6(),
+            _ => true,
+        };
+        let either = |prefixes: &[Prefix]| -> Vec<Option<Prefix>> {
+            match prefixes.is_empty() {
+                true => vec![None],
+                false => prefixes.iter().filter(of_layer).copied().map(Some).collect(),
+            }
+        };
+        let (sources, destinations) = (either(&matches.sources), either(&matches.destinations));
+        let pairs = sources.iter().flat_map(|&one| destinations.iter().map(move |&two| (one, two)));
+        let pairs: Vec<_> = pairs.take(SINGLES_MAX).collect();
+        for protocol in protocols(matches) {
+            let single = |&(source, destination): &(Option<Prefix>, Option<Prefix>)| Single {
+                layer,
+                protocol,
+                source,
+                destination,
+                rule: matches,
+            };
+            out.extend(pairs.iter().map(single));
+        }
+    }
+    out
+}
+
+fn layers(matches: &Match) -> Vec<Layer> {
+    match matches.ethertype {
+        Some(EtherType::IPV4) => return vec![Layer::Four],
+        Some(EtherType::IPV6) => return vec![Layer::Six],
+        Some(other) => return vec![Layer::Other(other)],
+        None => {}
+    }
+    let ip = matches.protocol.is_some()
+        || matches.needs_ports()
+        || matches.dscp.is_some()
+        || matches.ecn.is_some()
+        || !matches.sources.is_empty()
+        || !matches.destinations.is_empty();
+    if ip { vec![Layer::Four, Layer::Six] } else { vec![Layer::Any] }
+}
+
+/// Ports are those of a protocol there: without one, of each that has ports.
+fn protocols(matches: &Match) -> Vec<Option<Protocol>> {
+    match matches.protocol {
+        None if matches.needs_ports() => [6, 17, 132].map(|one| Some(Protocol(one))).to_vec(),
+        protocol => vec![protocol],
+    }
+}
+
+/// What stands behind `protocol`, and the conditions.
+fn texts(one: &Single<'_>, filters: Filters) -> Vec<(String, String)> {
+    match filters {
+        Filters::Flower => vec![flower(one)],
+        Filters::U32 => u32_filters(one),
+    }
+}
+
+fn layer_word(layer: Layer) -> String {
+    match layer {
+        Layer::Any => "all".to_owned(),
+        Layer::Four => "ip".to_owned(),
+        Layer::Six => "ipv6".to_owned(),
+        Layer::Other(ethertype) => format!("{:#06x}", ethertype.0),
+    }
+}
+
+fn flower(one: &Single<'_>) -> (String, String) {
+    let mut text = String::from("flower");
+    let mut protocol = layer_word(one.layer);
+    if let Some(vlan) = one.rule.vlan {
+        text.push_str(&format!(" vlan_id {vlan}"));
+        if one.layer != Layer::Any {
+            text.push_str(&format!(" vlan_ethtype {protocol}"));
+        }
+        protocol = "802.1Q".to_owned();
+    }
+    if let Some(number) = one.protocol {
+        let named = NAMED.iter().find(|row| row.0 == number.0).map(|row| row.1.to_owned());
+        // Numbers are hexadecimal there, whatever stands before them.
+        text.push_str(&format!(
+            " ip_proto {}",
+            named.unwrap_or_else(|| format!("{:#04x}", number.0))
+        ));
+    }
+    for (word, prefix) in [("src_ip", one.source), ("dst_ip", one.destination)] {
+        text.extend(prefix.map(|prefix| format!(" {word} {prefix}")));
+    }
+    let ports = [("src_port", one.rule.source_ports), ("dst_port", one.rule.destination_ports)];
+    for (word, range) in ports {
+        text.extend(range.map(|range| format!(" {word} {range}")));
+    }
+    let (value, mask) = traffic_class(one.rule);
+    if mask > 0 {
+        text.push_str(&format!(" ip_tos {value:#04x}/{mask:#04x}"));
+    }
+    if text == "flower" && protocol == "all" {
+        text = "matchall".to_owned();
+    }
+    (protocol, text)
+}
+
+fn traffic_class(rule: &Match) -> (u8, u8) {
+    let (dscp, dscp_mask) = rule.dscp.map_or((0, 0), |dscp| (dscp.code() << 2, 0xfc));
+    let (ecn, ecn_mask) = rule.ecn.map_or((0, 0), |ecn| (ecn as u8, 3));
+    (dscp | ecn, dscp_mask | ecn_mask)
+}
+
+/// A filter for each pair of blocks that ranges of ports consist of.
+fn u32_filters(one: &Single<'_>) -> Vec<(String, String)> {
+    let protocol = layer_word(one.layer);
+    let ip = if one.layer == Layer::Six { "ip6" } else { "ip" };
+    let mut text = String::from("u32");
+    if let Some(number) = one.protocol {
+        text.push_str(&format!(" match {ip} protocol {} 0xff", number.0));
+    }
+    for (word, prefix) in [("src", one.source), ("dst", one.destination)] {
+        text.extend(prefix.map(|prefix| format!(" match {ip} {word} {prefix}")));
+    }
+    let (value, mask) = traffic_class(one.rule);
+    if mask > 0 {
+        let field = if ip == "ip6" { "priority" } else { "tos" };
+        text.push_str(&format!(" match {ip} {field} {value:#04x} {mask:#04x}"));
+    }
+    let mut out = Vec::new();
+    for source in blocks(one.rule.source_ports) {
+        for destination in blocks(one.rule.destination_ports) {
+            let mut text = text.clone();
+            for (word, block) in [("sport", source), ("dport", destination)] {
+                let (port, mask) = block;
+                if mask > 0 {
+                    text.push_str(&format!(" match {ip} {word} {port} {mask:#06x}"));
+                }
+            }
+            if text == "u32" {
+                text.push_str(" match u32 0 0");
+            }
+            out.push((protocol.clone(), text));
+        }
+    }
+    out
+}
+
+/// The blocks, a port and a mask each, that make up a range.
+fn blocks(range: Option<PortRange>) -> Vec<(u16, u16)> {
+    let Some(range) = range else { return vec![(0, 0)] };
+    let (mut at, last) = (u32::from(range.first()), u32::from(range.last()));
+    let mut blocks = Vec::new();
+    // Ends: each block moves `at` on; a range has at most 30 of them.
+    while at <= last {
+        let aligned = if at == 0 { 16 } else { at.trailing_zeros().min(16) };
+        let fits = (last - at + 1).ilog2();
+        let size = 1_u32 << aligned.min(fits);
+        blocks.push((at as u16, !((size - 1) as u16)));
+        at += size;
+    }
+    blocks
+}
+
+/// The policer of a rule, or of its class.
+fn police(rule: &Rule, what: &str, writer: &mut Writer<'_>) -> String {
+    let link = &writer.policy.link;
+    let of_leaf = || link.leaf_meters.get(rule.leaf.index()).copied().flatten();
+    let Some(meter) = rule.meter.or_else(of_leaf) else { return String::new() };
+    match policer(&link.meters, meter) {
+        Some(text) => text,
+        None => {
+            writer.lose(
+                format!("police of {what}"),
+                "only a token bucket that passes or drops is written",
+            );
+            String::new()
+        }
+    }
+}
+
+fn policer(meters: &[MeterPlan], id: MeterId) -> Option<String> {
+    let plan = meters.get(id.index())?;
+    let action = |outcome: &str, default: Action| {
+        let found = plan.actions.iter().find(|row| row.0 == outcome);
+        found.map_or(default, |row| row.1)
+    };
+    let simple = plan.meter == "tbmeter" && action("in", Action::Pass) == Action::Pass;
+    let out = match action("out", Action::Drop) {
+        Action::Drop => "drop",
+        Action::Pass => "pass",
+        Action::Mark(_) => return None,
+    };
+    let rate = plan.params.rate("rate")?.bits_per_second();
+    let depth = plan.params.bytes("depth").map_or(1, Bytes::get);
+    let text = format!(" action police rate {rate}bit burst {depth} conform-exceed {out}/pass");
+    simple.then_some(text)
+}
+
+const NAMED: [(u8, &str); 5] =
+    [(1, "icmp"), (6, "tcp"), (17, "udp"), (58, "icmpv6"), (132, "sctp")];
+/// The last priority of a filter.
+const PRIO_MAX: u32 = 65_535;
+/// The most filters that a rule stands for.
+const SINGLES_MAX: usize = 4096;

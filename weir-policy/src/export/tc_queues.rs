@@ -1,0 +1,103 @@
+//! The queue of each leaf as a discipline of the kernel.
+
+use super::ExportedClass;
+use super::tc::Writer;
+use weir_core::parameter::{Params, Value};
+use weir_core::queue::{Limit, QueuePlan};
+use weir_core::units::Quantity;
+
+/// Writes them below their classes.
+pub(super) fn write(writer: &mut Writer<'_>, classes: &[ExportedClass]) {
+    let link = &writer.policy.link;
+    let leaves: Vec<(String, QueuePlan)> = classes
+        .iter()
+        .filter(|class| class.leaf)
+        .filter_map(|class| {
+            let leaf = writer.policy.leaf(&class.name)?;
+            Some((class.name.clone(), link.queues.get(leaf.index())?.clone()))
+        })
+        .collect();
+    for (name, plan) in leaves {
+        let class =
+            classes.iter().find(|class| class.name == name).expect("it was taken from there");
+        let queue = discipline(&name, &plan, writer);
+        let device = writer.device;
+        writer.command(format!("qdisc add dev {device} parent {} {queue}", class.id));
+    }
+}
+
+fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let params = &plan.params;
+    match plan.dropper {
+        "head" if let Limit::Packets(packets) = plan.limit() => {
+            format!("pfifo_head_drop limit {packets}")
+        }
+        "fq-codel" => keys("fq_codel", params, FQ_CODEL) + &ecn(params, true),
+        "codel" => keys("codel", params, CODEL) + &ecn(params, false),
+        "pie" => {
+            let bytes = if params.flag("bytes").unwrap_or(true) { " bytemode" } else { "" };
+            keys("pie", params, PIE) + &ecn(params, false) + bytes
+        }
+        dropper => {
+            if dropper != "tail" {
+                let why = "the kernel's is of another kind: a queue with the same limit instead";
+                writer.lose(format!("dropper `{dropper}` of class `{name}`"), why);
+            }
+            match plan.limit() {
+                Limit::Packets(packets) => format!("pfifo limit {packets}"),
+                Limit::Bytes(bytes) => format!("bfifo limit {}", bytes.get()),
+            }
+        }
+    }
+}
+
+/// A parameter here, the word there, and what holds if it is not written.
+type Row = (&'static str, &'static str, &'static str);
+
+fn keys(kind: &str, params: &Params, rows: &[Row]) -> String {
+    let mut text = kind.to_owned();
+    for (name, word, default) in rows {
+        let value = match params.value(name) {
+            Some(Value::Quantity(Quantity::Duration(time))) => {
+                format!("{}us", time.as_nanos() / 1000)
+            }
+            Some(Value::Quantity(Quantity::Packets(packets))) => packets.to_string(),
+            Some(Value::Quantity(Quantity::Bytes(bytes))) if *name == "limit" => {
+                // The kernel counts packets here.
+                (bytes.get() / TYPICAL).max(1).to_string()
+            }
+            Some(Value::Quantity(Quantity::Bytes(bytes))) => bytes.get().to_string(),
+            Some(Value::Quantity(Quantity::Number(number))) => number.to_string(),
+            _ => (*default).to_owned(),
+        };
+        text.push_str(&format!(" {word} {value}"));
+    }
+    text
+}
+
+fn ecn(params: &Params, default: bool) -> String {
+    if params.flag("ecn").unwrap_or(default) { " ecn".to_owned() } else { " noecn".to_owned() }
+}
+
+const FQ_CODEL: &[Row] = &[
+    ("limit", "limit", "10240"),
+    ("flows", "flows", "1024"),
+    ("quantum", "quantum", "1514"),
+    ("target", "target", "5000us"),
+    ("interval", "interval", "100000us"),
+    ("memory", "memory_limit", "32000000"),
+];
+const CODEL: &[Row] = &[
+    ("limit", "limit", "1000"),
+    ("target", "target", "5000us"),
+    ("interval", "interval", "100000us"),
+];
+const PIE: &[Row] = &[
+    ("limit", "limit", "1000"),
+    ("target", "target", "15000us"),
+    ("update", "tupdate", "15000us"),
+    ("alpha", "alpha", "2"),
+    ("beta", "beta", "20"),
+];
+/// A queue in bytes is taken to hold packets of this size.
+const TYPICAL: u64 = 500;

@@ -1,0 +1,197 @@
+//! The classes of ALTQ's disciplines as Weir's: for `altq.conf` and for the queues of pf, which
+//! mean the same classes [altq, algorithms §3.2, §7, §11].
+
+use super::lines::{LineId, Reading};
+use super::sketch::{Class, Key, Rule, Sketch, quoted, rate_value};
+
+/// A queueing discipline of ALTQ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Discipline {
+    Cbq,
+    Hfsc,
+    Priq,
+}
+
+/// How a class drops before its queue is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Early {
+    #[default]
+    No,
+    Red,
+    Rio,
+    Codel,
+}
+
+/// A service curve: bit/s, milliseconds, bit/s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Curve {
+    pub m1: u64,
+    pub d: u64,
+    pub m2: u64,
+}
+
+/// A class as ALTQ knows it.
+#[derive(Clone, Debug)]
+pub(super) struct AltqClass {
+    pub name: String,
+    /// An index of the same list.
+    pub parent: Option<usize>,
+    pub line: LineId,
+    /// Bit/s.
+    pub bandwidth: u64,
+    pub borrow: bool,
+    pub priority: Option<u64>,
+    /// Bytes that it may send at once.
+    pub burst: Option<u64>,
+    pub real_time: Option<Curve>,
+    pub link_share: Option<Curve>,
+    pub upper_limit: Option<Curve>,
+    pub early: Early,
+    pub ecn: bool,
+    /// Packets.
+    pub limit: u64,
+    pub default: bool,
+    pub rules: Vec<Rule>,
+}
+
+impl AltqClass {
+    pub(super) fn new(name: impl Into<String>, parent: Option<usize>, line: LineId) -> Self {
+        Self {
+            name: name.into(),
+            parent,
+            line,
+            bandwidth: 0,
+            borrow: false,
+            priority: None,
+            burst: None,
+            real_time: None,
+            link_share: None,
+            upper_limit: None,
+            early: Early::No,
+            ecn: false,
+            limit: 0,
+            default: false,
+            rules: Vec::new(),
+        }
+    }
+}
+
+impl Curve {
+    /// A straight line.
+    pub(super) fn straight(rate: u64) -> Self {
+        Self { m1: 0, d: 0, m2: rate }
+    }
+
+    fn keys(self, names: [&'static str; 3]) -> Vec<Key> {
+        let [m1, d, m2] = names;
+        let mut keys = Vec::new();
+        if self.d > 0 {
+            keys.extend((self.m1 > 0).then(|| (m1, rate_value(self.m1))));
+            keys.push((d, quoted(&format!("{} ms", self.d))));
+        }
+        // A curve that ends flat has the least slope instead: Weir knows no rate of zero.
+        keys.push((m2, rate_value(self.m2)));
+        keys
+    }
+}
+
+/// Fills the sketch with `classes`.
+pub(super) fn lower(
+    discipline: Discipline,
+    classes: Vec<AltqClass>,
+    sketch: &mut Sketch,
+    reading: &mut Reading,
+) {
+    sketch.scheduler = match discipline {
+        Discipline::Cbq => "cbq",
+        Discipline::Hfsc => "hfsc",
+        Discipline::Priq => "priq",
+    };
+    let parents: Vec<Option<usize>> = classes.iter().map(|class| class.parent).collect();
+    for (index, class) in classes.into_iter().enumerate() {
+        let mut lowered = Class::new(class.name.clone(), class.parent, class.line);
+        match discipline {
+            Discipline::Cbq => cbq(&class, sketch.rate, &mut lowered, reading),
+            Discipline::Hfsc => hfsc(&class, parents.contains(&Some(index)), &mut lowered, reading),
+            Discipline::Priq => priq(&class, &mut lowered, reading),
+        }
+        lowered.queue = queue(discipline, &class);
+        lowered.default = class.default;
+        lowered.rules = class.rules;
+        sketch.classes.push(lowered);
+    }
+}
+
+fn cbq(class: &AltqClass, link: u64, lowered: &mut Class, reading: &mut Reading) {
+    let least = (link / 10_000).max(1);
+    if class.bandwidth == 0 {
+        // [algorithms §3.2] With `borrow` ALTQ takes a ten-thousandth of the link.
+        let note = "no bandwidth: a ten-thousandth of the link instead";
+        match class.borrow {
+            true => reading.noted(class.line, note),
+            false => reading.approximated(class.line, format!("{note}; ALTQ would drop all of it")),
+        }
+    }
+    lowered.rate = Some(if class.bandwidth == 0 { least } else { class.bandwidth });
+    if !class.borrow {
+        lowered.keys.push(("borrow", "false".to_owned()));
+    }
+    if let Some(burst) = class.burst {
+        lowered.keys.push(("burst", quoted(&format!("{} B", burst.max(64)))));
+    }
+    push_priority(class, lowered);
+}
+
+fn hfsc(class: &AltqClass, interior: bool, lowered: &mut Class, reading: &mut Reading) {
+    if let Some(curve) = class.link_share {
+        lowered.keys.extend(curve.keys(["ls_m1", "ls_d", "ls_m2"]));
+    }
+    if let Some(curve) = class.upper_limit {
+        lowered.keys.extend(curve.keys(["ul_m1", "ul_d", "ul_m2"]));
+    }
+    let Some(curve) = class.real_time else { return };
+    if interior {
+        let note = "its real-time curve is left out: only classes without children have one";
+        reading.approximated(class.line, note);
+        return;
+    }
+    lowered.leaf_keys.extend(curve.keys(["rt_m1", "rt_d", "rt_m2"]));
+}
+
+fn priq(class: &AltqClass, lowered: &mut Class, reading: &mut Reading) {
+    if lowered.parent.take().is_some() {
+        reading.approximated(class.line, "priorities have no hierarchy: its parent is left out");
+    }
+    push_priority(class, lowered);
+}
+
+fn push_priority(class: &AltqClass, lowered: &mut Class) {
+    if let Some(priority) = class.priority {
+        lowered.leaf_keys.push(("priority", priority.to_string()));
+    }
+}
+
+/// [algorithms §3.17, §9] The droppers of ALTQ's classes; inside class-based queueing RED is not
+/// told of pauses, and a full queue loses its first packet.
+fn queue(discipline: Discipline, class: &AltqClass) -> Vec<Key> {
+    let cbq = discipline == Discipline::Cbq;
+    let dropper = match class.early {
+        Early::Red => "red-altq",
+        Early::Rio => "rio",
+        Early::Codel => "codel",
+        Early::No if cbq => "head",
+        Early::No => "tail",
+    };
+    let packets = if class.limit == 1 { "packet" } else { "packets" };
+    let mut keys = vec![
+        ("dropper", quoted(dropper)),
+        ("limit", quoted(&format!("{} {packets}", class.limit.max(1)))),
+    ];
+    if class.early == Early::Red && cbq {
+        keys.push(("notices_idle", "false".to_owned()));
+    }
+    if class.ecn && matches!(class.early, Early::Red | Early::Codel) {
+        keys.push(("ecn", "true".to_owned()));
+    }
+    keys
+}

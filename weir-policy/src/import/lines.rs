@@ -1,0 +1,143 @@
+//! What became of each statement, and the findings of a file that is imported.
+
+use super::{Fate, Line};
+use crate::codes;
+use crate::finding::{Code, Draft, Report, Source, Span};
+use crate::reader::{list, suggest};
+
+/// The number of a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LineId(usize);
+
+/// A file while it is read.
+pub(super) struct Reading {
+    /// What is wrong with it.
+    pub report: Report,
+    lines: Vec<Statement>,
+}
+
+struct Statement {
+    span: Span,
+    fate: Fate,
+    notes: Vec<String>,
+}
+
+impl Reading {
+    pub(super) fn new(source: Source) -> Self {
+        Self { report: Report::new(source), lines: Vec::new() }
+    }
+
+    /// A statement at `span`, kept until something else is said of it. Past the bound all share
+    /// the last one.
+    pub(super) fn line(&mut self, span: Span) -> LineId {
+        if self.lines.len() < LINES_MAX {
+            self.lines.push(Statement { span, fate: Fate::Kept, notes: Vec::new() });
+        } else if self.lines.len() == LINES_MAX && !self.report.failed() {
+            let message = format!("the file has more than {LINES_MAX} statements");
+            self.report.push(Draft::new(&codes::TOO_MANY, span, message).cure("split it up"));
+        }
+        LineId(self.lines.len() - 1)
+    }
+
+    /// The policy says it, and `note` is worth knowing.
+    pub(super) fn noted(&mut self, line: LineId, note: impl Into<String>) {
+        self.note(line, Fate::Kept, note.into());
+    }
+
+    /// The policy says something near it.
+    pub(super) fn approximated(&mut self, line: LineId, note: impl Into<String>) {
+        self.note(line, Fate::Approximated, note.into());
+    }
+
+    /// The policy does not say it.
+    pub(super) fn lost(&mut self, line: LineId, note: impl Into<String>) {
+        self.note(line, Fate::Lost, note.into());
+    }
+
+    fn note(&mut self, line: LineId, fate: Fate, note: String) {
+        let statement = &mut self.lines[line.0];
+        statement.fate = statement.fate.max(fate);
+        if statement.notes.len() < NOTES_MAX && !statement.notes.contains(&note) {
+            statement.notes.push(note);
+        }
+    }
+
+    /// Where a statement stands.
+    pub(super) fn span(&self, line: LineId) -> Span {
+        self.lines[line.0].span
+    }
+
+    /// An error at `span`.
+    pub(super) fn error(
+        &mut self,
+        code: &'static Code,
+        span: Span,
+        message: impl Into<String>,
+        cure: impl Into<String>,
+    ) {
+        self.report.push_error(|| Draft::new(code, span, message).cure(cure));
+    }
+
+    /// That `word` is none of those that may stand here.
+    pub(super) fn unknown(&mut self, word: (&str, Span), what: &str, known: &[&str]) {
+        let shown: String = word.0.chars().take(SHOWN_MAX).collect();
+        let message = format!("`{shown}` is no {what}; known are {}", list(known));
+        self.error(&codes::UNKNOWN_STATEMENT, word.1, message, suggest(word.0, known));
+    }
+
+    /// That nothing of the name `word` is declared.
+    pub(super) fn undeclared<'n>(
+        &mut self,
+        word: (&str, Span),
+        what: &str,
+        known: impl Iterator<Item = &'n str>,
+    ) {
+        let known: Vec<_> = known.take(SUGGESTED_MAX).collect();
+        let shown: String = word.0.chars().take(SHOWN_MAX).collect();
+        let message = format!("there is no {what} `{shown}`");
+        let cure = match known.is_empty() {
+            true => format!("declare it before this line, or take the line out: no {what} is"),
+            false => format!("declare it, or name another: {}", suggest(word.0, &known)),
+        };
+        self.error(&codes::UNDECLARED, word.1, message, cure);
+    }
+
+    pub(super) fn finish(mut self) -> (Report, Vec<Line>) {
+        self.lines.sort_by_key(|statement| statement.span);
+        let source = self.report.source();
+        let line = |statement: Statement| Line {
+            place: source.locate(statement.span),
+            text: shown(&source.text()[statement.span.start..statement.span.end]),
+            fate: statement.fate,
+            note: statement.notes.join("; "),
+        };
+        let lines = self.lines.into_iter().map(line).collect();
+        (self.report, lines)
+    }
+}
+
+/// A statement on one line, without runs of blanks, cut if it is long.
+fn shown(text: &str) -> String {
+    let words = text.split_whitespace().filter(|word| *word != "\\");
+    let mut shown = String::new();
+    for word in words {
+        if shown.len() + word.len() > SHOWN_MAX {
+            shown.push_str(" ...");
+            return shown;
+        }
+        if !shown.is_empty() {
+            shown.push(' ');
+        }
+        shown.push_str(word);
+    }
+    shown
+}
+
+/// The most statements of a file.
+const LINES_MAX: usize = 1 << 17;
+/// The most notes on one statement.
+const NOTES_MAX: usize = 8;
+/// The most bytes of a statement, and characters of a word, that are shown.
+const SHOWN_MAX: usize = 160;
+/// So many names are searched for one like a name that is not known.
+const SUGGESTED_MAX: usize = 64;

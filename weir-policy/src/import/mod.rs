@@ -1,0 +1,167 @@
+//! Other tools' configurations to policies, with what became of each statement.
+//!
+//! A [`Language`] is a file here and a line in [`LANGUAGES`]. Its reader turns text into sketches,
+//! one an interface; [`sketch`] makes them what Weir takes and writes them as TOML, and every
+//! policy that comes out was checked. Invariant: each statement of the file has one fate, and what
+//! is lost or approximated says why or how.
+
+mod altq;
+mod altq_classes;
+mod altq_meters;
+mod lines;
+mod pf;
+mod sketch;
+mod tc;
+mod words;
+
+use crate::codes;
+use crate::file::FILE_BYTES_MAX;
+use crate::finding::{Draft, Outcome, Place, Report, Severity, Source, Span};
+use lines::Reading;
+use serde::Serialize;
+use sketch::Sketch;
+use weir_core::units::Rate;
+
+/// A configuration language that Weir reads.
+pub struct Language {
+    /// The word after `weir import`.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    read: fn(&str, &Options, &mut Reading) -> Vec<Sketch>,
+}
+
+/// What a file does not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The rate of an interface for which the file names none.
+    pub rate: Option<Rate>,
+}
+
+/// What became of a statement.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fate {
+    /// The policy says the same.
+    Kept,
+    /// The policy says something near, and the note says what is different.
+    Approximated,
+    /// The policy does not say it, and the note says why.
+    Lost,
+}
+
+/// One statement of the file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Line {
+    /// Where it begins.
+    pub place: Place,
+    /// Its first line, cut if it is long.
+    pub text: String,
+    /// What became of it.
+    pub fate: Fate,
+    /// How it was approximated, or why it was lost.
+    pub note: String,
+}
+
+/// The policy of one interface.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Imported {
+    /// The interface, as the file calls it.
+    pub interface: String,
+    /// The policy as TOML; it checks.
+    pub policy: String,
+}
+
+/// What a file became.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Import {
+    /// One policy an interface, in the order of the file.
+    pub policies: Vec<Imported>,
+    /// Every statement, in the order of the file.
+    pub lines: Vec<Line>,
+}
+
+impl Fate {
+    /// The word in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fate::Kept => "kept",
+            Fate::Approximated => "approximated",
+            Fate::Lost => "lost",
+        }
+    }
+}
+
+/// The language of this name.
+pub fn find(name: &str) -> Option<&'static Language> {
+    LANGUAGES.iter().find(|language| language.name == name)
+}
+
+/// Reads `bytes` of the file `name` as `language`.
+pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) -> Outcome<Import> {
+    let text = match decode(bytes) {
+        Ok(text) => text,
+        Err((text, draft)) => {
+            let mut report = Report::new(Source::new(name, text));
+            report.push(draft);
+            return report.finish(None);
+        }
+    };
+    let mut reading = Reading::new(Source::new(name, text));
+    let sketches = (language.read)(text, options, &mut reading);
+    let policies = sketches.into_iter().filter_map(|sketch| imported(sketch, &mut reading));
+    let policies: Vec<_> = policies.collect();
+    if policies.is_empty() && !reading.report.failed() {
+        let message = "nothing in the file shapes an interface, so there is no policy to write";
+        let draft = Draft::new(&codes::NOTHING_IMPORTED, Span::default(), message);
+        reading.report.push(draft.cure(format!("check that the file is {}", language.summary)));
+    }
+    let (report, lines) = reading.finish();
+    report.finish(Some(Import { policies, lines }))
+}
+
+fn decode(bytes: &[u8]) -> Result<&str, (&str, Draft)> {
+    if bytes.len() > FILE_BYTES_MAX {
+        let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
+        let draft = Draft::new(&codes::TOO_LARGE, Span::default(), message);
+        return Err(("", draft.cure("split it up")));
+    }
+    str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        let valid = str::from_utf8(&bytes[..at]).expect("it is valid up to there");
+        let message = format!("byte {at}, {:#04x}, is not UTF-8", bytes[at]);
+        let draft = Draft::new(&codes::NOT_UTF8, (at..at).into(), message);
+        (valid, draft.cure("save the file as UTF-8"))
+    })
+}
+
+/// Writes a sketch and checks what was written.
+fn imported(mut sketch: Sketch, reading: &mut Reading) -> Option<Imported> {
+    let span = sketch.span;
+    sketch.complete(reading);
+    if reading.report.failed() {
+        return None;
+    }
+    let policy = sketch.to_toml();
+    let outcome = crate::policy::parse(&policy, "the imported policy");
+    let error = outcome.findings.iter().find(|finding| finding.severity == Severity::Error);
+    if let Some(error) = error {
+        let message = format!(
+            "interface `{}` cannot be imported: {} {}",
+            sketch.interface, error.code, error.message
+        );
+        reading
+            .report
+            .push(Draft::new(&codes::IMPORT_REFUSED, span, message).cure(error.cure.as_str()));
+        return None;
+    }
+    Some(Imported { interface: sketch.interface, policy })
+}
+
+/// Bit/s of a rate as `tc` writes it.
+pub(crate) fn tc_rate(text: &str) -> Option<u64> {
+    tc::units::rate(text)
+}
+
+/// Every language.
+pub const LANGUAGES: &[Language] = &[altq::LANGUAGE, pf::LANGUAGE, tc::LANGUAGE];

@@ -1,0 +1,666 @@
+//! `pf.conf`: the queues of ALTQ's time, `altq on ... queue { ... }`, and the newer `queue ... on
+//! ... bandwidth`, with macros, lists, and queues that rules assign [altq, algorithms §3.3, §11.2].
+
+mod rules;
+mod text;
+
+use super::altq_classes::{AltqClass, Curve, Discipline, Early, lower};
+use super::lines::{LineId, Reading};
+use super::sketch::Sketch;
+use super::words::{Word, Words, decimal, number, scaled};
+use super::{Language, Options};
+use crate::codes;
+use crate::finding::Span;
+use rules::PfRule;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) const LANGUAGE: Language =
+    Language { name: "pf", summary: "a pf.conf with queues", read };
+
+/// What a file says of queues.
+#[derive(Default)]
+struct File {
+    interfaces: Vec<Altq>,
+    queues: Vec<Queue>,
+    rules: Vec<PfRule>,
+    tables: BTreeMap<String, Vec<Word>>,
+}
+
+/// `altq on`, or the root of a tree of the newer kind.
+struct Altq {
+    name: Word,
+    line: LineId,
+    discipline: Discipline,
+    bandwidth: u64,
+    early: Early,
+    ecn: bool,
+    limit: u64,
+    /// The names of the queues at the top.
+    top: Vec<Word>,
+    /// The newer kind.
+    is_new: bool,
+}
+
+/// A queue as declared, perhaps for several interfaces.
+#[derive(Clone)]
+struct Queue {
+    name: Word,
+    line: LineId,
+    /// Only there.
+    on: Option<String>,
+    bandwidth: Bandwidth,
+    min: Option<Bandwidth>,
+    max: Option<Bandwidth>,
+    /// A higher rate for some milliseconds, of `bandwidth`, `min` and `max`.
+    bursts: [Option<(Bandwidth, u64)>; 3],
+    class: AltqClass,
+    limit: Option<u64>,
+    children: Vec<Word>,
+    /// The newer kind names it.
+    parent: Option<Word>,
+    flows: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bandwidth {
+    Bits(u64),
+    /// Millionths of a hundredth of the parent's.
+    Percent(u64),
+}
+
+impl Bandwidth {
+    fn of(self, parent: u64) -> u64 {
+        match self {
+            Bandwidth::Bits(bits) => bits,
+            Bandwidth::Percent(part) => {
+                let bits = u128::from(parent) * u128::from(part) / 100_000_000;
+                u64::try_from(bits).unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
+fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
+    let mut file = File::default();
+    for (line, words) in text::statements(text, reading) {
+        statement(&mut Words::new(words), line, &mut file, reading);
+    }
+    check_parents(&file, reading);
+    if reading.report.failed() {
+        return Vec::new();
+    }
+    let mut sketches = Vec::new();
+    let mut used = vec![false; file.rules.len()];
+    for altq in &file.interfaces {
+        sketches.extend(sketch(altq, &file, (options, &mut used), reading));
+    }
+    for (rule, used) in file.rules.iter().zip(used) {
+        if !used {
+            reading.lost(rule.line, "it sends nothing out of an interface with queues");
+        }
+    }
+    sketches
+}
+
+fn statement(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) {
+    let Some(first) = words.take() else { return };
+    match first.text.as_str() {
+        "altq" => drop(altq(words, line, file, reading)),
+        "queue" => drop(queue(words, line, file, reading)),
+        "pass" | "match" => {
+            let position = file.rules.len();
+            file.rules.extend(rules::read(words, (line, position), &file.tables, reading));
+        }
+        "block" => reading.lost(line, "Weir does not filter: what comes to it is sent"),
+        "table" => drop(table(words, line, file, reading)),
+        "set" | "scrub" | "nat" | "rdr" | "binat" | "no" | "anchor" | "nat-anchor"
+        | "rdr-anchor" | "load" | "antispoof" | "include" | "nat-to" | "af-to" => {
+            reading.lost(line, "it says nothing of queues");
+        }
+        other => reading.unknown((other, first.span), "statement", &STATEMENTS),
+    }
+}
+
+/// `altq on IF [SCHEDULER] [bandwidth B] [qlimit N] [tbrsize N] queue LIST`.
+fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) -> Option<()> {
+    words.value("`on`", |word| (word == "on").then_some(()), reading)?;
+    let names = text::list(words, "an interface", reading)?;
+    let (mut discipline, mut bandwidth, mut limit) = (None, None, 50);
+    let (mut early, mut ecn) = (Early::No, false);
+    let mut top = Vec::new();
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "cbq" | "hfsc" | "priq" => {
+                discipline = Some(scheduler(&word.text));
+                let mut class = AltqClass::new("", None, line);
+                parenthesised(words, &mut class, reading)?;
+                (early, ecn) = (class.early, class.ecn);
+            }
+            "codel" | "fairq" => {
+                let why = format!("Weir has no `{}` of ALTQ", word.text);
+                reading.lost(line, why);
+                return None;
+            }
+            "bandwidth" => bandwidth = Some(words.value(A_BANDWIDTH, bits, reading)?),
+            "qlimit" => limit = words.value("a number of packets", number, reading)?.max(1),
+            "tbrsize" => {
+                words.need("a size", reading)?;
+                reading.approximated(line, "`tbrsize` is left out: the link paces each packet");
+            }
+            "queue" => top = text::list(words, "a queue", reading)?,
+            other => {
+                let known = ["cbq", "hfsc", "priq", "bandwidth", "qlimit", "tbrsize", "queue"];
+                reading.unknown((other, word.span), "option of altq", &known);
+                return None;
+            }
+        }
+    }
+    let (Some(discipline), false) = (discipline, top.is_empty()) else {
+        let lacks = if discipline.is_none() { "a scheduler" } else { "`queue`" };
+        let message = format!("`altq on` lacks {lacks}");
+        let cure = "write `cbq`, `hfsc` or `priq`, and the queues at the top";
+        reading.error(&codes::INCOMPLETE, reading.span(line), message, cure);
+        return None;
+    };
+    for name in names {
+        if file.interfaces.len() >= INTERFACES_MAX {
+            reading.lost(line, format!("the file has more than {INTERFACES_MAX} interfaces"));
+            return None;
+        }
+        if file.interfaces.iter().any(|one| one.name.text == name.text) {
+            let message = format!("interface `{}` has two `altq`", name.text);
+            reading.error(&codes::DECLARED_TWICE, name.span, message, "keep one of them");
+            continue;
+        }
+        let top = top.clone();
+        let bandwidth = bandwidth.unwrap_or(0);
+        let is_new = false;
+        file.interfaces.push(Altq {
+            name,
+            line,
+            discipline,
+            bandwidth,
+            early,
+            ecn,
+            limit,
+            top,
+            is_new,
+        });
+    }
+    Some(())
+}
+
+fn scheduler(word: &str) -> Discipline {
+    match word {
+        "hfsc" => Discipline::Hfsc,
+        "priq" => Discipline::Priq,
+        _ => Discipline::Cbq,
+    }
+}
+
+/// `(OPTIONS)` behind a scheduler.
+fn parenthesised(words: &mut Words, class: &mut AltqClass, reading: &mut Reading) -> Option<()> {
+    if !words.accept("(") {
+        return Some(());
+    }
+    loop {
+        let word = words.need("an option, or `)`", reading)?;
+        match word.text.as_str() {
+            ")" => return Some(()),
+            "," => {}
+            "default" => class.default = true,
+            "borrow" => class.borrow = true,
+            "red" => class.early = Early::Red,
+            "rio" => class.early = Early::Rio,
+            "codel" => class.early = Early::Codel,
+            "ecn" => {
+                class.ecn = true;
+                if class.early == Early::No {
+                    class.early = Early::Red;
+                }
+            }
+            "wrr" | "root" | "control" => {}
+            "prr" | "cleardscp" | "flowvalve" | "flowvalves" => {
+                reading.approximated(class.line, format!("`{}` is left out", word.text));
+            }
+            "minburst" | "maxburst" | "pktsize" | "maxpktsize" | "hogs" | "buckets" => {
+                words.value("a number", number, reading)?;
+                reading.approximated(class.line, format!("`{}` is left out", word.text));
+            }
+            "realtime" | "linkshare" | "upperlimit" => {
+                let curve = curve(words, reading)?;
+                match word.text.as_str() {
+                    "realtime" => class.real_time = Some(curve),
+                    "linkshare" => class.link_share = Some(curve),
+                    _ => class.upper_limit = Some(curve),
+                }
+            }
+            other => {
+                reading.unknown((other, word.span), "option of a queue", &OPTIONS);
+                return None;
+            }
+        }
+    }
+}
+
+/// `R`, `(M1 D M2)`; percentages are kept in the upper half and resolved with the parent.
+fn curve(words: &mut Words, reading: &mut Reading) -> Option<Curve> {
+    if !words.accept("(") {
+        return Some(Curve::straight(words.value(A_BANDWIDTH, packed, reading)?));
+    }
+    let m1 = words.value(A_BANDWIDTH, packed, reading)?;
+    words.accept(",");
+    let d = words.value("milliseconds", number, reading)?;
+    words.accept(",");
+    let m2 = words.value(A_BANDWIDTH, packed, reading)?;
+    words.value("`)`", |word| (word == ")").then_some(()), reading)?;
+    Some(Curve { m1, d, m2 })
+}
+
+/// A bandwidth in one number: percentages have the top bit.
+fn packed(text: &str) -> Option<u64> {
+    match bandwidth(text)? {
+        Bandwidth::Bits(bits) => Some(bits & !PERCENT),
+        Bandwidth::Percent(part) => Some(part | PERCENT),
+    }
+}
+
+fn unpacked(curve: Option<Curve>, parent: u64) -> Option<Curve> {
+    let of = |rate: u64| match rate & PERCENT {
+        0 => rate,
+        _ => Bandwidth::Percent(rate & !PERCENT).of(parent),
+    };
+    curve.map(|curve| Curve { m1: of(curve.m1), m2: of(curve.m2), ..curve })
+}
+
+/// `queue NAME [on IF] [OPTIONS] [{ CHILDREN }]`.
+fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) -> Option<()> {
+    let name = words.need("the name of a queue", reading)?;
+    let mut queue = Queue {
+        class: AltqClass::new(&name.text, None, line),
+        name,
+        line,
+        on: None,
+        bandwidth: Bandwidth::Percent(100_000_000),
+        min: None,
+        max: None,
+        bursts: [None; 3],
+        limit: None,
+        children: Vec::new(),
+        parent: None,
+        flows: false,
+    };
+    let mut rooted = None;
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "on" => {
+                let on = words.need("an interface", reading)?;
+                queue.on = Some(on.text.clone());
+                rooted = Some(on);
+            }
+            "{" => queue.children = text::rest_of_list(words, "a queue", reading)?,
+            _ if queue_option(&word, words, &mut queue, reading)? => {}
+            other if !OPTION_LIKE.contains(&other) && words.peek().is_none() => {
+                queue.children = vec![word.clone()];
+            }
+            other => {
+                reading.unknown((other, word.span), "option of a queue", &QUEUE_WORDS);
+                return None;
+            }
+        }
+    }
+    // Without `altq`, a queue on an interface without a parent is the root of one.
+    let declared = |on: &str| file.interfaces.iter().any(|one| one.name.text == on);
+    let room = file.interfaces.len() < INTERFACES_MAX;
+    let is_root = |on: &Word| room && queue.parent.is_none() && !declared(&on.text);
+    if let Some(on) = rooted.filter(is_root) {
+        file.interfaces.push(Altq {
+            name: on,
+            line,
+            discipline: Discipline::Hfsc,
+            bandwidth: queue.max.unwrap_or(queue.bandwidth).of(0),
+            early: Early::No,
+            ecn: false,
+            limit: 50,
+            top: vec![queue.name.clone()],
+            is_new: true,
+        });
+    }
+    if file.queues.len() >= QUEUES_MAX || queue.children.len() > QUEUES_MAX {
+        let message = format!("the file has more than {QUEUES_MAX} queues");
+        reading.error(&codes::TOO_MANY, queue.name.span, message, "split it up");
+        return None;
+    }
+    file.queues.push(queue);
+    Some(())
+}
+
+/// An option of a queue; `Some(false)` if it is none.
+fn queue_option(
+    word: &Word,
+    words: &mut Words,
+    queue: &mut Queue,
+    reading: &mut Reading,
+) -> Option<bool> {
+    match word.text.as_str() {
+        "," => {}
+        "parent" => queue.parent = Some(words.need("the name of a queue", reading)?),
+        "bandwidth" => {
+            queue.bandwidth = words.value(A_BANDWIDTH, bandwidth, reading)?;
+            queue.bursts[0] = burst(words, reading)?;
+        }
+        "min" => {
+            queue.min = Some(words.value(A_BANDWIDTH, bandwidth, reading)?);
+            queue.bursts[1] = burst(words, reading)?;
+        }
+        "max" => {
+            queue.max = Some(words.value(A_BANDWIDTH, bandwidth, reading)?);
+            queue.bursts[2] = burst(words, reading)?;
+        }
+        "priority" => {
+            let priority = |text: &str| number(text).filter(|priority| *priority < 16);
+            let what = "a priority from 0 to 15, or to 7 with cbq and hfsc";
+            queue.class.priority = Some(words.value(what, priority, reading)?);
+        }
+        "qlimit" => {
+            queue.limit = Some(words.value("a number of packets", number, reading)?.max(1));
+        }
+        "cbq" | "hfsc" | "priq" => parenthesised(words, &mut queue.class, reading)?,
+        "default" => queue.class.default = true,
+        "flows" => {
+            words.value("a number", number, reading)?;
+            queue.flows = true;
+        }
+        "quantum" => {
+            words.value("a size", number, reading)?;
+            reading.approximated(queue.line, "`quantum` is left out");
+        }
+        _ => return Some(false),
+    }
+    Some(true)
+}
+
+/// `burst B for Nms`.
+#[expect(clippy::option_option, reason = "no burst is no fault")]
+fn burst(words: &mut Words, reading: &mut Reading) -> Option<Option<(Bandwidth, u64)>> {
+    if !words.accept("burst") {
+        return Some(None);
+    }
+    let rate = words.value(A_BANDWIDTH, bandwidth, reading)?;
+    words.value("`for`", |word| (word == "for").then_some(()), reading)?;
+    let milliseconds = |text: &str| number(text.strip_suffix("ms").unwrap_or(text));
+    Some(Some((rate, words.value("a time such as 100ms", milliseconds, reading)?)))
+}
+
+/// `table <NAME> [OPTIONS] { ADDRESSES }`.
+fn table(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) -> Option<()> {
+    words.value("`<`", |word| (word == "<").then_some(()), reading)?;
+    let name = words.need("the name of a table", reading)?;
+    let mut addresses = Vec::new();
+    while let Some(word) = words.take() {
+        if word.text == "{" {
+            addresses.extend(text::rest_of_list(words, "an address", reading)?);
+        }
+        if word.text == "file" {
+            reading.approximated(line, "the addresses of a table's file are not read");
+        }
+    }
+    file.tables.insert(name.text, addresses);
+    Some(())
+}
+
+/// Finds queues that lie below nothing.
+fn check_parents(file: &File, reading: &mut Reading) {
+    let mut listed: Vec<&str> = Vec::new();
+    for words in file.interfaces.iter().map(|one| &one.top) {
+        listed.extend(words.iter().map(|word| word.text.as_str()));
+    }
+    for queue in &file.queues {
+        listed.extend(queue.children.iter().map(|word| word.text.as_str()));
+    }
+    let declared: BTreeSet<&str> =
+        file.queues.iter().map(|queue| queue.name.text.as_str()).collect();
+    let listed: BTreeSet<&str> = listed.into_iter().collect();
+    let open: Vec<&str> = listed.difference(&declared).copied().take(SHOWN_MAX).collect();
+    for queue in &file.queues {
+        if let Some(parent) = &queue.parent {
+            if !declared.contains(parent.text.as_str()) {
+                let names = declared.iter().copied();
+                reading.undeclared((&parent.text, parent.span), "queue", names);
+            }
+        } else if !listed.contains(queue.name.text.as_str()) {
+            let message = format!("queue `{}` has no parent", queue.name.text);
+            let cure = match open.is_empty() {
+                true => "name it in `altq on` or in the list of another queue".to_owned(),
+                false => format!(
+                    "name it in a list; listed and not declared are: {}",
+                    crate::reader::list(&open)
+                ),
+            };
+            reading.error(&codes::UNDECLARED, queue.name.span, message, cure);
+        }
+    }
+}
+
+fn sketch(
+    altq: &Altq,
+    file: &File,
+    (options, used): (&Options, &mut [bool]),
+    reading: &mut Reading,
+) -> Option<Sketch> {
+    let mut sketch = Sketch::new(&altq.name.text, altq.name.span);
+    sketch.rate = altq.bandwidth;
+    sketch.rate_or(options, altq.line, reading);
+    let mut tree = Tree { altq, file, classes: Vec::new() };
+    for name in &altq.top {
+        tree.add(name, None, sketch.rate, reading);
+    }
+    let mut classes = tree.classes;
+    let Some(default) = classes.iter().position(|class| class.default) else {
+        let message = format!("no queue of `{}` is the default", altq.name.text);
+        reading.error(
+            &codes::INCONSISTENT,
+            altq.name.span,
+            message,
+            "write `default` in one of them",
+        );
+        return None;
+    };
+    for other in classes.iter_mut().skip(default + 1).filter(|class| class.default) {
+        other.default = false;
+        reading.approximated(other.line, "another queue is the default already");
+    }
+    let names: Vec<String> = classes.iter().map(|class| class.name.clone()).collect();
+    for (rule, used) in file.rules.iter().zip(used) {
+        *used |= rule.assign(&altq.name.text, (&names, default), &mut classes, reading);
+        if classes.iter().map(|class| class.rules.len()).sum::<usize>() > RULES_MAX {
+            let message = format!("the rules stand for more than {RULES_MAX} cases");
+            reading.error(
+                &codes::TOO_MANY,
+                reading.span(rule.line),
+                message,
+                "write ranges of ports",
+            );
+            return None;
+        }
+    }
+    lower(altq.discipline, classes, &mut sketch, reading);
+    Some(sketch)
+}
+
+/// The classes of an interface, as they are found below one another.
+struct Tree<'f> {
+    altq: &'f Altq,
+    file: &'f File,
+    classes: Vec<AltqClass>,
+}
+
+impl Tree<'_> {
+    /// Adds a queue and those below it; ends, for none is added twice.
+    fn add(&mut self, name: &Word, parent: Option<usize>, bandwidth: u64, reading: &mut Reading) {
+        if self.classes.iter().any(|class| class.name == name.text) {
+            return;
+        }
+        let here = |queue: &&Queue| queue.on.as_ref().is_none_or(|on| *on == self.altq.name.text);
+        let mut named = self.file.queues.iter().filter(|queue| queue.name.text == name.text);
+        let Some(queue) = named.find(here) else {
+            let note = format!("queue `{}` is listed, but not declared: left out", name.text);
+            return reading.approximated(self.altq.line, note);
+        };
+        let depth = std::iter::successors(parent, |at| self.classes[*at].parent).count();
+        if depth >= weir_core::sched::DEPTH_MAX {
+            return reading.lost(queue.line, "it lies deeper than Weir's classes may");
+        }
+        let own = queue.bandwidth.of(bandwidth);
+        let class = self.class(queue, parent, (own, bandwidth), reading);
+        let index = self.classes.len();
+        self.classes.push(class);
+        let file = self.file;
+        for child in &queue.children {
+            self.add(child, Some(index), own, reading);
+        }
+        let below = |other: &&Queue| other.parent.as_ref().is_some_and(|one| one.text == name.text);
+        for child in file.queues.iter().filter(below) {
+            self.add(&child.name, Some(index), own, reading);
+        }
+    }
+
+    fn class(
+        &self,
+        queue: &Queue,
+        parent: Option<usize>,
+        (own, above): (u64, u64),
+        reading: &mut Reading,
+    ) -> AltqClass {
+        let mut class = queue.class.clone();
+        class.parent = parent;
+        class.bandwidth = own;
+        class.limit = queue.limit.unwrap_or(self.altq.limit);
+        if class.early == Early::No {
+            (class.early, class.ecn) = (self.altq.early, self.altq.ecn);
+        }
+        let hierarchical = self.altq.discipline != Discipline::Priq;
+        if hierarchical && let Some(priority) = class.priority.filter(|priority| *priority > 7) {
+            let message = format!("a priority of {priority} is above 7");
+            let span = queue.name.span;
+            reading.error(&codes::BAD_IMPORT_VALUE, span, message, "write 0 to 7");
+        }
+        if self.altq.discipline == Discipline::Hfsc {
+            class.priority = None;
+            class.real_time = unpacked(class.real_time, above);
+            class.upper_limit = unpacked(class.upper_limit, above);
+            class.link_share =
+                unpacked(class.link_share, above).or(Some(curve_of(own, queue.bursts[0], above)));
+            if let Some(min) = queue.min {
+                class.real_time = Some(curve_of(min.of(above), queue.bursts[1], above));
+            }
+            if let Some(max) = queue.max {
+                class.upper_limit = Some(curve_of(max.of(above), queue.bursts[2], above));
+            }
+        }
+        if queue.flows {
+            reading.approximated(
+                queue.line,
+                "flows of a queue do not take turns: `flows` is left out",
+            );
+        }
+        if self.altq.is_new && parent.is_none() {
+            // The root is the interface: it may have all of it.
+            class.upper_limit = None;
+        }
+        class
+    }
+}
+
+fn curve_of(rate: u64, burst: Option<(Bandwidth, u64)>, parent: u64) -> Curve {
+    match burst {
+        Some((first, d)) => Curve { m1: first.of(parent), d, m2: rate },
+        None => Curve::straight(rate),
+    }
+}
+
+/// `10Mb`, `1.5Mb`, `33600b`, `100M`, `10%`.
+fn bandwidth(text: &str) -> Option<Bandwidth> {
+    let (millionths, unit) = decimal(text)?;
+    if unit == "%" {
+        return (millionths <= 100_000_000).then_some(Bandwidth::Percent(millionths));
+    }
+    let unit = match unit.strip_suffix(['b', 'B']).unwrap_or(unit) {
+        "" => 1,
+        "K" | "k" => 1_000,
+        "M" | "m" => 1_000_000,
+        "G" | "g" => 1_000_000_000,
+        _ => return None,
+    };
+    Some(Bandwidth::Bits(scaled(millionths, unit)?))
+}
+
+fn bits(text: &str) -> Option<u64> {
+    match bandwidth(text)? {
+        Bandwidth::Bits(bits) => Some(bits),
+        // Of the interface's own rate, which only the machine knows.
+        Bandwidth::Percent(_) => None,
+    }
+}
+
+fn join(first: Span, last: Span) -> Span {
+    Span { start: first.start.min(last.start), end: first.end.max(last.end) }
+}
+
+/// The most interfaces of a file.
+const INTERFACES_MAX: usize = 256;
+/// The most queues of a file.
+const QUEUES_MAX: usize = 4096;
+/// So many names are shown of those that would fit.
+const SHOWN_MAX: usize = 16;
+/// The most rules of an interface, each list written out.
+const RULES_MAX: usize = 1 << 16;
+const PERCENT: u64 = 1 << 63;
+const A_BANDWIDTH: &str = "a bandwidth such as 10Mb or 20%";
+const STATEMENTS: [&str; 14] = [
+    "altq",
+    "queue",
+    "pass",
+    "match",
+    "block",
+    "table",
+    "set",
+    "scrub",
+    "nat",
+    "rdr",
+    "binat",
+    "anchor",
+    "load",
+    "antispoof",
+];
+const OPTIONS: [&str; 12] = [
+    "default",
+    "borrow",
+    "red",
+    "rio",
+    "ecn",
+    "codel",
+    "realtime",
+    "linkshare",
+    "upperlimit",
+    "minburst",
+    "maxburst",
+    "cleardscp",
+];
+const QUEUE_WORDS: [&str; 13] = [
+    "on",
+    "parent",
+    "bandwidth",
+    "min",
+    "max",
+    "priority",
+    "qlimit",
+    "cbq",
+    "hfsc",
+    "priq",
+    "default",
+    "flows",
+    "quantum",
+];
+/// Words that look like options, so that they are not taken for the one child of a queue.
+const OPTION_LIKE: [&str; 6] = ["(", ")", "}", "burst", "for", "="];

@@ -1,0 +1,580 @@
+//! Rules that assign queues [algorithms §11.2].
+//!
+//! pf keeps a connection's queue in its state, and of all rules that match a connection's first
+//! packet the last decides, or the first with `quick`. Weir decides packet by packet and by the
+//! first rule. So: a rule for packets that come in by the queue's own interface stands for the
+//! answers, with both ends exchanged; rules with `quick` go first, the others last to first.
+
+use super::super::altq_classes::AltqClass;
+use super::super::lines::{LineId, Reading};
+use super::super::sketch::{Key, Rule, quoted};
+use super::super::words::{Word, Words, bad_value, number};
+use super::text;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// A rule that passes packets.
+pub(super) struct PfRule {
+    pub line: LineId,
+    position: usize,
+    direction: Direction,
+    quick: bool,
+    /// The interfaces; none: all.
+    on: Vec<String>,
+    conditions: Option<Conditions>,
+    queue: Option<Word>,
+    /// Of acknowledgements and packets that ask for low delay.
+    second: Option<Word>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    In,
+    Out,
+    Both,
+}
+
+/// What a packet must be; each list is an alternative.
+#[derive(Default)]
+struct Conditions {
+    version: Option<&'static str>,
+    protocols: Vec<u64>,
+    sources: Vec<String>,
+    destinations: Vec<String>,
+    source_ports: Vec<String>,
+    destination_ports: Vec<String>,
+    tos: Option<u8>,
+}
+
+/// Why a rule cannot be written.
+type Lost = String;
+
+pub(super) fn read(
+    words: &mut Words,
+    (line, position): (LineId, usize),
+    tables: &BTreeMap<String, Vec<Word>>,
+    reading: &mut Reading,
+) -> Option<PfRule> {
+    let mut rule = PfRule {
+        line,
+        position,
+        direction: Direction::Both,
+        quick: false,
+        on: Vec::new(),
+        conditions: None,
+        queue: None,
+        second: None,
+    };
+    let mut conditions = Conditions::default();
+    let mut lost = None;
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "in" => rule.direction = Direction::In,
+            "out" => rule.direction = Direction::Out,
+            "quick" => rule.quick = true,
+            "on" => rule.on = interfaces(words, &mut lost, reading)?,
+            "inet" => conditions.version = Some("ipv4"),
+            "inet6" => conditions.version = Some("ipv6"),
+            "proto" => {
+                for word in text::list(words, "a protocol", reading)? {
+                    conditions.protocols.push(protocol(&word, reading)?);
+                }
+            }
+            "all" => {}
+            "from" => {
+                let from = endpoint(words, tables, &mut lost, reading)?;
+                (conditions.sources, conditions.source_ports) = from;
+            }
+            "to" => {
+                let to = endpoint(words, tables, &mut lost, reading)?;
+                (conditions.destinations, conditions.destination_ports) = to;
+            }
+            "tos" => conditions.tos = Some(words.value("a byte or `lowdelay`", tos, reading)?),
+            "queue" => assigned(words, &mut rule, reading)?,
+            "set" => set(words, &mut rule, reading)?,
+            other => further(other, &word, words, (&mut lost, line), reading)?,
+        }
+    }
+    match lost {
+        Some(why) => reading.lost(line, why),
+        None => rule.conditions = Some(conditions),
+    }
+    Some(rule)
+}
+
+fn interfaces(
+    words: &mut Words,
+    lost: &mut Option<Lost>,
+    reading: &mut Reading,
+) -> Option<Vec<String>> {
+    if words.accept("!") {
+        *lost = Some("an interface that is not meant cannot be written".to_owned());
+    }
+    let names = text::list(words, "an interface", reading)?;
+    Some(names.into_iter().map(|word| word.text).collect())
+}
+
+/// What may stand in a rule and is no condition, or none that Weir has.
+fn further(
+    text: &str,
+    word: &Word,
+    words: &mut Words,
+    (lost, line): (&mut Option<Lost>, LineId),
+    reading: &mut Reading,
+) -> Option<()> {
+    match text {
+        "keep" | "modulate" | "synproxy" => {
+            words.need("`state`", reading)?;
+            skip_parentheses(words);
+        }
+        "no" => drop(words.need("`state`", reading)?),
+        "log" | "log-all" => skip_parentheses(words),
+        "flags" => {
+            words.need("flags such as S/SA", reading)?;
+            reading.noted(line, "`flags` choose the first packet of a connection");
+        }
+        "allow-opts" | "return" | "once" => {}
+        "label" | "tag" | "rtable" | "rtableid" | "max-mss" | "divert-to" => {
+            words.accept("(");
+            words.need("a name", reading)?;
+            words.accept(")");
+        }
+        "route-to" | "reply-to" | "dup-to" | "nat-to" | "rdr-to" | "binat-to" => {
+            skip_parentheses(words);
+            reading.approximated(line, format!("`{text}` is left out: Weir does not route"));
+            if words.peek().is_some_and(|next| !RULE_WORDS.contains(&next)) {
+                words.take();
+            }
+        }
+        "user" | "group" | "os" | "icmp-type" | "icmp6-type" | "probability" | "tagged"
+        | "received-on" | "fragment" | "prio" => {
+            *lost = Some(format!("Weir's rules do not look at `{text}`"));
+            if !["fragment"].contains(&text) {
+                words.accept("!");
+                text::list(words, "a value", reading)?;
+            }
+        }
+        other => {
+            reading.unknown((other, word.span), "part of a rule", &RULE_WORDS);
+            return None;
+        }
+    }
+    Some(())
+}
+
+fn skip_parentheses(words: &mut Words) {
+    if !words.accept("(") {
+        return;
+    }
+    let mut depth = 1_usize;
+    while let Some(word) = words.take() {
+        depth += usize::from(word.text == "(");
+        depth -= usize::from(word.text == ")");
+        if depth == 0 {
+            return;
+        }
+    }
+}
+
+/// `NAME` or `(NAME, NAME)`.
+fn assigned(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Option<()> {
+    if !words.accept("(") {
+        rule.queue = Some(words.need("the name of a queue", reading)?);
+        return Some(());
+    }
+    loop {
+        let word = words.need("the name of a queue, or `)`", reading)?;
+        match word.text.as_str() {
+            ")" => return Some(()),
+            "," => {}
+            _ if rule.queue.is_none() => rule.queue = Some(word),
+            _ => rule.second = Some(word),
+        }
+    }
+}
+
+/// `set queue ...`, `set prio N`, `set ( ... )`.
+fn set(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Option<()> {
+    let open = words.accept("(");
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            ")" => return Some(()),
+            "," => {}
+            "queue" => assigned(words, rule, reading)?,
+            "prio" | "tos" => {
+                match words.peek() {
+                    Some("(") => skip_parentheses(words),
+                    _ => drop(words.take()),
+                }
+                let note = format!("`set {}` is left out", word.text);
+                reading.approximated(rule.line, note);
+            }
+            other => {
+                reading.unknown((other, word.span), "thing to set", &["queue", "prio", "tos"]);
+                return None;
+            }
+        }
+        if !open {
+            return Some(());
+        }
+    }
+    Some(())
+}
+
+fn protocol(word: &Word, reading: &mut Reading) -> Option<u64> {
+    let known = [
+        ("icmp", 1),
+        ("igmp", 2),
+        ("tcp", 6),
+        ("udp", 17),
+        ("ipv6", 41),
+        ("rsvp", 46),
+        ("gre", 47),
+        ("esp", 50),
+        ("ah", 51),
+        ("icmp6", 58),
+        ("ipv6-icmp", 58),
+        ("ospf", 89),
+        ("carp", 112),
+        ("vrrp", 112),
+        ("sctp", 132),
+    ];
+    let found = known.iter().find(|row| row.0 == word.text).map(|row| row.1);
+    let found = found.or_else(|| number(&word.text)).filter(|number| *number < 256);
+    if found.is_none() {
+        bad_value(word, "a protocol such as tcp, or its number", reading);
+    }
+    found
+}
+
+/// Addresses and ports behind `from` or `to`.
+fn endpoint(
+    words: &mut Words,
+    tables: &BTreeMap<String, Vec<Word>>,
+    lost: &mut Option<Lost>,
+    reading: &mut Reading,
+) -> Option<(Vec<String>, Vec<String>)> {
+    let mut addresses = Vec::new();
+    if words.peek().is_none_or(|word| word != "port") {
+        let mut listed = Vec::new();
+        while words.accept("!") {
+            *lost = Some("addresses that are not meant cannot be written".to_owned());
+        }
+        match words.peek() {
+            Some("(") => {
+                skip_parentheses(words);
+                *lost = Some("an interface's own address is not known here".to_owned());
+            }
+            Some("<") => {
+                words.take();
+                listed = table(words, tables, reading)?;
+            }
+            _ => listed = text::list(words, "an address, or `any`", reading)?,
+        }
+        let any = listed.iter().any(|word| ["any", "all"].contains(&word.text.as_str()));
+        for word in listed.iter().filter(|_| !any) {
+            match prefix(&word.text) {
+                Some(prefix) => addresses.push(prefix),
+                None => {
+                    let shown: String = word.text.chars().take(40).collect();
+                    *lost = Some(format!("the address of `{shown}` is not known here"));
+                }
+            }
+        }
+    }
+    let ports = if words.accept("port") { ports(words, lost, reading)? } else { Vec::new() };
+    Some((addresses, ports))
+}
+
+fn table(
+    words: &mut Words,
+    tables: &BTreeMap<String, Vec<Word>>,
+    reading: &mut Reading,
+) -> Option<Vec<Word>> {
+    let name = words.need("the name of a table", reading)?;
+    words.value("`>`", |word| (word == ">").then_some(()), reading)?;
+    let Some(found) = tables.get(&name.text) else {
+        let names = tables.keys().map(String::as_str);
+        reading.undeclared((&name.text, name.span), "table", names);
+        return None;
+    };
+    match found.is_empty() {
+        // An empty table holds no address; the name of none is none, too.
+        true => Some(vec![name]),
+        false => Some(found.clone()),
+    }
+}
+
+fn prefix(text: &str) -> Option<String> {
+    let (address, length) = match text.split_once('/') {
+        Some((address, length)) => (address, Some(number(length)?)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let max = if address.is_ipv4() { 32 } else { 128 };
+    let length =
+        u32::try_from(length.unwrap_or(max)).ok().filter(|length| *length <= max as u32)?;
+    let network: IpAddr = match address {
+        IpAddr::V4(one) => {
+            let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+            std::net::Ipv4Addr::from(u32::from(one) & mask).into()
+        }
+        IpAddr::V6(one) => {
+            let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+            std::net::Ipv6Addr::from(u128::from(one) & mask).into()
+        }
+    };
+    Some(format!("{network}/{length}"))
+}
+
+/// A port, a list, `A:B`, or an operator and ports.
+fn ports(words: &mut Words, lost: &mut Option<Lost>, reading: &mut Reading) -> Option<Vec<String>> {
+    let mut operator = String::new();
+    while words.peek().is_some_and(|word| ["=", "!", "<", ">"].contains(&word)) {
+        operator.extend(words.take().map(|word| word.text));
+    }
+    let listed = text::list(words, "a port", reading)?;
+    let mut ports = Vec::new();
+    let mut pending = operator;
+    for word in listed {
+        if ["=", "!", "<", ">"].contains(&word.text.as_str()) {
+            pending.push_str(&word.text);
+            continue;
+        }
+        let Some((first, last)) = port_range(&word.text) else {
+            bad_value(&word, "a port, a service's name, or two ports as in 80:90", reading);
+            return None;
+        };
+        let range = match pending.as_str() {
+            "" | "=" => (first, last),
+            "<" => (0, first.saturating_sub(1)),
+            "<=" => (0, first),
+            ">" => (first.saturating_add(1), u16::MAX),
+            ">=" => (first, u16::MAX),
+            _ => {
+                *lost = Some(format!("ports with `{pending}` cannot be written"));
+                (first, last)
+            }
+        };
+        pending.clear();
+        ports.push(match range {
+            (first, last) if first == last => first.to_string(),
+            (first, last) => format!("{}-{}", first.min(last), last.max(first)),
+        });
+    }
+    if words.peek().is_some_and(|word| ["<", ">"].contains(&word)) {
+        // `A >< B` and `A <> B`.
+        while words.peek().is_some_and(|word| ["<", ">"].contains(&word)) {
+            words.take();
+        }
+        words.need("a port", reading)?;
+        *lost = Some("ports between two others cannot be written: write `A:B`".to_owned());
+    }
+    Some(ports)
+}
+
+fn port_range(text: &str) -> Option<(u16, u16)> {
+    let one = |text: &str| {
+        let named = SERVICES.iter().find(|row| row.0 == text).map(|row| row.1);
+        named.or_else(|| u16::try_from(number(text)?).ok())
+    };
+    match text.split_once(':') {
+        Some((first, last)) => Some((one(first)?, one(last)?)).filter(|(a, b)| a <= b),
+        None => one(text).map(|port| (port, port)),
+    }
+}
+
+fn tos(text: &str) -> Option<u8> {
+    match text {
+        "lowdelay" => Some(0x10),
+        "throughput" => Some(0x08),
+        "reliability" => Some(0x04),
+        _ => u8::try_from(number(text)?).ok(),
+    }
+}
+
+impl PfRule {
+    /// Gives its rules to the queues of `interface`; false if it says nothing of them.
+    pub(super) fn assign(
+        &self,
+        interface: &str,
+        (names, default): (&[String], usize),
+        classes: &mut [AltqClass],
+        reading: &mut Reading,
+    ) -> bool {
+        let Some(conditions) = &self.conditions else { return true };
+        let own = self.on.is_empty() || self.on.iter().any(|on| on == interface);
+        let answers = self.direction == Direction::In && own && !self.on.is_empty();
+        // Packets that came in elsewhere keep their queue on the way out.
+        let reaches = own || self.direction != Direction::Out && self.queue.is_some();
+        if !reaches {
+            return false;
+        }
+        let find = |word: &Word| names.iter().position(|name| *name == word.text);
+        let (queue, second) = match &self.queue {
+            Some(word) => match find(word) {
+                Some(at) => (at, self.second.as_ref().and_then(find)),
+                None => return false,
+            },
+            None if answers || self.direction == Direction::In => return false,
+            None => (default, None),
+        };
+        let tier = match answers {
+            true if conditions.has_ports() => 0,
+            true => 2,
+            false => 1,
+        };
+        let place = match self.quick {
+            true => self.position,
+            false => POSITIONS - self.position.min(POSITIONS - 1),
+        };
+        let rank = (tier << 60) | ((u64::from(!self.quick)) << 59) | (place as u64) << 1;
+        if answers {
+            let note = "packets that come in make the answers go to the queue: ends are exchanged";
+            reading.noted(self.line, note);
+        }
+        if !own {
+            let note = "the interface by which its packets come in is left out";
+            reading.approximated(self.line, note);
+        }
+        if let Some(second) = second {
+            let note = "empty acknowledgements are not told apart: only packets that ask for low \
+                        delay go to the second queue";
+            reading.approximated(self.line, note);
+            let low_delay = conditions.rules(answers, Some(0x10));
+            let rules = low_delay.into_iter().map(|keys| Rule { keys, rank });
+            classes[second].rules.extend(rules);
+        }
+        let rules = conditions.rules(answers, conditions.tos);
+        if rules.len() >= RULES_MAX {
+            reading.approximated(self.line, format!("only its first {RULES_MAX} cases are kept"));
+        }
+        classes[queue].rules.extend(rules.into_iter().map(|keys| Rule { keys, rank: rank + 1 }));
+        true
+    }
+}
+
+impl Conditions {
+    fn has_ports(&self) -> bool {
+        !self.source_ports.is_empty() || !self.destination_ports.is_empty()
+    }
+
+    /// A rule for each protocol and pair of ports; `exchanged` for the way back.
+    fn rules(&self, exchanged: bool, tos: Option<u8>) -> Vec<Vec<Key>> {
+        let mut names = ["src", "dst", "sport", "dport"];
+        if exchanged {
+            names = ["dst", "src", "dport", "sport"];
+        }
+        let or_any = |list: &[String]| match list.is_empty() {
+            true => vec![None],
+            false => list.iter().cloned().map(Some).collect::<Vec<_>>(),
+        };
+        let mut protocols: Vec<Option<u64>> = self.protocols.iter().copied().map(Some).collect();
+        if protocols.is_empty() {
+            protocols.push(None);
+        }
+        let mut rules = Vec::new();
+        for protocol in protocols {
+            for source in or_any(&self.source_ports) {
+                for destination in or_any(&self.destination_ports) {
+                    if rules.len() >= RULES_MAX {
+                        return rules;
+                    }
+                    let ports = [source.clone(), destination];
+                    rules.push(self.rule(protocol, ports, names, tos));
+                }
+            }
+        }
+        rules
+    }
+
+    fn rule(
+        &self,
+        protocol: Option<u64>,
+        ports: [Option<String>; 2],
+        names: [&'static str; 4],
+        tos: Option<u8>,
+    ) -> Vec<Key> {
+        let mut keys = Vec::new();
+        if self.sources.is_empty() && self.destinations.is_empty() {
+            keys.extend(self.version.map(|version| ("ethertype", quoted(version))));
+        }
+        for (name, prefixes) in [(names[0], &self.sources), (names[1], &self.destinations)] {
+            let all: Vec<String> = prefixes.iter().map(|prefix| quoted(prefix)).collect();
+            match all.as_slice() {
+                [] => {}
+                [one] => keys.push((name, one.clone())),
+                several => keys.push((name, format!("[{}]", several.join(", ")))),
+            }
+        }
+        keys.extend(protocol.map(|number| ("proto", number.to_string())));
+        let ports = [names[2], names[3]].into_iter().zip(ports);
+        keys.extend(ports.filter_map(|(name, port)| Some((name, quoted(&port?)))));
+        if let Some(tos) = tos {
+            keys.push(("dscp", (tos >> 2).to_string()));
+        }
+        keys
+    }
+}
+
+const RULE_WORDS: [&str; 24] = [
+    "in",
+    "out",
+    "quick",
+    "on",
+    "inet",
+    "inet6",
+    "proto",
+    "all",
+    "from",
+    "to",
+    "port",
+    "tos",
+    "queue",
+    "set",
+    "keep",
+    "modulate",
+    "synproxy",
+    "no",
+    "log",
+    "flags",
+    "label",
+    "tag",
+    "route-to",
+    "probability",
+];
+/// Services that queue rules are written for, with their ports in the registry of IANA.
+const SERVICES: [(&str, u16); 28] = [
+    ("ftp-data", 20),
+    ("ftp", 21),
+    ("ssh", 22),
+    ("telnet", 23),
+    ("smtp", 25),
+    ("domain", 53),
+    ("bootps", 67),
+    ("bootpc", 68),
+    ("tftp", 69),
+    ("www", 80),
+    ("http", 80),
+    ("pop3", 110),
+    ("auth", 113),
+    ("nntp", 119),
+    ("ntp", 123),
+    ("imap", 143),
+    ("snmp", 161),
+    ("irc", 194),
+    ("https", 443),
+    ("submission", 587),
+    ("ldap", 389),
+    ("isakmp", 500),
+    ("rip", 520),
+    ("imaps", 993),
+    ("pop3s", 995),
+    ("sip", 5060),
+    ("mysql", 3306),
+    ("cvsup", 5999),
+];
+/// The most cases of a rule with lists.
+const RULES_MAX: usize = 1024;
+/// More than there are statements.
+const POSITIONS: usize = 1 << 20;

@@ -1,0 +1,176 @@
+//! Statements of a `pf.conf`: comments, lines that go on, lists, macros.
+
+use super::super::lines::{LineId, Reading};
+use super::super::words::{Word, Words};
+use super::join;
+use crate::codes;
+use crate::finding::{Draft, Span};
+use std::collections::BTreeMap;
+
+/// The statements with their macros filled in. A line ends where no brace is open and no backslash
+/// stands before it; a macro's line is a statement of its own and kept here.
+pub(super) fn statements(text: &str, reading: &mut Reading) -> Vec<(LineId, Vec<Word>)> {
+    let mut macros: BTreeMap<String, Vec<Word>> = BTreeMap::new();
+    let mut out = Vec::new();
+    let mut total = 0;
+    for words in raw(text) {
+        let (first, last) = (words[0].span, words[words.len() - 1].span);
+        let line = reading.line(join(first, last));
+        let is_macro = words.get(1).is_some_and(|word| word.text == "=" && !is_quoted(word, text));
+        let Some(expanded) = expand(&words, &macros, reading) else { continue };
+        total += expanded.len();
+        if total > WORDS_MAX {
+            let message = format!("with macros the file has more than {WORDS_MAX} words");
+            reading.report.push(Draft::new(&codes::TOO_MANY, first, message).cure("split it up"));
+            return out;
+        }
+        if is_macro {
+            let value = expanded[2..].iter().flat_map(|word| words_of(&word.text, word.span));
+            macros.insert(words[0].text.clone(), value.take(WORDS_MAX).collect());
+        } else if !expanded.is_empty() {
+            out.push((line, expanded));
+        }
+    }
+    out
+}
+
+fn is_quoted(word: &Word, text: &str) -> bool {
+    text[word.span.start..].starts_with('"')
+}
+
+/// The words of each statement; what stands in quotes is one word, without them.
+fn raw(text: &str) -> Vec<Vec<Word>> {
+    let mut statements = Vec::new();
+    let mut words: Vec<Word> = Vec::new();
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(c) = text[at..].chars().next() {
+        let next = at + c.len_utf8();
+        at = match c {
+            '#' => at + text[at..].find('\n').unwrap_or(text.len() - at),
+            '\\' => next + usize::from(text[next..].starts_with('\n')),
+            '\n' if depth == 0 => {
+                statements.extend((!words.is_empty()).then(|| std::mem::take(&mut words)));
+                next
+            }
+            '"' | '\'' => {
+                let length = text[next..].find(c);
+                let end = length.map_or(text.len(), |length| next + length);
+                let inside = text[next..end].replace("\\\n", " ");
+                words.push(Word { text: inside, span: Span { start: at, end } });
+                (end + 1).min(text.len())
+            }
+            c if c.is_whitespace() => next,
+            c if OWN.contains(c) => {
+                depth += usize::from(c == '{');
+                depth = depth.saturating_sub(usize::from(c == '}'));
+                let span = Span { start: at, end: next };
+                words.push(Word { text: c.to_string(), span });
+                next
+            }
+            _ => {
+                let ends = |c: char| c.is_whitespace() || OWN.contains(c) || "#\"'\\".contains(c);
+                let end = text[at..].find(ends).map_or(text.len(), |length| at + length);
+                let word = text[at..end].to_owned();
+                words.push(Word { text: word, span: Span { start: at, end } });
+                end
+            }
+        };
+    }
+    statements.extend((!words.is_empty()).then_some(words));
+    statements
+}
+
+/// The words of a macro's value, all where the value stands.
+fn words_of(text: &str, span: Span) -> Vec<Word> {
+    if text.is_empty() || text.len() == 1 {
+        return vec![Word { text: text.to_owned(), span }];
+    }
+    let words = raw(&text.replace('\n', " ")).into_iter().flatten();
+    words.map(|word| Word { span, ..word }).collect()
+}
+
+fn expand(
+    words: &[Word],
+    macros: &BTreeMap<String, Vec<Word>>,
+    reading: &mut Reading,
+) -> Option<Vec<Word>> {
+    let mut out = Vec::new();
+    for word in words {
+        // Inside quotes, too: the value of a macro may name others.
+        if !word.text.contains('$') {
+            out.push(word.clone());
+            continue;
+        }
+        for part in word.text.split_whitespace() {
+            let Some((before, name)) = part.split_once('$') else {
+                out.push(Word { text: part.to_owned(), span: word.span });
+                continue;
+            };
+            let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
+            let (name, after) = name.split_at(end);
+            let Some(value) = macros.get(name) else {
+                let names = macros.keys().map(String::as_str);
+                reading.undeclared((name, word.span), "macro", names);
+                return None;
+            };
+            let values = value.iter().map(|value| Word { span: word.span, ..value.clone() });
+            let start = out.len();
+            out.extend(values);
+            if let Some(first) = out.get_mut(start).filter(|_| !before.is_empty()) {
+                first.text.insert_str(0, before);
+            }
+            if let Some(last) = out.last_mut().filter(|_| !after.is_empty()) {
+                last.text.push_str(after);
+            }
+            if out.len() > WORDS_MAX {
+                return Some(out);
+            }
+        }
+    }
+    Some(out)
+}
+
+/// One word, or several in braces, with or without commas.
+pub(super) fn list(words: &mut Words, what: &str, reading: &mut Reading) -> Option<Vec<Word>> {
+    let first = words.need(what, reading)?;
+    if first.text == "{" {
+        return rest_of_list(words, what, reading);
+    }
+    Some(vec![first])
+}
+
+/// The words up to the closing brace.
+pub(super) fn rest_of_list(
+    words: &mut Words,
+    what: &str,
+    reading: &mut Reading,
+) -> Option<Vec<Word>> {
+    let mut list = Vec::new();
+    loop {
+        let word = words.need(&format!("{what}, or `}}`"), reading)?;
+        match word.text.as_str() {
+            "}" => return Some(list),
+            // Lists in lists come from macros, and are one list.
+            "{" => list.extend(flat(words, what, reading)?),
+            "," => {}
+            _ => list.push(word),
+        }
+    }
+}
+
+fn flat(words: &mut Words, what: &str, reading: &mut Reading) -> Option<Vec<Word>> {
+    let mut list = Vec::new();
+    loop {
+        let word = words.need(&format!("{what}, or `}}`"), reading)?;
+        match word.text.as_str() {
+            "}" => return Some(list),
+            "," | "{" => {}
+            _ => list.push(word),
+        }
+    }
+}
+
+/// Characters that are words of their own.
+const OWN: &str = "{}(),=!<>";
+/// The most words of a file with its macros filled in.
+const WORDS_MAX: usize = 1 << 20;

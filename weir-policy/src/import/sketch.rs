@@ -1,0 +1,343 @@
+//! A policy on its way from another language: completed to what Weir takes, then written as TOML.
+//!
+//! Weir's classes with children hold no packets; other schedulers' do. Such a class gets a child of
+//! its own, `NAME-own`, which holds what it held.
+
+use super::Options;
+use super::lines::{LineId, Reading};
+use crate::codes;
+use crate::finding::Span;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use weir_core::units::Rate;
+
+/// A key and its value as TOML.
+pub(super) type Key = (&'static str, String);
+
+/// A rule, and its place among all of the policy's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Rule {
+    pub keys: Vec<Key>,
+    /// Which of two goes first [`Order`] says.
+    pub rank: u64,
+}
+
+/// In which order rules are tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Order {
+    /// Smaller ranks first.
+    #[default]
+    First,
+    /// As in ALTQ: larger ranks first, after the destination.
+    Altq,
+}
+
+/// A policy that is not whole yet.
+#[derive(Debug)]
+pub(super) struct Sketch {
+    pub interface: String,
+    /// Where the file speaks of the interface first.
+    pub span: Span,
+    /// Bits per second.
+    pub rate: u64,
+    pub scheduler: &'static str,
+    /// Further keys of `[link]`.
+    pub link: Vec<Key>,
+    /// Keys of `[link.SCHEDULER]`.
+    pub parameters: Vec<Key>,
+    pub classes: Vec<Class>,
+    pub order: Order,
+}
+
+/// A class of it.
+#[derive(Clone, Debug)]
+pub(super) struct Class {
+    pub name: String,
+    /// An index of `Sketch::classes`.
+    pub parent: Option<usize>,
+    pub line: LineId,
+    /// Bits per second; the scheduler's `rate` of the class.
+    pub rate: Option<u64>,
+    /// What any class may have.
+    pub keys: Vec<Key>,
+    /// What only a leaf may have.
+    pub leaf_keys: Vec<Key>,
+    pub queue: Vec<Key>,
+    pub default: bool,
+    pub rules: Vec<Rule>,
+}
+
+impl Class {
+    pub(super) fn new(name: impl Into<String>, parent: Option<usize>, line: LineId) -> Self {
+        let name = name.into();
+        let (keys, leaf_keys, queue, rules) = Default::default();
+        Self { name, parent, line, rate: None, keys, leaf_keys, queue, default: false, rules }
+    }
+}
+
+impl Sketch {
+    pub(super) fn new(interface: impl Into<String>, span: Span) -> Self {
+        Self {
+            interface: interface.into(),
+            span,
+            rate: 0,
+            scheduler: "fifo",
+            link: Vec::new(),
+            parameters: Vec::new(),
+            classes: Vec::new(),
+            order: Order::First,
+        }
+    }
+
+    /// Where the file names no rate, that of the options, or else a gigabit per second.
+    pub(super) fn rate_or(&mut self, options: &Options, line: LineId, reading: &mut Reading) {
+        if self.rate > 0 {
+            return;
+        }
+        self.rate = options.rate.map_or(RATE_DEFAULT, Rate::bits_per_second);
+        if options.rate.is_none() {
+            let note = format!(
+                "the file names no rate for `{}`: taken as {}; say it with `--rate`",
+                self.interface,
+                show_rate(self.rate)
+            );
+            reading.approximated(line, note);
+        }
+    }
+
+    /// Makes it what Weir takes.
+    pub(super) fn complete(&mut self, reading: &mut Reading) {
+        self.rate = self.rate.max(1);
+        if self.classes.len() > CLASSES_MAX {
+            let message = format!("`{}` has more than {CLASSES_MAX} classes", self.interface);
+            reading.error(&codes::TOO_MANY, self.span, message, "split the file up");
+            return;
+        }
+        self.give_interior_classes_leaves(reading);
+        self.fit_rates(reading);
+        self.mend_names(reading);
+        self.order_rules(reading);
+    }
+
+    /// Rules are tried class after class; where that is not their order, each says its place.
+    fn order_rules(&mut self, reading: &mut Reading) {
+        let mut ranks: Vec<u64> = self
+            .classes
+            .iter()
+            .flat_map(|class| class.rules.iter().map(|rule| rule.rank))
+            .collect();
+        let altq = self.order == Order::Altq;
+        if altq && !ranks.is_empty() {
+            self.link.push(("match_order", quoted("altq")));
+        }
+        if ranks.is_sorted() {
+            return;
+        }
+        ranks.sort_unstable();
+        ranks.dedup();
+        if !altq {
+            self.link.push(("match_order", quoted("u32")));
+            if ranks.len() > PRIO_MAX {
+                let message = format!("more than {PRIO_MAX} rules have an order of their own");
+                reading.error(&codes::TOO_MANY, self.span, message, "split the file up");
+            }
+        }
+        let key = if altq { "ruleno" } else { "prio" };
+        for rule in self.classes.iter_mut().flat_map(|class| &mut class.rules) {
+            let place = ranks.partition_point(|rank| *rank < rule.rank) + 1;
+            rule.keys.push((key, place.to_string()));
+        }
+    }
+
+    fn is_parent(&self, class: usize) -> bool {
+        self.classes.iter().any(|other| other.parent == Some(class))
+    }
+
+    fn give_interior_classes_leaves(&mut self, reading: &mut Reading) {
+        let parents: BTreeSet<usize> = self.classes.iter().filter_map(|one| one.parent).collect();
+        for index in parents {
+            let class = &mut self.classes[index];
+            let holds = class.default || !class.rules.is_empty();
+            let own = Class {
+                name: format!("{}-own", class.name),
+                parent: Some(index),
+                leaf_keys: std::mem::take(&mut class.leaf_keys),
+                queue: std::mem::take(&mut class.queue),
+                default: std::mem::take(&mut class.default),
+                rules: std::mem::take(&mut class.rules),
+                ..class.clone()
+            };
+            if holds {
+                let note = format!(
+                    "classes with children hold no packets here: `{}` holds what it held itself",
+                    own.name
+                );
+                reading.approximated(own.line, note);
+                self.add_own(own, index);
+            }
+        }
+    }
+
+    /// Gives the class's own leaf what its children leave, or a hundredth if that is more.
+    fn add_own(&mut self, mut own: Class, parent: usize) {
+        if let Some(rate) = self.classes[parent].rate {
+            let siblings = self.classes.iter().filter(|class| class.parent == Some(parent));
+            let taken = siblings.filter_map(|class| class.rate).fold(0, u64::saturating_add);
+            own.rate = Some(rate.saturating_sub(taken).max(rate / 100).max(1));
+        }
+        self.classes.push(own);
+    }
+
+    /// Scales children down that are promised more than their parent has, from the top.
+    fn fit_rates(&mut self, reading: &mut Reading) {
+        let mut open = vec![None];
+        while let Some(parent) = open.pop() {
+            let children: Vec<usize> =
+                (0..self.classes.len()).filter(|&at| self.classes[at].parent == parent).collect();
+            let whole = match parent {
+                Some(parent) => self.classes[parent].rate,
+                None => Some(self.rate),
+            };
+            let rate_of =
+                |sketch: &Self, at: usize| u128::from(sketch.classes[at].rate.unwrap_or(0));
+            let sum: u128 = children.iter().map(|&at| rate_of(self, at)).sum();
+            let whole = whole.map_or(u128::MAX, u128::from);
+            if sum > whole {
+                for &at in &children {
+                    let scaled = (rate_of(self, at) * whole / sum).max(1) as u64;
+                    let class = &mut self.classes[at];
+                    class.rate = class.rate.map(|_| scaled);
+                    let note = format!(
+                        "its siblings and it are promised more than their parent has: \
+                         lowered to {}",
+                        show_rate(scaled)
+                    );
+                    reading.approximated(class.line, note);
+                }
+            }
+            open.extend(children.into_iter().filter(|&at| self.is_parent(at)).map(Some));
+        }
+    }
+
+    /// Names that Weir takes, each once.
+    fn mend_names(&mut self, reading: &mut Reading) {
+        let mut taken = BTreeSet::new();
+        for class in &mut self.classes {
+            let fits = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+            let mut name: String =
+                class.name.chars().map(|c| if fits(c) { c } else { '-' }).collect();
+            while name.len() > NAME_MAX {
+                name.pop();
+            }
+            let base = if name.is_empty() { "class".to_owned() } else { name };
+            let mut name = base.clone();
+            let mut number = 2_u64;
+            // Ends: there are fewer classes than numbers.
+            while !taken.insert(name.clone()) {
+                name = format!("{base}-{number}");
+                number += 1;
+            }
+            if name != class.name {
+                reading.approximated(class.line, format!("the class is called `{name}`"));
+                class.name = name;
+            }
+        }
+    }
+
+    /// The policy as TOML.
+    pub(super) fn to_toml(&self) -> String {
+        let mut text = format!("# Interface {}\n[link]\n", self.interface.replace('\n', " "));
+        write_key(&mut text, "rate", &quoted(&show_rate(self.rate)));
+        write_key(&mut text, "scheduler", &quoted(self.scheduler));
+        self.link.iter().for_each(|(key, value)| write_key(&mut text, key, value));
+        if !self.parameters.is_empty() {
+            let _ = writeln!(text, "\n[link.{}]", self.scheduler);
+            self.parameters.iter().for_each(|(key, value)| write_key(&mut text, key, value));
+        }
+        for class in &self.classes {
+            self.write_class(class, &mut text);
+        }
+        text
+    }
+
+    fn write_class(&self, class: &Class, text: &mut String) {
+        // A name of letters that TOML takes bare needs no quotes; others do.
+        let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let name = match class.name.chars().all(bare) {
+            true => class.name.clone(),
+            false => quoted(&class.name),
+        };
+        let _ = writeln!(text, "\n[class.{name}]");
+        if let Some(parent) = class.parent {
+            write_key(text, "parent", &quoted(&self.classes[parent].name));
+        }
+        if let Some(rate) = class.rate {
+            write_key(text, "rate", &quoted(&show_rate(rate)));
+        }
+        for (key, value) in class.keys.iter().chain(&class.leaf_keys) {
+            write_key(text, key, value);
+        }
+        if !class.queue.is_empty() {
+            write_key(text, "queue", &inline(&class.queue));
+        }
+        if class.default {
+            write_key(text, "default", "true");
+        }
+        if !class.rules.is_empty() {
+            text.push_str("match = [\n");
+            for rule in &class.rules {
+                let _ = writeln!(text, "    {},", inline(&rule.keys));
+            }
+            text.push_str("]\n");
+        }
+    }
+}
+
+fn write_key(text: &mut String, key: &str, value: &str) {
+    let _ = writeln!(text, "{key} = {value}");
+}
+
+/// An inline table.
+pub(super) fn inline(keys: &[Key]) -> String {
+    let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    match keys.is_empty() {
+        true => "{}".to_owned(),
+        false => format!("{{ {} }}", keys.join(", ")),
+    }
+}
+
+/// A text as TOML.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => drop(write!(quoted, "\\u{:04X}", c as u32)),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// A rate as policies write it; no rate is 1 bit/s, the least that Weir knows.
+pub(super) fn show_rate(bits_per_second: u64) -> String {
+    match Rate::new(bits_per_second) {
+        Some(rate) => rate.to_string(),
+        None => "1 bit/s".to_owned(),
+    }
+}
+
+/// A rate as a value.
+pub(super) fn rate_value(bits_per_second: u64) -> String {
+    quoted(&show_rate(bits_per_second))
+}
+
+/// Names that end in `-own` and a number stay below the 64 bytes of a class's name.
+const NAME_MAX: usize = 48;
+/// The most classes of an interface.
+const CLASSES_MAX: usize = 4096;
+/// The most that Linux's order of rules can tell apart.
+const PRIO_MAX: usize = 65_535;
+/// What an interface is taken for of which nobody says anything.
+const RATE_DEFAULT: u64 = 1_000_000_000;

@@ -1,0 +1,660 @@
+//! Queueing disciplines and their classes, as `tc` writes them [linux].
+
+use super::super::lines::{LineId, Reading};
+use super::super::sketch::{Key, quoted, rate_value};
+use super::super::words::{Word, Words, decimal, number};
+use super::units::{rate, size, time};
+
+/// What a packet takes on the wire beyond its length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Overhead {
+    pub bytes: i64,
+    pub minimum: u64,
+    pub cells: bool,
+}
+
+/// A discipline.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Discipline {
+    pub kind: String,
+    /// The minor number of the default class.
+    pub default: Option<u16>,
+    pub overhead: Overhead,
+    /// Bit/s of a `tbf`, or what a `cbq` calls `bandwidth`.
+    pub rate: u64,
+    /// Bands of a `prio`, and the one that takes ordinary packets.
+    pub bands: u64,
+    pub ordinary: u64,
+    /// Keys of `[link.SCHEDULER]`.
+    pub parameters: Vec<Key>,
+    /// The queue, of one without classes.
+    pub queue: Vec<Key>,
+}
+
+/// A service curve of `hfsc`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Curve {
+    pub m1: u64,
+    pub d: u64,
+    pub m2: u64,
+}
+
+/// A class's options.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ClassOptions {
+    pub kind: String,
+    pub rate: Option<u64>,
+    pub ceil: Option<u64>,
+    pub burst: Option<u64>,
+    pub cburst: Option<u64>,
+    pub quantum: Option<u64>,
+    pub prio: Option<u64>,
+    pub bounded: bool,
+    pub real_time: Option<Curve>,
+    pub link_share: Option<Curve>,
+    pub upper_limit: Option<Curve>,
+    pub overhead: Overhead,
+}
+
+/// Reads the options behind `kind`.
+pub(super) fn read(
+    kind: &Word,
+    words: &mut Words,
+    line: LineId,
+    reading: &mut Reading,
+) -> Option<Discipline> {
+    let mut one = Discipline { kind: kind.text.clone(), ..Discipline::default() };
+    match kind.text.as_str() {
+        "htb" => htb(&mut one, words, line, reading)?,
+        "hfsc" => {
+            while let Some(word) = words.take() {
+                one_of(&word, "default", "option of hfsc", reading)?;
+                one.default = Some(words.value("a minor number", minor, reading)?);
+            }
+        }
+        "cbq" => cbq(&mut one, words, line, reading)?,
+        "prio" => prio(&mut one, words, line, reading)?,
+        "tbf" => tbf(&mut one, words, line, reading)?,
+        "drr" => {}
+        "sfq" => {
+            sfq(words, reading)?;
+            one.queue = vec![("dropper", quoted("fq-codel"))];
+            let note = "flows take turns as in fq-codel, which also drops by delay";
+            reading.approximated(line, note);
+        }
+        "fq_codel" | "codel" | "pie" => one.queue = delays(kind, words, line, reading)?,
+        "red" => one.queue = red(words, line, reading)?,
+        "pfifo" | "bfifo" | "pfifo_fast" | "pfifo_head_drop" => {
+            if words.accept("limit") {
+                one.queue = fifo(kind, words, reading)?;
+            }
+            if kind.text == "pfifo_head_drop" {
+                one.queue.insert(0, ("dropper", quoted("head")));
+            }
+            if kind.text == "pfifo_fast" {
+                reading.approximated(line, "its three bands become one queue");
+            }
+        }
+        other if UNKNOWN_TO_WEIR.contains(&other) => {
+            reading.lost(line, format!("Weir has no `{other}`"));
+            return None;
+        }
+        other => {
+            reading.unknown((other, kind.span), "queueing discipline", &KINDS);
+            return None;
+        }
+    }
+    if let Some(word) = words.take() {
+        reading.unknown((&word.text, word.span), "option here", &[]);
+        return None;
+    }
+    Some(one)
+}
+
+fn one_of(word: &Word, wanted: &str, what: &str, reading: &mut Reading) -> Option<()> {
+    if word.text == wanted {
+        return Some(());
+    }
+    reading.unknown((&word.text, word.span), what, &[wanted]);
+    None
+}
+
+fn htb(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "default" => one.default = Some(words.value("a minor number", minor, reading)?),
+            "r2q" => {
+                let r2q = words.value("a number", number, reading)?.clamp(1, u32::MAX.into());
+                one.parameters.push(("r2q", r2q.to_string()));
+            }
+            "direct_qlen" => {
+                words.value("a number of packets", number, reading)?;
+                reading
+                    .approximated(line, "`direct_qlen` is left out: no packet goes by the classes");
+            }
+            "offload" => reading.approximated(line, "`offload` is left out"),
+            other => {
+                let known = ["default", "r2q", "direct_qlen", "offload"];
+                reading.unknown((other, word.span), "option of htb", &known);
+                return None;
+            }
+        }
+    }
+    Some(())
+}
+
+fn cbq(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "bandwidth" => one.rate = words.value(A_RATE, rate, reading)?,
+            "avpkt" | "cell" | "mpu" | "allot" | "ewma" => {
+                words.need("a number", reading)?;
+                let note =
+                    format!("`{}` is left out: each packet is charged its length", word.text);
+                reading.approximated(line, note);
+            }
+            other => {
+                let known = ["bandwidth", "avpkt", "cell", "mpu", "allot", "ewma"];
+                reading.unknown((other, word.span), "option of cbq", &known);
+                return None;
+            }
+        }
+    }
+    Some(())
+}
+
+/// `bands N priomap P P ...`.
+fn prio(
+    one: &mut Discipline,
+    words: &mut Words,
+    line: LineId,
+    reading: &mut Reading,
+) -> Option<()> {
+    (one.bands, one.ordinary) = (3, 1);
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "bands" => {
+                let bands = |text: &str| number(text).filter(|bands| (1..=16).contains(bands));
+                one.bands = words.value("a number of bands from 1 to 16", bands, reading)?;
+            }
+            "priomap" => {
+                let mut first = None;
+                while let Some(band) = words.peek().and_then(number) {
+                    words.take();
+                    first.get_or_insert(band);
+                }
+                // Packets without a priority of their own have priority 0.
+                one.ordinary = first.unwrap_or(one.ordinary);
+            }
+            "multiqueue" => {}
+            other => {
+                let known = ["bands", "priomap"];
+                reading.unknown((other, word.span), "option of prio", &known);
+                return None;
+            }
+        }
+    }
+    one.ordinary = one.ordinary.min(one.bands - 1);
+    let note = "`priomap` sorts by the sender's priority, which Weir does not see: what no filter \
+                takes goes to the band of ordinary packets";
+    reading.approximated(line, note);
+    Some(())
+}
+
+fn tbf(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
+    let (mut latency, mut limit, mut burst) = (None, None, 0);
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "rate" => {
+                one.rate = words.value(A_RATE, rate, reading)?;
+                one.parameters.push(("rate", rate_value(one.rate)));
+            }
+            "burst" | "buffer" | "maxburst" => {
+                burst = words.value(A_SIZE, size_cell, reading)?.clamp(1, 1 << 40);
+                one.parameters.push(("burst", quoted(&format!("{burst} B"))));
+            }
+            "peakrate" => {
+                let peak = words.value(A_RATE, rate, reading)?;
+                one.parameters.push(("peakrate", rate_value(peak)));
+            }
+            "mtu" | "minburst" => {
+                let mtu = words.value(A_SIZE, size_cell, reading)?.clamp(1, 1 << 40);
+                one.parameters.push(("mtu", quoted(&format!("{mtu} B"))));
+            }
+            "limit" => limit = Some(words.value(A_SIZE, size, reading)?),
+            "latency" => latency = Some(words.value(A_TIME, time, reading)?),
+            "overhead" | "mpu" | "linklayer" => {
+                overhead(&word, words, &mut one.overhead, reading)?;
+            }
+            other => {
+                let known = ["rate", "burst", "limit", "latency", "peakrate", "mtu", "overhead"];
+                reading.unknown((other, word.span), "option of tbf", &known);
+                return None;
+            }
+        }
+    }
+    // [algorithms §5.8] A latency is that of a full queue behind a full bucket.
+    let held = latency.map(|latency| {
+        let bits = u128::from(one.rate) * u128::from(latency) / 1_000_000_000;
+        u64::try_from(bits / 8).unwrap_or(u64::MAX).saturating_add(burst)
+    });
+    if let Some(limit) = limit.or(held) {
+        one.queue = byte_limit(limit);
+    }
+    if one.rate == 0 {
+        reading.lost(line, "a tbf without `rate`");
+        return None;
+    }
+    Some(())
+}
+
+fn sfq(words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let known =
+        ["perturb", "quantum", "limit", "divisor", "flows", "depth", "headdrop", "redflowlimit"];
+    while let Some(word) = words.take() {
+        if !known.contains(&word.text.as_str()) {
+            reading.unknown((&word.text, word.span), "option of sfq", &known);
+            return None;
+        }
+        if word.text != "headdrop" {
+            words.need("a number", reading)?;
+        }
+    }
+    Some(())
+}
+
+/// `fq_codel`, `codel` and `pie`.
+fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
+    let dropper = if kind.text == "fq_codel" { "fq-codel" } else { kind.text.as_str() };
+    let flows = dropper == "fq-codel";
+    let mut keys = vec![("dropper", quoted(dropper))];
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "limit" => {
+                let limit = words.value("a number of packets", number, reading)?.max(1);
+                keys.push(("limit", packets(limit)));
+            }
+            "target" => keys.push(("target", duration(words.value(A_TIME, time, reading)?))),
+            "interval" if dropper != "pie" => {
+                keys.push(("interval", duration(words.value(A_TIME, time, reading)?)));
+            }
+            "tupdate" if dropper == "pie" => {
+                keys.push(("update", duration(words.value(A_TIME, time, reading)?)));
+            }
+            "alpha" if dropper == "pie" => {
+                keys.push(("alpha", words.value("a number", number, reading)?.min(32).to_string()));
+            }
+            "beta" if dropper == "pie" => {
+                keys.push(("beta", words.value("a number", number, reading)?.min(32).to_string()));
+            }
+            "flows" if flows => {
+                let flows = words.value("a number", number, reading)?.clamp(1, 65_536);
+                keys.push(("flows", flows.to_string()));
+            }
+            "quantum" if flows => {
+                let quantum = words.value(A_SIZE, size, reading)?.clamp(64, 1 << 30);
+                keys.push(("quantum", quoted(&format!("{quantum} B"))));
+            }
+            "memory_limit" if flows => {
+                let memory = words.value(A_SIZE, size, reading)?.clamp(1, 1 << 40);
+                keys.push(("memory", quoted(&format!("{memory} B"))));
+            }
+            "ecn" => keys.push(("ecn", "true".to_owned())),
+            "noecn" => keys.push(("ecn", "false".to_owned())),
+            "bytemode" | "nobytemode" if dropper == "pie" => {
+                keys.push(("bytes", (word.text == "bytemode").to_string()));
+            }
+            "ce_threshold" | "drop_batch" => {
+                words.need("a number", reading)?;
+                reading.approximated(line, format!("`{}` is left out", word.text));
+            }
+            other => {
+                let known = [
+                    "limit",
+                    "target",
+                    "interval",
+                    "flows",
+                    "quantum",
+                    "memory_limit",
+                    "ecn",
+                    "noecn",
+                ];
+                reading.unknown((other, word.span), "option here", &known);
+                return None;
+            }
+        }
+    }
+    Some(keys)
+}
+
+fn red(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
+    let mut keys = vec![("dropper", quoted("red"))];
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "limit" => keys.extend(byte_limit(words.value(A_SIZE, size, reading)?)),
+            "min" => keys.push(("min", bytes(words.value(A_SIZE, size, reading)?))),
+            "max" => keys.push(("max", bytes(words.value(A_SIZE, size, reading)?))),
+            "avpkt" => {
+                let packet = words.value(A_SIZE, size, reading)?.clamp(1, 65_535);
+                keys.push(("packet", quoted(&format!("{packet} B"))));
+            }
+            "probability" => {
+                let part =
+                    |text: &str| decimal(text).filter(|row| row.0 <= 1_000_000).map(|row| row.0);
+                let part = words.value("a probability from 0 to 1", part, reading)?;
+                let percent = format!("{}.{:04} %", part / 10_000, part % 10_000);
+                keys.push(("pmax", quoted(&percent)));
+            }
+            "ecn" => keys.push(("ecn", "true".to_owned())),
+            "adaptive" => keys.push(("adaptive", "true".to_owned())),
+            "harddrop" | "nodrop" => {}
+            "burst" | "bandwidth" => {
+                words.need("a number", reading)?;
+                let note =
+                    format!("`{}` is left out: the average is taken over 500 packets", word.text);
+                reading.approximated(line, note);
+            }
+            other => {
+                let known = [
+                    "limit",
+                    "min",
+                    "max",
+                    "avpkt",
+                    "burst",
+                    "probability",
+                    "bandwidth",
+                    "ecn",
+                    "adaptive",
+                    "harddrop",
+                ];
+                reading.unknown((other, word.span), "option of red", &known);
+                return None;
+            }
+        }
+    }
+    Some(keys)
+}
+
+fn fifo(kind: &Word, words: &mut Words, reading: &mut Reading) -> Option<Vec<Key>> {
+    if kind.text == "bfifo" {
+        return Some(byte_limit(words.value(A_SIZE, size, reading)?));
+    }
+    let limit = words.value("a number of packets", number, reading)?.max(1);
+    Some(vec![("limit", packets(limit))])
+}
+
+fn packets(limit: u64) -> String {
+    let limit = limit.min(u32::MAX.into());
+    quoted(&format!("{limit} {}", if limit == 1 { "packet" } else { "packets" }))
+}
+
+fn bytes(size: u64) -> String {
+    quoted(&format!("{} B", size.clamp(1, 1 << 40)))
+}
+
+fn byte_limit(limit: u64) -> Vec<Key> {
+    vec![("limit", bytes(limit))]
+}
+
+/// A time as a value.
+pub(super) fn duration(ns: u64) -> String {
+    let text = match ns {
+        0 => "1 ns".to_owned(),
+        ns if ns % 1_000_000 == 0 => format!("{} ms", ns / 1_000_000),
+        ns if ns % 1_000 == 0 => format!("{} us", ns / 1_000),
+        ns => format!("{ns} ns"),
+    };
+    quoted(&text)
+}
+
+/// Reads the options of a class behind `kind`.
+pub(super) fn class_options(
+    kind: &Word,
+    words: &mut Words,
+    line: LineId,
+    reading: &mut Reading,
+) -> Option<ClassOptions> {
+    let mut options = ClassOptions { kind: kind.text.clone(), ..ClassOptions::default() };
+    if !CLASSFUL.contains(&kind.text.as_str()) {
+        reading.unknown((&kind.text, kind.span), "discipline with classes", &CLASSFUL);
+        return None;
+    }
+    while let Some(word) = words.take() {
+        let known = match kind.text.as_str() {
+            "htb" => htb_option(&word, words, &mut options, reading)?,
+            "hfsc" => hfsc_option(&word, words, &mut options, reading)?,
+            "drr" => quantum_option(&word, words, &mut options, reading)?,
+            _ => cbq_option(&word, words, &mut options, (line, reading))?,
+        };
+        if !known {
+            let row = CLASS_WORDS.iter().find(|row| row.0 == kind.text);
+            let words = row.map_or(&[][..], |row| row.1);
+            reading.unknown((&word.text, word.span), "option of this class", words);
+            return None;
+        }
+    }
+    Some(options)
+}
+
+fn htb_option(
+    word: &Word,
+    words: &mut Words,
+    options: &mut ClassOptions,
+    reading: &mut Reading,
+) -> Option<bool> {
+    match word.text.as_str() {
+        "rate" => options.rate = Some(words.value(A_RATE, rate, reading)?),
+        "ceil" => options.ceil = Some(words.value(A_RATE, rate, reading)?),
+        "burst" | "buffer" | "maxburst" => {
+            options.burst = Some(words.value(A_SIZE, size_cell, reading)?);
+        }
+        "cburst" | "cbuffer" | "cmaxburst" => {
+            options.cburst = Some(words.value(A_SIZE, size_cell, reading)?);
+        }
+        "prio" => options.prio = Some(words.value("a priority", number, reading)?.min(7)),
+        "mtu" => drop(words.value(A_SIZE, size, reading)?),
+        "overhead" | "mpu" | "linklayer" => overhead(word, words, &mut options.overhead, reading)?,
+        _ => return quantum_option(word, words, options, reading),
+    }
+    Some(true)
+}
+
+fn quantum_option(
+    word: &Word,
+    words: &mut Words,
+    options: &mut ClassOptions,
+    reading: &mut Reading,
+) -> Option<bool> {
+    if word.text != "quantum" {
+        return Some(false);
+    }
+    options.quantum = Some(words.value(A_SIZE, size, reading)?.clamp(64, 1 << 30));
+    Some(true)
+}
+
+fn hfsc_option(
+    word: &Word,
+    words: &mut Words,
+    options: &mut ClassOptions,
+    reading: &mut Reading,
+) -> Option<bool> {
+    let slots: &mut [&mut Option<Curve>] = match word.text.as_str() {
+        "sc" => &mut [&mut options.real_time, &mut options.link_share],
+        "rt" => &mut [&mut options.real_time],
+        "ls" => &mut [&mut options.link_share],
+        "ul" => &mut [&mut options.upper_limit],
+        _ => return Some(false),
+    };
+    let curve = curve(words, reading)?;
+    for slot in slots {
+        **slot = Some(curve);
+    }
+    Some(true)
+}
+
+/// `[m1 R d T] m2 R`, `[umax S dmax T] rate R`.
+fn curve(words: &mut Words, reading: &mut Reading) -> Option<Curve> {
+    let mut curve = Curve::default();
+    let mut unit = 0;
+    loop {
+        if words.accept("m1") {
+            curve.m1 = words.value(A_RATE, rate, reading)?;
+        } else if words.accept("d") || words.accept("dmax") {
+            curve.d = words.value(A_TIME, time, reading)?;
+        } else if words.accept("umax") {
+            unit = words.value(A_SIZE, size, reading)?;
+        } else {
+            break;
+        }
+    }
+    let m2 = |word: &str| ["m2", "rate"].contains(&word).then_some(());
+    words.value("`m2` or `rate`", m2, reading)?;
+    curve.m2 = words.value(A_RATE, rate, reading)?;
+    if unit > 0 && curve.d > 0 {
+        // The first `umax` bytes are out after `dmax`: a steeper slope, or a later one.
+        let slope = u128::from(unit) * 8_000_000_000 / u128::from(curve.d);
+        let slope = u64::try_from(slope).unwrap_or(u64::MAX);
+        if slope >= curve.m2 {
+            curve.m1 = slope;
+        } else {
+            let unit_time = u128::from(unit) * 8_000_000_000 / u128::from(curve.m2.max(1));
+            curve.d = curve.d.saturating_sub(u64::try_from(unit_time).unwrap_or(u64::MAX));
+            curve.m1 = 0;
+        }
+    }
+    Some(curve)
+}
+
+fn cbq_option(
+    word: &Word,
+    words: &mut Words,
+    options: &mut ClassOptions,
+    (line, reading): (LineId, &mut Reading),
+) -> Option<bool> {
+    match word.text.as_str() {
+        "rate" => options.rate = Some(words.value(A_RATE, rate, reading)?),
+        "prio" => options.prio = Some(words.value("a priority", number, reading)?),
+        "bounded" => options.bounded = true,
+        "borrow" | "sharing" => {}
+        "isolated" => reading.approximated(line, "`isolated` is left out: what it leaves is lent"),
+        "bandwidth" | "allot" | "avpkt" | "weight" | "cell" | "mpu" | "maxburst" | "minburst"
+        | "minidle" | "ewma" | "split" | "defmap" | "estimator" => {
+            words.need("a value", reading)?;
+            let note = format!("`{}` is left out: each packet is charged its length", word.text);
+            reading.approximated(line, note);
+        }
+        _ => return Some(false),
+    }
+    Some(true)
+}
+
+/// `stab overhead N mpu N linklayer KIND ...`.
+pub(super) fn stab(words: &mut Words, stab: &mut Overhead, reading: &mut Reading) -> Option<()> {
+    while let Some(word) = words.peek() {
+        match word {
+            "overhead" | "mpu" | "linklayer" => {
+                let word = words.take()?;
+                overhead(&word, words, stab, reading)?;
+            }
+            "mtu" | "tsize" => {
+                words.take();
+                words.value("a number", number, reading)?;
+            }
+            _ => break,
+        }
+    }
+    Some(())
+}
+
+fn overhead(
+    word: &Word,
+    words: &mut Words,
+    into: &mut Overhead,
+    reading: &mut Reading,
+) -> Option<()> {
+    let signed = |text: &str| {
+        let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+        let value = i64::try_from(number(digits)?).ok()? * sign;
+        (-64..=256).contains(&value).then_some(value)
+    };
+    match word.text.as_str() {
+        "overhead" => into.bytes = words.value("a number from -64 to 256", signed, reading)?,
+        "mpu" => into.minimum = words.value(A_SIZE, size, reading)?.min(65_535),
+        _ => {
+            let kind = words.need("`ethernet` or `atm`", reading)?;
+            into.cells = ["atm", "adsl"].contains(&kind.text.as_str());
+        }
+    }
+    Some(())
+}
+
+/// A size, perhaps with the length of a cell behind a slash.
+fn size_cell(text: &str) -> Option<u64> {
+    size(text.split('/').next()?)
+}
+
+fn minor(text: &str) -> Option<u16> {
+    let digits = text.rsplit(':').next()?;
+    u16::from_str_radix(digits.strip_prefix("0x").unwrap_or(digits), 16).ok()
+}
+
+const A_RATE: &str = "a rate such as 10mbit";
+const A_SIZE: &str = "a size such as 15k";
+const A_TIME: &str = "a time such as 5ms";
+const CLASSFUL: [&str; 4] = ["htb", "hfsc", "drr", "cbq"];
+const KINDS: [&str; 15] = [
+    "htb",
+    "hfsc",
+    "cbq",
+    "prio",
+    "tbf",
+    "drr",
+    "sfq",
+    "fq_codel",
+    "codel",
+    "pie",
+    "red",
+    "pfifo",
+    "bfifo",
+    "pfifo_fast",
+    "pfifo_head_drop",
+];
+/// Disciplines of the kernel that nothing here is like.
+const UNKNOWN_TO_WEIR: [&str; 16] = [
+    "cake", "fq", "fq_pie", "choke", "gred", "hhf", "netem", "mq", "mqprio", "multiq", "noqueue",
+    "qfq", "sfb", "taprio", "etf", "ets",
+];
+const CLASS_WORDS: [(&str, &[&str]); 4] = [
+    (
+        "htb",
+        &[
+            "rate",
+            "ceil",
+            "burst",
+            "cburst",
+            "prio",
+            "quantum",
+            "mtu",
+            "overhead",
+            "mpu",
+            "linklayer",
+        ],
+    ),
+    ("hfsc", &["sc", "rt", "ls", "ul"]),
+    ("drr", &["quantum"]),
+    (
+        "cbq",
+        &[
+            "rate",
+            "prio",
+            "bounded",
+            "isolated",
+            "bandwidth",
+            "allot",
+            "avpkt",
+            "weight",
+            "cell",
+            "maxburst",
+        ],
+    ),
+];

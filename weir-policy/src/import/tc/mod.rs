@@ -1,0 +1,259 @@
+//! `tc`: scripts and batches of `qdisc`, `class` and `filter` commands [linux, algorithms §11.3].
+//!
+//! Commands build what the kernel would hold, a tree a device; then the tree becomes a policy.
+//! Filters keep their `prio`; the kernel gives one without it a smaller one than all before.
+
+mod disciplines;
+mod filters;
+mod lower;
+mod shell;
+pub(super) mod units;
+
+use super::lines::{LineId, Reading};
+use super::sketch::Sketch;
+use super::words::{Word, Words};
+use super::{Language, Options};
+use crate::codes;
+use crate::reader::suggest;
+use disciplines::{ClassOptions, Discipline};
+use filters::Filter;
+use std::collections::BTreeMap;
+
+pub(super) const LANGUAGE: Language =
+    Language { name: "tc", summary: "a shell script of tc commands or a `tc -batch` file", read };
+
+/// A major and a minor number.
+type Handle = (u16, u16);
+
+/// What a device holds.
+struct Device {
+    name: Word,
+    qdiscs: Vec<Qdisc>,
+    classes: Vec<Class>,
+    filters: Vec<Filter>,
+    /// The smallest priority of a filter.
+    least_prio: Option<u64>,
+}
+
+struct Qdisc {
+    handle: Handle,
+    /// `None`: the root.
+    parent: Option<Handle>,
+    line: LineId,
+    kind: Discipline,
+}
+
+struct Class {
+    id: Handle,
+    parent: Handle,
+    line: LineId,
+    options: ClassOptions,
+}
+
+fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
+    let mut devices: Vec<Device> = Vec::new();
+    let mut names = BTreeMap::new();
+    for command in shell::commands(text, reading) {
+        let mut words = Words::new(command.words);
+        if words.accept("#class") {
+            let (id, name) = (words.take(), words.take());
+            let id = id.and_then(|id| units::handle(&id.text));
+            names.extend(id.zip(name.map(|name| name.text)));
+            continue;
+        }
+        words.accept("sudo");
+        let is_batch = words.peek().is_some_and(|word| OBJECTS.contains(&word));
+        let is_tc = words.peek().is_some_and(|word| word == "tc" || word.ends_with("/tc"));
+        if is_tc {
+            words.take();
+        } else if !is_batch {
+            let first = words.peek().unwrap_or_default();
+            if suggest(first, &OBJECTS).starts_with("did you mean") {
+                let word = words.take().expect("it was looked at");
+                reading.unknown((&word.text, word.span), "object of tc", &OBJECTS);
+                continue;
+            }
+            let note = match first {
+                "[" | "[[" | "test" => "conditions are not run: what follows is read as if it held",
+                "iptables" | "ip6tables" | "nft" => "marks of the firewall are not read",
+                _ => "it is no tc command, and Weir does not run it",
+            };
+            reading.lost(command.line, note);
+            continue;
+        }
+        tc(&mut words, command.line, &mut devices, reading);
+    }
+    let lowered =
+        devices.into_iter().filter_map(|one| lower::device(one, &names, options, reading));
+    lowered.collect()
+}
+
+/// `OBJECT ACTION dev DEVICE ...`.
+fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut Reading) {
+    while words.peek().is_some_and(|word| word.starts_with('-')) {
+        words.take();
+    }
+    let Some(object) = words.need("`qdisc`, `class` or `filter`", reading) else { return };
+    if !OBJECTS.contains(&object.text.as_str()) {
+        return reading.unknown((&object.text, object.span), "object of tc", &OBJECTS);
+    }
+    let Some(action) = words.need("an action such as `add`", reading) else { return };
+    match action.text.as_str() {
+        "show" | "list" | "ls" | "get" => return reading.noted(line, "only shows"),
+        "add" | "replace" | "change" | "link" | "del" | "delete" => {}
+        other => return reading.unknown((other, action.span), "action", &ACTIONS),
+    }
+    // `dev` mostly comes first, and must be somewhere.
+    let Some(device) = take_device(words, reading) else { return };
+    let at = devices.iter().position(|one| one.name.text == device.text);
+    if action.text.starts_with("del") {
+        if object.text == "qdisc"
+            && let Some(at) = at.filter(|_| words.accept("root"))
+        {
+            devices[at].qdiscs.clear();
+            devices[at].classes.clear();
+            devices[at].filters.clear();
+            devices[at].least_prio = None;
+        }
+        if object.text != "qdisc" && at.is_some() {
+            return reading.lost(line, "single classes and filters are not taken away");
+        }
+        return reading.noted(line, "takes away what was there; a policy begins from nothing");
+    }
+    if at.is_none() && devices.len() >= DEVICES_MAX {
+        return reading.lost(line, format!("the file has more than {DEVICES_MAX} devices"));
+    }
+    let at = at.unwrap_or_else(|| {
+        let (qdiscs, classes, filters) = Default::default();
+        devices.push(Device { name: device, qdiscs, classes, filters, least_prio: None });
+        devices.len() - 1
+    });
+    let device = &mut devices[at];
+    let done = match object.text.as_str() {
+        "qdisc" => qdisc(words, line, device, reading),
+        "class" => class(words, (line, action.text != "add"), device, reading),
+        _ => filters::read(words, line, device, reading),
+    };
+    // Every `None` has left a finding or a lost line.
+    let _: Option<()> = done;
+}
+
+fn take_device(words: &mut Words, reading: &mut Reading) -> Option<Word> {
+    words.value("`dev`", |word| (word == "dev").then_some(()), reading)?;
+    words.need("the name of a device", reading)
+}
+
+/// `[root | parent H] [handle H] [stab ...] KIND OPTIONS`.
+fn qdisc(
+    words: &mut Words,
+    line: LineId,
+    device: &mut Device,
+    reading: &mut Reading,
+) -> Option<()> {
+    let (mut handle, mut parent) = ((0, 0), None);
+    let mut stab = disciplines::Overhead::default();
+    loop {
+        match words.peek() {
+            Some("root") => drop(words.take()),
+            Some("ingress" | "clsact") => {
+                reading.lost(line, "a policy is for what goes out, not for what comes in");
+                return None;
+            }
+            Some("parent") => {
+                words.take();
+                parent = Some(words.value(A_HANDLE, units::handle, reading)?);
+            }
+            Some("handle") => {
+                words.take();
+                let at = words.need(A_HANDLE, reading)?;
+                if at.text.starts_with("ffff") {
+                    continue;
+                }
+                let text =
+                    if at.text.contains(':') { at.text.clone() } else { format!("{}:", at.text) };
+                let Some(found) = units::handle(&text) else {
+                    super::words::bad_value(&at, A_HANDLE, reading);
+                    return None;
+                };
+                handle = found;
+            }
+            Some("stab") => {
+                words.take();
+                disciplines::stab(words, &mut stab, reading)?;
+            }
+            _ => break,
+        }
+    }
+    if device.qdiscs.len() >= OBJECTS_MAX {
+        reading.lost(line, format!("the device has more than {OBJECTS_MAX} of them"));
+        return None;
+    }
+    let kind = words.need("a queueing discipline", reading)?;
+    let mut discipline = disciplines::read(&kind, words, line, reading)?;
+    if stab != disciplines::Overhead::default() {
+        discipline.overhead = stab;
+    }
+    device.qdiscs.retain(|other| other.parent != parent);
+    device.qdiscs.push(Qdisc { handle, parent, line, kind: discipline });
+    Some(())
+}
+
+/// `parent H [classid H] KIND OPTIONS`; `again` for one that may be there.
+fn class(
+    words: &mut Words,
+    (line, again): (LineId, bool),
+    device: &mut Device,
+    reading: &mut Reading,
+) -> Option<()> {
+    let (mut parent, mut id) = (None, None);
+    loop {
+        if words.accept("parent") {
+            parent = Some(words.value(A_HANDLE, units::handle, reading)?);
+        } else if words.accept("classid") {
+            id = Some(words.value(A_HANDLE, units::handle, reading)?);
+        } else if words.accept("root") {
+            parent = Some((0, 0));
+        } else {
+            break;
+        }
+    }
+    let kind = words.need("a queueing discipline", reading)?;
+    let (Some(mut parent), Some(mut id)) = (parent, id) else {
+        let lacks = if parent.is_none() { "parent" } else { "classid" };
+        let message = format!("a class needs `parent` and `classid`; `{lacks}` is missing");
+        reading.error(&codes::INCOMPLETE, kind.span, message, format!("write `{lacks}`"));
+        return None;
+    };
+    // `:10` is a class of the parent's qdisc.
+    let major = [id.0, parent.0].into_iter().find(|major| *major > 0);
+    let root = device.qdiscs.iter().find(|one| one.parent.is_none()).map_or(0, |one| one.handle.0);
+    let major = major.unwrap_or(root);
+    for handle in [&mut parent, &mut id] {
+        handle.0 = if handle.0 == 0 { major } else { handle.0 };
+    }
+    if device.classes.len() >= OBJECTS_MAX {
+        reading.lost(line, format!("the device has more than {OBJECTS_MAX} of them"));
+        return None;
+    }
+    let options = disciplines::class_options(&kind, words, line, reading)?;
+    let known = device.classes.iter_mut().find(|other| other.id == id);
+    if let Some(known) = known {
+        if again {
+            known.options = options;
+            return Some(());
+        }
+        let message = format!("class {:x}:{:x} is declared twice", id.0, id.1);
+        reading.error(&codes::DECLARED_TWICE, kind.span, message, "give one another `classid`");
+        return None;
+    }
+    device.classes.push(Class { id, parent, line, options });
+    Some(())
+}
+
+const OBJECTS: [&str; 3] = ["qdisc", "class", "filter"];
+const ACTIONS: [&str; 7] = ["add", "replace", "change", "del", "delete", "show", "list"];
+const A_HANDLE: &str = "a handle such as 1: or 1:10";
+/// The most devices of a file.
+const DEVICES_MAX: usize = 256;
+/// The most qdiscs, classes or filters of a device.
+const OBJECTS_MAX: usize = 4096;

@@ -1,0 +1,152 @@
+//! The words of a statement, and where they stand.
+
+use super::lines::Reading;
+use crate::codes;
+use crate::finding::Span;
+
+/// A word of the file; what a variable stands for has the place of the variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Word {
+    pub text: String,
+    pub span: Span,
+}
+
+/// The words of a statement, taken one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Words {
+    words: Vec<Word>,
+    at: usize,
+}
+
+impl Words {
+    /// The words; there is at least one.
+    pub(super) fn new(words: Vec<Word>) -> Self {
+        assert!(!words.is_empty(), "a statement has a word");
+        Self { words, at: 0 }
+    }
+
+    /// All of them.
+    pub(super) fn span(&self) -> Span {
+        let ends = self.words.iter().map(|word| word.span.end);
+        let start = self.words.iter().map(|word| word.span.start).min().unwrap_or(0);
+        Span { start, end: ends.max().unwrap_or(start) }
+    }
+
+    /// The next one, without taking it.
+    pub(super) fn peek(&self) -> Option<&str> {
+        self.words.get(self.at).map(|word| word.text.as_str())
+    }
+
+    /// Takes the next one.
+    pub(super) fn take(&mut self) -> Option<Word> {
+        let word = self.words.get(self.at).cloned();
+        self.at += usize::from(word.is_some());
+        word
+    }
+
+    /// Takes the next one if it is `text`.
+    pub(super) fn accept(&mut self, text: &str) -> bool {
+        let found = self.peek() == Some(text);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Takes the next one; that there is none is a finding.
+    pub(super) fn need(&mut self, what: &str, reading: &mut Reading) -> Option<Word> {
+        let word = self.take();
+        if word.is_none() {
+            let last = self.words.last().map_or(Span::default(), |word| word.span);
+            let span = Span { start: last.end, end: last.end };
+            let message = format!("the line ends where {what} should stand");
+            reading.error(&codes::INCOMPLETE, span, message, format!("write {what}"));
+        }
+        word
+    }
+
+    /// Takes the next one as what `parse` makes of it; that it makes nothing is a finding.
+    pub(super) fn value<T>(
+        &mut self,
+        what: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+        reading: &mut Reading,
+    ) -> Option<T> {
+        let word = self.need(what, reading)?;
+        let value = parse(&word.text);
+        if value.is_none() {
+            bad_value(&word, what, reading);
+        }
+        value
+    }
+}
+
+/// That `word` cannot be read as `what`.
+pub(super) fn bad_value(word: &Word, what: &str, reading: &mut Reading) {
+    let shown: String = word.text.chars().take(64).collect();
+    let message = format!("`{shown}` is not {what}");
+    reading.error(&codes::BAD_IMPORT_VALUE, word.span, message, format!("write {what}"));
+}
+
+/// The words of a line that ends in a comment after `#`; `offset` is where the line begins. Each of
+/// `own` is a word of its own.
+pub(super) fn split(line: &str, offset: usize, own: &[char]) -> Vec<Word> {
+    let line = line.split('#').next().unwrap_or("");
+    let mut words = Vec::new();
+    let mut start = None;
+    let mut push = |start: usize, end: usize| {
+        let span = Span { start: offset + start, end: offset + end };
+        words.push(Word { text: line[start..end].to_owned(), span });
+    };
+    for (at, c) in line.char_indices() {
+        let separate = own.contains(&c);
+        if !c.is_whitespace() && !separate {
+            start.get_or_insert(at);
+            continue;
+        }
+        if let Some(start) = start.take() {
+            push(start, at);
+        }
+        if separate {
+            push(at, at + c.len_utf8());
+        }
+    }
+    if let Some(start) = start {
+        push(start, line.len());
+    }
+    words
+}
+
+/// A whole number, also `0x` hexadecimal.
+pub(super) fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
+        None => None,
+    }
+}
+
+/// A decimal such as `1.5` in millionths, cut to that; what follows it.
+pub(super) fn decimal(text: &str) -> Option<(u64, &str)> {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let whole_end = digits(text);
+    let (whole, mut rest) = text.split_at(whole_end);
+    let mut millionths = 0;
+    if let Some(after) = rest.strip_prefix('.') {
+        let end = digits(after);
+        let part = &after[..end.min(6)];
+        if whole_end + end == 0 {
+            return None;
+        }
+        let scale = 10_u64.pow(6 - part.len() as u32);
+        millionths = part.parse().unwrap_or(0_u64) * scale;
+        rest = &after[end..];
+    } else if whole_end == 0 {
+        return None;
+    }
+    let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().ok()? };
+    Some((whole.checked_mul(1_000_000)?.checked_add(millionths)?, rest))
+}
+
+/// A decimal times a unit, rounded down.
+pub(super) fn scaled(millionths: u64, unit: u64) -> Option<u64> {
+    u64::try_from(u128::from(millionths) * u128::from(unit) / 1_000_000).ok()
+}

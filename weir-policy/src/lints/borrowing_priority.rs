@@ -1,0 +1,56 @@
+//! High priority, a small share and borrowing together [algorithms §3.18]: where
+//! ancestors lend although others still wait for their own, who goes first borrows all of it.
+
+use super::{Subject, about, rate, span};
+use crate::finding::{Code, Report};
+use crate::policy::class::ClassDraft;
+use std::collections::BTreeMap;
+
+/// Reports each leaf that has all three.
+pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+    if subject.row("borrow").is_none() || lends_in_order(subject) {
+        return;
+    }
+    let mut lowest = BTreeMap::new();
+    for (_, class) in subject.leaves() {
+        let least = lowest.entry(class.above).or_insert(u64::MAX);
+        *least = (*least).min(priority(class));
+    }
+    for (_, class) in subject.leaves() {
+        let above = subject.parent(class).and_then(rate).unwrap_or(subject.link_rate());
+        let Some(own) = rate(class) else { continue };
+        let part = own.bits_per_second() as f64 / above.bits_per_second() as f64;
+        let borrows = borrows(subject, class);
+        if part >= SMALL || !borrows || priority(class) <= lowest[&class.above] {
+            continue;
+        }
+        let message = format!(
+            "it has {:.1} % of what its parent has, goes before its siblings and borrows, so it \
+             may take from all of them what it likes",
+            part * 100.0
+        );
+        let cure = "write `borrow = false`, a larger rate, or the priority of its siblings";
+        report.push(about(code, class, span(class, "priority"), message).cure(cure));
+    }
+}
+
+/// Whether nobody lends while somebody waits for its own rate: the formal rule, the first word.
+fn lends_in_order(subject: &Subject<'_, '_>) -> bool {
+    let written = subject.plan.tree.params().choice("sharing");
+    let formal = |word: &str| word == "formal";
+    let default = subject.row("sharing").and_then(|row| row.default);
+    written.or(default).is_some_and(formal)
+}
+
+fn borrows(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> bool {
+    let default = || subject.row("borrow").and_then(|row| row.default) == Some("true");
+    class.written.params.flag("borrow").unwrap_or_else(default)
+}
+
+fn priority(class: &ClassDraft<'_>) -> u64 {
+    class.written.params.number("priority").unwrap_or(PRIORITY_DEFAULT)
+}
+
+/// A tenth of the parent: what a class for calls or control traffic is given.
+const SMALL: f64 = 0.1;
+const PRIORITY_DEFAULT: u64 = 1;

@@ -1,0 +1,23 @@
+//! A driver's buffer that holds more than a class may have under way [risso99 §5.4]: what waits
+//! there is beyond the scheduler's reach, and a TCP flow waits there instead of in its queue.
+
+use super::{Subject, about, rate};
+use crate::finding::{Code, Report};
+
+/// Reports the class whose part of the path's capacity the buffer exceeds most.
+pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+    let (buffer, link) = (subject.plan.buffer.get(), subject.link);
+    let (Some(span), Some(rtt)) = (link.buffer_span, link.rtt) else { return };
+    let leaves = subject.leaves().filter_map(|(_, class)| Some((rate(class)?, class)));
+    let Some((rate, class)) = leaves.min_by_key(|row| row.0) else { return };
+    let share = rate.bytes_in(rtt).get();
+    if buffer <= share {
+        return;
+    }
+    let message = format!(
+        "the line's buffer of {buffer} B holds more than the {share} B that {rate} have under way \
+         in {rtt}, so its packets wait where no class counts"
+    );
+    let cure = format!("write `buffer = \"{share} B\"` or less, or set the driver's own limit");
+    report.push(about(code, class, span, message).related(class.span, "the class").cure(cure));
+}

@@ -1,0 +1,25 @@
+//! Fragments that leave their class [risso99 §7.1]: only the first of a datagram has ports, so the
+//! others go where packets without ports go.
+
+use super::Subject;
+use crate::finding::{Code, Draft, Report};
+use weir_core::classify::FragmentPolicy;
+
+/// Reports rules for ports beside fragments that are each matched alone.
+pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+    let alone =
+        matches!(subject.search.fragments, FragmentPolicy::EachAlone | FragmentPolicy::AltqBroken);
+    let by_ports = subject.rules.iter().filter(|rule| rule.matches.needs_ports()).count();
+    if !alone || by_ports == 0 {
+        return;
+    }
+    let largest = 65_535_usize.div_ceil(subject.plan.tree.mtu().get().max(1) as usize);
+    let message = format!(
+        "{by_ports} rules ask for ports, which only the first fragment of a datagram has: of the \
+         longest datagram {} fragments of {largest} go to another class",
+        largest.saturating_sub(1)
+    );
+    let span = subject.link.fragments_span.unwrap_or(subject.link.span);
+    let cure = "take `fragments` out, so that they follow the first";
+    report.push(Draft::new(code, span, message).cure(cure));
+}

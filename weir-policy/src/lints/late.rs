@@ -1,0 +1,107 @@
+//! A delay that cannot be kept, whatever the class itself does [parekh93 §IV]: an error, with those
+//! that stand in the way.
+
+use super::{Subject, about, long_round};
+use crate::calculus;
+use crate::finding::{Code, Draft, Report};
+use crate::policy::class::ClassDraft;
+use weir_core::sched::Service;
+
+/// What a leaf wants, and what it gets.
+pub(super) struct Wanted {
+    /// The delay in seconds; where it shapes a curve, a packet that is being sent goes first.
+    pub(super) delay: f64,
+    /// The bound for what it declared, or else for a packet at a time; `None` if there is none.
+    pub(super) bound: Option<f64>,
+    /// The bound for all that its queue holds.
+    pub(super) full: Option<f64>,
+}
+
+/// What the leaf wants, if it wants something.
+pub(super) fn wanted(
+    subject: &Subject<'_, '_>,
+    (leaf, class): (usize, &ClassDraft<'_>),
+) -> Option<Wanted> {
+    let demand = &class.demand.demand;
+    let line = calculus::Line::of(subject.plan);
+    let sending = line.time(line.packet) + line.buffer;
+    let margin = if class.demand.delay_is_parameter { sending } else { 0.0 };
+    let delay = calculus::outward(demand.delay?.as_nanos() as f64 / 1e9 + margin, 2e-6);
+    let bound = subject.bounds[leaf];
+    let own = if demand.arrival.is_some() { bound.delay } else { bound.alone_packet };
+    Some(Wanted { delay: delay * (1.0 + 1e-6), bound: own, full: bound.delay })
+}
+
+/// Reports each leaf whose bound is longer than its delay.
+pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+    for (leaf, class) in subject.leaves() {
+        let Some(wanted) = wanted(subject, (leaf, class)) else { continue };
+        let known = subject.bounds[leaf].guaranteed.is_some();
+        if !known || wanted.bound.is_some_and(|bound| bound <= wanted.delay) {
+            continue;
+        }
+        if class.demand.demand.arrival.is_none()
+            && long_round::is_too_long(subject, leaf, wanted.delay)
+        {
+            continue;
+        }
+        report.push_error(|| conflict(code, subject, (leaf, class), &wanted));
+    }
+}
+
+fn conflict(
+    code: &'static Code,
+    subject: &Subject<'_, '_>,
+    (leaf, class): (usize, &ClassDraft<'_>),
+    wanted: &Wanted,
+) -> Draft {
+    let delay = class.demand.demand.delay.unwrap_or_default();
+    let rate = subject.bounds[leaf].guaranteed.unwrap_or(0.0);
+    let message = match wanted.bound {
+        Some(bound) => format!(
+            "a packet may take {}, not {delay}, with {:.0} bit/s of its own",
+            calculus::shown(bound),
+            rate
+        ),
+        None => format!(
+            "it is offered more than the {rate:.0} bit/s that it may count on, so nothing bounds \
+             its delay to {delay}"
+        ),
+    };
+    let span = class.demand.span("delay").unwrap_or(class.span);
+    let mut draft = about(code, class, span, message)
+        .cure("write a longer `delay`, more for this class, or less for those that are named");
+    for other in rivals(subject, leaf) {
+        let other = subject.leaves().find(|row| row.0 == other);
+        if let Some((_, other)) = other {
+            draft = draft.related(other.span, format!("`{}` goes before it", other.name));
+        }
+    }
+    draft
+}
+
+/// The leaves that take most of the time, the worst first.
+fn rivals(subject: &Subject<'_, '_>, leaf: usize) -> Vec<usize> {
+    let weight = |other: usize| match &subject.service {
+        Service::Rounds(rounds) => rounds.gains[other],
+        Service::Fluid(leaves) => leaves[other].weight,
+        Service::Buckets(buckets) if buckets[other].rank <= buckets[leaf].rank => {
+            buckets[other].burst.get()
+        }
+        Service::Ranks(ranks) if ranks[other] <= ranks[leaf] => u64::MAX - u64::from(ranks[other]),
+        Service::Curves(curves) => {
+            curves[other].map_or(0, |curve| curve.m1.max(curve.m2.bits_per_second()))
+        }
+        Service::Arrivals { .. } => 1,
+        _ => 0,
+    };
+    let count = subject.plan.tree.leaf_count();
+    let others = (0..count).filter(|&other| other != leaf && weight(other) > 0);
+    let mut others: Vec<_> = others.collect();
+    others.sort_by_key(|&other| std::cmp::Reverse(weight(other)));
+    others.truncate(RIVALS_MAX);
+    others
+}
+
+/// Who reads more names than this?
+const RIVALS_MAX: usize = 4;

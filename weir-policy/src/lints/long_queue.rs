@@ -1,0 +1,38 @@
+//! A queue longer than the delay that is wanted [parekh93 §IV]: what fills it waits longer, and
+//! nothing that the class declared says that it will not be filled.
+
+use super::late::wanted;
+use super::{Subject, about};
+use crate::calculus;
+use crate::finding::{Code, Report};
+use weir_core::queue::Limit;
+
+/// Reports each leaf whose full queue takes longer than its delay, which it could keep otherwise.
+pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+    for (leaf, class) in subject.leaves() {
+        let Some(wanted) = wanted(subject, (leaf, class)) else { continue };
+        if wanted.bound.is_none_or(|bound| bound > wanted.delay) {
+            continue;
+        }
+        if class.demand.demand.arrival.is_some()
+            || wanted.full.is_some_and(|full| full <= wanted.delay)
+        {
+            continue;
+        }
+        let (limit, delay) =
+            (shown(class.queue.limit()), class.demand.demand.delay.unwrap_or_default());
+        let full = wanted.full.map_or("for ever".to_owned(), calculus::shown);
+        let message =
+            format!("its queue of {limit} may take {full}, longer than the {delay} it wants");
+        let cure = "write a smaller `limit`, or `arrival = { rate, burst }` for what it is offered";
+        let span = class.queue_parameter_span(Some("limit"));
+        report.push(about(code, class, span, message).cure(cure));
+    }
+}
+
+fn shown(limit: Limit) -> String {
+    match limit {
+        Limit::Packets(packets) => format!("{packets} packets"),
+        Limit::Bytes(bytes) => bytes.to_string(),
+    }
+}

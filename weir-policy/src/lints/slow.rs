@@ -1,0 +1,30 @@
+//! A class too slow for its packets [algorithms §3.3]: ALTQ reckons the time of one in 31 bits of
+//! nanoseconds, and whoever waits for one waits for seconds.
+
+use super::{Subject, about, rate, seconds, span, tiny_share};
+use crate::finding::{Code, Report};
+use weir_core::units::Rate;
+
+/// Reports each leaf whose largest packet takes longer than that.
+pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+    for (_, class) in subject.leaves() {
+        let mtu = subject.plan.tree.mtu();
+        let packet = class.written.params.bytes("maxpacketsize").unwrap_or(mtu).get();
+        let Some(rate) = rate(class) else { continue };
+        let time = seconds(packet, rate);
+        // A share that rounds to nothing is a trap of its own.
+        let is_nothing = tiny_share::exact(subject, class).is_some_and(|exact| exact < 1.0);
+        if time <= LONGEST || is_nothing {
+            continue;
+        }
+        let least = Rate::new((packet as f64 * 8.0 / LONGEST) as u64 + 1).unwrap_or(Rate::MIN);
+        let message = format!(
+            "at {rate} a packet of {packet} B takes {time:.1} s, longer than {LONGEST:.2} s"
+        );
+        let cure = format!("write at least `{least}`, or a smaller `mtu` in [link]");
+        report.push(about(code, class, span(class, "rate"), message).cure(cure));
+    }
+}
+
+/// 2^31 ns.
+const LONGEST: f64 = 2.147_483_648;

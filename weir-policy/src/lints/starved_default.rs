@@ -1,0 +1,32 @@
+//! A default class that priority starves [algorithms §7]: as long as a higher rank has packets it
+//! sends nothing, and with it everything that no rule knows: ARP, routing, what somebody forgot.
+
+use super::{Subject, about};
+use crate::finding::{Code, Report};
+use weir_core::sched::Service;
+
+/// Reports the default class if a higher rank without a limit stands over it.
+pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+    let Service::Ranks(ranks) = &subject.service else { return };
+    let Some((at, default)) = subject.leaves().find(|(_, class)| class.default.is_some()) else {
+        return;
+    };
+    let unlimited = subject.leaves().filter(|(leaf, class)| {
+        ranks[*leaf] < ranks[at]
+            && class.demand.demand.arrival.is_none()
+            && class.police.is_none()
+            && !class.matches.is_empty()
+    });
+    let Some((leaf, other)) = unlimited.min_by_key(|(leaf, _)| ranks[*leaf]) else { return };
+    let message = format!(
+        "`{}` goes before it by {} ranks and may take all {}, so what no rule matches may wait \
+         for ever",
+        other.name,
+        ranks[at] - ranks[leaf],
+        subject.link_rate()
+    );
+    let cure = "police what goes before it, declare its `arrival`, or raise the default class";
+    let span = default.default.unwrap_or(default.span);
+    report
+        .push(about(code, default, span, message).related(other.span, "it goes first").cure(cure));
+}

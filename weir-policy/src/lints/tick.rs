@@ -1,0 +1,45 @@
+//! A burst too small for the rate and the kernel's timer [algorithms §5.10]: a class
+//! that is looked at once a tick gets no more than its burst in each.
+
+use super::{Subject, about};
+use crate::finding::{Code, Report};
+use crate::policy::class::ClassDraft;
+use weir_core::units::Rate;
+
+/// Reports each class whose written burst is used up before the next tick.
+pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+    let Some(hz) = subject.link_number("hz").filter(|&hz| hz > 0) else { return };
+    // With hysteresis a class may go a whole burst below zero.
+    let slack = match subject.row("hysteresis") {
+        Some(_) if subject.plan.tree.params().flag("hysteresis") != Some(false) => 2,
+        _ => 1,
+    };
+    for class in subject.classes {
+        for (rate, burst) in [("rate", "burst"), ("ceil", "cburst")] {
+            check_one(code, (class, rate, burst), (hz, slack), report);
+        }
+    }
+}
+
+fn check_one(
+    code: &'static Code,
+    (class, rate_name, name): (&ClassDraft<'_>, &str, &str),
+    (hz, slack): (u64, u64),
+    report: &mut Report,
+) {
+    let params = &class.written.params;
+    let (Some(rate), Some(burst)) = (params.rate(rate_name), params.bytes(name)) else { return };
+    let needed = (rate.bits_per_second() / 8).div_ceil(hz * slack);
+    if burst.get() >= needed {
+        return;
+    }
+    let reached = burst.get().saturating_mul(8 * hz * slack);
+    let reached = Rate::new(reached).unwrap_or(Rate::MIN);
+    let message = format!(
+        "a {name} of {burst} lasts for a tick of 1/{hz} s only up to {reached}, not for its \
+         {rate_name} of {rate}"
+    );
+    let cure = format!("write `{name} = \"{needed} B\"` or more, or a larger `hz`");
+    let span = class.written.span(name).unwrap_or(class.span);
+    report.push(about(code, class, span, message).cure(cure));
+}

@@ -1,0 +1,33 @@
+//! A share that rounds to nothing [risso99 §6.3]: whole per cents ran out at a hundred classes, and
+//! the class with none was served only when it could borrow.
+
+use super::{Subject, about, rate};
+use crate::finding::{Code, Report};
+use crate::policy::class::ClassDraft;
+use weir_core::units::Rate;
+
+/// Reports each class whose share of its parent is less than a bit a second.
+pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+    for class in subject.classes {
+        let Some(exact) = exact(subject, class).filter(|exact| *exact < 1.0) else { continue };
+        let above = above(subject, class);
+        let span = class.share.map_or(class.span, |share| share.1);
+        let message = format!(
+            "its share of {above} is {exact:.3} bit/s, which counts as {}",
+            rate(class).map_or("nothing".to_owned(), |rate| rate.to_string())
+        );
+        let least = 1e9 / above.bits_per_second() as f64 * 100.0 / 1e9;
+        let cure = format!("write a share of at least {least:.9} %, or a `rate`");
+        report.push(about(code, class, span, message).cure(cure));
+    }
+}
+
+/// What the share of a class is before it is rounded, in bit/s.
+pub(super) fn exact(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> Option<f64> {
+    let share = class.share?.0?;
+    Some(above(subject, class).bits_per_second() as f64 * f64::from(share.ppb()) / 1e9)
+}
+
+fn above(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> Rate {
+    subject.parent(class).and_then(rate).unwrap_or(subject.link_rate())
+}

@@ -1,0 +1,29 @@
+//! One TCP flow whose window cannot fill its class [risso99 §5.4]: it never has more under way than
+//! the window, so in a round trip it sends no more than that.
+
+use super::{Subject, about, rate};
+use crate::finding::{Code, Report};
+use weir_core::units::Rate;
+
+/// Reports each leaf whose `window` is less than its rate has under way.
+pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+    let Some(rtt) = subject.link.rtt.filter(|rtt| rtt.as_nanos() > 0) else { return };
+    for (_, class) in subject.leaves() {
+        let (Some(window), Some(rate)) = (class.demand.demand.window, rate(class)) else {
+            continue;
+        };
+        let needed = rate.bytes_in(rtt);
+        if window >= needed {
+            continue;
+        }
+        let most = window.get() as f64 * 8e9 / rtt.as_nanos() as f64;
+        let most = Rate::new(most as u64).unwrap_or(Rate::MIN);
+        let message = format!(
+            "a window of {window} over {rtt} carries {most} at most, so one flow leaves the rest \
+             of {rate} unused"
+        );
+        let cure = format!("raise the hosts' window to {needed}, or lower the rate to {most}");
+        let span = class.demand.span("window").unwrap_or(class.span);
+        report.push(about(code, class, span, message).cure(cure));
+    }
+}

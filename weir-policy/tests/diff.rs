@@ -1,0 +1,202 @@
+//! What `diff` says of packets is what every packet, tried in both policies, says.
+
+use std::net::Ipv4Addr;
+use weir_core::classify::{Classifier, InterfaceId};
+use weir_core::packet::{Addresses, Dscp, Headers, Ports, Protocol, VlanTag};
+use weir_core::random::Random;
+use weir_core::units::Instant;
+use weir_policy::diff::{Difference, Moves, moves::moves};
+use weir_policy::policy::{Policy, parse};
+
+/// A policy whose classes have these rules; the last one is the default.
+fn policy(rules: &[(usize, String)], default: usize, order: &str) -> Policy {
+    let mut text =
+        format!("[link]\nrate = '10 Mbit/s'\nscheduler = 'drr'\nmatch_order = '{order}'\n");
+    for class in 0..CLASSES {
+        text += &format!("[class.c{class}]\n");
+        let own: Vec<_> =
+            rules.iter().filter(|rule| rule.0 == class).map(|rule| rule.1.clone()).collect();
+        text += &format!("match = [{}]\n", own.join(", "));
+        if class == default {
+            text += "default = true\n";
+        }
+    }
+    let outcome = parse(&text, "p");
+    outcome.plan.unwrap_or_else(|| panic!("{:#?}\n{text}", outcome.findings))
+}
+
+/// A rule whose values come from few, so that rules meet.
+fn rule(random: &mut Random) -> String {
+    let mut conditions = Vec::new();
+    let mut one_in = |part: u32, text: String, random: &mut Random| {
+        if random.below(part) == 0 {
+            conditions.push(text);
+        }
+    };
+    let lengths = [8, 16, 24, 32];
+    let block = |random: &mut Random| {
+        let length = lengths[random.below(4) as usize];
+        let address = Ipv4Addr::new(10, random.below(2) as u8, random.below(2) as u8, 1);
+        let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+        format!("'{}/{length}'", Ipv4Addr::from(u32::from(address) & mask))
+    };
+    let (source, other, destination) = (block(random), block(random), block(random));
+    one_in(3, format!("src = [{source}, {other}]"), random);
+    one_in(3, format!("dst = {destination}"), random);
+    let first = random.below(4);
+    let last = first + random.below(3);
+    one_in(2, format!("dport = '{first}-{last}'"), random);
+    let proto = ["tcp", "udp"][random.below(2) as usize];
+    one_in(3, format!("proto = '{proto}'"), random);
+    let (dscp, vlan) = (random.below(2), random.below(2));
+    one_in(5, format!("dscp = {dscp}"), random);
+    one_in(6, format!("vlan = {vlan}"), random);
+    let name = ["in", "out"][random.below(2) as usize];
+    one_in(8, format!("interface = '{name}'"), random);
+    format!("{{ {} }}", conditions.join(", "))
+}
+
+/// A packet at or beside the values of rules.
+fn packet(random: &mut Random) -> Headers {
+    let address = |random: &mut Random| {
+        let octet = |random: &mut Random| random.below(3) as u8;
+        let last = [0, 1, 2, 255][random.below(4) as usize];
+        Ipv4Addr::new(10 + (random.below(8) == 0) as u8, octet(random), octet(random), last)
+    };
+    let ports = Ports { source: 7, destination: random.below(7) as u16 };
+    let v4 = Addresses::V4 { source: address(random), destination: address(random) };
+    let protocol = [Protocol::TCP, Protocol::UDP, Protocol::ICMP][random.below(3) as usize];
+    let mut headers = Headers::of_flow(v4, protocol, ports);
+    if !protocol.has_ports() {
+        headers.ports = None;
+    }
+    let dscp = Dscp::new(random.below(3) as u8).expect("in range");
+    headers.traffic_class = Some(dscp.code() << 2);
+    headers.vlan = (random.below(2) == 0).then(|| VlanTag(random.below(3) as u16));
+    if random.below(12) == 0 {
+        headers.addresses = Addresses::Unknown;
+        headers.protocol = None;
+        headers.ports = None;
+        headers.traffic_class = None;
+    }
+    headers
+}
+
+/// The name of the class that a packet goes to; interfaces are numbered as `names` has them.
+fn class_of<'p>(
+    (policy, classifier): (&'p Policy, &mut Classifier),
+    headers: &Headers,
+    name: Option<&str>,
+) -> &'p str {
+    let own = policy.interfaces.iter().position(|known| Some(known.as_str()) == name);
+    let interface = InterfaceId(own.map_or(u16::MAX, |at| at as u16));
+    let classified = classifier.classify(Instant::ZERO, interface, headers);
+    policy.leaf_name(classified.leaf)
+}
+
+fn check(found: &Moves, old: &Policy, new: &Policy, random: &mut Random) {
+    assert!(!found.given_up);
+    let mut classifiers = (old.classifier(), new.classifier());
+    for _ in 0..PACKETS {
+        let headers = packet(random);
+        let name = found.interfaces.get(random.below(3) as usize).map(String::as_str);
+        let joint = found.interfaces.iter().position(|known| Some(known.as_str()) == name);
+        let interface = InterfaceId(joint.map_or(u16::MAX, |at| at as u16));
+        let from = class_of((old, &mut classifiers.0), &headers, name);
+        let to = class_of((new, &mut classifiers.1), &headers, name);
+        let holding: Vec<_> = found
+            .moves
+            .iter()
+            .flat_map(|row| row.regions.iter().map(move |region| (row, region)))
+            .filter(|(_, region)| region.contains(interface, &headers))
+            .map(|(row, _)| (row.from.as_str(), row.to.as_str()))
+            .collect();
+        let wanted = if from == to { vec![] } else { vec![(from, to)] };
+        assert_eq!(holding, wanted, "{headers:?} by {name:?}\n{:#?}\n{:#?}", old.rules, new.rules);
+    }
+}
+
+#[test]
+fn the_regions_that_move_are_those_that_brute_force_finds() {
+    for seed in 0..RULE_SETS {
+        let random = &mut Random::new(seed, 0);
+        let draw = |random: &mut Random| {
+            let class = random.below(CLASSES as u32) as usize;
+            (class, rule(random))
+        };
+        let mut rules: Vec<_> = (0..1 + random.below(8)).map(|_| draw(random)).collect();
+        let orders = ["first", "altq", "u32"];
+        let order = orders[random.below(3) as usize];
+        let old = policy(&rules, 0, order);
+        // Take out, put in, move, or nothing of it.
+        if random.below(2) == 0 {
+            rules.remove(random.below(rules.len() as u32) as usize);
+        }
+        if random.below(2) == 0 {
+            let at = random.below(rules.len() as u32 + 1) as usize;
+            rules.insert(at, draw(random));
+        }
+        if random.below(4) == 0 {
+            let (one, other) =
+                (random.below(rules.len().max(1) as u32), random.below(rules.len().max(1) as u32));
+            if !rules.is_empty() {
+                rules.swap(one as usize, other as usize);
+            }
+        }
+        let order = if random.below(8) == 0 { "first" } else { order };
+        let new = policy(&rules, usize::from(random.below(8) == 0), order);
+        check(&moves(&old, &new), &old, &new, random);
+    }
+}
+
+#[test]
+fn a_rule_more_in_a_hundred_thousand_is_found_at_once() {
+    let rules = |more: bool| {
+        let mut rules: Vec<_> = (0..100_000)
+            .map(|rule| {
+                let (high, low, port) = (rule / 65_536, rule / 256 % 256, rule % 256);
+                (0, format!("{{ src = '10.{high}.{low}.0/24', dport = {port} }}"))
+            })
+            .collect();
+        if more {
+            rules.push((1, "{ src = '10.0.0.0/23', dport = '250-260' }".to_owned()));
+        }
+        policy(&rules, 2, "first")
+    };
+    let found = moves(&rules(false), &rules(true));
+    let rows: Vec<_> = found
+        .moves
+        .iter()
+        .map(|row| {
+            let regions: Vec<_> = row.regions.iter().map(ToString::to_string).collect();
+            (row.from.as_str(), row.to.as_str(), regions)
+        })
+        .collect();
+    let wanted = "IP version 4, src 10.0.0.0/23, dport 256-260";
+    assert_eq!(rows, [("c2", "c1", vec![wanted.to_owned()])]);
+}
+
+#[test]
+fn classes_are_compared_by_what_they_may_count_on() {
+    let text = |rate: &str, more: &str| {
+        format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n[class.a]\nrate = '{rate}'\n\
+             match = {{ dscp = 46 }}\n[class.b]\nrate = '2 Mbit/s'\ndefault = true\n{more}"
+        )
+    };
+    let plan = |text: &str| parse(text, "p").plan.expect("it is sound");
+    let (old, same) = (plan(&text("4 Mbit/s", "")), plan(&text("4000 kbit/s", "# the same\n")));
+    assert!(Difference::between(&old, &same).is_empty());
+    let more = "[class.c]\nrate = '1 Mbit/s'\nmatch = { dscp = 10 }\n";
+    let difference = Difference::between(&old, &plan(&text("5 Mbit/s", more)));
+    assert_eq!((difference.gone.len(), difference.new), (0, vec!["c".to_owned()]));
+    let a = difference.changed.iter().find(|row| row.name == "a").expect("its rate changed");
+    let rates = (a.before.bound.guaranteed, a.after.bound.guaranteed);
+    assert_eq!(rates, (Some(4e6), Some(5e6)));
+    let moved: Vec<_> = difference.moves.moves.iter().map(|row| (&*row.from, &*row.to)).collect();
+    assert_eq!(moved, [("b", "c")]);
+}
+
+const CLASSES: usize = 3;
+const RULE_SETS: u64 = 400;
+const PACKETS: u32 = 200;

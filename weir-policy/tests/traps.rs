@@ -1,0 +1,71 @@
+//! Every trap has a policy that shows just it, and a cured one that shows nothing.
+//!
+//! `traps/CODE-slug.toml` and `traps/CODE-slug.cured.toml`; a new lint is a line in the registry and
+//! these two files.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weir_policy::finding::Finding;
+use weir_policy::{codes, file, policy};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traps")
+}
+
+fn findings(name: &str) -> Vec<Finding> {
+    let path = folder().join(name);
+    let bytes = file::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    policy::parse_bytes(&bytes, name, None).findings
+}
+
+/// The names of the traps, without `.toml`.
+fn traps() -> Vec<String> {
+    let names = fs::read_dir(folder()).expect("it is in the tree");
+    let names = names.map(|entry| entry.expect("it can be listed").file_name());
+    let names = names.map(|name| name.into_string().expect("it is text"));
+    names
+        .filter(|name| !name.ends_with(".cured.toml"))
+        .filter_map(|name| name.strip_suffix(".toml").map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn a_trap_is_found_alone_and_its_cure_leaves_nothing() {
+    for trap in traps() {
+        let found = findings(&format!("{trap}.toml"));
+        let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
+        let wanted = trap.split('-').next().expect("it begins with a code");
+        assert_eq!(codes, [wanted], "{trap}: {found:#?}");
+        let cured = findings(&format!("{trap}.cured.toml"));
+        assert!(cured.is_empty(), "{trap}, cured: {cured:#?}");
+    }
+}
+
+#[test]
+fn a_finding_of_a_lint_says_place_figure_cure_and_source() {
+    for trap in traps() {
+        let finding = findings(&format!("{trap}.toml")).remove(0);
+        assert!(!finding.cure.is_empty(), "{trap}: {finding:#?}");
+        assert!(finding.place.line > 1, "{trap}: {finding:#?}");
+        if trap.as_str() < "W130" || trap.as_str() >= "W147" {
+            continue;
+        }
+        let has_figure = finding.message.chars().any(|c| c.is_ascii_digit());
+        assert!(has_figure, "{trap}: {}", finding.message);
+        assert!(finding.source.is_some(), "{trap} has no source");
+    }
+}
+
+#[test]
+fn every_lint_has_its_pair() {
+    let with_pair: BTreeSet<_> = traps().iter().map(|trap| trap[..4].to_owned()).collect();
+    let is_trap = |id: &str| {
+        matches!(id, "W113" | "W114")
+            || ("W120".."W130").contains(&id)
+            || id >= "W130" && id < "W200"
+    };
+    let codes = codes::ALL.iter().map(|code| code.id).filter(|id| is_trap(id));
+    let without: Vec<_> = codes.filter(|id| !with_pair.contains(*id)).collect();
+    assert!(without.is_empty(), "{without:?} have no policy in tests/traps");
+}

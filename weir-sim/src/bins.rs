@@ -1,0 +1,155 @@
+//! Bytes per class and bin of time, as the papers draw throughput.
+//!
+//! A packet counts with its charged bytes in the bin in which the link handed it out, for its class
+//! and all above. Bins begin at the start of the run, warm-up included, so that the start can be
+//! seen. Over changes of the link classes of one name are one row. Invariant: the bins of a class
+//! sum to what it sent in the whole run.
+
+use crate::report::{align, seconds, table};
+use crate::scenario::Scenario;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use weir_core::event::Departure;
+use weir_core::sched::Tree;
+use weir_core::units::{Duration, Instant};
+
+/// What each class sent in each bin.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct BinsReport {
+    /// How long a bin is.
+    #[serde(rename = "width_s", serialize_with = "seconds")]
+    pub width: Duration,
+    /// Every class, in the order in which they were first declared.
+    pub classes: Vec<ClassBins>,
+}
+
+/// What one class sent in each bin.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ClassBins {
+    /// The name.
+    pub name: String,
+    /// Charged bytes, bin after bin.
+    pub bytes: Vec<u64>,
+}
+
+/// Bins that are being filled.
+pub(crate) struct Bins {
+    report: BinsReport,
+    places: BTreeMap<String, usize>,
+    /// For each leaf of the present plan, the rows of its class and of those above.
+    rows: Vec<Vec<usize>>,
+    count: usize,
+}
+
+impl Bins {
+    /// Empty bins; `None` if they would be more than [`BIN_CELLS_MAX`], or have no width.
+    pub fn new(scenario: &Scenario, width: Duration) -> Option<Self> {
+        let count = cells(scenario, width).filter(|&cells| cells <= BIN_CELLS_MAX)?;
+        let count = (count / classes(scenario).max(1)) as usize;
+        let report = BinsReport { width, classes: Vec::new() };
+        let mut bins = Self { report, places: BTreeMap::new(), rows: Vec::new(), count };
+        bins.change(&scenario.link.tree);
+        Some(bins)
+    }
+
+    /// From now on the link has this tree.
+    pub fn change(&mut self, tree: &Tree) {
+        let rows: Vec<usize> = tree.classes().map(|(_, class)| self.place(&class.name)).collect();
+        let of_leaf = |leaf| tree.path(tree.class_of(leaf)).map(|class| rows[class.index()]);
+        self.rows = tree.leaves().map(|(leaf, _)| of_leaf(leaf).collect()).collect();
+    }
+
+    fn place(&mut self, name: &str) -> usize {
+        if let Some(&place) = self.places.get(name) {
+            return place;
+        }
+        let place = self.report.classes.len();
+        self.places.insert(name.to_owned(), place);
+        let bytes = vec![0; self.count];
+        self.report.classes.push(ClassBins { name: name.to_owned(), bytes });
+        place
+    }
+
+    pub fn add(&mut self, departure: &Departure) {
+        let bin = departure.at.since(Instant::ZERO).as_nanos() / self.report.width.as_nanos();
+        // What leaves at the very end is in the last bin.
+        let bin = (bin as usize).min(self.count - 1);
+        for &row in &self.rows[departure.leaf.index()] {
+            self.report.classes[row].bytes[bin] += departure.charged.get();
+        }
+    }
+
+    pub fn report(self) -> BinsReport {
+        self.report
+    }
+}
+
+/// How many numbers the bins of a scenario are; `None` without a width.
+pub fn cells(scenario: &Scenario, width: Duration) -> Option<u64> {
+    if width == Duration::ZERO {
+        return None;
+    }
+    let bins = scenario.duration.as_nanos().div_ceil(width.as_nanos());
+    Some(bins.saturating_mul(classes(scenario)))
+}
+
+/// The classes of all plans; those of one name count once.
+fn classes(scenario: &Scenario) -> u64 {
+    let plans = std::iter::once(&scenario.link).chain(scenario.changes.iter().map(|it| &it.link));
+    let mut names: Vec<&str> =
+        plans.flat_map(|plan| plan.tree.classes().map(|(_, class)| class.name.as_str())).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.len() as u64
+}
+
+impl BinsReport {
+    /// Lines of `start_s,class,bytes`, bin after bin.
+    pub fn to_csv(&self) -> String {
+        let mut text = "start_s,class,bytes\n".to_owned();
+        for bin in 0..self.len() {
+            for class in &self.classes {
+                let name = quoted(&class.name);
+                text += &format!("{},{name},{}\n", self.start(bin), class.bytes[bin]);
+            }
+        }
+        text
+    }
+
+    /// How many bins each class has.
+    fn len(&self) -> usize {
+        self.classes.first().map_or(0, |class| class.bytes.len())
+    }
+
+    /// When a bin starts, in seconds, as exact as its width.
+    fn start(&self, bin: usize) -> String {
+        let nanos = u128::from(self.width.as_nanos()) * bin as u128;
+        let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// A field of a CSV file `[rfc4180 §2]`.
+fn quoted(name: &str) -> String {
+    if name.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", name.replace('"', "\"\""));
+    }
+    name.to_owned()
+}
+
+impl fmt::Display for BinsReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.classes.iter().map(|class| class.name.as_str());
+        let head: Vec<&str> = std::iter::once("from s").chain(names).collect();
+        let mut rows = table(&head);
+        for bin in 0..self.len() {
+            let bytes = self.classes.iter().map(|class| class.bytes[bin].to_string());
+            rows.add_row(std::iter::once(self.start(bin)).chain(bytes));
+        }
+        write!(f, "bytes sent in bins of {}\n{}", self.width, align(rows, &[]))
+    }
+}
+
+/// The most numbers that all bins of a run are.
+pub const BIN_CELLS_MAX: u64 = 1 << 22;

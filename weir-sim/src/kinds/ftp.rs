@@ -1,0 +1,78 @@
+//! `ftp`: files over TCP, one after another, each on a connection of its own.
+//!
+//! All files have one size, or sizes of Pareto's second distribution. The mean of 200 KB is the one
+//! that the mix of `[nieminen]` is simulated with. Invariant: as [`Web`](super::Web)'s, of files.
+
+use super::web::{OBJECT_MAX, SHAPES, bytes};
+use super::{Context, Kind, Part, Turn, Turns, Work, tcp};
+use crate::random::Random;
+use crate::read::source::{Distribution, amount, fraction, read_or, tcp_connection};
+use crate::scenario::{Period, Traffic};
+use std::sync::Arc;
+use weir_core::units::{Bytes, Duration};
+
+/// A sequence of files.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ftp {
+    /// How many; without it, without end.
+    pub files: Option<u64>,
+    /// The mean bytes of a file, and the shape of their distribution if they vary.
+    pub file: (u64, Option<f64>),
+    /// From a file to the next.
+    pub pause: Period,
+}
+
+impl Work for Ftp {
+    fn keyword(&self) -> &'static str {
+        KEYWORD
+    }
+
+    fn start(&self) -> Box<dyn Turns> {
+        Box::new(Files { plan: *self, left: self.files })
+    }
+}
+
+#[derive(Debug)]
+struct Files {
+    plan: Ftp,
+    left: Option<u64>,
+}
+
+impl Turns for Files {
+    fn next(&mut self, random: &mut Random) -> Option<Turn> {
+        if self.left == Some(0) {
+            return None;
+        }
+        self.left = self.left.map(|left| left - 1);
+        let bytes = match self.plan.file {
+            (mean, Some(shape)) => bytes((mean, shape), random),
+            (all, None) => Bytes::new(all),
+        };
+        let pause = (self.left != Some(0)).then(|| self.plan.pause.draw(random));
+        Some(Turn { bytes: Some(bytes), pause })
+    }
+}
+
+fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
+    let Context { table, report, mtu, .. } = context;
+    let files = read_or(table.field("files"), None, report, |node, report| {
+        node.number(1, u64::from(u32::MAX), report).map(Some)
+    });
+    let file = amount(table.field("file"), FILE, OBJECT_MAX, report);
+    let file_shape = read_or(table.field("file_shape"), None, report, |node, report| {
+        fraction(node, SHAPES, report).map(Some)
+    });
+    let distribution = Distribution::read(table, report);
+    let pause = match table.field("pause") {
+        Some(node) => distribution.and_then(|distribution| distribution.period(&node, report)),
+        None => distribution.and_then(|distribution| distribution.of(PAUSE)),
+    };
+    let connection = tcp_connection(table, *mtu, report);
+    let ftp = Ftp { files: files?, file: (file?, file_shape?), pause: pause? };
+    Some(Part::only(Traffic::Transfers(connection?, Arc::new(ftp))))
+}
+
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: tcp, read };
+const KEYWORD: &str = "ftp";
+const FILE: u64 = 200_000;
+const PAUSE: Duration = Duration::from_secs(1);

@@ -1,0 +1,216 @@
+//! Kinds of sources that are models of an application: one file and one line a kind.
+//!
+//! A file holds what the kind is (its plan), how it is read from a scenario, and how it runs. There
+//! are two sorts. A [`Script`] sends whatever becomes of its packets, and says packet after packet
+//! how long each is and when it is sent. A [`Work`] is what the application of a TCP source wants
+//! to transfer, one transfer after another. Plain processes (`cbr`, `poisson`, `on-off`, `tcp`) are
+//! in `source.rs` and `scenario.rs`. Invariant: a script and a work draw from the random numbers of
+//! their own source only, and a plan that was read never makes either run for ever.
+
+mod capture;
+mod ftp;
+mod nttcp;
+mod probe;
+mod records;
+mod ttcp;
+mod video;
+mod voip;
+mod web;
+
+pub use capture::{RECORD_FLOWS_MAX, RECORDS_MAX, Recorded};
+pub use ftp::Ftp;
+pub use probe::Probe;
+pub use records::{Record, RecordFault, exercise};
+pub use ttcp::{Datagrams, Once};
+pub use video::{Sway, Video};
+pub use voip::Voip;
+pub use web::Web;
+
+use crate::random::Random;
+use crate::read::Files;
+use crate::scenario::{Mtu, Spacing, Traffic};
+use std::fmt::Debug;
+use weir_core::packet::{Addresses, Headers, Protocol};
+use weir_core::units::{Bytes, Duration, Rate};
+use weir_policy::finding::Report;
+use weir_policy::reader::Table;
+
+/// What an application sends without listening.
+pub trait Script: Debug + Send + Sync {
+    /// The word in scenarios and reports.
+    fn keyword(&self) -> &'static str;
+
+    /// Begins it.
+    fn start(&self) -> Box<dyn Player>;
+
+    /// Its datagrams, if each may be cut into several frames.
+    fn datagram(&self) -> Option<Datagram> {
+        None
+    }
+
+    /// The bytes that its plan holds beside itself, for who estimates memory.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// A datagram that is cut into frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// How many frames it is.
+    pub frames: u32,
+    /// Its bytes after the UDP header.
+    pub payload: u32,
+}
+
+/// A script that runs.
+pub trait Player: Debug + Send {
+    /// The next packet; `None` after the last.
+    fn next(&mut self, random: &mut Random) -> Option<Step>;
+}
+
+/// A packet that a script sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// How long after the packet before it, or after the start.
+    pub after: Duration,
+    /// The length of the frame.
+    pub length: u32,
+    /// Which datagram, counted from 0, it is a part of.
+    pub datagram: u32,
+}
+
+/// What the application of a TCP source transfers.
+pub trait Work: Debug + Send + Sync {
+    /// The word in scenarios and reports.
+    fn keyword(&self) -> &'static str;
+
+    /// Begins it.
+    fn start(&self) -> Box<dyn Turns>;
+}
+
+/// A work that is done.
+pub trait Turns: Debug + Send {
+    /// The next transfer; `None` without one.
+    fn next(&mut self, random: &mut Random) -> Option<Turn>;
+}
+
+/// One transfer, over a connection of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// How much, at least a byte; `None` for no end.
+    pub bytes: Option<Bytes>,
+    /// From its end to the beginning of the next; `None` if it is the last.
+    pub pause: Option<Duration>,
+}
+
+/// What a kind is read from.
+pub(crate) struct Context<'c, 't> {
+    /// Its `[[source]]`.
+    pub table: &'c mut Table<'t>,
+    /// What was read of its headers already.
+    pub headers: &'c Headers,
+    /// The MTU of the first link, in a network.
+    pub mtu: Option<Mtu>,
+    /// Other files.
+    pub files: &'c Files<'c>,
+    /// What is found.
+    pub report: &'c mut Report,
+}
+
+/// One source of those that a `[[source]]` stands for.
+pub(crate) struct Part {
+    /// What distinguishes its name; `None` if it is the only one.
+    pub suffix: Option<String>,
+    /// Its headers, if they are not those that are written.
+    pub headers: Option<Headers>,
+    /// What it sends.
+    pub traffic: Traffic,
+}
+
+/// A line of the registry.
+pub(crate) struct Kind {
+    /// The word in scenarios.
+    pub keyword: &'static str,
+    /// The protocol of its packets, unless the scenario writes another.
+    pub protocol: fn(&mut Table<'_>, &mut Report) -> Option<Protocol>,
+    /// Reads the rest of its table.
+    pub read: fn(&mut Context<'_, '_>) -> Option<Vec<Part>>,
+}
+
+impl Part {
+    /// A `[[source]]` that is one source.
+    pub fn only(traffic: Traffic) -> Vec<Self> {
+        vec![Self { suffix: None, headers: None, traffic }]
+    }
+}
+
+/// The kind with this keyword.
+pub(crate) fn find(keyword: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.keyword == keyword)
+}
+
+/// For kinds whose packets are UDP's.
+fn udp(_: &mut Table<'_>, _: &mut Report) -> Option<Protocol> {
+    Some(Protocol::UDP)
+}
+
+/// For kinds whose packets are TCP's.
+fn tcp(_: &mut Table<'_>, _: &mut Report) -> Option<Protocol> {
+    Some(Protocol::TCP)
+}
+
+/// Declares the kinds: `module` for each, whose file has a `KIND`.
+macro_rules! kinds {
+    ($($module:ident,)*) => {
+        /// Every kind that is a model.
+        pub(crate) const KINDS: &[Kind] = &[$($module::KIND,)*];
+    };
+}
+
+kinds! {
+    ttcp,
+    nttcp,
+    voip,
+    video,
+    web,
+    ftp,
+    capture,
+    probe,
+}
+
+/// The length of the IP header of these packets.
+pub(crate) fn ip_header(headers: &Headers) -> u32 {
+    if matches!(headers.addresses, Addresses::V6 { .. }) { 40 } else { 20 }
+}
+
+/// Frames one after another on the interface of a sending host, at its rate.
+#[derive(Clone, Debug)]
+struct Pace {
+    spacing: Spacing,
+    /// Fraction of a nanosecond not yet waited, in parts of the rate.
+    rest: u64,
+}
+
+impl Pace {
+    fn new(rate: Rate) -> Self {
+        Self { spacing: Spacing::rate(rate), rest: 0 }
+    }
+
+    /// How long a frame of `length` takes.
+    fn time(&mut self, length: u32) -> Duration {
+        let (time, rest, whole) = self.spacing.after(length);
+        self.rest += rest;
+        if self.rest < whole {
+            return time;
+        }
+        self.rest -= whole;
+        time.plus(Duration::from_nanos(1))
+    }
+}
+
+/// The rate of a sending host's interface that writes none: Fast Ethernet.
+const ACCESS_RATE_DEFAULT: u64 = 100_000_000;
+const UDP_HEADER: u32 = 8;
+/// RTP's header `[rfc3550 §5.1]`, before each sound and picture.
+const RTP_HEADER: u32 = 12;

@@ -1,0 +1,107 @@
+//! `voip`: one direction of a call, a packet of sound at even distances while somebody talks.
+//!
+//! Codecs are those of `[rfc3551 §4.5]` and of the ITU's G.723.1, each with its usual packet. Talk
+//! spurts and pauses are exponentially distributed around the means of artificial speech,
+//! 1.004 s and 1.587 s `[p59]`; without pauses it is the constant stream of `[nieminen]`.
+//! Invariant: packets within a talk spurt are exactly an interval apart.
+
+use super::{Context, Kind, Part, Player, RTP_HEADER, Script, Step, UDP_HEADER, ip_header, udp};
+use crate::random::Random;
+use crate::read::source::{amount, bounded, read_or, spread};
+use crate::scenario::{Period, Traffic, link_header};
+use std::sync::Arc;
+use weir_core::units::Duration;
+
+/// A call.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Voip {
+    /// The length of each frame.
+    pub length: u32,
+    /// From one packet to the next.
+    pub interval: Duration,
+    /// How long somebody talks, and is then silent; without it, there is always sound.
+    pub spurts: Option<(Period, Period)>,
+}
+
+impl Script for Voip {
+    fn keyword(&self) -> &'static str {
+        KEYWORD
+    }
+
+    fn start(&self) -> Box<dyn Player> {
+        Box::new(Call { plan: *self, talked: Duration::ZERO, spurt: None, sent: 0 })
+    }
+}
+
+#[derive(Debug)]
+struct Call {
+    plan: Voip,
+    /// How long the present talk spurt has lasted.
+    talked: Duration,
+    /// How long it lasts; not yet drawn at first.
+    spurt: Option<Duration>,
+    sent: u32,
+}
+
+impl Player for Call {
+    fn next(&mut self, random: &mut Random) -> Option<Step> {
+        let Voip { length, interval, spurts } = self.plan;
+        let mut after = if self.sent == 0 { Duration::ZERO } else { interval };
+        if let Some((talk, pause)) = spurts {
+            let spurt = *self.spurt.get_or_insert_with(|| talk.draw(random));
+            self.talked = self.talked.plus(after);
+            if self.talked >= spurt {
+                // A spurt has a packet at its beginning, so two are never closer than an interval.
+                after = after.plus(pause.draw(random));
+                self.talked = Duration::ZERO;
+                self.spurt = Some(talk.draw(random));
+            }
+        }
+        self.sent = self.sent.wrapping_add(1);
+        Some(Step { after, length, datagram: self.sent })
+    }
+}
+
+/// A codec: the bytes of sound in a packet, and how long that sounds.
+struct Codec {
+    keyword: &'static str,
+    payload: u32,
+    interval: Duration,
+}
+
+fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
+    let Context { table, headers, report, .. } = context;
+    let words: Vec<_> = CODECS.iter().map(|codec| codec.keyword).collect();
+    let word =
+        read_or(table.field("codec"), words[0], report, |node, report| node.choice(&words, report));
+    let codec = CODECS.iter().find(|codec| Some(codec.keyword) == word);
+    let usual = codec.unwrap_or(&CODECS[0]);
+    let payload = amount(table.field("payload"), u64::from(usual.payload), PAYLOAD_MAX, report);
+    let interval = read_or(table.field("interval"), usual.interval, report, spread);
+    let talk = read_or(table.field("talk"), TALK, report, spread);
+    let pause = read_or(table.field("pause"), PAUSE, report, bounded);
+    let (talk, pause) = (talk?, pause?);
+    let spurts =
+        (pause > Duration::ZERO).then_some((Period::Exponential(talk), Period::Exponential(pause)));
+    let before = link_header(headers) + ip_header(headers) + UDP_HEADER + RTP_HEADER;
+    let (length, interval) = (payload? as u32 + before, interval?);
+    codec?;
+    Some(Part::only(Traffic::Scripted(Arc::new(Voip { length, interval, spurts }))))
+}
+
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: udp, read };
+const KEYWORD: &str = "voip";
+const CODECS: [Codec; 4] = [
+    // 64 kbit/s in packets of 20 ms.
+    Codec { keyword: "g711", payload: 160, interval: Duration::from_millis(20) },
+    // 8 kbit/s: two frames of 10 bytes.
+    Codec { keyword: "g729", payload: 20, interval: Duration::from_millis(20) },
+    // 6.3 kbit/s: one frame of 30 ms.
+    Codec { keyword: "g723", payload: 24, interval: Duration::from_millis(30) },
+    // 32 kbit/s.
+    Codec { keyword: "g726", payload: 80, interval: Duration::from_millis(20) },
+];
+const TALK: Duration = Duration::from_millis(1004);
+const PAUSE: Duration = Duration::from_millis(1587);
+/// Far more than any packet of sound has.
+const PAYLOAD_MAX: u64 = 9000;

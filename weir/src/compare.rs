@@ -1,0 +1,81 @@
+//! `weir compare`: one traffic under many schedulers, in one table and one plot.
+
+use crate::output::{Exit, Format, Output};
+use crate::sim::{count_bar, memory, scenario};
+use crate::{Run, whole_file};
+use std::path::PathBuf;
+use weir_core::units::Bytes;
+use weir_lab::compare::{compare, find, plot};
+use weir_lab::replicate;
+use weir_live::signals::StopSignal;
+
+/// Simulates one scenario under several schedulers.
+///
+/// The policy is translated for each; docs/compare.md has the rules, and the notes below the table
+/// say what was said otherwise. Exits 1 if a scheduler cannot carry the policy, 2 if there is no
+/// such scheduler. Ctrl-C keeps what has ended.
+#[derive(clap::Args)]
+pub struct Compare {
+    /// The scenario, in TOML.
+    scenario: PathBuf,
+    /// The schedulers.
+    #[arg(long, value_name = "KEYWORD,...", value_delimiter = ',', required = true)]
+    schedulers: Vec<String>,
+    /// Another seed than the scenario's.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// So many side by side; all cores unless written.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Write the comparison as JSON, whatever is printed.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw what each class got beside its ideal, and its delays.
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// How much memory the runs may be expected to need; what is free unless written.
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+}
+
+impl Run for Compare {
+    fn run(self, output: &Output) -> Exit {
+        let mut scenario = match scenario(&self.scenario, output) {
+            Ok(scenario) => scenario,
+            Err(exit) => return exit,
+        };
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        self.compare(&scenario, output).unwrap_or_else(|error| output.refuse(&error))
+    }
+}
+
+impl Compare {
+    fn compare(&self, scenario: &weir_sim::Scenario, output: &Output) -> Result<Exit, String> {
+        let schedulers = find(&self.schedulers)?;
+        let threads = self.threads.map_or_else(replicate::cores, usize::from);
+        let threads = threads.min(schedulers.len());
+        memory::check(scenario, (None, threads), self.memory)?;
+        let stop = StopSignal::install().map_err(|error| error.to_string())?;
+        let bar = count_bar(schedulers.len() as u64);
+        let compared = compare(scenario, &schedulers, threads, stop.flag(), &mut || bar.inc(1));
+        bar.finish_and_clear();
+        if let Some(path) = &self.json {
+            let text = serde_json::to_string_pretty(&compared).expect("keys are text");
+            whole_file::write(path, &(text + "\n"))?;
+        }
+        if let Some(path) = &self.plot {
+            whole_file::write(path, &plot::svg(&compared)?)?;
+        }
+        match output.format {
+            Format::Json => output.json(&compared),
+            Format::Text => output.text(&compared.to_string()),
+        }
+        let (asked, ended) = (schedulers.len(), compared.rows.len());
+        if ended < asked {
+            output.warn(&format!("stopped: {ended} of {asked} schedulers ended"));
+            return Ok(Exit::Interrupted);
+        }
+        let refused = compared.rows.iter().any(|row| row.refused.is_some());
+        Ok(if refused { Exit::Faults } else { Exit::Clean })
+    }
+}

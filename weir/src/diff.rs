@@ -1,0 +1,154 @@
+//! `weir diff`: what changes in effect from one policy to another.
+
+use crate::Run;
+use crate::check;
+use crate::output::{Exit, Format, Output};
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use weir_policy::diff::{ClassChange, Difference, Standing, differ};
+use weir_policy::policy::{self, Policy};
+use weir_policy::{file, render};
+
+/// Says what changes in effect: which packets go to another class, which class may count on more.
+///
+/// Exits 0 if nothing changes in effect, 1 if something does or a policy has errors, 2 if a file
+/// cannot be read.
+#[derive(clap::Args)]
+pub struct Diff {
+    /// The policy as it is.
+    old: PathBuf,
+    /// The policy as it is to be.
+    new: PathBuf,
+}
+
+/// What `--format json` prints; docs/bounds.md describes it.
+#[derive(Serialize)]
+struct Printed {
+    moves: Vec<Move>,
+    given_up: bool,
+    gone: Vec<String>,
+    new: Vec<String>,
+    changed: Vec<Changed>,
+}
+
+#[derive(Serialize)]
+struct Move {
+    from: String,
+    to: String,
+    packets: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Changed {
+    class: String,
+    before: check::Figures,
+    after: check::Figures,
+}
+
+impl Run for Diff {
+    fn run(self, output: &Output) -> Exit {
+        let policies = read(&self.old, output).and_then(|old| Ok((old, read(&self.new, output)?)));
+        let (old, new) = match policies {
+            Ok(policies) => policies,
+            Err(exit) => return exit,
+        };
+        let difference = Difference::between(&old, &new);
+        match output.format {
+            Format::Json => output.json(&printed(&difference)),
+            Format::Text => output.text(&text(&difference)),
+        }
+        if difference.is_empty() { Exit::Clean } else { Exit::Faults }
+    }
+}
+
+fn read(path: &Path, output: &Output) -> Result<Policy, Exit> {
+    let name = path.display().to_string();
+    let bytes =
+        file::read(path).map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
+    let outcome = policy::parse_bytes(&bytes, &name, None);
+    if outcome.failed() {
+        return Err(check::print(output, &name, "policy", &outcome));
+    }
+    eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
+    Ok(outcome.plan.expect("without errors there is a plan"))
+}
+
+fn printed(difference: &Difference) -> Printed {
+    let names = &difference.moves.interfaces;
+    let moves = difference.moves.moves.iter().map(|row| Move {
+        from: row.from.clone(),
+        to: row.to.clone(),
+        packets: row.regions.iter().map(|region| region.describe(names)).collect(),
+    });
+    let changed = |row: &ClassChange| Changed {
+        class: row.name.clone(),
+        before: check::Figures::of(&row.before),
+        after: check::Figures::of(&row.after),
+    };
+    Printed {
+        moves: moves.collect(),
+        given_up: difference.moves.given_up,
+        gone: difference.gone.clone(),
+        new: difference.new.clone(),
+        changed: difference.changed.iter().map(changed).collect(),
+    }
+}
+
+fn text(difference: &Difference) -> String {
+    if difference.is_empty() {
+        return "nothing changes in effect\n".to_owned();
+    }
+    let mut text = String::new();
+    for row in &difference.moves.moves {
+        text += &format!("packets go from `{}` to `{}`:\n", row.from, row.to);
+        let shown = row.regions.iter().take(REGIONS_SHOWN);
+        for region in shown {
+            text += &format!("  {}\n", region.describe(&difference.moves.interfaces));
+        }
+        if row.regions.len() > REGIONS_SHOWN {
+            text += &format!("  and {} regions more\n", row.regions.len() - REGIONS_SHOWN);
+        }
+    }
+    if difference.moves.given_up {
+        text += "the rules overlap too much to find all packets that move\n";
+    }
+    for (what, names) in [("gone", &difference.gone), ("new", &difference.new)] {
+        if !names.is_empty() {
+            text += &format!("{what}: {}\n", names.join(", "));
+        }
+    }
+    if !difference.changed.is_empty() {
+        text += &format!("{}\n", table(&difference.changed));
+    }
+    text
+}
+
+/// A row for each figure that changes.
+fn table(changed: &[ClassChange]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN);
+    table.set_header(["class", "what", "before", "after", "change"]);
+    for row in changed {
+        let figures = |standing: &Standing| standing.figures();
+        for ((what, before), (_, after)) in
+            figures(&row.before).into_iter().zip(figures(&row.after))
+        {
+            if !differ(before, after) {
+                continue;
+            }
+            let change = match (before, after) {
+                (Some(before), Some(after)) if before > 0.0 => {
+                    format!("{:+.1} %", (after - before) / before * 100.0)
+                }
+                _ => String::new(),
+            };
+            let shown = check::shown;
+            table.add_row([row.name.clone(), what.to_owned(), shown(before), shown(after), change]);
+        }
+    }
+    table
+}
+
+/// In text; JSON has all.
+const REGIONS_SHOWN: usize = 50;

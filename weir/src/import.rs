@@ -1,0 +1,143 @@
+//! `weir import`: another tool's configuration as policies.
+
+use crate::Run;
+use crate::output::{Exit, Format, Output};
+use clap::builder::PossibleValuesParser;
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use weir_core::units::Rate;
+use weir_policy::finding::Finding;
+use weir_policy::import::{self, Fate, Import as Imports, Imported, LANGUAGES, Line, Options};
+use weir_policy::{file, render};
+
+/// Turns an altq.conf, a pf.conf or tc commands into policies, and says what became of each line.
+///
+/// The policy goes to standard output, the report to standard error. Exits 0 with a policy, 1 if
+/// the file is wrong, 2 if it cannot be read or a policy cannot be written.
+#[derive(clap::Args)]
+pub struct Import {
+    /// The language: `altq`, `pf`, or `tc` for a shell script or a `tc -batch` file.
+    #[arg(value_parser = PossibleValuesParser::new(LANGUAGES.iter().map(|row| row.name)))]
+    language: String,
+    /// The file.
+    file: PathBuf,
+    /// Only the policy of this interface.
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// The rate of an interface for which the file names none, such as "100 Mbit/s".
+    #[arg(long)]
+    rate: Option<Rate>,
+    /// Where the policy goes; for several interfaces a folder, in which each gets NAME.toml.
+    #[arg(long, value_name = "PATH")]
+    out: Option<PathBuf>,
+}
+
+/// What `--format json` prints; docs/import.md describes it.
+#[derive(Serialize)]
+struct Printed<'a> {
+    file: &'a str,
+    language: &'a str,
+    policies: &'a [Imported],
+    lines: &'a [Line],
+    findings: &'a [Finding],
+}
+
+impl Run for Import {
+    fn run(self, output: &Output) -> Exit {
+        let name = self.file.display().to_string();
+        let bytes = match file::read(&self.file) {
+            Ok(bytes) => bytes,
+            Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
+        };
+        let language =
+            import::find(&self.language).expect("clap takes the names of languages only");
+        let outcome = import::read(language, &bytes, &name, &Options { rate: self.rate });
+        let failed = outcome.failed();
+        let mut found = outcome.plan.unwrap_or(Imports { policies: Vec::new(), lines: Vec::new() });
+        if !failed && let Err(why) = self.choose(&mut found) {
+            return output.refuse(&why);
+        }
+        match output.format {
+            Format::Json => output.json(&Printed {
+                file: &name,
+                language: language.name,
+                policies: &found.policies,
+                lines: &found.lines,
+                findings: &outcome.findings,
+            }),
+            Format::Text => {
+                let shown = render::render(&outcome.findings, &outcome.sources, false);
+                tell(&shown, &found.lines, &name);
+            }
+        }
+        if failed {
+            return Exit::Faults;
+        }
+        self.hand_over(&found.policies, output)
+    }
+}
+
+impl Import {
+    /// Keeps the policy that was asked for.
+    fn choose(&self, found: &mut Imports) -> Result<(), String> {
+        let Some(wanted) = &self.interface else { return Ok(()) };
+        let names: Vec<_> = found.policies.iter().map(|one| one.interface.clone()).collect();
+        found.policies.retain(|one| one.interface == *wanted);
+        match found.policies.is_empty() {
+            true => Err(format!("no interface `{wanted}`; the file shapes {}", names.join(", "))),
+            false => Ok(()),
+        }
+    }
+
+    fn hand_over(&self, policies: &[Imported], output: &Output) -> Exit {
+        let Some(out) = &self.out else {
+            if output.format == Format::Text {
+                let texts: Vec<&str> = policies.iter().map(|one| one.policy.as_str()).collect();
+                output.text(&texts.join("\n"));
+                if policies.len() > 1 {
+                    let count = policies.len();
+                    output.warn(&format!(
+                        "{count} interfaces, {count} policies: choose one with `--interface`, or \
+                         write each to a file with `--out FOLDER`"
+                    ));
+                }
+            }
+            return Exit::Clean;
+        };
+        let written = match policies {
+            [one] if !out.is_dir() => write(out, one),
+            several => several.iter().try_for_each(|one| {
+                std::fs::create_dir_all(out).map_err(|error| (out.clone(), error))?;
+                // An interface's name is one part of a path, whatever it holds.
+                write(&out.join(format!("{}.toml", one.interface.replace(['/', '\\'], "_"))), one)
+            }),
+        };
+        match written {
+            Ok(()) => Exit::Clean,
+            Err((path, error)) => {
+                output.refuse(&format!("cannot write {}: {error}", path.display()))
+            }
+        }
+    }
+}
+
+fn write(path: &Path, one: &Imported) -> Result<(), (PathBuf, std::io::Error)> {
+    std::fs::write(path, &one.policy).map_err(|error| (path.to_owned(), error))
+}
+
+/// Findings, then each line that is not simply kept, then how many there are of each fate.
+fn tell(findings: &str, lines: &[Line], name: &str) {
+    let mut text = findings.to_owned();
+    for line in lines.iter().filter(|line| line.fate != Fate::Kept || !line.note.is_empty()) {
+        let (number, fate) = (line.place.line, line.fate.name());
+        text.push_str(&format!("{name}:{number}: {fate}: {}\n    {}\n", line.text, line.note));
+    }
+    if !lines.is_empty() {
+        let count = |fate| lines.iter().filter(|line| line.fate == fate).count();
+        let [kept, near, lost] = [Fate::Kept, Fate::Approximated, Fate::Lost].map(count);
+        text.push_str(&format!("{name}: {kept} kept, {near} approximated, {lost} lost\n"));
+    }
+    // Nobody is left to be told if standard error is closed.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}

@@ -1,0 +1,57 @@
+//! Whether a run fits in memory, asked before it starts.
+
+use std::fs;
+use weir_core::units::{Bytes, Duration};
+use weir_sim::Scenario;
+use weir_sim::memory::{Need, Shown};
+
+/// Refuses runs of `scenarios` on so many threads that need more than `limit`, or than what the
+/// machine has free.
+///
+/// # Errors
+/// What they need and for what, the limit and the cure.
+pub fn check(
+    scenario: &Scenario,
+    (bins, threads): (Option<Duration>, usize),
+    limit: Option<Bytes>,
+) -> Result<(), String> {
+    let need = Need::of(scenario, bins);
+    let whole = need.total().saturating_mul(threads as u64);
+    let (limit, whose) = match (limit, free()) {
+        (Some(limit), _) => (limit.get(), "--memory allows"),
+        (None, Some(free)) => (free, "this machine has free"),
+        (None, None) => return Ok(()),
+    };
+    if whole <= limit {
+        return Ok(());
+    }
+    let each = if threads > 1 { format!(" on each of {threads} threads") } else { String::new() };
+    let largest = need.parts.first().map_or("", |part| part.0);
+    let cure = match largest {
+        "packets that wait" => "lower `packets_max` or the queues' limits",
+        "TCP windows" => "lower `window`, or simulate fewer TCP sources",
+        "recorded arrivals" => "cut the recording",
+        "bins" => "widen the bins",
+        _ => "simulate fewer sources and classes",
+    };
+    let fewer = if threads > 1 { ", or run on fewer --threads" } else { "" };
+    Err(format!(
+        "{} would need up to {need}{each}, more than the {} that {whose}; {cure}{fewer}, or allow \
+         more with --memory",
+        scenario.name,
+        Shown(limit),
+    ))
+}
+
+/// What can be had without swapping: of the machine, and of the control group it runs in.
+fn free() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let machine = kibibytes.saturating_mul(1024);
+    let number = |name: &str| -> Option<u64> {
+        fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?.trim().parse().ok()
+    };
+    let group = number("memory.max").zip(number("memory.current"));
+    Some(group.map_or(machine, |(most, used)| machine.min(most.saturating_sub(used))))
+}

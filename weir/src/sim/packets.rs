@@ -1,0 +1,223 @@
+//! Files with a row or a frame for each packet of a run.
+
+use crate::whole_file::{WholeFile, cannot};
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+use std::collections::BTreeMap;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::Arc;
+use weir_sim::Fate;
+use weir_sim::capture::{CaptureLink, CaptureRecord, CaptureWriter, Interface};
+use weir_sim::frame;
+
+/// A capture of the packets that leave the link.
+pub struct Trace {
+    writer: CaptureWriter<BufWriter<WholeFile>>,
+    name: String,
+    frame: Vec<u8>,
+    comment: String,
+    failed: Option<String>,
+}
+
+impl Trace {
+    /// Begins the file.
+    ///
+    /// # Errors
+    /// That it cannot be written.
+    pub fn create(path: &Path) -> Result<Self, String> {
+        let name = path.display().to_string();
+        let failed = |error| cannot("write", &name, &error);
+        let file = WholeFile::create(path).map_err(failed)?;
+        let mut writer = CaptureWriter::new(BufWriter::new(file)).map_err(failed)?;
+        let link_type = CaptureLink::ETHERNET;
+        let interface = Interface { link_type, name: "link".to_owned(), snap_length: 0 };
+        writer.describe(&[interface]).map_err(failed)?;
+        Ok(Self { writer, name, frame: Vec::new(), comment: String::new(), failed: None })
+    }
+
+    /// Writes a packet that was sent.
+    pub fn add(&mut self, fate: &Fate<'_>) {
+        if fate.dropped.is_some() || self.failed.is_some() {
+            return;
+        }
+        let headers = &fate.source.headers;
+        frame::write(headers, fate.length, fate.packet, fate.marked, &mut self.frame);
+        let delay = fate.at.since(fate.arrived).as_nanos();
+        let (micros, nanos) = (delay / 1000, delay % 1000);
+        self.comment.clear();
+        self.comment += &format!(
+            "class={} source={} delay_us={micros}.{nanos:03} verdict=sent",
+            fate.class, fate.source.name
+        );
+        let written = self.writer.write(&CaptureRecord {
+            timestamp: fate.at.as_nanos(),
+            interface: 0,
+            original_length: fate.length.max(self.frame.len() as u32),
+            bytes: &self.frame,
+            comment: &self.comment,
+        });
+        self.failed = written.err().map(|error| cannot("write", &self.name, &error));
+    }
+
+    /// Ends the file, which then has its name.
+    ///
+    /// # Errors
+    /// The first fault of writing.
+    pub fn finish(self) -> Result<(), String> {
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        let name = self.name;
+        let file = self.writer.finish().and_then(|buffer| Ok(buffer.into_inner()?));
+        file.map_err(|error| cannot("write", &name, &error))?.keep()
+    }
+}
+
+/// A Parquet file with a row for each packet that left the link or was dropped.
+pub struct Rows {
+    writer: SerializedFileWriter<BufWriter<WholeFile>>,
+    name: String,
+    waiting: Columns,
+    /// Names, each once.
+    names: BTreeMap<String, ByteArray>,
+    failed: Option<String>,
+}
+
+/// Rows that are not written yet.
+#[derive(Default)]
+struct Columns {
+    time: Vec<i64>,
+    delay: Vec<i64>,
+    length: Vec<i32>,
+    class: Vec<ByteArray>,
+    source: Vec<ByteArray>,
+    verdict: Vec<ByteArray>,
+}
+
+impl Rows {
+    /// Begins the file.
+    ///
+    /// # Errors
+    /// That it cannot be written.
+    pub fn create(path: &Path) -> Result<Self, String> {
+        let name = path.display().to_string();
+        let file = WholeFile::create(path).map_err(|error| cannot("write", &name, &error))?;
+        let properties = WriterProperties::builder().set_created_by("weir".to_owned()).build();
+        let schema = schema().map_err(|error| of_rows(&name, &error))?;
+        let writer = SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties));
+        let writer = writer.map_err(|error| of_rows(&name, &error))?;
+        let (waiting, names) = (Columns::default(), BTreeMap::new());
+        Ok(Self { writer, name, waiting, names, failed: None })
+    }
+
+    /// Adds the row of a packet.
+    pub fn add(&mut self, fate: &Fate<'_>) {
+        if self.failed.is_some() {
+            return;
+        }
+        let verdict = fate.dropped.map_or("sent", |reason| reason.name());
+        let delay = fate.at.since(fate.arrived);
+        // Simulated times are far below 2^63 ns.
+        self.waiting.time.push(fate.at.as_nanos() as i64);
+        self.waiting.delay.push(delay.as_nanos() as i64);
+        self.waiting.length.push(fate.length as i32);
+        let class = self.name(fate.class);
+        self.waiting.class.push(class);
+        let source = self.name(&fate.source.name);
+        self.waiting.source.push(source);
+        let verdict = self.name(verdict);
+        self.waiting.verdict.push(verdict);
+        if self.waiting.time.len() == ROWS_MAX {
+            self.write();
+        }
+    }
+
+    fn name(&mut self, text: &str) -> ByteArray {
+        if let Some(name) = self.names.get(text) {
+            return name.clone();
+        }
+        let name = ByteArray::from(text.as_bytes().to_vec());
+        self.names.insert(text.to_owned(), name.clone());
+        name
+    }
+
+    /// Writes the rows that wait as a group.
+    fn write(&mut self) {
+        let rows = std::mem::take(&mut self.waiting);
+        let group = self.writer.next_row_group();
+        let written = group.and_then(|group| rows.write(group));
+        self.failed = written.err().map(|error| of_rows(&self.name, &error));
+    }
+
+    /// Ends the file, which then has its name.
+    ///
+    /// # Errors
+    /// The first fault of writing.
+    pub fn finish(mut self) -> Result<(), String> {
+        if self.failed.is_none() && !self.waiting.time.is_empty() {
+            self.write();
+        }
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        let name = self.name;
+        let buffer = self.writer.into_inner().map_err(|error| of_rows(&name, &error))?;
+        let file = buffer.into_inner().map_err(|error| cannot("write", &name, error.error()))?;
+        file.keep()
+    }
+}
+
+impl Columns {
+    /// In the order of the schema.
+    fn write(
+        self,
+        mut group: SerializedRowGroupWriter<'_, BufWriter<WholeFile>>,
+    ) -> Result<(), ParquetError> {
+        macro_rules! column {
+            ($kind:ty, $values:expr) => {
+                if let Some(mut column) = group.next_column()? {
+                    column.typed::<$kind>().write_batch(&$values, None, None)?;
+                    column.close()?;
+                }
+            };
+        }
+        column!(Int64Type, self.time);
+        column!(Int64Type, self.delay);
+        column!(Int32Type, self.length);
+        column!(ByteArrayType, self.class);
+        column!(ByteArrayType, self.source);
+        column!(ByteArrayType, self.verdict);
+        group.close().map(drop)
+    }
+}
+
+/// The columns; docs/sim-report.md describes them.
+fn schema() -> Result<Arc<Type>, ParquetError> {
+    let column = |name: &str, kind, text: bool| {
+        let column = Type::primitive_type_builder(name, kind)
+            .with_repetition(Repetition::REQUIRED)
+            .with_logical_type(text.then_some(LogicalType::String));
+        column.build().map(Arc::new)
+    };
+    let fields = vec![
+        column("time_ns", Physical::INT64, false)?,
+        column("delay_ns", Physical::INT64, false)?,
+        column("length", Physical::INT32, false)?,
+        column("class", Physical::BYTE_ARRAY, true)?,
+        column("source", Physical::BYTE_ARRAY, true)?,
+        column("verdict", Physical::BYTE_ARRAY, true)?,
+    ];
+    Type::group_type_builder("packets").with_fields(fields).build().map(Arc::new)
+}
+
+fn of_rows(name: &str, error: &ParquetError) -> String {
+    format!("cannot write {name}: {error}")
+}
+
+/// Rows of a group: so many wait in memory.
+const ROWS_MAX: usize = 1 << 16;

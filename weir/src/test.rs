@@ -1,0 +1,159 @@
+//! `weir test`: simulates what a policy promises, and says whether it is kept.
+
+use crate::Run;
+use crate::check;
+use crate::output::{Exit, Format, Output};
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use weir_core::ids::ClassId;
+use weir_policy::policy::{self, Measure, Metric, Policy, Promise};
+use weir_policy::{file, render};
+use weir_sim::promise::{self, Observation, Proof, Verdict};
+use weir_sim::read;
+
+/// Proves the promises of a policy: simulates the scenario that each names, several times.
+///
+/// Exits 0 if all are kept, 1 if one is broken or undecided or the policy has errors, 2 if a file
+/// cannot be read.
+#[derive(clap::Args)]
+pub struct Test {
+    /// The policy, in TOML; scenarios are found relative to it, and run with this policy.
+    policy: PathBuf,
+    /// How many runs, with different seeds, each scenario gets.
+    #[arg(long, default_value_t = RUNS,
+        value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
+    runs: u32,
+}
+
+/// What `--format json` prints; docs/promises.md describes it.
+#[derive(Serialize)]
+struct Tested {
+    file: String,
+    runs: u32,
+    kept: usize,
+    promises: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    that: String,
+    under: String,
+    #[serde(flatten)]
+    proof: Proof,
+}
+
+impl Run for Test {
+    fn run(self, output: &Output) -> Exit {
+        let name = self.policy.display().to_string();
+        let bytes = match file::read(&self.policy) {
+            Ok(bytes) => bytes,
+            Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
+        };
+        let outcome = policy::parse_bytes(&bytes, &name, None);
+        if outcome.failed() {
+            return check::print(output, &name, "policy", &outcome);
+        }
+        eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
+        let policy = outcome.plan.expect("without errors there is a plan");
+        if policy.promises.is_empty() {
+            return output.refuse(&format!("{name} promises nothing; write `[[promise]]` tables"));
+        }
+        let folder = self.policy.parent().unwrap_or(Path::new("")).to_owned();
+        let mut seen = BTreeMap::new();
+        for promise in &policy.promises {
+            if seen.contains_key(promise.under.as_str()) {
+                continue;
+            }
+            match observe(&policy, &folder.join(&promise.under), self.runs, output) {
+                Ok(observations) => seen.insert(promise.under.as_str(), observations),
+                Err(exit) => return exit,
+            };
+        }
+        let row = |promise: &Promise| Row {
+            that: promise.that.clone(),
+            under: promise.under.clone(),
+            proof: promise::prove(
+                &promise.promised,
+                &policy.link.tree,
+                &seen[promise.under.as_str()],
+            ),
+        };
+        let promises: Vec<_> = policy.promises.iter().map(row).collect();
+        print(output, &policy, Tested { file: name, runs: self.runs, kept: 0, promises })
+    }
+}
+
+/// Runs a scenario with the policy.
+fn observe(
+    policy: &Policy,
+    path: &Path,
+    runs: u32,
+    output: &Output,
+) -> Result<Vec<Observation>, Exit> {
+    let name = path.display().to_string();
+    let bytes =
+        file::read(path).map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
+    let outcome = read::parse_with(&bytes, &name, &|path: &Path| file::read(path), policy);
+    if outcome.failed() {
+        return Err(check::print(output, &name, "scenario", &outcome));
+    }
+    let scenario = outcome.plan.expect("without errors there is a plan");
+    if scenario.network.is_some() {
+        let cure = "promise under a scenario with one link";
+        return Err(output.refuse(&format!("{name} is a network, which has no one policy; {cure}")));
+    }
+    promise::observe(&scenario, runs).map_err(|error| {
+        output.refuse(&format!("{name}: {error}"));
+        Exit::Faults
+    })
+}
+
+fn print(output: &Output, policy: &Policy, mut tested: Tested) -> Exit {
+    let kept = |row: &&Row| row.proof.verdict == Verdict::Kept;
+    tested.kept = tested.promises.iter().filter(kept).count();
+    match output.format {
+        Format::Json => output.json(&tested),
+        Format::Text => {
+            output.text(&format!("{}\n", table(policy, &tested.promises)));
+            let (kept, all) = (tested.kept, tested.promises.len());
+            output.text(&format!("{}: {kept} of {all} promises kept\n", tested.file));
+        }
+    }
+    if tested.kept == tested.promises.len() { Exit::Clean } else { Exit::Faults }
+}
+
+fn table(policy: &Policy, rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN);
+    table.set_header(["promise", "under", "measured", "+-", "goal", "verdict"]);
+    for (row, promise) in rows.iter().zip(&policy.promises) {
+        let measure = promise.promised.measure;
+        let own = |value: Option<f64>| value.map_or("-".to_owned(), |value| shown(measure, value));
+        table.add_row([
+            row.that.clone(),
+            row.under.clone(),
+            own(row.proof.measured),
+            own(row.proof.measured.map(|_| row.proof.plus_minus)),
+            own(row.proof.goal),
+            row.proof.verdict.name().to_owned(),
+        ]);
+    }
+    table
+}
+
+/// A value in the unit that its measure is written in.
+fn shown(measure: Measure<ClassId>, value: f64) -> String {
+    match measure {
+        Measure::Fairness => format!("{:.2} %", value * 100.0),
+        Measure::Class(_, Metric::Rate) => format!("{:.4} Mbit/s", value / 1e6),
+        Measure::Class(_, Metric::Delay(_) | Metric::DelayMean) => format!("{:.3} ms", value * 1e3),
+        Measure::Class(_, Metric::Loss) => format!("{:.3} %", value * 100.0),
+        Measure::Class(_, Metric::Drops) => format!("{value:.1} packets"),
+        Measure::Class(_, Metric::BacklogMax) => format!("{value:.0} B"),
+    }
+}
+
+const RUNS: u32 = 5;
+const RUNS_MAX: i64 = 1000;

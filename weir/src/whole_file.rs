@@ -1,0 +1,82 @@
+//! Files that get their name once they are whole, and vanish if they never are.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// A file that is being written.
+pub enum WholeFile {
+    /// Under another name, which goes with it unless it is kept.
+    Unnamed(NamedTempFile, PathBuf),
+    /// What was there already and is no regular file, such as a pipe.
+    Stream(File),
+}
+
+impl WholeFile {
+    /// Begins it.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            return Ok(Self::Stream(File::options().write(true).open(path)?));
+        }
+        // Behind a symbolic link, which stays.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".weir-");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(FILE_MODE));
+        let file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        Ok(Self::Unnamed(file, path))
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// That it cannot, with the name.
+    pub fn keep(self) -> Result<(), String> {
+        let Self::Unnamed(file, path) = self else { return Ok(()) };
+        let name = path.display().to_string();
+        let kept = file.persist(&path);
+        kept.map(drop).map_err(|error| cannot("write", &name, &error.error))
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unnamed(file, _) => file.write(bytes),
+            Self::Stream(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Unnamed(file, _) => file.flush(),
+            Self::Stream(file) => file.flush(),
+        }
+    }
+}
+
+/// Writes `text` into a file at once.
+///
+/// # Errors
+/// That it cannot, with the name.
+pub fn write(path: &Path, text: &str) -> Result<(), String> {
+    let name = path.display().to_string();
+    let mut file = WholeFile::create(path).map_err(|error| cannot("write", &name, &error))?;
+    file.write_all(text.as_bytes()).map_err(|error| cannot("write", &name, &error))?;
+    file.keep()
+}
+
+/// What went wrong with a file.
+pub fn cannot(what: &str, name: &str, error: &io::Error) -> String {
+    format!("cannot {what} {name}: {error}")
+}
+
+/// Less what the user's mask takes away, as for any new file.
+#[cfg(unix)]
+const FILE_MODE: u32 = 0o666;

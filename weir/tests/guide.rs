@@ -1,0 +1,77 @@
+//! Each command of the guide runs, and prints what the guide shows of its output.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A command and the lines that are shown of what it prints.
+struct Shown {
+    page: String,
+    command: String,
+    lines: Vec<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn words(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The commands in the console blocks of a page.
+fn commands(page: &str, text: &str) -> Vec<Shown> {
+    let mut shown: Vec<Shown> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```console";
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
+            let (page, command) = (page.to_owned(), command.to_owned());
+            shown.push(Shown { page, command, lines: Vec::new() });
+        } else if inside && !line.trim().is_empty() {
+            let last = shown.last_mut().expect("a block begins with a command");
+            last.lines.push(words(line));
+        }
+    }
+    shown
+}
+
+fn check(shown: &Shown) {
+    let Shown { page, command, lines } = shown;
+    let mut arguments = command.split_whitespace();
+    assert_eq!(arguments.next(), Some("weir"), "{page}: `{command}` is no command of weir");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .expect("the program runs");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{page}: `{command}`: {printed}{said}");
+    for line in lines {
+        let found = printed.lines().any(|printed| words(printed).starts_with(line.as_str()));
+        assert!(found, "{page}: `{command}` does not print `{line}`:\n{printed}");
+    }
+}
+
+#[test]
+fn the_commands_of_the_guide_print_what_it_shows() {
+    let folder = root().join("docs/guide");
+    let mut count = 0;
+    let mut pages: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("there is a guide")
+        .map(|entry| entry.expect("it can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    pages.sort();
+    for path in pages {
+        let text = std::fs::read_to_string(&path).expect("a page is text");
+        let page = path.file_name().unwrap_or_default().to_string_lossy();
+        let shown = commands(&page, &text);
+        let index = page == "README.md";
+        assert!(index || !shown.is_empty(), "{page} shows no command");
+        shown.iter().for_each(check);
+        count += shown.len();
+    }
+    assert!(count > 10, "{count} commands");
+}

@@ -1,0 +1,96 @@
+//! `weir test`, `weir diff` and `weir check --bounds` as a user runs them.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn weir(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(arguments).output().expect("the binary runs")
+}
+
+fn example() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    root.join("examples/promises/calls.toml").display().to_string()
+}
+
+/// The example in a folder of its own, with `from` replaced by `to` in the policy.
+fn changed(name: &str, from: &str, to: &str) -> String {
+    let source = PathBuf::from(example());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("the folder is there");
+    let evening = source.with_file_name("evening.toml");
+    fs::copy(evening, folder.join("evening.toml")).expect("it can be copied");
+    let text = fs::read_to_string(&source).expect("it is in the tree");
+    assert!(text.contains(from), "{from} is in the example");
+    let path = folder.join("calls.toml");
+    fs::write(&path, text.replace(from, to)).expect("it can be written");
+    path.display().to_string()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[test]
+fn promises_are_kept_broken_or_refused() {
+    let output = weir(&["test", &example(), "--runs", "3"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("3 of 3 promises kept"), "{text}");
+    let rows = [
+        ("broken", "voice.delay.p99 < 5 ms", "voice.delay.p99 < 10 us", "broken"),
+        ("metrics", "voice.delay.p99 < 5 ms", "rest.backlog.max > 100 KB", "kept"),
+        ("fairness", "voice.delay.p99 < 5 ms", "fairness > 99 %", "kept"),
+        ("relative", "voice.delay.p99 < 5 ms", "voice.delay.max < 50 % of rest.delay.p50", "kept"),
+    ];
+    for (name, from, to, verdict) in rows {
+        let file = changed(name, from, to);
+        let output = weir(&["test", "--format", "json", "--runs", "3", &file]);
+        let value = json(&output);
+        assert_eq!(value["promises"][0]["verdict"], verdict, "{value:#}");
+        assert_eq!(output.status.code(), Some(i32::from(verdict != "kept")), "{value:#}");
+    }
+    let missing = changed("missing", "evening.toml", "nowhere.toml");
+    assert_eq!(weir(&["test", &missing]).status.code(), Some(2));
+    let faulty = changed("faulty", "voice.delay.p99", "voice.delay.p98");
+    let output = weir(&["test", &faulty]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("W150"), "{output:?}");
+}
+
+#[test]
+fn a_difference_names_packets_and_figures() {
+    let (same, other) = (example(), changed("moved", "5004-5010", "5004-5008"));
+    let output = weir(&["diff", &same, &same]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = weir(&["diff", &same, &other]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("from `voice` to `rest`"), "{text}");
+    assert!(text.contains("proto 17, dport 5009-5010"), "{text}");
+    let slower = changed("slower", "rate = \"1 Mbit/s\"", "rate = \"900 kbit/s\"");
+    let value = json(&weir(&["diff", "--format", "json", &same, &slower]));
+    assert_eq!(value["moves"].as_array().map(Vec::len), Some(0), "{value:#}");
+    let voice = &value["changed"][1];
+    assert_eq!(voice["class"], "voice", "{value:#}");
+    assert_eq!(voice["after"]["guaranteed_bps"], 900_000.0, "{value:#}");
+    assert_eq!(weir(&["diff", &same, "nowhere.toml"]).status.code(), Some(2));
+}
+
+#[test]
+fn bounds_are_printed_as_a_table_and_as_json() {
+    let output = weir(&["check", "--bounds", &example()]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("| voice"), "{text}");
+    let value = json(&weir(&["check", "--bounds", "--format", "json", &example()]));
+    let voice =
+        value["bounds"].as_array().and_then(|rows| rows.iter().find(|row| row["class"] == "voice"));
+    let voice = voice.expect("it has a row");
+    assert_eq!(voice["guaranteed_bps"], 1e6, "{value:#}");
+    assert!(voice["delay_us"].as_f64().is_some_and(|delay| delay < 30_000.0), "{value:#}");
+    let scenario = example().replace("calls.toml", "evening.toml");
+    assert_eq!(weir(&["check", "--bounds", &scenario]).status.code(), Some(2));
+}
