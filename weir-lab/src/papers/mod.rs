@@ -33,4 +33,5 @@ families! {
     quadros,
     altqtest,
     cost,
+    risso99,
 }
