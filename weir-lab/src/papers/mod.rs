@@ -32,4 +32,5 @@ families! {
     benita,
     quadros,
     altqtest,
+    nieminen,
 }
