@@ -81,7 +81,9 @@ impl<S: Discipline> Link<S> {
         self.dropped = estate.dropped;
         let kin = Kin::by_name(&change.from.tree, &change.to.tree);
         // Before their droppers go, which may know in which order they are.
-        let waiting = waiting(&estate.queues, &kin, change.heir);
+        let mut waiting = waiting(&estate.queues, &kin, change.heir);
+        let same_flows = change.from.seed == change.to.seed;
+        forget_flows(&mut waiting, self.queues.leaf_count(), same_flows);
         self.queues.inherit(&mut estate.queues, &kin, [change.from, change.to]);
         if let (Some(police), Some(old)) = (&mut self.police, estate.police) {
             police.inherit(*old, &change.from.meters, &change.to.meters);
@@ -140,6 +142,19 @@ fn waiting(old: &Queues, kin: &Kin, heir: LeafId) -> Vec<(LeafId, QueueEntry)> {
     }
     packets.sort_by_key(|(_, entry)| entry.arrived);
     packets
+}
+
+/// Packets of a leaf wait apart by flow only if the flow of each is known, and known by the number
+/// that later packets get; else they wait in one row, before all that comes, or a flow would
+/// overtake itself.
+fn forget_flows(waiting: &mut [(LeafId, QueueEntry)], leaves: usize, same_flows: bool) {
+    let mut forget = alloc::vec![!same_flows; leaves];
+    for (leaf, entry) in &*waiting {
+        forget[leaf.index()] |= !entry.label.has_flow();
+    }
+    for (_, entry) in waiting.iter_mut().filter(|row| forget[row.0.index()]) {
+        entry.label = entry.label.without_flow();
+    }
 }
 
 /// What was sent and dropped of leaves that are gone, beside what was retired `before`.

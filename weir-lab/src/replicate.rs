@@ -14,6 +14,9 @@ use std::time::Duration;
 use weir_sim::report::ClassReport;
 use weir_sim::{Report, RunError, Scenario};
 
+/// Reads a figure off a report.
+type Figure<'a> = &'a dyn Fn(&Report) -> f64;
+
 /// What a run came to.
 pub type Outcome = Result<Report, RunError>;
 
@@ -192,11 +195,7 @@ impl Summary {
 }
 
 impl ClassSummary {
-    fn of(
-        place: usize,
-        over: &dyn Fn(&dyn Fn(&Report) -> f64) -> Estimate,
-        reports: &[Report],
-    ) -> Self {
+    fn of(place: usize, over: &dyn Fn(Figure<'_>) -> Estimate, reports: &[Report]) -> Self {
         // Rows have one order in all runs: that of declaration, plan after plan.
         let of = |value: fn(&ClassReport) -> f64| {
             over(&move |report: &Report| value(&report.classes[place]))

@@ -26,7 +26,7 @@ fn text(scheduler: &str, random: &mut Random) -> String {
     let link = [1_000_000, 2_000_000, 10_000_000, 100_000_000][random.below(4) as usize];
     let mut text = format!("[link]\nrate = '{link} bit/s'\nscheduler = '{scheduler}'\n");
     if random.below(4) == 0 {
-        write!(text, "buffer = '{} B'\n", random.below(5000)).expect("a text takes all");
+        writeln!(text, "buffer = '{} B'", random.below(5000)).expect("a text takes all");
     }
     if scheduler == "wrr" && random.below(2) == 0 {
         text += "[link.wrr]\nunit = 'bytes'\n";
@@ -36,11 +36,11 @@ fn text(scheduler: &str, random: &mut Random) -> String {
     let whole: u64 = parts.iter().sum::<u64>() + u64::from(random.below(2) * random.below(20));
     let hierarchical = ["htb", "hfsc", "cbq"].contains(&scheduler) && random.below(2) == 0;
     if hierarchical {
-        write!(text, "[class.p]\nrate = '{} bit/s'\n", link * (parts[0] + parts[1]) / whole)
+        writeln!(text, "[class.p]\nrate = '{} bit/s'", link * (parts[0] + parts[1]) / whole)
             .expect("a text takes all");
     }
     for (index, part) in parts.iter().enumerate() {
-        write!(text, "[class.c{index}]\n").expect("a text takes all");
+        writeln!(text, "[class.c{index}]").expect("a text takes all");
         if hierarchical && index < 2 {
             text += "parent = 'p'\n";
         }
@@ -52,12 +52,12 @@ fn text(scheduler: &str, random: &mut Random) -> String {
         };
         let rate = link * part / whole;
         parameters(&mut text, scheduler, (rate, link), random);
-        write!(text, "queue = {{ limit = '{} packets' }}\n", 1 + random.below(12))
+        writeln!(text, "queue = {{ limit = '{} packets' }}", 1 + random.below(12))
             .expect("a text takes all");
         if random.below(2) == 0 {
             let (burst, rate) =
                 (1514 + random.below(8000), rate * u64::from(20 + random.below(80)) / 100);
-            write!(text, "arrival = {{ rate = '{} bit/s', burst = '{burst} B' }}\n", rate.max(1))
+            writeln!(text, "arrival = {{ rate = '{} bit/s', burst = '{burst} B' }}", rate.max(1))
                 .expect("a text takes all");
         }
     }

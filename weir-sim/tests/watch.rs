@@ -76,7 +76,7 @@ fn every_packet_is_told_once() {
         // TCP's packets are there to their last byte.
         whole += u64::from(fate.packet.is_some());
         assert_eq!(fate.packet.is_some(), fate.source.name == "bulk");
-        assert_eq!(fate.packet.is_none() || bytes.len() == fate.length as usize, true);
+        assert!(fate.packet.is_none() || bytes.len() == fate.length as usize);
     };
     let watch = Watch { packets: Some(&mut tell), ..Watch::default() };
     let report = run_watched(&scenario, watch, &mut |_| {}).expect("it is sound");

@@ -178,8 +178,13 @@ impl Label {
         Mark::of_word(self.0 as u16)
     }
 
+    /// Whether its flow is known.
+    pub(crate) const fn has_flow(self) -> bool {
+        self.flow() != UNKNOWN_FLOW
+    }
+
     /// The same packet where its flow is not known.
-    const fn without_flow(mut self) -> Self {
+    pub(crate) const fn without_flow(mut self) -> Self {
         self.assign(UNKNOWN_FLOW);
         self
     }

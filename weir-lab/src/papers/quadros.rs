@@ -30,6 +30,9 @@ struct Row {
     dropper: String,
 }
 
+/// A figure of both queues.
+type Pick = fn(&Queues) -> [f64; 2];
+
 /// What both queues got.
 struct Queues {
     /// Packets a second.
@@ -113,7 +116,7 @@ impl Queues {
 
 fn show(run: &Run<'_>, rows: &[Row], all: &[Queues], measured: &mut Measured) {
     let title = format!("{}: {}", run.sheet.id, run.sheet.title);
-    let shown: [(&str, fn(&Queues) -> [f64; 2]); 3] = [
+    let shown: [(&str, Pick); 3] = [
         ("sent, packets/s", |queues| queues.sent),
         ("dropped, packets/s", |queues| queues.dropped),
         ("mean delay in the queue, ms", |queues| queues.delay),

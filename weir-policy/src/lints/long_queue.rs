@@ -21,7 +21,7 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
         }
         let (limit, delay) =
             (shown(class.queue.limit()), class.demand.demand.delay.unwrap_or_default());
-        let full = wanted.full.map_or("for ever".to_owned(), |full| calculus::shown(full));
+        let full = wanted.full.map_or("for ever".to_owned(), calculus::shown);
         let message =
             format!("its queue of {limit} may take {full}, longer than the {delay} it wants");
         let cure = "write a smaller `limit`, or `arrival = { rate, burst }` for what it is offered";

@@ -133,7 +133,7 @@ fn read<'a>(
     let queue_node = table.field("queue");
     let police = table.field("police");
     let (spread, spread_span) = read_spread(&mut table, report);
-    let own_delay = descriptor.is_some_and(|row| has_delay(row));
+    let own_delay = descriptor.is_some_and(has_delay);
     let demand = demand::Written::read(&mut table, own_delay, report);
     let (queue, queue_written) =
         queue_node.as_ref().map_or_else(Default::default, |node| read_queue(node, report));

@@ -362,11 +362,12 @@ fn close<const WORDS: usize>(
     family: Option<Family>,
 ) -> Table<WORDS> {
     let members = open.members.len();
+    let empty = Bucket([Pattern::of(Conditions::NOBODY); 2]);
     let mut table = Table {
         mask: open.shape.mask(family),
         first: u32::MAX,
         filter: alloc::vec![0; (members * FILTER_BITS / 64).next_power_of_two()],
-        buckets: alloc::vec![Bucket([Pattern::of(Conditions::NOBODY); 2]); members.next_power_of_two()],
+        buckets: alloc::vec![empty; members.next_power_of_two()],
         others: Vec::new(),
     };
     let mut placed: Vec<(usize, u32, &Pattern<WORDS>)> = Vec::with_capacity(members);

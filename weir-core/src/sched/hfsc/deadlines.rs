@@ -4,8 +4,8 @@
 //! among the last few of a sorted run; only who belongs further ahead goes to a heap. The earliest
 //! is the first of the run or of the heap. A leaf whose deadline changes while others are before it
 //! leaves its old entry behind; that is found out when it comes to be the first. Invariant: each
-//! eligible leaf has an entry with its deadline, and there are more entries than such leaves only if
-//! some have to be looked at.
+//! eligible leaf has an entry with its deadline, and there are more entries than such leaves only
+//! if some have to be looked at.
 
 use alloc::vec::Vec;
 
@@ -161,8 +161,8 @@ impl Deadlines {
         self.eligible -= 1;
     }
 
-    /// Some leaf has another deadline. If there are too many entries, only those that `is_true` names
-    /// are kept, each once.
+    /// Some leaf has another deadline. If there are too many entries, only those that `is_true`
+    /// names are kept, each once.
     pub(super) fn change(&mut self, entry: Entry, is_true: impl Fn(&Entry) -> bool) {
         self.add(entry);
         if self.len() > 2 * self.eligible + SLACK {

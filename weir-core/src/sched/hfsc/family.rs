@@ -1,11 +1,11 @@
-//! Siblings by virtual time: who has the lowest of those that may be chosen, and what the highest is
-//! of those that are active.
+//! Siblings by virtual time: who has the lowest of those that may be chosen, and what the highest
+//! is of those that are active.
 //!
 //! The virtual times of siblings stand side by side, eight in a cache line, so up to [`SCANNED`] of
 //! them are looked through. Larger families have tiers of the lowest of each eight, and beyond
 //! [`SEARCHED`] of the highest. Who is the lowest is looked for when asked and kept until it moves;
-//! so is the highest, and the value in a tier, of which a change notes only that it is not known any
-//! longer: most packets are chosen by deadlines, and need none of it. Of equal times the first
+//! so is the highest, and the value in a tier, of which a change notes only that it is not known
+//! any longer: most packets are chosen by deadlines, and need none of it. Of equal times the first
 //! sibling is the lowest. Invariant: a place of a tier that is known holds the lowest value below
 //! it; `lowest` is who is, or nobody known.
 

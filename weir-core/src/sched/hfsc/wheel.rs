@@ -101,8 +101,8 @@ impl Wheel {
         self.behind[leaf as usize] = first;
     }
 
-    /// Goes on to `now`, and asks `due` of each leaf that may be due; it answers until when the leaf
-    /// has to wait nevertheless.
+    /// Goes on to `now`, and asks `due` of each leaf that may be due; it answers until when the
+    /// leaf has to wait nevertheless.
     #[inline]
     pub(super) fn advance(&mut self, now: u64, mut due: impl FnMut(u32) -> Option<u64>) {
         let from = core::mem::replace(&mut self.base, now);
