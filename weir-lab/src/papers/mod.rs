@@ -34,4 +34,5 @@ families! {
     altqtest,
     cost,
     risso99,
+    nieminen,
 }
