@@ -23,8 +23,7 @@ fn the_document_says_what_is_measured() {
     let outcomes = outcomes(&shelf);
     for outcome in &outcomes {
         let fails = |verdict| verdict == Verdict::Fails;
-        let failing: Vec<_> =
-            outcome.claims.iter().filter(|claim| fails(claim.verdict)).collect();
+        let failing: Vec<_> = outcome.claims.iter().filter(|claim| fails(claim.verdict)).collect();
         assert!(failing.is_empty(), "{} has no reason: {failing:#?}", outcome.id);
     }
     for sheet in &shelf.sheets {
@@ -39,9 +38,11 @@ fn the_document_says_what_is_measured() {
             assert_eq!(written.trim(), now.trim(), "{} {CURE}", sheet.id);
         }
     }
-    for (line, heading) in DOCUMENT.lines().filter_map(|line| Some((line, line.strip_prefix("### ")?)))
+    for (line, heading) in
+        DOCUMENT.lines().filter_map(|line| Some((line, line.strip_prefix("### ")?)))
     {
-        let known = shelf.sheets.iter().any(|sheet| heading.starts_with(&format!("{}: ", sheet.id)));
+        let known =
+            shelf.sheets.iter().any(|sheet| heading.starts_with(&format!("{}: ", sheet.id)));
         assert!(known, "`{line}` is no experiment: {CURE}");
     }
 }

@@ -104,7 +104,8 @@ impl Row {
     }
 
     /// Of the link also the `error`, the largest difference of a class from its rate in percent of
-    /// that, the `ratio` of the first class to the second, and the `spread`, of the fastest to the slowest.
+    /// that, the `ratio` of the first class to the second, and the `spread`, of the fastest
+    /// to the slowest.
     fn classes(&self, outlet: &OutletReport, tree: &Tree, measured: &mut Measured) {
         let (mut rates, mut error) = (Vec::new(), 0.0f64);
         for class in outlet.classes.iter().filter(|class| class.leaf) {

@@ -10,8 +10,8 @@ use weir_sim::network::{TapReport, TapRow};
 /// Of each tap `ROW.POINT.rate`, the highest rate over 200 ms `peak`, the mean error of shares over
 /// 100 ms `share-error`, the `longest` run of any class, the `shortest-pause` and `longest-pause`;
 /// of each class its `longest` and `mean` run, and how many packets of others pass, at most
-/// `most-ahead` and on average `ahead`, while a packet is inside that found its queue empty; of each
-/// source how many packets come `reordered`.
+/// `most-ahead` and on average `ahead`, while a packet is inside that found its queue empty; of
+/// each source how many packets come `reordered`.
 pub fn figures(row: &str, taps: &[TapReport], scenario: &Scenario, measured: &mut Measured) {
     let tree = &scenario.link.tree;
     let queue = taps.iter().find(|tap| tap.point == "discipline").unwrap_or(&EMPTY);
