@@ -97,7 +97,7 @@ impl Run for Check {
     }
 }
 
-/// As [`print`], with what the classes may count on.
+/// As [`print()`], with what the classes may count on.
 fn print_bounds(output: &Output, name: &str, outcome: &Outcome<Policy>, policy: &Policy) -> Exit {
     let standings = standings(policy);
     if output.format == Format::Json {

@@ -2,7 +2,7 @@
 //!
 //! An experiment is a folder `lab/PAPER/ID/` with its scenarios and its sheet, `claims.toml`
 //! ([`Sheet`]). Rust code measures ([`crate::papers`]) and answers named figures ([`Measured`]);
-//! the sheet says which of them the paper speaks of, and [`judge`] gives the verdict. So a claim
+//! the sheet says which of them the paper speaks of, and [`judge()`] gives the verdict. So a claim
 //! can be read, and changed, without its code, and no code can bend a claim.
 
 mod judge;

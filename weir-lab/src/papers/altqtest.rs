@@ -1,4 +1,4 @@
-//! What two classes of ALTQ's CBQ get, alone, together and borrowing [altqtest].
+//! What two classes of ALTQ's CBQ get, alone, together and borrowing `[altqtest]`.
 //!
 //! A row is one run of a scenario of the experiment: the rates of both classes, who borrows, and
 //! what comes for each. Historic runs have ALTQ's CBQ, sound ones this program's.

@@ -1,4 +1,4 @@
-//! HTB's accuracy against burst, packet size, rate and load [benita].
+//! HTB's accuracy against burst, packet size, rate and load `[benita]`.
 //!
 //! A row is one run of the experiment's scenario, historic or sound, with its own burst, frame and
 //! offered rate. Frames are the generator's: four bytes of check sequence longer than what the

@@ -1,5 +1,5 @@
 //! Voice, video, web and files through delay-bounded proportional delay, CBQ and priorities
-//! [nieminen].
+//! `[nieminen]`.
 //!
 //! A run has each scheduler at each load; the load is what is offered divided by the line's rate,
 //! as in the paper. The CBQ of historic runs is ALTQ's, that of sound ones this program's, both

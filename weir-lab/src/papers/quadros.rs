@@ -1,5 +1,5 @@
 //! What a queue's weight does to it, by dropper and by how the card tells that it has sent
-//! [quadros].
+//! `[quadros]`.
 //!
 //! A row is one run of the experiment's scenario with a weight for the third queue and a dropper;
 //! the first queue has weight 100. Historic runs have a card that tells the driver only when a

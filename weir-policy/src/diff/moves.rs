@@ -4,7 +4,7 @@
 //! both alike. So only regions of changed rules are looked at; each is cut along the rules of both
 //! lists that reach into it until one rule of each decides all that is left. Invariant: the regions
 //! answered are disjoint, and hold exactly the packets that move, unless the search was given up
-//! ([`WORK_MAX`]), which is said.
+//! (`WORK_MAX`), which is said.
 
 use super::region::Region;
 use crate::policy::Policy;

@@ -1,4 +1,4 @@
-//! A policy as the kernel's disciplines, by `tc` [linux].
+//! A policy as the kernel's disciplines, by `tc` `[linux]`.
 //!
 //! Disciplines without a rate of their own stand below a `tbf` with the link's. Every queue, burst
 //! and quantum is written out, so that the kernel's own defaults decide nothing.

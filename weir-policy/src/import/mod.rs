@@ -1,7 +1,7 @@
 //! Other tools' configurations to policies, with what became of each statement.
 //!
 //! A [`Language`] is a file here and a line in [`LANGUAGES`]. Its reader turns text into sketches,
-//! one an interface; [`sketch`] makes them what Weir takes and writes them as TOML, and every
+//! one an interface; `sketch` makes them what Weir takes and writes them as TOML, and every
 //! policy that comes out was checked. Invariant: each statement of the file has one fate, and what
 //! is lost or approximated says why or how.
 

@@ -1,5 +1,5 @@
 //! A router between two links in and one out, whose scheduler cannot see the driver behind it
-//! [risso99].
+//! `[risso99]`.
 //!
 //! A row is one run of a scenario with its own values. Rates are those of IP packets, as the link
 //! charges them. What a run is asked about beyond rates and queues is read from its taps.

@@ -1,4 +1,4 @@
-//! Queueing disciplines and their classes, as `tc` writes them [linux].
+//! Queueing disciplines and their classes, as `tc` writes them `[linux]`.
 
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted, rate_value};

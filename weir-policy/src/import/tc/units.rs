@@ -1,4 +1,4 @@
-//! Rates, sizes and times as `tc` writes them [linux].
+//! Rates, sizes and times as `tc` writes them `[linux]`.
 
 use super::super::words::{decimal, scaled};
 
