@@ -397,7 +397,8 @@ impl fmt::Display for Report {
         if let Some(explain) = &self.explain {
             writeln!(f, "{explain}\n")?;
         }
-        if let Some(bins) = &self.bins {
+        // A network shows them with each outlet.
+        if let Some(bins) = self.bins.as_ref().filter(|_| self.network.is_none()) {
             writeln!(f, "{bins}\n")?;
         }
         if let Some(network) = &self.network {
