@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Duration;
 use weir_sim::network::OutletReport;
-use weir_sim::report::ClassReport;
+use weir_sim::report::{self, ClassReport};
 use weir_sim::{Report, RunError, Scenario};
 
 /// Reads a figure off a report.
@@ -291,8 +291,7 @@ impl fmt::Display for Summary {
     }
 }
 
-fn class_table(classes: &[ClassSummary]) -> comfy_table::Table {
-    let head = ["class", "Mbit/s", "dropped", "p50 µs", "p99 µs", "mean µs"];
+fn class_table(classes: &[ClassSummary]) -> impl fmt::Display {
     let rows = classes.iter().map(|class| {
         let delays = [class.delay_p50_us, class.delay_p99_us, class.delay_mean_us];
         let mut row = vec![class.name.clone(), format!("{:.4}", class.sent_bps.times(1e-6))];
@@ -300,20 +299,14 @@ fn class_table(classes: &[ClassSummary]) -> comfy_table::Table {
         row.extend(delays.map(|delay| delay.to_string()));
         row
     });
-    table(&head, rows)
+    table(&["class", "Mbit/s", "dropped", "p50 µs", "p99 µs", "mean µs"], rows)
 }
 
 /// A table for people; all columns but the first are numbers.
-pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> comfy_table::Table {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
-    table.remove_style(comfy_table::TableComponent::HorizontalLines);
-    table.remove_style(comfy_table::TableComponent::MiddleIntersections);
+pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> impl fmt::Display {
+    let mut table = report::table(head);
     table.add_rows(rows);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(comfy_table::CellAlignment::Right);
-    }
-    table
+    report::align(table, &[0])
 }
 
 pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {

@@ -50,6 +50,7 @@ pub fn check(
         "recorded arrivals" => "cut the recording",
         _ if reports > runs => "ask for fewer runs",
         "bins" => "widen the bins",
+        "rows of packets" => "leave --parquet and --trace out",
         "taps" => "lower `rows` of the taps",
         "packets under way" => "lower `delay` of the links, or the sources' rates",
         _ => "simulate fewer sources and classes",
