@@ -19,7 +19,9 @@ pub fn svg(setup: &Setup) -> Option<String> {
     let nodes_height = MARGIN + rows * ROW;
     let height = nodes_height + setup.classes.len() as i32 * LINE + MARGIN;
     let grid = Grid::of(setup);
-    let width = (MARGIN * 2 + columns * grid.column).max(WIDTH_MIN);
+    // Lines begin left of the last column.
+    let width = MARGIN * 2 + (columns - 1).max(0) * grid.column + grid.box_width;
+    let width = width.max(WIDTH_MIN);
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, (width as u32, height as u32));
@@ -77,7 +79,11 @@ fn draw(
     for edge in &setup.edges {
         // Beside its beginning, where lines that meet are still apart.
         let (x, y) = middle(places[edge.from.as_str()]);
-        label(root, &edge.label, (x - half, y + 22), HPos::Left)?;
+        let (x, y) = (x - half, y + 22);
+        // Lines that pass behind it leave it readable.
+        let width = edge.label.chars().count() as i32 * LETTER;
+        root.draw(&Rectangle::new([(x, y - 7), (x + width, y + 7)], WHITE.mix(0.85).filled()))?;
+        label(root, &edge.label, (x, y), HPos::Left)?;
     }
     for (index, (name, parent, note)) in setup.classes.iter().enumerate() {
         let y = classes_top + index as i32 * LINE + LINE / 2;
@@ -146,7 +152,7 @@ const BOX_MIN: i32 = 110;
 /// Between boxes at least, for the line.
 const GAP: i32 = 80;
 /// What a letter takes on average.
-const LETTER: i32 = 8;
+const LETTER: i32 = 7;
 const LINE: i32 = 20;
 const INDENT: i32 = 24;
 const WIDTH_MIN: i32 = 320;

@@ -63,16 +63,18 @@ impl Element {
     }
 }
 
-fn read(page: &str) -> Vec<Element> {
+/// The page as a tree, which ends with its root, and its elements.
+fn read(page: &str) -> (RcDom, Vec<Element>) {
     let dom = parse_document(RcDom::default(), ParseOpts::default()).one(page);
     assert_eq!(*dom.errors.borrow(), [] as [std::borrow::Cow<'_, str>; 0], "it is well formed");
-    elements(&dom.document)
+    let elements = elements(&dom.document);
+    (dom, elements)
 }
 
 #[test]
 fn the_report_is_well_formed_and_loads_nothing() {
     let page = page();
-    let elements = read(&page);
+    let (_dom, elements) = read(&page);
     let ids: Vec<&str> = elements.iter().filter_map(|element| element.attribute("id")).collect();
     let known: BTreeSet<&str> = ids.iter().copied().collect();
     assert_eq!(known.len(), ids.len(), "no id is there twice");
@@ -96,7 +98,7 @@ fn the_report_is_well_formed_and_loads_nothing() {
 
 #[test]
 fn every_experiment_has_its_section_set_up_plots_and_claims() {
-    let elements = read(&page());
+    let (_dom, elements) = read(&page());
     let articles: Vec<_> = elements.iter().filter(|element| element.name == "article").collect();
     for sheet in SHELF.sheets.iter().filter(|sheet| !sheet.slow) {
         let id = sheet.id.as_str();
@@ -146,7 +148,8 @@ fn check_figure(id: &str, figure: &Element) {
 
 #[test]
 fn the_report_says_where_its_figures_come_from() {
-    let text = read(&page())[0].text();
+    let (_dom, elements) = read(&page());
+    let text = elements[0].text();
     for word in ["weir lab report", env!("CARGO_PKG_VERSION"), "cores, Linux", "seed"] {
         assert!(text.contains(word), "{word}");
     }
