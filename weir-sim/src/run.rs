@@ -398,7 +398,7 @@ impl<'a> Run<'a> {
             let counting = state.counting;
             drive.take_sojourns(&mut |sojourn| {
                 if counting {
-                    explained.add(&sojourn);
+                    explained.add(sojourn);
                 }
             });
         }
