@@ -11,11 +11,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Duration;
-use weir_sim::report::ClassReport;
+use weir_sim::network::OutletReport;
+use weir_sim::report::{self, ClassReport};
 use weir_sim::{Report, RunError, Scenario};
 
 /// Reads a figure off a report.
 type Figure<'a> = &'a dyn Fn(&Report) -> f64;
+
+/// Finds the mean of a figure over all runs.
+type Over<'a> = &'a dyn Fn(Figure<'_>) -> Estimate;
+/// Finds rows of classes in a report.
+type Classes<'a> = &'a dyn Fn(&Report) -> &[ClassReport];
 
 /// What a run came to.
 pub type Outcome = Result<Report, RunError>;
@@ -69,7 +75,11 @@ impl<F: Fn(usize) -> Scenario> Work<F> {
             if place >= self.count {
                 return;
             }
-            let outcome = weir_sim::run(&(self.make)(place), &mut |_| {});
+            let mut outcome = weir_sim::run(&(self.make)(place), &mut |_| {});
+            if let Ok(Report { network: Some(network), .. }) = &mut outcome {
+                // Nobody reads them again, and all reports are kept until the end.
+                network.taps.iter_mut().for_each(|tap| tap.rows = Vec::new());
+            }
             if tell.send((place, outcome)).is_err() {
                 return;
             }
@@ -99,6 +109,21 @@ pub struct Summary {
     pub classes: Vec<ClassSummary>,
     /// Every source.
     pub sources: Vec<SourceSummary>,
+    /// Every outlet of a network; empty of one link.
+    pub outlets: Vec<OutletSummary>,
+}
+
+/// One outlet of a network over all runs.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct OutletSummary {
+    /// The link.
+    pub link: String,
+    /// The node that it leads away from.
+    pub from: String,
+    /// The part of the time in which its line was sending.
+    pub utilisation: Estimate,
+    /// Its classes.
+    pub classes: Vec<ClassSummary>,
 }
 
 /// One class over all runs.
@@ -157,6 +182,13 @@ impl Estimate {
     }
 }
 
+impl Estimate {
+    /// In another unit.
+    fn times(self, factor: f64) -> Self {
+        Self { mean: self.mean * factor, within: self.within.map(|within| within * factor) }
+    }
+}
+
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let precision = f.precision().unwrap_or(1);
@@ -175,7 +207,6 @@ impl Summary {
         let first = reports.first()?;
         let over =
             |of: &dyn Fn(&Report) -> f64| Estimate::of(&reports.iter().map(of).collect::<Vec<_>>());
-        let class = |place: usize| ClassSummary::of(place, &over, reports);
         let source = |place: usize| SourceSummary {
             name: first.sources[place].name.clone(),
             goodput_bps: over(&|report| report.sources[place].goodput_bps as f64),
@@ -188,20 +219,47 @@ impl Summary {
             asked,
             seeds: reports.iter().map(|report| report.seed).collect(),
             utilisation: over(&|report| report.link.utilisation),
-            classes: (0..first.classes.len()).map(class).collect(),
+            classes: ClassSummary::all(&over, first, &|report| &report.classes),
             sources: (0..first.sources.len()).map(source).collect(),
+            outlets: OutletSummary::all(&over, first),
         })
     }
 }
 
+impl OutletSummary {
+    fn all(over: Over<'_>, first: &Report) -> Vec<Self> {
+        let outlets = |report: &Report| report.network.as_ref().map_or(0, |it| it.outlets.len());
+        let summary = |place: usize| {
+            let own = outlet(first, place);
+            Self {
+                link: own.link.clone(),
+                from: own.from.clone(),
+                utilisation: over(&|report| outlet(report, place).utilisation),
+                classes: ClassSummary::all(over, first, &|report| &outlet(report, place).classes),
+            }
+        };
+        (0..outlets(first)).map(summary).collect()
+    }
+}
+
+fn outlet(report: &Report, place: usize) -> &OutletReport {
+    let network = report.network.as_ref().expect("all runs are of one network");
+    &network.outlets[place]
+}
+
 impl ClassSummary {
-    fn of(place: usize, over: &dyn Fn(Figure<'_>) -> Estimate, reports: &[Report]) -> Self {
+    /// Of each class that `classes` finds in the report of a run.
+    fn all(over: Over<'_>, first: &Report, classes: Classes<'_>) -> Vec<Self> {
+        (0..classes(first).len()).map(|place| Self::of(place, over, first, classes)).collect()
+    }
+
+    fn of(place: usize, over: Over<'_>, first: &Report, classes: Classes<'_>) -> Self {
         // Rows have one order in all runs: that of declaration, plan after plan.
         let of = |value: fn(&ClassReport) -> f64| {
-            over(&move |report: &Report| value(&report.classes[place]))
+            over(&move |report: &Report| value(&classes(report)[place]))
         };
         Self {
-            name: reports[0].classes[place].name.clone(),
+            name: classes(first)[place].name.clone(),
             sent_bps: of(|class| class.sent.bits_per_second as f64),
             dropped_packets: of(|class| class.dropped.total.packets as f64),
             delay_p50_us: of(|class| micros(class.delay.p50)),
@@ -213,47 +271,42 @@ impl ClassSummary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scenario, scheduler, asked, seeds, utilisation, classes, sources } = self;
-        let percent = Estimate {
-            mean: utilisation.mean * 100.0,
-            within: utilisation.within.map(|within| within * 100.0),
-        };
+        let Self { scenario, scheduler, asked, seeds, utilisation, classes, sources, .. } = self;
         writeln!(f, "{scenario}: {scheduler}, {} of {asked} replications", seeds.len())?;
         writeln!(f, "mean ± half of the 95 % confidence interval (Student's t)")?;
-        writeln!(f, "utilisation: {percent:.2} %\n")?;
-        let head = ["class", "Mbit/s", "dropped", "p50 µs", "p99 µs", "mean µs"];
-        let rows = classes.iter().map(|class| {
-            let delays = [class.delay_p50_us, class.delay_p99_us, class.delay_mean_us];
-            let mut row = vec![class.name.clone(), format!("{:.4}", mega(class.sent_bps))];
-            row.push(class.dropped_packets.to_string());
-            row.extend(delays.map(|delay| delay.to_string()));
-            row
-        });
-        writeln!(f, "{}\n", table(&head, rows))?;
+        writeln!(f, "utilisation: {:.2} %\n", utilisation.times(100.0))?;
+        writeln!(f, "{}\n", class_table(classes))?;
         let rows = sources.iter().map(|source| {
-            let goodput = format!("{:.4}", mega(source.goodput_bps));
+            let goodput = format!("{:.4}", source.goodput_bps.times(1e-6));
             let (lost, delay) = (source.lost_packets.to_string(), source.delay_p99_us.to_string());
             vec![source.name.clone(), goodput, lost, delay]
         });
-        writeln!(f, "{}", table(&["source", "goodput Mbit/s", "lost", "p99 µs"], rows))
+        writeln!(f, "{}", table(&["source", "goodput Mbit/s", "lost", "p99 µs"], rows))?;
+        for OutletSummary { link, from, utilisation, classes } in &self.outlets {
+            let used = utilisation.times(100.0);
+            writeln!(f, "\n{link} from {from}, utilisation: {used:.2} %")?;
+            writeln!(f, "{}", class_table(classes))?;
+        }
+        Ok(())
     }
 }
 
-fn mega(estimate: Estimate) -> Estimate {
-    Estimate { mean: estimate.mean / 1e6, within: estimate.within.map(|within| within / 1e6) }
+fn class_table(classes: &[ClassSummary]) -> impl fmt::Display {
+    let rows = classes.iter().map(|class| {
+        let delays = [class.delay_p50_us, class.delay_p99_us, class.delay_mean_us];
+        let mut row = vec![class.name.clone(), format!("{:.4}", class.sent_bps.times(1e-6))];
+        row.push(class.dropped_packets.to_string());
+        row.extend(delays.map(|delay| delay.to_string()));
+        row
+    });
+    table(&["class", "Mbit/s", "dropped", "p50 µs", "p99 µs", "mean µs"], rows)
 }
 
 /// A table for people; all columns but the first are numbers.
-pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> comfy_table::Table {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
-    table.remove_style(comfy_table::TableComponent::HorizontalLines);
-    table.remove_style(comfy_table::TableComponent::MiddleIntersections);
+pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> impl fmt::Display {
+    let mut table = report::table(head);
     table.add_rows(rows);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(comfy_table::CellAlignment::Right);
-    }
-    table
+    report::align(table, &[0])
 }
 
 pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {

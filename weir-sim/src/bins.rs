@@ -4,13 +4,17 @@
 //! and all above. Bins begin at the start of the run, warm-up included, so that the start can be
 //! seen. Over changes of the link classes of one name are one row. Invariant: the bins of a class
 //! sum to what it sent in the whole run.
+//!
+//! In a network each outlet has bins of its own.
 
-use crate::report::{align, seconds, table};
+use crate::network::NetworkReport;
+use crate::report::{Report, align, seconds, table};
 use crate::scenario::Scenario;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_core::event::Departure;
+use weir_core::link::LinkPlan;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Instant};
 
@@ -43,14 +47,18 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Empty bins; `None` if they would be more than [`BIN_CELLS_MAX`], or have no width.
-    pub fn new(scenario: &Scenario, width: Duration) -> Option<Self> {
-        let count = cells(scenario, width).filter(|&cells| cells <= BIN_CELLS_MAX)?;
-        let count = (count / classes(scenario).max(1)) as usize;
-        let report = BinsReport { width, classes: Vec::new() };
-        let mut bins = Self { report, places: BTreeMap::new(), rows: Vec::new(), count };
-        bins.change(&scenario.link.tree);
-        Some(bins)
+    /// Empty bins of each outlet; `None` if all of them would be more than [`BIN_CELLS_MAX`], or
+    /// have no width.
+    pub fn of(scenario: &Scenario, width: Duration) -> Option<Vec<Self>> {
+        cells(scenario, width).filter(|&cells| cells <= BIN_CELLS_MAX)?;
+        let count = scenario.duration.as_nanos().div_ceil(width.as_nanos()) as usize;
+        let new = |plans: Vec<&LinkPlan>| {
+            let report = BinsReport { width, classes: Vec::new() };
+            let mut bins = Self { report, places: BTreeMap::new(), rows: Vec::new(), count };
+            bins.change(&plans[0].tree);
+            bins
+        };
+        Some(scenario.plans().into_iter().map(new).collect())
     }
 
     /// From now on the link has this tree.
@@ -91,14 +99,14 @@ pub fn cells(scenario: &Scenario, width: Duration) -> Option<u64> {
         return None;
     }
     let bins = scenario.duration.as_nanos().div_ceil(width.as_nanos());
-    Some(bins.saturating_mul(classes(scenario)))
+    let classes: u64 = scenario.plans().iter().map(|plans| classes(plans)).sum();
+    Some(bins.saturating_mul(classes))
 }
 
-/// The classes of all plans; those of one name count once.
-fn classes(scenario: &Scenario) -> u64 {
-    let plans = std::iter::once(&scenario.link).chain(scenario.changes.iter().map(|it| &it.link));
-    let mut names: Vec<&str> =
-        plans.flat_map(|plan| plan.tree.classes().map(|(_, class)| class.name.as_str())).collect();
+/// The classes of all plans of an outlet; those of one name count once.
+fn classes(plans: &[&LinkPlan]) -> u64 {
+    let classes = plans.iter().flat_map(|plan| plan.tree.classes());
+    let mut names: Vec<&str> = classes.map(|(_, class)| class.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     names.len() as u64
@@ -108,13 +116,23 @@ impl BinsReport {
     /// Lines of `start_s,class,bytes`, bin after bin.
     pub fn to_csv(&self) -> String {
         let mut text = "start_s,class,bytes\n".to_owned();
+        self.lines("", &mut text);
+        text
+    }
+
+    /// The lines, with `place` behind the start of each bin.
+    fn lines(&self, place: &str, text: &mut String) {
         for bin in 0..self.len() {
             for class in &self.classes {
-                let name = quoted(&class.name);
-                text += &format!("{},{name},{}\n", self.start(bin), class.bytes[bin]);
+                let (start, name) = (self.start(bin), quoted(&class.name));
+                *text += &format!("{start},{place}{name},{}\n", class.bytes[bin]);
             }
         }
-        text
+    }
+
+    /// Whether nothing was sent in any of them.
+    pub fn is_empty(&self) -> bool {
+        self.classes.iter().all(|class| class.bytes.iter().all(|&bytes| bytes == 0))
     }
 
     /// How many bins each class has.
@@ -127,6 +145,30 @@ impl BinsReport {
         let nanos = u128::from(self.width.as_nanos()) * bin as u128;
         let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+impl Report {
+    /// The bins as lines of `start_s,class,bytes`, of a network `start_s,link,from,class,bytes`; if
+    /// there are any.
+    pub fn bins_csv(&self) -> Option<String> {
+        let bins = self.bins.as_ref()?;
+        let network = self.network.as_ref();
+        Some(network.map_or_else(|| bins.to_csv(), NetworkReport::bins_csv))
+    }
+}
+
+impl NetworkReport {
+    /// Those of each outlet after those of the one before.
+    fn bins_csv(&self) -> String {
+        let mut text = "start_s,link,from,class,bytes\n".to_owned();
+        for outlet in &self.outlets {
+            if let Some(bins) = &outlet.bins {
+                let place = format!("{},{},", quoted(&outlet.link), quoted(&outlet.from));
+                bins.lines(&place, &mut text);
+            }
+        }
+        text
     }
 }
 

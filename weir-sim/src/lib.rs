@@ -36,4 +36,4 @@ pub use replay::{ReplayReport, replay, replay_explained};
 pub use report::Report;
 pub use run::{RunError, run, run_explained, run_noting_peaks, run_watched};
 pub use scenario::Scenario;
-pub use watch::{Fate, Watch};
+pub use watch::{Fate, Tell, Watch};

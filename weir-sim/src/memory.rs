@@ -5,7 +5,10 @@
 //! than what the run allocates for it.
 
 use crate::bins::cells;
-use crate::scenario::{Scenario, Traffic};
+use crate::network::fragments::DATAGRAMS_MAX;
+use crate::network::plan::{Ends, Network, OutletId, TAP_ROWS_MAX};
+use crate::network::route;
+use crate::scenario::{Scenario, Source, Traffic};
 use std::fmt;
 use weir_core::link::LinkPlan;
 use weir_core::queue::{DROPPERS, Limit};
@@ -18,37 +21,108 @@ pub struct Need {
     pub parts: Vec<(&'static str, u64)>,
 }
 
+/// What a run keeps beside its report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Beside {
+    /// Bins of this width.
+    pub bins: Option<Duration>,
+    /// A file with a row or a frame for each packet.
+    pub packets: bool,
+}
+
 impl Need {
-    /// What a run of `scenario` needs, with bins of this width.
-    pub fn of(scenario: &Scenario, bins: Option<Duration>) -> Self {
-        let plans =
-            || std::iter::once(&scenario.link).chain(scenario.changes.iter().map(|c| &c.link));
-        let most = |of: &dyn Fn(&LinkPlan) -> u64| plans().map(of).max().unwrap_or(0);
-        let classes = plans().fold(0u64, |sum, plan| sum + plan.tree.classes().len() as u64);
+    /// What a run of `scenario` needs, with what it keeps beside its report.
+    pub fn of(scenario: &Scenario, beside: Beside) -> Self {
+        let outlets = scenario.plans();
+        let sum = |of: &dyn Fn(&LinkPlan) -> u64| {
+            let most = |plans: &Vec<&LinkPlan>| plans.iter().map(|plan| of(plan)).max();
+            outlets.iter().filter_map(most).fold(0, u64::saturating_add)
+        };
+        let plans = outlets.iter().flatten();
+        let classes = plans.fold(0u64, |sum, plan| sum + plan.tree.classes().len() as u64);
         let sources = scenario.sources.len() as u64;
-        // A leaf has a histogram once it sent; every class above it once it is reported.
-        let busy = most(&|plan| (plan.tree.leaf_count() as u64).min(sources));
-        let above = most(&|plan| (plan.tree.classes().len() - plan.tree.leaf_count()) as u64);
+        // A leaf has a histogram once it sent; every class above it once it is reported. What comes
+        // back through a network may have leaves of its own.
+        let flows = if scenario.network.is_some() { 2 * sources } else { sources };
+        let busy = sum(&|plan| (plan.tree.leaf_count() as u64).min(flows));
+        let above = sum(&|plan| (plan.tree.classes().len() - plan.tree.leaf_count()) as u64);
         let histograms = busy * 2 + above + sources * 2;
-        let cells = bins.and_then(|width| cells(scenario, width)).unwrap_or(0);
+        let cells = beside.bins.and_then(|width| cells(scenario, width)).unwrap_or(0);
         let mut parts = vec![
             ("classes", classes * CLASS_BYTES),
-            ("packets that wait", most(&waiting) * PACKET_BYTES),
+            ("packets that wait", sum(&waiting).saturating_mul(PACKET_BYTES)),
             ("histograms", histograms * HISTOGRAM_BYTES),
             ("sources", sources * SOURCE_BYTES),
             ("TCP windows", tcp(scenario)),
             ("recorded arrivals", recorded(scenario)),
             ("bins", cells.saturating_mul(8)),
+            ("rows of packets", if beside.packets { FILE_BYTES } else { 0 }),
         ];
+        parts.extend(scenario.network.as_ref().into_iter().flat_map(|own| network(scenario, own)));
         parts.retain(|part| part.1 > 0);
         parts.sort_by_key(|part| std::cmp::Reverse(part.1));
         Self { parts }
+    }
+
+    /// What the report of a run keeps.
+    pub fn of_report(scenario: &Scenario) -> u64 {
+        let classes = |plans: &Vec<&LinkPlan>| -> u64 {
+            plans.iter().map(|plan| plan.tree.classes().len() as u64).sum()
+        };
+        let classes: u64 = scenario.plans().iter().map(classes).sum();
+        // The main outlet of a network is there twice.
+        (2 * classes + scenario.sources.len() as u64).saturating_mul(ROW_BYTES)
     }
 
     /// The sum.
     pub fn total(&self) -> u64 {
         self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.1))
     }
+}
+
+/// What only networks need.
+fn network(scenario: &Scenario, network: &Network) -> [(&'static str, u64); 3] {
+    let taps = network.taps.iter().fold(0, |sum, tap| sum + u64::from(tap.rows.min(TAP_ROWS_MAX)));
+    let (mut hops, mut flying) = (0u64, 0u64);
+    for source in &scenario.sources {
+        let Some(ends) = source.ends else { continue };
+        let back = Ends { from: ends.to, to: ends.from };
+        let there = route(network, ends).unwrap_or_default();
+        let ways = there.len() + route(network, back).map_or(0, |back| back.len());
+        hops = hops.saturating_add(ways as u64);
+        // What TCP has under way is within its windows.
+        if source.traffic.tcp().is_none() {
+            let outlets = there.iter().map(|&outlet| on_wires(scenario, network, (source, outlet)));
+            flying = outlets.fold(flying, u64::saturating_add);
+        }
+    }
+    let queues = network.nodes.iter().filter_map(|node| node.cpu);
+    let queues = queues.fold(0u64, |sum, cpu| sum + u64::from(cpu.queue));
+    let under_way = flying.saturating_add(queues).saturating_add(DATAGRAMS_MAX as u64);
+    [
+        ("taps", taps * TAP_BYTES),
+        ("routes", hops.saturating_mul(HOP_BYTES)),
+        ("packets under way", under_way.saturating_mul(PACKET_BYTES)),
+    ]
+}
+
+/// How many packets of a source are on the wire of an outlet at most: as many as it sends, or as
+/// the line can, while one travels.
+fn on_wires(scenario: &Scenario, network: &Network, (source, id): (&Source, OutletId)) -> u64 {
+    let (link, end) = network.outlet(id);
+    let outlet = &link.outlets[end];
+    let plan = outlet.queueing.as_ref().map_or(&scenario.link, |own| &own.link);
+    let delay = u128::from(outlet.delay.as_nanos());
+    let line = delay * u128::from(plan.tree.rate().bits_per_second()) / LEAST_PACKET_BITS;
+    let (apart, longest) = match &source.traffic {
+        Traffic::Cbr { sizes, spacing, .. }
+        | Traffic::Poisson { sizes, spacing }
+        | Traffic::OnOff { sizes, spacing, .. } => (spacing.mean(sizes), sizes.most()),
+        _ => return u64::try_from(line).unwrap_or(u64::MAX),
+    };
+    let pieces = u128::from(longest.div_ceil(link.mtu.max(1)));
+    let sent = (delay * 2 / u128::from(apart.as_nanos().max(1)) + 1) * pieces;
+    u64::try_from(line.min(sent)).unwrap_or(u64::MAX)
 }
 
 /// The most packets that wait: the link's limit, or those of its leaves if that is less.
@@ -113,5 +187,15 @@ const HISTOGRAM_BYTES: u64 = 10 << 10;
 /// A source's plan, name, meter, lane and event.
 const SOURCE_BYTES: u64 = 1024;
 const WINDOWS: u64 = 5;
+/// A row of a tap, in a list that doubles.
+const TAP_BYTES: u64 = 64;
+/// A link on a source's way.
+const HOP_BYTES: u64 = 64;
+/// Rows that wait to be written, as they are and as they are packed, with their names.
+const FILE_BYTES: u64 = 48 << 20;
+/// A class or a source in a report.
+const ROW_BYTES: u64 = 512;
+/// 64 bytes, in units of 10^-9 bits.
+const LEAST_PACKET_BITS: u128 = 64 * 8 * 1_000_000_000;
 /// Two stacks beside their buffers.
 const STACK_BYTES: u64 = 16 << 10;

@@ -397,7 +397,8 @@ impl fmt::Display for Report {
         if let Some(explain) = &self.explain {
             writeln!(f, "{explain}\n")?;
         }
-        if let Some(bins) = &self.bins {
+        // A network shows them with each outlet.
+        if let Some(bins) = self.bins.as_ref().filter(|_| self.network.is_none()) {
             writeln!(f, "{bins}\n")?;
         }
         if let Some(network) = &self.network {
@@ -504,7 +505,8 @@ fn megabits(bits_per_second: u64) -> String {
     format!("{:.4}", bits_per_second as f64 / 1e6)
 }
 
-pub(crate) fn table(head: &[&str]) -> Table {
+/// An empty table for people.
+pub fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
     // No line between rows.
@@ -514,7 +516,7 @@ pub(crate) fn table(head: &[&str]) -> Table {
 }
 
 /// Aligns all columns but `words` to the right.
-pub(crate) fn align(mut table: Table, words: &[usize]) -> Table {
+pub fn align(mut table: Table, words: &[usize]) -> Table {
     for (index, column) in table.column_iter_mut().enumerate() {
         if !words.contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -71,7 +71,7 @@ pub fn run_explained(
     run_watched(scenario, Watch { slowest: Some(slowest), ..Watch::default() }, progress)
 }
 
-/// As [`run`], and tells what `watch` asks for; in a network, why packets waited only.
+/// As [`run`], and tells what `watch` asks for; in a network, why packets of the main outlet waited.
 ///
 /// # Errors
 /// As [`run`].
@@ -81,11 +81,7 @@ pub fn run_watched<'a>(
     progress: &mut dyn FnMut(Duration),
 ) -> Result<Report, RunError> {
     if let Some(network) = &scenario.network {
-        if watch.bins.is_some() || watch.packets.is_some() {
-            let why = "bins and files of packets are of one link; a network has taps instead";
-            return Err(RunError::Network(why.to_owned()));
-        }
-        return network::run(scenario, network, watch.slowest, progress);
+        return network::run(scenario, network, watch, progress);
     }
     let mut run = Run::new(scenario)?;
     run.watch(watch)?;
@@ -104,7 +100,7 @@ pub fn run_noting_peaks(
     progress: &mut dyn FnMut(Duration),
 ) -> Result<(Report, Vec<u64>), RunError> {
     if let Some(network) = &scenario.network {
-        return Ok((network::run(scenario, network, None, progress)?, Vec::new()));
+        return Ok((network::run(scenario, network, Watch::default(), progress)?, Vec::new()));
     }
     let mut run = Run::new(scenario)?;
     run.peaks = Some(vec![0; scenario.link.tree.leaf_count()]);
@@ -286,8 +282,8 @@ impl<'a> Run<'a> {
             self.drive.explain();
             self.state.explained = Some(Explained::new(tree, slowest));
         }
-        let bins = |width| Bins::new(self.scenario, width).ok_or(RunError::Bins(width));
-        let bins = watch.bins.map(bins).transpose()?;
+        let bins = |width| Bins::of(self.scenario, width).ok_or(RunError::Bins(width));
+        let bins = watch.bins.map(bins).transpose()?.and_then(|mut all| all.pop());
         if bins.is_some() || watch.packets.is_some() {
             // Who watches hears of each drop at once.
             self.unsettled_max = 1;

@@ -38,6 +38,26 @@ pub struct Scenario {
     pub network: Option<Box<Network>>,
 }
 
+impl Scenario {
+    /// The plans that each outlet has, one after another; one link is one outlet.
+    pub(crate) fn plans(&self) -> Vec<Vec<&LinkPlan>> {
+        let mut plans: Vec<Vec<&LinkPlan>> = match &self.network {
+            None => vec![vec![&self.link]],
+            Some(network) => {
+                let outlets = network.links.iter().flat_map(|link| &link.outlets);
+                let own = outlets.map(|outlet| outlet.queueing.as_deref());
+                own.map(|own| vec![own.map_or(&self.link, |own| &own.link)]).collect()
+            }
+        };
+        for change in &self.changes {
+            if let Some(row) = plans.get_mut(change.outlet.index()) {
+                row.push(&change.link);
+            }
+        }
+        plans
+    }
+}
+
 /// One sender and its receiver behind the link.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -235,6 +255,11 @@ impl Sizes {
         let drawn = (random() >> 32) as u32;
         let step = self.steps.iter().find(|step| drawn <= step.0);
         step.expect("the last step is open").1
+    }
+
+    /// The longest.
+    pub(crate) fn most(&self) -> u32 {
+        self.steps.iter().map(|step| step.1).max().unwrap_or(0)
     }
 
     /// The mean length in units of 2^-32 bytes.

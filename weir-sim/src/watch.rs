@@ -3,9 +3,12 @@
 //! Invariant: watching changes nothing in the run.
 
 use crate::bins::Bins;
+use crate::network::plan::OutletId;
 use crate::packets::{Flight, Packets};
 use crate::scenario::Source;
 use weir_core::event::{Departure, DropReason, Dropped};
+use weir_core::ids::LeafId;
+use weir_core::packet::Headers;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Instant};
 
@@ -16,13 +19,19 @@ pub struct Watch<'a> {
     pub slowest: Option<usize>,
     /// Count what each class sends in each bin of this width, from the start of the run.
     pub bins: Option<Duration>,
-    /// Whom to show each packet that leaves or is dropped, from the start of the run.
-    pub packets: Option<&'a mut dyn FnMut(&Fate<'_>)>,
+    /// Whom to show each packet that leaves an outlet or is dropped there, from the start of the
+    /// run.
+    pub packets: Option<Tell<'a>>,
 }
+
+/// Who is told of packets.
+pub type Tell<'a> = &'a mut dyn FnMut(&Fate<'_>);
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Fate<'a> {
+    /// Which outlet of a network it left, or was dropped at; one link is the first.
+    pub outlet: OutletId,
     /// When it left or was dropped.
     pub at: Instant,
     /// When the link was offered it.
@@ -31,8 +40,10 @@ pub struct Fate<'a> {
     pub dropped: Option<DropReason>,
     /// The class of its leaf.
     pub class: &'a str,
-    /// Its source.
+    /// Its source; in a network also of what comes back to it.
     pub source: &'a Source,
+    /// Its headers.
+    pub headers: &'a Headers,
     /// The length of the frame.
     pub length: u32,
     /// DSCP and ECN with which it left, if these are not those it came with.
@@ -44,7 +55,7 @@ pub struct Fate<'a> {
 /// A watch that runs.
 pub(crate) struct Watching<'a> {
     pub bins: Option<Bins>,
-    pub packets: Option<&'a mut dyn FnMut(&Fate<'_>)>,
+    pub packets: Option<Tell<'a>>,
     /// The tree of the present plan.
     pub tree: &'a Tree,
     pub sources: &'a [Source],
@@ -63,30 +74,59 @@ impl<'a> Watching<'a> {
         if let Some(bins) = &mut self.bins {
             bins.add(departure);
         }
-        let Some(tell) = &mut self.packets else { return };
-        tell(&Fate {
-            at: departure.at,
-            arrived: departure.arrived,
-            dropped: None,
-            class: &self.tree.class(self.tree.class_of(departure.leaf)).name,
-            source: &self.sources[flight.source as usize],
-            length: flight.length,
-            marked: departure.mark.written(),
-            packet: packets.bytes(departure.handle),
-        });
+        let subject = self.subject(flight, packets.bytes(departure.handle));
+        if let Some(tell) = &mut self.packets {
+            tell(&subject.sent(departure));
+        }
     }
 
     pub fn dropped(&mut self, dropped: &Dropped, flight: Flight, packets: &Packets) {
-        let Some(tell) = &mut self.packets else { return };
-        tell(&Fate {
-            at: dropped.at,
-            arrived: dropped.arrived,
-            dropped: Some(dropped.reason),
-            class: &self.tree.class(self.tree.class_of(dropped.leaf)).name,
-            source: &self.sources[flight.source as usize],
-            length: flight.length,
-            marked: None,
-            packet: packets.bytes(dropped.handle),
-        });
+        let subject = self.subject(flight, packets.bytes(dropped.handle));
+        if let Some(tell) = &mut self.packets {
+            tell(&subject.dropped(dropped));
+        }
+    }
+
+    fn subject<'b>(&self, flight: Flight, packet: Option<&'b [u8]>) -> Subject<'b>
+    where
+        'a: 'b,
+    {
+        let source = &self.sources[flight.source as usize];
+        let (outlet, length) = (OutletId(0), flight.length);
+        Subject { outlet, tree: self.tree, source, headers: &source.headers, length, packet }
+    }
+}
+
+/// Whose packet it is that something becomes of.
+pub(crate) struct Subject<'a> {
+    pub outlet: OutletId,
+    /// The tree of the outlet's present plan.
+    pub tree: &'a Tree,
+    pub source: &'a Source,
+    pub headers: &'a Headers,
+    pub length: u32,
+    pub packet: Option<&'a [u8]>,
+}
+
+impl<'a> Subject<'a> {
+    pub fn sent(&self, departure: &Departure) -> Fate<'a> {
+        let marked = departure.mark.written();
+        let times = (departure.at, departure.arrived);
+        Fate { marked, ..self.fate(times, departure.leaf, None) }
+    }
+
+    pub fn dropped(&self, dropped: &Dropped) -> Fate<'a> {
+        self.fate((dropped.at, dropped.arrived), dropped.leaf, Some(dropped.reason))
+    }
+
+    fn fate(
+        &self,
+        (at, arrived): (Instant, Instant),
+        leaf: LeafId,
+        dropped: Option<DropReason>,
+    ) -> Fate<'a> {
+        let &Self { outlet, tree, source, headers, length, packet } = self;
+        let class = &tree.class(tree.class_of(leaf)).name;
+        Fate { outlet, at, arrived, dropped, class, source, headers, length, marked: None, packet }
     }
 }

@@ -1,48 +1,20 @@
 //! Networks: what travels over several links arrives when and as it should, and routers err as the
 //! models of their drivers and processors say.
 
-use std::io;
-use std::path::Path;
-use weir_core::units::Duration;
-use weir_policy::{Finding, Severity};
-use weir_sim::network::{NetworkReport, TapReport};
-use weir_sim::{Report, Scenario, read, run};
+mod common;
 
-fn scenario(text: &str) -> Scenario {
-    let file = |_: &Path| Err(io::Error::from(io::ErrorKind::NotFound));
-    let outcome = read::parse(text.as_bytes(), "test.toml", &file);
-    // Warnings are of the papers' own settings.
-    let is_error = |finding: &&Finding| finding.severity == Severity::Error;
-    assert_eq!(outcome.findings.iter().find(is_error), None, "{text}");
-    outcome.plan.expect("nothing was found")
-}
+use common::{line, run, written};
+use weir_core::units::Duration;
+use weir_sim::Report;
+use weir_sim::network::{NetworkReport, TapReport};
 
 /// Runs it; every packet must be accounted for.
 fn simulate(text: &str) -> Report {
-    let report = run(&scenario(text), &mut |_| {}).expect("the scenario is sound");
-    assert!(report.conservation.holds, "{report}");
-    report
+    run(&written(text))
 }
 
 fn network(report: &Report) -> &NetworkReport {
     report.network.as_ref().expect("it was a network")
-}
-
-/// Two hosts with a line of `links` between them: rate, delay, and more keys for each.
-fn line(links: &[(&str, &str, &str)]) -> String {
-    let mut text = String::new();
-    for node in 0..=links.len() {
-        let router = (1..links.len()).contains(&node);
-        text += &format!("[[node]]\nname = \"n{node}\"\nrouter = {router}\n");
-    }
-    for (place, (rate, delay, more)) in links.iter().enumerate() {
-        text += &format!(
-            "[[link]]\nname = \"l{place}\"\nends = [\"n{place}\", \"n{}\"]\nrate = \"{rate}\"\n\
-             delay = \"{delay}\"\n{more}\n",
-            place + 1
-        );
-    }
-    text
 }
 
 const FLOW: &str = "[[source]]\nname = \"flow\"\nfrom = \"n0\"\nto = \"n3\"\nkind = \"cbr\"\n";

@@ -248,7 +248,9 @@ fn faults_of_networks_are_found() {
     let also = |more: &str| format!("{source}\n{more}");
     let wire = |more: &str| format!("{link}\n{more}");
     let change = |more: &str| format!("[[change]]\nat = \"1 ms\"\npolicy = \"p.toml\"\n{more}");
-    let rows: [(String, &[&str]); 42] = [
+    let change_at =
+        |at: &str| network("", link, source, &change("link = \"out\"").replace("1 ms", at));
+    let rows: Vec<(String, &[&str])> = vec![
         (network("", link, source, ""), &[]),
         (network("", link, source, &parted), &[]),
         (network("", link, source, &looped), &["W336"]),
@@ -286,6 +288,13 @@ fn faults_of_networks_are_found() {
         (network("", link, source, &change("link = \"out\"")), &[]),
         (network("", link, source, &change("link = \"no\"")), &["W332"]),
         (network("", link, source, &change("")), &["W011"]),
+        // What is before the start.
+        (network("", link, &also("start = \"-1 s\""), ""), &["W013"]),
+        (network("", link, &also("stop = \"-1 ms\""), ""), &["W013"]),
+        (network("", link, &also("start = \"2 ms\"\nstop = \"1 ms\""), ""), &["W308"]),
+        (change_at("-1 ms"), &["W013"]),
+        (change_at("0 s"), &["W313"]),
+        (change_at("1 s"), &["W313"]),
         (network("", link, &also("class = \"rest\""), ""), &[]),
         (network("", link, &also("class = \"wed\""), ""), &["W339"]),
         (network("", link, &also("class = \"web\""), ""), &["W340"]),

@@ -2,11 +2,13 @@
 
 mod common;
 
-use common::{cbr, run, scenario, tcp, udp};
+use common::{cbr, line, millis, run, scenario, tcp, udp, written};
+use std::collections::BTreeMap;
 use weir_core::event::DropReason;
 use weir_core::packet::Headers;
 use weir_core::units::{Bytes, Duration};
-use weir_sim::memory::Need;
+use weir_sim::memory::{Beside, Need};
+use weir_sim::network::plan::OutletId;
 use weir_sim::scenario::Tcp;
 use weir_sim::{Fate, Report, RunError, Scenario, Watch, frame, run_watched};
 
@@ -89,7 +91,7 @@ fn every_packet_is_told_once() {
 
 /// The largest part of what the scenario needs, and how much it is.
 fn check(scenario: &Scenario, part: &str, bytes: std::ops::Range<u64>) {
-    let need = Need::of(scenario, None);
+    let need = Need::of(scenario, Beside::default());
     let (name, largest) = need.parts[0];
     assert_eq!(name, part, "{need}");
     assert!(bytes.contains(&largest) && need.total() >= largest, "{need}");
@@ -106,4 +108,115 @@ fn what_a_run_needs_is_known_before_it_starts() {
     check(&many, "TCP windows", 100 << 30..150 << 30);
     let deep = scenario("fifo", 8_000_000, &[("a", 0)], 60_000);
     check(&deep, "packets that wait", 60_000 * 160..60_000 * 160 + 1);
+}
+
+/// Two links, the second narrow and under DRR, half a second in with another rate; a TCP and a
+/// flood of datagrams that the second link cuts.
+fn two_links() -> Scenario {
+    let policy = |rate: u32, table: &str| {
+        format!(
+            "[{table}.link]\nrate = \"{rate} Mbit/s\"\nscheduler = \"drr\"\n\
+             [{table}.class.web]\nmatch = [{{ proto = \"tcp\" }}]\n\
+             [{table}.class.rest]\ndefault = true\n"
+        )
+    };
+    let links = line(&[("10 Mbit/s", "1 ms", "")]).replace("router = false", "router = true");
+    let change = policy(6, "change.policy");
+    written(&format!(
+        "duration = \"2 s\"\n{links}[[node]]\nname = \"end\"\n\
+         [[link]]\nname = \"narrow\"\nends = [\"n1\", \"end\"]\nmtu = \"576 B\"\n{}\
+         [[change]]\nat = \"500 ms\"\nlink = \"narrow\"\n{change}\
+         [[source]]\nname = \"bulk\"\nkind = \"tcp\"\nfrom = \"n0\"\nto = \"end\"\ndport = 80\n\
+         [[source]]\nname = \"flood\"\nkind = \"cbr\"\nfrom = \"n0\"\nto = \"end\"\n\
+         size = \"1400 B\"\nrate = \"5 Mbit/s\"\n",
+        policy(4, "link.policy")
+    ))
+}
+
+#[test]
+fn each_outlet_of_a_network_has_bins() {
+    let scenario = two_links();
+    let report = binned(&scenario, Duration::from_millis(100));
+    let network = report.network.clone().expect("it is one");
+    for outlet in &network.outlets {
+        let bins = outlet.bins.as_ref().expect("they were asked for");
+        assert_eq!(bins.classes.len(), outlet.classes.len());
+        for (class, own) in bins.classes.iter().zip(&outlet.classes) {
+            let sent = class.bytes.iter().sum::<u64>();
+            assert_eq!((&class.name, sent), (&own.name, own.sent.bytes), "{}", outlet.link);
+        }
+    }
+    // The line is full but for its first moments, before and after it becomes wider.
+    let narrow = network.outlet("narrow", "n1").and_then(|outlet| outlet.bins.clone());
+    let narrow = narrow.expect("it has bins");
+    assert_eq!(report.bins.as_ref(), Some(&narrow), "it is the main one");
+    let sum = |bin: usize| narrow.classes.iter().map(|class| class.bytes[bin]).sum::<u64>();
+    assert!((sum(3).abs_diff(50_000), sum(15).abs_diff(75_000)) < (600, 600), "{narrow:?}");
+    let csv = report.bins_csv().expect("there are bins");
+    assert_eq!(csv.lines().count(), 1 + 20 * (1 + 1 + 2 + 1));
+    assert!(csv.starts_with("start_s,link,from,class,bytes\n0,l0,n0,all,"), "{csv}");
+    assert!(csv.contains("\n1.9,narrow,n1,rest,"), "{csv}");
+    let mut unwatched = Report { bins: None, ..report };
+    for outlet in &mut unwatched.network.as_mut().expect("it is one").outlets {
+        outlet.bins = None;
+    }
+    assert_eq!(unwatched, run(&scenario), "watching changes nothing");
+}
+
+#[test]
+fn every_packet_is_told_at_each_outlet_of_a_network() {
+    let scenario = two_links();
+    let mut counts: BTreeMap<(OutletId, String, bool), u64> = BTreeMap::new();
+    let (mut last, mut back, mut pieces) = (millis(0), 0u64, 0u64);
+    let mut bytes = Vec::new();
+    let mut tell = |fate: &Fate<'_>| {
+        assert!(fate.at >= fate.arrived && fate.at >= last, "in the order of time");
+        last = fate.at;
+        let class = (fate.outlet, fate.class.to_owned(), fate.dropped.is_some());
+        *counts.entry(class).or_default() += 1;
+        frame::write(fate.headers, fate.length, fate.packet, fate.marked, &mut bytes);
+        let headers = Headers::parse_ethernet(&bytes);
+        assert_eq!(headers.addresses, fate.headers.addresses);
+        assert!(bytes.len() <= fate.length as usize);
+        // Acknowledgements have the headers of their own way.
+        let own = headers.addresses == fate.source.headers.addresses;
+        back += u64::from(!own);
+        pieces += u64::from(fate.headers.fragment != weir_core::packet::Fragment::None);
+    };
+    let watch = Watch { packets: Some(&mut tell), ..Watch::default() };
+    let report = run_watched(&scenario, watch, &mut |_| {}).expect("it is sound");
+    let network = report.network.as_ref().expect("it is one");
+    for (place, outlet) in (0..).zip(&network.outlets) {
+        for class in &outlet.classes {
+            let told = |dropped| {
+                counts.get(&(OutletId(place), class.name.clone(), dropped)).copied().unwrap_or(0)
+            };
+            let counted = (class.sent.packets, class.dropped.total.packets);
+            assert_eq!((told(false), told(true)), counted, "{} {}", outlet.link, class.name);
+        }
+    }
+    assert!(back > 100 && pieces > 100, "{back} {pieces}");
+    assert_eq!(report, run(&scenario), "watching changes nothing");
+}
+
+#[test]
+fn what_a_network_needs_is_known_before_it_starts() {
+    let flow = "[[source]]\nname = \"flow\"\nkind = \"cbr\"\nfrom = \"n0\"\nto = \"n1\"\n\
+        size = \"1000 B\"\nrate = \"8 Gbit/s\"\n";
+    let network = |links: &[(&str, &str, &str)], more: &str| {
+        written(&format!("duration = \"1 s\"\n{}{flow}{more}", line(links)))
+    };
+    let tap = "[[tap]]\nlink = \"l0\"\nrows = 4194304\n";
+    check(&network(&[("1 Mbit/s", "0 s", "")], tap), "taps", 1 << 27..1 << 29);
+    // A million packets a second, for a minute.
+    let long = network(&[("10 Gbit/s", "60 s", "")], "");
+    check(&long, "packets under way", 60_000_000 * 150..130_000_000 * 170);
+    let deep = [("1 Mbit/s", "0 s", "queue = \"1000000 packets\"")];
+    check(&network(&deep, ""), "packets that wait", 160_000_000..340_000_000);
+    // What the run really has on its wires is within what was reckoned.
+    let short = network(&[("10 Gbit/s", "100 ms", "")], "");
+    let need = Need::of(&short, Beside::default());
+    let reckoned = need.parts.iter().find(|part| part.0 == "packets under way").expect("a part").1;
+    let held = run(&short).conservation.backlog;
+    assert!((held * 160..held * 160 * 3).contains(&reckoned), "{held}: {need}");
 }

@@ -5,9 +5,10 @@ use crate::sim::{count_bar, memory, scenario};
 use crate::{Run, whole_file};
 use std::path::PathBuf;
 use weir_core::units::Bytes;
-use weir_lab::compare::{compare, find, plot};
+use weir_lab::compare::{at, compare, find, plot};
 use weir_lab::replicate;
 use weir_live::signals::StopSignal;
+use weir_sim::memory::Beside;
 
 /// Simulates one scenario under several schedulers.
 ///
@@ -21,6 +22,13 @@ pub struct Compare {
     /// The schedulers.
     #[arg(long, value_name = "KEYWORD,...", value_delimiter = ',', required = true)]
     schedulers: Vec<String>,
+    /// In a network: the link whose scheduler is replaced; where only one outlet has a policy, that
+    /// one unless written.
+    #[arg(long, value_name = "NAME")]
+    link: Option<String>,
+    /// In a network where both ways of the link have a policy: the node at whose end.
+    #[arg(long, value_name = "NODE")]
+    from: Option<String>,
     /// Another seed than the scenario's.
     #[arg(long)]
     seed: Option<u64>,
@@ -45,7 +53,9 @@ impl Run for Compare {
             Err(exit) => return exit,
         };
         scenario.seed = self.seed.unwrap_or(scenario.seed);
-        self.compare(&scenario, output).unwrap_or_else(|error| output.refuse(&error))
+        let led = at(scenario, self.link.as_deref(), self.from.as_deref());
+        let done = led.and_then(|scenario| self.compare(&scenario, output));
+        done.unwrap_or_else(|error| output.refuse(&error))
     }
 }
 
@@ -54,7 +64,8 @@ impl Compare {
         let schedulers = find(&self.schedulers)?;
         let threads = self.threads.map_or_else(replicate::cores, usize::from);
         let threads = threads.min(schedulers.len());
-        memory::check(scenario, (None, threads), self.memory)?;
+        let (count, beside) = (schedulers.len() as u64, Beside::default());
+        memory::check(scenario, memory::Runs { threads, count, beside }, self.memory)?;
         let stop = StopSignal::install().map_err(|error| error.to_string())?;
         let bar = count_bar(schedulers.len() as u64);
         let compared = compare(scenario, &schedulers, threads, stop.flag(), &mut || bar.inc(1));

@@ -8,6 +8,7 @@ use crate::check;
 use crate::output::{Exit, Format, Output};
 use crate::whole_file;
 use indicatif::{ProgressBar, ProgressStyle};
+use memory::Runs;
 use packets::{Rows, Trace};
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use weir_lab::replicate::{self, REPLICATIONS_MAX, Summary};
 use weir_live::signals::StopSignal;
 use weir_policy::{file, render};
 use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
+use weir_sim::memory::Beside;
 use weir_sim::{Fate, Report, Scenario, Watch, read};
 
 /// Simulates a scenario: sources, a policy's link, receivers.
@@ -35,7 +37,8 @@ pub struct Sim {
     /// Report the bytes that each class sent in each bin of this width, such as `1s`.
     #[arg(long, value_name = "WIDTH", value_parser = width)]
     bins: Option<Duration>,
-    /// With --bins: write them as lines of `start_s,class,bytes`, too.
+    /// With --bins: write them as lines of `start_s,class,bytes`, too; in a network of
+    /// `start_s,link,from,class,bytes`.
     #[arg(long, value_name = "FILE", requires = "bins")]
     csv: Option<PathBuf>,
     /// Run so many times, each with the next seed, and report means with their 95 % confidence
@@ -53,7 +56,8 @@ pub struct Sim {
     /// Write a row for each packet that left or was dropped.
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
-    /// Write the packets as they leave the link, each with class, source and delay in its comment.
+    /// Write the packets as they leave the link, each with class, source and delay in its comment;
+    /// in a network each direction of a link is an interface.
     #[arg(long, value_name = "FILE.pcapng")]
     trace: Option<PathBuf>,
     /// How much memory a run may be expected to need; what is free unless written.
@@ -117,9 +121,13 @@ pub fn scenario(path: &Path, output: &Output) -> Result<Scenario, Exit> {
 
 impl Sim {
     fn simulate(&self, scenario: &Scenario, output: &Output) -> Result<Exit, String> {
-        memory::check(scenario, (self.bins, 1), self.memory)?;
-        let mut trace = self.trace.as_deref().map(Trace::create).transpose()?;
-        let mut rows = self.parquet.as_deref().map(Rows::create).transpose()?;
+        let packets = self.parquet.is_some() || self.trace.is_some();
+        let beside = Beside { bins: self.bins, packets };
+        memory::check(scenario, Runs { threads: 1, count: 1, beside }, self.memory)?;
+        let trace = self.trace.as_deref();
+        let mut trace = trace.map(|path| Trace::create(path, scenario)).transpose()?;
+        let rows = self.parquet.as_deref();
+        let mut rows = rows.map(|path| Rows::create(path, scenario)).transpose()?;
         let report = {
             let mut tell = |fate: &Fate<'_>| {
                 if let Some(trace) = &mut trace {
@@ -160,8 +168,8 @@ impl Sim {
         if let Some(path) = &self.json {
             whole_file::write(path, &report.to_json())?;
         }
-        if let (Some(path), Some(bins)) = (&self.csv, &report.bins) {
-            whole_file::write(path, &bins.to_csv())?;
+        if let (Some(path), Some(lines)) = (&self.csv, report.bins_csv()) {
+            whole_file::write(path, &lines)?;
         }
         Ok(())
     }
@@ -169,7 +177,8 @@ impl Sim {
     fn replicate(&self, scenario: &Scenario, count: u64, output: &Output) -> Result<Exit, String> {
         let threads = self.threads.map_or_else(replicate::cores, usize::from);
         let threads = threads.min(usize::try_from(count).unwrap_or(usize::MAX));
-        memory::check(scenario, (None, threads), self.memory)?;
+        let runs = Runs { threads, count, beside: Beside::default() };
+        memory::check(scenario, runs, self.memory)?;
         let stop = StopSignal::install().map_err(|error| error.to_string())?;
         let bar = count_bar(count);
         let base = scenario.clone();
@@ -197,9 +206,7 @@ impl Sim {
         let exit = if whole { Exit::Clean } else { Exit::Interrupted };
         let Some(summary) = Summary::of(&reports, count as usize) else { return Ok(exit) };
         if let Some(path) = &self.json {
-            let all = serde_json::json!({ "summary": summary, "runs": reports });
-            let text = serde_json::to_string_pretty(&all).expect("reports have only text keys");
-            whole_file::write(path, &(text + "\n"))?;
+            whole_file::write_json(path, &Written { summary: &summary, runs: &reports })?;
         }
         match output.format {
             Format::Json => output.json(&summary),
@@ -207,6 +214,13 @@ impl Sim {
         }
         Ok(exit)
     }
+}
+
+/// What --json writes of replications.
+#[derive(serde::Serialize)]
+struct Written<'a> {
+    summary: &'a Summary,
+    runs: &'a [Report],
 }
 
 /// A width of bins: a time above 0, such as `1s`.

@@ -72,6 +72,19 @@ pub fn write(path: &Path, text: &str) -> Result<(), String> {
     file.keep()
 }
 
+/// Writes a value into a file as JSON on several lines, however much that is.
+///
+/// # Errors
+/// That it cannot, with the name.
+pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), String> {
+    let name = path.display().to_string();
+    let failed = |error: io::Error| cannot("write", &name, &error);
+    let mut file = io::BufWriter::new(WholeFile::create(path).map_err(failed)?);
+    serde_json::to_writer_pretty(&mut file, value).map_err(|error| failed(error.into()))?;
+    file.write_all(b"\n").map_err(failed)?;
+    file.into_inner().map_err(|error| failed(error.into_error()))?.keep()
+}
+
 /// What went wrong with a file.
 pub fn cannot(what: &str, name: &str, error: &io::Error) -> String {
     format!("cannot {what} {name}: {error}")

@@ -43,6 +43,9 @@ pub struct Plot {
     pub y: String,
     /// How points are drawn.
     pub kind: Kind,
+    /// What stands at 0, 1 and so on of the horizontal axis, in place of numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
     /// What is drawn.
     pub series: Vec<Series>,
 }
@@ -54,7 +57,8 @@ pub enum Kind {
     Lines,
     /// Held until the next point.
     Steps,
-    /// Each alone: packets on a link over time, with the class as height.
+    /// Each alone: packets on a link over time, with the class as height, which is named after the
+    /// series.
     Points,
     /// Bars side by side; x counts the groups from 0.
     Bars,
@@ -163,7 +167,14 @@ impl Plot {
     /// An empty plot.
     pub fn new(kind: Kind, title: &str, x: &str, y: &str) -> Self {
         let text = str::to_owned;
-        Self { title: text(title), x: text(x), y: text(y), kind, series: Vec::new() }
+        let (title, x, y) = (text(title), text(x), text(y));
+        Self { title, x, y, kind, names: Vec::new(), series: Vec::new() }
+    }
+
+    /// With names along the horizontal axis.
+    #[must_use]
+    pub fn named<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { names: names.into_iter().map(str::to_owned).collect(), ..self }
     }
 
     /// With one more series.

@@ -13,6 +13,6 @@ mod shelf;
 
 pub use judge::{Judged, Verdict, judge};
 pub use measured::{Edge, Figure, Kind, Measured, Plot, Series, Setup, Table};
-pub use run::{Outcome, Request, Run, run};
+pub use run::{NEVER, Outcome, Request, Run, count, run};
 pub use sheet::{Choice, Claim, Era, Eras, Irreproducible, Paper, Sheet, Target, Tolerance};
 pub use shelf::Shelf;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir_sim::{Scenario, read};
 
 /// One run of an experiment: what a family measures.
@@ -34,7 +34,12 @@ pub struct Request<'a> {
     pub seed: u64,
     /// How many runs at once, at least 1.
     pub threads: usize,
+    /// Once it is set no run begins; those under way end.
+    pub stop: &'a AtomicBool,
 }
+
+/// A flag that nobody sets.
+pub static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// What came of one experiment in one era.
 #[derive(Serialize)]
@@ -138,7 +143,8 @@ impl Request<'_> {
 }
 
 /// Runs these experiments; `progress` is told how many runs are done, of how many, and what was
-/// done last, from any thread. Outcomes are in the order of the experiments.
+/// done last, from any thread. Outcomes are in the order of the experiments; those of which a stop
+/// left a run out are missing.
 pub fn run<'a>(
     sheets: &[&'a Sheet],
     request: &Request<'_>,
@@ -152,32 +158,39 @@ pub fn run<'a>(
         let seeds = (0..sheet.seeds).map(|number| request.seed.wrapping_add(number));
         runs.extend(seeds.map(|seed| Run { sheet, era, seed }));
     }
-    let mut measured = measure_all(&runs, request.threads, progress).into_iter();
-    rows.into_iter()
-        .map(|(sheet, era)| {
-            let seeds: Result<Vec<Measured>, String> =
-                measured.by_ref().take(sheet.seeds as usize).collect();
-            let measured = seeds
-                .and_then(|runs| Measured::over_seeds(runs).ok_or_else(|| "no seed".to_owned()));
-            let mut claims = judge(sheet, era, measured.as_ref().map_err(String::as_str));
-            claims.retain(|claim| request.wants(&claim.id, &claim.says));
-            Outcome { id: &sheet.id, sheet, era, measured, claims }
-        })
-        .collect()
+    let mut measured = measure_all(&runs, request, progress).into_iter();
+    let outcome = |(sheet, era): (&'a Sheet, Era)| {
+        let seeds: Vec<Option<_>> = measured.by_ref().take(sheet.seeds as usize).collect();
+        let seeds: Result<Vec<Measured>, String> =
+            seeds.into_iter().collect::<Option<Vec<_>>>()?.into_iter().collect();
+        let measured =
+            seeds.and_then(|runs| Measured::over_seeds(runs).ok_or_else(|| "no seed".to_owned()));
+        let mut claims = judge(sheet, era, measured.as_ref().map_err(String::as_str));
+        claims.retain(|claim| request.wants(&claim.id, &claim.says));
+        Some(Outcome { id: &sheet.id, sheet, era, measured, claims })
+    };
+    rows.into_iter().filter_map(outcome).collect()
 }
 
-/// Measures each run; the answers are in the order of the runs.
+/// How many outcomes these experiments have.
+pub fn count(sheets: &[&Sheet], request: &Request<'_>) -> usize {
+    let eras =
+        |sheet: &&Sheet| Era::ALL.into_iter().filter(|era| request.runs(sheet, *era)).count();
+    sheets.iter().map(|sheet| eras(sheet)).sum()
+}
+
+/// Measures each run; the answers are in the order of the runs, none of those that did not begin.
 fn measure_all(
     runs: &[Run<'_>],
-    threads: usize,
+    request: &Request<'_>,
     progress: &(dyn Fn(usize, usize, &str) + Sync),
-) -> Vec<Result<Measured, String>> {
+) -> Vec<Option<Result<Measured, String>>> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answers: Vec<Mutex<Option<Result<Measured, String>>>> =
         runs.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed))
-            && let Some(run) = runs.get(index)
+            && let Some(run) = runs.get(index).filter(|_| !request.stop.load(Ordering::Relaxed))
         {
             let answer = run.measure();
             *answers[index].lock().expect("nobody panics with it") = Some(answer);
@@ -186,13 +199,13 @@ fn measure_all(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.clamp(1, THREADS_MAX) {
+        for _ in 1..request.threads.clamp(1, THREADS_MAX) {
             scope.spawn(work);
         }
         work();
     });
     let answer = |slot: Mutex<Option<_>>| slot.into_inner().expect("nobody panics with it");
-    answers.into_iter().map(|slot| answer(slot).expect("each run was taken by somebody")).collect()
+    answers.into_iter().map(answer).collect()
 }
 
 /// More runs at once than any machine has cores.

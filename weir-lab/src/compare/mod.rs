@@ -1,7 +1,7 @@
 //! One traffic under many schedulers: what each makes of it, beside the fluid ideal.
 //!
 //! The scenario's policy is translated for each scheduler ([`translate`]); sources, seed, queues
-//! and rules stay. Shares are held to what the fluid ideal gives each leaf by the original policy,
+//! and rules stay. In a network it is the policy of one outlet, the main one ([`at`]). Shares are held to what the fluid ideal gives each leaf by the original policy,
 //! for what was offered in that run: a leaf that a TCP source without end feeds wants all it can
 //! get. Invariant: equal scenarios give equal comparisons, whatever the number of threads.
 
@@ -21,7 +21,10 @@ use weir_core::sched::{self, ClassSpec, Tree};
 use weir_core::units::{Quantity, Rate};
 use weir_policy::fluid::{Demand, shares};
 use weir_policy::reader::{list, suggest};
-use weir_sim::scenario::Traffic;
+use weir_sim::change::PlanChange;
+use weir_sim::network::plan::{Network, OutletId};
+use weir_sim::network::{self, route};
+use weir_sim::scenario::{Source, Traffic};
 use weir_sim::{Report, Scenario};
 
 /// One traffic under several schedulers.
@@ -31,6 +34,8 @@ pub struct Comparison {
     pub scenario: String,
     /// Its seed.
     pub seed: u64,
+    /// The outlet of its network whose scheduler is replaced: the link, and the node at whose end.
+    pub outlet: Option<(String, String)>,
     /// The scheduler that its policy is written for.
     pub written_for: &'static str,
     /// What `cost` is.
@@ -86,6 +91,9 @@ pub struct Leaf {
     pub delay_p99_us: f64,
     /// Packets dropped.
     pub dropped: u64,
+    /// Packets offered.
+    #[serde(skip)]
+    offered: u64,
 }
 
 /// The schedulers called `keywords`.
@@ -102,6 +110,55 @@ pub fn find(keywords: &[String]) -> Result<Vec<&'static sched::Entry>, String> {
         })
     };
     keywords.iter().map(find).collect()
+}
+
+/// The scenario to compare schedulers in: of a network, where its main outlet is that of `link` at
+/// the node `from`, which may be left out where only one outlet can be meant.
+///
+/// # Errors
+/// When there is no such outlet, or several could be meant; names them.
+pub fn at(scenario: Scenario, link: Option<&str>, from: Option<&str>) -> Result<Scenario, String> {
+    let Some(network) = &scenario.network else {
+        return match link.or(from) {
+            Some(_) => Err("the scenario has one link; leave --link and --from out".to_owned()),
+            None => Ok(scenario),
+        };
+    };
+    let outlet = outlet(network, link, from)?;
+    Ok(network::led_by(&scenario, outlet).expect("the outlet is one of the network"))
+}
+
+fn outlet(network: &Network, link: Option<&str>, from: Option<&str>) -> Result<OutletId, String> {
+    if let Some(name) = link
+        && network.links.iter().all(|row| row.name != name)
+    {
+        let known: Vec<_> = network.links.iter().map(|row| row.name.as_str()).collect();
+        return Err(format!("no link is called `{name}`; {}", suggest(name, &known)));
+    }
+    let meant = |id: &&OutletId| {
+        let names = network.outlet_names(**id);
+        link.is_none_or(|link| link == names.0) && from.is_none_or(|from| from == names.1)
+    };
+    let found: Vec<OutletId> = network.policies.iter().filter(meant).copied().collect();
+    match (&found[..], &network.policies[..]) {
+        ([outlet], _) => Ok(*outlet),
+        (_, []) => Err("no link of the scenario has a policy to replace; write one".to_owned()),
+        ([], all) => Err(format!("no policy stands there, but {}", places(network, all))),
+        (several, _) => Err(format!(
+            "policies stand {}; say with --link, and --from where both ways have one, whose \
+             scheduler to replace",
+            places(network, several)
+        )),
+    }
+}
+
+/// `at "pvc3" from "router", at "up" from "host"`.
+fn places(network: &Network, outlets: &[OutletId]) -> String {
+    let place = |&id: &OutletId| {
+        let (link, from) = network.outlet_names(id);
+        format!("at `{link}` from `{from}`")
+    };
+    outlets.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 
 /// Runs `scenario` under each scheduler, on so many threads; those that had not ended at a stop
@@ -150,6 +207,10 @@ pub fn compare(
     Comparison {
         scenario: scenario.name.clone(),
         seed: scenario.seed,
+        outlet: scenario.network.as_ref().map(|network| {
+            let (link, from) = network.outlet_names(network.main);
+            (link.to_owned(), from.to_owned())
+        }),
         written_for: scenario.link.scheduler,
         cost_unit: format!(
             "instructions per packet for offer and poll with 104 leaves, as counted in \
@@ -164,7 +225,9 @@ pub fn compare(
 fn adapt(scenario: &Scenario, entry: &sched::Entry) -> Result<(Scenario, Vec<String>), String> {
     let Translated { plan, notes } = translate::translate(&scenario.link, entry.descriptor)?;
     let mut adapted = Scenario { link: plan, ..scenario.clone() };
-    for change in &mut adapted.changes {
+    let main = scenario.network.as_ref().map(|network| network.main);
+    let of_main = |change: &&mut PlanChange| main.is_none_or(|main| change.outlet == main);
+    for change in adapted.changes.iter_mut().filter(of_main) {
         let translated = translate::translate(&change.link, entry.descriptor);
         let translated = translated.map_err(|why| format!("{}: {why}", change.policy))?;
         change.link = translated.plan;
@@ -185,6 +248,7 @@ fn measure(scenario: &Scenario, report: &Report) -> Measured {
             delay_p50_us: row.map_or(0.0, |row| micros(row.delay.p50)),
             delay_p99_us: row.map_or(0.0, |row| micros(row.delay.p99)),
             dropped: row.map_or(0, |row| row.dropped.total.packets),
+            offered: row.map_or(0, |row| row.offered.packets),
         }
     };
     let leaves: Vec<Leaf> = tree.leaves().map(leaf).collect();
@@ -192,7 +256,7 @@ fn measure(scenario: &Scenario, report: &Report) -> Measured {
         share_error: share_error(&leaves),
         fairness: fairness(&leaves),
         dropped: leaves.iter().map(|leaf| leaf.dropped).sum(),
-        offered: report.sources.iter().map(|source| source.sent.packets).sum(),
+        offered: leaves.iter().map(|leaf| leaf.offered).sum(),
         utilisation: report.link.utilisation,
         cost: None,
         leaves,
@@ -206,7 +270,7 @@ fn ideal(scenario: &Scenario, report: &Report) -> Vec<f64> {
         let feeds = report.sources.iter().zip(&scenario.sources);
         feeds.into_iter().any(|(row, source)| {
             let endless = matches!(&source.traffic, Traffic::Tcp(tcp) if tcp.transfer.is_none());
-            row.class == name && endless
+            row.class == name && endless && crosses_main(scenario, source)
         })
     };
     let demand = |class: &ClassSpec| {
@@ -218,6 +282,13 @@ fn ideal(scenario: &Scenario, report: &Report) -> Vec<f64> {
     };
     let demand: Vec<Demand> = tree.leaves().map(|(_, class)| demand(class)).collect();
     shares(&promised_tree(&scenario.link), &demand)
+}
+
+/// Whether what a source sends, not what comes back to it, passes the link in question.
+fn crosses_main(scenario: &Scenario, source: &Source) -> bool {
+    let Some(network) = &scenario.network else { return true };
+    let way = source.ends.and_then(|ends| route(network, ends));
+    way.is_some_and(|way| way.contains(&network.main))
 }
 
 /// The tree of a plan in the words that the fluid ideal reads.
@@ -270,8 +341,10 @@ fn cost(counts: &Instructions, keyword: &str) -> Option<f64> {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scenario, seed, written_for, cost_unit, rows } = self;
-        writeln!(f, "{scenario}: written for {written_for}, seed {seed}\n")?;
+        let Self { scenario, seed, outlet, written_for, cost_unit, rows } = self;
+        let place = outlet.as_ref().map(|(link, from)| format!(" at {link} from {from}"));
+        let place = place.unwrap_or_default();
+        writeln!(f, "{scenario}{place}: written for {written_for}, seed {seed}\n")?;
         let head =
             ["scheduler", "share error", "fairness", "dropped", "of offered", "line", "cost"];
         let measured = rows.iter().filter_map(|row| Some((row.scheduler, row.result.as_ref()?)));

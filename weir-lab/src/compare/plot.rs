@@ -1,8 +1,12 @@
-//! The plot of a comparison: what each leaf sent beside its ideal, and how long its packets waited.
+//! The plot of a comparison: what each leaf sent beside its ideal, how long its packets waited, and
+//! for each scheduler its share error, drops, fairness and cost.
 
 use super::{Comparison, Leaf, Measured};
+use crate::report::COLOURS;
+use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// The plot as SVG.
 ///
@@ -23,89 +27,144 @@ pub fn svg(comparison: &Comparison) -> Result<String, String> {
     {
         let width = WIDTH.max(leaves as u32 * measured.len() as u32 * BAR_WIDTH);
         let area = SVGBackend::with_string(&mut text, (width, HEIGHT)).into_drawing_area();
-        draw(&area, &comparison.scenario, &measured).map_err(|error| error.to_string())?;
+        draw(&area, comparison, &measured).map_err(|error| error.to_string())?;
     }
     Ok(text)
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Failure = Box<dyn std::error::Error>;
+type Rows<'a> = [(&'a str, &'a Measured)];
 
-fn draw(area: &Area<'_>, scenario: &str, measured: &[(&str, &Measured)]) -> Result<(), Failure> {
+fn draw(area: &Area<'_>, comparison: &Comparison, measured: &Rows<'_>) -> Result<(), Failure> {
     area.fill(&WHITE)?;
-    let (upper, lower) = area.split_vertically(HEIGHT / 2);
+    let (head, rest) = area.split_vertically(HEAD);
+    let (rates, rest) = rest.split_vertically(PANEL);
+    let (delays, sums) = rest.split_vertically(PANEL);
+    legend(&head, comparison, measured)?;
     let all = || measured.iter().flat_map(|row| &row.1.leaves);
     let most = |of: fn(&Leaf) -> f64| all().map(of).fold(1e-3, f64::max);
-    let rate = |leaf: &Leaf| leaf.sent_bps / 1e6;
+    let sent: fn(&Leaf) -> f64 = |leaf| leaf.sent_bps / 1e6;
     let ideal: fn(&Leaf) -> f64 = |leaf| leaf.ideal_bps / 1e6;
-    let top = most(rate).max(most(ideal)) * 1.15;
-    let title = format!("{scenario}: sent, and the fluid ideal (black)");
-    let rates = Panel { title, unit: "Mbit/s", value: rate, mark: Some(ideal) };
-    rates.draw(&upper, 0.0..top, measured, top)?;
-    let delay: fn(&Leaf) -> f64 = |leaf| leaf.delay_p99_us.max(1.0);
-    let top = most(delay) * 3.0;
-    let title = "delay that 99 % of packets do not exceed".to_owned();
-    let delays = Panel { title, unit: "µs", value: delay, mark: None };
-    delays.draw(&lower, (1.0..top).log_scale(), measured, top)?;
+    let top = most(sent).max(most(ideal)) * 1.1;
+    let title = "sent; the line is the fluid ideal";
+    let panel = Panel { title, unit: "Mbit/s", value: sent, beside: Beside::Line(ideal) };
+    panel.draw(&rates, 0.0..top, measured)?;
+    let half: fn(&Leaf) -> f64 = |leaf| leaf.delay_p50_us.max(1.0) / 1e3;
+    let most_wait: fn(&Leaf) -> f64 = |leaf| leaf.delay_p99_us.max(1.0) / 1e3;
+    let title = "delay: half of the packets within the filled bar, 99 % within the frame";
+    let panel = Panel { title, unit: "ms", value: half, beside: Beside::Frame(most_wait) };
+    let top = most(most_wait) * 2.0;
+    panel.draw(&delays, (LEAST_MS..top).log_scale(), measured)?;
+    let sums = sums.split_evenly((1, SUMS.len()));
+    for (area, (title, of)) in sums.iter().zip(SUMS) {
+        sum(area, title, of, measured)?;
+    }
     area.present()?;
+    Ok(())
+}
+
+/// The name of the scenario, and the colour of each scheduler.
+fn legend(area: &Area<'_>, comparison: &Comparison, measured: &Rows<'_>) -> Result<(), Failure> {
+    let place = comparison.outlet.as_ref().map(|(link, from)| format!(" at {link} from {from}"));
+    let title = format!("{}{}", comparison.scenario, place.unwrap_or_default());
+    area.draw(&Text::new(title, (14, 8), (FONT, 17)))?;
+    let mut x = 14;
+    for (index, (scheduler, _)) in measured.iter().enumerate() {
+        area.draw(&Rectangle::new([(x, 36), (x + 11, 47)], colour(index).filled()))?;
+        area.draw(&Text::new((*scheduler).to_owned(), (x + 16, 35), (FONT, 14)))?;
+        x += 34 + scheduler.len() as i32 * 9;
+    }
     Ok(())
 }
 
 /// One set of bars: a group for each leaf, in it a bar for each scheduler.
 struct Panel {
-    title: String,
+    title: &'static str,
     unit: &'static str,
     value: fn(&Leaf) -> f64,
-    /// A line across each bar.
-    mark: Option<fn(&Leaf) -> f64>,
+    beside: Beside,
+}
+
+/// What else is shown at each bar.
+enum Beside {
+    /// A line across it.
+    Line(fn(&Leaf) -> f64),
+    /// A frame around it.
+    Frame(fn(&Leaf) -> f64),
 }
 
 impl Panel {
-    fn draw<Y>(
-        &self,
-        area: &Area<'_>,
-        range: Y,
-        measured: &[(&str, &Measured)],
-        top: f64,
-    ) -> Result<(), Failure>
+    fn draw<Y>(&self, area: &Area<'_>, range: Y, measured: &Rows<'_>) -> Result<(), Failure>
     where
         Y: AsRangedCoord<Value = f64>,
         Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
         let leaves = &measured[0].1.leaves;
         let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, ("sans-serif", 18))
-            .margin(10)
-            .y_label_area_size(70)
+            .caption(self.title, (FONT, 15))
+            .margin(8)
+            .x_label_area_size(24)
+            .y_label_area_size(64)
             .build_cartesian_2d(0.0..leaves.len() as f64, range)?;
-        chart.configure_mesh().disable_x_mesh().disable_x_axis().y_desc(self.unit).draw()?;
-        for (index, (scheduler, result)) in measured.iter().enumerate() {
-            let colour = Palette99::pick(index).to_rgba();
-            let span = |place: usize| bar(place, index, measured.len());
-            let bars = result.leaves.iter().enumerate().map(|(place, leaf)| {
-                let (left, right) = span(place);
-                Rectangle::new([(left, FLOOR), (right, (self.value)(leaf))], colour.filled())
-            });
-            let legend = move |(x, y): (i32, i32)| {
-                Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour.filled())
-            };
-            chart.draw_series(bars)?.label(*scheduler).legend(legend);
-            let Some(mark) = self.mark else { continue };
-            chart.draw_series(result.leaves.iter().enumerate().map(|(place, leaf)| {
-                let (left, right) = span(place);
-                PathElement::new([(left, mark(leaf)), (right, mark(leaf))], BLACK.stroke_width(2))
+        let mut mesh = chart.configure_mesh();
+        mesh.disable_x_mesh().x_labels(0).light_line_style(TRANSPARENT).y_desc(self.unit);
+        mesh.y_labels(6).label_style((FONT, 13)).axis_desc_style((FONT, 13)).draw()?;
+        for (index, (_, result)) in measured.iter().enumerate() {
+            let colour = colour(index);
+            let rows = result.leaves.iter().enumerate();
+            let rows = rows.map(|(place, leaf)| (bar(place, index, measured.len()), leaf));
+            chart.draw_series(rows.clone().map(|((left, right), leaf)| {
+                let corners = [(left, FLOOR), (right, (self.value)(leaf))];
+                Rectangle::new(corners, colour.filled())
             }))?;
+            match self.beside {
+                Beside::Line(of) => chart.draw_series(rows.map(|((left, right), leaf)| {
+                    let ends = vec![(left, of(leaf)), (right, of(leaf))];
+                    PathElement::new(ends, BLACK.stroke_width(2)).into_dyn()
+                }))?,
+                Beside::Frame(of) => chart.draw_series(rows.map(|((left, right), leaf)| {
+                    let corners = [(left, FLOOR), (right, of(leaf))];
+                    Rectangle::new(corners, colour.stroke_width(2)).into_dyn()
+                }))?,
+            };
         }
-        chart.draw_series(leaves.iter().enumerate().map(|(place, leaf)| {
-            Text::new(leaf.name.clone(), (place as f64 + MARGIN, top * 0.97), ("sans-serif", 14))
-        }))?;
-        chart
-            .configure_series_labels()
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK)
-            .draw()?;
+        let bottom = chart.plotting_area().get_pixel_range().1.end;
+        for (place, leaf) in leaves.iter().enumerate() {
+            let (x, _) = chart.backend_coord(&(place as f64 + 0.5, FLOOR));
+            // The chart's pixels are those of the whole plot, an area draws from its own corner.
+            let (left, top) = area.get_base_pixel();
+            let style = TextStyle::from((FONT, 14).into_font());
+            let style = style.pos(Pos::new(HPos::Center, VPos::Top));
+            area.draw(&Text::new(leaf.name.clone(), (x - left, bottom + 6 - top), style))?;
+        }
         Ok(())
     }
+}
+
+/// A figure of each scheduler as a bar.
+fn sum(
+    area: &Area<'_>,
+    title: &str,
+    of: fn(&Measured) -> Option<f64>,
+    measured: &Rows<'_>,
+) -> Result<(), Failure> {
+    let top = measured.iter().filter_map(|row| of(row.1)).fold(1e-3, f64::max) * 1.1;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, (FONT, 14))
+        .margin(8)
+        .y_label_area_size(46)
+        .build_cartesian_2d(0.0..measured.len() as f64, 0.0..top)?;
+    let mut mesh = chart.configure_mesh();
+    mesh.disable_x_mesh().disable_x_axis().light_line_style(TRANSPARENT);
+    mesh.y_labels(5).label_style((FONT, 12)).draw()?;
+    for (index, (_, result)) in measured.iter().enumerate() {
+        if let Some(value) = of(result) {
+            let corners = [(index as f64 + 0.1, 0.0), (index as f64 + 0.9, value)];
+            chart.draw_series([Rectangle::new(corners, colour(index).filled())])?;
+        }
+    }
+    Ok(())
 }
 
 /// From where to where the bar of the scheduler `index` of `count` reaches in the group `place`.
@@ -115,10 +174,30 @@ fn bar(place: usize, index: usize, count: usize) -> (f64, f64) {
     (left, left + width * 0.9)
 }
 
+/// Lighter the second time round.
+fn colour(index: usize) -> RGBAColor {
+    COLOURS[index % COLOURS.len()].mix(if index < COLOURS.len() { 1.0 } else { 0.5 })
+}
+
+/// A figure of a scheduler; not all have all.
+type Sum = fn(&Measured) -> Option<f64>;
+const SUMS: [(&str, Sum); 4] = [
+    ("share error, %", |result| Some(result.share_error * 100.0)),
+    ("dropped, % of offered", |result| {
+        Some(result.dropped as f64 / (result.offered as f64).max(1.0) * 100.0)
+    }),
+    ("fairness index", |result| Some(result.fairness)),
+    ("cost, fifo = 1", |result| result.cost),
+];
+const FONT: &str = "sans-serif";
 const WIDTH: u32 = 900;
-const HEIGHT: u32 = 760;
+const HEAD: u32 = 58;
+const PANEL: u32 = 270;
+const HEIGHT: u32 = HEAD + 2 * PANEL + 200;
 const BAR_WIDTH: u32 = 12;
 const LEAVES_MAX: usize = 64;
 const MARGIN: f64 = 0.08;
+/// The least delay that is shown.
+const LEAST_MS: f64 = 1e-3;
 /// Where bars begin: below every value, also on a logarithmic scale.
-const FLOOR: f64 = 1e-3;
+const FLOOR: f64 = 1e-4;

@@ -1,7 +1,7 @@
 //! The outcome for people: one table, the balances, the checks.
 
 use super::figures::{Balance, ClassOutcome, Conservation, Outcome, Transfers};
-use comfy_table::{CellAlignment, Table, presets};
+use crate::replicate::table;
 use std::fmt;
 
 impl fmt::Display for Outcome {
@@ -15,7 +15,7 @@ impl fmt::Display for Outcome {
             self.warmup_s,
             self.policy_path
         )?;
-        writeln!(f, "{TRAFFIC}\n{}", table(&self.classes))?;
+        writeln!(f, "{TRAFFIC}\n{}", table(&HEAD, self.classes.iter().map(cells)))?;
         writeln!(f, "Rates in Mbit/s by frame length, delays in ms, drops in packets.\n")?;
         web(f, "live", &self.live.web)?;
         web(f, "simulated", &self.simulated.web)?;
@@ -45,29 +45,21 @@ impl fmt::Display for Outcome {
     }
 }
 
-fn table(classes: &[ClassOutcome]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(HEAD);
-    for class in classes {
-        let share = |share: f64| if class.greedy { megabits(share) } else { "-".to_owned() };
-        table.add_row([
-            class.name.clone(),
-            format!("≥ {}", class.promise_bps / 1e6),
-            share(class.live.share_bps),
-            megabits(class.live.rate_bps),
-            megabits(class.simulated.rate_bps),
-            millis(class.live.delay_p50_us),
-            millis(class.simulated.delay_p50_us),
-            millis(class.live.delay_p99_us),
-            millis(class.simulated.delay_p99_us),
-            class.live.dropped.to_string(),
-            class.simulated.dropped.to_string(),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+fn cells(class: &ClassOutcome) -> Vec<String> {
+    let share = |share: f64| if class.greedy { megabits(share) } else { "-".to_owned() };
+    vec![
+        class.name.clone(),
+        format!("≥ {}", class.promise_bps / 1e6),
+        share(class.live.share_bps),
+        megabits(class.live.rate_bps),
+        megabits(class.simulated.rate_bps),
+        millis(class.live.delay_p50_us),
+        millis(class.simulated.delay_p50_us),
+        millis(class.live.delay_p99_us),
+        millis(class.simulated.delay_p99_us),
+        class.live.dropped.to_string(),
+        class.simulated.dropped.to_string(),
+    ]
 }
 
 fn web(f: &mut fmt::Formatter<'_>, side: &str, web: &Transfers) -> fmt::Result {

@@ -50,17 +50,20 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
         let report = weir_sim::run(&scenario, &mut |_| {}).map_err(|error| error.to_string())?;
         let payload = row.figures(&report, &mut measured)?;
         let pair = |pair: [f64; 2]| format!("{:.1} / {:.1}", pair[0], pair[1]);
-        table.push(vec![row.name.clone(), pair(row.paper), pair(payload)]);
+        let paper = if row.paper == [0.0; 2] { "-".to_owned() } else { pair(row.paper) };
+        table.push(vec![row.name.clone(), paper, pair(payload)]);
         payloads.push(payload);
         measured.setup = Some(setup(&scenario));
     }
     let title = format!("{}: {}", run.sheet.id, run.sheet.title);
-    let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-    let axis = format!("row: {}", names.join(", "));
-    let mut plot = Plot::new(Kind::Bars, &title, &axis, "payload in kbit/s");
+    let names = rows.iter().map(|row| row.name.as_str());
+    let mut plot = Plot::new(Kind::Bars, &title, "run", "payload in kbit/s").named(names);
     let papers: Vec<[f64; 2]> = rows.iter().map(|row| row.paper).collect();
     for (index, class) in CLASSES.into_iter().enumerate() {
-        for (whose, values) in [("paper's ", &papers), ("", &payloads)] {
+        for (whose, values) in [("paper: ", &papers), ("", &payloads)] {
+            if values.iter().all(|pair| pair[index] == 0.0) {
+                continue;
+            }
             let points = values.iter().enumerate().map(|(x, pair)| (x as f64, pair[index]));
             plot = plot.with(format!("{whose}{class}"), points.collect());
         }

@@ -144,7 +144,8 @@ impl Costs {
 
 fn operations(counts: &Counts, title: &str, measured: &mut Measured) -> Result<(), String> {
     let mut table = Vec::new();
-    let mut plot = Plot::new(Kind::Bars, title, "0 enqueue, 1 dequeue", "instructions per packet");
+    let mut plot = Plot::new(Kind::Bars, title, "operation", "instructions per packet")
+        .named(["enqueue", "dequeue"]);
     for (name, scheduler) in [("priq", "priq"), ("cbq", counts.cbq), ("dbhpd", "dbhpd")] {
         let Row { enqueue, dequeue, .. } = counts.row(scheduler, FOUR)?;
         for (side, count) in [("enqueue", enqueue), ("dequeue", dequeue)] {
@@ -176,7 +177,7 @@ fn schedulers(
     title: &str,
     measured: &mut Measured,
 ) -> Result<(), String> {
-    let mut plot = Plot::new(Kind::Bars, title, "one group", "Mbit/s");
+    let mut plot = Plot::new(Kind::Bars, title, "scheduler", "Mbit/s").named(["all"]);
     let mut table = Vec::new();
     for (name, scheduler) in [("priq", "priq"), ("cbq", counts.cbq), ("dbhpd", "dbhpd")] {
         let takes = costs.takes(counts.row(scheduler, FOUR)?.instructions());
@@ -211,7 +212,7 @@ fn sizes(
     }
     measured.figure("loss.first", losses[0], "%");
     measured.figure("loss.last", losses[losses.len() - 1], "%");
-    let plot = Plot::new(Kind::Lines, title, "IP length in B", "packets per second");
+    let plot = Plot::new(Kind::Lines, title, "length of the IP packet in B", "packets per second");
     measured.series("loss", losses).plot(plot.with("fifo", fifo).with(counts.cbq, cbq));
     Ok(())
 }
@@ -264,7 +265,12 @@ fn load(era: Era, takes_us: f64, receive_part: f64, title: &str, measured: &mut 
     measured.figure("saturation", saturation, "pps").figure("lost below", lost, "pps");
     measured.figure("falling", falling.count() as f64 / steps as f64, "");
     measured.figure("at twice", forwarded(saturation * 2.0), "pps");
-    let plot = Plot::new(Kind::Lines, title, "offered, packets per second", "forwarded");
+    let plot = Plot::new(
+        Kind::Lines,
+        title,
+        "offered, packets per second",
+        "forwarded, packets per second",
+    );
     measured.plot(plot.with("forwarded", points));
 }
 

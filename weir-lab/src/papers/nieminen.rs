@@ -154,12 +154,9 @@ fn guarantee(class: usize, load: u32) -> f64 {
 
 fn show(run: &Run<'_>, load: u32, all: &[Classes], measured: &mut Measured) {
     let title = format!("{}: {} % load", run.sheet.id, load);
-    let mut plot = Plot::new(
-        Kind::Bars,
-        &format!("{title}: mean delay in the queue"),
-        "class: VoIP, video, HTTP, FTP",
-        "ms",
-    );
+    let mut plot =
+        Plot::new(Kind::Bars, &format!("{title}: mean delay in the queue"), "class", "ms")
+            .named(CLASSES);
     let mut rows = Vec::new();
     for classes in all {
         let points = classes.delays.iter().enumerate().map(|(x, delay)| (x as f64, delay[1]));
@@ -172,11 +169,21 @@ fn show(run: &Run<'_>, load: u32, all: &[Classes], measured: &mut Measured) {
             rows.push(row);
         }
     }
+    for (index, class) in CLASSES.into_iter().enumerate() {
+        let title = format!("{title}: delays of {class}");
+        let mut delays =
+            Plot::new(Kind::Bars, &title, "delay in the queue", "ms").named(QUANTITIES);
+        for classes in all {
+            let points = classes.delays[index].into_iter().enumerate();
+            delays = delays.with(classes.scheduler, points.map(|(x, y)| (x as f64, y)).collect());
+        }
+        measured.plot(delays);
+    }
     let columns = ["scheduler", "class", "Mbit/s", "median, ms", "mean", "99 %", "longest"];
     measured.plot(plot).table(&title, &columns, rows);
     for classes in all.iter().filter(|classes| classes.scheduler != "priq") {
         let title = format!("{title}: bandwidth, {}", classes.scheduler);
-        let mut plot = Plot::new(Kind::Steps, &title, "s after the warm-up", "Mbit/s");
+        let mut plot = Plot::new(Kind::Steps, &title, "time after the warm-up in s", "Mbit/s");
         for (name, bins) in CLASSES.into_iter().zip(&classes.bins) {
             let at = |(bin, &rate): (usize, &f64)| (bin as f64 * BIN.as_nanos() as f64 / 1e9, rate);
             plot = plot.with(name, bins.iter().enumerate().map(at).collect());

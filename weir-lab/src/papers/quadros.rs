@@ -116,19 +116,20 @@ impl Queues {
 
 fn show(run: &Run<'_>, rows: &[Row], all: &[Queues], measured: &mut Measured) {
     let title = format!("{}: {}", run.sheet.id, run.sheet.title);
-    let shown: [(&str, Pick); 3] = [
+    let shown: [(&str, Pick); 4] = [
         ("sent, packets/s", |queues| queues.sent),
         ("dropped, packets/s", |queues| queues.dropped),
         ("mean delay in the queue, ms", |queues| queues.delay),
+        ("mean length of the queue, packets", |queues| queues.length),
     ];
     for (label, pick) in shown {
         let points = |queue: usize| {
             let value = |queues: &Queues| pick(queues)[queue];
             all.iter().enumerate().map(|(group, queues)| (group as f64, value(queues))).collect()
         };
-        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-        let axis = format!("weight of queue 3: {}", names.join(", "));
-        let plot = Plot::new(Kind::Bars, &format!("{title}: {label}"), &axis, label);
+        let title = format!("{title}: {label}");
+        let plot = Plot::new(Kind::Bars, &title, "weight of queue 3", label)
+            .named(rows.iter().map(|row| row.name.as_str()));
         measured.plot(plot.with("queue 1", points(0)).with("queue 3", points(1)));
     }
     let row = |(row, queues): (&Row, &Queues)| {

@@ -1,7 +1,9 @@
 //! The report: one HTML file that needs nothing else.
 
 use super::{About, Tally, plot, setup};
-use crate::claims::{Era, Judged, Measured, Outcome, Paper, Plot, Sheet, Shelf, Table, Verdict};
+use crate::claims::{
+    Era, Judged, Kind, Measured, Outcome, Paper, Plot, Sheet, Shelf, Table, Verdict,
+};
 use maud::{DOCTYPE, Markup, PreEscaped, html as page};
 
 /// The report of these outcomes; papers of which nothing was run are left out.
@@ -42,7 +44,7 @@ fn origin(about: &About) -> Markup {
 
 fn contents(papers: &[&Paper], outcomes: &[Outcome<'_>]) -> Markup {
     page! {
-        table {
+        div.scroll { table.contents {
             thead { tr {
                 th { "paper" } th { "question" } th { "claims that hold" } th { "fail, explained" }
                 th { "fail" } th { "cannot be reproduced" }
@@ -61,19 +63,51 @@ fn contents(papers: &[&Paper], outcomes: &[Outcome<'_>]) -> Markup {
                     }
                 }
             }
+        } }
+    }
+}
+
+/// Links to the experiments of a paper, with how many of their claims hold.
+fn index(sheets: &[&Sheet], outcomes: &[Outcome<'_>]) -> Markup {
+    page! {
+        nav {
+            @for sheet in sheets {
+                @let of_sheet = |one: &&Outcome<'_>| one.sheet.id == sheet.id;
+                @let tally = Tally::of(outcomes.iter().filter(of_sheet));
+                @let all = tally.holds == tally.judged();
+                a href={ "#" (sheet.id) } title=(sheet.title) {
+                    (sheet.id) " "
+                    span class=(if all { "holds" } else { "explained" }) {
+                        (tally.holds) "/" (tally.judged())
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A sentence of a sheet; what stands between backticks is code.
+fn prose(text: &str) -> Markup {
+    let parts = text.split('`').enumerate();
+    page! {
+        @for (place, part) in parts {
+            @if place % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }
 
 fn of_paper(paper: &Paper, shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Markup {
+    let ran = |sheet: &&Sheet| outcomes.iter().any(|outcome| outcome.sheet.id == sheet.id);
+    let sheets: Vec<&Sheet> = shelf.of(paper).filter(ran).collect();
     page! {
         section id=(paper.key) {
             h2 { (paper.title) }
             p { em { (paper.question) } " " (paper.found) }
-            @for sheet in shelf.of(paper) {
+            (index(&sheets, outcomes))
+            @for sheet in sheets {
                 @let of_sheet: Vec<&Outcome<'_>> =
                     outcomes.iter().filter(|outcome| outcome.sheet.id == sheet.id).collect();
-                @if !of_sheet.is_empty() { (experiment(sheet, &of_sheet)) }
+                (experiment(sheet, &of_sheet))
             }
         }
     }
@@ -137,13 +171,10 @@ fn figure(plot: &Plot) -> Markup {
         @if let Some(svg) = plot::svg(plot) {
             figure {
                 figcaption { (plot.title) }
-                (PreEscaped(svg))
+                div.drawn { (PreEscaped(svg)) }
                 div.legend {
                     @for (index, series) in plot.series.iter().enumerate() {
-                        span {
-                            i style={ "background:" (plot::colour_name(index, series)) } {}
-                            (series.name)
-                        }
+                        (key(plot, index, &series.name))
                     }
                 }
             }
@@ -151,11 +182,35 @@ fn figure(plot: &Plot) -> Markup {
     }
 }
 
+/// A series in the legend, marked as it is drawn.
+fn key(plot: &Plot, index: usize, name: &str) -> Markup {
+    let (colour, whose) = plot::legend(plot, index);
+    let class = match whose {
+        plot::Whose::Measured if index < plot::COLOURS.len() => "solid",
+        plot::Whose::Paper if plot.kind != Kind::Bars => "cross",
+        plot::Whose::Paper => "hollow",
+        _ => "broken",
+    };
+    page! { span { i class=(class) style={ "color:" (colour) } {} (name) } }
+}
+
+/// Long tables are folded away: their plot says the same.
 fn table_of(table: &Table) -> Markup {
+    page! {
+        @if table.rows.len() > ROWS_OPEN {
+            details {
+                summary { (table.title) ": a table of " (table.rows.len()) " rows" }
+                (rows_of(table, false))
+            }
+        } @else { (rows_of(table, true)) }
+    }
+}
+
+fn rows_of(table: &Table, titled: bool) -> Markup {
     page! {
         div.scroll {
             table {
-                caption { (table.title) }
+                @if titled { caption { (table.title) } }
                 thead { tr { @for column in &table.columns { th { (column) } } } }
                 tbody {
                     @for row in &table.rows {
@@ -195,12 +250,12 @@ fn claim_row(claim: &Judged) -> Markup {
     page! {
         tr {
             td {
-                (claim.says)
-                @if let Some(because) = &claim.because { div.because { (because) } }
+                (prose(&claim.says))
+                @if let Some(because) = &claim.because { div.because { (prose(because)) } }
             }
             td { (claim.era.name()) }
             td { (claim.section) }
-            td title=(claim.from) { (claim.expected) }
+            td title=(claim.from) { (prose(&claim.expected)) }
             td { (claim.measured) }
             td class=(class) { (claim.verdict.words()) }
         }
@@ -213,13 +268,18 @@ fn choices(sheet: &Sheet) -> Markup {
             summary { "What the paper leaves open" }
             ul {
                 @for choice in &sheet.choices {
-                    li { (choice.open) ": " strong { (choice.choice) } ". " (choice.reason) }
+                    li {
+                        (prose(&choice.open)) ": " strong { (prose(&choice.choice)) } ". "
+                        (prose(&choice.reason))
+                    }
                 }
             }
         }
     }
 }
 
+/// Tables of more rows are folded away.
+const ROWS_OPEN: usize = 12;
 const STYLE: &str = "
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 0 auto; padding: 1rem; }
@@ -234,13 +294,25 @@ caption { text-align: left; font-weight: 600; }
 .era h4 { margin: .5rem 0; text-transform: capitalize; }
 .scroll, .setup { overflow-x: auto; }
 figure { margin: 0 0 1rem; }
+.drawn { overflow-x: auto; }
 svg { max-width: 100%; height: auto; border-radius: 4px; }
+.drawn svg { min-width: 30rem; }
+.setup svg { max-width: none; }
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; font-size: .9rem; }
+code { overflow-wrap: anywhere; }
 figcaption { font-weight: 600; }
 .legend span { margin-right: 1rem; font-size: .85rem; }
+.legend span { display: inline-block; }
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .3em; }
+.legend .solid { background: currentColor; }
+.legend .hollow { border: 2px solid; box-sizing: border-box; }
+.legend .broken { background: repeating-linear-gradient(90deg, currentColor 0 3px, #0000 3px 5px); }
+.legend .cross::before { content: \"\u{d7}\"; font-style: normal; font-weight: 700; line-height: .8; }
+.claims { min-width: 44rem; } .contents { min-width: 34rem; }
 .because { font-size: .85rem; opacity: .8; }
-.holds { color: #1a7f37; } .fails { color: #d1242f; font-weight: 700; }
-.explained { color: #9a6700; } .absent { opacity: .7; }
+.holds { color: light-dark(#1a7f37, #4ac26b); }
+.fails { color: light-dark(#d1242f, #ff8182); font-weight: 700; }
+.explained { color: light-dark(#9a6700, #d4a72c); } .absent { opacity: .7; }
 .origin { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; }
 .origin dd { margin: 0; }
 ";

@@ -8,6 +8,7 @@ mod setup;
 
 pub use html::html;
 pub use markdown::{markdown, section};
+pub(crate) use plot::COLOURS;
 
 use crate::claims::{Outcome, Verdict};
 

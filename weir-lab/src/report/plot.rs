@@ -2,9 +2,12 @@
 
 use crate::claims::{Kind, Plot, Series};
 use plotters::chart::ChartContext;
+use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
@@ -18,55 +21,130 @@ pub fn svg(plot: &Plot) -> Option<String> {
     Some(text)
 }
 
-/// The colour of the nth series, as CSS.
-pub fn colour_name(index: usize, series: &Series) -> String {
-    let RGBColor(red, green, blue) = colour(index, series);
-    format!("#{red:02x}{green:02x}{blue:02x}")
+/// How the nth series is shown in a legend: its colour as CSS, and whose it is.
+pub fn legend(plot: &Plot, index: usize) -> (String, Whose) {
+    let RGBColor(red, green, blue) = colour(plot, index);
+    (format!("#{red:02x}{green:02x}{blue:02x}"), Whose::of(&plot.series[index]))
+}
+
+/// Whose values a series has, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// Measured.
+    Measured,
+    /// The paper's own: `paper: X` beside `X`.
+    Paper,
+    /// The fluid ideal's: `ideal of X` beside `X`.
+    Ideal,
+}
+
+impl Whose {
+    fn of(series: &Series) -> Self {
+        match series.name.as_str() {
+            name if name.starts_with("paper") => Whose::Paper,
+            name if name.starts_with(IDEAL) => Whose::Ideal,
+            _ => Whose::Measured,
+        }
+    }
 }
 
 fn draw(plot: &Plot, text: &mut String) -> Drawn {
     let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let (x, y) = ranges(plot);
+    let left = if plot.kind == Kind::Points { NAMES_WIDTH } else { NUMBERS_WIDTH };
     let mut chart = ChartBuilder::on(&root)
         .margin(8)
-        .margin_right(16)
-        .x_label_area_size(36)
-        .y_label_area_size(64)
+        .margin_right(20)
+        .x_label_area_size(44)
+        .y_label_area_size(left)
         .build_cartesian_2d(x, y)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
+    let classes = plot.kind == Kind::Points;
+    let at_x = |x: &f64| if plot.names.is_empty() { number(x) } else { name(&plot.names, x) };
+    let at_y = |y: &f64| if classes { class(plot, y) } else { number(y) };
+    let mut mesh = chart.configure_mesh();
+    mesh.light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.1))
         .x_desc(&plot.x)
         .y_desc(&plot.y)
-        .label_style((FONT, 12))
-        .axis_desc_style((FONT, 13))
-        .draw()?;
-    for (index, series) in plot.series.iter().enumerate() {
-        draw_series(&mut chart, plot, index, series)?;
+        .x_label_formatter(&at_x)
+        .y_label_formatter(&at_y)
+        .label_style((FONT, 13))
+        .axis_desc_style((FONT, 14));
+    if !plot.names.is_empty() {
+        // The names are drawn below, each in the middle of its group.
+        mesh.disable_x_mesh().x_labels(0);
     }
+    if classes {
+        mesh.y_labels(plot.series.len() + 2);
+    }
+    mesh.draw()?;
+    for index in 0..plot.series.len() {
+        draw_series(&mut chart, plot, index)?;
+    }
+    draw_names(&root, &chart, plot)?;
     root.present()
 }
 
-fn draw_series(chart: &mut Chart<'_, '_>, plot: &Plot, index: usize, series: &Series) -> Drawn {
-    let colour = colour(index, series);
+/// Names of groups under the axis; where they are too many for a line, in two in turn.
+fn draw_names(root: &Area<'_>, chart: &Chart<'_, '_>, plot: &Plot) -> Drawn {
+    let Some(longest) = plot.names.iter().map(|name| name.chars().count()).max() else {
+        return Ok(());
+    };
+    let bottom = chart.plotting_area().get_pixel_range().1.end;
+    let room = (SIZE.0 - NUMBERS_WIDTH) as usize / plot.names.len();
+    let lines = (longest * LETTER_WIDTH).div_ceil(room.max(1)).clamp(1, 3);
+    for (index, name) in plot.names.iter().enumerate() {
+        let (x, _) = chart.backend_coord(&(index as f64, 0.0));
+        let y = bottom + 5 + (index % lines) as i32 * 11;
+        let size = if lines > 1 { 10 } else { 13 };
+        let style = TextStyle::from((FONT, size).into_font());
+        let style = style.pos(Pos::new(HPos::Center, VPos::Top));
+        root.draw(&Text::new(name.clone(), (x, y), style))?;
+    }
+    Ok(())
+}
+
+/// A number without what says nothing, large ones in thousands.
+fn number(value: &f64) -> String {
+    let text = format!("{value:.3}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+fn name(names: &[String], x: &f64) -> String {
+    let whole = x.fract().abs() < 1e-9 && *x >= 0.0;
+    names.get(*x as usize).filter(|_| whole).cloned().unwrap_or_default()
+}
+
+/// The class whose packets stand at this height.
+fn class(plot: &Plot, y: &f64) -> String {
+    let here =
+        |series: &&Series| series.points.first().is_some_and(|point| (point.1 - y).abs() < 1e-9);
+    plot.series.iter().find(here).map(|series| series.name.clone()).unwrap_or_default()
+}
+
+fn draw_series(chart: &mut Chart<'_, '_>, plot: &Plot, index: usize) -> Drawn {
+    let series = &plot.series[index];
+    let (colour, whose) = (colour(plot, index), Whose::of(series));
     let points = thinned(&series.points);
-    if is_paper(series) && plot.kind != Kind::Bars {
-        chart.draw_series(points.into_iter().map(|point| Cross::new(point, 4, colour)))?;
+    if whose == Whose::Paper && plot.kind != Kind::Bars {
+        let crosses = points.into_iter().map(|point| Cross::new(point, 5, colour.stroke_width(2)));
+        chart.draw_series(crosses)?;
         return Ok(());
     }
+    // The eighth line has the colour of the first, and is broken.
+    let broken = whose == Whose::Ideal || index >= COLOURS.len();
     match plot.kind {
         Kind::Lines => {
-            chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
-            if points.len() <= MARKED_MAX {
+            let few = points.len() <= MARKED_MAX;
+            draw_line(chart, points.clone(), colour, broken)?;
+            if few {
                 let dots = points.into_iter().map(|point| Circle::new(point, 3, colour.filled()));
                 chart.draw_series(dots)?;
             }
         }
-        Kind::Steps => {
-            chart.draw_series(LineSeries::new(steps(&points), colour.stroke_width(2)))?;
-        }
+        Kind::Steps => draw_line(chart, steps(&points), colour, broken)?,
         Kind::Points => {
             let dots = points.into_iter().map(|point| Circle::new(point, 2, colour.filled()));
             chart.draw_series(dots)?;
@@ -74,12 +152,31 @@ fn draw_series(chart: &mut Chart<'_, '_>, plot: &Plot, index: usize, series: &Se
         Kind::Bars => {
             let width = 0.8 / plot.series.len() as f64;
             let left = width * index as f64 - 0.4;
+            let style = match whose {
+                Whose::Measured => colour.filled(),
+                _ => colour.stroke_width(2),
+            };
             let bars = points.into_iter().map(|(x, y)| {
-                let corners = [(x + left, 0.0), (x + left + width, y)];
-                Rectangle::new(corners, colour.filled())
+                let corners = [(x + left + width * 0.04, 0.0), (x + left + width * 0.96, y)];
+                Rectangle::new(corners, style)
             });
             chart.draw_series(bars)?;
         }
+    }
+    Ok(())
+}
+
+fn draw_line(
+    chart: &mut Chart<'_, '_>,
+    points: Vec<(f64, f64)>,
+    colour: RGBColor,
+    broken: bool,
+) -> Drawn {
+    let style = colour.stroke_width(2);
+    if broken {
+        chart.draw_series(DashedLineSeries::new(points, 6, 4, style))?;
+    } else {
+        chart.draw_series(LineSeries::new(points, style))?;
     }
     Ok(())
 }
@@ -115,27 +212,48 @@ fn ranges(plot: &Plot) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
     let top = if top > bottom { top } else { bottom + 1.0 };
     let (left, right) = if left < right { (left, right) } else { (left - 1.0, left + 1.0) };
     let (left, right) = if left.is_finite() { (left, right) } else { (0.0, 1.0) };
+    if !plot.names.is_empty() {
+        return (-0.6..plot.names.len() as f64 - 0.4, bottom..top + (top - bottom) * 0.05);
+    }
+    // Classes stand at whole numbers, with room for their names above and below.
+    if plot.kind == Kind::Points {
+        return (left..right, bottom..top + 1.0);
+    }
     // Dots and bars at the ends need room.
     let room = if plot.kind == Kind::Bars { 0.6 } else { (right - left) * 0.02 };
     (left - room..right + room, bottom..top + (top - bottom) * 0.05)
 }
 
-fn is_paper(series: &Series) -> bool {
-    series.name.starts_with("paper")
+/// What the paper or the ideal says of a series has its colour.
+fn colour(plot: &Plot, index: usize) -> RGBColor {
+    let series = &plot.series[index];
+    let of = match Whose::of(series) {
+        Whose::Measured => None,
+        Whose::Paper => series.name.strip_prefix(PAPER),
+        Whose::Ideal => series.name.strip_prefix(IDEAL),
+    };
+    let own = of.and_then(|of| plot.series.iter().position(|other| other.name == of));
+    match (own, Whose::of(series)) {
+        (None, Whose::Paper) => BLACK,
+        (own, _) => COLOURS[own.unwrap_or(index) % COLOURS.len()],
+    }
 }
 
-fn colour(index: usize, series: &Series) -> RGBColor {
-    if is_paper(series) { BLACK } else { COLOURS[index % COLOURS.len()] }
-}
-
+const PAPER: &str = "paper: ";
+const IDEAL: &str = "ideal of ";
 const SIZE: (u32, u32) = (620, 330);
+/// Room left of the vertical axis, for numbers and for names of classes.
+const NUMBERS_WIDTH: u32 = 70;
+const NAMES_WIDTH: u32 = 110;
+/// What a letter of the smaller size takes.
+const LETTER_WIDTH: usize = 7;
 const FONT: &str = "sans-serif";
 /// More points are thinned out: a plot is 620 pixels wide.
 const POINTS_MAX: usize = 4000;
 /// Lines of no more points have them marked.
 const MARKED_MAX: usize = 60;
 /// Okabe and Ito's colours, which people who do not see red and green apart can tell apart.
-const COLOURS: [RGBColor; 7] = [
+pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -164,6 +282,27 @@ mod tests {
                 assert!(svg.contains("</svg>") && !svg.contains("NaN"), "{kind:?} {points:?}");
             }
             assert_eq!(svg(&Plot::new(kind, "t", "x", "y").with("a", Vec::new())), None);
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_a_series_has_its_colour() {
+        let plot = Plot::new(Kind::Bars, "t", "run", "y").named(["one", "two"]);
+        let plot = ["a", "b", "paper: b", "ideal of a", "paper"]
+            .into_iter()
+            .fold(plot, |plot, name| plot.with(name, vec![(0.0, 1.0), (1.0, 2.0)]));
+        let colours: Vec<RGBColor> = (0..5).map(|index| colour(&plot, index)).collect();
+        assert_eq!(colours, [COLOURS[0], COLOURS[1], COLOURS[1], COLOURS[0], BLACK]);
+        assert_eq!(legend(&plot, 2).1, Whose::Paper);
+        let svg = svg(&plot).expect("it draws");
+        assert!(svg.contains(">\none\n<") && svg.contains(">\ntwo\n<"), "{svg}");
+    }
+
+    #[test]
+    fn numbers_are_as_short_as_they_can_be() {
+        let rows = [(120.0, "120"), (0.25, "0.25"), (-0.0, "0"), (1e6, "1000000")];
+        for (value, text) in rows {
+            assert_eq!(number(&value), text);
         }
     }
 

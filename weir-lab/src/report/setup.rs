@@ -18,27 +18,58 @@ pub fn svg(setup: &Setup) -> Option<String> {
     let columns = places.values().map(|place| place.0 + 1).max().unwrap_or(0);
     let nodes_height = MARGIN + rows * ROW;
     let height = nodes_height + setup.classes.len() as i32 * LINE + MARGIN;
-    let width = (MARGIN * 2 + columns * COLUMN).max(WIDTH_MIN);
+    let grid = Grid::of(setup);
+    let width = (MARGIN * 2 + columns * grid.column).max(WIDTH_MIN);
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, (width as u32, height as u32));
         let root = root.into_drawing_area();
         // Writing to a text cannot fail.
-        draw(&root, setup, &places, nodes_height).ok()?;
+        draw(&root, setup, (&places, grid), nodes_height).ok()?;
     }
     Some(text)
 }
 
-fn draw(root: &Area<'_>, setup: &Setup, places: &Places<'_>, classes_top: i32) -> Drawn {
+/// How wide the box of a node is, and how far the next column.
+#[derive(Clone, Copy)]
+struct Grid {
+    box_width: i32,
+    column: i32,
+}
+
+impl Grid {
+    /// Wide enough for the names of nodes, and for what is said of the lines between them.
+    fn of(setup: &Setup) -> Self {
+        let wide = |text: &str| text.chars().count() as i32 * LETTER;
+        let names = setup.edges.iter().flat_map(|edge| [&edge.from, &edge.to]);
+        let name = names.map(|name| wide(name)).max().unwrap_or(0) + 16;
+        let label = setup.edges.iter().map(|edge| wide(&edge.label)).max().unwrap_or(0) + 16;
+        let box_width = name.max(BOX_MIN);
+        Self { box_width, column: label.max(box_width + GAP) }
+    }
+
+    fn middle(self, (column, row): (i32, i32)) -> (i32, i32) {
+        (MARGIN + column * self.column + self.box_width / 2, MARGIN + row * ROW + 14)
+    }
+}
+
+fn draw(
+    root: &Area<'_>,
+    setup: &Setup,
+    (places, grid): (&Places<'_>, Grid),
+    classes_top: i32,
+) -> Drawn {
     root.fill(&WHITE)?;
+    let middle = |place| grid.middle(place);
+    let half = grid.box_width / 2;
     for edge in &setup.edges {
         let (from, to) = (middle(places[edge.from.as_str()]), middle(places[edge.to.as_str()]));
-        let sides = [(from.0 + BOX / 2, from.1), (to.0 - BOX / 2, to.1)];
+        let sides = [(from.0 + half, from.1), (to.0 - half, to.1)];
         root.draw(&PathElement::new(sides, BLACK.mix(0.5).stroke_width(2)))?;
     }
     for (name, &place) in places {
         let (x, y) = middle(place);
-        let corners = [(x - BOX / 2, y - 13), (x + BOX / 2, y + 13)];
+        let corners = [(x - half, y - 13), (x + half, y + 13)];
         root.draw(&Rectangle::new(corners, WHITE.filled()))?;
         root.draw(&Rectangle::new(corners, BLACK.stroke_width(1)))?;
         label(root, name, (x, y), HPos::Center)?;
@@ -46,7 +77,7 @@ fn draw(root: &Area<'_>, setup: &Setup, places: &Places<'_>, classes_top: i32) -
     for edge in &setup.edges {
         // Beside its beginning, where lines that meet are still apart.
         let (x, y) = middle(places[edge.from.as_str()]);
-        label(root, &edge.label, (x - BOX / 2, y + 22), HPos::Left)?;
+        label(root, &edge.label, (x - half, y + 22), HPos::Left)?;
     }
     for (index, (name, parent, note)) in setup.classes.iter().enumerate() {
         let y = classes_top + index as i32 * LINE + LINE / 2;
@@ -97,10 +128,6 @@ fn places(setup: &Setup) -> Places<'_> {
     places
 }
 
-fn middle((column, row): (i32, i32)) -> (i32, i32) {
-    (MARGIN + column * COLUMN + BOX / 2, MARGIN + row * ROW + 14)
-}
-
 /// How many classes stand above one with this parent.
 fn depth(setup: &Setup, parent: Option<&str>) -> i32 {
     let mut depth = 0;
@@ -114,9 +141,12 @@ fn depth(setup: &Setup, parent: Option<&str>) -> i32 {
 }
 
 const MARGIN: i32 = 14;
-const COLUMN: i32 = 250;
 const ROW: i32 = 56;
-const BOX: i32 = 130;
+const BOX_MIN: i32 = 110;
+/// Between boxes at least, for the line.
+const GAP: i32 = 80;
+/// What a letter takes on average.
+const LETTER: i32 = 8;
 const LINE: i32 = 20;
 const INDENT: i32 = 24;
 const WIDTH_MIN: i32 = 320;

@@ -13,6 +13,7 @@ use super::lanes::{Lane, UDP_HEADER, lanes};
 use super::outlet::Outlet;
 use super::parcel::Parcel;
 use super::plan::{Network, NodeId, OutletId};
+use crate::bins::Bins;
 use crate::change::ChangeReport;
 use crate::events::Events;
 use crate::meter::{DROPPED, LEFT, SENT, SourceMeter, add};
@@ -20,6 +21,7 @@ use crate::packets::Packets;
 use crate::run::{RunError, Runner, check_names};
 use crate::scenario::{Scenario, Source};
 use crate::tcp::{Connection, Served, Side};
+use crate::watch::{Subject, Tell, Watch};
 use weir_core::change::Change;
 use weir_core::classify::Classifier;
 use weir_core::ids::Handle;
@@ -75,6 +77,8 @@ pub(crate) struct Engine<'a> {
     pub flying: u64,
     /// Pieces that receivers took and whose datagrams are not whole.
     datagrams: u32,
+    /// Whom to tell of packets, if somebody wants to know.
+    packets_told: Option<Tell<'a>>,
 }
 
 impl<'a> Engine<'a> {
@@ -104,6 +108,7 @@ impl<'a> Engine<'a> {
             ended: 0,
             flying: 0,
             datagrams: 0,
+            packets_told: None,
         };
         engine.build_outlets(window)?;
         engine.events.push(window.0, Event::Count);
@@ -160,6 +165,21 @@ impl<'a> Engine<'a> {
         if let Some(stop) = source.stop {
             self.events.push(stop, Event::Close(index));
         }
+        Ok(())
+    }
+
+    /// From now on what `watch` asks for is told.
+    pub fn watch(&mut self, watch: Watch<'a>) -> Result<(), RunError> {
+        if let Some(slowest) = watch.slowest {
+            self.outlets[self.network.main.index()].explain(slowest);
+        }
+        if let Some(width) = watch.bins {
+            let all = Bins::of(self.scenario, width).ok_or(RunError::Bins(width))?;
+            for (outlet, bins) in self.outlets.iter_mut().zip(all) {
+                outlet.log.bins = Some(bins);
+            }
+        }
+        self.packets_told = watch.packets;
         Ok(())
     }
 
@@ -318,6 +338,10 @@ impl<'a> Engine<'a> {
             let packet = (parcel.source, parcel.length);
             outlet.log.taps[tap].record((at, departure.arrived), departure.leaf, packet);
         }
+        if self.packets_told.is_some() {
+            self.tell(id);
+        }
+        let outlet = &mut self.outlets[id.index()];
         for departure in outlet.log.leaving.drain(..) {
             if let Some(traffic_class) = departure.mark.written() {
                 self.parcels.packet_mut(departure.handle).traffic_class = traffic_class;
@@ -337,6 +361,34 @@ impl<'a> Engine<'a> {
             self.lose(dropped.handle);
         }
         self.outlets[id.index()].log.dropped = dropped;
+    }
+
+    /// Tells of the packets that left an outlet or were dropped there, before that is acted on.
+    fn tell(&mut self, id: OutletId) {
+        let Some(tell) = &mut self.packets_told else { return };
+        let Outlet { plan, log, .. } = &self.outlets[id.index()];
+        let (lanes, parcels) = (&self.lanes, &self.parcels);
+        let sources = &self.scenario.sources;
+        let mut tell_of = |handle: Handle, told: &dyn Fn(Subject<'_>, Tell<'_>)| {
+            let parcel = parcels.get(handle);
+            let headers = lanes[parcel.lane()].headers_of(&parcel);
+            let subject = Subject {
+                outlet: id,
+                tree: &plan.tree,
+                source: &sources[parcel.source as usize],
+                headers: &headers,
+                length: parcel.length,
+                // The first piece of a datagram holds the bytes of it all.
+                packet: parcels.bytes(handle).filter(|_| parcel.piece.is_none()),
+            };
+            told(subject, tell);
+        };
+        for departure in &log.leaving {
+            tell_of(departure.handle, &|subject, tell| tell(&subject.sent(departure)));
+        }
+        for dropped in &log.dropped {
+            tell_of(dropped.handle, &|subject, tell| tell(&subject.dropped(dropped)));
+        }
     }
 
     /// A packet is dropped.

@@ -87,4 +87,4 @@ impl Reassembly {
 /// What BSD gives a datagram to be put together.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// More incomplete datagrams are not kept.
-const DATAGRAMS_MAX: usize = 4096;
+pub(crate) const DATAGRAMS_MAX: usize = 4096;

@@ -128,17 +128,21 @@ impl Lane {
         if parcel.piece.is_none() && parcel.traffic_class == own {
             return (hop.leaf, hop.meter);
         }
+        let found = classifier.classify(at, hop.seen, &self.headers_of(parcel));
+        (found.leaf, found.meter)
+    }
+
+    /// The headers that this packet has now.
+    pub fn headers_of(&self, parcel: &Parcel) -> Headers {
         let fragment = parcel.fragment();
         let later = matches!(fragment, Fragment::Later { .. });
-        let headers = Headers {
+        Headers {
             fragment,
             ports: self.headers.ports.filter(|_| !later),
             tcp_flags: self.headers.tcp_flags.filter(|_| !later),
             traffic_class: Some(parcel.traffic_class),
             ..self.headers
-        };
-        let found = classifier.classify(at, hop.seen, &headers);
-        (found.leaf, found.meter)
+        }
     }
 
     /// Bytes of a frame in front of its payload, a UDP header not counted.

@@ -7,7 +7,7 @@
 mod cpu;
 mod driver;
 mod engine;
-mod fragments;
+pub(crate) mod fragments;
 mod lanes;
 mod outlet;
 mod parcel;
@@ -25,21 +25,40 @@ pub use tap::{TapClass, TapReport, TapRow};
 use crate::report::Report;
 use crate::run::RunError;
 use crate::scenario::Scenario;
+use crate::watch::Watch;
 use engine::Engine;
+use plan::{OutletId, Queueing};
 use weir_core::units::Duration;
 
-/// Simulates the network of `scenario`; explains so many of the slowest packets of its main outlet
-/// if that is asked.
-pub(crate) fn run(
-    scenario: &Scenario,
-    network: &Network,
-    slowest: Option<usize>,
+/// The same scenario with another main outlet, whose policy is then the scenario's own; `None` if
+/// it has no such outlet.
+pub fn led_by(scenario: &Scenario, main: OutletId) -> Option<Scenario> {
+    let mut led = scenario.clone();
+    let network = led.network.as_mut()?;
+    if main == network.main {
+        return Some(led);
+    }
+    let outlet = |id: OutletId| (id.index() / 2, id.index() % 2);
+    let (link, end) = outlet(main);
+    let own = network.links.get_mut(link)?.outlets[end].queueing.take()?;
+    let before = Queueing { link: led.link, classifier: led.classifier };
+    let (link, end) = outlet(network.main);
+    network.links[link].outlets[end].queueing = Some(Box::new(before));
+    network.main = main;
+    (led.link, led.classifier) = (own.link, own.classifier);
+    Some(led)
+}
+
+/// Simulates the network of `scenario` and tells what `watch` asks for; why packets waited, of its
+/// main outlet.
+pub(crate) fn run<'a>(
+    scenario: &'a Scenario,
+    network: &'a Network,
+    watch: Watch<'a>,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<Report, RunError> {
     let mut engine = Engine::new(scenario, network)?;
-    if let Some(slowest) = slowest {
-        engine.outlets[network.main.index()].explain(slowest);
-    }
+    engine.watch(watch)?;
     engine.all(progress);
     Ok(engine.report())
 }

@@ -6,6 +6,7 @@ use super::driver::{Driver, Outcome};
 use super::plan::{Driver as Model, OutletPlan, Point, TapPlan};
 use super::tap::Tap;
 use super::waiting::Waiting;
+use crate::bins::Bins;
 use crate::classes::{ClassSums, phase_start};
 use crate::drive::Drive;
 use crate::explain::Explained;
@@ -51,6 +52,7 @@ pub(crate) struct Log {
     pub runs: [u64; 2],
     pub taps: Vec<Tap>,
     pub explained: Option<Explained>,
+    pub bins: Option<Bins>,
     pub counting: bool,
 }
 
@@ -79,6 +81,7 @@ impl<'a> Outlet<'a> {
                 runs: [0; 2],
                 taps: Vec::new(),
                 explained: None,
+                bins: None,
                 counting: false,
             },
             classes: ClassSums::default(),
@@ -171,6 +174,9 @@ impl<'a> Outlet<'a> {
         if let Some(explained) = &mut self.log.explained {
             explained.change(&self.plan.tree);
         }
+        if let Some(bins) = &mut self.log.bins {
+            bins.change(&self.plan.tree);
+        }
         match &mut self.port {
             Port::Line(drive) => self.log.settle_drive(drive),
             Port::Driver(driver) => {
@@ -201,6 +207,9 @@ impl Log {
     fn departed(&mut self, departure: &Departure) {
         self.meter.departed(departure, self.counting);
         self.waiting.remove(departure.at, departure.leaf);
+        if let Some(bins) = &mut self.bins {
+            bins.add(departure);
+        }
         self.leaving.push(*departure);
         self.passed(Point::Discipline, departure.at, departure);
         self.passed(Point::Wire, departure.finished, departure);

@@ -16,6 +16,8 @@ pub struct Network {
     pub links: Vec<NetworkLink>,
     /// The outlet that queues by the scenario's own policy.
     pub main: OutletId,
+    /// Those that a policy was written for, in order; others have a plain queue.
+    pub policies: Vec<OutletId>,
     /// Where the sequence of packets is taken down.
     pub taps: Vec<TapPlan>,
 }
@@ -164,6 +166,12 @@ impl Network {
     /// The link of an outlet, and which of its two it is.
     pub fn outlet(&self, id: OutletId) -> (&NetworkLink, usize) {
         (&self.links[id.0 as usize / 2], id.0 as usize % 2)
+    }
+
+    /// The names of an outlet's link and of the node that it leads away from.
+    pub fn outlet_names(&self, id: OutletId) -> (&str, &str) {
+        let (link, end) = self.outlet(id);
+        (&link.name, &self.nodes[link.ends[end].0 as usize].name)
     }
 
     /// The outlet of the link called `link` that leads away from the node called `from`.

@@ -3,6 +3,7 @@
 use super::engine::Engine;
 use super::plan::OutletId;
 use super::tap::TapReport;
+use crate::bins::{Bins, BinsReport};
 use crate::classes::ClassSums;
 use crate::explain::Explained;
 use crate::meter::{DROPPED, LEFT, SENT};
@@ -53,6 +54,9 @@ pub struct OutletReport {
     pub classes: Vec<ClassReport>,
     /// The queue of each leaf, since the last change of plan.
     pub queues: Vec<QueueReport>,
+    /// What each class sent over time, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bins: Option<BinsReport>,
 }
 
 /// The queue of a leaf over time.
@@ -123,7 +127,7 @@ impl Engine<'_> {
         });
         let explained = &self.outlets[self.network.main.index()].log.explained;
         Report {
-            bins: None,
+            bins: main.bins.clone(),
             scenario: scenario.name.clone(),
             seed: scenario.seed,
             duration: scenario.duration,
@@ -155,6 +159,7 @@ impl Engine<'_> {
         let mut classes: ClassSums = std::mem::take(&mut outlet.classes);
         classes.add(&outlet.plan.tree, account.leaves(), &outlet.log.meter);
         let lengths = outlet.log.waiting.until(self.end);
+        let bins = outlet.log.bins.take().map(Bins::report);
         let nanos = span.as_nanos() as f64;
         let queue =
             |(length, (_, class)): (&super::waiting::Length, (_, &weir_core::sched::ClassSpec))| {
@@ -177,6 +182,7 @@ impl Engine<'_> {
             contended: outlet.log.runs[1],
             classes: classes.report(span),
             queues: lengths.iter().zip(outlet.plan.tree.leaves()).map(queue).collect(),
+            bins,
         }
     }
 
@@ -241,6 +247,9 @@ impl fmt::Display for NetworkReport {
             let used = outlet.utilisation * 100.0;
             writeln!(f, "{link}, {from} to {to}: {scheduler} at {rate}, driver {driver}")?;
             writeln!(f, "utilisation: {used:.2} %\n{}\n", class_table(&outlet.classes))?;
+            if let Some(bins) = outlet.bins.as_ref().filter(|bins| !bins.is_empty()) {
+                writeln!(f, "{bins}\n")?;
+            }
         }
         for ProcessorReport { node, forwarded, dropped } in &self.processors {
             writeln!(f, "{node} forwarded {forwarded} packets; {dropped} found its queue full")?;

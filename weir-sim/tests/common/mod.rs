@@ -1,7 +1,9 @@
 //! Scenarios in few words, for tests.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::io;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use weir_core::classify::{Classifier, FragmentPolicy, Match, PortRange, Rule};
 use weir_core::ids::LeafId;
 use weir_core::link::LinkPlan;
@@ -10,8 +12,9 @@ use weir_core::parameter::Params;
 use weir_core::queue::QueuePlan;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Bytes, Duration, Instant, Quantity, Rate, Share};
+use weir_policy::{Finding, Severity};
 use weir_sim::scenario::{Period, Sizes, Source, Spacing, Tcp, Traffic};
-use weir_sim::{Report, Scenario};
+use weir_sim::{Report, Scenario, read};
 
 /// A rate in bit/s.
 pub fn rate(bits_per_second: u64) -> Rate {
@@ -56,6 +59,33 @@ pub fn scenario(
         changes: Vec::new(),
         network: None,
     }
+}
+
+/// The scenario that is written so.
+pub fn written(text: &str) -> Scenario {
+    let file = |_: &Path| Err(io::Error::from(io::ErrorKind::NotFound));
+    let outcome = read::parse(text.as_bytes(), "test.toml", &file);
+    // Warnings are of the papers' own settings.
+    let is_error = |finding: &&Finding| finding.severity == Severity::Error;
+    assert_eq!(outcome.findings.iter().find(is_error), None, "{text}");
+    outcome.plan.expect("nothing was found")
+}
+
+/// Two hosts with a line of `links` between them: rate, delay, and more keys for each.
+pub fn line(links: &[(&str, &str, &str)]) -> String {
+    let mut text = String::new();
+    for node in 0..=links.len() {
+        let router = (1..links.len()).contains(&node);
+        text += &format!("[[node]]\nname = \"n{node}\"\nrouter = {router}\n");
+    }
+    for (place, (rate, delay, more)) in links.iter().enumerate() {
+        text += &format!(
+            "[[link]]\nname = \"l{place}\"\nends = [\"n{place}\", \"n{}\"]\nrate = \"{rate}\"\n\
+             delay = \"{delay}\"\n{more}\n",
+            place + 1
+        );
+    }
+    text
 }
 
 /// Headers of a flow to leaf `leaf`.

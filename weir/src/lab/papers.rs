@@ -8,6 +8,7 @@ use std::io::{IsTerminal, stderr};
 use weir_lab::claims::{self, Judged, Outcome, Sheet, Shelf, Verdict};
 use weir_lab::experiments::EXPERIMENTS;
 use weir_lab::report::Tally;
+use weir_live::signals::StopSignal;
 
 /// One experiment of the list.
 #[derive(Serialize)]
@@ -58,10 +59,13 @@ fn listed(sheet: &Sheet) -> Listed<'_> {
     }
 }
 
-/// Runs these experiments; exits 1 if a claim fails without a reason.
+/// Runs these experiments; exits 1 if a claim fails without a reason, 130 after a stop.
 pub fn run(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &Output) -> Exit {
-    let outcomes = measure(sheets, which, only);
-    if outcomes.is_empty() {
+    let Measurement { outcomes, asked } = match measure(sheets, which, only) {
+        Ok(measurement) => measurement,
+        Err(error) => return output.refuse(&error),
+    };
+    if asked == 0 {
         return output
             .refuse("nothing was asked for; `--only` must be part of a claim's id or sentence");
     }
@@ -72,25 +76,49 @@ pub fn run(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &Output
             output.text(&format!("{}\n", Tally::of(&outcomes)));
         }
     }
-    if Tally::of(&outcomes).fails == 0 { Exit::Clean } else { Exit::Faults }
+    ended(&outcomes, asked, output)
 }
 
-/// Runs them with a progress bar.
-pub fn measure<'a>(sheets: &[&'a Sheet], which: &Which, only: Option<&str>) -> Vec<Outcome<'a>> {
+/// How the command ends.
+pub fn ended(outcomes: &[Outcome<'_>], asked: usize, output: &Output) -> Exit {
+    if outcomes.len() < asked {
+        output.warn(&format!("stopped: {} of {asked} experiments ended", outcomes.len()));
+        return Exit::Interrupted;
+    }
+    if Tally::of(outcomes).fails == 0 { Exit::Clean } else { Exit::Faults }
+}
+
+/// What came of the experiments, and how many were asked for: more, if there was a stop.
+pub struct Measurement<'a> {
+    pub outcomes: Vec<Outcome<'a>>,
+    pub asked: usize,
+}
+
+/// Runs them with a progress bar; Ctrl-C keeps those that have ended.
+///
+/// # Errors
+/// That signals cannot be handled.
+pub fn measure<'a>(
+    sheets: &[&'a Sheet],
+    which: &Which,
+    only: Option<&str>,
+) -> Result<Measurement<'a>, String> {
+    let stop = StopSignal::install().map_err(|error| error.to_string())?;
     let bar = bar();
-    let asked = claims::Request {
+    let request = claims::Request {
         eras: which.era.into(),
         only,
         seed: which.seed,
         threads: which.threads(),
+        stop: stop.flag(),
     };
-    let outcomes = claims::run(sheets, &asked, &|done, of, last| {
+    let outcomes = claims::run(sheets, &request, &|done, of, last| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
         bar.set_message(last.to_owned());
     });
     bar.finish_and_clear();
-    outcomes
+    Ok(Measurement { outcomes, asked: claims::count(sheets, &request) })
 }
 
 fn text(outcome: &Outcome<'_>) -> String {

@@ -1,13 +1,15 @@
 //! `weir lab report`: what came of the experiments, for people.
 
+use super::papers::Measurement;
 use super::{Which, papers};
 use crate::output::{Exit, Output};
-use std::io::Write;
+use crate::whole_file;
 use std::path::{Path, PathBuf};
 use weir_lab::claims::{Outcome, Shelf};
 use weir_lab::report::{About, Tally, html, markdown};
 
-/// Exits 1 if a claim fails without a reason, with the report written.
+/// Exits 1 if a claim fails without a reason, with the report written. Ctrl-C writes a report of what
+/// has ended, but no tables in Markdown.
 #[derive(clap::Args)]
 pub struct Report {
     #[command(flatten)]
@@ -27,14 +29,19 @@ impl Report {
         if sheets.is_empty() {
             return self.which.unknown(shelf, output);
         }
-        let outcomes = papers::measure(&sheets, &self.which, None);
-        let (file, text) = self.written(shelf, &outcomes);
-        if let Err(error) = write(file, &text) {
-            return output.refuse(&format!("cannot write {}: {error}", file.display()));
+        let Measurement { outcomes, asked } = match papers::measure(&sheets, &self.which, None) {
+            Ok(measurement) => measurement,
+            Err(error) => return output.refuse(&error),
+        };
+        // What is kept with the code is whole or as it was.
+        if outcomes.len() == asked || self.markdown.is_none() {
+            let (file, text) = self.written(shelf, &outcomes);
+            if let Err(error) = whole_file::write(file, &text) {
+                return output.refuse(&error);
+            }
+            output.text(&format!("{}: {}\n", file.display(), Tally::of(&outcomes)));
         }
-        let tally = Tally::of(&outcomes);
-        output.text(&format!("{}: {tally}\n", file.display()));
-        if tally.fails == 0 { Exit::Clean } else { Exit::Faults }
+        papers::ended(&outcomes, asked, output)
     }
 
     /// The file and what goes into it.
@@ -46,16 +53,4 @@ impl Report {
         let about = About::this(format!("weir {}", words.join(" ")), self.which.seed);
         (&self.out, html(shelf, outcomes, &about))
     }
-}
-
-/// The file gets its name once it is whole.
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".weir-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-    let mut file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
-    file.write_all(text.as_bytes())?;
-    file.persist(path).map(drop).map_err(|error| error.error)
 }

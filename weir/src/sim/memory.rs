@@ -1,22 +1,34 @@
 //! Whether a run fits in memory, asked before it starts.
 
 use std::fs;
-use weir_core::units::{Bytes, Duration};
+use weir_core::units::Bytes;
 use weir_sim::Scenario;
-use weir_sim::memory::{Need, Shown};
+use weir_sim::memory::{Beside, Need, Shown};
 
-/// Refuses runs of `scenarios` on so many threads that need more than `limit`, or than what the
-/// machine has free.
+/// What is run of a scenario.
+#[derive(Clone, Copy)]
+pub struct Runs {
+    /// How many side by side.
+    pub threads: usize,
+    /// How many in all, whose reports are kept.
+    pub count: u64,
+    /// What each keeps beside its report.
+    pub beside: Beside,
+}
+
+/// Refuses runs of `scenario` that need more than `limit`, or than what the machine has free.
 ///
 /// # Errors
 /// What they need and for what, the limit and the cure.
 pub fn check(
     scenario: &Scenario,
-    (bins, threads): (Option<Duration>, usize),
+    Runs { threads, count, beside }: Runs,
     limit: Option<Bytes>,
 ) -> Result<(), String> {
-    let need = Need::of(scenario, bins);
-    let whole = need.total().saturating_mul(threads as u64);
+    let need = Need::of(scenario, beside);
+    let reports = Need::of_report(scenario).saturating_mul(count);
+    let runs = need.total().saturating_mul(threads as u64);
+    let whole = runs.saturating_add(reports);
     let (limit, whose) = match (limit, free()) {
         (Some(limit), _) => (limit.get(), "--memory allows"),
         (None, Some(free)) => (free, "this machine has free"),
@@ -26,17 +38,26 @@ pub fn check(
         return Ok(());
     }
     let each = if threads > 1 { format!(" on each of {threads} threads") } else { String::new() };
+    let kept = if count > 1 {
+        format!(", and {} for {count} reports", Shown(reports))
+    } else {
+        String::new()
+    };
     let largest = need.parts.first().map_or("", |part| part.0);
     let cure = match largest {
         "packets that wait" => "lower `packets_max` or the queues' limits",
         "TCP windows" => "lower `window`, or simulate fewer TCP sources",
         "recorded arrivals" => "cut the recording",
+        _ if reports > runs => "ask for fewer runs",
         "bins" => "widen the bins",
+        "rows of packets" => "leave --parquet and --trace out",
+        "taps" => "lower `rows` of the taps",
+        "packets under way" => "lower `delay` of the links, or the sources' rates",
         _ => "simulate fewer sources and classes",
     };
     let fewer = if threads > 1 { ", or run on fewer --threads" } else { "" };
     Err(format!(
-        "{} would need up to {need}{each}, more than the {} that {whose}; {cure}{fewer}, or allow \
+        "{} would need up to {need}{each}{kept}, more than the {} that {whose}; {cure}{fewer}, or allow \
          more with --memory",
         scenario.name,
         Shown(limit),

@@ -11,11 +11,27 @@ use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
-use weir_sim::Fate;
 use weir_sim::capture::{CaptureLink, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::frame;
+use weir_sim::network::plan::OutletId;
+use weir_sim::{Fate, Scenario};
 
-/// A capture of the packets that leave the link.
+/// The names of an outlet in these files: its link, and the node that it leads away from.
+type Place = (String, String);
+
+/// The places of all outlets, in their order; one link is one, which leads away from nobody named.
+fn places(scenario: &Scenario) -> Vec<Place> {
+    let Some(network) = &scenario.network else {
+        return vec![(ONE_LINK.to_owned(), String::new())];
+    };
+    let place = |id: u32| {
+        let (link, from) = network.outlet_names(OutletId(id));
+        (link.to_owned(), from.to_owned())
+    };
+    (0..2 * network.links.len() as u32).map(place).collect()
+}
+
+/// A capture of the packets that leave each outlet, which is an interface of it.
 pub struct Trace {
     writer: CaptureWriter<BufWriter<WholeFile>>,
     name: String,
@@ -29,14 +45,18 @@ impl Trace {
     ///
     /// # Errors
     /// That it cannot be written.
-    pub fn create(path: &Path) -> Result<Self, String> {
+    pub fn create(path: &Path, scenario: &Scenario) -> Result<Self, String> {
         let name = path.display().to_string();
         let failed = |error| cannot("write", &name, &error);
         let file = WholeFile::create(path).map_err(failed)?;
         let mut writer = CaptureWriter::new(BufWriter::new(file)).map_err(failed)?;
         let link_type = CaptureLink::ETHERNET;
-        let interface = Interface { link_type, name: "link".to_owned(), snap_length: 0 };
-        writer.describe(&[interface]).map_err(failed)?;
+        let interface = |(link, from): Place| {
+            let name = if from.is_empty() { link } else { format!("{link} from {from}") };
+            Interface { link_type, name, snap_length: 0 }
+        };
+        let interfaces: Vec<_> = places(scenario).into_iter().map(interface).collect();
+        writer.describe(&interfaces).map_err(failed)?;
         Ok(Self { writer, name, frame: Vec::new(), comment: String::new(), failed: None })
     }
 
@@ -45,8 +65,7 @@ impl Trace {
         if fate.dropped.is_some() || self.failed.is_some() {
             return;
         }
-        let headers = &fate.source.headers;
-        frame::write(headers, fate.length, fate.packet, fate.marked, &mut self.frame);
+        frame::write(fate.headers, fate.length, fate.packet, fate.marked, &mut self.frame);
         let delay = fate.at.since(fate.arrived).as_nanos();
         let (micros, nanos) = (delay / 1000, delay % 1000);
         self.comment.clear();
@@ -56,7 +75,7 @@ impl Trace {
         );
         let written = self.writer.write(&CaptureRecord {
             timestamp: fate.at.as_nanos(),
-            interface: 0,
+            interface: fate.outlet.0,
             original_length: fate.length.max(self.frame.len() as u32),
             bytes: &self.frame,
             comment: &self.comment,
@@ -83,6 +102,7 @@ pub struct Rows {
     writer: SerializedFileWriter<BufWriter<WholeFile>>,
     name: String,
     waiting: Columns,
+    places: Vec<Place>,
     /// Names, each once.
     names: BTreeMap<String, ByteArray>,
     failed: Option<String>,
@@ -97,6 +117,8 @@ struct Columns {
     class: Vec<ByteArray>,
     source: Vec<ByteArray>,
     verdict: Vec<ByteArray>,
+    link: Vec<ByteArray>,
+    from: Vec<ByteArray>,
 }
 
 impl Rows {
@@ -104,15 +126,15 @@ impl Rows {
     ///
     /// # Errors
     /// That it cannot be written.
-    pub fn create(path: &Path) -> Result<Self, String> {
+    pub fn create(path: &Path, scenario: &Scenario) -> Result<Self, String> {
         let name = path.display().to_string();
         let file = WholeFile::create(path).map_err(|error| cannot("write", &name, &error))?;
         let properties = WriterProperties::builder().set_created_by("weir".to_owned()).build();
         let schema = schema().map_err(|error| of_rows(&name, &error))?;
         let writer = SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties));
         let writer = writer.map_err(|error| of_rows(&name, &error))?;
-        let (waiting, names) = (Columns::default(), BTreeMap::new());
-        Ok(Self { writer, name, waiting, names, failed: None })
+        let (waiting, places) = (Columns::default(), places(scenario));
+        Ok(Self { writer, name, waiting, places, names: BTreeMap::new(), failed: None })
     }
 
     /// Adds the row of a packet.
@@ -132,6 +154,10 @@ impl Rows {
         self.waiting.source.push(source);
         let verdict = self.name(verdict);
         self.waiting.verdict.push(verdict);
+        let (link, from) = self.places[fate.outlet.index()].clone();
+        let (link, from) = (self.name(&link), self.name(&from));
+        self.waiting.link.push(link);
+        self.waiting.from.push(from);
         if self.waiting.time.len() == ROWS_MAX {
             self.write();
         }
@@ -192,6 +218,8 @@ impl Columns {
         column!(ByteArrayType, self.class);
         column!(ByteArrayType, self.source);
         column!(ByteArrayType, self.verdict);
+        column!(ByteArrayType, self.link);
+        column!(ByteArrayType, self.from);
         group.close().map(drop)
     }
 }
@@ -211,6 +239,8 @@ fn schema() -> Result<Arc<Type>, ParquetError> {
         column("class", Physical::BYTE_ARRAY, true)?,
         column("source", Physical::BYTE_ARRAY, true)?,
         column("verdict", Physical::BYTE_ARRAY, true)?,
+        column("link", Physical::BYTE_ARRAY, true)?,
+        column("from", Physical::BYTE_ARRAY, true)?,
     ];
     Type::group_type_builder("packets").with_fields(fields).build().map(Arc::new)
 }
@@ -219,5 +249,7 @@ fn of_rows(name: &str, error: &ParquetError) -> String {
     format!("cannot write {name}: {error}")
 }
 
+/// What files call the link of a scenario without a network.
+const ONE_LINK: &str = "link";
 /// Rows of a group: so many wait in memory.
 const ROWS_MAX: usize = 1 << 16;

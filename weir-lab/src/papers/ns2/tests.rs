@@ -1,7 +1,7 @@
 //! That every claim holds, that the registered scheduler on a real link agrees, and what files say.
 
 use super::*;
-use crate::claims::{self, Eras, Judged, Request, Shelf, Verdict};
+use crate::claims::{self, Eras, Judged, NEVER, Request, Shelf, Verdict};
 use weir_core::ids::Handle;
 use weir_core::link::{LinkPlan, Packet};
 use weir_core::parameter::{Params, Value};
@@ -19,7 +19,7 @@ fn builtin(id: &str) -> Scenario {
 /// The verdicts of an experiment, historic and sound.
 fn verdicts(name: &str) -> Vec<(String, Verdict)> {
     let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
-    let request = Request { eras: Eras::Both, only: None, seed: 1, threads: 2 };
+    let request = Request { eras: Eras::Both, only: None, seed: 1, threads: 2, stop: &NEVER };
     let outcomes = claims::run(&shelf.select(name), &request, &|_, _, _| {});
     let rows = outcomes.iter().flat_map(|outcome| {
         let name = |claim: &Judged| format!("{} {} {}", outcome.id, claim.id, claim.measured);

@@ -10,6 +10,7 @@ use super::Family;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use weir_core::link::LinkPlan;
 use weir_core::sched::Tree;
 use weir_sim::network::{Network, OutletReport};
 use weir_sim::{Report, Scenario};
@@ -145,7 +146,54 @@ impl Shown {
     /// A line for each of the rows' lines and each figure, and a table of all.
     fn add(&self, run: &Run<'_>, rows: &[Row], measured: &mut Measured) {
         let title = format!("{}: {}, {}", run.sheet.id, run.sheet.title, run.era.name());
-        let mut plot = Plot::new(Kind::Lines, &title, &self.axis, &self.label);
+        let plots = match self.axis.as_str() {
+            "run" => self.bars(&title, rows, measured),
+            _ => vec![self.lines(&title, rows, measured)],
+        };
+        let has = |figure: &&String| {
+            rows.iter().any(|row| measured.value(&format!("{}.{figure}", row.name)).is_some())
+        };
+        let figures: Vec<&String> = self.figures.iter().filter(has).collect();
+        let cells = |row: &Row| {
+            let value = |figure: &String| measured.value(&format!("{}.{figure}", row.name));
+            let print =
+                |value: Option<f64>| value.map_or_else(String::new, |it| format!("{it:.2}"));
+            let values = figures.iter().map(|figure| print(value(figure)));
+            std::iter::once(row.name.clone()).chain(values).collect()
+        };
+        let table = rows.iter().map(cells).collect();
+        let mut columns = vec!["run"];
+        columns.extend(figures.iter().map(|figure| figure.as_str()));
+        if !figures.is_empty() {
+            measured.table(&title, &columns, table);
+        }
+        measured.plots.extend(plots);
+    }
+
+    /// A group of bars for each row; figures of one unit share a plot.
+    fn bars(&self, title: &str, rows: &[Row], measured: &Measured) -> Vec<Plot> {
+        let mut plots: Vec<Plot> = Vec::new();
+        for figure in &self.figures {
+            let found = |(place, row): (usize, &Row)| {
+                let found = measured.figures.get(&format!("{}.{figure}", row.name))?;
+                Some((place as f64, found))
+            };
+            let found: Vec<_> = rows.iter().enumerate().filter_map(found).collect();
+            let Some(&(_, first)) = found.first() else { continue };
+            let unit = if first.unit.is_empty() { "ratio" } else { &first.unit };
+            let points = found.iter().map(|&(x, figure)| (x, figure.mean)).collect();
+            let place = plots.iter().position(|plot| plot.y == unit).unwrap_or_else(|| {
+                let names = rows.iter().map(|row| row.name.as_str());
+                plots.push(Plot::new(Kind::Bars, title, "run", unit).named(names));
+                plots.len() - 1
+            });
+            plots[place] = plots[place].clone().with(figure, points);
+        }
+        plots
+    }
+
+    fn lines(&self, title: &str, rows: &[Row], measured: &Measured) -> Plot {
+        let mut plot = Plot::new(Kind::Lines, title, &self.axis, &self.label);
         for figure in &self.figures {
             for row in rows {
                 let Some(value) = measured.value(&format!("{}.{figure}", row.name)) else {
@@ -161,38 +209,23 @@ impl Shown {
                 }
             }
         }
-        let cells = |row: &Row| {
-            let value = |figure: &String| measured.value(&format!("{}.{figure}", row.name));
-            let print =
-                |value: Option<f64>| value.map_or_else(String::new, |it| format!("{it:.2}"));
-            let values = self.figures.iter().map(|figure| print(value(figure)));
-            std::iter::once(row.name.clone()).chain(values).collect()
-        };
-        let table = rows.iter().map(cells).collect();
-        let mut columns = vec!["run"];
-        columns.extend(self.figures.iter().map(String::as_str));
-        measured.plot(plot).table(&title, &columns, table);
+        plot
     }
 }
 
 fn setup(scenario: &Scenario) -> Setup {
     let mut setup = Setup::default();
     if let Some(network) = &scenario.network {
-        setup = edges(setup, network);
+        setup = edges(setup, network, &scenario.link);
     }
     setup.tree(&scenario.link.tree)
 }
 
-fn edges(mut setup: Setup, network: &Network) -> Setup {
+fn edges(mut setup: Setup, network: &Network, main: &LinkPlan) -> Setup {
     for link in &network.links {
         let [from, to] = link.ends.map(|end| network.nodes[end.0 as usize].name.as_str());
-        let label = match &link.outlets[0].queueing {
-            Some(queueing) => {
-                let (rate, scheduler) = (queueing.link.tree.rate(), queueing.link.scheduler);
-                format!("{}: {rate}, {scheduler}", link.name)
-            }
-            None => link.name.clone(),
-        };
+        let plan = link.outlets[0].queueing.as_ref().map_or(main, |own| &own.link);
+        let label = format!("{}: {}, {}", link.name, plan.tree.rate(), plan.scheduler);
         setup = setup.edge(from, to, &label);
     }
     setup

@@ -160,7 +160,7 @@ fn plot(name: &str, tap: &TapReport, measured: &mut Measured) {
     };
     let early = |row: &&TapRow| row.at.as_nanos() - start < SHOWN;
     let seconds = |row: &TapRow| row.at.as_nanos() as f64 / 1e9;
-    let title = format!("Packets behind the {}: {name}", tap.point);
+    let title = format!("{name}: packets behind the {}", tap.point);
     let mut points = Plot::new(Kind::Points, &title, "time in s", "class");
     for (place, class) in tap.classes.iter().enumerate() {
         let rows = tap.rows.iter().take_while(early).filter(|row| row.class == place as u32);
@@ -174,8 +174,9 @@ fn plot(name: &str, tap: &TapReport, measured: &mut Measured) {
         sum += bits(row) / 8e3;
         (seconds(row), sum)
     });
-    let title = format!("Bytes behind the {}: {name}", tap.point);
-    let bytes = Plot::new(Kind::Steps, &title, "time in s", "KB").with(tap.point, bytes.collect());
+    let title = format!("{name}: bytes behind the {}", tap.point);
+    let bytes =
+        Plot::new(Kind::Steps, &title, "time in s", "sum in KB").with(tap.point, bytes.collect());
     measured.plot(points).plot(bytes);
 }
 

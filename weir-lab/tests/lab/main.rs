@@ -1,6 +1,10 @@
-//! `docs/lab.md` says what the experiments measure now: those that are not slow run again.
+//! `docs/lab.md` says what the experiments measure now, and the report shows it: those that are not
+//! slow run again.
 
-use weir_lab::claims::{self, Eras, Outcome, Request, Sheet, Shelf, Verdict};
+mod page;
+
+use std::sync::LazyLock;
+use weir_lab::claims::{self, Eras, NEVER, Outcome, Request, Sheet, Shelf, Verdict};
 use weir_lab::report;
 
 /// The part of the document that begins with this experiment's heading.
@@ -11,17 +15,21 @@ fn section<'a>(document: &'a str, sheet: &Sheet) -> Option<&'a str> {
     Some(&rest[..end.map_or(rest.len(), |end| end + 1)])
 }
 
-fn outcomes(shelf: &Shelf) -> Vec<Outcome<'_>> {
-    let sheets: Vec<&Sheet> = shelf.sheets.iter().filter(|sheet| !sheet.slow).collect();
+static SHELF: LazyLock<Shelf> =
+    LazyLock::new(|| Shelf::open().unwrap_or_else(|error| panic!("{error}")));
+
+/// What came of all experiments that are not slow, run once for all tests.
+static OUTCOMES: LazyLock<Vec<Outcome<'static>>> = LazyLock::new(|| {
+    let sheets: Vec<&Sheet> = SHELF.sheets.iter().filter(|sheet| !sheet.slow).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    claims::run(&sheets, &Request { eras: Eras::Both, only: None, seed: 1, threads }, &|_, _, _| {})
-}
+    let request = Request { eras: Eras::Both, only: None, seed: 1, threads, stop: &NEVER };
+    claims::run(&sheets, &request, &|_, _, _| {})
+});
 
 #[test]
 fn the_document_says_what_is_measured() {
-    let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
-    let outcomes = outcomes(&shelf);
-    for outcome in &outcomes {
+    let (shelf, outcomes) = (&*SHELF, &*OUTCOMES);
+    for outcome in outcomes {
         let fails = |verdict| verdict == Verdict::Fails;
         let failing: Vec<_> = outcome.claims.iter().filter(|claim| fails(claim.verdict)).collect();
         assert!(failing.is_empty(), "{} has no reason: {failing:#?}", outcome.id);
@@ -34,7 +42,7 @@ fn the_document_says_what_is_measured() {
                 assert!(written.contains(&row), "{} {}: {CURE}", sheet.id, claim.id);
             }
         } else {
-            let now = report::section(sheet, &outcomes);
+            let now = report::section(sheet, outcomes);
             assert_eq!(written.trim(), now.trim(), "{} {CURE}", sheet.id);
         }
     }
@@ -49,15 +57,14 @@ fn the_document_says_what_is_measured() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
-    let sheets = shelf.select("H-5");
+    let sheets = SHELF.select("H-5");
     let run = |threads| {
-        let request = Request { eras: Eras::Both, only: None, seed: 7, threads };
+        let request = Request { eras: Eras::Both, only: None, seed: 7, threads, stop: &NEVER };
         serde_json::to_string(&claims::run(&sheets, &request, &|_, _, _| {})).expect("it is JSON")
     };
     assert_eq!(run(1), run(5));
 }
 
-const DOCUMENT: &str = include_str!("../../docs/lab.md");
+const DOCUMENT: &str = include_str!("../../../docs/lab.md");
 const CURE: &str =
     "is not as in docs/lab.md; write it with `weir lab report --markdown docs/lab.md`";
