@@ -218,7 +218,7 @@ fn setup(scenario: &Scenario) -> Setup {
     if let Some(network) = &scenario.network {
         setup = edges(setup, network, &scenario.link);
     }
-    classes(setup, &scenario.link.tree)
+    setup.tree(&scenario.link.tree)
 }
 
 fn edges(mut setup: Setup, network: &Network, main: &LinkPlan) -> Setup {
@@ -227,15 +227,6 @@ fn edges(mut setup: Setup, network: &Network, main: &LinkPlan) -> Setup {
         let plan = link.outlets[0].queueing.as_ref().map_or(main, |own| &own.link);
         let label = format!("{}: {}, {}", link.name, plan.tree.rate(), plan.scheduler);
         setup = setup.edge(from, to, &label);
-    }
-    setup
-}
-
-fn classes(mut setup: Setup, tree: &Tree) -> Setup {
-    for (_, spec) in tree.classes() {
-        let parent = spec.parent.map(|parent| tree.class(parent).name.as_str());
-        let rate = spec.params.rate("rate").map_or_else(String::new, |rate| rate.to_string());
-        setup = setup.class(&spec.name, parent, rate);
     }
     setup
 }
