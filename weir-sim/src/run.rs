@@ -71,7 +71,8 @@ pub fn run_explained(
     run_watched(scenario, Watch { slowest: Some(slowest), ..Watch::default() }, progress)
 }
 
-/// As [`run`], and tells what `watch` asks for; in a network, why packets of the main outlet waited.
+/// As [`run`], and tells what `watch` asks for; in a network, of every outlet, but why packets
+/// waited of the main one.
 ///
 /// # Errors
 /// As [`run`].

@@ -275,7 +275,8 @@ impl Bench {
             let verdict = if row.holds { "holds" } else { "FAILS" };
             let limit = bench_profile::GROWTH_MAX;
             output.text(&format!(
-                "{:<12} one class among 100 costs {:.3} x what it costs alone (limit {limit:.2}): {verdict}\n",
+                "{:<12} one class among 100 costs {:.3} x what it costs alone (limit {limit:.2}): \
+                 {verdict}\n",
                 row.scheduler, row.ratio
             ));
         }

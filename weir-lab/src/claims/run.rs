@@ -176,7 +176,7 @@ pub fn run<'a>(
 pub fn count(sheets: &[&Sheet], request: &Request<'_>) -> usize {
     let eras =
         |sheet: &&Sheet| Era::ALL.into_iter().filter(|era| request.runs(sheet, *era)).count();
-    sheets.iter().map(|sheet| eras(sheet)).sum()
+    sheets.iter().map(eras).sum()
 }
 
 /// Measures each run; the answers are in the order of the runs, none of those that did not begin.

@@ -1,9 +1,10 @@
 //! One traffic under many schedulers: what each makes of it, beside the fluid ideal.
 //!
 //! The scenario's policy is translated for each scheduler ([`translate`]); sources, seed, queues
-//! and rules stay. In a network it is the policy of one outlet, the main one ([`at`]). Shares are held to what the fluid ideal gives each leaf by the original policy,
-//! for what was offered in that run: a leaf that a TCP source without end feeds wants all it can
-//! get. Invariant: equal scenarios give equal comparisons, whatever the number of threads.
+//! and rules stay. In a network it is the policy of one outlet, the main one ([`at`]). Shares are
+//! held to what the fluid ideal gives each leaf by the original policy, for what was offered in that
+//! run: a leaf that a TCP source without end feeds wants all it can get. Invariant: equal scenarios
+//! give equal comparisons, whatever the number of threads.
 
 pub mod plot;
 pub mod translate;

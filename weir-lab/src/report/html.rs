@@ -307,7 +307,7 @@ figcaption { font-weight: 600; }
 .legend .solid { background: currentColor; }
 .legend .hollow { border: 2px solid; box-sizing: border-box; }
 .legend .broken { background: repeating-linear-gradient(90deg, currentColor 0 3px, #0000 3px 5px); }
-.legend .cross::before { content: \"\u{d7}\"; font-style: normal; font-weight: 700; line-height: .8; }
+.legend .cross::before { content: \"\u{d7}\"; font-style: normal; font-weight: 700; }
 .claims { min-width: 44rem; } .contents { min-width: 34rem; }
 .because { font-size: .85rem; opacity: .8; }
 .holds { color: light-dark(#1a7f37, #4ac26b); }

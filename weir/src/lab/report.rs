@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use weir_lab::claims::{Outcome, Shelf};
 use weir_lab::report::{About, Tally, html, markdown};
 
-/// Exits 1 if a claim fails without a reason, with the report written. Ctrl-C writes a report of what
-/// has ended, but no tables in Markdown.
+/// Exits 1 if a claim fails without a reason, with the report written. Ctrl-C writes a report of
+/// what has ended, but no tables in Markdown.
 #[derive(clap::Args)]
 pub struct Report {
     #[command(flatten)]
