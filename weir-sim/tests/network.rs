@@ -195,7 +195,8 @@ fn risso(class: &str, hz: u32, borrow: bool, buffers: (&str, &str)) -> f64 {
          [link.driver]\nmodel = \"en\"\ndrain = false\nstart_on_receive = false\n\
          software = \"{}\"\nhardware = \"{}\"\n\
          [link.policy.link]\nrate = \"2 Mbit/s\"\nscheduler = \"cbq-altq\"\noverhead = \"ip\"\n\
-         cbq-altq = {{ preset = \"altq1r\", hz = {hz} }}\n\
+         cbq-altq = {{ preset = \"altq1r\", hz = {hz}, watchdog = false, \
+         one_packet_a_call = true }}\n\
          [link.policy.class.big]\nrate = \"1.5 Mbit/s\"\nborrow = {borrow}\ndefault = true\n\
          queue = {{ dropper = \"head\", limit = \"30 packets\" }}\n\
          [link.policy.class.small]\nrate = \"0.5 Mbit/s\"\nborrow = {borrow}\n\
@@ -218,6 +219,8 @@ fn altqs_cbq_behind_a_list_in_software_gives_what_the_model_gives() {
         ("big", 500, false, standard, 1500.0),
         ("small", 500, false, standard, 496.0),
         ("big", 100, true, standard, 2000.0),
+        ("small", 100, true, standard, 1745.0),
+        ("small", 500, true, standard, 1928.0),
         ("big", 100, true, reduced, 2000.0),
         ("small", 100, true, reduced, 2000.0),
         ("small", 500, true, reduced, 2000.0),

@@ -3,10 +3,10 @@
 //!
 //! Weir's own schedulers are not the papers', nor is a processor of today theirs. What is held to
 //! the papers is the shape: instructions counted under callgrind (`bench/profile.json`, written by
-//! `weir bench --profile --write`) are put on top of what forwarding took without a scheduler, at
-//! so many nanoseconds an instruction that one figure of the paper comes out; all other figures
-//! follow. Historic runs have the paper's CBQ and its search of rule after rule, sound ones `cbq`
-//! and tables.
+//! `weir bench --profile --write`) beyond those of a FIFO are put on top of what forwarding took
+//! with a FIFO, at so many nanoseconds an instruction that one figure of the paper comes out; all
+//! other figures follow. Historic runs have the paper's CBQ, whose filter for one destination is
+//! found at once by a hash of it [algorithms §11.1], sound ones `cbq` and tables.
 
 use super::Family;
 use crate::bench_profile::{Profile, Row};
@@ -26,7 +26,7 @@ pub const FAMILY: Family = Family {
 enum Model {
     /// Instructions and calls of enqueue and dequeue [nieminen §5, Table II].
     Operations,
-    /// Throughput of each scheduler: `bare_us` without any, `anchor_us` with CBQ.
+    /// Throughput of each scheduler: `bare_us` with a FIFO, `anchor_us` with CBQ.
     Schedulers { bare_us: f64, anchor_us: f64, frame: f64 },
     /// Packets per second by packet size, with and without CBQ.
     Sizes { fixed_us: f64, cell_us: f64, anchor_us: f64, anchor_ip: u32, ips: Vec<u32> },
@@ -77,14 +77,6 @@ const fn cbq(era: Era) -> &'static str {
     }
 }
 
-/// The classifier of an era.
-const fn classifier(era: Era) -> &'static str {
-    match era {
-        Era::Historic => "linear",
-        Era::Sound => "tuple-space",
-    }
-}
-
 /// What was counted.
 struct Counts {
     profile: Profile,
@@ -94,10 +86,12 @@ struct Counts {
 
 /// What a packet takes.
 struct Costs {
-    /// Without a scheduler, in µs.
+    /// With a FIFO, in µs.
     bare_us: f64,
     /// µs for each instruction of a scheduler.
     instruction_us: f64,
+    /// Instructions of the FIFO, which `bare_us` has in it.
+    fifo: f64,
 }
 
 /// Classes, and how many of them have traffic.
@@ -118,9 +112,13 @@ impl Counts {
     }
 
     fn cbq_of(&self, era: Era, case: Case) -> Result<f64, String> {
-        let classifier = classifier(era);
+        let (classifier, rules) = match era {
+            // Filters of other destinations are in other buckets.
+            Era::Historic => ("linear", 1),
+            Era::Sound => ("tuple-space", case.0),
+        };
         let mut searches = self.profile.classifiers.iter();
-        let search = searches.find(|row| row.classifier == classifier && row.rules == case.0);
+        let search = searches.find(|row| row.classifier == classifier && row.rules == rules);
         let search = search.ok_or_else(|| format!("no count of {classifier}"))?;
         Ok(self.row(cbq(era), case)?.instructions() + search.classify.instructions)
     }
@@ -131,14 +129,16 @@ impl Counts {
             FOUR => self.row(cbq(Era::Historic), FOUR)?.instructions(),
             _ => self.cbq_of(Era::Historic, case)?,
         };
-        Ok(Costs { bare_us, instruction_us: (anchor_us - bare_us) / instructions })
+        let fifo = self.row("fifo", case)?.instructions();
+        let instruction_us = (anchor_us - bare_us) / (instructions - fifo);
+        Ok(Costs { bare_us, instruction_us, fifo })
     }
 }
 
 impl Costs {
     /// A packet for which a scheduler needs so many instructions, in µs.
     fn takes(&self, instructions: f64) -> f64 {
-        self.bare_us + self.instruction_us * instructions
+        self.bare_us + self.instruction_us * (instructions - self.fifo)
     }
 }
 
@@ -202,7 +202,7 @@ fn sizes(
     let (mut fifo, mut cbq, mut losses) = (Vec::new(), Vec::new(), Vec::new());
     for &ip in ips {
         let without = bare(ip);
-        let with = without + costs.instruction_us * instructions;
+        let with = without + costs.instruction_us * (instructions - costs.fifo);
         let loss = (1.0 - without / with) * 100.0;
         measured.figure(format!("fifo.{ip}"), 1e6 / without, "pps");
         measured.figure(format!("cbq.{ip}"), 1e6 / with, "pps");

@@ -4,10 +4,16 @@
 //! A run has each scheduler at each load; the load is what is offered divided by the line's rate,
 //! as in the paper. The CBQ of historic runs is ALTQ's, that of sound ones this program's, both
 //! with deficit round robin. Figures are `LOAD.SCHEDULER.CLASS.QUANTITY`, where CBQ is `cbq`.
+//!
+//! With the setting `overhead_us` packets pass a stage behind the scheduler that takes so long for
+//! each, and as long again for one that was sent on loan [algorithms §13.5]; it holds up nobody
+//! else. `LOAD.SCHEDULER.lent` is the part of packets on loan, `LOAD.SCHEDULER.raised` how much
+//! longer packets take with the stage, both in percent.
 
 use super::Family;
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
 use weir_core::units::Duration;
+use weir_sim::report::ClassReport;
 use weir_sim::{Report, Scenario, Watch};
 
 /// See the module.
@@ -26,6 +32,8 @@ struct Classes {
     rates: [f64; 4],
     /// Mbit/s in each bin.
     bins: [Vec<f64>; 4],
+    /// The mean delay of all packets in ms, and the part of them that was sent on loan.
+    all: (f64, f64),
 }
 
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
@@ -36,6 +44,9 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
         for scheduler in SCHEDULERS {
             let classes = Classes::measure(run, load, scheduler)?;
             classes.figures(load, &mut measured);
+            if let Ok(overhead) = run.setting("overhead_us") {
+                classes.raised(load, overhead, &mut measured);
+            }
             all.push(classes);
         }
         show(run, load, &all, &mut measured);
@@ -47,7 +58,8 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
 impl Classes {
     fn measure(run: &Run<'_>, load: u32, scheduler: &'static str) -> Result<Self, String> {
         let scenario = scenario(run, load, scheduler)?;
-        let watch = Watch { bins: Some(BIN), ..Watch::default() };
+        let slowest = run.setting::<f64>("overhead_us").is_ok().then_some(0);
+        let watch = Watch { bins: Some(BIN), slowest, ..Watch::default() };
         let report = weir_sim::run_watched(&scenario, watch, &mut |_| {});
         let report = report.map_err(|error| error.to_string())?;
         if !report.conservation.holds {
@@ -64,6 +76,7 @@ impl Classes {
             delays: [[0.0; 4]; 4],
             rates: [0.0; 4],
             bins: [const { Vec::new() }; 4],
+            all: all(report),
         };
         for (index, name) in CLASSES.into_iter().enumerate() {
             let missing = || format!("no class `{name}`");
@@ -96,6 +109,33 @@ impl Classes {
         measured.figure(format!("{name}.nrt.rate"), rest, "Mbit/s");
         measured.figure(format!("{name}.nrt.part"), rest / (real + rest) * 100.0, "%");
     }
+}
+
+impl Classes {
+    /// What the stage does that takes `overhead` µs.
+    fn raised(&self, load: u32, overhead: f64, measured: &mut Measured) {
+        let (name, (delay, lent)) = (format!("{load}.{}", self.scheduler), self.all);
+        let raised = overhead / 1e3 * (1.0 + lent) / delay;
+        measured.figure(format!("{name}.delay"), delay, "ms");
+        measured.figure(format!("{name}.lent"), 100.0 * lent, "%");
+        measured.figure(format!("{name}.raised"), 100.0 * raised, "%");
+    }
+}
+
+/// The mean delay of all packets in ms and the part on loan; without explanations nothing is known to be on loan.
+fn all(report: &Report) -> (f64, f64) {
+    let leaves = || CLASSES.into_iter().filter_map(|name| report.class(name));
+    let packets: f64 = leaves().map(|class| class.delay.count as f64).sum();
+    let millis = |class: &ClassReport| class.delay.mean.as_nanos() as f64 / 1e6;
+    let sum: f64 = leaves().map(|class| class.delay.count as f64 * millis(class)).sum();
+    let explained = report.explain.iter().flat_map(|explain| &explain.classes);
+    let explained = explained.filter(|class| CLASSES.contains(&class.name.as_str()));
+    let (mut sent, mut lent) = (0u64, 0u64);
+    for class in explained {
+        sent += class.packets;
+        lent += class.lenders.values().sum::<u64>();
+    }
+    (sum / packets.max(1.0), lent as f64 / sent.max(1) as f64)
 }
 
 /// The rate around which most bins lie, as a part of the guarantee: the middle of the tenth of the

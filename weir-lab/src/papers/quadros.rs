@@ -24,6 +24,8 @@ pub const FAMILY: Family = Family {
 struct Row {
     /// Such as `1000` or `1000-tail`; figures begin with it.
     name: String,
+    /// The scenario's file; by default that of the era.
+    file: Option<String>,
     /// Of the third queue.
     weight: u32,
     /// `longest` or `tail`.
@@ -73,7 +75,8 @@ impl Row {
         };
         let (weight, one, three) = (self.weight.to_string(), queue(100), queue(self.weight));
         let values = [("weight", weight.as_str()), ("queue1", &one), ("queue3", &three)];
-        run.scenario(&format!("{}.toml", run.era.name()), &values)
+        let file = self.file.clone().unwrap_or_else(|| format!("{}.toml", run.era.name()));
+        run.scenario(&file, &values)
     }
 }
 

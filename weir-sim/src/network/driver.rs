@@ -86,10 +86,12 @@ impl Driver {
             completed |= self.completes();
         }
         let woken = self.wake.take_if(|wake| *wake <= at).is_some();
+        // Two interrupts are two calls, though they come at one instant.
         if completed {
             self.fill_card(at, out);
+            self.start(at, out);
         }
-        if completed || woken {
+        if woken {
             self.start(at, out);
         }
     }

@@ -106,6 +106,11 @@ impl Ticks {
         let from = micros.max(now.micros() + 1);
         instant((from + period - 1) / period * period)
     }
+
+    /// Whether the watchdog looks at `now`.
+    pub const fn is_watched(self, now: Stamp) -> bool {
+        now.micros() % (WATCHDOG_TICKS * self.micros) == 0
+    }
 }
 
 /// The time of so many ns in µs, as ALTQ divides: 0.07 % low [algorithms §3.9].

@@ -46,6 +46,8 @@ pub struct CbqAltq {
     backlogged: u32,
     answer: Answer,
     arrival: Arrival,
+    /// Calls of the driver that are still to be answered, all at one instant.
+    calls: (Instant, u32),
     /// What has not left the wire, under `update_at = "tx-complete"`.
     downstream: VecDeque<Sent>,
 }
@@ -104,6 +106,7 @@ impl Discipline for CbqAltq {
             backlogged: 0,
             answer: Answer::None,
             arrival: Arrival::None,
+            calls: (Instant::ZERO, 0),
             downstream: VecDeque::new(),
         })
     }
@@ -116,7 +119,7 @@ impl Discipline for CbqAltq {
 
 impl Scheduler for CbqAltq {
     fn offered(&mut self, now: Instant, leaf: LeafId) {
-        self.sharing.fire_timers(now);
+        self.fire_timers(now);
         self.sharing.arrive(Stamp::at(now), leaf);
         self.arrival = Arrival::Offered;
     }
@@ -143,8 +146,12 @@ impl Scheduler for CbqAltq {
             Answer::Leaf { at, leaf, .. } if at == now => return Selection::Leaf(leaf),
             _ => {}
         }
-        self.sharing.fire_timers(now);
-        self.answer = self.start(now);
+        self.fire_timers(now);
+        self.answer = if self.is_called(now) {
+            self.start(now)
+        } else {
+            Answer::At(self.sharing.called_next(Stamp::at(now)))
+        };
         match self.answer {
             Answer::Leaf { leaf, .. } => Selection::Leaf(leaf),
             Answer::At(instant) => Selection::At(instant),
@@ -179,12 +186,13 @@ impl Scheduler for CbqAltq {
         } else {
             self.arrival = Arrival::MadeRoom;
         }
-        self.sharing.fire_timers(now);
+        self.fire_timers(now);
         self.remove_one(leaf, head);
     }
 
     fn completed(&mut self, now: Instant, _leaf: LeafId, _length: Bytes) {
-        self.sharing.fire_timers(now);
+        self.fire_timers(now);
+        self.call(now, 1);
         self.answer = Answer::None;
         self.account_oldest(Stamp::at(now));
     }
@@ -204,11 +212,38 @@ impl Scheduler for CbqAltq {
 impl CbqAltq {
     /// A packet was accepted: the driver is started, unless another one had to go for it.
     fn arrived(&mut self, now: Instant) {
-        self.sharing.fire_timers(now);
+        self.fire_timers(now);
         if self.arrival != Arrival::MadeRoom {
+            self.call(now, 1);
             self.answer = Answer::None;
         }
         self.arrival = Arrival::None;
+    }
+
+    /// Wakes who is due; each calls the driver at that instant.
+    fn fire_timers(&mut self, now: Instant) {
+        let woken = self.sharing.fire_timers(now);
+        self.call(now, woken);
+    }
+
+    /// `count` more calls of the driver at `now`; it answers those of earlier instants no more.
+    fn call(&mut self, now: Instant, count: u32) {
+        let (at, before) = self.calls;
+        let before = if at == now { before } else { 0 };
+        self.calls = (now, before.saturating_add(count));
+    }
+
+    /// Whether the driver is called at `now`; that call is then answered. Whoever drives a link may
+    /// ask at other instants, too, because an earlier answer named them.
+    fn is_called(&mut self, now: Instant) -> bool {
+        if !self.sharing.switches.one_packet_a_call {
+            return true;
+        }
+        let (at, count) = self.calls;
+        let called = at == now && count > 0;
+        self.calls.1 = count.saturating_sub(u32::from(called));
+        // The last answer still stands: nothing was sent since, and it named this instant.
+        called || matches!(self.answer, Answer::At(_)) || self.sharing.is_watched(Stamp::at(now))
     }
 
     /// [algorithms §3.9] The estimators and the cutoff after a packet.

@@ -45,6 +45,8 @@ pub(super) struct Switches {
     pub offtime_replaces: bool,
     /// The driver is asked every ten ticks.
     pub watchdog: bool,
+    /// A call of the driver takes one packet, and without a call none is taken.
+    pub one_packet_a_call: bool,
     /// Estimators run when a packet has left the wire, not when it is taken.
     pub at_completion: bool,
     pub tv_negative_slip: bool,
@@ -63,6 +65,8 @@ impl Switches {
         flag("wake_clears_undertime", &mut this.wake_clears_undertime);
         flag("overtime_correction", &mut this.overtime_correction);
         flag("tv_negative_slip", &mut this.tv_negative_slip);
+        flag("watchdog", &mut this.watchdog);
+        flag("one_packet_a_call", &mut this.one_packet_a_call);
         flag("wrr_counts_interior", &mut this.counts_interior);
         flag("efficient", &mut this.efficient);
         if let Some(base) = params.choice("undertime_base") {
@@ -102,6 +106,7 @@ impl Switches {
             depart_packets: 1,
             offtime_replaces: false,
             watchdog: true,
+            one_packet_a_call: false,
             at_completion: false,
             tv_negative_slip: false,
             forgives_debt: true,
@@ -270,6 +275,20 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         kind: Kind::Flag,
         default: Some("by preset"),
         summary: "Count suspension from the end of transmission; before ALTQ 2.0 only.",
+    },
+    Parameter {
+        name: "watchdog",
+        scope: Scope::Link,
+        kind: Kind::Flag,
+        default: Some("by preset"),
+        summary: "Call the driver every ten ticks while something waits; up to ALTQ 2.1.",
+    },
+    Parameter {
+        name: "one_packet_a_call",
+        scope: Scope::Link,
+        kind: Kind::Flag,
+        default: Some("false"),
+        summary: "Send one packet for each arrival, packet sent and timer, as a mended driver did.",
     },
     Parameter {
         name: "depart_rule",

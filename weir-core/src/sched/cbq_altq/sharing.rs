@@ -157,12 +157,20 @@ impl Sharing {
         Some(delay + extra)
     }
 
-    /// [algorithms §3.11] Wakes the classes whose timers have fired.
-    pub fn fire_timers(&mut self, now: Instant) {
+    /// [algorithms §3.11] Wakes the classes whose timers have fired; how many fired just now.
+    pub fn fire_timers(&mut self, now: Instant) -> u32 {
+        let mut just_now = 0;
         while let Some(at) = self.timers.earliest(0).filter(|&at| at <= now) {
             let class = self.timers.pop_due(0, now).expect("the earliest is due");
             self.wake(class as usize, at);
+            just_now += u32::from(at == now);
         }
+        just_now
+    }
+
+    /// Whether the watchdog calls the driver at `now`.
+    pub fn is_watched(&self, now: Stamp) -> bool {
+        self.switches.watchdog && self.ticks.is_watched(now)
     }
 
     fn wake(&mut self, class: usize, at: Instant) {
@@ -249,6 +257,10 @@ impl Sharing {
             && let Some(timer) = timer
         {
             return timer;
+        }
+        if self.switches.one_packet_a_call && !self.switches.watchdog {
+            // A call that nothing makes; each packet sent is one, so that time never comes.
+            return now.plus(FAR).instant();
         }
         let waiting = (0..self.classes.list.len()).filter(|&at| self.classes.list[at].backlog > 0);
         let earliest = waiting.map(|class| self.undertime_of(class).micros()).min();
