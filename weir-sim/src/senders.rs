@@ -22,7 +22,7 @@ impl Senders {
     pub fn new(count: usize, first: impl Iterator<Item = (Instant, u32)>) -> Self {
         assert!(count <= SENDERS_MAX, "{count} sources are more than have a number here");
         let mut senders = Self { keys: Vec::new(), inserted: 0 };
-        // The earlier of each pair, from the sources up; children stand at twice the place of theirs.
+        // The earlier of each pair, from the sources up; children stand at twice a parent's place.
         let mut winners = vec![NEVER; 2 * count.max(1)];
         for (at, source) in first {
             winners[count + source as usize] = senders.key(at, source);
