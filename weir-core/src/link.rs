@@ -90,6 +90,17 @@ impl Packet {
     }
 }
 
+/// A packet and when and where it is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// When.
+    pub at: Instant,
+    /// To which leaf.
+    pub leaf: LeafId,
+    /// What.
+    pub packet: Packet,
+}
+
 /// A link around any scheduler: one dynamic call, then everything is monomorphic.
 pub trait AnyLink: Send {
     /// What a link leaves to the one that takes its place: see [`Change::apply`].
@@ -107,6 +118,16 @@ pub trait AnyLink: Send {
     /// Polls at every instant after the last call, up to `until`, at which the link itself would
     /// have: departures go to `out`. Answers when to come again, `None` if nothing waits.
     fn advance(&mut self, until: Instant, out: &mut Vec<Departure>) -> Option<Instant>;
+
+    /// Offers packets one after the other, each at its instant, and before each advances to it if
+    /// the link wants to be asked by then: first at `due`, as [`AnyLink::advance`] answered, at
+    /// once after an offer. One dynamic call for all; answers when to come again.
+    fn serve(
+        &mut self,
+        due: Option<Instant>,
+        arrivals: &[Arrival],
+        out: &mut Vec<Departure>,
+    ) -> Option<Instant>;
 
     /// Offers a burst: one dynamic call for all.
     fn offer_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]);
@@ -432,6 +453,40 @@ impl<S: Discipline> Link<S> {
         Poll::Idle
     }
 
+    /// See [`AnyLink::advance`].
+    #[inline(always)]
+    fn advance_to(&mut self, until: Instant, out: &mut Vec<Departure>) -> Option<Instant> {
+        let mut at = self.now;
+        loop {
+            self.step_to(at);
+            match self.next(at, self.line.horizon(at)) {
+                Poll::Packet(departure) => out.push(departure),
+                Poll::At(instant) if instant <= until && instant > at => at = instant,
+                Poll::At(instant) => return Some(instant),
+                Poll::Idle => return None,
+            }
+        }
+    }
+
+    /// See [`AnyLink::serve`]; `PLAIN` as in [`Link::accept`].
+    fn serve_all<const PLAIN: bool>(
+        &mut self,
+        mut due: Option<Instant>,
+        arrivals: &[Arrival],
+        out: &mut Vec<Departure>,
+    ) -> Option<Instant> {
+        for &Arrival { at, leaf, packet } in arrivals {
+            if due.is_some_and(|due| due <= at) {
+                self.advance_to(at, out);
+            }
+            self.step_to(at);
+            self.accept::<PLAIN>(at, leaf, packet);
+            // It may leave at once, or let another leave; but not before the line has room.
+            due = Some(at.max(self.line.ready_at()));
+        }
+        due
+    }
+
     /// Asks the dropper of `leaf`, whose turn has come; hands out its first packet or drops it.
     fn release<const EXPLAINED: bool>(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
         match self.queues.release(now, leaf) {
@@ -642,15 +697,19 @@ impl<S: Discipline> AnyLink for Link<S> {
     }
 
     fn advance(&mut self, until: Instant, out: &mut Vec<Departure>) -> Option<Instant> {
-        let mut at = self.now;
-        loop {
-            self.step_to(at);
-            match self.next(at, self.line.horizon(at)) {
-                Poll::Packet(departure) => out.push(departure),
-                Poll::At(instant) if instant <= until && instant > at => at = instant,
-                Poll::At(instant) => return Some(instant),
-                Poll::Idle => return None,
-            }
+        self.advance_to(until, out)
+    }
+
+    fn serve(
+        &mut self,
+        due: Option<Instant>,
+        arrivals: &[Arrival],
+        out: &mut Vec<Departure>,
+    ) -> Option<Instant> {
+        if self.is_plain && self.police.is_none() {
+            self.serve_all::<true>(due, arrivals, out)
+        } else {
+            self.serve_all::<false>(due, arrivals, out)
         }
     }
 

@@ -12,7 +12,7 @@ use weir_core::account::{Account, Count};
 use weir_core::event::{Departure, Poll, Verdict};
 use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
 use weir_core::queue::{AnyDropper, Dropper, Place, QueuePlan};
 use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection};
 use weir_core::units::{Bytes, Duration, Instant};
@@ -228,6 +228,39 @@ fn a_burst_is_what_as_many_polls_are() {
                 }
             }
         }
+        true
+    });
+}
+
+#[test]
+fn packets_served_together_are_what_each_for_itself_is() {
+    for_all("serve", |entry, seed| {
+        let mut random = Random::new(seed);
+        let tree = random_tree(&mut random, entry.descriptor);
+        let mut plan = random_plan(&mut random, entry.descriptor, tree);
+        if random.one_in(2) {
+            plan.buffer = Bytes::new(random.wide(1, 20_000));
+        }
+        let (Ok(mut single), Ok(mut served)) = (plan.build(), plan.build()) else { return false };
+        let mut logs = [(); 2].map(|()| (Vec::new(), Vec::new()));
+        let mut due = None;
+        for burst in random_arrivals(&mut random, &plan).chunks(7) {
+            for &(now, leaf, packet) in burst {
+                single.advance(now, &mut logs[0].0);
+                single.offer(now, leaf, packet);
+            }
+            let arrival = |&(at, leaf, packet): &_| Arrival { at, leaf, packet };
+            let arrivals: Vec<_> = burst.iter().map(arrival).collect();
+            due = served.serve(due, &arrivals, &mut logs[1].0);
+            single.take_dropped(&mut |dropped| logs[0].1.push(dropped));
+            served.take_dropped(&mut |dropped| logs[1].1.push(dropped));
+            assert_eq!(logs[0], logs[1]);
+            assert_eq!(single.account().leaves(), served.account().leaves());
+        }
+        let end = due.unwrap_or_default().after(Duration::from_secs(1));
+        single.advance(end, &mut logs[0].0);
+        served.advance(end, &mut logs[1].0);
+        assert_eq!(logs[0].0, logs[1].0);
         true
     });
 }

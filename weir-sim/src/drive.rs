@@ -10,7 +10,7 @@ use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped, Verdict};
 use weir_core::explain::Sojourn;
 use weir_core::ids::LeafId;
-use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
 use weir_core::parameter::BuildError;
 use weir_core::units::{Bytes, Instant};
 
@@ -71,6 +71,18 @@ impl Drive {
         // is free.
         self.due = Some(at.max(self.line_free_at));
         verdict
+    }
+
+    /// Offers each packet at its instant, in their order, and before each lets the link send what
+    /// leaves up to then: [`Drive::advance`] and [`Drive::offer`] in turn, but departures are shown
+    /// when all are offered.
+    pub fn serve(&mut self, arrivals: &[Arrival], each: impl FnMut(&Departure)) {
+        self.due = self.link.serve(self.due, arrivals, &mut self.departures);
+        if let Some(last) = self.departures.last().filter(|_| !self.buffered) {
+            self.line_free_at = last.finished;
+        }
+        self.departures.iter().for_each(each);
+        self.departures.clear();
     }
 
     /// Changes the link's plan at `at`, up to which it has been advanced.

@@ -28,6 +28,7 @@ pub mod replay;
 pub mod report;
 mod run;
 pub mod scenario;
+mod senders;
 mod source;
 mod tcp;
 pub mod watch;

@@ -27,6 +27,28 @@ pub(crate) struct Flight {
     pub connection: u32,
 }
 
+impl Flight {
+    /// The packet as its handle: of who has so few sources, such short frames and no connections
+    /// that it needs no slot.
+    #[inline]
+    pub fn pack(self) -> Handle {
+        debug_assert!(self.length <= PACKED_LENGTH_MAX && self.connection == 0, "{self:?}");
+        Handle(self.source << PACKED_LENGTH_BITS | self.length)
+    }
+
+    /// What was packed.
+    #[inline]
+    pub fn unpack(handle: Handle) -> Self {
+        let (source, length) = (handle.0 >> PACKED_LENGTH_BITS, handle.0 & PACKED_LENGTH_MAX);
+        Self { source, length, connection: 0 }
+    }
+}
+
+/// The most sources whose packets can be handles.
+pub(crate) const PACKED_SOURCES_MAX: usize = 1 << (32 - PACKED_LENGTH_BITS);
+const PACKED_LENGTH_BITS: u32 = 16;
+const PACKED_LENGTH_MAX: u32 = (1 << PACKED_LENGTH_BITS) - 1;
+
 impl<F: Copy> Packets<F> {
     /// Takes a slot for a packet without bytes.
     #[inline]

@@ -5,6 +5,8 @@
 //! moment at which a departure could come back as an arrival: a packet that leaves at t is received
 //! no earlier than t plus the link's delay.
 
+mod ahead;
+
 use crate::bins::{BIN_CELLS_MAX, Bins};
 use crate::change::ChangeReport;
 use crate::classes::{ClassSums, phase_start};
@@ -28,7 +30,7 @@ use weir_core::change::Change;
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::{Departure, Dropped};
 use weir_core::ids::{Handle, LeafId, MeterId};
-use weir_core::link::{LinkPlan, Packet};
+use weir_core::link::{Arrival, LinkPlan, Packet};
 use weir_core::packet::{Addresses, Headers, Protocol};
 use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
@@ -86,7 +88,11 @@ pub fn run_watched<'a>(
     }
     let mut run = Run::new(scenario)?;
     run.watch(watch)?;
-    run.all(progress);
+    if run.can_run_ahead() {
+        run.all_ahead(progress);
+    } else {
+        run.all(progress);
+    }
     Ok(run.report())
 }
 
@@ -165,6 +171,8 @@ struct Run<'a> {
     end: Instant,
     /// Packets that TCP stacks sent, on their way to the link.
     sending: Vec<Handle>,
+    /// Packets that sources sent which the link has not served yet; empty between events.
+    arrivals: Vec<Arrival>,
     /// Packets offered since drops were last counted, and after how many they are.
     unsettled: u32,
     unsettled_max: u32,
@@ -180,6 +188,8 @@ struct Run<'a> {
 /// What departures and drops change; apart from the link, which reports them.
 struct State<'a> {
     packets: Packets,
+    /// Whether each handle is a [`Flight`] itself, and nobody needs a slot.
+    packed: bool,
     meters: Vec<SourceMeter>,
     /// Per source: leaf, bytes of a frame in front of its payload, and whether it listens.
     lanes: Vec<Lane>,
@@ -227,6 +237,7 @@ impl<'a> Run<'a> {
             runners: Vec::with_capacity(scenario.sources.len()),
             state: State {
                 packets: Packets::default(),
+                packed: false,
                 meters: vec![SourceMeter::default(); scenario.sources.len()],
                 lanes: lanes(&scenario.sources, &scenario.classifier, |interface| interface),
                 link: LinkMeter::new(leaves, window),
@@ -240,6 +251,7 @@ impl<'a> Run<'a> {
             listening: false,
             end: window.1,
             sending: Vec::new(),
+            arrivals: Vec::new(),
             unsettled: 0,
             unsettled_max: UNSETTLED_MAX,
             plan: &scenario.link,
@@ -303,18 +315,23 @@ impl<'a> Run<'a> {
                 continue;
             }
             self.events.pop();
-            match event {
-                Event::Count => self.begin_report(),
-                Event::Change(index) => self.change(at, index as usize),
-                Event::Progress => {
-                    progress(at.since(Instant::ZERO));
-                    let step = Duration::from_nanos(self.scenario.duration.as_nanos() / 100 + 1);
-                    self.events.push(at.after(step), Event::Progress);
-                }
-                _ => self.tcp_event(at, event),
-            }
+            self.happen(at, event, progress);
         }
         progress(self.scenario.duration);
+    }
+
+    /// What is no packet of an open-loop source.
+    fn happen(&mut self, at: Instant, event: Event, progress: &mut dyn FnMut(Duration)) {
+        match event {
+            Event::Count => self.begin_report(),
+            Event::Change(index) => self.change(at, index as usize),
+            Event::Progress => {
+                progress(at.since(Instant::ZERO));
+                let step = Duration::from_nanos(self.scenario.duration.as_nanos() / 100 + 1);
+                self.events.push(at.after(step), Event::Progress);
+            }
+            _ => self.tcp_event(at, event),
+        }
     }
 
     /// Lets the link send all that leaves before the next event, whose time is answered; at the end
@@ -562,7 +579,7 @@ impl State<'_> {
 
     fn dropped(&mut self, dropped: &Dropped) {
         let handle = dropped.handle;
-        let flight = self.packets.get(handle);
+        let flight = self.flight(handle);
         if let Some(watching) = &mut self.watching {
             watching.dropped(dropped, flight, &self.packets);
         }
@@ -576,20 +593,45 @@ impl State<'_> {
             let bytes = self.packets.remove_with_bytes(handle);
             self.packets.recycle(bytes);
         } else {
+            self.release(handle);
+        }
+    }
+
+    /// The packet that a handle stands for.
+    #[inline]
+    fn flight(&self, handle: Handle) -> Flight {
+        if self.packed { Flight::unpack(handle) } else { self.packets.get(handle) }
+    }
+
+    /// A packet without bytes is gone.
+    #[inline]
+    fn release(&mut self, handle: Handle) {
+        if !self.packed {
             self.packets.remove(handle);
         }
     }
 
     #[inline]
     fn departed(&mut self, departure: &Departure) {
-        self.link.departed(departure, self.counting);
-        let flight = self.packets.get(departure.handle);
+        let flight = self.count_departure(departure);
         if let Some(watching) = &mut self.watching {
             watching.departed(departure, flight, &self.packets);
         }
+        if self.lanes[flight.source as usize].listens {
+            self.arriving.push((departure.finished.after(self.delay), departure.handle));
+        } else {
+            self.release(departure.handle);
+        }
+    }
+
+    /// Counts a departure; answers the packet, which keeps its slot.
+    #[inline]
+    fn count_departure(&mut self, departure: &Departure) -> Flight {
+        self.link.departed(departure, self.counting);
+        let flight = self.flight(departure.handle);
         let (source, length) = (flight.source as usize, flight.length);
         let received_at = departure.finished.after(self.delay);
-        let (meter, lane) = (&mut self.meters[source], self.lanes[source]);
+        let (meter, lane) = (&mut self.meters[source], &self.lanes[source]);
         meter.total[LEFT] += 1;
         if received_at > self.window.0 && received_at <= self.window.1 {
             add(&mut meter.received, length);
@@ -600,11 +642,7 @@ impl State<'_> {
                 None => u64::from(length.saturating_sub(lane.headers)),
             };
         }
-        if lane.listens {
-            self.arriving.push((received_at, departure.handle));
-        } else {
-            self.packets.remove(departure.handle);
-        }
+        flight
     }
 }
 

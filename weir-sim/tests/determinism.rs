@@ -58,6 +58,33 @@ fn progress_is_told_from_beginning_to_end_and_changes_nothing() {
 }
 
 #[test]
+fn running_ahead_gives_what_each_packet_for_itself_gives() {
+    // Who notes peaks has each packet as an event of its own, the plain way.
+    let second = Period::Exponential(Duration::from_secs(1));
+    for scheduler in ["drr", "fifo", "priq", "wf2q+"] {
+        for (rate, delay, warmup) in [(5_000_000, 0, 0), (3_000_000, 5, 7), (400_000_000, 20, 3)] {
+            let leaves = [("a", 1500), ("b", 300), ("c", 700)];
+            let mut scenario = scenario(scheduler, rate, &leaves, 10);
+            scenario.delay = Duration::from_millis(delay);
+            scenario.warmup = Duration::from_millis(warmup * 100);
+            // Many of one rhythm send at one instant.
+            let mut sources: Vec<_> =
+                (0..20).map(|n| udp(&format!("even {n}"), n % 3, cbr(200, 100_000))).collect();
+            sources.push(udp("poisson", 1, poisson(900, 1_500_000)));
+            sources.push(udp("bursts", 2, on_off(1200, 3_000_000, second, second)));
+            sources[7].stop = Some(common::millis(4_000));
+            sources[8].start = common::millis(3_999);
+            scenario.sources = sources;
+            let (plain, _) =
+                weir_sim::run_noting_peaks(&scenario, &mut |_| {}).expect("it is sound");
+            let ahead = run(&scenario);
+            assert!(ahead.conservation.holds);
+            assert_eq!(ahead.to_json(), plain.to_json(), "{scheduler} {rate}");
+        }
+    }
+}
+
+#[test]
 fn small_steps_give_what_large_steps_give() {
     // A TCP source, even one that never opens, makes the run advance the link in small steps.
     for delay in [0, 1, 20] {

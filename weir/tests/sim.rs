@@ -25,6 +25,69 @@ fn a_run_prints_the_same_bytes_again_and_others_for_another_seed() {
 }
 
 #[test]
+fn files_hold_the_same_bytes_again_and_watching_changes_no_report() {
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    let file = |name: &str| folder.path().join(name).to_str().expect("is text").to_owned();
+    let path = example("altq-wfq.toml");
+    let path = path.to_str().expect("the path is UTF-8");
+    let names = ["report.json", "packets.parquet", "packets.pcapng", "bins.csv"].map(file);
+    let run = || {
+        let [json, parquet, trace, csv] = names.each_ref().map(String::as_str);
+        let output = weir(&[
+            "sim",
+            path,
+            "--json",
+            json,
+            "--parquet",
+            parquet,
+            "--trace",
+            trace,
+            "--bins",
+            "1s",
+            "--csv",
+            csv,
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        names.each_ref().map(|name| std::fs::read(name).expect("it was written"))
+    };
+    let first = run();
+    assert!(first == run(), "a second run writes other bytes");
+    // Who watches gets each packet as an event; who does not, packets in batches.
+    let json: serde_json::Value = serde_json::from_slice(&first[0]).expect("it is JSON");
+    let alone = weir(&["sim", path, "--format", "json"]);
+    let alone: serde_json::Value = serde_json::from_slice(&alone.stdout).expect("it is JSON");
+    for part in ["link", "classes", "sources", "conservation"] {
+        assert_eq!(json[part], alone[part], "{part}");
+    }
+}
+
+#[test]
+fn replications_say_the_same_on_any_number_of_threads() {
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    let path = example("altq-wfq.toml");
+    let path = path.to_str().expect("the path is UTF-8");
+    let run = |threads: &str| {
+        let json = folder.path().join("summary.json");
+        let output = weir(&[
+            "sim",
+            path,
+            "--replications",
+            "5",
+            "--threads",
+            threads,
+            "--json",
+            json.to_str().expect("is text"),
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        (output.stdout, std::fs::read(&json).expect("it was written"))
+    };
+    let one = run("1");
+    for threads in ["1", "2", "3"] {
+        assert!(one == run(threads), "{threads} threads say something else");
+    }
+}
+
+#[test]
 fn json_has_the_documented_names() {
     let path = example("access-link.toml");
     let output = weir(&["sim", path.to_str().expect("the path is UTF-8"), "--format", "json"]);

@@ -1,0 +1,303 @@
+//! The simulator beside ns-2 `[ns2]` and ns-3 `[ns3]`, in one run: delivered packets per second of
+//! wall clock; and on two cores beside one.
+//!
+//! `peers.md` §3: classes of 50, 30 and 20 %, or a thousand equal ones, under a root of 98 % of a
+//! 100 Mbit/s link, each with a CBR source on the link's own node that sends 500-byte packets at
+//! 130 % of the class's share, every interval up to half longer or shorter. ns-3 has no scheduler
+//! that divides a link by rates, so it gets what comes nearest (a queue a class under strict
+//! priority) and what costs it least (no queue but the device's). Peer and simulator take turns on
+//! one CPU, since the machine's speed drifts; the ratio is taken in each turn, and their median is
+//! held to the claim. CPU time is shown beside: it leaves out what other programs took away, but
+//! the claim is on the wall clock.
+
+mod peer;
+
+use super::{Experiment, Options, Row};
+use crate::replicate;
+use peer::{Peer, Program};
+use std::io::ErrorKind;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant as Clock};
+use weir_live::wait::{CpuTimeOf, cpu_time, pin_to_cpu};
+use weir_sim::{Scenario, read};
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "simulator-speed",
+    summary: "delivered packets per wall second beside ns-2's, which must be installed, and ns-3's",
+    live: false,
+    run,
+};
+
+/// A scheduler, a peer, and how many times its speed is claimed.
+struct Comparison {
+    subject: &'static str,
+    scheduler: &'static str,
+    classes: usize,
+    peer: Program,
+    /// What the peer simulates; about a second or two of work.
+    peer_seconds: f64,
+    minimum: f64,
+}
+
+/// What one run took.
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    delivered: u64,
+    /// Simulated.
+    seconds: f64,
+    wall: Duration,
+    cpu: Duration,
+}
+
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    let mut finish = |row: Row| {
+        progress(&row);
+        rows.push(row);
+    };
+    for comparison in COMPARISONS.iter().filter(|row| options.wants(row.subject)) {
+        finish(beside(comparison)?);
+    }
+    if options.wants(REPLICATIONS) {
+        finish(on_two_cores()?);
+    }
+    Ok(rows)
+}
+
+/// The two in turn.
+fn beside(comparison: &Comparison) -> Result<Row, String> {
+    let Comparison { scheduler, classes, peer, .. } = *comparison;
+    let scenario = scenario(scheduler, classes, SECONDS)?;
+    let Some(program) = Peer::find(peer)? else {
+        let why = format!("not measured: no program for {}; bench/peers builds it", peer.name());
+        return Ok(Row::shown(comparison.subject.to_owned(), why));
+    };
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let theirs = pinned(|| program.run(comparison.peer_seconds))?;
+        let ours = pinned(|| simulate(&scenario, SECONDS))?;
+        check_same_work(scheduler, &ours, &theirs)?;
+        rounds.push((ours, theirs));
+    }
+    Ok(compare(comparison.subject, comparison.minimum, &rounds))
+}
+
+fn compare(subject: &str, minimum: f64, rounds: &[(Timing, Timing)]) -> Row {
+    let over = |of: &dyn Fn(&Timing, &Timing) -> f64| {
+        median(rounds.iter().map(|(ours, theirs)| of(ours, theirs)).collect())
+    };
+    let row = Row::ratio(
+        subject.to_owned(),
+        over(&|ours, theirs| ours.speed() / theirs.speed()),
+        minimum,
+    );
+    let figures = format!(
+        "{:.2} M/s to {:.3} M/s; by CPU time {:.2} x",
+        over(&|ours, _| ours.speed()) / 1e6,
+        over(&|_, theirs| theirs.speed()) / 1e6,
+        over(&|ours, theirs| ours.cpu_speed() / theirs.cpu_speed()),
+    );
+    Row { measured: format!("{} ({figures})", row.measured), ..row }
+}
+
+impl Timing {
+    /// Packets per second of wall clock.
+    fn speed(&self) -> f64 {
+        self.delivered as f64 / self.wall.as_secs_f64()
+    }
+
+    /// Packets per second of CPU time.
+    fn cpu_speed(&self) -> f64 {
+        self.delivered as f64 / self.cpu.as_secs_f64()
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Who delivers fewer packets a simulated second would be compared at a lighter task.
+fn check_same_work(scheduler: &str, ours: &Timing, theirs: &Timing) -> Result<(), String> {
+    let [mine, peer] = [ours, theirs].map(|timing| timing.delivered as f64 / timing.seconds);
+    if (mine / peer - 1.0).abs() <= DELIVERED_TOLERANCE {
+        return Ok(());
+    }
+    Err(format!(
+        "`{scheduler}` delivered {mine:.0} packets a second and its peer {peer:.0}, more than \
+         {:.0} % apart: the two did not simulate the same, so their speeds cannot be compared",
+        DELIVERED_TOLERANCE * 100.0
+    ))
+}
+
+/// Replications on one thread and on two, in turn; they must say the same, to the byte.
+fn on_two_cores() -> Result<Row, String> {
+    if replicate::cores() < 2 {
+        let why = "not measured: this machine has one core".to_owned();
+        return Ok(Row::shown(REPLICATIONS.to_owned(), why));
+    }
+    let (mut ratios, mut times) = (Vec::new(), [Vec::new(), Vec::new()]);
+    for _ in 0..ROUNDS {
+        let (one, one_says) = replicate_on(1)?;
+        let (two, two_says) = replicate_on(2)?;
+        if one_says != two_says {
+            return Err("replications on two cores say something else than on one".to_owned());
+        }
+        ratios.push(one / two);
+        times[0].push(one);
+        times[1].push(two);
+    }
+    let [one, two] = times.map(median);
+    let row = Row::ratio(REPLICATIONS.to_owned(), median(ratios), CORES_RATIO_MIN);
+    Ok(Row { measured: format!("{} ({one:.2} s to {two:.2} s)", row.measured), ..row })
+}
+
+/// The seconds that the replications take, and all that they say.
+fn replicate_on(threads: usize) -> Result<(f64, Vec<String>), String> {
+    let scenario = scenario("cbq", 3, SECONDS)?;
+    let make = move |place: usize| Scenario { seed: place as u64, ..scenario.clone() };
+    let begin = Clock::now();
+    let stop = AtomicBool::new(false);
+    let outcomes = replicate::each(REPLICATION_COUNT, make, threads, &stop, &mut || {});
+    let wall = begin.elapsed().as_secs_f64();
+    let says = outcomes.into_iter().map(|(_, outcome)| match outcome {
+        Ok(report) => Ok(report.to_json()),
+        Err(error) => Err(error.to_string()),
+    });
+    Ok((wall, says.collect::<Result<_, _>>()?))
+}
+
+/// Works on a thread of its own that stays on one CPU, as do the programs that it starts.
+fn pinned<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    let on_cpu = || {
+        pin_to_cpu(CPU).map_err(|error| error.to_string())?;
+        work()
+    };
+    let result = std::thread::scope(|scope| scope.spawn(on_cpu).join());
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn simulate(scenario: &Scenario, seconds: f64) -> Result<Timing, String> {
+    let (begin, cpu) = (Clock::now(), cpu_time(CpuTimeOf::Process));
+    let report = weir_sim::run(scenario, &mut |_| {}).map_err(|error| error.to_string())?;
+    let (wall, cpu) = (begin.elapsed(), cpu_time(CpuTimeOf::Process).saturating_sub(cpu));
+    if !report.conservation.holds {
+        let scheduler = scenario.link.scheduler;
+        return Err(format!("`{scheduler}`: {}", report.conservation));
+    }
+    let delivered = report.sources.iter().map(|source| source.received.packets).sum();
+    Ok(Timing { delivered, seconds, wall, cpu })
+}
+
+/// Classes of 50, 30 and 20 %, or so many equal ones.
+fn scenario(scheduler: &str, classes: usize, seconds: f64) -> Result<Scenario, String> {
+    let root = match scheduler {
+        "cbq" => "[policy.class.root]\nrate = \"98 Mbit/s\"\n",
+        "htb" => "[policy.class.root]\nrate = \"98 Mbit/s\"\nceil = \"98 Mbit/s\"\n",
+        _ => "",
+    };
+    let mut text = format!(
+        "duration = \"{seconds} s\"\ndelay = \"5 ms\"\n\n\
+         [policy.link]\nrate = \"100 Mbit/s\"\nscheduler = \"{scheduler}\"\n\n{root}\n"
+    );
+    for class in 0..classes {
+        // In thousandths of the link.
+        let share = if classes == 3 { [500, 300, 200][class] } else { 1000 / classes as u64 };
+        let keys = match scheduler {
+            "cbq" => format!("parent = \"root\"\nrate = \"{} kbit/s\"\n", share * 98),
+            "htb" => format!(
+                "parent = \"root\"\nceil = \"98 Mbit/s\"\nrate = \"{} kbit/s\"\n\
+                 quantum = \"{} B\"\n",
+                share * 98,
+                share * 10
+            ),
+            _ => format!("quantum = \"{} B\"\n", share * 10),
+        };
+        let (port, rate) = (FIRST_PORT + class, share * 130);
+        let default = if class == 0 { "default = true\n" } else { "" };
+        text += &format!(
+            "[policy.class.class{class}]\n{keys}queue = {{ limit = \"50 packets\" }}\n\
+             match = [{{ proto = \"udp\", dport = \"{port}\" }}]\n{default}\n\
+             [[source]]\nname = \"source{class}\"\nkind = \"cbr\"\ndport = {port}\n\
+             size = \"500 B\"\nrate = \"{rate} kbit/s\"\njitter = \"50 %\"\n\n",
+        );
+    }
+    let no_file = |_: &std::path::Path| Err(ErrorKind::NotFound.into());
+    let outcome = read::parse(text.as_bytes(), "simulator-speed.toml", &no_file);
+    let findings = format!("the scenario is wrong: {:?}", outcome.findings);
+    outcome.plan.ok_or(findings)
+}
+
+const fn beside_ns2(subject: &'static str, scheduler: &'static str, minimum: f64) -> Comparison {
+    let peer = Program::Ns2(3);
+    Comparison { subject, scheduler, classes: 3, peer, peer_seconds: SECONDS, minimum }
+}
+
+const fn beside_ns3(subject: &'static str, discipline: &'static str) -> Comparison {
+    let peer = Program::Ns3(discipline);
+    Comparison { subject, scheduler: "cbq", classes: 3, peer, peer_seconds: 4.0, minimum: 100.0 }
+}
+
+const COMPARISONS: &[Comparison] = &[
+    beside_ns2("cbq beside ns-2's CBQ", "cbq", 12.0),
+    beside_ns2("htb beside ns-2's CBQ", "htb", 5.0),
+    beside_ns2("drr beside ns-2's CBQ", "drr", 5.0),
+    Comparison {
+        subject: "cbq with 1000 classes beside ns-2's CBQ",
+        scheduler: "cbq",
+        classes: 1000,
+        peer: Program::Ns2(1000),
+        peer_seconds: 10.0,
+        minimum: 15.0,
+    },
+    beside_ns3("cbq beside ns-3's strict priority", "prio"),
+    beside_ns3("cbq beside ns-3 without a queue discipline", "device"),
+];
+/// The subject of the last row.
+const REPLICATIONS: &str = "cbq, replications on two cores beside one";
+const REPLICATION_COUNT: usize = 8;
+/// The claim: two cores are at least so many times as fast.
+const CORES_RATIO_MIN: f64 = 1.8;
+const FIRST_PORT: usize = 5000;
+/// A link held at its root's 98 % delivers 2 % less than one that is not.
+const DELIVERED_TOLERANCE: f64 = 0.03;
+/// Turns; of their ratios, the median counts.
+const ROUNDS: usize = 7;
+/// Simulated: a million packets.
+const SECONDS: f64 = 40.0;
+/// Where all but the replications run.
+const CPU: usize = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timing(millis: u64) -> Timing {
+        let wall = Duration::from_millis(millis);
+        Timing { delivered: 1000, seconds: 1.0, wall, cpu: wall / 2 }
+    }
+
+    #[test]
+    fn the_median_of_the_ratios_decides() {
+        // Ratios of 5, 4 and 9, and so on: a turn in which the machine was slow slows both.
+        let rows = [([20, 200, 10], [100, 800, 90], true), ([21, 21, 1], [100, 100, 9], false)];
+        for (ours, theirs, holds) in rows {
+            let rounds: Vec<_> =
+                ours.into_iter().zip(theirs).map(|(a, b)| (timing(a), timing(b))).collect();
+            let row = compare("x", 5.0, &rounds);
+            assert_eq!(row.holds, holds, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn every_comparison_delivers_what_the_peer_does() {
+        for Comparison { subject, scheduler, classes, .. } in COMPARISONS {
+            let scenario = scenario(scheduler, *classes, 1.0).expect("it is sound");
+            let ours = simulate(&scenario, 1.0).expect("it runs");
+            let peer = |delivered| Timing { delivered, ..ours };
+            check_same_work(scheduler, &ours, &peer(24_875)).expect(subject);
+            assert!(check_same_work(scheduler, &ours, &peer(20_000)).is_err());
+        }
+    }
+}
