@@ -36,9 +36,19 @@ impl IdSet {
     }
 
     /// Puts `id` in; no effect if it is in.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, id: u32) {
-        let mut index = id as usize;
-        for tier in 0..self.tiers {
+        let word = &mut self.words[id as usize / WORD];
+        let was_empty = *word == 0;
+        *word |= 1 << (id as usize % WORD);
+        if was_empty {
+            self.insert_above(id as usize / WORD);
+        }
+    }
+
+    /// Word `index` of the lowest tier is not zero any longer.
+    fn insert_above(&mut self, mut index: usize) {
+        for tier in 1..self.tiers {
             let word = &mut self.words[self.starts[tier] as usize + index / WORD];
             let was_empty = *word == 0;
             *word |= 1 << (index % WORD);
@@ -50,9 +60,18 @@ impl IdSet {
     }
 
     /// Takes `id` out; no effect if it is not in.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, id: u32) {
-        let mut index = id as usize;
-        for tier in 0..self.tiers {
+        let word = &mut self.words[id as usize / WORD];
+        *word &= !(1 << (id as usize % WORD));
+        if *word == 0 {
+            self.remove_above(id as usize / WORD);
+        }
+    }
+
+    /// Word `index` of the lowest tier is zero.
+    fn remove_above(&mut self, mut index: usize) {
+        for tier in 1..self.tiers {
             let word = &mut self.words[self.starts[tier] as usize + index / WORD];
             *word &= !(1 << (index % WORD));
             if *word != 0 {

@@ -301,7 +301,7 @@ impl Wf2q {
 /// At this tags are moved back; none is more than 2^60 later.
 const RENEWAL: u64 = 1 << 61;
 const _: () = assert!(RENEWAL + (1 << 60) < KEY_MAX, "every tag is a key");
-/// Starts are told apart by 64 bytes of the line without asking each leaf.
+/// Starts are told apart by 64 bytes of the line, or 128, without asking each leaf.
 const GRAIN_BITS: u32 = 6;
 
 #[cfg(test)]
