@@ -30,7 +30,13 @@ impl Entry {
     /// Whether it goes first.
     #[inline]
     fn precedes(&self, other: &Entry) -> bool {
-        self.deadline < other.deadline || self.deadline == other.deadline && self.leaf < other.leaf
+        self.rank() < other.rank()
+    }
+
+    /// Both as one number: compared without a jump.
+    #[inline]
+    fn rank(&self) -> u128 {
+        u128::from(self.deadline) << 32 | u128::from(self.leaf)
     }
 }
 
@@ -54,6 +60,11 @@ impl Deadlines {
     pub(super) fn plain_first(&self) -> Option<u32> {
         let is_plain = self.run.len() - self.start == self.eligible && self.heap.is_empty();
         if is_plain { self.run.get(self.start).map(|entry| entry.leaf) } else { None }
+    }
+
+    /// A guess: who is first when `ahead` others were.
+    pub(super) fn about(&self, ahead: usize) -> Option<u32> {
+        self.run.get(self.start + ahead).map(|entry| entry.leaf)
     }
 
     /// Whether all entries are true.
@@ -107,19 +118,20 @@ impl Deadlines {
     /// Puts in an entry that is before the last of the run.
     #[inline(never)]
     fn add_ahead(&mut self, entry: Entry) {
-        let mut place = self.run.len() - 1;
-        let lowest = self.start.max(place.saturating_sub(STEPS));
-        while place > lowest && entry.precedes(&self.run[place - 1]) {
-            place -= 1;
-        }
-        if place == lowest && lowest > self.start {
+        let lowest = self.start.max((self.run.len() - 1).saturating_sub(STEPS));
+        if lowest > self.start && entry.precedes(&self.run[lowest]) {
             return self.push(entry);
         }
-        let mut next = core::mem::replace(&mut self.run[place], entry);
-        for later in &mut self.run[place + 1..] {
-            core::mem::swap(later, &mut next);
+        self.append(entry);
+        // Where the run begins may have changed with that, but not how many stand behind.
+        let tail = self.run.len().saturating_sub(STEPS + 2).max(self.start);
+        let tail = &mut self.run[tail..];
+        let mut place = tail.len() - 1;
+        while place > 0 && entry.precedes(&tail[place - 1]) {
+            tail[place] = tail[place - 1];
+            place -= 1;
         }
-        self.append(next);
+        tail[place] = entry;
     }
 
     /// The first leaf is not eligible any longer.

@@ -90,6 +90,11 @@ impl RealTime {
         self.deadlines.plain_first()
     }
 
+    /// A guess: whose turn it is after that of `ahead` others.
+    pub(super) fn about(&self, ahead: usize) -> Option<u32> {
+        self.deadlines.about(ahead)
+    }
+
     /// The leaf with the earliest deadline among those that are eligible now.
     #[inline]
     pub(super) fn first(&mut self, share: &mut LinkShare, now: Instant) -> Option<u32> {
