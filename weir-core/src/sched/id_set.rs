@@ -82,18 +82,21 @@ impl IdSet {
     }
 
     /// The smallest member that is `from` or larger.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&self, from: u32) -> Option<u32> {
         let from = from as usize;
-        let lowest = &self.words[..self.starts[1] as usize];
-        let rest = lowest.get(from / WORD)? & (u64::MAX << (from % WORD));
+        if from / WORD >= self.starts[1] as usize {
+            return None;
+        }
+        let rest = self.words[from / WORD] >> (from % WORD);
         if rest != 0 {
-            return Some((from / WORD * WORD) as u32 + rest.trailing_zeros());
+            return Some(from as u32 + rest.trailing_zeros());
         }
         self.next_above(from / WORD + 1)
     }
 
     /// The smallest member in the lowest tier's word `index` or a later one.
+    #[inline(never)]
     fn next_above(&self, mut index: usize) -> Option<u32> {
         for tier in 1..self.tiers {
             let place = self.starts[tier] as usize + index / WORD;

@@ -98,7 +98,7 @@ impl Wheel {
     }
 
     /// Takes out everybody whose tag is at most `until`, which is not below any earlier one, and
-    /// hands each to `each`, which may change anything but who is next to it.
+    /// hands each to `each`, which may change it.
     #[inline(always)]
     pub(crate) fn take_until<M: Member>(
         &mut self,
@@ -184,7 +184,8 @@ impl Wheel {
 
     /// Puts back a chain of those in the first grain who are not due yet.
     #[inline(never)]
-    fn keep<M: Member>(&mut self, members: &mut [M], mut early: u32) {
+    fn keep<M: Member>(&mut self, members: &mut [M], early: u32) {
+        let mut early = in_order(members, early);
         while early != NONE {
             let (item, member) = (early, &mut members[early as usize]);
             early = *member.next();

@@ -19,7 +19,6 @@
 
 mod build;
 mod curve;
-mod deadlines;
 mod family;
 mod leaf;
 mod limit;

@@ -177,9 +177,11 @@ impl LinkShare {
     /// Reads what the next packet of a leaf needs.
     #[inline]
     pub(super) fn touch(&self, leaf: u32) {
-        let own = self.leaves[leaf as usize].own;
+        let Leaf { eligible, own, .. } = self.leaves[leaf as usize];
         let family = &self.families[own.family as usize];
-        let mut read = self.times.key(own.slot) ^ family.floor;
+        // Leaves and families are not cache lines: both ends of each.
+        let mut read = self.times.key(own.slot) ^ eligible ^ family.floor;
+        read ^= u64::from(family.own.kind) ^ u64::from(own.kind);
         if own.family != self.top {
             read ^= self.times.key(family.own.slot);
         }
