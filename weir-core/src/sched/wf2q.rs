@@ -4,9 +4,9 @@
 //! virtual time. Among leaves that are *eligible*, `S` <= `V`, the one with the smallest `F` sends,
 //! of equals the one declared first; so nobody is ahead of the fluid by more than a packet. `V`
 //! grows by each byte sent, and jumps to the smallest `S` when nobody would be eligible. Who is
-//! early waits in a wheel until `V` reaches its `S`, then among the eligible by `F`, where few stand
-//! at a time. Invariant: between calls a leaf that waits is `Eligible` exactly if its `S` <= `V`;
-//! right after a choice somebody is eligible unless nothing waits.
+//! early waits in a wheel until `V` reaches its `S`, then among the eligible by `F`, where few
+//! stand at a time. Invariant: between calls a leaf that waits is `Eligible` exactly if its `S` <=
+//! `V`; right after a choice somebody is eligible unless nothing waits.
 //!
 //! Where it departs from dummynet [algorithms §4.3]: that learns of flows as they come, and lets
 //! `V` run at the pace of those that it remembers. Here all leaves are known, so `V` runs at the
