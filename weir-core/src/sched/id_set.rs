@@ -36,9 +36,19 @@ impl IdSet {
     }
 
     /// Puts `id` in; no effect if it is in.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, id: u32) {
-        let mut index = id as usize;
-        for tier in 0..self.tiers {
+        let word = &mut self.words[id as usize / WORD];
+        let was_empty = *word == 0;
+        *word |= 1 << (id as usize % WORD);
+        if was_empty {
+            self.insert_above(id as usize / WORD);
+        }
+    }
+
+    /// Word `index` of the lowest tier is not zero any longer.
+    fn insert_above(&mut self, mut index: usize) {
+        for tier in 1..self.tiers {
             let word = &mut self.words[self.starts[tier] as usize + index / WORD];
             let was_empty = *word == 0;
             *word |= 1 << (index % WORD);
@@ -50,9 +60,18 @@ impl IdSet {
     }
 
     /// Takes `id` out; no effect if it is not in.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, id: u32) {
-        let mut index = id as usize;
-        for tier in 0..self.tiers {
+        let word = &mut self.words[id as usize / WORD];
+        *word &= !(1 << (id as usize % WORD));
+        if *word == 0 {
+            self.remove_above(id as usize / WORD);
+        }
+    }
+
+    /// Word `index` of the lowest tier is zero.
+    fn remove_above(&mut self, mut index: usize) {
+        for tier in 1..self.tiers {
             let word = &mut self.words[self.starts[tier] as usize + index / WORD];
             *word &= !(1 << (index % WORD));
             if *word != 0 {
@@ -63,18 +82,21 @@ impl IdSet {
     }
 
     /// The smallest member that is `from` or larger.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&self, from: u32) -> Option<u32> {
         let from = from as usize;
-        let lowest = &self.words[..self.starts[1] as usize];
-        let rest = lowest.get(from / WORD)? & (u64::MAX << (from % WORD));
+        if from / WORD >= self.starts[1] as usize {
+            return None;
+        }
+        let rest = self.words[from / WORD] >> (from % WORD);
         if rest != 0 {
-            return Some((from / WORD * WORD) as u32 + rest.trailing_zeros());
+            return Some(from as u32 + rest.trailing_zeros());
         }
         self.next_above(from / WORD + 1)
     }
 
     /// The smallest member in the lowest tier's word `index` or a later one.
+    #[inline(never)]
     fn next_above(&self, mut index: usize) -> Option<u32> {
         for tier in 1..self.tiers {
             let place = self.starts[tier] as usize + index / WORD;

@@ -5,12 +5,12 @@
 
 mod arrival_order;
 mod calendar;
+mod deadlines;
 mod id_set;
 mod leaf_lists;
 mod leaf_ring;
 mod proportional_delay;
 pub mod service;
-mod shortlist;
 mod tournament;
 pub mod tree;
 #[cfg(test)]

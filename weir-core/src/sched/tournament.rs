@@ -69,25 +69,10 @@ impl Order {
         Some(if lane.groups > 1 { self.winner(lane, 1) } else { lane.low.item })
     }
 
-    /// The key of an item that is in.
-    #[inline]
-    pub(crate) fn key(&self, item: u32) -> u64 {
-        self.words[item as usize]
-    }
-
     /// Whether the item is in.
     #[inline]
     fn takes_part(&self, item: u32) -> bool {
         self.words[item as usize] < OUT
-    }
-
-    /// Somebody who may be the lowest when `ahead` others were: the winner of another part.
-    #[inline]
-    pub(crate) fn about(&self, lane: &Lane, ahead: usize) -> Option<u32> {
-        let parts = (lane.groups as usize).min(PARTS_GUESSED);
-        let at = parts + ahead % parts;
-        let some = lane.groups > 1 && self.nodes[lane.nodes as usize + at] < OUT;
-        some.then(|| self.winner(lane, at))
     }
 
     /// The item with the lowest word below a node; of equals the first.
@@ -120,12 +105,6 @@ impl Order {
         if self.takes_part(item) {
             self.set(lane, item, OUT);
         }
-    }
-
-    /// Takes out an item.
-    #[inline]
-    pub(crate) fn take_out(&mut self, lane: &mut Lane, item: u32) {
-        self.set(lane, item, OUT);
     }
 
     /// Gives `item` a new word, which is a key if it is at most [`KEY_MAX`], and brings the lowest
@@ -212,8 +191,6 @@ const WAYS: usize = 8;
 const OUT: u64 = 1 << 63;
 /// The largest key.
 pub(crate) const KEY_MAX: u64 = (1 << 62) - 2;
-/// The winners of as many parts are guessed to be next.
-const PARTS_GUESSED: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -234,7 +211,7 @@ mod tests {
             let key = Some(1 + (seed >> 20) % 50).filter(|_| !(seed >> 60).is_multiple_of(4));
             match key {
                 Some(key) => order.set(lane, item as u32, key),
-                None => order.take_out(lane, item as u32),
+                None => order.end_wait(lane, item as u32),
             }
             plain[item] = key;
             let low = Order::items(lane).filter_map(|item| Some((plain[item]?, item as u32))).min();

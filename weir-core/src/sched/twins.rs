@@ -76,9 +76,13 @@ pub(super) fn check<S: Discipline, T: Twin<S>>(seed: u64, weights: &[u64]) {
                 let chosen = chosen.unwrap_or(Selection::Idle);
                 assert_eq!(selection, chosen, "{seed} {step} {weights:?}");
                 let Some(leaf) = expected else { continue };
+                let allowance = scheduler.allowance(now, LeafId(leaf as u32)).get();
                 let length = waiting[leaf].pop_front().expect("it is backlogged");
                 let next = waiting[leaf].front().copied();
                 scheduler.charge(now, LeafId(leaf as u32), Bytes::new(length), next.map(head));
+                if next.is_some_and(|next| length + next <= allowance) {
+                    assert_eq!(scheduler.select(now), chosen, "{seed} {step} is no run");
+                }
                 twin.charged(leaf, length, next.is_some());
                 // Now and then the line has some of it left, or was idle for a while.
                 let rate = Rate::new(T::LINE).expect("not zero");

@@ -70,6 +70,14 @@ impl Sending {
         (self.last, self.span) = (now, span);
     }
 
+    /// The same, but what it was handed at this very instant before counts, too: so it makes no
+    /// difference whether packets are told of one by one.
+    #[inline]
+    pub(crate) fn begin_more(&mut self, now: Instant, span: u64) {
+        let before = if now == self.last { self.span } else { 0 };
+        (self.last, self.span) = (now, before.saturating_add(span));
+    }
+
     /// What is left of it at `now`, in virtual time, if the line began with it at once and keeps
     /// its rate.
     #[inline]

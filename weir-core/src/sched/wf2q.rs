@@ -4,9 +4,9 @@
 //! virtual time. Among leaves that are *eligible*, `S` <= `V`, the one with the smallest `F` sends,
 //! of equals the one declared first; so nobody is ahead of the fluid by more than a packet. `V`
 //! grows by each byte sent, and jumps to the smallest `S` when nobody would be eligible. Who is
-//! early waits in a wheel until `V` reaches its `S`, then in a list by `F`, where few stand at a
-//! time. Invariant: between calls a leaf that waits is `Eligible` exactly if its `S` <= `V`; right
-//! after a choice somebody is eligible unless nothing waits.
+//! early waits in a wheel until `V` reaches its `S`, then among the eligible by `F`, where few
+//! stand at a time. Invariant: between calls a leaf that waits is `Eligible` exactly if its `S` <=
+//! `V`; right after a choice somebody is eligible unless nothing waits.
 //!
 //! Where it departs from dummynet [algorithms §4.3]: that learns of flows as they come, and lets
 //! `V` run at the pace of those that it remembers. Here all leaves are known, so `V` runs at the
@@ -16,9 +16,8 @@
 //!
 //! Drops: a dropped packet costs its leaf nothing. The next one starts where it did.
 
+use super::deadlines::{Deadlines, Entry};
 use super::service::Weighted;
-use super::shortlist::Shortlist;
-use super::tournament::KEY_MAX;
 use super::weights::{Sending, WEIGHT, Weights, counted, written};
 use super::wheel::{self, Wheel};
 use super::{
@@ -35,7 +34,7 @@ pub struct Wf2q {
     /// Those whose start tag virtual time has not reached.
     early: Wheel,
     /// Those that may send, by their finish tags.
-    eligible: Shortlist,
+    eligible: Deadlines,
     virtual_time: u64,
     /// No tag of what was sent is later.
     latest: u64,
@@ -77,6 +76,25 @@ impl Leaf {
     fn waits(&self) -> bool {
         matches!(self.place, Place::Early | Place::Eligible)
     }
+
+    /// Puts the leaf, which is nowhere and has its start tag, where it belongs.
+    #[inline(always)]
+    fn file(
+        &mut self,
+        leaf: LeafId,
+        head: Head,
+        virtual_time: u64,
+        (eligible, early): (&mut Deadlines, &mut Wheel),
+    ) {
+        self.finish = self.start + counted(head.length) * self.inverse;
+        if self.start <= virtual_time {
+            self.place = Place::Eligible;
+            eligible.insert(Entry { deadline: self.finish, leaf: leaf.0 });
+        } else {
+            self.place = Place::Early;
+            early.insert(self, leaf.0);
+        }
+    }
 }
 
 impl wheel::Member for Leaf {
@@ -113,7 +131,7 @@ impl Discipline for Wf2q {
         Ok(Self {
             leaves: inverses.iter().map(leaf).collect(),
             early: Wheel::new(inverses.len(), shift + GRAIN_BITS),
-            eligible: Shortlist::new(inverses.len()),
+            eligible: Deadlines::new(),
             virtual_time: 0,
             latest: 0,
             shift,
@@ -166,15 +184,15 @@ impl Scheduler for Wf2q {
             state.place = Place::Early;
             state.finish = state.start + counted(head.length) * state.inverse;
         } else {
-            self.place(leaf, head);
+            state.file(leaf, head, self.virtual_time, (&mut self.eligible, &mut self.early));
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn select(&mut self, _now: Instant) -> Selection {
-        match self.eligible.lowest() {
+        match self.eligible.plain_first() {
             Some(leaf) => Selection::Leaf(LeafId(leaf)),
-            None => self.jump(),
+            None => self.select_any(),
         }
     }
 
@@ -188,11 +206,12 @@ impl Scheduler for Wf2q {
         self.sender = leaf;
         self.virtual_time += length << self.shift;
         let state = &mut self.leaves[leaf.index()];
-        self.eligible.remove(state.finish, leaf.0);
+        self.eligible.remove_first();
         state.start += length * state.inverse;
         self.latest = self.latest.max(state.start);
         if let Some(next) = next {
-            self.place(leaf, next);
+            let orders = (&mut self.eligible, &mut self.early);
+            state.file(leaf, next, self.virtual_time, orders);
         } else {
             state.place = Place::Idle;
             self.waiting -= 1;
@@ -205,19 +224,20 @@ impl Scheduler for Wf2q {
         if !state.waits() {
             return;
         }
-        let before = state.finish;
+        let (before, was_eligible) = (state.finish, state.place == Place::Eligible);
         if let Some(head) = head {
             state.finish = state.start + counted(head.length) * state.inverse;
         } else {
             self.waiting -= 1;
-            state.place = if state.place == Place::Eligible { Place::Idle } else { Place::Left };
+            state.place = if was_eligible { Place::Idle } else { Place::Left };
         }
-        let Leaf { finish, place, .. } = *state;
-        if matches!(place, Place::Eligible | Place::Idle) {
-            self.eligible.remove(before, leaf.0);
-        }
-        if place == Place::Eligible {
-            self.eligible.insert(finish, leaf.0);
+        let Leaf { finish, .. } = *state;
+        let Self { leaves, eligible, .. } = self;
+        let is_true = |entry: &Entry| is_true(leaves, entry);
+        if was_eligible && head.is_none() {
+            eligible.forget(is_true);
+        } else if was_eligible && finish != before {
+            eligible.change(Entry { deadline: finish, leaf: leaf.0 }, is_true);
         }
     }
 
@@ -234,31 +254,20 @@ impl Scheduler for Wf2q {
 }
 
 impl Wf2q {
-    /// Puts a leaf that is nowhere, and has its tags, where it belongs.
-    #[inline(always)]
-    fn place(&mut self, leaf: LeafId, head: Head) {
-        let state = &mut self.leaves[leaf.index()];
-        state.finish = state.start + counted(head.length) * state.inverse;
-        if state.start <= self.virtual_time {
-            state.place = Place::Eligible;
-            self.eligible.insert(state.finish, leaf.0);
-        } else {
-            state.place = Place::Early;
-            self.early.insert(state, leaf.0);
-        }
-    }
-
-    /// Nobody is eligible: virtual time goes on to the first start. Not before a choice is due, or
-    /// who comes until then would start late.
-    #[cold]
-    fn jump(&mut self) -> Selection {
+    /// The same where a look is not enough. If nobody is eligible virtual time goes on to the first
+    /// start: not before a choice is due, or who comes until then would start late.
+    #[inline(never)]
+    fn select_any(&mut self) -> Selection {
         while self.waiting > 0 {
+            while let Some(entry) = self.eligible.first() {
+                if self.eligible.are_true() || is_true(&self.leaves, &entry) {
+                    return Selection::Leaf(LeafId(entry.leaf));
+                }
+                self.eligible.drop_first();
+            }
             let first = self.early.least(&mut self.leaves).expect("who waits is in the wheel");
             self.settle(first);
-            if let Some(leaf) = self.eligible.lowest() {
-                self.virtual_time = self.virtual_time.max(first);
-                return Selection::Leaf(LeafId(leaf));
-            }
+            self.virtual_time = self.virtual_time.max(first);
         }
         Selection::Idle
     }
@@ -273,7 +282,7 @@ impl Wf2q {
                 return;
             }
             leaf.place = Place::Eligible;
-            eligible.insert(leaf.finish, index);
+            eligible.insert(Entry { deadline: leaf.finish, leaf: index });
         });
     }
 
@@ -290,7 +299,9 @@ impl Wf2q {
             leaf.start = leaf.start.saturating_sub(back);
             leaf.finish = leaf.finish.saturating_sub(back);
             match leaf.place {
-                Place::Eligible => self.eligible.insert(leaf.finish, index as u32),
+                Place::Eligible => {
+                    self.eligible.insert(Entry { deadline: leaf.finish, leaf: index as u32 });
+                }
                 Place::Early => self.early.insert(leaf, index as u32),
                 Place::Left | Place::Idle => leaf.place = Place::Idle,
             }
@@ -298,10 +309,15 @@ impl Wf2q {
     }
 }
 
+/// Whether the leaf is eligible, with that finish tag.
+fn is_true(leaves: &[Leaf], entry: &Entry) -> bool {
+    let leaf = &leaves[entry.leaf as usize];
+    leaf.place == Place::Eligible && leaf.finish == entry.deadline
+}
+
 /// At this tags are moved back; none is more than 2^60 later.
 const RENEWAL: u64 = 1 << 61;
-const _: () = assert!(RENEWAL + (1 << 60) < KEY_MAX, "every tag is a key");
-/// Starts are told apart by 64 bytes of the line without asking each leaf.
+/// Starts are told apart by 64 bytes of the line, or 128, without asking each leaf.
 const GRAIN_BITS: u32 = 6;
 
 #[cfg(test)]
@@ -332,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn wheel_and_list_choose_what_the_plain_rule_chooses() {
+    fn wheel_and_run_choose_what_the_plain_rule_chooses() {
         twins::check_many::<Wf2q, Plain>(12);
         twins::check::<Wf2q, Plain>(1, &[1; 400]);
     }

@@ -1,36 +1,38 @@
-//! Who is due by a tag that only grows: a timing wheel whose upper tiers turn into the lower ones.
+//! Who is due by a tag that only grows: a timing wheel that turns with the time, and tiers beyond.
 //!
-//! A tag is taken in *grains* of 2^`grain`. The lowest tier has a slot for every grain of its turn,
-//! the tiers above have 64 slots each, of one turn of the tier below. A slot is a chain of items in
-//! the order in which they came, and a bit says whether anybody is in it. So putting in costs a few
-//! instructions however many wait, and an item is moved once a tier at most before it is due. Of
-//! those in the grain that is being passed each is asked for its exact tag. Where many crowd one
-//! grain, grains are made finer, so no more than [`CROWD`] are asked again and again. Invariant: an
-//! item is in the lowest tier above which its tag and `position` differ in no digit.
+//! A tag is taken in *grains* of 2^`grain`. The wheel has a slot for each grain from the first that
+//! has not passed on; who is due after that waits in tiers of 64 slots each, a turn of the wheel
+//! long, and longer from tier to tier. A slot is a chain of items, newest first, and a bit says
+//! whether anybody is in it. So putting in costs a few instructions however many wait, and an item
+//! is moved once a tier at most before it is due. Of those in the grain that is being passed each
+//! is asked for its exact tag, so nobody is asked more often than it takes calls to pass a grain.
+//! Invariant: in the wheel is who is due less than a turn after the grain `first`; in the tiers an
+//! item is in the lowest one above which its tag and `position` differ in no digit.
 
+use super::id_set::IdSet;
 use alloc::vec::Vec;
 
 /// Items numbered from 0, each in the wheel once at most.
 pub(crate) struct Wheel {
-    /// A bit for each slot of the lowest tier.
-    words: [u64; WORD],
-    /// A bit for each word that is not zero.
-    summary: u64,
-    /// A bit for each slot of the tiers above.
-    tiers: [u64; TIERS_MAX],
-    /// The first item of each slot's chain: those of the lowest tier, then of the others in turn.
+    /// The first item of each slot's chain: those of the wheel, then of the tiers in turn.
     chains: Vec<u32>,
-    /// Where the turn of the lowest tier began.
-    position: u64,
+    /// The slots of the wheel in which somebody is.
+    filled: IdSet,
+    /// The grain that is being passed: nobody is due in an earlier one.
+    first: u64,
     /// Before that nobody is due, and nobody has to be moved down.
     due: u64,
-    /// Slots of the lowest tier, less one.
+    /// Slots of the wheel, less one.
     last_slot: usize,
     grain: u32,
-    /// A turn of the lowest tier is 2^`turn`.
+    /// A turn of the wheel is 2^`turn`.
     turn: u32,
-    /// What `grain` is where nobody crowds.
-    usual_grain: u32,
+    /// A bit for each slot of the tiers.
+    tiers: [u64; TIERS_MAX],
+    /// What the tiers count from: not after the grain `first`.
+    position: u64,
+    /// When the first slot of the tiers begins in which somebody is.
+    far_due: u64,
 }
 
 /// An item as the wheel sees it.
@@ -45,20 +47,22 @@ impl Wheel {
     /// An empty wheel for about so many items with tags below 2^63, of which few are
     /// within 2^`grain` of one another.
     pub(crate) fn new(items: usize, grain: u32) -> Self {
-        let slots = (SLOTS_PER_ITEM * items).next_power_of_two().clamp(WORD, WORD * WORD);
+        // From half as many as there are items on; then twice as many may be in a grain.
+        let slots = (items / 2 + 1).next_power_of_two().clamp(SLOTS_MIN, SLOTS_MAX);
+        let grain = grain + u32::from(slots > SLOTS_MIN);
         let bits = slots.trailing_zeros();
         let tiers = (TAG_BITS - bits).div_ceil(WORD_BITS) as usize;
         Self {
-            words: [0; WORD],
-            summary: 0,
-            tiers: [0; TIERS_MAX],
             chains: alloc::vec![NONE; slots + WORD * tiers],
-            position: 0,
+            filled: IdSet::new(slots),
+            first: 0,
             due: u64::MAX,
             last_slot: slots - 1,
             grain,
             turn: grain + bits,
-            usual_grain: grain,
+            tiers: [0; TIERS_MAX],
+            position: 0,
+            far_due: u64::MAX,
         }
     }
 
@@ -66,31 +70,35 @@ impl Wheel {
     #[inline(always)]
     pub(crate) fn insert<M: Member>(&mut self, member: &mut M, item: u32) {
         let tag = member.tag();
-        if (tag ^ self.position) >> self.turn != 0 {
-            return self.insert_above(member, item);
+        let grain = tag >> self.grain;
+        if grain.wrapping_sub(self.first) > self.last_slot as u64 {
+            return self.insert_far(member, item);
         }
-        let number = (tag >> self.grain) as usize & self.last_slot;
-        self.words[number / WORD % WORD] |= 1 << (number % WORD);
-        self.summary |= 1 << (number / WORD % WORD);
-        *member.next() = core::mem::replace(&mut self.chains[number], item);
+        let slot = grain as usize & self.last_slot;
+        self.filled.insert(slot as u32);
+        *member.next() = core::mem::replace(&mut self.chains[slot], item);
         self.due = self.due.min(tag);
     }
 
-    /// The same for who is due after this turn of the lowest tier.
+    /// The same for who is due a turn or more after the first grain.
     #[inline(never)]
-    fn insert_above<M: Member>(&mut self, member: &mut M, item: u32) {
+    fn insert_far<M: Member>(&mut self, member: &mut M, item: u32) {
+        if self.far_due == u64::MAX {
+            self.position = self.first << self.grain;
+        }
         let tag = member.tag();
         let tier = ((tag ^ self.position) >> self.turn).ilog2() / WORD_BITS;
         let shift = self.turn + tier * WORD_BITS;
         let number = (tag >> shift) as usize % WORD;
         self.tiers[tier as usize] |= 1 << number;
-        let chain = self.chain_above(tier as usize, number);
+        let chain = self.far_chain(tier as usize, number);
         *member.next() = core::mem::replace(&mut self.chains[chain], item);
-        self.due = self.due.min(tag >> shift << shift);
+        self.far_due = self.far_due.min(tag >> shift << shift);
+        self.due = self.due.min(self.far_due);
     }
 
     /// Takes out everybody whose tag is at most `until`, which is not below any earlier one, and
-    /// hands each to `each`, which may change anything but who is next to it.
+    /// hands each to `each`, which may change it.
     #[inline(always)]
     pub(crate) fn take_until<M: Member>(
         &mut self,
@@ -101,55 +109,65 @@ impl Wheel {
         if self.due > until {
             return;
         }
-        // Ends: each round empties a slot of the lowest tier, or returns.
-        while self.summary != 0 || self.bring_down(members, until, &mut each) {
-            let word = self.summary.trailing_zeros() as usize % WORD;
-            let number = word * WORD + self.words[word].trailing_zeros() as usize;
-            self.due = self.position | (number as u64) << self.grain;
-            if self.due > until {
-                return;
+        let last = until >> self.grain;
+        let mut early = NONE;
+        // Ends: each round empties a slot.
+        let next = loop {
+            let next = self.next_grain();
+            if next > last {
+                break next;
             }
-            self.words[word] &= self.words[word].wrapping_sub(1);
-            if self.words[word] == 0 {
-                self.summary &= self.summary.wrapping_sub(1);
+            self.first = next + 1;
+            let newest = self.empty(next as usize & self.last_slot);
+            let member = &mut members[newest as usize];
+            if *member.next() == NONE && member.tag() <= until {
+                each(member, newest);
+            } else {
+                early = take_chain(members, newest, until, &mut each);
             }
-            let mut rest = in_order(members, core::mem::replace(&mut self.chains[number], NONE));
-            let mut early = NONE;
-            while rest != NONE {
-                let (item, member) = (rest, &mut members[rest as usize]);
-                rest = *member.next();
-                if member.tag() <= until {
-                    each(member, item);
-                } else {
-                    *member.next() = core::mem::replace(&mut early, item);
-                }
-            }
-            if early != NONE {
-                return self.keep(members, early);
-            }
+        };
+        self.first = last;
+        self.due = if next == u64::MAX { self.far_due } else { next << self.grain };
+        self.due = self.due.min(self.far_due);
+        if early != NONE {
+            self.keep(members, early);
+        }
+        if self.far_due <= until {
+            self.bring_near(members, until, &mut each);
         }
     }
 
-    /// The lowest tier is empty: moves down to it who is in the first slot above, or hands them
-    /// out, and so on if that was all. Answers whether anybody is in the lowest tier now; if not,
-    /// nobody is due.
+    /// The first grain in which somebody is due, if anybody is in the wheel; else the end of time.
+    #[inline(always)]
+    fn next_grain(&self) -> u64 {
+        let start = self.first as usize & self.last_slot;
+        let slot = self.filled.next(start as u32).or_else(|| self.filled.next(0));
+        let ahead = |slot: u32| (slot as usize).wrapping_sub(start) & self.last_slot;
+        slot.map_or(u64::MAX, |slot| self.first + ahead(slot) as u64)
+    }
+
+    /// Empties a slot of the wheel; answers its chain.
+    #[inline(always)]
+    fn empty(&mut self, slot: usize) -> u32 {
+        self.filled.remove(slot as u32);
+        core::mem::replace(&mut self.chains[slot], NONE)
+    }
+
+    /// Somebody in the tiers is due, or is to be moved down: hands out who is due, and brings the
+    /// others of those slots nearer.
     #[inline(never)]
-    fn bring_down<M: Member>(
+    fn bring_near<M: Member>(
         &mut self,
         members: &mut [M],
         until: u64,
         each: &mut impl FnMut(&mut M, u32),
-    ) -> bool {
-        while let Some((tier, number)) = self.first_above() {
-            let shift = self.turn + tier as u32 * WORD_BITS;
-            let above = u64::MAX.checked_shl(shift + WORD_BITS).unwrap_or(0);
-            self.due = self.position & above | (number as u64) << shift;
-            if self.due > until {
-                return false;
-            }
-            self.position = self.due;
+    ) {
+        while self.far_due <= until {
+            let Some((tier, number)) = self.first_far() else { return };
+            self.position = self.far_due;
             self.tiers[tier] &= !(1 << number);
-            let chain = self.chain_above(tier, number);
+            self.far_due = self.next_far();
+            let chain = self.far_chain(tier, number);
             let mut rest = in_order(members, core::mem::replace(&mut self.chains[chain], NONE));
             while rest != NONE {
                 let (item, member) = (rest, &mut members[rest as usize]);
@@ -160,103 +178,101 @@ impl Wheel {
                     self.insert(member, item);
                 }
             }
-            if self.summary != 0 {
-                return true;
-            }
         }
-        self.due = u64::MAX;
-        false
+        self.due = self.due.min(self.far_due);
     }
 
-    /// Puts back a chain of those in the first slot who are not due yet.
+    /// Puts back a chain of those in the first grain who are not due yet.
     #[inline(never)]
-    fn keep<M: Member>(&mut self, members: &mut [M], mut early: u32) {
-        self.due = u64::MAX;
-        let mut count = 0;
+    fn keep<M: Member>(&mut self, members: &mut [M], early: u32) {
+        let mut early = in_order(members, early);
         while early != NONE {
             let (item, member) = (early, &mut members[early as usize]);
             early = *member.next();
             self.insert(member, item);
-            count += 1;
-        }
-        if count > CROWD && self.grain > 0 {
-            self.refine(members);
         }
     }
 
     /// The smallest tag.
-    pub(crate) fn least<M: Member>(&mut self, members: &mut [M]) -> Option<u64> {
-        let mut item = self.chains[self.first_chain()?];
+    pub(crate) fn least<M: Member>(&self, members: &mut [M]) -> Option<u64> {
+        let next = self.next_grain();
         let mut least = u64::MAX;
-        while item != NONE {
-            let member = &mut members[item as usize];
-            least = least.min(member.tag());
-            item = *member.next();
+        if next != u64::MAX {
+            least = least_of(members, self.chains[next as usize & self.last_slot]);
         }
-        Some(least)
+        if let Some((tier, number)) = self.first_far().filter(|_| self.far_due < least) {
+            least = least.min(least_of(members, self.chains[self.far_chain(tier, number)]));
+        }
+        (least != u64::MAX).then_some(least)
     }
 
     /// Takes out everybody.
     pub(crate) fn clear(&mut self) {
         self.chains.fill(NONE);
-        (self.words, self.summary, self.tiers) = ([0; WORD], 0, [0; TIERS_MAX]);
-        (self.position, self.due) = (0, u64::MAX);
-        self.turn += self.usual_grain - self.grain;
-        self.grain = self.usual_grain;
+        self.filled = IdSet::new(self.last_slot + 1);
+        (self.tiers, self.first) = ([0; TIERS_MAX], 0);
+        (self.due, self.far_due) = (u64::MAX, u64::MAX);
     }
 
     /// A guess: who is due when as many grains as `ahead` have passed.
     pub(crate) fn about(&self, ahead: usize) -> Option<u32> {
-        let first = self.first_chain()?;
-        let number = first + ahead;
-        let word = self.words.get(number / WORD).map_or(0, |word| word >> (number % WORD));
-        let chain = if word == 0 { first } else { number + word.trailing_zeros() as usize };
-        self.chains.get(chain).copied().filter(|&item| item != NONE)
+        let start = (self.first as usize + ahead) & self.last_slot;
+        let slot = self.filled.next(start as u32)?;
+        self.chains.get(slot as usize).copied().filter(|&item| item != NONE)
     }
 
-    /// The chain of the first slot in which somebody is.
-    fn first_chain(&self) -> Option<usize> {
-        if self.summary == 0 {
-            return self.first_above().map(|(tier, number)| self.chain_above(tier, number));
-        }
-        let word = self.summary.trailing_zeros() as usize;
-        Some(word * WORD + self.words[word].trailing_zeros() as usize)
-    }
-
-    /// The first slot above the lowest tier in which somebody is.
-    fn first_above(&self) -> Option<(usize, usize)> {
+    /// The first slot of the tiers in which somebody is.
+    fn first_far(&self) -> Option<(usize, usize)> {
         let tier = self.tiers.iter().position(|&tier| tier != 0)?;
         Some((tier, self.tiers[tier].trailing_zeros() as usize))
     }
 
-    /// The chain of a slot above the lowest tier.
-    #[inline]
-    fn chain_above(&self, tier: usize, number: usize) -> usize {
-        self.last_slot + 1 + tier * WORD + number
+    /// When that begins.
+    fn next_far(&self) -> u64 {
+        let Some((tier, number)) = self.first_far() else { return u64::MAX };
+        let shift = self.turn + tier as u32 * WORD_BITS;
+        let above = u64::MAX.checked_shl(shift + WORD_BITS).unwrap_or(0);
+        self.position & above | (number as u64) << shift
     }
 
-    /// Makes grains finer, so that fewer share one.
-    #[cold]
-    fn refine<M: Member>(&mut self, members: &mut [M]) {
-        let mut all = NONE;
-        for chain in &mut self.chains {
-            while *chain != NONE {
-                let item = *chain;
-                *chain = core::mem::replace(members[item as usize].next(), all);
-                all = item;
-            }
-        }
-        (self.words, self.summary, self.tiers) = ([0; WORD], 0, [0; TIERS_MAX]);
-        let finer = self.grain.min(WORD_BITS);
-        self.grain -= finer;
-        self.turn -= finer;
-        self.due = u64::MAX;
-        while all != NONE {
-            let (item, member) = (all, &mut members[all as usize]);
-            all = *member.next();
-            self.insert(member, item);
+    /// The chain of a slot of the tiers.
+    #[inline]
+    fn far_chain(&self, tier: usize, number: usize) -> usize {
+        self.last_slot + 1 + tier * WORD + number
+    }
+}
+
+/// Hands out who is due of a chain; answers a chain of the others.
+#[inline(never)]
+fn take_chain<M: Member>(
+    members: &mut [M],
+    newest: u32,
+    until: u64,
+    each: &mut impl FnMut(&mut M, u32),
+) -> u32 {
+    let mut rest = in_order(members, newest);
+    let mut early = NONE;
+    while rest != NONE {
+        let (item, member) = (rest, &mut members[rest as usize]);
+        rest = *member.next();
+        if member.tag() <= until {
+            each(member, item);
+        } else {
+            *member.next() = core::mem::replace(&mut early, item);
         }
     }
+    early
+}
+
+/// The smallest tag of a chain.
+fn least_of<M: Member>(members: &mut [M], mut item: u32) -> u64 {
+    let mut least = u64::MAX;
+    while item != NONE {
+        let member = &mut members[item as usize];
+        least = least.min(member.tag());
+        item = *member.next();
+    }
+    least
 }
 
 /// Turns a chain round: who came into its slot first stands first. Where items come in the order in
@@ -278,12 +294,11 @@ const WORD: usize = u64::BITS as usize;
 const WORD_BITS: u32 = WORD.ilog2();
 /// Bits of a tag.
 const TAG_BITS: u32 = 63;
-/// Above the lowest tier, of at least 64 slots.
-const TIERS_MAX: usize = (TAG_BITS - WORD_BITS).div_ceil(WORD_BITS) as usize;
-/// So many slots of the lowest tier, or 4096: fewer items have to be moved down to it.
-const SLOTS_PER_ITEM: usize = 4;
-/// If more share a grain, grains are made finer.
-const CROWD: usize = 64;
+/// Slots of the wheel.
+const SLOTS_MIN: usize = WORD * WORD;
+const SLOTS_MAX: usize = 1 << 20;
+/// Beyond the shortest wheel, with grains of 1.
+const TIERS_MAX: usize = (TAG_BITS - SLOTS_MIN.ilog2()).div_ceil(WORD_BITS) as usize;
 
 #[cfg(test)]
 mod tests {
@@ -314,7 +329,6 @@ mod tests {
         let mut wheel = Wheel::new(count as usize, grain);
         let mut plain = BTreeSet::new();
         let mut random = Random::new(spread, u64::from(count) + u64::from(grain));
-        let mut finest = grain;
         let mut now = 0;
         for step in 0..40_000 {
             let at = random.below(count);
@@ -347,14 +361,12 @@ mod tests {
                 taken.sort_unstable();
                 assert_eq!(taken, due, "step {step}");
             }
-            finest = finest.min(wheel.grain);
             if now > 1 << 60 {
                 (now, plain) = (0, BTreeSet::new());
                 items.iter_mut().for_each(|item| item.is_in = false);
                 wheel.clear();
             }
         }
-        assert_eq!(finest < grain, count == 3000 && spread < 4 << grain && grain > 0);
     }
 
     #[test]

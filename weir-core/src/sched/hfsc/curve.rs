@@ -28,8 +28,10 @@ pub(super) struct Spec {
 /// The time that a byte takes: `mantissa` shifted left by `shift`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Slope {
-    pub(super) mantissa: u32,
-    pub(super) shift: u8,
+    /// That, if it is below 2^64, as nearly always; else 0.
+    short: u64,
+    mantissa: u32,
+    shift: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,11 +105,16 @@ impl Slope {
             shift += 1;
             mantissa = exact.div_ceil(1 << shift);
         }
-        Self { mantissa: mantissa as u32, shift: shift as u8 }
+        Self::shifted(mantissa as u32, shift as u8)
     }
 
     /// Of no curve.
-    pub(super) const NONE: Slope = Slope { mantissa: 0, shift: 0 };
+    pub(super) const NONE: Slope = Slope::shifted(0, 0);
+
+    const fn shifted(mantissa: u32, shift: u8) -> Self {
+        let short = if shift <= 32 { (mantissa as u64) << shift } else { 0 };
+        Self { short, mantissa, shift }
+    }
 
     /// The time that `bytes` take. A packet of 2^32 - 1 bytes at 1 bit/s stays below 2^106.
     #[inline]
@@ -115,11 +122,11 @@ impl Slope {
         u128::from(u64::from(self.mantissa) * u64::from(bytes)) << self.shift
     }
 
-    /// The same if it is below 2^63, as nearly always; no shift is more than 42.
-    #[inline]
-    pub(super) fn short_cost(self, bytes: u32) -> Option<u64> {
-        let product = u64::from(self.mantissa) * u64::from(bytes);
-        (product >> (63 - u32::from(self.shift)) == 0).then(|| product << self.shift)
+    /// The same and `more`, below 2^96, without a shift if a byte takes less than 2^64.
+    #[inline(always)]
+    pub(super) fn short_cost(self, bytes: u32, more: u64) -> Option<u128> {
+        let cost = u128::from(self.short) * u128::from(bytes) + u128::from(more);
+        (self.short != 0).then_some(cost)
     }
 
     fn inverse(self) -> u128 {
@@ -127,7 +134,7 @@ impl Slope {
     }
 
     pub(super) fn scaled(self, scale: u8) -> Self {
-        Self { shift: self.shift - scale, ..self }
+        Self::shifted(self.mantissa, self.shift - scale)
     }
 }
 

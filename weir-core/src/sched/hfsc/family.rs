@@ -12,6 +12,7 @@
 use super::leaf::Own;
 use super::limit::NONE;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 /// The children of a class, or those of the link, and what link sharing keeps of that class.
 #[derive(Clone, Copy)]
@@ -203,6 +204,13 @@ impl Times {
             least(words)
         };
         (low < HELD).then_some((low, family.start + at as u32))
+    }
+
+    /// The time with which a child joins others who are active.
+    #[inline]
+    pub(super) fn mean(&mut self, family: &mut Family) -> u64 {
+        let high = self.highest(family);
+        if family.has_risen { family.floor.midpoint(high) } else { high }
     }
 
     /// The highest time of the active children, of whom there are some.
@@ -409,9 +417,10 @@ fn least(lines: &[Line]) -> (u64, usize) {
     let (mut low, mut place) = (u64::MAX, 0);
     for (index, line) in lines.iter().enumerate() {
         for (way, &word) in line.0.iter().enumerate() {
-            if word < low {
-                (low, place) = (word, index * WAYS + way);
-            }
+            let is_lower = word < low;
+            // Nobody can foretell it, so no jump.
+            low = select_unpredictable(is_lower, word, low);
+            place = select_unpredictable(is_lower, index * WAYS + way, place);
         }
     }
     (low, place)

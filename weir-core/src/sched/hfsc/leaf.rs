@@ -124,13 +124,19 @@ impl Leaf {
         self.after(slope, self.length).0
     }
 
-    #[inline]
+    #[inline(always)]
     fn after(&self, slope: Slope, bytes: u32) -> (u64, u64) {
         let fraction = self.state & FRACTION;
-        if let Some(cost) = slope.short_cost(bytes) {
-            let time = cost + fraction;
-            return (self.eligible.saturating_add(time >> FRACTION_BITS), time & FRACTION);
+        if let Some(time) = slope.short_cost(bytes, fraction) {
+            let whole = (time >> FRACTION_BITS) as u64;
+            return (self.eligible.saturating_add(whole), time as u64 & FRACTION);
         }
+        self.long_after(slope, bytes)
+    }
+
+    #[inline(never)]
+    fn long_after(&self, slope: Slope, bytes: u32) -> (u64, u64) {
+        let fraction = self.state & FRACTION;
         let time = slope.cost(bytes) + u128::from(fraction);
         let whole = u64::try_from(time >> FRACTION_BITS).unwrap_or(u64::MAX);
         (self.eligible.saturating_add(whole), time as u64 & FRACTION)

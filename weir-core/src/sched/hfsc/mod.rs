@@ -19,7 +19,6 @@
 
 mod build;
 mod curve;
-mod deadlines;
 mod family;
 mod leaf;
 mod limit;
@@ -156,7 +155,7 @@ impl Scheduler for Hfsc {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let this = &mut self.share.leaves[leaf.index()];
         let (bytes, emptied) = (length(sent), next.is_none());
@@ -190,6 +189,11 @@ impl Scheduler for Hfsc {
         if is_guaranteed {
             self.real_time.head(&mut self.share, leaf.0, head);
         }
+    }
+
+    /// Those who are eligible; whom link sharing would choose is not known.
+    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
+        self.real_time.about(ahead).map(LeafId)
     }
 
     #[inline]

@@ -6,11 +6,11 @@
 //! the order of deadlines.
 
 use super::curve::{Progress, Slope, fine, length, round_up};
-use super::deadlines::{Deadlines, Entry};
 use super::leaf::{Leaf, Mark};
 use super::share::{Child, LinkShare};
 use super::wheel::Wheel;
 use crate::sched::Head;
+use crate::sched::deadlines::{Deadlines, Entry};
 use crate::units::Instant;
 use alloc::vec::Vec;
 
@@ -88,6 +88,11 @@ impl RealTime {
             return None;
         }
         self.deadlines.plain_first()
+    }
+
+    /// A guess: whose turn it is after that of `ahead` others.
+    pub(super) fn about(&self, ahead: usize) -> Option<u32> {
+        self.deadlines.about(ahead)
     }
 
     /// The leaf with the earliest deadline among those that are eligible now.
@@ -240,7 +245,12 @@ impl RealTime {
         let this = &mut share.leaves[leaf as usize];
         let Some(next) = next else {
             this.clear(Mark::ELIGIBLE);
-            return if is_first { self.deadlines.remove_first() } else { self.deadlines.forget() };
+            if is_first {
+                self.deadlines.remove_first();
+            } else {
+                self.deadlines.forget(|entry| is_true(&self.bends, share, entry));
+            }
+            return;
         };
         this.length = length(next.length);
         let entry = Entry { deadline: self.deadline(share, leaf), leaf };

@@ -96,12 +96,18 @@ impl Rare {
 }
 
 /// The virtual time `key` and its fraction, after `bytes` more of a straight curve.
-#[inline]
+#[inline(always)]
 fn go_on((key, fraction): (u64, u32), slope: Slope, bytes: u32) -> (u64, u32) {
-    if let Some(cost) = slope.short_cost(bytes) {
-        let time = cost + u64::from(fraction);
-        return ((key + (time >> FRACTION_BITS)).min(KEY_MAX), time as u32);
+    if let Some(time) = slope.short_cost(bytes, u64::from(fraction)) {
+        let whole = (time >> FRACTION_BITS) as u64;
+        return (key.saturating_add(whole).min(KEY_MAX), time as u32);
     }
+    go_on_long((key, fraction), slope, bytes)
+}
+
+/// The same where a byte takes 2^64 or more.
+#[inline(never)]
+fn go_on_long((key, fraction): (u64, u32), slope: Slope, bytes: u32) -> (u64, u32) {
     let time = u128::from(key) << FRACTION_BITS | u128::from(fraction);
     let time = time + slope.cost(bytes);
     ((time >> FRACTION_BITS).min(u128::from(KEY_MAX)) as u64, time as u32)
@@ -171,9 +177,11 @@ impl LinkShare {
     /// Reads what the next packet of a leaf needs.
     #[inline]
     pub(super) fn touch(&self, leaf: u32) {
-        let own = self.leaves[leaf as usize].own;
+        let Leaf { eligible, own, .. } = self.leaves[leaf as usize];
         let family = &self.families[own.family as usize];
-        let mut read = self.times.key(own.slot) ^ family.floor;
+        // Leaves and families are not cache lines: both ends of each.
+        let mut read = self.times.key(own.slot) ^ eligible ^ family.floor;
+        read ^= u64::from(family.own.kind) ^ u64::from(own.kind);
         if own.family != self.top {
             read ^= self.times.key(family.own.slot);
         }
@@ -217,6 +225,46 @@ impl LinkShare {
     /// [algorithms §6.4] The leaf becomes backlogged.
     #[inline]
     pub(super) fn enter(&mut self, now: Instant, leaf: u32) {
+        let this = &self.leaves[leaf as usize];
+        if self.resuming || !this.is(Mark::PLAIN) {
+            return self.enter_any(now, leaf);
+        }
+        let mut own = this.own;
+        if self.join_plain(own) {
+            self.leaves[leaf as usize].own.fraction = 0;
+        }
+        while own.family != self.top && self.families[own.family as usize].active == 1 {
+            let family = own.family;
+            own = self.families[family as usize].own;
+            if self.join_plain(own) {
+                self.families[family as usize].own.fraction = 0;
+            }
+        }
+    }
+
+    /// A class with a straight curve and no limit on it or above becomes active; answers whether
+    /// its virtual time moved for that.
+    #[inline(always)]
+    fn join_plain(&mut self, own: Own) -> bool {
+        let family = &mut self.families[own.family as usize];
+        family.active += 1;
+        let mean = if family.active == 1 {
+            (family.floor, family.has_risen) = (family.top, false);
+            family.floor
+        } else {
+            self.times.mean(family)
+        };
+        let before = self.times.key(own.slot);
+        self.times.put(family, own.slot, before.max(mean), Part::In);
+        if family.floor > LOWER_AT {
+            self.lower(own.family);
+        }
+        before < mean
+    }
+
+    /// The same for any leaf.
+    #[inline(never)]
+    fn enter_any(&mut self, now: Instant, leaf: u32) {
         let mut at = Child::leaf(leaf);
         let mut newly = self.shares(at);
         loop {
@@ -269,8 +317,15 @@ impl LinkShare {
         let own = self.leaves[leaf as usize].own;
         let fraction = self.serve_at(own, &mut service);
         self.leaves[leaf as usize].own.fraction = fraction;
-        if own.family != self.top {
-            self.serve_above(own.family, service);
+        if own.family == self.top {
+            return;
+        }
+        // Most trees have no more classes than one between leaf and top.
+        let above = self.families[own.family as usize].own;
+        let fraction = self.serve_at(above, &mut service);
+        self.families[own.family as usize].own.fraction = fraction;
+        if above.family != self.top {
+            self.serve_above(above.family, service);
         }
     }
 
@@ -448,8 +503,7 @@ impl LinkShare {
             }
             family.floor
         } else {
-            let high = self.times.highest(family);
-            if family.has_risen { family.floor.midpoint(high) } else { high }
+            self.times.mean(family)
         };
         let before = self.times.key(own.slot);
         if before < mean {

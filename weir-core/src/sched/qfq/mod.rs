@@ -168,7 +168,7 @@ impl Scheduler for Qfq {
         self.settle(self.virtual_time);
     }
 
-    #[inline]
+    #[inline(always)]
     fn select(&mut self, _now: Instant) -> Selection {
         // Ends: each further round takes a leaf out of a slot.
         while self.waiting > 0 {
@@ -182,10 +182,10 @@ impl Scheduler for Qfq {
         Selection::Idle
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let length = counted(sent);
-        self.sending.begin(now, length << self.shift);
+        self.sending.begin_more(now, length << self.shift);
         let before = self.virtual_time;
         self.virtual_time += length << self.shift;
         let state = &mut self.leaves[leaf.index()];
@@ -202,6 +202,24 @@ impl Scheduler for Qfq {
             }
         }
         self.settle(before);
+    }
+
+    /// As long as it stays in its slot it stays in front, unless virtual time reaches a shorter
+    /// group. Told without a division, so it may be as little as half of what it might send.
+    #[inline(always)]
+    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
+        let Leaf { tag, group, .. } = self.leaves[leaf.index()];
+        let Group { start, shift, .. } = self.groups[usize::from(group)];
+        let shorter = self.occupied & !self.eligible & !(u32::MAX << group);
+        let into = tag.wrapping_sub(start);
+        if shorter != 0 || into >> shift != 0 {
+            return Bytes::ZERO;
+        }
+        // A byte moves the tag by at most a slot over `length_max`.
+        let rest = u128::from((1 << shift) - 1 - into);
+        let bytes = ((rest * u128::from(self.length_max)) >> shift) as u64;
+        let renews = self.virtual_time + (bytes << self.shift) >= RENEWAL;
+        if renews { Bytes::ZERO } else { Bytes::new(bytes) }
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {

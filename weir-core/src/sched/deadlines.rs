@@ -1,4 +1,4 @@
-//! The leaves that are eligible, by deadline.
+//! The leaves that are eligible, by deadline: an instant, or a finish tag in virtual time.
 //!
 //! Deadlines mostly come in about the order in which they go, so a new one is looked for a place
 //! among the last few of a sorted run; only who belongs further ahead goes to a heap. The earliest
@@ -10,7 +10,7 @@
 use alloc::vec::Vec;
 
 /// The run and the heap.
-pub(super) struct Deadlines {
+pub(crate) struct Deadlines {
     /// In order, from `start` on.
     run: Vec<Entry>,
     start: usize,
@@ -21,27 +21,33 @@ pub(super) struct Deadlines {
 
 /// A deadline and whose it is or was; of equal deadlines the first declared leaf goes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Entry {
-    pub(super) deadline: u64,
-    pub(super) leaf: u32,
+pub(crate) struct Entry {
+    pub(crate) deadline: u64,
+    pub(crate) leaf: u32,
 }
 
 impl Entry {
     /// Whether it goes first.
     #[inline]
     fn precedes(&self, other: &Entry) -> bool {
-        self.deadline < other.deadline || self.deadline == other.deadline && self.leaf < other.leaf
+        self.rank() < other.rank()
+    }
+
+    /// Both as one number: compared without a jump.
+    #[inline]
+    fn rank(&self) -> u128 {
+        u128::from(self.deadline) << 32 | u128::from(self.leaf)
     }
 }
 
 impl Deadlines {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { run: Vec::new(), start: 0, heap: Vec::new(), eligible: 0 }
     }
 
     /// The first entry; it may have to be looked at.
     #[inline]
-    pub(super) fn first(&self) -> Option<Entry> {
+    pub(crate) fn first(&self) -> Option<Entry> {
         let (run, heap) = (self.run.get(self.start), self.heap.first());
         match (run, heap) {
             (Some(run), Some(heap)) if heap.precedes(run) => Some(*heap),
@@ -51,14 +57,19 @@ impl Deadlines {
 
     /// The first entry, if a look at the run is enough to know.
     #[inline]
-    pub(super) fn plain_first(&self) -> Option<u32> {
+    pub(crate) fn plain_first(&self) -> Option<u32> {
         let is_plain = self.run.len() - self.start == self.eligible && self.heap.is_empty();
         if is_plain { self.run.get(self.start).map(|entry| entry.leaf) } else { None }
     }
 
+    /// A guess: who is first when `ahead` others were.
+    pub(crate) fn about(&self, ahead: usize) -> Option<u32> {
+        self.run.get(self.start + ahead).map(|entry| entry.leaf)
+    }
+
     /// Whether all entries are true.
     #[inline]
-    pub(super) fn are_true(&self) -> bool {
+    pub(crate) fn are_true(&self) -> bool {
         self.len() == self.eligible
     }
 
@@ -69,7 +80,7 @@ impl Deadlines {
 
     /// A leaf becomes eligible.
     #[inline]
-    pub(super) fn insert(&mut self, entry: Entry) {
+    pub(crate) fn insert(&mut self, entry: Entry) {
         self.eligible += 1;
         self.add(entry);
     }
@@ -107,31 +118,32 @@ impl Deadlines {
     /// Puts in an entry that is before the last of the run.
     #[inline(never)]
     fn add_ahead(&mut self, entry: Entry) {
-        let mut place = self.run.len() - 1;
-        let lowest = self.start.max(place.saturating_sub(STEPS));
-        while place > lowest && entry.precedes(&self.run[place - 1]) {
-            place -= 1;
-        }
-        if place == lowest && lowest > self.start {
+        let lowest = self.start.max((self.run.len() - 1).saturating_sub(STEPS));
+        if lowest > self.start && entry.precedes(&self.run[lowest]) {
             return self.push(entry);
         }
-        let mut next = core::mem::replace(&mut self.run[place], entry);
-        for later in &mut self.run[place + 1..] {
-            core::mem::swap(later, &mut next);
+        self.append(entry);
+        // Where the run begins may have changed with that, but not how many stand behind.
+        let tail = self.run.len().saturating_sub(STEPS + 2).max(self.start);
+        let tail = &mut self.run[tail..];
+        let mut place = tail.len() - 1;
+        while place > 0 && entry.precedes(&tail[place - 1]) {
+            tail[place] = tail[place - 1];
+            place -= 1;
         }
-        self.append(next);
+        tail[place] = entry;
     }
 
     /// The first leaf is not eligible any longer.
     #[inline]
-    pub(super) fn remove_first(&mut self) {
+    pub(crate) fn remove_first(&mut self) {
         self.eligible -= 1;
         self.drop_first();
     }
 
     /// Takes out the first entry.
     #[inline]
-    pub(super) fn drop_first(&mut self) {
+    pub(crate) fn drop_first(&mut self) {
         if self.heap.is_empty() {
             self.start += 1;
         } else {
@@ -151,20 +163,32 @@ impl Deadlines {
 
     /// The first leaf has another deadline.
     #[inline]
-    pub(super) fn change_first(&mut self, entry: Entry) {
+    pub(crate) fn change_first(&mut self, entry: Entry) {
         self.drop_first();
         self.add(entry);
     }
 
-    /// Some leaf is not eligible any longer.
-    pub(super) fn forget(&mut self) {
+    /// Some leaf is not eligible any longer; `is_true` as in [`Deadlines::change`].
+    pub(crate) fn forget(&mut self, is_true: impl Fn(&Entry) -> bool) {
         self.eligible -= 1;
+        self.prune(is_true);
     }
 
     /// Some leaf has another deadline. If there are too many entries, only those that `is_true`
     /// names are kept, each once.
-    pub(super) fn change(&mut self, entry: Entry, is_true: impl Fn(&Entry) -> bool) {
+    pub(crate) fn change(&mut self, entry: Entry, is_true: impl Fn(&Entry) -> bool) {
         self.add(entry);
+        self.prune(is_true);
+    }
+
+    /// Nobody is eligible any longer.
+    pub(crate) fn clear(&mut self) {
+        self.run.clear();
+        self.heap.clear();
+        (self.start, self.eligible) = (0, 0);
+    }
+
+    fn prune(&mut self, is_true: impl Fn(&Entry) -> bool) {
         if self.len() > 2 * self.eligible + SLACK {
             self.run.drain(..self.start);
             self.start = 0;
@@ -238,7 +262,8 @@ mod tests {
                 }
                 Some(_) if draw == 8 => {
                     *this = None;
-                    deadlines.forget();
+                    deadlines
+                        .forget(|entry: &Entry| table[entry.leaf as usize] == Some(entry.deadline));
                 }
                 Some(deadline) if draw == 9 && *deadline != entry.deadline => {
                     *deadline = entry.deadline;
@@ -283,6 +308,8 @@ mod tests {
         deadlines.insert(Entry { deadline: 0, leaf: 0 });
         deadlines.insert(Entry { deadline: 0, leaf: 1 });
         for deadline in 1..10_000 {
+            deadlines.forget(|entry: &Entry| entry.leaf == 0);
+            deadlines.insert(Entry { deadline: deadline + 10_000, leaf: 1 });
             let last = |entry: &Entry| entry.leaf == 0 || entry.deadline == deadline;
             deadlines.change(Entry { deadline, leaf: 1 }, last);
         }
