@@ -154,6 +154,8 @@ pub struct Link<S> {
     pub(crate) retired: LeafAccount,
     /// When each packet that was handed out has left the wire; only for a scheduler that is told.
     pub(crate) leaving: VecDeque<(Instant, LeafId, Bytes)>,
+    /// About so many packets that leave next were read ahead.
+    touched: usize,
 }
 
 impl LinkPlan {
@@ -234,6 +236,7 @@ impl<S: Discipline> Link<S> {
             explainer: None,
             retired: LeafAccount::default(),
             leaving: VecDeque::new(),
+            touched: 0,
         })
     }
 
@@ -578,26 +581,28 @@ impl<S: Discipline> Link<S> {
     /// Reads what the packets of a burst will need, all at once: memory answers many questions as
     /// fast as one.
     fn touch_burst(&self, packets: &[(LeafId, Packet)]) {
-        let mut read = 0;
-        for &(leaf, _) in packets {
-            read ^= self.queues.touch(leaf);
-            self.scheduler.touch(leaf);
+        for burst in packets.chunks(TOUCHED_MAX) {
+            // A leaf where packets wait already is no news to its scheduler.
+            let empty = |leaf| self.scheduler.touch(leaf);
+            self.queues.touch_ends(burst.iter().map(|row| row.0), empty);
         }
-        core::hint::black_box(read);
     }
 
-    /// The same for the leaves whose turn comes next.
-    fn touch_upcoming(&self, limit: usize) {
-        let mut seconds = [0; TOUCHED_MAX];
-        let mut count = 0;
-        for (ahead, second) in seconds.iter_mut().enumerate().take(limit) {
-            let Some(leaf) = self.scheduler.upcoming(ahead) else { break };
-            *second = self.queues.touch(leaf);
-            self.scheduler.touch(leaf);
-            count += 1;
+    /// The same for the leaves whose turn comes next, unless enough was read already for so many
+    /// packets.
+    fn touch_upcoming(&mut self, packets: usize) {
+        let packets = packets.min(TOUCHED_MAX);
+        if self.touched >= packets {
+            return;
         }
-        let read = seconds[..count].iter().fold(0, |read, &at| read ^ self.queues.touch_second(at));
-        core::hint::black_box(read);
+        let mut leaves = [LeafId(0); TOUCHED_MAX];
+        let most = if S::RUNS { TOUCHED_MAX } else { packets };
+        let count = self.scheduler.line_up(&mut leaves[..most]);
+        for &leaf in &leaves[..count] {
+            self.scheduler.touch(leaf);
+        }
+        let behind = if S::RUNS { TOUCHED_AHEAD } else { 0 };
+        self.touched = self.queues.touch_starts(&leaves[..count], behind);
     }
 }
 
@@ -680,6 +685,7 @@ impl<S: Discipline> AnyLink for Link<S> {
                 }
             }
         }
+        self.touched = self.touched.saturating_sub(sent);
         sent
     }
 
@@ -717,7 +723,9 @@ impl<S: Discipline> AnyLink for Link<S> {
 const LENGTH_MAX: i64 = 1 << 31;
 
 /// Leaves whose state is read early at once.
-const TOUCHED_MAX: usize = 32;
+pub(crate) const TOUCHED_MAX: usize = 32;
+/// Where leaves send all that they hold, so many packets are read ahead at once.
+const TOUCHED_AHEAD: usize = 4 * TOUCHED_MAX;
 
 /// Packets that wait in a link without a bound of its own: 2 MiB of entries.
 pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;

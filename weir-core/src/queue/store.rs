@@ -14,7 +14,7 @@ use crate::event::{Departure, DropReason, Mark};
 use crate::explain::Leaving;
 use crate::ids::{Handle, LeafId};
 use crate::line::Line;
-use crate::link::LinkPlan;
+use crate::link::{LinkPlan, TOUCHED_MAX};
 use crate::parameter::BuildError;
 use crate::sched::{Head, Kin};
 use crate::units::{Bytes, Instant};
@@ -594,17 +594,60 @@ impl Queues {
         }
     }
 
-    /// Reads the state of `leaf`, so that it is near when it is needed; answers what to read next
-    /// for the packet behind its first.
+    /// Reads what a packet for each of `leaves` will need, so that it is near then: the leaf, and
+    /// the last packet in it; `empty` is told of leaves without one.
     #[inline(always)]
-    pub fn touch(&self, leaf: LeafId) -> u32 {
-        self.leaves[leaf.index()].second
+    pub(crate) fn touch_ends(&self, leaves: impl Iterator<Item = LeafId>, empty: impl Fn(LeafId)) {
+        let mut ends = [(LeafId(0), NONE); TOUCHED_MAX];
+        let mut count = 0;
+        for (end, leaf) in ends.iter_mut().zip(leaves) {
+            let Leaf { packets, last, .. } = self.leaves[leaf.index()];
+            *end = (leaf, if packets > 1 { last } else { NONE - packets });
+            count += 1;
+        }
+        let mut read = 0;
+        for &(leaf, last) in &ends[..count] {
+            if last == NONE {
+                empty(leaf);
+            }
+            read ^= self.touch_slot(last);
+        }
+        core::hint::black_box(read);
     }
 
-    /// Reads what [`Queues::touch`] named.
+    /// Reads what `leaves` will need to send, one after the other: each its first packets, or where
+    /// `most` is not 0 all that it holds, until they are so many. Answers how many packets will be
+    /// near: where `most` is 0 each leaf counts as one.
     #[inline(always)]
-    pub fn touch_second(&self, second: u32) -> u32 {
-        self.slots.get(second as usize).map_or(0, |slot| slot.next)
+    pub(crate) fn touch_starts(&self, leaves: &[LeafId], most: usize) -> usize {
+        let mut chains = [(NONE, 0); TOUCHED_MAX];
+        let (mut count, mut packets) = (0, 0);
+        for (chain, &leaf) in chains.iter_mut().zip(leaves) {
+            let state = &self.leaves[leaf.index()];
+            *chain = (state.second, state.packets);
+            count += 1;
+            packets += state.packets as usize;
+            if most > 0 && packets >= most {
+                break;
+            }
+        }
+        // Chain beside chain, for a chain itself has to be read one packet after the other.
+        let depth = if most > 0 { TOUCHED_DEPTH } else { 1 };
+        for behind in 1..=depth {
+            for (slot, packets) in &mut chains[..count] {
+                if *packets > behind {
+                    *slot = self.touch_slot(*slot);
+                }
+            }
+        }
+        core::hint::black_box(chains);
+        if most > 0 { packets } else { count }
+    }
+
+    /// Reads a slot, if there is one.
+    #[inline(always)]
+    fn touch_slot(&self, slot: u32) -> u32 {
+        self.slots.get(slot as usize).map_or(NONE, |slot| slot.next)
     }
 
     /// Whether there are so many leaves that those of a burst are worth reading early.
@@ -719,6 +762,8 @@ const REWRITTEN: u32 = 1 << 8;
 const FLOW_SHIFT: u32 = 16;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
+/// So many packets behind the first of a leaf are read early.
+const TOUCHED_DEPTH: u32 = 16;
 /// The state of so many leaves, and what their scheduler keeps beside it, stays in a cache of its
 /// own: 64 and some 30 bytes each, against 512 KiB.
 const NEAR_LEAVES: usize = 4096;
