@@ -405,6 +405,89 @@ impl<S: Discipline> Link<S> {
         Poll::Idle
     }
 
+    /// Polls at `now`, packet by packet, until `out` is full or nothing more leaves; answers how
+    /// many packets left.
+    #[inline(never)]
+    fn poll_singly(&mut self, now: Instant, out: &mut [Departure]) -> usize {
+        let horizon = self.line.horizon(now);
+        for (sent, place) in out.iter_mut().enumerate() {
+            let Poll::Packet(departure) = self.next(now, horizon) else { return sent };
+            *place = departure;
+        }
+        out.len()
+    }
+
+    /// The same without one question to a dropper: answers also the leaf whose dropper is to be
+    /// asked first. For who is not to be told of every packet.
+    #[inline(always)]
+    fn poll_unasked(&mut self, now: Instant, out: &mut [Departure]) -> (usize, Option<LeafId>) {
+        let horizon = self.line.horizon(now);
+        // A copy, so that nothing of it goes through memory.
+        let mut line = self.line;
+        let most = out.len().min(self.queues.packets() as usize);
+        let (out, mut sent, mut asked) = (&mut out[..most], 0, None);
+        while sent < most && line.has_room(horizon) {
+            let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
+            let Some((entry, next)) = self.queues.send_unasked(leaf) else {
+                asked = Some(leaf);
+                break;
+            };
+            self.scheduler.charge(now, leaf, entry.charged(), next);
+            line.begin(now);
+            out[sent] = entry.departure(now, leaf, &mut line);
+            sent += 1;
+        }
+        self.line = line;
+        (sent, asked)
+    }
+
+    /// Polls at `now` in runs, as far as the scheduler allows them; answers how many packets left.
+    #[inline(always)]
+    fn poll_runs(&mut self, now: Instant, out: &mut [Departure]) -> usize {
+        let horizon = self.line.horizon(now);
+        let mut sent = 0;
+        while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
+            let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
+            let allowance = self.scheduler.allowance(now, leaf);
+            if (allowance == Bytes::ZERO || self.explainer.is_some())
+                && let Some(taken) = self.queues.send_unasked(leaf)
+            {
+                out[sent] = self.depart(now, leaf, taken);
+                sent += 1;
+                continue;
+            }
+            let line = (&mut self.line, horizon);
+            match self.queues.send_run((now, leaf), allowance, line, &mut out[sent..]) {
+                Some(run) => {
+                    self.scheduler.charge(now, leaf, run.charged, run.next);
+                    sent += run.taken;
+                }
+                None => {
+                    if let Some(departure) = self.release(now, leaf) {
+                        out[sent] = departure;
+                        sent += 1;
+                    }
+                }
+            }
+        }
+        sent
+    }
+
+    /// The same packet by packet.
+    #[inline(always)]
+    fn poll_turns(&mut self, now: Instant, out: &mut [Departure]) -> usize {
+        let mut sent = 0;
+        loop {
+            let (taken, asked) = self.poll_unasked(now, &mut out[sent..]);
+            sent += taken;
+            let Some(leaf) = asked else { return sent };
+            if let Some(departure) = self.release(now, leaf) {
+                out[sent] = departure;
+                sent += 1;
+            }
+        }
+    }
+
     /// Asks the dropper of `leaf`, whose turn has come; hands out its first packet or drops it.
     fn release(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
         match self.queues.release(now, leaf) {
@@ -580,6 +663,7 @@ impl<S: Discipline> Link<S> {
 
     /// Reads what the packets of a burst will need, all at once: memory answers many questions as
     /// fast as one.
+    #[inline(never)]
     fn touch_burst(&self, packets: &[(LeafId, Packet)]) {
         for burst in packets.chunks(TOUCHED_MAX) {
             // A leaf where packets wait already is no news to its scheduler.
@@ -590,6 +674,7 @@ impl<S: Discipline> Link<S> {
 
     /// The same for the leaves whose turn comes next, unless enough was read already for so many
     /// packets.
+    #[inline(never)]
     fn touch_upcoming(&mut self, packets: usize) {
         let packets = packets.min(TOUCHED_MAX);
         if self.touched >= packets {
@@ -656,35 +741,16 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn poll_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize {
         self.step_to(now);
-        let horizon = self.line.horizon(now);
         if self.queues.are_far() {
             self.touch_upcoming(out.len());
         }
-        let mut sent = 0;
-        while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
-            let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
-            let allowance = self.scheduler.allowance(now, leaf);
-            if (allowance == Bytes::ZERO || self.explainer.is_some())
-                && let Some(taken) = self.queues.send_unasked(leaf)
-            {
-                out[sent] = self.depart(now, leaf, taken);
-                sent += 1;
-                continue;
-            }
-            let line = (&mut self.line, horizon);
-            match self.queues.send_run((now, leaf), allowance, line, &mut out[sent..]) {
-                Some(run) => {
-                    self.scheduler.charge(now, leaf, run.charged, run.next);
-                    sent += run.taken;
-                }
-                None => {
-                    if let Some(departure) = self.release(now, leaf) {
-                        out[sent] = departure;
-                        sent += 1;
-                    }
-                }
-            }
-        }
+        let sent = if S::RUNS {
+            self.poll_runs(now, out)
+        } else if S::COMPLETIONS || self.explainer.is_some() {
+            self.poll_singly(now, out)
+        } else {
+            self.poll_turns(now, out)
+        };
         self.touched = self.touched.saturating_sub(sent);
         sent
     }

@@ -93,8 +93,8 @@ pub trait Scheduler {
         None
     }
 
-    /// A hint, which may be wrong: who is likely to be selected next, one after the other, as far as
-    /// there is room in `leaves`; answers how many.
+    /// A hint, which may be wrong: who is likely to be selected next, one after the other, as far
+    /// as there is room in `leaves`; answers how many.
     #[inline]
     fn line_up(&self, leaves: &mut [LeafId]) -> usize {
         let mut count = 0;
@@ -222,8 +222,8 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// none.
     const COMPLETIONS: bool = false;
 
-    /// Whether a leaf whose turn has come is likely to send all that it holds: what lies behind its
-    /// first packets is then read early too.
+    /// Whether its `allowance` is worth asking for, since a leaf often sends several packets in a
+    /// row; what lies behind the first ones is then read early too.
     const RUNS: bool = false;
 
     /// Builds it for a tree whose parameters are those of the descriptor.

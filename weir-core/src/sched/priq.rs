@@ -97,13 +97,6 @@ impl Scheduler for Priq {
     }
 
     #[inline]
-    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
-        // Alone in its band it goes on until something arrives above.
-        let band = &self.bands[self.places[leaf.index()].parts().0];
-        if band.leaves.len() == 1 { Bytes::new(u64::MAX) } else { Bytes::ZERO }
-    }
-
-    #[inline]
     fn line_up(&self, leaves: &mut [LeafId]) -> usize {
         let Some(priority) = self.busy.checked_ilog2() else { return 0 };
         self.bands[priority as usize].line_up(leaves)
@@ -140,7 +133,9 @@ impl Band {
     fn line_up(&self, leaves: &mut [LeafId]) -> usize {
         let (mut from, mut count) = (self.turn, 0);
         while let Some(place) = leaves.get_mut(count) {
-            let Some(rank) = self.waiting.next(from).or_else(|| self.waiting.next(0)) else { break };
+            let Some(rank) = self.waiting.next(from).or_else(|| self.waiting.next(0)) else {
+                break;
+            };
             *place = self.leaves[rank as usize];
             from = rank + 1;
             count += 1;
