@@ -199,8 +199,9 @@ impl Play {
             let fate = fates[dropped.handle.0 as usize];
             assert_eq!(fate, Fate::Dropped, "both drop the same");
         });
-        self.burst.take_sojourns(&mut |sojourn: Sojourn| {
-            let parts = [sojourn.own_leaf, sojourn.line_busy, sojourn.regulated, sojourn.others];
+        self.burst.take_sojourns(&mut |sojourn: &Sojourn| {
+            let parts =
+                [sojourn.own_leaf(), sojourn.line_busy(), sojourn.regulated(), sojourn.others()];
             let sum = parts.iter().fold(Duration::ZERO, |sum, &part| sum.plus(part));
             assert_eq!(sum, sojourn.total(), "the parts sum to the whole: {sojourn:?}");
         });

@@ -2,7 +2,8 @@
 //!
 //! The scheduler says until when limits held a packet back ([`Why`]); the rest follows from when
 //! the packet came first in its leaf and when the line was free. Costs nothing unless asked for.
-//! Invariant: the parts of a sojourn sum to it, to the nanosecond.
+//! Invariant: the parts of a sojourn sum to it, to the nanosecond; a sojourn keeps the instants
+//! between them, and is one line of a cache.
 
 use crate::event::DropReason;
 use crate::ids::{ClassId, Handle, LeafId};
@@ -10,7 +11,8 @@ use crate::sched::{Regulation, Why};
 use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
 
-/// The sojourn of a packet in the link, from its offer to its departure or drop.
+/// The sojourn of a packet in the link, from its offer to its departure or drop: the instants at
+/// which each of its waits ended, of which none is before the one above it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sojourn {
     /// Which packet.
@@ -19,20 +21,18 @@ pub struct Sojourn {
     pub leaf: LeafId,
     /// When the link was offered it.
     pub arrived: Instant,
+    /// When the last of its own leaf before it was on the wire.
+    pub first: Instant,
+    /// When the line had sent what it was handed before.
+    pub line_free: Instant,
+    /// When neither its own limits nor those above it held it back any longer.
+    pub released: Instant,
     /// When the link handed it out or dropped it.
     pub at: Instant,
-    /// Behind others of its own leaf, until the last of these was on the wire.
-    pub own_leaf: Duration,
-    /// First in its leaf, until the line had sent what it was handed before.
-    pub line_busy: Duration,
-    /// Then, until neither its own limits nor those above it held it back.
-    pub regulated: Duration,
-    /// What held it back.
-    pub regulation: Regulation,
-    /// Then, while others had their turns.
-    pub others: Duration,
     /// Who lent for it, if it was not sent at the account of its own class.
     pub lender: Option<ClassId>,
+    /// What held it back.
+    pub regulation: Regulation,
     /// Why it was dropped, if it was.
     pub dropped: Option<DropReason>,
 }
@@ -43,21 +43,24 @@ impl Sojourn {
         self.at.since(self.arrived)
     }
 
-    /// A sojourn spent behind others of its own leaf.
-    fn behind(handle: Handle, leaf: LeafId, arrived: Instant, at: Instant) -> Self {
-        Self {
-            handle,
-            leaf,
-            arrived,
-            at,
-            own_leaf: at.since(arrived),
-            line_busy: Duration::ZERO,
-            regulated: Duration::ZERO,
-            regulation: Regulation::None,
-            others: Duration::ZERO,
-            lender: None,
-            dropped: None,
-        }
+    /// Behind others of its own leaf, until the last of these was on the wire.
+    pub const fn own_leaf(&self) -> Duration {
+        self.first.since(self.arrived)
+    }
+
+    /// First in its leaf, until the line had sent what it was handed before.
+    pub const fn line_busy(&self) -> Duration {
+        self.line_free.since(self.first)
+    }
+
+    /// Then, until neither its own limits nor those above it held it back.
+    pub const fn regulated(&self) -> Duration {
+        self.released.since(self.line_free)
+    }
+
+    /// Then, while others had their turns.
+    pub const fn others(&self) -> Duration {
+        self.at.since(self.released)
     }
 }
 
@@ -102,11 +105,11 @@ impl Explainer {
 
     /// The first packet of its leaf leaves at `now` and is handed to the line, which is free again
     /// from `line_free` on: until then those behind it wait for it.
-    // Out of line, so that the link keeps nothing for it where nobody asks.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn sent(&mut self, now: Instant, packet: Leaving, why: Why, line_free: Instant) {
         self.left(now, packet, why, None);
-        self.first(line_free.max(now), packet.leaf, line_free);
+        let free = line_free.max(now);
+        self.leaves[packet.leaf.index()] = First { since: free, line_free: free };
     }
 
     /// The first packet of its leaf leaves or is dropped at `now`.
@@ -120,35 +123,47 @@ impl Explainer {
     ) {
         let Leaving { handle, leaf, arrived } = packet;
         let First { since, line_free } = self.leaves[leaf.index()];
-        let since = since.min(now).max(arrived);
-        let line_free = line_free.min(now).max(since);
+        let first = since.min(now).max(arrived);
+        let line_free = line_free.min(now).max(first);
         let released = why.released.min(now).max(line_free);
         let is_regulated = released > line_free;
         self.sojourns.push(Sojourn {
             handle,
             leaf,
             arrived,
+            first,
+            line_free,
+            released,
             at: now,
-            own_leaf: since.since(arrived),
-            line_busy: line_free.since(since),
-            regulated: released.since(line_free),
-            regulation: if is_regulated { why.regulation } else { Regulation::None },
-            others: now.since(released),
             lender: why.lender,
+            regulation: if is_regulated { why.regulation } else { Regulation::None },
             dropped,
         });
     }
 
-    /// A packet that was not first in its leaf is dropped at `now`.
+    /// A packet that was not first in its leaf is dropped at `now`: it waited behind others of its
+    /// own leaf only.
     pub(crate) fn dropped_behind(&mut self, now: Instant, packet: Leaving, reason: DropReason) {
         let Leaving { handle, leaf, arrived } = packet;
-        let sojourn = Sojourn::behind(handle, leaf, arrived, now);
-        self.sojourns.push(Sojourn { dropped: Some(reason), ..sojourn });
+        self.sojourns.push(Sojourn {
+            handle,
+            leaf,
+            arrived,
+            first: now,
+            line_free: now,
+            released: now,
+            at: now,
+            lender: None,
+            regulation: Regulation::None,
+            dropped: Some(reason),
+        });
     }
 
     /// Hands over what was explained since the last call.
-    pub(crate) fn take(&mut self, each: &mut dyn FnMut(Sojourn)) {
-        self.sojourns.iter().copied().for_each(each);
+    pub(crate) fn take(&mut self, each: &mut dyn FnMut(&Sojourn)) {
+        self.sojourns.iter().for_each(each);
         self.sojourns.clear();
     }
 }
+
+const _: () = assert!(size_of::<Sojourn>() == 64);

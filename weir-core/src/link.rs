@@ -126,7 +126,7 @@ pub trait AnyLink: Send {
 
     /// The sojourns of the packets that left or were dropped since this was last called; nothing
     /// unless they are explained.
-    fn take_sojourns(&mut self, each: &mut dyn FnMut(Sojourn));
+    fn take_sojourns(&mut self, each: &mut dyn FnMut(&Sojourn));
 
     /// What was counted until now.
     fn account(&self) -> Account;
@@ -370,6 +370,36 @@ impl<S: Discipline> Link<S> {
     /// One poll at `now`, to which `horizon` of the line belongs.
     #[inline(always)]
     fn next(&mut self, now: Instant, horizon: Instant) -> Poll {
+        if self.explainer.is_some() {
+            return self.next_explained(now, horizon);
+        }
+        self.next_of::<false>(now, horizon)
+    }
+
+    /// A burst by single polls, for a run cannot be explained as one.
+    fn poll_burst_explained(
+        &mut self,
+        now: Instant,
+        horizon: Instant,
+        out: &mut [Departure],
+    ) -> usize {
+        let mut sent = 0;
+        while sent < out.len() && self.line.has_room(horizon) {
+            let Poll::Packet(departure) = self.next_explained(now, horizon) else { break };
+            out[sent] = departure;
+            sent += 1;
+        }
+        sent
+    }
+
+    // Out of line, so that a poll keeps nothing for it where nobody asks.
+    #[inline(never)]
+    fn next_explained(&mut self, now: Instant, horizon: Instant) -> Poll {
+        self.next_of::<true>(now, horizon)
+    }
+
+    #[inline(always)]
+    fn next_of<const EXPLAINED: bool>(&mut self, now: Instant, horizon: Instant) -> Poll {
         if self.queues.packets() == 0 {
             return Poll::Idle;
         }
@@ -385,9 +415,9 @@ impl<S: Discipline> Link<S> {
             match self.scheduler.select(now) {
                 Selection::Leaf(leaf) => {
                     if let Some(taken) = self.queues.send_unasked(leaf) {
-                        return Poll::Packet(self.depart(now, leaf, taken));
+                        return Poll::Packet(self.depart::<EXPLAINED>(now, leaf, taken));
                     }
-                    if let Some(departure) = self.release(now, leaf) {
+                    if let Some(departure) = self.release::<EXPLAINED>(now, leaf) {
                         return Poll::Packet(departure);
                     }
                 }
@@ -405,20 +435,8 @@ impl<S: Discipline> Link<S> {
         Poll::Idle
     }
 
-    /// Polls at `now`, packet by packet, until `out` is full or nothing more leaves; answers how
-    /// many packets left.
-    #[inline(never)]
-    fn poll_singly(&mut self, now: Instant, out: &mut [Departure]) -> usize {
-        let horizon = self.line.horizon(now);
-        for (sent, place) in out.iter_mut().enumerate() {
-            let Poll::Packet(departure) = self.next(now, horizon) else { return sent };
-            *place = departure;
-        }
-        out.len()
-    }
-
-    /// The same without one question to a dropper: answers also the leaf whose dropper is to be
-    /// asked first. For who is not to be told of every packet.
+    /// Polls at `now`, packet by packet, until a dropper is to be asked; answers how many packets
+    /// left, and for which leaf it is.
     #[inline(always)]
     fn poll_unasked(&mut self, now: Instant, out: &mut [Departure]) -> (usize, Option<LeafId>) {
         let horizon = self.line.horizon(now);
@@ -449,10 +467,10 @@ impl<S: Discipline> Link<S> {
         while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
             let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
             let allowance = self.scheduler.allowance(now, leaf);
-            if (allowance == Bytes::ZERO || self.explainer.is_some())
+            if allowance == Bytes::ZERO
                 && let Some(taken) = self.queues.send_unasked(leaf)
             {
-                out[sent] = self.depart(now, leaf, taken);
+                out[sent] = self.depart::<false>(now, leaf, taken);
                 sent += 1;
                 continue;
             }
@@ -463,7 +481,7 @@ impl<S: Discipline> Link<S> {
                     sent += run.taken;
                 }
                 None => {
-                    if let Some(departure) = self.release(now, leaf) {
+                    if let Some(departure) = self.release::<false>(now, leaf) {
                         out[sent] = departure;
                         sent += 1;
                     }
@@ -473,7 +491,7 @@ impl<S: Discipline> Link<S> {
         sent
     }
 
-    /// The same packet by packet.
+    /// The same packet by packet, for who allows no runs and is told of no completions.
     #[inline(always)]
     fn poll_turns(&mut self, now: Instant, out: &mut [Departure]) -> usize {
         let mut sent = 0;
@@ -481,7 +499,7 @@ impl<S: Discipline> Link<S> {
             let (taken, asked) = self.poll_unasked(now, &mut out[sent..]);
             sent += taken;
             let Some(leaf) = asked else { return sent };
-            if let Some(departure) = self.release(now, leaf) {
+            if let Some(departure) = self.release::<false>(now, leaf) {
                 out[sent] = departure;
                 sent += 1;
             }
@@ -489,7 +507,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Asks the dropper of `leaf`, whose turn has come; hands out its first packet or drops it.
-    fn release(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
+    fn release<const EXPLAINED: bool>(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
         match self.queues.release(now, leaf) {
             Release::Send => {}
             Release::Mark => self.queues.mark_first(leaf),
@@ -499,40 +517,31 @@ impl<S: Discipline> Link<S> {
             }
         }
         let taken = self.queues.send(leaf);
-        let departure = self.depart(now, leaf, taken);
+        let departure = self.depart::<EXPLAINED>(now, leaf, taken);
         self.queues.check_emptied(now, leaf);
         Some(departure)
     }
 
     /// Hands out the packet that was taken from `leaf`, which the scheduler selected.
     #[inline(always)]
-    fn depart(
+    fn depart<const EXPLAINED: bool>(
         &mut self,
         now: Instant,
         leaf: LeafId,
         taken: (QueueEntry, Option<Head>),
     ) -> Departure {
         let (entry, next) = taken;
-        let mut why = Why::FREE;
-        if self.explainer.is_some() {
-            why = self.ask_why(now, leaf);
-        }
+        let why = if EXPLAINED { self.scheduler.why(now, leaf) } else { Why::FREE };
         self.scheduler.charge(now, leaf, entry.charged(), next);
         self.line.begin(now);
         let departure = entry.departure(now, leaf, &mut self.line);
         if S::COMPLETIONS {
             self.leaving.push_back((departure.finished, leaf, entry.charged()));
         }
-        if let Some(explainer) = &mut self.explainer {
+        if let Some(explainer) = self.explainer.as_mut().filter(|_| EXPLAINED) {
             explainer.sent(now, entry.leaving(leaf), why, self.line.ready_at());
         }
         departure
-    }
-
-    /// Why the first packet of `leaf` waited until now.
-    #[cold]
-    fn ask_why(&self, now: Instant, leaf: LeafId) -> Why {
-        self.scheduler.why(now, leaf)
     }
 
     /// One offer at `now`; `PLAIN` where nobody is policed and lengths are those of frames.
@@ -744,10 +753,10 @@ impl<S: Discipline> AnyLink for Link<S> {
         if self.queues.are_far() {
             self.touch_upcoming(out.len());
         }
-        let sent = if S::RUNS {
+        let sent = if self.explainer.is_some() {
+            self.poll_burst_explained(now, self.line.horizon(now), out)
+        } else if S::RUNS || S::COMPLETIONS {
             self.poll_runs(now, out)
-        } else if S::COMPLETIONS || self.explainer.is_some() {
-            self.poll_singly(now, out)
         } else {
             self.poll_turns(now, out)
         };
@@ -770,7 +779,7 @@ impl<S: Discipline> AnyLink for Link<S> {
         self.explainer = on.then(|| Box::new(Explainer::new(leaves, now)));
     }
 
-    fn take_sojourns(&mut self, each: &mut dyn FnMut(Sojourn)) {
+    fn take_sojourns(&mut self, each: &mut dyn FnMut(&Sojourn)) {
         if let Some(explainer) = &mut self.explainer {
             explainer.take(each);
         }

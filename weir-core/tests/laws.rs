@@ -242,15 +242,16 @@ fn every_sojourn_is_explained_to_the_nanosecond() {
         let (Ok(silent), Ok(mut link)) = (plan.build(), plan.build()) else { return false };
         link.explain(Instant::ZERO, true);
         let mut sojourns = Vec::new();
-        let log = run_with(link, &arrivals, None, &mut |sojourn| sojourns.push(sojourn));
+        let log = run_with(link, &arrivals, None, &mut |sojourn| sojourns.push(*sojourn));
         assert_eq!(log, run(silent, &arrivals, None), "to explain changes nothing");
         assert_eq!(sojourns.len(), log.departures.len() + log.dropped.len(), "each has a reason");
         for sojourn in &sojourns {
-            let parts = [sojourn.own_leaf, sojourn.line_busy, sojourn.regulated, sojourn.others];
+            let parts =
+                [sojourn.own_leaf(), sojourn.line_busy(), sojourn.regulated(), sojourn.others()];
             let sum = parts.iter().fold(Duration::ZERO, |sum, &part| sum.plus(part));
             assert_eq!(sum, sojourn.total(), "the parts sum to the whole: {sojourn:?}");
             if entry.descriptor.promises.work_conserving {
-                assert_eq!(sojourn.regulated, Duration::ZERO, "nothing is held back");
+                assert_eq!(sojourn.regulated(), Duration::ZERO, "nothing is held back");
             }
             let class = plan.tree.class_of(sojourn.leaf);
             let above = |lender| plan.tree.path(class).any(|class| class == lender);
@@ -292,7 +293,7 @@ fn run_with(
     mut link: Box<dyn AnyLink>,
     arrivals: &Arrivals,
     mut wakes: Option<Random>,
-    each: &mut dyn FnMut(Sojourn),
+    each: &mut dyn FnMut(&Sojourn),
 ) -> Log {
     let mut log = Log { departures: vec![], verdicts: vec![], dropped: vec![] };
     let mut last = Instant::ZERO;

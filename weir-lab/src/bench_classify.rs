@@ -10,7 +10,7 @@
 //! Every figure is taken in turn with the yardstick, the plain search of ten rules, so that the
 //! ratio comes from one minute of the machine.
 
-use crate::bench::Effort;
+use crate::bench::{Effort, median};
 use serde::Serialize;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
@@ -93,11 +93,6 @@ fn measure_one(classifier: &'static str, rules: usize, cached: bool, effort: Eff
         nanos: median(&mut nanos),
         ratio: median(&mut ratios),
     }
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// A classifier and the packets it is asked about, again and again.

@@ -14,9 +14,9 @@ use weir_core::event::Poll;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
-use weir_core::parameter::{Kind, Value};
+use weir_core::parameter::{Kind, Parameter, Value};
 use weir_core::sched::{Descriptor, SCHEDULERS, Tree};
-use weir_core::units::{Bytes, Instant};
+use weir_core::units::{Bytes, Instant, Quantity, Rate};
 
 /// What one packet costs a scheduler.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Row {
     pub leaves: usize,
     /// How many of them have traffic.
     pub active: usize,
+    /// What each has of the link's rate: one such part.
+    pub parts: usize,
     /// To take it in.
     pub enqueue: Count,
     /// To choose it and hand it out.
@@ -76,29 +78,71 @@ impl Row {
 /// When valgrind is missing or fails.
 pub fn profile(mut progress: impl FnMut(&Row)) -> Result<Profile, String> {
     let mut rows = Vec::new();
-    for (scheduler, leaves, active) in cases() {
-        let case = format!("{leaves}:{active}");
+    for (scheduler, case) in cases() {
+        let Case { leaves, active, parts } = case;
+        let case = format!("{leaves}:{active}:{parts}");
         let enqueue = callgrind(scheduler, &case, "*bench_profile::Loop::offer")?;
         let dequeue = callgrind(scheduler, &case, "*bench_profile::Loop::poll")?;
-        let row = Row { scheduler: scheduler.to_owned(), leaves, active, enqueue, dequeue };
+        let row = Row { scheduler: scheduler.to_owned(), leaves, active, parts, enqueue, dequeue };
         progress(&row);
         rows.push(row);
     }
     let mut classifiers = Vec::new();
     for (classifier, rules) in searches() {
-        let case = format!("{rules}:1");
+        let case = format!("{rules}:1:1");
         let classify = callgrind(classifier, &case, "*bench_profile::Searched::classify")?;
         classifiers.push(Search { classifier: classifier.to_owned(), rules, classify });
     }
     Ok(Profile { schedulers: rows, classifiers })
 }
 
-/// Scheduler, classes, and how many have traffic: four as in the paper for each scheduler, and one
-/// of many for those whose cost risso99 measured [risso99 §6, Table 5].
-fn cases() -> impl Iterator<Item = (&'static str, usize, usize)> {
-    let each = SCHEDULERS.iter().map(|entry| (entry.descriptor.keyword, FOUR, FOUR));
+/// What more classes cost a scheduler while one of them is busy, which is the same class each time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Growth {
+    /// The scheduler.
+    pub scheduler: String,
+    /// Instructions with a hundred classes to those with one.
+    pub ratio: f64,
+    /// Whether that is at most [`GROWTH_MAX`].
+    pub holds: bool,
+}
+
+impl Profile {
+    /// Of each scheduler that was counted so.
+    pub fn growth(&self) -> Vec<Growth> {
+        let rows = || self.schedulers.iter().filter(|row| row.parts > row.leaves.max(FOUR));
+        let of = |one: &Row| {
+            let many = self.schedulers.iter().find(|row| {
+                row.scheduler == one.scheduler && row.leaves == one.parts && row.parts == one.parts
+            })?;
+            let ratio = many.instructions() / one.instructions();
+            let scheduler = one.scheduler.clone();
+            Some(Growth { scheduler, ratio, holds: ratio <= GROWTH_MAX })
+        };
+        rows().filter_map(of).collect()
+    }
+}
+
+/// How many classes there are, how many of them have traffic, and what each has of the link.
+#[derive(Clone, Copy)]
+struct Case {
+    leaves: usize,
+    active: usize,
+    parts: usize,
+}
+
+/// Four classes as in the paper for each scheduler; one busy of many for those whose cost risso99
+/// measured [risso99 §6, Table 5]; and one and the same alone and among a hundred.
+fn cases() -> impl Iterator<Item = (&'static str, Case)> {
+    let case = |leaves, active, parts| Case { leaves, active, parts };
+    let each =
+        SCHEDULERS.iter().map(move |entry| (entry.descriptor.keyword, case(FOUR, FOUR, FOUR)));
     let many = ["fifo", "cbq", "cbq-altq"].into_iter();
-    each.chain(many.flat_map(|keyword| MANY.map(|leaves| (keyword, leaves, 1))))
+    let many = many.flat_map(move |keyword| MANY.map(|leaves| (keyword, case(leaves, 1, leaves))));
+    let same = ["htb", "cbq"].into_iter();
+    let same =
+        same.flat_map(move |keyword| [1, PARTS].map(|leaves| (keyword, case(leaves, 1, PARTS))));
+    each.chain(many).chain(same)
 }
 
 /// Every classifier, and how many rules it has.
@@ -109,20 +153,22 @@ fn searches() -> impl Iterator<Item = (&'static str, usize)> {
 /// Runs the loop that is counted, of a scheduler or a classifier.
 ///
 /// # Errors
-/// When there is none of that name, or `case` is not `LEAVES:ACTIVE`.
+/// When there is none of that name, or `case` is not `LEAVES:ACTIVE:PARTS`.
 pub fn workload(keyword: &str, case: &str, packets: u64) -> Result<(), String> {
-    let numbers = case.split_once(':').and_then(|(leaves, active)| {
-        let (leaves, active): (usize, usize) = (leaves.parse().ok()?, active.parse().ok()?);
-        (1..=leaves).contains(&active).then_some((leaves, active))
-    });
-    let (leaves, active) = numbers.ok_or_else(|| format!("`{case}` is not LEAVES:ACTIVE"))?;
+    let numbers: Result<Vec<usize>, _> = case.split(':').map(str::parse).collect();
+    let case = match numbers.as_deref() {
+        Ok(&[leaves, active, parts]) if (1..=leaves).contains(&active) && parts > 0 => {
+            Case { leaves, active, parts }
+        }
+        _ => return Err(format!("`{case}` is not LEAVES:ACTIVE:PARTS")),
+    };
     if let Some(descriptor) = CLASSIFIERS.iter().find(|row| row.keyword == keyword) {
-        Searched::new(descriptor.keyword, leaves)?.run(packets);
+        Searched::new(descriptor.keyword, case.leaves)?.run(packets);
         return Ok(());
     }
     let entry = weir_core::sched::find(keyword);
     let entry = entry.ok_or_else(|| format!("no scheduler is called `{keyword}`"))?;
-    Loop::new(entry.descriptor, leaves, active)?.run(packets);
+    Loop::new(entry.descriptor, case)?.run(packets);
     Ok(())
 }
 
@@ -181,10 +227,10 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(descriptor: &'static Descriptor, leaves: usize, active: usize) -> Result<Self, String> {
-        let plan = plan(descriptor, leaves)?;
+    fn new(descriptor: &'static Descriptor, case: Case) -> Result<Self, String> {
+        let plan = plan(descriptor, case)?;
         let link = plan.build().map_err(|error| error.to_string())?;
-        let active = active as u32;
+        let active = case.active as u32;
         let mut this = Self { link, now: Instant::ZERO, active, next: 0, polled: Poll::Idle };
         for handle in 0..active * WAITING {
             this.offer(Handle(handle));
@@ -226,19 +272,25 @@ impl Loop {
 }
 
 /// Classes of equal rates that may borrow, on 100 Mbit/s.
-fn plan(descriptor: &'static Descriptor, leaves: usize) -> Result<LinkPlan, String> {
-    let waiting = leaves * WAITING as usize + 1;
-    let mut plan = bench::plan_at(LINK_RATE, descriptor, leaves, 0, waiting);
+fn plan(descriptor: &'static Descriptor, case: Case) -> Result<LinkPlan, String> {
+    let waiting = case.leaves * WAITING as usize + 1;
+    let mut plan = bench::plan_at(LINK_RATE, descriptor, case.leaves, 0, waiting);
     plan.buffer = Bytes::ZERO;
-    let may_borrow = |kind: Kind, name: &str| kind == Kind::Flag && name == "borrow";
-    let row = descriptor.parameters.iter().find(|row| may_borrow(row.kind, row.name));
-    if let Some(row) = row {
-        let mut classes: Vec<_> = plan.tree.classes().map(|(_, spec)| spec.clone()).collect();
-        classes.iter_mut().for_each(|spec| spec.params.set(row.name, Value::Flag(true)));
-        let (rate, mtu) = (plan.tree.rate(), plan.tree.mtu());
-        let tree = Tree::new(rate, mtu, plan.tree.params().clone(), classes);
-        plan.tree = tree.map_err(|error| error.to_string())?;
+    let borrow = |row: &&Parameter| row.kind == Kind::Flag && row.name == "borrow";
+    let borrow = descriptor.parameters.iter().find(borrow);
+    let rate = Rate::new(LINK_RATE / case.parts as u64).expect("fewer parts than bits");
+    let mut classes: Vec<_> = plan.tree.classes().map(|(_, spec)| spec.clone()).collect();
+    for spec in &mut classes {
+        if let Some(row) = borrow {
+            spec.params.set(row.name, Value::Flag(true));
+        }
+        if spec.parent.is_some() && spec.params.rate("rate").is_some() {
+            spec.params.set("rate", Value::Quantity(Quantity::Rate(rate)));
+        }
     }
+    let (rate, mtu) = (plan.tree.rate(), plan.tree.mtu());
+    let tree = Tree::new(rate, mtu, plan.tree.params().clone(), classes);
+    plan.tree = tree.map_err(|error| error.to_string())?;
     Ok(plan)
 }
 
@@ -278,6 +330,12 @@ fn counts(text: &str) -> Option<(u64, u64)> {
 const FOUR: usize = 4;
 /// The numbers of classes of [risso99 §6, Table 5].
 const MANY: [usize; 6] = [1, 5, 10, 20, 50, 100];
+/// The class that is busy alone and among others has this part of the link, so that it borrows
+/// either way.
+const PARTS: usize = 100;
+/// The most that 99 idle classes more may cost: that of risso99's router was 1.29 [risso99 §6,
+/// Table 5].
+pub const GROWTH_MAX: f64 = 1.10;
 /// bit/s: that of the papers' Ethernet.
 const LINK_RATE: u64 = 100_000_000;
 /// Bytes of every packet: about the 161.5 of [nieminen §5, Table I].
@@ -295,8 +353,8 @@ mod tests {
 
     #[test]
     fn the_loop_goes_round_for_every_case() {
-        for (keyword, leaves, active) in cases() {
-            let case = format!("{leaves}:{active}");
+        for (keyword, Case { leaves, active, parts }) in cases() {
+            let case = format!("{leaves}:{active}:{parts}");
             workload(keyword, &case, 200).unwrap_or_else(|error| panic!("{keyword}: {error}"));
         }
         for (keyword, rules) in searches() {
@@ -304,9 +362,9 @@ mod tests {
             searched.run(2);
             assert_eq!(searched.found, LeafId(rules as u32 - 1), "{keyword}");
         }
-        assert!(workload("fifo", "1:2", 1).is_err());
+        assert!(workload("fifo", "1:2:1", 1).is_err());
         assert!(workload("fifo", "x", 1).is_err());
-        assert!(workload("nobody", "1:1", 1).is_err());
+        assert!(workload("nobody", "1:1:1", 1).is_err());
     }
 
     #[test]

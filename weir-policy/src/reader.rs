@@ -56,7 +56,7 @@ pub fn read<T>(
     bytes: &[u8],
     build: impl FnOnce(&mut Table<'_>, &mut Report) -> Option<T>,
 ) -> Outcome<T> {
-    let text = match decode(bytes) {
+    let text = match decode(bytes, TOO_LARGE_CURE) {
         Ok(text) => text,
         Err((text, draft)) => {
             let mut report = Report::new(Source::new(name, text));
@@ -83,17 +83,24 @@ pub fn read<T>(
 
 /// The names of the top-level tables of `bytes`, to tell kinds of file apart; none if unreadable.
 pub fn top_level(bytes: &[u8]) -> Vec<String> {
-    let Ok(text) = decode(bytes) else { return Vec::new() };
+    let Ok(text) = decode(bytes, TOO_LARGE_CURE) else { return Vec::new() };
     let (root, _) = DeTable::parse_recoverable(text);
     root.get_ref().keys().map(|key| key.get_ref().to_string()).collect()
 }
 
-/// The text, or what could be read of it and why not more.
-fn decode(bytes: &[u8]) -> Result<&str, (&str, Draft)> {
+/// What to do about a file that is too large.
+const TOO_LARGE_CURE: &str = "name a policy, deployment or scenario, or split it up";
+
+/// The text, or what could be read of it and why not more;
+/// `too_large` is the cure for a file that is.
+pub(crate) fn decode<'a>(
+    bytes: &'a [u8],
+    too_large: &'static str,
+) -> Result<&'a str, (&'a str, Draft)> {
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
         let draft = Draft::new(&codes::TOO_LARGE, Span::default(), message);
-        return Err(("", draft.cure("name a policy, deployment or scenario, or split it up")));
+        return Err(("", draft.cure(too_large)));
     }
     str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();

@@ -95,7 +95,7 @@ impl Drive {
     }
 
     /// Shows the sojourns that ended since the last call, if they are explained.
-    pub fn take_sojourns(&mut self, each: &mut dyn FnMut(Sojourn)) {
+    pub fn take_sojourns(&mut self, each: &mut dyn FnMut(&Sojourn)) {
         self.link.take_sojourns(each);
     }
 

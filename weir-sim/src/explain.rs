@@ -227,9 +227,9 @@ impl Parts<Duration> {
     /// How a sojourn divides.
     fn of(sojourn: &Sojourn) -> Self {
         let mut parts = Self {
-            own_leaf: sojourn.own_leaf,
-            line_busy: sojourn.line_busy,
-            others: sojourn.others,
+            own_leaf: sojourn.own_leaf(),
+            line_busy: sojourn.line_busy(),
+            others: sojourn.others(),
             ..Self::default()
         };
         let regulated = match sojourn.regulation {
@@ -239,7 +239,7 @@ impl Parts<Duration> {
             Regulation::UpperLimit => &mut parts.upper_limit,
             Regulation::None => &mut parts.others,
         };
-        *regulated = regulated.plus(sojourn.regulated);
+        *regulated = regulated.plus(sojourn.regulated());
         parts
     }
 }

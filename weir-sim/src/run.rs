@@ -141,6 +141,22 @@ pub(crate) enum Runner {
     Tcp(Box<Connection>),
 }
 
+impl Runner {
+    /// Sets up what `source` sends.
+    pub(crate) fn new(seed: u64, source: &Source) -> Result<Self, RunError> {
+        let random = Random::stream(seed, &source.name);
+        let Some(tcp) = source.traffic.tcp() else {
+            let span = (source.start, source.stop.unwrap_or(Instant::MAX));
+            return Ok(Runner::Open(open_loop(source, random, span)));
+        };
+        let mut connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
+        if let Traffic::Transfers(_, work) = &source.traffic {
+            connection = connection.with_work(work.start());
+        }
+        Ok(Runner::Tcp(Box::new(connection)))
+    }
+}
+
 struct Run<'a> {
     scenario: &'a Scenario,
     drive: Drive,
@@ -247,21 +263,15 @@ impl<'a> Run<'a> {
     }
 
     fn start(&mut self, index: u32, source: &Source) -> Result<(), RunError> {
-        let random = Random::stream(self.scenario.seed, &source.name);
-        let stop = source.stop.unwrap_or(Instant::MAX);
-        let Some(tcp) = source.traffic.tcp() else {
-            let runner = open_loop(source, random, (source.start, stop));
-            if let Some(at) = runner.next_at() {
+        let runner = Runner::new(self.scenario.seed, source)?;
+        if let Runner::Open(open) = &runner {
+            if let Some(at) = open.next_at() {
                 self.events.push(at, Event::Send(index));
             }
-            self.runners.push(Runner::Open(runner));
+            self.runners.push(runner);
             return Ok(());
-        };
-        let mut connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
-        if let Traffic::Transfers(_, work) = &source.traffic {
-            connection = connection.with_work(work.start());
         }
-        self.runners.push(Runner::Tcp(Box::new(connection)));
+        self.runners.push(runner);
         self.listening = true;
         self.events.push(source.start, Event::Open(index));
         if let Some(stop) = source.stop {
@@ -388,7 +398,7 @@ impl<'a> Run<'a> {
             let counting = state.counting;
             drive.take_sojourns(&mut |sojourn| {
                 if counting {
-                    explained.add(&sojourn);
+                    explained.add(sojourn);
                 }
             });
         }
@@ -633,7 +643,7 @@ fn lanes(
     sources.iter().map(lane).collect()
 }
 
-pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
+fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
     let (sizes, rhythm) = match &source.traffic {
         Traffic::Cbr { sizes, spacing, jitter } => {
             (sizes, Rhythm::Even { spacing: *spacing, jitter: *jitter })
@@ -653,7 +663,7 @@ pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant
     OpenLoop::new(random, sizes.clone(), rhythm, span)
 }
 
-pub(crate) fn endpoints(source: &Source, tcp: &Tcp) -> Result<(IpEndpoint, IpEndpoint), RunError> {
+fn endpoints(source: &Source, tcp: &Tcp) -> Result<(IpEndpoint, IpEndpoint), RunError> {
     let refuse = |why| RunError::Endpoints(source.name.clone(), why);
     tcp_endpoints(&source.headers, tcp).map_err(refuse)
 }

@@ -50,7 +50,8 @@ pub struct Bench {
     #[arg(long, value_name = "FILE", requires = "instructions")]
     compare: Option<PathBuf>,
     /// Count instructions and calls of enqueue and dequeue apart, with four classes and with one
-    /// busy class of up to 100, under callgrind.
+    /// busy class of up to 100, under callgrind. Exit 1 if a class costs more than a tenth more
+    /// among 99 others that are idle.
     #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "memory", "explain"])]
     profile: bool,
     /// With --instructions or --profile: write the counts to this file.
@@ -59,8 +60,9 @@ pub struct Bench {
     /// Run the workload whose instructions are counted, for this scheduler, and print nothing.
     #[arg(long, value_name = "KEYWORD", hide = true)]
     workload: Option<String>,
-    /// With --workload: run that of --profile, with so many classes of which so many have traffic.
-    #[arg(long, value_name = "LEAVES:ACTIVE", hide = true, requires = "workload")]
+    /// With --workload: run that of --profile, with so many classes of which so many have traffic,
+    /// each with such a part of the link.
+    #[arg(long, value_name = "LEAVES:ACTIVE:PARTS", hide = true, requires = "workload")]
     case: Option<String>,
 }
 
@@ -250,7 +252,7 @@ impl Bench {
             ));
         }
         let rows = bench_profile::profile(|row| {
-            let bench_profile::Row { scheduler, leaves, active, enqueue, dequeue } = row;
+            let bench_profile::Row { scheduler, leaves, active, enqueue, dequeue, .. } = row;
             if text {
                 output.text(&format!(
                     "{scheduler:<12} {leaves:>8} {active:>5} {:>17.1} {:>7.1} {:>17.1} {:>7.1}\n",
@@ -265,7 +267,19 @@ impl Bench {
         if !text {
             output.json(&rows);
         }
-        self.write(&rows).map_or_else(|error| output.refuse(&error), |()| Exit::Clean)
+        if let Err(error) = self.write(&rows) {
+            return output.refuse(&error);
+        }
+        let growth = rows.growth();
+        for row in growth.iter().filter(|_| text) {
+            let verdict = if row.holds { "holds" } else { "FAILS" };
+            let limit = bench_profile::GROWTH_MAX;
+            output.text(&format!(
+                "{:<12} one class among 100 costs {:.3} x what it costs alone (limit {limit:.2}): {verdict}\n",
+                row.scheduler, row.ratio
+            ));
+        }
+        if growth.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
     }
 
     /// Writes counts to the file of --write, if there is one.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
+use weir_core::sched::Tree;
 
 /// Everything that one run of an experiment answers.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -193,6 +194,16 @@ impl Setup {
     pub fn class(mut self, name: &str, parent: Option<&str>, note: impl Into<String>) -> Self {
         self.classes.push((name.to_owned(), parent.map(str::to_owned), note.into()));
         self
+    }
+
+    /// With the classes of `tree`, each with its rate.
+    #[must_use]
+    pub fn tree(self, tree: &Tree) -> Self {
+        tree.classes().fold(self, |setup, (_, spec)| {
+            let parent = spec.parent.map(|parent| tree.class(parent).name.as_str());
+            let rate = spec.params.rate("rate").map_or_else(String::new, |rate| rate.to_string());
+            setup.class(&spec.name, parent, rate)
+        })
     }
 }
 

@@ -6,7 +6,6 @@
 use super::Family;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
-use weir_core::sched::Tree;
 use weir_sim::{Report, Scenario};
 
 /// See the module.
@@ -114,14 +113,8 @@ impl Row {
 
 fn setup(scenario: &Scenario) -> Setup {
     let label = format!("155 Mbit/s ATM, {} of 1 Mbit/s", scenario.link.scheduler);
-    let edges =
-        Setup::default().edge("sender", "router", "Ethernet").edge("router", "sink", &label);
-    let tree: &Tree = &scenario.link.tree;
-    tree.classes().fold(edges, |setup, (_, spec)| {
-        let parent = spec.parent.map(|parent| tree.class(parent).name.as_str());
-        let rate = spec.params.rate("rate").map_or_else(String::new, |rate| rate.to_string());
-        setup.class(&spec.name, parent, rate)
-    })
+    let edges = Setup::default().edge("sender", "router", "Ethernet");
+    edges.edge("router", "sink", &label).tree(&scenario.link.tree)
 }
 
 /// The classes of the scenarios, and their sources.

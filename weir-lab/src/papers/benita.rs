@@ -7,7 +7,6 @@
 use super::Family;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
-use weir_core::sched::Tree;
 use weir_sim::{Report, Scenario};
 
 /// See the module.
@@ -103,16 +102,7 @@ fn setup(scenario: &Scenario) -> Setup {
         setup = setup.edge(&source.name, "Linux, eth0", "100 Mbit/s Ethernet");
     }
     let label = format!("100 Mbit/s, {}", scenario.link.scheduler);
-    classes(setup.edge("Linux, eth0", "generator, port 2", &label), &scenario.link.tree)
-}
-
-fn classes(mut setup: Setup, tree: &Tree) -> Setup {
-    for (_, spec) in tree.classes() {
-        let parent = spec.parent.map(|parent| tree.class(parent).name.as_str());
-        let rate = spec.params.rate("rate").map_or_else(String::new, |rate| rate.to_string());
-        setup = setup.class(&spec.name, parent, rate);
-    }
-    setup
+    setup.edge("Linux, eth0", "generator, port 2", &label).tree(&scenario.link.tree)
 }
 
 /// Bytes of a frame that the kernel does not see.

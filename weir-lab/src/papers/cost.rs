@@ -224,7 +224,7 @@ fn classes(
 ) -> Result<(), String> {
     let mut points = Vec::new();
     for row in counts.profile.schedulers.iter().filter(|row| row.scheduler == counts.cbq) {
-        if row.active == 1 {
+        if row.active == 1 && row.parts == row.leaves {
             let instructions = counts.cbq((row.leaves, 1))?;
             let rate = 1e6 / costs.takes(instructions);
             measured.figure(format!("pps.{}", row.leaves), rate, "pps");

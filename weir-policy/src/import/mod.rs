@@ -15,8 +15,8 @@ mod tc;
 mod words;
 
 use crate::codes;
-use crate::file::FILE_BYTES_MAX;
 use crate::finding::{Draft, Outcome, Place, Report, Severity, Source, Span};
+use crate::reader::decode;
 use lines::Reading;
 use serde::Serialize;
 use sketch::Sketch;
@@ -99,7 +99,7 @@ pub fn find(name: &str) -> Option<&'static Language> {
 
 /// Reads `bytes` of the file `name` as `language`.
 pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) -> Outcome<Import> {
-    let text = match decode(bytes) {
+    let text = match decode(bytes, "split it up") {
         Ok(text) => text,
         Err((text, draft)) => {
             let mut report = Report::new(Source::new(name, text));
@@ -118,21 +118,6 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
     }
     let (report, lines) = reading.finish();
     report.finish(Some(Import { policies, lines }))
-}
-
-fn decode(bytes: &[u8]) -> Result<&str, (&str, Draft)> {
-    if bytes.len() > FILE_BYTES_MAX {
-        let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
-        let draft = Draft::new(&codes::TOO_LARGE, Span::default(), message);
-        return Err(("", draft.cure("split it up")));
-    }
-    str::from_utf8(bytes).map_err(|error| {
-        let at = error.valid_up_to();
-        let valid = str::from_utf8(&bytes[..at]).expect("it is valid up to there");
-        let message = format!("byte {at}, {:#04x}, is not UTF-8", bytes[at]);
-        let draft = Draft::new(&codes::NOT_UTF8, (at..at).into(), message);
-        (valid, draft.cure("save the file as UTF-8"))
-    })
 }
 
 /// Writes a sketch and checks what was written.

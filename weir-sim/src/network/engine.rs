@@ -17,9 +17,8 @@ use crate::change::ChangeReport;
 use crate::events::Events;
 use crate::meter::{DROPPED, LEFT, SENT, SourceMeter, add};
 use crate::packets::Packets;
-use crate::random::Random;
-use crate::run::{RunError, Runner, check_names, endpoints, open_loop};
-use crate::scenario::{Scenario, Source, Traffic};
+use crate::run::{RunError, Runner, check_names};
+use crate::scenario::{Scenario, Source};
 use crate::tcp::{Connection, Served, Side};
 use weir_core::change::Change;
 use weir_core::classify::Classifier;
@@ -148,21 +147,15 @@ impl<'a> Engine<'a> {
     }
 
     fn start(&mut self, index: u32, source: &Source) -> Result<(), RunError> {
-        let random = Random::stream(self.scenario.seed, &source.name);
-        let stop = source.stop.unwrap_or(Instant::MAX);
-        let Some(tcp) = source.traffic.tcp() else {
-            let runner = open_loop(source, random, (source.start, stop));
-            if let Some(at) = runner.next_at() {
+        let runner = Runner::new(self.scenario.seed, source)?;
+        if let Runner::Open(open) = &runner {
+            if let Some(at) = open.next_at() {
                 self.events.push(at, Event::Send(index));
             }
-            self.runners.push(Runner::Open(runner));
+            self.runners.push(runner);
             return Ok(());
-        };
-        let mut connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
-        if let Traffic::Transfers(_, work) = &source.traffic {
-            connection = connection.with_work(work.start());
         }
-        self.runners.push(Runner::Tcp(Box::new(connection)));
+        self.runners.push(runner);
         self.events.push(source.start, Event::Open(index));
         if let Some(stop) = source.stop {
             self.events.push(stop, Event::Close(index));

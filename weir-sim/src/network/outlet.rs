@@ -226,7 +226,7 @@ impl Log {
         if let Some(explained) = &mut self.explained {
             drive.take_sojourns(&mut |sojourn| {
                 if counting {
-                    explained.add(&sojourn);
+                    explained.add(sojourn);
                 }
             });
         }
@@ -259,7 +259,7 @@ impl Outcome for Log {
         if let Some(explained) = &mut self.explained {
             link.take_sojourns(&mut |sojourn| {
                 if counting {
-                    explained.add(&sojourn);
+                    explained.add(sojourn);
                 }
             });
         }

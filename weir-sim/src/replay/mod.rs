@@ -234,7 +234,7 @@ impl<'a, W: Write> Run<'a, W> {
         // Of packets whose turn came too late.
         drive.take_dropped(&mut |dropped| state.dropped(&dropped));
         if let Some(explained) = &mut state.explained {
-            drive.take_sojourns(&mut |sojourn| explained.add(&sojourn));
+            drive.take_sojourns(&mut |sojourn| explained.add(sojourn));
         }
         state.check()
     }

@@ -180,7 +180,7 @@ fn setup(scenario: &Scenario) -> Setup {
     if let Some(network) = &scenario.network {
         setup = edges(setup, network);
     }
-    classes(setup, &scenario.link.tree)
+    setup.tree(&scenario.link.tree)
 }
 
 fn edges(mut setup: Setup, network: &Network) -> Setup {
@@ -194,15 +194,6 @@ fn edges(mut setup: Setup, network: &Network) -> Setup {
             None => link.name.clone(),
         };
         setup = setup.edge(from, to, &label);
-    }
-    setup
-}
-
-fn classes(mut setup: Setup, tree: &Tree) -> Setup {
-    for (_, spec) in tree.classes() {
-        let parent = spec.parent.map(|parent| tree.class(parent).name.as_str());
-        let rate = spec.params.rate("rate").map_or_else(String::new, |rate| rate.to_string());
-        setup = setup.class(&spec.name, parent, rate);
     }
     setup
 }
