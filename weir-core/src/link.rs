@@ -175,6 +175,8 @@ pub struct Link<S> {
     pub(crate) retired: LeafAccount,
     /// When each packet that was handed out has left the wire; only for a scheduler that is told.
     pub(crate) leaving: VecDeque<(Instant, LeafId, Bytes)>,
+    /// About so many packets that leave next were read ahead.
+    touched: usize,
 }
 
 impl LinkPlan {
@@ -255,6 +257,7 @@ impl<S: Discipline> Link<S> {
             explainer: None,
             retired: LeafAccount::default(),
             leaving: VecDeque::new(),
+            touched: 0,
         })
     }
 
@@ -487,6 +490,77 @@ impl<S: Discipline> Link<S> {
         due
     }
 
+    /// Polls at `now`, packet by packet, until a dropper is to be asked; answers how many packets
+    /// left, and for which leaf it is.
+    #[inline(always)]
+    fn poll_unasked(&mut self, now: Instant, out: &mut [Departure]) -> (usize, Option<LeafId>) {
+        let horizon = self.line.horizon(now);
+        // A copy, so that nothing of it goes through memory.
+        let mut line = self.line;
+        let most = out.len().min(self.queues.packets() as usize);
+        let (out, mut sent, mut asked) = (&mut out[..most], 0, None);
+        while sent < most && line.has_room(horizon) {
+            let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
+            let Some((entry, next)) = self.queues.send_unasked(leaf) else {
+                asked = Some(leaf);
+                break;
+            };
+            self.scheduler.charge(now, leaf, entry.charged(), next);
+            line.begin(now);
+            out[sent] = entry.departure(now, leaf, &mut line);
+            sent += 1;
+        }
+        self.line = line;
+        (sent, asked)
+    }
+
+    /// Polls at `now` in runs, as far as the scheduler allows them; answers how many packets left.
+    #[inline(always)]
+    fn poll_runs(&mut self, now: Instant, out: &mut [Departure]) -> usize {
+        let horizon = self.line.horizon(now);
+        let mut sent = 0;
+        while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
+            let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
+            let allowance = self.scheduler.allowance(now, leaf);
+            if allowance == Bytes::ZERO
+                && let Some(taken) = self.queues.send_unasked(leaf)
+            {
+                out[sent] = self.depart::<false>(now, leaf, taken);
+                sent += 1;
+                continue;
+            }
+            let line = (&mut self.line, horizon);
+            match self.queues.send_run((now, leaf), allowance, line, &mut out[sent..]) {
+                Some(run) => {
+                    self.scheduler.charge(now, leaf, run.charged, run.next);
+                    sent += run.taken;
+                }
+                None => {
+                    if let Some(departure) = self.release::<false>(now, leaf) {
+                        out[sent] = departure;
+                        sent += 1;
+                    }
+                }
+            }
+        }
+        sent
+    }
+
+    /// The same packet by packet, for who allows no runs and is told of no completions.
+    #[inline(always)]
+    fn poll_turns(&mut self, now: Instant, out: &mut [Departure]) -> usize {
+        let mut sent = 0;
+        loop {
+            let (taken, asked) = self.poll_unasked(now, &mut out[sent..]);
+            sent += taken;
+            let Some(leaf) = asked else { return sent };
+            if let Some(departure) = self.release::<false>(now, leaf) {
+                out[sent] = departure;
+                sent += 1;
+            }
+        }
+    }
+
     /// Asks the dropper of `leaf`, whose turn has come; hands out its first packet or drops it.
     fn release<const EXPLAINED: bool>(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
         match self.queues.release(now, leaf) {
@@ -653,27 +727,31 @@ impl<S: Discipline> Link<S> {
 
     /// Reads what the packets of a burst will need, all at once: memory answers many questions as
     /// fast as one.
+    #[inline(never)]
     fn touch_burst(&self, packets: &[(LeafId, Packet)]) {
-        let mut read = 0;
-        for &(leaf, _) in packets {
-            read ^= self.queues.touch(leaf);
-            self.scheduler.touch(leaf);
+        for burst in packets.chunks(TOUCHED_MAX) {
+            // A leaf where packets wait already is no news to its scheduler.
+            let empty = |leaf| self.scheduler.touch(leaf);
+            self.queues.touch_ends(burst.iter().map(|row| row.0), empty);
         }
-        core::hint::black_box(read);
     }
 
-    /// The same for the leaves whose turn comes next.
-    fn touch_upcoming(&self, limit: usize) {
-        let mut seconds = [0; TOUCHED_MAX];
-        let mut count = 0;
-        for (ahead, second) in seconds.iter_mut().enumerate().take(limit) {
-            let Some(leaf) = self.scheduler.upcoming(ahead) else { break };
-            *second = self.queues.touch(leaf);
-            self.scheduler.touch(leaf);
-            count += 1;
+    /// The same for the leaves whose turn comes next, unless enough was read already for so many
+    /// packets.
+    #[inline(never)]
+    fn touch_upcoming(&mut self, packets: usize) {
+        let packets = packets.min(TOUCHED_MAX);
+        if self.touched >= packets {
+            return;
         }
-        let read = seconds[..count].iter().fold(0, |read, &at| read ^ self.queues.touch_second(at));
-        core::hint::black_box(read);
+        let mut leaves = [LeafId(0); TOUCHED_MAX];
+        let most = if S::RUNS { TOUCHED_MAX } else { packets };
+        let count = self.scheduler.line_up(&mut leaves[..most]);
+        for &leaf in &leaves[..count] {
+            self.scheduler.touch(leaf);
+        }
+        let behind = if S::RUNS { TOUCHED_AHEAD } else { 0 };
+        self.touched = self.queues.touch_starts(&leaves[..count], behind);
     }
 }
 
@@ -731,38 +809,17 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn poll_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize {
         self.step_to(now);
-        let horizon = self.line.horizon(now);
         if self.queues.are_far() {
             self.touch_upcoming(out.len());
         }
-        if self.explainer.is_some() {
-            return self.poll_burst_explained(now, horizon, out);
-        }
-        let mut sent = 0;
-        while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
-            let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
-            let allowance = self.scheduler.allowance(now, leaf);
-            if allowance == Bytes::ZERO
-                && let Some(taken) = self.queues.send_unasked(leaf)
-            {
-                out[sent] = self.depart::<false>(now, leaf, taken);
-                sent += 1;
-                continue;
-            }
-            let line = (&mut self.line, horizon);
-            match self.queues.send_run((now, leaf), allowance, line, &mut out[sent..]) {
-                Some(run) => {
-                    self.scheduler.charge(now, leaf, run.charged, run.next);
-                    sent += run.taken;
-                }
-                None => {
-                    if let Some(departure) = self.release::<false>(now, leaf) {
-                        out[sent] = departure;
-                        sent += 1;
-                    }
-                }
-            }
-        }
+        let sent = if self.explainer.is_some() {
+            self.poll_burst_explained(now, self.line.horizon(now), out)
+        } else if S::RUNS || S::COMPLETIONS {
+            self.poll_runs(now, out)
+        } else {
+            self.poll_turns(now, out)
+        };
+        self.touched = self.touched.saturating_sub(sent);
         sent
     }
 
@@ -800,7 +857,9 @@ impl<S: Discipline> AnyLink for Link<S> {
 const LENGTH_MAX: i64 = 1 << 31;
 
 /// Leaves whose state is read early at once.
-const TOUCHED_MAX: usize = 32;
+pub(crate) const TOUCHED_MAX: usize = 32;
+/// Where leaves send all that they hold, so many packets are read ahead at once.
+const TOUCHED_AHEAD: usize = 4 * TOUCHED_MAX;
 
 /// Packets that wait in a link without a bound of its own: 2 MiB of entries.
 pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;

@@ -44,6 +44,10 @@ impl Dropper for Head {
     fn unasked_below(&self) -> Option<Limit> {
         Some(self.limit.limit())
     }
+
+    fn keeps_nothing(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -91,6 +91,12 @@ pub trait Dropper {
         None
     }
 
+    /// Whether it decides by what it is told alone, so that one can serve all leaves that are
+    /// planned alike.
+    fn keeps_nothing(&self) -> bool {
+        false
+    }
+
     /// What it says of the limit that its leaf shares with others, if it does: then a packet may be
     /// dropped from any of them after `admit` accepted one. Such a dropper has to be asked always
     /// (see `unasked_below`).
@@ -272,6 +278,12 @@ macro_rules! droppers {
             fn unasked_below(&self) -> Option<Limit> {
                 match self {
                     $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
+                }
+            }
+
+            fn keeps_nothing(&self) -> bool {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.keeps_nothing(),)*
                 }
             }
 

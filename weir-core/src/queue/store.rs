@@ -8,13 +8,15 @@
 
 use super::flows::{FlowHash, UNKNOWN_FLOW};
 use super::shared::Shared;
-use super::{Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Limit, Place, Release, Surplus};
+use super::{
+    Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Limit, Place, QueuePlan, Release, Surplus,
+};
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::{Departure, DropReason, Mark};
 use crate::explain::Leaving;
 use crate::ids::{Handle, LeafId};
 use crate::line::Line;
-use crate::link::LinkPlan;
+use crate::link::{LinkPlan, TOUCHED_MAX};
 use crate::parameter::BuildError;
 use crate::sched::{Head, Kin};
 use crate::units::{Bytes, Instant};
@@ -50,7 +52,7 @@ pub struct Queues {
     /// How many more packets may wait.
     room: u32,
     packets_max: u32,
-    droppers: Vec<AnyDropper>,
+    droppers: Droppers,
     drops: Drops,
     /// The limit that some leaves share. Their droppers are asked for every packet, so others' cost
     /// nothing for it.
@@ -87,6 +89,13 @@ pub(super) struct Slot {
 /// Negative: ask about every arrival, but about no departure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Unasked(i32);
+
+/// The droppers of all leaves; leaves that are planned alike share one that keeps nothing.
+struct Droppers {
+    list: Vec<AnyDropper>,
+    /// By leaf, which one it has; empty where all have the first.
+    places: Vec<u32>,
+}
 
 /// Drops by leaf and reason; only leaves that dropped take memory.
 #[derive(Default)]
@@ -206,18 +215,13 @@ impl Queues {
     /// # Errors
     /// When a dropper refuses its parameters.
     pub fn new(plan: &LinkPlan) -> Result<Self, BuildError> {
-        let mut droppers = Vec::with_capacity(plan.queues.len());
-        let mut leaves = Vec::with_capacity(plan.queues.len());
-        for (index, queue) in plan.queues.iter().enumerate() {
-            let leaf = LeafId(index as u32);
-            let (rate, mtu) = (plan.tree.rate(), plan.tree.mtu());
-            let place = Place { leaf, rate, mtu, seed: plan.seed };
-            let dropper = AnyDropper::build(queue, place)?;
-            leaves.push(Leaf { unasked: Unasked::of(&dropper), ..Leaf::EMPTY });
-            droppers.push(dropper);
-        }
-        let names = plan.tree.leaves().zip(&droppers).map(|((leaf, class), dropper)| {
-            (plan.tree.class_of(leaf), class.name.as_str(), dropper.membership())
+        let droppers = Droppers::new(plan)?;
+        let of = |index: usize| droppers.of(LeafId(index as u32));
+        let leaf = |index| Leaf { unasked: Unasked::of(of(index)), ..Leaf::EMPTY };
+        let leaves = (0..plan.queues.len()).map(leaf).collect();
+        let names = plan.tree.leaves().map(|(leaf, class)| {
+            let membership = droppers.of(leaf).membership();
+            (plan.tree.class_of(leaf), class.name.as_str(), membership)
         });
         let shared = Shared::new(names)?.map(Box::new);
         Ok(Self {
@@ -272,7 +276,7 @@ impl Queues {
     /// What the dropper of `leaf` says to `entry`.
     pub fn admit(&mut self, now: Instant, leaf: LeafId, entry: &Entry) -> Admission {
         let backlog = self.backlog(leaf);
-        self.droppers[leaf.index()].admit(now, entry.candidate(), backlog)
+        self.droppers.of_mut(leaf).admit(now, entry.candidate(), backlog)
     }
 
     /// What the dropper of `leaf` says to its first packet.
@@ -280,13 +284,13 @@ impl Queues {
         let first = self.leaves[leaf.index()].first;
         let backlog = self.backlog(leaf);
         assert!(backlog.packets > 0, "only a backlogged leaf sends");
-        self.droppers[leaf.index()].release(now, first.candidate(), backlog)
+        self.droppers.of_mut(leaf).release(now, first.candidate(), backlog)
     }
 
     /// Tells the dropper of `leaf` that the last packet left, if it did.
     pub fn check_emptied(&mut self, now: Instant, leaf: LeafId) {
         if self.leaves[leaf.index()].packets == 0 {
-            self.droppers[leaf.index()].emptied(now);
+            self.droppers.of_mut(leaf).emptied(now);
         }
     }
 
@@ -303,7 +307,7 @@ impl Queues {
     /// Puts `entry` at the end of `leaf`, in a store that is not full; answers whether the leaf was
     /// empty.
     pub fn push(&mut self, leaf: LeafId, entry: Entry) -> bool {
-        if self.droppers[leaf.index()].flows().is_some() {
+        if self.droppers.of(leaf).flows().is_some() {
             return self.push_to_flow(leaf, entry);
         }
         let unasked = core::mem::replace(&mut self.leaves[leaf.index()].unasked, Unasked::ALL);
@@ -318,7 +322,7 @@ impl Queues {
     /// The same for a leaf that keeps flows apart.
     fn push_to_flow(&mut self, leaf: LeafId, entry: Entry) -> bool {
         assert!(!self.is_full(), "the store has room");
-        let Some(flows) = self.droppers[leaf.index()].flows_mut() else { return false };
+        let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return false };
         let slot = self.free;
         let filled = &mut self.slots[slot as usize];
         self.free = filled.next;
@@ -347,7 +351,7 @@ impl Queues {
         if let Some(shared) = &mut self.shared {
             shared.left(leaf, state.first.charged());
         }
-        if let Some(flows) = self.droppers[leaf.index()].flows_mut() {
+        if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
             flows.sent(state.first.charged);
             state.second = flows.choose(&mut self.slots);
         }
@@ -454,13 +458,13 @@ impl Queues {
     /// A packet that `leaf` holds too much: its flows, if it keeps any apart, hold more than their
     /// limit.
     pub fn surplus(&mut self, leaf: LeafId) -> Option<Surplus> {
-        self.droppers[leaf.index()].flows_mut()?.surplus()
+        self.droppers.of_mut(leaf).flows_mut()?.surplus()
     }
 
     /// Drops the first packet of the flow with this number, which is not the first of its `leaf`;
     /// answers it.
     pub fn evict_from_flow(&mut self, leaf: LeafId, flow: u32, reason: DropReason) -> Entry {
-        let flows = self.droppers[leaf.index()].flows_mut();
+        let flows = self.droppers.of_mut(leaf).flows_mut();
         let slot = flows.expect("its flows were asked").drop_behind(&mut self.slots, flow);
         let removed = &mut self.slots[slot as usize];
         let entry = removed.entry;
@@ -475,7 +479,7 @@ impl Queues {
 
     fn pop(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
-        if let Some(flows) = self.droppers[leaf.index()].flows_mut() {
+        if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
             flows.dropped_first(state.first.charged);
             state.second = flows.choose(&mut self.slots);
         }
@@ -510,7 +514,7 @@ impl Queues {
 
     /// Whether `leaf` shares its limit with others.
     pub fn shares(&self, leaf: LeafId) -> bool {
-        self.droppers[leaf.index()].membership().is_some()
+        self.droppers.of(leaf).membership().is_some()
     }
 
     /// The leaf that has to drop its first packet, since those that share a limit exceed it.
@@ -553,7 +557,7 @@ impl Queues {
         if state.packets == 0 {
             return Vec::new();
         }
-        let heads = match self.droppers[leaf.index()].flows() {
+        let heads = match self.droppers.of(leaf).flows() {
             Some(flows) => flows.heads().collect(),
             None => alloc::vec![state.second],
         };
@@ -565,7 +569,7 @@ impl Queues {
                 slot = next;
             }
         }
-        if self.droppers[leaf.index()].flows().is_none() {
+        if self.droppers.of(leaf).flows().is_none() {
             packets.iter_mut().for_each(|entry| entry.label = entry.label.without_flow());
         }
         packets
@@ -584,8 +588,7 @@ impl Queues {
             let [from, to] = plans;
             let same_link = from.tree.rate() == to.tree.rate() && from.tree.mtu() == to.tree.mtu();
             if same_link && from.queues[before.index()] == to.queues[new.index()] {
-                let (mine, theirs) =
-                    (&mut self.droppers[new.index()], &mut old.droppers[before.index()]);
+                let (mine, theirs) = (self.droppers.of_mut(new), old.droppers.of_mut(before));
                 core::mem::swap(mine, theirs);
                 if let Some(flows) = mine.flows_mut() {
                     flows.forget_packets();
@@ -594,17 +597,60 @@ impl Queues {
         }
     }
 
-    /// Reads the state of `leaf`, so that it is near when it is needed; answers what to read next
-    /// for the packet behind its first.
+    /// Reads what a packet for each of `leaves` will need, so that it is near then: the leaf, and
+    /// the last packet in it; `empty` is told of leaves without one.
     #[inline(always)]
-    pub fn touch(&self, leaf: LeafId) -> u32 {
-        self.leaves[leaf.index()].second
+    pub(crate) fn touch_ends(&self, leaves: impl Iterator<Item = LeafId>, empty: impl Fn(LeafId)) {
+        let mut ends = [(LeafId(0), NONE); TOUCHED_MAX];
+        let mut count = 0;
+        for (end, leaf) in ends.iter_mut().zip(leaves) {
+            let Leaf { packets, last, .. } = self.leaves[leaf.index()];
+            *end = (leaf, if packets > 1 { last } else { NONE - packets });
+            count += 1;
+        }
+        let mut read = 0;
+        for &(leaf, last) in &ends[..count] {
+            if last == NONE {
+                empty(leaf);
+            }
+            read ^= self.touch_slot(last);
+        }
+        core::hint::black_box(read);
     }
 
-    /// Reads what [`Queues::touch`] named.
+    /// Reads what `leaves` will need to send, one after the other: each its first packets, or where
+    /// `most` is not 0 all that it holds, until they are so many. Answers how many packets will be
+    /// near: where `most` is 0 each leaf counts as one.
     #[inline(always)]
-    pub fn touch_second(&self, second: u32) -> u32 {
-        self.slots.get(second as usize).map_or(0, |slot| slot.next)
+    pub(crate) fn touch_starts(&self, leaves: &[LeafId], most: usize) -> usize {
+        let mut chains = [(NONE, 0); TOUCHED_MAX];
+        let (mut count, mut packets) = (0, 0);
+        for (chain, &leaf) in chains.iter_mut().zip(leaves) {
+            let state = &self.leaves[leaf.index()];
+            *chain = (state.second, state.packets);
+            count += 1;
+            packets += state.packets as usize;
+            if most > 0 && packets >= most {
+                break;
+            }
+        }
+        // Chain beside chain, for a chain itself has to be read one packet after the other.
+        let depth = if most > 0 { TOUCHED_DEPTH } else { 1 };
+        for behind in 1..=depth {
+            for (slot, packets) in &mut chains[..count] {
+                if *packets > behind {
+                    *slot = self.touch_slot(*slot);
+                }
+            }
+        }
+        core::hint::black_box(chains);
+        if most > 0 { packets } else { count }
+    }
+
+    /// Reads a slot, if there is one.
+    #[inline(always)]
+    fn touch_slot(&self, slot: u32) -> u32 {
+        self.slots.get(slot as usize).map_or(NONE, |slot| slot.next)
     }
 
     /// Whether there are so many leaves that those of a burst are worth reading early.
@@ -623,6 +669,50 @@ impl Queues {
         let dropped = self.drops.of(leaf);
         let Leaf { sent_packets: packets, sent_bytes: bytes, .. } = self.leaves[leaf.index()];
         LeafAccount::new(Count { packets, bytes }, dropped, self.backlog(leaf))
+    }
+}
+
+impl Droppers {
+    fn new(plan: &LinkPlan) -> Result<Self, BuildError> {
+        let (rate, mtu, seed) = (plan.tree.rate(), plan.tree.mtu(), plan.seed);
+        let (mut list, mut places) = (Vec::new(), Vec::new());
+        let mut alike: Option<(&QueuePlan, u32)> = None;
+        for (index, queue) in plan.queues.iter().enumerate() {
+            if let Some((_, place)) = alike.filter(|&(before, _)| before == queue) {
+                places.push(place);
+                continue;
+            }
+            let place = list.len() as u32;
+            let dropper =
+                AnyDropper::build(queue, Place { leaf: LeafId(index as u32), rate, mtu, seed })?;
+            if dropper.keeps_nothing() {
+                alike = Some((queue, place));
+            }
+            list.push(dropper);
+            places.push(place);
+        }
+        if list.len() == 1 {
+            places.clear();
+        }
+        list.shrink_to_fit();
+        places.shrink_to_fit();
+        Ok(Self { list, places })
+    }
+
+    #[inline]
+    fn place(&self, leaf: LeafId) -> usize {
+        self.places.get(leaf.index()).map_or(0, |&place| place as usize)
+    }
+
+    #[inline]
+    fn of(&self, leaf: LeafId) -> &AnyDropper {
+        &self.list[self.place(leaf)]
+    }
+
+    #[inline]
+    fn of_mut(&mut self, leaf: LeafId) -> &mut AnyDropper {
+        let place = self.place(leaf);
+        &mut self.list[place]
     }
 }
 
@@ -719,6 +809,8 @@ const REWRITTEN: u32 = 1 << 8;
 const FLOW_SHIFT: u32 = 16;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
+/// So many packets behind the first of a leaf are read early.
+const TOUCHED_DEPTH: u32 = 16;
 /// The state of so many leaves, and what their scheduler keeps beside it, stays in a cache of its
 /// own: 64 and some 30 bytes each, against 512 KiB.
 const NEAR_LEAVES: usize = 4096;

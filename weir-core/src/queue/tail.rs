@@ -39,4 +39,8 @@ impl Dropper for Tail {
     fn unasked_below(&self) -> Option<Limit> {
         Some(self.limit.limit())
     }
+
+    fn keeps_nothing(&self) -> bool {
+        true
+    }
 }

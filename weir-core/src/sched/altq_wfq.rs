@@ -52,6 +52,8 @@ impl Discipline for AltqWfq {
         },
     };
 
+    const RUNS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &ClassSpec| {
             let weight = class.params.number("weight").unwrap_or(WEIGHT_DEFAULT);

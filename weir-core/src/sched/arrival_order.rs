@@ -47,7 +47,7 @@ impl ArrivalOrder {
     /// The leaf in front, which is `leaf`, sent its first packet.
     #[inline]
     pub(crate) fn sent(&mut self, leaf: LeafId) {
-        assert_eq!(self.order.front(), Some(leaf), "the leaf in front was selected");
+        debug_assert_eq!(self.order.front(), Some(leaf), "the leaf in front was selected");
         self.order.pop_front();
     }
 

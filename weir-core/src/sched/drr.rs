@@ -52,6 +52,8 @@ impl Discipline for Drr {
         },
     };
 
+    const RUNS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &ClassSpec| {
             let quantum = quantum(tree, class);

@@ -42,6 +42,8 @@ impl Discipline for FqCodel {
         },
     };
 
+    const RUNS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let quantum = tree.params().bytes("quantum").unwrap_or(tree.mtu()).get();
         let quantum = quantum.clamp(QUANTUM_MIN, QUANTUM_MAX) as u32;

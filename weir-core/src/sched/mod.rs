@@ -93,6 +93,18 @@ pub trait Scheduler {
         None
     }
 
+    /// A hint, which may be wrong: who is likely to be selected next, one after the other, as far
+    /// as there is room in `leaves`; answers how many.
+    #[inline]
+    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
+        let mut count = 0;
+        while let Some((place, leaf)) = leaves.get_mut(count).zip(self.upcoming(count)) {
+            *place = leaf;
+            count += 1;
+        }
+        count
+    }
+
     /// Reads the state of `leaf` and does nothing with it, so that it is near when it is needed.
     #[inline]
     fn touch(&self, _leaf: LeafId) {}
@@ -209,6 +221,10 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// Whether it wants to be told what has left the wire, and be asked then. Its `allowance` is
     /// none.
     const COMPLETIONS: bool = false;
+
+    /// Whether its `allowance` is worth asking for, since a leaf often sends several packets in a
+    /// row; what lies behind the first ones is then read early too.
+    const RUNS: bool = false;
 
     /// Builds it for a tree whose parameters are those of the descriptor.
     ///

@@ -28,12 +28,9 @@ struct Band {
     turn: u32,
 }
 
-/// Where a leaf stands.
+/// Where a leaf stands: its priority in the lowest bits, its rank in its band above.
 #[derive(Clone, Copy)]
-struct Place {
-    priority: u8,
-    rank: u32,
-}
+struct Place(u32);
 
 impl Discipline for Priq {
     const DESCRIPTOR: Descriptor = Descriptor {
@@ -62,7 +59,7 @@ impl Discipline for Priq {
             let number = class.params.number("priority").unwrap_or(PRIORITY_DEFAULT);
             let priority = number.min(PRIORITIES as u64 - 1) as u8;
             let band = &mut leaves[usize::from(priority)];
-            places.push(Place { priority, rank: band.len() as u32 });
+            places.push(Place(u32::from(priority) | (band.len() as u32) << PRIORITY_BITS));
             band.push(leaf);
         }
         let band =
@@ -81,8 +78,8 @@ impl Discipline for Priq {
 impl Scheduler for Priq {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
-        let Place { priority, rank } = self.places[leaf.index()];
-        self.bands[usize::from(priority)].waiting.insert(rank);
+        let (priority, rank) = self.places[leaf.index()].parts();
+        self.bands[priority].waiting.insert(rank);
         self.busy |= 1 << priority;
     }
 
@@ -94,24 +91,28 @@ impl Scheduler for Priq {
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
-        let Place { priority, rank } = self.places[leaf.index()];
-        self.bands[usize::from(priority)].turn = rank + 1;
+        let (priority, rank) = self.places[leaf.index()].parts();
+        self.bands[priority].turn = rank + 1;
         self.head_changed(now, leaf, next);
     }
 
     #[inline]
-    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
-        // Alone in its band it goes on until something arrives above.
-        let band = &self.bands[usize::from(self.places[leaf.index()].priority)];
-        if band.leaves.len() == 1 { Bytes::new(u64::MAX) } else { Bytes::ZERO }
+    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
+        let Some(priority) = self.busy.checked_ilog2() else { return 0 };
+        self.bands[priority as usize].line_up(leaves)
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        core::hint::black_box(self.places[leaf.index()].0);
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         if head.is_some() {
             return;
         }
-        let Place { priority, rank } = self.places[leaf.index()];
-        let waiting = &mut self.bands[usize::from(priority)].waiting;
+        let (priority, rank) = self.places[leaf.index()].parts();
+        let waiting = &mut self.bands[priority].waiting;
         waiting.remove(rank);
         if waiting.is_empty() {
             self.busy &= !(1 << priority);
@@ -127,8 +128,33 @@ impl Band {
     }
 }
 
+impl Band {
+    /// The leaves whose turns come next, as many as there is room for.
+    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
+        let (mut from, mut count) = (self.turn, 0);
+        while let Some(place) = leaves.get_mut(count) {
+            let Some(rank) = self.waiting.next(from).or_else(|| self.waiting.next(0)) else {
+                break;
+            };
+            *place = self.leaves[rank as usize];
+            from = rank + 1;
+            count += 1;
+        }
+        count
+    }
+}
+
+impl Place {
+    /// The priority and the rank.
+    #[inline]
+    const fn parts(self) -> (usize, u32) {
+        (self.0 as usize % PRIORITIES, self.0 >> PRIORITY_BITS)
+    }
+}
+
 /// As many as ALTQ has.
-const PRIORITIES: usize = 16;
+const PRIORITIES: usize = 1 << PRIORITY_BITS;
+const PRIORITY_BITS: u32 = 4;
 const PRIORITY_DEFAULT: u64 = 1;
 
 #[cfg(test)]

@@ -66,6 +66,8 @@ impl Discipline for Sfq {
         },
     };
 
+    const RUNS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &super::ClassSpec| {
             let quantum = quantum(tree, class);

@@ -70,6 +70,7 @@ impl Formal {
                 ring += priorities;
             }
         }
+        rings.shrink();
         let waits = Waits::new(seats.len());
         Self { classes, seats, rings, ready: [0; ROWS], waits, efficient }
     }
@@ -163,6 +164,32 @@ impl Formal {
             at = class.parent as usize;
         }
         bytes
+    }
+
+    /// The leaves that conform and whose turns come next.
+    pub fn line_up(&self, leaves: &mut [LeafId]) -> usize {
+        if self.ready[0] == 0 {
+            return 0;
+        }
+        let ring = self.row_ring(0, self.ready[0].ilog2() as usize);
+        let first = self.rings.front(ring);
+        let (mut node, mut count) = (first, 0);
+        while let Some((place, at)) = leaves.get_mut(count).zip(node) {
+            let leaf = self.classes.at(self.rings.class(at)).leaf;
+            *place = leaf.expect("the row of the lowest level holds leaves");
+            count += 1;
+            node = Some(self.rings.next(at)).filter(|&next| Some(next) != first);
+        }
+        count
+    }
+
+    /// Reads what a packet of `leaf` needs.
+    #[inline]
+    pub fn touch(&self, leaf: LeafId) {
+        let class = self.classes.of_leaf(leaf);
+        let Seat { own, borrow, .. } = self.seats[class];
+        let credits = self.rings.credit(own) ^ self.rings.credit(borrow);
+        core::hint::black_box((self.classes.at(class).level, credits));
     }
 
     /// What the turns that lead to a leaf, from its lender down, have left for it.

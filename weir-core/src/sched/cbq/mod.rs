@@ -51,6 +51,8 @@ impl Discipline for Cbq {
         },
     };
 
+    const RUNS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let classes = Classes::build(tree)?;
         let general = match tree.params().choice("general") {
@@ -127,6 +129,21 @@ impl Scheduler for Cbq {
         match &self.engine {
             Engine::Formal(engine) => engine.allowance(now, leaf),
             Engine::Scan(_) => Bytes::ZERO,
+        }
+    }
+
+    #[inline]
+    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
+        match &self.engine {
+            Engine::Formal(engine) => engine.line_up(leaves),
+            Engine::Scan(_) => 0,
+        }
+    }
+
+    #[inline]
+    fn touch(&self, leaf: LeafId) {
+        if let Engine::Formal(engine) = &self.engine {
+            engine.touch(leaf);
         }
     }
 

@@ -38,6 +38,11 @@ impl Rings {
         first as u32
     }
 
+    /// Gives back what nodes that were not added would have needed.
+    pub fn shrink(&mut self) {
+        self.nodes.shrink_to_fit();
+    }
+
     /// The node that has the turn.
     #[inline]
     pub fn front(&self, ring: usize) -> Option<u32> {

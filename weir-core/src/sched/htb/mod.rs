@@ -70,6 +70,8 @@ impl Discipline for Htb {
         },
     };
 
+    const RUNS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Engine::new(tree, Exact, &Self::defaults(tree))
     }

@@ -7,8 +7,7 @@
 //! it returns, or for the next one.
 
 use super::engine::{LEVELS, PRIORITIES};
-use crate::ids::ClassId;
-use crate::sched::Tree;
+use crate::ids::LeafId;
 use crate::sched::id_set::IdSet;
 use alloc::vec::Vec;
 
@@ -21,8 +20,13 @@ pub(super) struct Turns {
     /// By priority, the members of all feeds, by slot: a family's slots are neighbours.
     feeds: [IdSet; PRIORITIES],
     families: Vec<Family>,
-    slot_of_class: Vec<u32>,
-    class_of_slot: Vec<u32>,
+    /// Of each family the feeds of the priorities in use.
+    family_feeds: Vec<Feed>,
+    /// By priority, which of those it is.
+    feed_of: [u8; PRIORITIES],
+    feeds_each: u32,
+    /// The slots of classes that are no neighbours of their siblings; empty if all are.
+    slots: Slots,
 }
 
 struct Row {
@@ -30,63 +34,92 @@ struct Row {
     pointer: u32,
 }
 
-/// The children of one class.
+/// The children of one class, which have the slots from `first` on.
 struct Family {
     first: u32,
     end: u32,
-    pointers: [u32; PRIORITIES],
-    /// How many members each feed has.
-    members: [u32; PRIORITIES],
+    /// The first child, where its siblings are the classes that follow it.
+    eldest: u32,
+}
+
+/// The pointer of a feed and how many members it has.
+#[derive(Clone, Copy)]
+struct Feed {
+    pointer: u32,
+    members: u32,
+}
+
+/// Slots and classes of children both ways.
+#[derive(Default)]
+struct Slots {
+    of_class: Vec<u32>,
+    classes: Vec<u32>,
 }
 
 impl Turns {
-    /// Empty rows and feeds. `families` names the classes with children, in the order of their
+    /// Empty rows and feeds. `children` are those of each class that has any, in the order of their
     /// numbers; `places` says for each class its level and the priorities of the leaves in it.
-    pub(super) fn new(tree: &Tree, families: &[ClassId], places: &[(u8, u8)]) -> Self {
+    pub(super) fn new(children: &[Vec<u32>], places: &[(u8, u8)]) -> Self {
+        let used = places.iter().fold(0, |used, place| used | place.1);
         let mut turns = Self {
             rows: rows_of(places),
             busy: [0; LEVELS],
             feeds: core::array::from_fn(|_| IdSet::new(0)),
-            families: Vec::with_capacity(families.len()),
-            slot_of_class: alloc::vec![RIGHT_END; places.len()],
-            class_of_slot: Vec::new(),
+            families: Vec::with_capacity(children.len()),
+            family_feeds: Vec::new(),
+            feed_of: [0; PRIORITIES],
+            feeds_each: used.count_ones(),
+            slots: Slots::new(children, places.len()),
         };
-        turns.place_children(tree, families);
-        let used = places.iter().fold(0, |used, place| used | place.1);
-        for (priority, feed) in turns.feeds.iter_mut().enumerate() {
-            if used & (1 << priority) != 0 {
-                *feed = IdSet::new(turns.class_of_slot.len());
-            }
+        let mut first = 0;
+        for siblings in children {
+            let end = first + siblings.len() as u32;
+            let eldest = siblings.first().copied().unwrap_or(0);
+            turns.families.push(Family { first, end, eldest });
+            first = end;
         }
+        for (which, priority) in bits(used).enumerate() {
+            turns.feeds[priority] = IdSet::new(first as usize);
+            turns.feed_of[priority] = which as u8;
+        }
+        let feed = Feed { pointer: RIGHT_END, members: 0 };
+        turns.family_feeds = alloc::vec![feed; children.len() * turns.feeds_each as usize];
         turns
     }
 
-    /// Gives the children of each family neighbouring slots, in the order of their numbers.
-    fn place_children(&mut self, tree: &Tree, families: &[ClassId]) {
-        let mut sizes = alloc::vec![0u32; self.slot_of_class.len()];
-        for (_, class) in tree.classes() {
-            if let Some(parent) = class.parent {
-                sizes[parent.index()] += 1;
-            }
+    /// The slot of a child of `family`.
+    #[inline]
+    fn slot(&self, family: usize, class: u32) -> u32 {
+        let Family { first, eldest, .. } = self.families[family];
+        self.slots.of_class.get(class as usize).copied().unwrap_or_else(|| first + class - eldest)
+    }
+
+    /// The child of `family` in a slot.
+    #[inline]
+    fn class(&self, family: usize, slot: u32) -> u32 {
+        let Family { first, eldest, .. } = self.families[family];
+        self.slots.classes.get(slot as usize).copied().unwrap_or_else(|| eldest + slot - first)
+    }
+
+    #[inline]
+    fn feed(&mut self, family: usize, priority: usize) -> &mut Feed {
+        let which = usize::from(self.feed_of[priority]);
+        &mut self.family_feeds[family * self.feeds_each as usize + which]
+    }
+
+    /// The leaves in the row of level 0 whose turns come next.
+    pub(super) fn line_up(&self, leaves: &mut [LeafId]) -> usize {
+        let Some(priority) = self.first_busy(0) else { return 0 };
+        let row = &self.rows[priority];
+        let (mut from, mut count) = (row.pointer, 0);
+        while let Some(place) = leaves.get_mut(count) {
+            let next = row.members.next(from).or_else(|| row.members.next(0));
+            let Some(class) = next else { break };
+            *place = LeafId(class);
+            from = class + 1;
+            count += 1;
         }
-        // From here `next` holds the slot of the next child of each class.
-        let mut next = sizes;
-        let mut first = 0;
-        for family in families {
-            let end = first + next[family.index()];
-            next[family.index()] = first;
-            let (pointers, members) = ([RIGHT_END; PRIORITIES], [0; PRIORITIES]);
-            self.families.push(Family { first, end, pointers, members });
-            first = end;
-        }
-        self.class_of_slot.resize(first as usize, 0);
-        for (id, class) in tree.classes() {
-            let Some(parent) = class.parent else { continue };
-            let slot = next[parent.index()];
-            next[parent.index()] += 1;
-            self.slot_of_class[id.index()] = slot;
-            self.class_of_slot[slot as usize] = id.0;
-        }
+        count
     }
 
     /// The first priority at which somebody at `level` may send.
@@ -143,13 +176,14 @@ impl Turns {
     #[inline]
     pub(super) fn join_feeds(&mut self, family: usize, class: u32, priorities: u8) -> u8 {
         let mut fresh = 0;
+        let slot = self.slot(family, class);
         for priority in bits(priorities) {
-            let members = &mut self.families[family].members[priority];
-            if *members == 0 {
+            let feed = self.feed(family, priority);
+            if feed.members == 0 {
                 fresh |= 1 << priority;
             }
-            *members += 1;
-            self.feeds[priority].insert(self.slot_of_class[class as usize]);
+            feed.members += 1;
+            self.feeds[priority].insert(slot);
         }
         fresh
     }
@@ -159,11 +193,12 @@ impl Turns {
     #[inline]
     pub(super) fn leave_feeds(&mut self, family: usize, class: u32, priorities: u8) -> u8 {
         let mut ended = 0;
+        let slot = self.slot(family, class);
         for priority in bits(priorities) {
-            self.feeds[priority].remove(self.slot_of_class[class as usize]);
-            let members = &mut self.families[family].members[priority];
-            *members -= 1;
-            if *members == 0 {
+            self.feeds[priority].remove(slot);
+            let feed = self.feed(family, priority);
+            feed.members -= 1;
+            if feed.members == 0 {
                 ended |= 1 << priority;
             }
         }
@@ -174,20 +209,20 @@ impl Turns {
     /// after which the feed starts again.
     #[inline]
     pub(super) fn feed_front(&mut self, family: usize, priority: usize) -> Option<u32> {
-        let pointer = self.families[family].pointers[priority];
+        let pointer = self.feed(family, priority).pointer;
         let found = self.feed_next(family, priority, pointer);
         let pointer = found.or_else(|| self.feed_next(family, priority, 0));
         let pointer = pointer.expect("an active class has a child in its feed");
-        self.families[family].pointers[priority] = pointer;
-        found.map(|slot| self.class_of_slot[slot as usize])
+        self.feed(family, priority).pointer = pointer;
+        found.map(|slot| self.class(family, slot))
     }
 
     /// Moves the pointer of a feed, which names a member, one member on.
     #[inline]
     pub(super) fn advance_feed(&mut self, family: usize, priority: usize) {
-        let pointer = self.families[family].pointers[priority];
+        let pointer = self.feed(family, priority).pointer;
         let next = self.feed_next(family, priority, pointer + 1);
-        self.families[family].pointers[priority] = next.unwrap_or(RIGHT_END);
+        self.feed(family, priority).pointer = next.unwrap_or(RIGHT_END);
     }
 
     /// The first slot of a feed's members that is `from` or later.
@@ -195,6 +230,22 @@ impl Turns {
     fn feed_next(&self, family: usize, priority: usize, from: u32) -> Option<u32> {
         let Family { first, end, .. } = self.families[family];
         self.feeds[priority].next(from.max(first)).filter(|&slot| slot < end)
+    }
+}
+
+impl Slots {
+    /// Where siblings are neighbours, slots follow from classes, and nothing is kept.
+    fn new(children: &[Vec<u32>], count: usize) -> Self {
+        let is_run = |siblings: &Vec<u32>| siblings.is_sorted_by(|&a, &b| b == a + 1);
+        if children.iter().all(is_run) {
+            return Self::default();
+        }
+        let classes: Vec<u32> = children.iter().flatten().copied().collect();
+        let mut of_class = alloc::vec![RIGHT_END; count];
+        for (slot, &class) in classes.iter().enumerate() {
+            of_class[class as usize] = slot as u32;
+        }
+        Self { of_class, classes }
     }
 }
 
