@@ -57,9 +57,9 @@ codes! {
     REFUSED "W114" Error "values that each are in range, but not together";
     BAD_NAME "W115" Error "a name that cannot be used everywhere";
     UNKNOWN_INTERFACE "W116" Error "a rule names a port that the deployment does not have";
-    UNREACHABLE "W120" Warning "a leaf that no packet can reach";
-    SHADOWED "W121" Warning "a rule that an earlier one covers";
-    NEVER_MATCHES "W122" Warning "a rule whose conditions exclude each other";
+    UNREACHABLE "W120" Warning "a leaf that no packet can reach" "algorithms §11.4";
+    SHADOWED "W121" Warning "a rule that an earlier one covers" "algorithms §11.4";
+    NEVER_MATCHES "W122" Warning "a rule whose conditions exclude each other" "algorithms §11.1";
     BELOW_PACKET "W123" Warning "a burst or quantum below the largest packet" "algorithms §5.10";
     ZERO_LIMIT "W124" Error "a queue that holds nothing";
     LIMIT_BELOW_PACKET "W125" Warning "a queue too small for the largest packet";

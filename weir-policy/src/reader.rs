@@ -24,7 +24,8 @@ use crate::codes;
 use crate::file::FILE_BYTES_MAX;
 use crate::finding::{Code, Draft, Outcome, Report, Source, Span};
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt::{self, Display};
+use std::rc::Rc;
 use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
@@ -33,10 +34,22 @@ use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate, Share, UnitEr
 /// A TOML table, and which of its keys were asked for.
 #[derive(Debug)]
 pub struct Table<'a> {
-    name: String,
+    name: Owner<'a>,
     span: Span,
     map: &'a DeTable<'a>,
     asked: Vec<&'static str>,
+}
+
+/// What messages call a table. Of a hundred thousand tables hardly one is ever named, so the words
+/// are put together only then.
+#[derive(Clone, Debug)]
+pub enum Owner<'a> {
+    /// These words.
+    Words(&'static str),
+    /// These words, and the name that the file gives in quotes; without words, the name alone.
+    Named(&'static str, &'a str),
+    /// A text that was put together.
+    Text(Rc<str>),
 }
 
 /// A value, and where it stands.
@@ -44,9 +57,18 @@ pub struct Table<'a> {
 pub struct Node<'a> {
     key: &'a str,
     key_span: Span,
-    owner: String,
+    owner: Owner<'a>,
     span: Span,
     value: &'a DeValue<'a>,
+}
+
+/// A file that is parsed as TOML once, before it is known what it describes.
+#[derive(Debug)]
+pub struct Document<'a> {
+    name: String,
+    text: &'a str,
+    root: DeTable<'a>,
+    faults: Vec<Draft>,
 }
 
 /// Reads a whole file with `build`, which gets the top-level table. Top-level keys that `build`
@@ -56,36 +78,51 @@ pub fn read<T>(
     bytes: &[u8],
     build: impl FnOnce(&mut Table<'_>, &mut Report) -> Option<T>,
 ) -> Outcome<T> {
-    let text = match decode(bytes, TOO_LARGE_CURE) {
-        Ok(text) => text,
-        Err((text, draft)) => {
-            let mut report = Report::new(Source::new(name, text));
-            report.push(draft);
-            return report.finish(None);
-        }
-    };
-    let mut report = Report::new(Source::new(name, text));
-    let (root, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
-        push_syntax(error, &mut report);
-    }
-    if report.failed() {
-        // What follows from half a file would only mislead.
-        return report.finish(None);
-    }
-    let span = Span::default();
-    let name = "the file".to_owned();
-    let mut top = Table { name, span, map: root.get_ref(), asked: Vec::new() };
-    let plan = build(&mut top, &mut report);
-    top.finish(&mut report);
-    report.finish(plan)
+    Document::new(name, bytes).read(build)
 }
 
 /// The names of the top-level tables of `bytes`, to tell kinds of file apart; none if unreadable.
 pub fn top_level(bytes: &[u8]) -> Vec<String> {
-    let Ok(text) = decode(bytes, TOO_LARGE_CURE) else { return Vec::new() };
-    let (root, _) = DeTable::parse_recoverable(text);
-    root.get_ref().keys().map(|key| key.get_ref().to_string()).collect()
+    Document::new("", bytes).top_level()
+}
+
+impl<'a> Document<'a> {
+    /// Parses `bytes` of the file `name`; faults are findings of [`Document::read`].
+    pub fn new(name: &str, bytes: &'a [u8]) -> Self {
+        let name = name.to_owned();
+        match decode(bytes, TOO_LARGE_CURE) {
+            Ok(text) => {
+                let (root, errors) = DeTable::parse_recoverable(text);
+                let faults = errors.iter().map(syntax).collect();
+                Self { name, text, root: root.into_inner(), faults }
+            }
+            Err((text, fault)) => Self { name, text, root: DeTable::new(), faults: vec![fault] },
+        }
+    }
+
+    /// The names of the top-level tables, to tell kinds of file apart.
+    pub fn top_level(&self) -> Vec<String> {
+        self.root.keys().map(|key| key.get_ref().to_string()).collect()
+    }
+
+    /// As [`read()`].
+    pub fn read<T>(
+        &self,
+        build: impl FnOnce(&mut Table<'_>, &mut Report) -> Option<T>,
+    ) -> Outcome<T> {
+        let mut report = Report::new(Source::new(self.name.as_str(), self.text));
+        for fault in &self.faults {
+            report.push(fault.clone());
+        }
+        if report.failed() {
+            // What follows from half a file would only mislead.
+            return report.finish(None);
+        }
+        let mut top = Table::new(Owner::Words("the file"), Span::default(), &self.root);
+        let plan = build(&mut top, &mut report);
+        top.finish(&mut report);
+        report.finish(plan)
+    }
 }
 
 /// What to do about a file that is too large.
@@ -111,21 +148,54 @@ pub(crate) fn decode<'a>(
     })
 }
 
-fn push_syntax(error: &toml::de::Error, report: &mut Report) {
+fn syntax(error: &toml::de::Error) -> Draft {
     let span = error.span().unwrap_or(0..0).into();
     let duplicate = error.message().starts_with("duplicate key");
     let cure = if duplicate { "keep one of the two" } else { "mend the TOML" };
-    report.push(Draft::new(&codes::NOT_TOML, span, error.message()).cure(cure));
+    Draft::new(&codes::NOT_TOML, span, error.message()).cure(cure)
+}
+
+impl fmt::Display for Owner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Owner::Words(words) => f.write_str(words),
+            Owner::Named("", name) => write!(f, "`{name}`"),
+            Owner::Named(words, name) => write!(f, "{words} `{name}`"),
+            Owner::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<&'static str> for Owner<'_> {
+    fn from(words: &'static str) -> Self {
+        Owner::Words(words)
+    }
+}
+
+impl<'a> From<(&'static str, &'a str)> for Owner<'a> {
+    fn from((words, name): (&'static str, &'a str)) -> Self {
+        Owner::Named(words, name)
+    }
+}
+
+impl From<String> for Owner<'_> {
+    fn from(text: String) -> Self {
+        Owner::Text(text.into())
+    }
 }
 
 impl<'a> Table<'a> {
+    fn new(name: Owner<'a>, span: Span, map: &'a DeTable<'a>) -> Self {
+        Self { name, span, map, asked: Vec::with_capacity(KEYS_USUAL) }
+    }
+
     /// What messages call it, such as "class `voice`".
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &Owner<'a> {
         &self.name
     }
 
     /// The same table under another name.
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn named(mut self, name: impl Into<Owner<'a>>) -> Self {
         self.name = name.into();
         self
     }
@@ -137,11 +207,17 @@ impl<'a> Table<'a> {
 
     /// The value of `key`, if it is written. From now on `key` is known here.
     pub fn field(&mut self, key: &'static str) -> Option<Node<'a>> {
-        if !self.asked.contains(&key) {
-            self.asked.push(key);
-        }
-        let (key, value) = self.map.get_key_value(key)?;
+        self.asked.push(key);
+        let (key, value) = self.find(key)?;
         Some(self.node(key, value))
+    }
+
+    /// In a short table a look at each key costs less than the hash of the one wanted.
+    fn find(&self, key: &str) -> Option<(&'a Spanned<Cow<'a, str>>, &'a Spanned<DeValue<'a>>)> {
+        if self.map.len() > KEYS_USUAL {
+            return self.map.get_key_value(key);
+        }
+        self.map.iter().find(|(found, _)| found.get_ref() == key)
     }
 
     /// The value of `key`; that it is missing is a finding.
@@ -158,7 +234,7 @@ impl<'a> Table<'a> {
 
     /// Whether `key` is written; does not make it known.
     pub fn has(&self, key: &str) -> bool {
-        self.map.contains_key(key)
+        self.find(key).is_some()
     }
 
     /// Everything in the order of the file, for tables whose keys the user chooses. Do not `finish`
@@ -169,18 +245,26 @@ impl<'a> Table<'a> {
 
     /// The entries that nobody asked for.
     pub fn unasked(&self) -> impl Iterator<Item = Node<'a>> {
-        self.entries().filter(|node| !self.asked.contains(&node.key))
+        let unasked =
+            self.map.iter().filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref()));
+        unasked.map(|(key, value)| self.node(key, value))
     }
 
-    /// The keys that are known here: those asked for.
-    pub fn known(&self) -> &[&'static str] {
-        &self.asked
+    /// The keys that are known here: those asked for, each once.
+    pub fn known(&self) -> Vec<&'static str> {
+        let mut known = Vec::new();
+        for key in &self.asked {
+            if !known.contains(key) {
+                known.push(*key);
+            }
+        }
+        known
     }
 
     /// Refuses the keys that nobody asked for, and names those that are known here.
     pub fn finish(&self, report: &mut Report) {
         for node in self.unasked() {
-            report.push_error(|| unknown_key(&node, &self.asked));
+            report.push_error(|| unknown_key(&node, &self.known()));
         }
     }
 
@@ -267,7 +351,7 @@ impl<'a> Node<'a> {
             return None;
         };
         // A key that is a header says more than the braces or the whole table would.
-        Some(Table { name: format!("`{}`", self.key), span: self.key_span, map, asked: Vec::new() })
+        Some(Table::new(Owner::Named("", self.key), self.key_span, map))
     }
 
     /// The elements of an array; each points at itself and keeps the array's key.
@@ -502,6 +586,8 @@ pub fn suggest(word: &str, known: &[&str]) -> String {
     }
 }
 
+/// As many keys as most tables may have.
+const KEYS_USUAL: usize = 16;
 /// Longer words than this are compared with nothing.
 const WORD_BYTES_MAX: usize = 64;
 

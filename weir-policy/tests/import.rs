@@ -1,7 +1,11 @@
 //! `weir import` and `weir export`: what files become, and that there and back changes nothing.
 
 use std::fmt::Write;
+use std::net::Ipv4Addr;
+use weir_core::classify::InterfaceId;
+use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::random::Random;
+use weir_core::units::{Instant, Rate};
 use weir_policy::export::{self, Filters};
 use weir_policy::finding::Severity;
 use weir_policy::import::{self, Fate, Import, Options};
@@ -287,6 +291,62 @@ filter del dev a parent 1:
     check("tc", text, &wanted, &[(1, Fate::Approximated, "priomap"), (6, Fate::Lost, "single")]);
 }
 
+/// A tree of which the classes with children have filters of their own.
+const NESTED: &str = "\
+qdisc add dev a root handle 1: htb default 30
+class add dev a parent 1: classid 1:1 htb rate 10mbit
+class add dev a parent 1:1 classid 1:10 htb rate 4mbit
+class add dev a parent 1:10 classid 1:11 htb rate 2mbit
+class add dev a parent 1:10 classid 1:12 htb rate 1mbit
+class add dev a parent 1:1 classid 1:30 htb rate 1mbit
+filter add dev a parent 1: protocol ip prio 1 u32 match ip dst 10.0.0.0/8 flowid 1:10
+filter add dev a parent 1: protocol ip prio 2 u32 match ip dport 25 0xffff flowid 1:12
+filter add dev a parent 1:10 protocol ip prio 1 u32 match ip dst 10.1.0.0/16 match ip protocol 6 0xff flowid 1:11
+filter add dev a parent 1:10 protocol ip prio 2 u32 match ip dst 192.168.0.0/16 flowid 1:11
+filter add dev a parent 1:10 protocol ip prio 3 flower ip_proto udp dst_port 5000-6000 flowid 1:12
+filter add dev a parent 1:30 protocol ip prio 1 u32 match ip dport 80 0xffff flowid 1:12
+filter add dev a parent 1:1 protocol ip prio 1 u32 match ip dport 81 0xffff flowid 1:12
+";
+
+#[test]
+fn filters_of_a_class_count_for_what_leads_there() {
+    let wanted = [
+        "[class.1-11]\nparent = \"1-10\"\nrate = \"2 Mbit/s\"\nmatch = [\n    \
+         { dst = \"10.1.0.0/16\", proto = 6, prio = 1 },\n]",
+        "{ dst = \"10.0.0.0/8\", ethertype = \"ipv4\", proto = 17, dport = \"5000-6000\", prio = 2 }",
+        "{ dst = \"10.0.0.0/8\", prio = 3 }",
+        "{ ethertype = \"ipv4\", dport = \"25\", prio = 4 }",
+    ];
+    let fates = [(12, Fate::Lost, "below a class"), (13, Fate::Lost, "no filter leads")];
+    check("tc", NESTED, &wanted, &fates);
+    imported("tc", NESTED).policies.iter().for_each(|one| check_fixed(&one.policy));
+}
+
+/// What the kernel's HTB does with a packet, filter by filter, and what the policy does.
+#[test]
+fn a_chain_of_filters_takes_what_the_kernel_takes() {
+    let policy = parsed(&imported("tc", NESTED).policies.remove(0).policy);
+    let mut classifier = policy.classifier();
+    let rows = [
+        ("10.1.2.3", 6, 80, "1-11"),
+        // The chain ends in the class: the root's next filter is not asked.
+        ("10.2.0.1", 6, 25, "1-30"),
+        ("10.1.2.3", 17, 5004, "1-12"),
+        ("10.1.2.3", 17, 4999, "1-30"),
+        ("192.168.0.1", 6, 25, "1-12"),
+        ("192.168.0.1", 6, 80, "1-30"),
+    ];
+    for (destination, protocol, port, wanted) in rows {
+        let source = Ipv4Addr::new(172, 16, 0, 1);
+        let destination = destination.parse().expect("rows hold addresses");
+        let addresses = Addresses::V4 { source, destination };
+        let ports = Ports { source: 1000, destination: port };
+        let headers = Headers::of_flow(addresses, Protocol(protocol), ports);
+        let found = classifier.classify(Instant::ZERO, InterfaceId(0), &headers);
+        assert_eq!(policy.leaf_name(found.leaf), wanted, "{destination} {protocol} {port}");
+    }
+}
+
 #[test]
 fn batches_of_tc_are_read_whatever_their_disciplines() {
     let text = "\
@@ -390,6 +450,44 @@ fn there_and_back_is_a_fixed_point_for_imports_and_examples() {
     for one in &imported("altq", ALTQ).policies {
         if one.interface == "en2" {
             check_fixed(&one.policy);
+        }
+    }
+}
+
+/// Import, export, import, export: what the kernel has is the same from the first export on, and
+/// what it does not have is refused by name. The files are samples of others, which are read where
+/// they lie beside the repository; `WEIR_SAMPLES` names another folder.
+#[test]
+fn there_and_back_is_a_fixed_point_for_samples() {
+    let beside = || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/samples");
+    let folder = std::env::var_os("WEIR_SAMPLES").map_or_else(beside, Into::into);
+    for language in ["altq", "pf"] {
+        let Ok(files) = std::fs::read_dir(folder.join(language)) else { continue };
+        for path in files.map(|file| file.expect("it can be listed").path()) {
+            let Ok(bytes) = std::fs::read(&path) else { continue };
+            let reader = import::find(language).expect("rows name languages");
+            let options = Options { rate: Rate::new(100_000_000), ..Options::default() };
+            let outcome = import::read(reader, &bytes, "f", &options);
+            let policies = outcome.plan.map_or_else(Vec::new, |import| import.policies);
+            for one in &policies {
+                sample(&format!("{} {}", path.display(), one.interface), &one.policy);
+            }
+        }
+    }
+}
+
+fn sample(name: &str, text: &str) {
+    let policy = parsed(text);
+    match export::to_tc(&policy, "eth0", Filters::Flower) {
+        Err(why) => {
+            println!("{name}: refused, {why}");
+            assert!(why.contains(policy.link.scheduler), "{name}: {why}");
+        }
+        Ok(export) => {
+            check_fixed(text);
+            let lost: Vec<_> =
+                export.lost.iter().map(|loss| format!("{}: {}", loss.what, loss.why)).collect();
+            println!("{name}: {} fixed, lost {lost:#?}", policy.link.scheduler);
         }
     }
 }

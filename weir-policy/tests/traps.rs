@@ -48,12 +48,13 @@ fn a_finding_of_a_lint_says_place_figure_cure_and_source() {
         let finding = findings(&format!("{trap}.toml")).remove(0);
         assert!(!finding.cure.is_empty(), "{trap}: {finding:#?}");
         assert!(finding.place.line > 1, "{trap}: {finding:#?}");
-        if trap.as_str() < "W130" || trap.as_str() >= "W147" {
-            continue;
-        }
+        // A fault of one kind of queue or of a promise is of no literature.
+        let sourced = ["W113", "W120", "W121", "W122", "W123"];
+        let code = &trap[..4];
+        let literature = ("W130".."W147").contains(&code);
+        assert!(!literature && !sourced.contains(&code) || finding.source.is_some(), "{trap}");
         let has_figure = finding.message.chars().any(|c| c.is_ascii_digit());
-        assert!(has_figure, "{trap}: {}", finding.message);
-        assert!(finding.source.is_some(), "{trap} has no source");
+        assert!(!literature || has_figure, "{trap}: {}", finding.message);
     }
 }
 

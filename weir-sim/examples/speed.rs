@@ -80,6 +80,7 @@ fn scenario(
         duration: Duration::from_secs(seconds),
         warmup: Duration::ZERO,
         seed: 1,
+        demands: Vec::new(),
         sources,
         changes: Vec::new(),
         network: None,

@@ -16,6 +16,7 @@ pub mod drive;
 mod events;
 pub mod explain;
 pub mod frame;
+pub mod keeping;
 pub mod kinds;
 pub mod memory;
 mod meter;

@@ -11,6 +11,7 @@ use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::link::LinkPlan;
 use weir_core::packet::Headers;
 use weir_core::units::{Bytes, Duration, Instant, Rate, Share};
+use weir_policy::policy::Demand;
 
 /// Sources, a classifier, one link, sinks.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct Scenario {
     pub warmup: Duration,
     /// Another seed is another run.
     pub seed: u64,
+    /// What each leaf wants and says that it will be offered; empty if nobody said anything.
+    pub demands: Vec<Demand>,
     /// Who sends.
     pub sources: Vec<Source>,
     /// When the link gets another plan, and which; in the order of time.

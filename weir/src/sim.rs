@@ -1,5 +1,6 @@
 //! `weir sim`: runs a scenario in simulated time and prints what each class and source got.
 
+pub mod bounds;
 pub mod memory;
 mod packets;
 
@@ -17,13 +18,15 @@ use weir_lab::replicate::{self, REPLICATIONS_MAX, Summary};
 use weir_live::signals::StopSignal;
 use weir_policy::{file, render};
 use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
+use weir_sim::keeping::Keeping;
 use weir_sim::memory::Beside;
 use weir_sim::{Fate, Report, Scenario, Watch, read};
 
 /// Simulates a scenario: sources, a policy's link, receivers.
 ///
-/// The same scenario and seed print the same bytes, on any number of threads. Exits 0 if it ran, 1
-/// if the scenario has errors, 2 if it cannot be read or does not fit in memory. docs/sim-report.md
+/// The same scenario and seed print the same bytes, on any number of threads. If a class of the
+/// policy says what it is offered (`arrival`), the worst delays and backlogs are held to their
+/// bounds. Exits 0 if it ran, 1 if the scenario has errors or a bound is broken, 2 if it cannot be read or does not fit in memory. docs/sim-report.md
 /// describes what is printed and written.
 #[derive(clap::Args)]
 pub struct Sim {
@@ -128,8 +131,13 @@ impl Sim {
         let mut trace = trace.map(|path| Trace::create(path, scenario)).transpose()?;
         let rows = self.parquet.as_deref();
         let mut rows = rows.map(|path| Rows::create(path, scenario)).transpose()?;
+        let mut keeping = Keeping::of(scenario);
         let report = {
+            let told = self.trace.is_some() || self.parquet.is_some() || keeping.is_some();
             let mut tell = |fate: &Fate<'_>| {
+                if let Some(keeping) = &mut keeping {
+                    keeping.add(fate);
+                }
                 if let Some(trace) = &mut trace {
                     trace.add(fate);
                 }
@@ -137,7 +145,6 @@ impl Sim {
                     rows.add(fate);
                 }
             };
-            let told = self.trace.is_some() || self.parquet.is_some();
             let packets = told.then_some(&mut tell as &mut dyn FnMut(&Fate<'_>));
             let watch = Watch { slowest: self.explain.slowest(), bins: self.bins, packets };
             let bar = bar(scenario.duration);
@@ -160,7 +167,7 @@ impl Sim {
             Format::Json => output.text(&report.to_json()),
             Format::Text => output.text(&report.to_string()),
         }
-        Ok(Exit::Clean)
+        Ok(keeping.map_or(Exit::Clean, |keeping| bounds::print(&keeping.holding(), output)))
     }
 
     /// What is written of a report.

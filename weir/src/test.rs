@@ -3,6 +3,7 @@
 use crate::Run;
 use crate::check;
 use crate::output::{Exit, Format, Output};
+use crate::sim::bounds;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use weir_core::ids::ClassId;
 use weir_policy::policy::{self, Measure, Metric, Policy, Promise};
 use weir_policy::{file, render};
+use weir_sim::keeping;
 use weir_sim::promise::{self, Observation, Proof, Verdict};
 use weir_sim::read;
 
@@ -104,10 +106,17 @@ fn observe(
         let cure = "promise under a scenario with one link";
         return Err(output.refuse(&format!("{name} is a network, which has no one policy; {cure}")));
     }
-    promise::observe(&scenario, runs).map_err(|error| {
+    let refused = |error| {
         output.refuse(&format!("{name}: {error}"));
         Exit::Faults
-    })
+    };
+    // Promises are of percentiles and means, bounds of every packet.
+    let holding = keeping::hold(&scenario).map_err(refused)?;
+    let exit = holding.map_or(Exit::Clean, |holding| bounds::print(&holding, output));
+    if exit != Exit::Clean {
+        return Err(exit);
+    }
+    promise::observe(&scenario, runs).map_err(refused)
 }
 
 fn print(output: &Output, policy: &Policy, mut tested: Tested) -> Exit {

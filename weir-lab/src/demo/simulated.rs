@@ -39,6 +39,7 @@ fn scenario(policy: &Policy, measured: std::time::Duration) -> Scenario {
         duration: duration_of(duration),
         warmup: duration_of(WARMUP),
         seed: 1,
+        demands: policy.demands.clone(),
         sources,
         changes: Vec::new(),
         network: None,

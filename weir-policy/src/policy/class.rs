@@ -126,7 +126,7 @@ fn read<'a>(
     report: &mut Report,
 ) -> Option<ClassDraft<'a>> {
     check_name(node, report);
-    let mut table = node.table(report)?.named(format!("class `{}`", node.key()));
+    let mut table = node.table(report)?.named(("class", node.key()));
     let parent = table.field("parent");
     let match_node = table.field("match");
     let default = table.field("default");
@@ -193,7 +193,7 @@ fn read_parameters(
         read_share(draft, table, report);
     }
     for node in table.unasked() {
-        report.push_error(|| unsupported(&node, table.known(), descriptor));
+        report.push_error(|| unsupported(&node, &table.known(), descriptor));
     }
 }
 
@@ -304,7 +304,7 @@ fn read_queue(node: &Node<'_>, report: &mut Report) -> (QueuePlan, Written) {
     };
     let written = Written::read(&mut table, dropper.parameters, &[Scope::Queue], report);
     for node in table.unasked() {
-        report.push(unsupported_in_queue(&node, table.known(), dropper));
+        report.push(unsupported_in_queue(&node, &table.known(), dropper));
     }
     let owner = format!("dropper `{}`", dropper.keyword);
     written.check_required(&owner, node.key_span(), dropper.parameters, report);

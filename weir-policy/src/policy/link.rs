@@ -180,7 +180,7 @@ fn parameters(
     let known = |key: &str| SCHEDULERS.iter().any(|entry| entry.descriptor.keyword == key);
     for node in table.unasked() {
         match scheduler {
-            _ if !known(node.key()) => report.push(unknown_key(&node, table.known())),
+            _ if !known(node.key()) => report.push(unknown_key(&node, &table.known())),
             Some(entry) => report.push(other_scheduler(&node, entry.descriptor.keyword)),
             None => {}
         }
@@ -198,7 +198,7 @@ fn own_parameters(
     let name = format!("[link.{}]", descriptor.keyword);
     let mut written = Written::default();
     if let Some(own) = own {
-        let mut own = own.named(&name);
+        let mut own = own.named(name.clone());
         written = Written::read(&mut own, rows, &[Scope::Link], report);
         own.finish(report);
     }

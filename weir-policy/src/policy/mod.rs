@@ -17,7 +17,7 @@ mod values;
 use crate::codes;
 use crate::finding::{Draft, Outcome, Report};
 use crate::lints;
-use crate::reader::{self, Table};
+use crate::reader::{Document, Table};
 use class::ClassDraft;
 use link::LinkSection;
 use tree::Shape;
@@ -55,7 +55,12 @@ pub fn parse(text: &str, name: &str) -> Outcome<Policy> {
 /// As [`parse`], for bytes that may be no text. With `ports`, rules may name only these, and
 /// `InterfaceId(n)` is the nth.
 pub fn parse_bytes(bytes: &[u8], name: &str, ports: Option<&[String]>) -> Outcome<Policy> {
-    reader::read(name, bytes, |top, report| build(top, report, ports))
+    of_document(&Document::new(name, bytes), ports)
+}
+
+/// As [`parse_bytes`], for a file that was parsed already.
+pub fn of_document(document: &Document<'_>, ports: Option<&[String]>) -> Outcome<Policy> {
+    document.read(|top, report| build(top, report, ports))
 }
 
 impl Policy {

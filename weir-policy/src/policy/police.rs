@@ -74,9 +74,9 @@ fn plan(node: &Node<'_>, report: &mut Report) -> Option<MeterPlan> {
     for node in table.unasked() {
         let (known, key) = (table.known(), node.key());
         let message =
-            format!("meter `{}` has no parameter `{key}`; it has {}", meter.keyword, list(known));
+            format!("meter `{}` has no parameter `{key}`; it has {}", meter.keyword, list(&known));
         let draft = Draft::new(&codes::UNSUPPORTED_PARAMETER, node.key_span(), message);
-        report.push(draft.cure(suggest(key, known)));
+        report.push(draft.cure(suggest(key, &known)));
     }
     let owner = format!("meter `{}`", meter.keyword);
     written.check_required(&owner, node.key_span(), meter.parameters, report);

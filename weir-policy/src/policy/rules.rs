@@ -5,6 +5,7 @@ use super::police::Meters;
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table, list};
+use std::borrow::Cow;
 use weir_core::classify::{InterfaceId, Match, MatchOrder, Prefix, Rule, cover};
 use weir_core::ids::LeafId;
 use weir_core::packet::EtherType;
@@ -98,7 +99,7 @@ fn read(
     reading: &mut Reading<'_>,
     report: &mut Report,
 ) -> Option<Rule> {
-    let mut table = node.table(report)?.named(format!("a rule of class `{}`", class.name));
+    let mut table = node.table(report)?.named(("a rule of class", class.name));
     let matches = Match {
         protocol: table.field("proto").and_then(|node| node.parsed(report)),
         sources: reading.prefixes(table.field("src"), report),
@@ -175,8 +176,13 @@ fn needs_ip(matches: &Match) -> bool {
 
 /// Finds rules that decide nothing, since others that are tried earlier take all their packets.
 fn check_reach(rules: &[Rule], spans: &[Span], order: MatchOrder, report: &mut Report) {
-    let (declared, tried): (Vec<u32>, Vec<Rule>) =
-        order.arrange(rules.to_vec()).into_iter().unzip();
+    let (declared, tried): (Vec<u32>, Cow<'_, [Rule]>) = match order {
+        MatchOrder::First => ((0..rules.len() as u32).collect(), Cow::Borrowed(rules)),
+        _ => {
+            let (declared, tried) = order.arrange(rules.to_vec()).into_iter().unzip();
+            (declared, Cow::Owned(tried))
+        }
+    };
     // An order may try a rule in parts, each at its place; it is reached if one of them is.
     let mut parts = vec![0_u32; rules.len()];
     for &place in &declared {

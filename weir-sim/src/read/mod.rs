@@ -85,6 +85,7 @@ fn parse_as(
         let files = Files { scenario: name, read_file };
         let sources = sources(top, times, place, &files, report);
         let changes = change::read_all(top, times, place, &mut policies, report);
+        let mut demands = Vec::new();
         let (link, classifier, network) = match (policy, network) {
             (_, Some(read)) => {
                 let read = read?;
@@ -93,6 +94,7 @@ fn parse_as(
             (policy, None) => {
                 let policy = policy?;
                 let classifier = policy.classifier();
+                demands = policy.demands;
                 (policy.link, classifier, None)
             }
         };
@@ -106,6 +108,7 @@ fn parse_as(
             duration,
             warmup,
             seed: seed.unwrap_or(SEED_DEFAULT),
+            demands,
             sources,
             changes,
             network,

@@ -55,6 +55,7 @@ pub fn scenario(
         duration: Duration::from_secs(10),
         warmup: Duration::ZERO,
         seed: 1,
+        demands: Vec::new(),
         sources: Vec::new(),
         changes: Vec::new(),
         network: None,

@@ -2,8 +2,10 @@
 
 use super::super::Options;
 use super::super::lines::{LineId, Reading};
-use super::super::sketch::{Class as SketchClass, Key, Rule, Sketch, inline, quoted, rate_value};
+use super::super::sketch::{Class as SketchClass, Key, Sketch, inline, quoted, rate_value};
+use super::chains::Chains;
 use super::disciplines::{ClassOptions, Curve, Discipline, Overhead, duration};
+use super::filters::Filter;
 use super::{Class, Device, Handle, Qdisc};
 use std::collections::BTreeMap;
 
@@ -106,7 +108,7 @@ fn add_classes(
     }
     let mut ids: Vec<Handle> = Vec::new();
     if discipline.kind == "prio" {
-        ids = bands(discipline, root, names, (sketch, line));
+        ids = bands(discipline, root, (device, names), (sketch, line));
     } else if CLASSFUL.contains(&discipline.kind.as_str()) {
         ids = tree(root, (device, names), sketch, reading);
     }
@@ -136,10 +138,18 @@ fn add_classes(
 fn bands(
     discipline: &Discipline,
     root: u16,
-    names: &Names,
+    (device, names): (&Device, &Names),
     (sketch, line): (&mut Sketch, LineId),
 ) -> Vec<Handle> {
-    let ids: Vec<Handle> = (1..=discipline.bands as u16).map(|band| (root, band)).collect();
+    let mut ids: Vec<Handle> = (1..=discipline.bands as u16).map(|band| (root, band)).collect();
+    // Where bands have names, one without is there because the kernel has no fewer than two.
+    let named = ids.iter().any(|id| names.contains_key(id));
+    let used = |id: &Handle| {
+        let ordinary = u64::from(id.1) == discipline.ordinary + 1;
+        let target = |filter: &Filter| filter.target.1 == id.1;
+        ordinary || names.contains_key(id) || device.filters.iter().any(target)
+    };
+    ids.retain(|id| !named || used(id));
     for &id in &ids {
         let name = name_of(id, names, &format!("band-{}", id.1));
         let mut class = SketchClass::new(name, None, line);
@@ -315,31 +325,9 @@ fn add_rules(
     sketch: &mut Sketch,
     reading: &mut Reading,
 ) {
-    let parents: Vec<_> = sketch.classes.iter().filter_map(|class| class.parent).collect();
-    for filter in std::mem::take(&mut device.filters) {
-        if filter.parent.is_some_and(|parent| parent != (root, 0)) {
-            let why = "filters of a class, or of a discipline below one, are not read";
-            reading.lost(filter.line, why);
-            continue;
-        }
-        let target = match filter.target {
-            (0, minor) => (root, minor),
-            target => target,
-        };
-        let Some(mut at) = ids.iter().position(|id| *id == target) else {
-            reading.lost(filter.line, format!("there is no class {:x}:{:x}", target.0, target.1));
-            continue;
-        };
-        if parents.contains(&at) {
-            let note = "it leads to a class with children, whose packets the kernel gives to the \
-                        default class";
-            reading.approximated(filter.line, note);
-            at = default;
-        }
-        let rank = filter.rank;
-        let rules = filter.rules.into_iter().map(|keys| Rule { keys, rank });
-        sketch.classes[at].rules.extend(rules);
-    }
+    let parents = sketch.classes.iter().filter_map(|class| class.parent).collect();
+    let filters = std::mem::take(&mut device.filters);
+    Chains::new(ids, &parents, (default, root)).lower(filters, sketch, reading);
 }
 
 const CLASSFUL: [&str; 4] = ["htb", "hfsc", "cbq", "drr"];

@@ -3,6 +3,7 @@
 //! Commands build what the kernel would hold, a tree a device; then the tree becomes a policy.
 //! Filters keep their `prio`; the kernel gives one without it a smaller one than all before.
 
+mod chains;
 mod disciplines;
 mod filters;
 mod lower;

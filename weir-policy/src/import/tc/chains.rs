@@ -1,0 +1,171 @@
+//! Filters below filters: one that leads to a class with children hands its packets to the filters
+//! of that class, and what those do not take goes to the default class [linux, algorithms §11.3].
+//!
+//! A policy has one list of rules. So each filter of such a class becomes rules that ask for the
+//! conditions of the whole path at once, and after them the path alone leads to the default.
+
+use super::super::lines::Reading;
+use super::super::sketch::{Key, Rule, Sketch, quoted};
+use super::Handle;
+use super::filters::Filter;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_core::classify::{PortRange, Prefix};
+
+/// The filters of a device, by the class to which they are attached.
+pub(super) struct Chains<'c> {
+    pub(super) ids: &'c [Handle],
+    /// The classes with children.
+    pub(super) parents: &'c BTreeSet<usize>,
+    pub(super) default: usize,
+    pub(super) root: u16,
+    of_class: BTreeMap<usize, Vec<Filter>>,
+    entered: BTreeSet<usize>,
+    rank: u64,
+}
+
+impl<'c> Chains<'c> {
+    /// Without filters.
+    pub(super) fn new(
+        ids: &'c [Handle],
+        parents: &'c BTreeSet<usize>,
+        (default, root): (usize, u16),
+    ) -> Self {
+        let (of_class, entered) = (BTreeMap::new(), BTreeSet::new());
+        Self { ids, parents, default, root, of_class, entered, rank: 0 }
+    }
+
+    /// Makes rules of all filters, which come in the order in which they are tried.
+    pub(super) fn lower(
+        &mut self,
+        filters: Vec<Filter>,
+        sketch: &mut Sketch,
+        reading: &mut Reading,
+    ) {
+        let mut top = Vec::new();
+        for filter in filters {
+            match filter.parent.map(|parent| self.whole(parent)) {
+                None => top.push(filter),
+                Some(parent) if parent == (self.root, 0) => top.push(filter),
+                Some(parent) => match self.class(parent).filter(|at| self.parents.contains(at)) {
+                    Some(at) => self.of_class.entry(at).or_default().push(filter),
+                    None => {
+                        let why = "filters of a discipline below a class are not read";
+                        reading.lost(filter.line, why);
+                    }
+                },
+            }
+        }
+        for filter in &top {
+            self.follow(filter, &[Vec::new()], (0, sketch), reading);
+        }
+        let unseen = self.of_class.iter().filter(|(at, _)| !self.entered.contains(at));
+        for filter in unseen.flat_map(|(_, filters)| filters) {
+            reading.lost(filter.line, "no filter leads to its class");
+        }
+    }
+
+    /// A number that names no discipline means the root's.
+    fn whole(&self, (major, minor): Handle) -> Handle {
+        (if major == 0 { self.root } else { major }, minor)
+    }
+
+    fn class(&self, id: Handle) -> Option<usize> {
+        self.ids.iter().position(|other| *other == id)
+    }
+
+    /// Sends packets that met one of `path` where the filter says.
+    fn follow(
+        &mut self,
+        filter: &Filter,
+        path: &[Vec<Key>],
+        (depth, sketch): (usize, &mut Sketch),
+        reading: &mut Reading,
+    ) {
+        let target = self.whole(filter.target);
+        let Some(at) = self.class(target) else {
+            let why = format!("there is no class {:x}:{:x}", target.0, target.1);
+            return reading.lost(filter.line, why);
+        };
+        let all = path.iter().flat_map(|met| filter.rules.iter().map(move |own| (met, own)));
+        let all = all.filter_map(|(met, own)| both(met, own)).take(RULES_MAX + 1);
+        let conditions: Vec<Vec<Key>> = all.collect();
+        if conditions.len() > RULES_MAX || self.rank > RULES_MAX as u64 || depth > DEPTH_MAX {
+            let why = "with the filters that lead to it, it makes too many rules";
+            return reading.lost(filter.line, why);
+        }
+        if !self.parents.contains(&at) {
+            return self.add(at, conditions, sketch);
+        }
+        match self.of_class.remove(&at) {
+            Some(below) => {
+                self.entered.insert(at);
+                for filter in &below {
+                    self.follow(filter, &conditions, (depth + 1, &mut *sketch), reading);
+                }
+                self.of_class.insert(at, below);
+            }
+            None => {
+                let note = "it leads to a class with children and no filters that it could enter, \
+                            whose packets the kernel gives to the default class";
+                reading.approximated(filter.line, note);
+            }
+        }
+        self.add(self.default, conditions, sketch);
+    }
+
+    fn add(&mut self, at: usize, conditions: Vec<Vec<Key>>, sketch: &mut Sketch) {
+        self.rank += 1;
+        let rank = self.rank;
+        let rules = conditions.into_iter().map(|keys| Rule { keys, rank });
+        sketch.classes[at].rules.extend(rules);
+    }
+}
+
+/// The conditions of both; `None` if no packet meets them.
+fn both(one: &[Key], other: &[Key]) -> Option<Vec<Key>> {
+    let mut keys = one.to_vec();
+    for (key, value) in other {
+        match keys.iter_mut().find(|row| row.0 == *key) {
+            None => keys.push((*key, value.clone())),
+            Some(row) => row.1 = narrower(key, &row.1, value)?,
+        }
+    }
+    Some(keys)
+}
+
+/// What both values of a key accept.
+fn narrower(key: &str, one: &str, other: &str) -> Option<String> {
+    let bare = |value: &str| value.trim_matches('"').to_owned();
+    match key {
+        _ if one == other => Some(one.to_owned()),
+        // The last policer is the one nearest to the class.
+        "police" => Some(other.to_owned()),
+        "src" | "dst" => {
+            let (first, second): (Prefix, Prefix) =
+                (bare(one).parse().ok()?, bare(other).parse().ok()?);
+            match (holds(first, second), holds(second, first)) {
+                (true, _) => Some(other.to_owned()),
+                (_, true) => Some(one.to_owned()),
+                _ => None,
+            }
+        }
+        "sport" | "dport" => {
+            let (first, second): (PortRange, PortRange) =
+                (bare(one).parse().ok()?, bare(other).parse().ok()?);
+            let (from, to) = (first.first().max(second.first()), first.last().min(second.last()));
+            let range = PortRange::new(from, to).ok().filter(|_| from <= to)?;
+            Some(quoted(&range.to_string()))
+        }
+        _ => None,
+    }
+}
+
+/// Whether all addresses of `inner` lie in `outer`.
+fn holds(outer: Prefix, inner: Prefix) -> bool {
+    outer.prefix_len() <= inner.prefix_len() && outer.contains(inner.network())
+}
+
+/// The most rules that a device's filters become.
+const RULES_MAX: usize = 65_000;
+/// As deep as a tree of classes: a chain that leads back to itself ends here.
+const DEPTH_MAX: usize = 8;

@@ -1,0 +1,226 @@
+//! Whether a run keeps the bounds of its policy: the worst delay and backlog of each leaf beside
+//! what network calculus promises.
+//!
+//! A bound holds as long as every class that declares an `arrival` keeps it and no packet is longer
+//! than the link's `mtu`. Both are measured here: what was offered to a leaf is held to its arrival
+//! curve as a token bucket that begins full, in charged bytes. Is that broken, by a source or by
+//! what TCP made of its window, the run says nothing of bounds, and the answer names who broke it.
+//! What a policer took never came to the queue and does not count.
+//!
+//! Invariant: a run is only looked at if it has one link and one plan, and a class declares what it
+//! is offered.
+
+use crate::run::{RunError, run_watched};
+use crate::scenario::Scenario;
+use crate::watch::{Fate, Watch};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use weir_core::event::DropReason;
+use weir_core::link::Charge;
+use weir_core::units::{Duration, Instant};
+use weir_policy::calculus::{self, Bound};
+use weir_policy::policy::Arrival;
+
+/// What a run showed of one leaf, and what its bounds are.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Held {
+    /// The class.
+    pub class: String,
+    /// The longest that a packet took, in seconds.
+    pub delay: f64,
+    /// Its bound, if there is one.
+    pub delay_bound: Option<f64>,
+    /// The most that waited, in charged bytes.
+    pub backlog: u64,
+    /// Its bound, if there is one.
+    pub backlog_bound: Option<f64>,
+}
+
+/// What a run says of bounds.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Holding {
+    /// Every leaf.
+    pub leaves: Vec<Held>,
+    /// Why nothing follows from this run, if something broke what bounds rest on.
+    pub void: Option<String>,
+}
+
+/// A run that is looked at.
+#[derive(Debug)]
+pub struct Keeping<'a> {
+    scenario: &'a Scenario,
+    bounds: Vec<Bound>,
+    leaves: BTreeMap<&'a str, usize>,
+    passages: Vec<Vec<Passage>>,
+    count: usize,
+}
+
+/// A packet that went through a leaf, in nanoseconds and charged bytes.
+#[derive(Clone, Copy, Debug)]
+struct Passage {
+    arrived: u64,
+    left: u64,
+    bytes: u32,
+    sent: bool,
+}
+
+impl Held {
+    /// What exceeds its bound, in words.
+    pub fn broken(&self) -> Option<String> {
+        let class = &self.class;
+        if let Some(bound) = self.delay_bound.filter(|bound| self.delay > *bound) {
+            let (delay, bound) = (calculus::shown(self.delay), calculus::shown(bound));
+            return Some(format!("a packet of class `{class}` took {delay}, its bound is {bound}"));
+        }
+        let bound = self.backlog_bound.filter(|bound| self.backlog as f64 > *bound)?;
+        let waited = self.backlog;
+        Some(format!("{waited} B of class `{class}` waited, their bound is {bound:.0} B"))
+    }
+}
+
+impl Holding {
+    /// What exceeds a bound, in words; nothing if nothing follows from the run.
+    pub fn broken(&self) -> Vec<String> {
+        let leaves = self.leaves.iter().filter(|_| self.void.is_none());
+        leaves.filter_map(Held::broken).collect()
+    }
+}
+
+/// Runs `scenario` and holds it to the bounds of its policy; `None` if nobody can ([`Keeping::of`]).
+///
+/// # Errors
+/// As [`crate::run()`].
+pub fn hold(scenario: &Scenario) -> Result<Option<Holding>, RunError> {
+    let Some(mut keeping) = Keeping::of(scenario) else { return Ok(None) };
+    let mut tell = |fate: &Fate<'_>| keeping.add(fate);
+    let watch = Watch { packets: Some(&mut tell), ..Watch::default() };
+    run_watched(scenario, watch, &mut |_: Duration| {})?;
+    Ok(Some(keeping.holding()))
+}
+
+impl<'a> Keeping<'a> {
+    /// For `scenario`, if it has one link with one plan, and a class says what it is offered.
+    pub fn of(scenario: &'a Scenario) -> Option<Self> {
+        let declared = scenario.demands.iter().any(|demand| demand.arrival.is_some());
+        if !declared || scenario.network.is_some() || !scenario.changes.is_empty() {
+            return None;
+        }
+        let tree = &scenario.link.tree;
+        let name = |leaf| tree.class(tree.class_of(leaf)).name.as_str();
+        let leaves = tree.leaves().map(|(leaf, _)| (name(leaf), leaf.index())).collect();
+        let bounds = calculus::bounds(&scenario.link, &scenario.demands);
+        let passages = vec![Vec::new(); bounds.len()];
+        Some(Self { scenario, bounds, leaves, passages, count: 0 })
+    }
+
+    /// Takes note of a packet.
+    pub fn add(&mut self, fate: &Fate<'_>) {
+        if fate.dropped == Some(DropReason::Policed) {
+            return;
+        }
+        let Some(&leaf) = self.leaves.get(fate.class) else { return };
+        self.count += 1;
+        if self.count > PASSAGES_MAX {
+            return;
+        }
+        let link = &self.scenario.link;
+        let bytes = match link.charge {
+            Charge::Wire => link.framing.wire_length(fate.length),
+            Charge::Frame => fate.length,
+        };
+        let (arrived, left) = (fate.arrived.as_nanos(), fate.at.as_nanos());
+        self.passages[leaf].push(Passage { arrived, left, bytes, sent: fate.dropped.is_none() });
+    }
+
+    /// What the run says, after all of it was noted.
+    pub fn holding(mut self) -> Holding {
+        for leaf in &mut self.passages {
+            // A leaf is told of in the order in which packets leave.
+            leaf.sort_by_key(|passage| passage.arrived);
+        }
+        Holding { void: self.void(), leaves: self.held() }
+    }
+
+    fn held(&self) -> Vec<Held> {
+        let tree = &self.scenario.link.tree;
+        let row = |((leaf, _), (bound, passages)): (_, (&Bound, &Vec<Passage>))| Held {
+            class: tree.class(tree.class_of(leaf)).name.clone(),
+            delay: worst_delay(passages),
+            delay_bound: bound.delay,
+            backlog: worst_backlog(passages),
+            backlog_bound: bound.backlog,
+        };
+        tree.leaves().zip(self.bounds.iter().zip(&self.passages)).map(row).collect()
+    }
+
+    /// What broke the ground that bounds rest on.
+    fn void(&self) -> Option<String> {
+        if self.count > PASSAGES_MAX {
+            return Some(format!("more than {PASSAGES_MAX} packets are not looked at"));
+        }
+        let packet = self.scenario.link.tree.mtu().get();
+        for (&class, &leaf) in &self.leaves {
+            let passages = &self.passages[leaf];
+            let longest = passages.iter().map(|passage| u64::from(passage.bytes)).max();
+            if let Some(longest) = longest.filter(|longest| *longest > packet) {
+                return Some(format!(
+                    "class `{class}` was offered a packet of {longest} B; `mtu` allows {packet} B"
+                ));
+            }
+            let arrival = self.scenario.demands[leaf].arrival;
+            if let Some(at) = arrival.and_then(|arrival| excess(arrival, packet, passages)) {
+                let at = Duration::from_nanos(at.as_nanos());
+                return Some(format!(
+                    "class `{class}` was offered more than its `arrival` at {at}"
+                ));
+            }
+        }
+        None
+    }
+}
+
+fn worst_delay(passages: &[Passage]) -> f64 {
+    let sent = passages.iter().filter(|passage| passage.sent);
+    let longest = sent.map(|passage| passage.left.saturating_sub(passage.arrived)).max();
+    longest.unwrap_or(0) as f64 / 1e9
+}
+
+/// The most that waited at once. Where one leaves at the instant at which another comes, it left
+/// before; so this is never too much.
+fn worst_backlog(passages: &[Passage]) -> u64 {
+    let waited = passages.iter().filter(|passage| passage.sent || passage.left > passage.arrived);
+    let mut leaving: Vec<(u64, u32)> =
+        waited.clone().map(|passage| (passage.left, passage.bytes)).collect();
+    leaving.sort_unstable();
+    // Whoever leaves at once is taken off before it is added.
+    let (mut left, mut waiting, mut worst) = (0, 0_i64, 0_i64);
+    for passage in waited {
+        while leaving.get(left).is_some_and(|row| row.0 <= passage.arrived) {
+            waiting -= i64::from(leaving[left].1);
+            left += 1;
+        }
+        waiting += i64::from(passage.bytes);
+        worst = worst.max(waiting);
+    }
+    worst.unsigned_abs()
+}
+
+/// When more was offered than the arrival curve allows, if ever.
+fn excess(arrival: Arrival, packet: u64, passages: &[Passage]) -> Option<Instant> {
+    // In bits times 10^9. A packet comes whole, so no burst is shorter, as the bounds have it.
+    let full = i128::from(arrival.burst.get().max(packet) + SLACK_BYTES) * 8_000_000_000;
+    let rate = i128::from(arrival.rate.bits_per_second());
+    let (mut credit, mut at) = (full, 0);
+    let over = |passage: &&Passage| {
+        credit = (credit + rate * i128::from(passage.arrived - at)).min(full);
+        at = passage.arrived;
+        credit -= i128::from(passage.bytes) * 8_000_000_000;
+        credit < 0
+    };
+    passages.iter().find(over).map(|passage| Instant::from_nanos(passage.arrived))
+}
+
+/// More packets are not looked at: 24 bytes each.
+const PASSAGES_MAX: usize = 1 << 23;
+/// A source that sends at just its rate, in whole nanoseconds, is early by less than a byte.
+const SLACK_BYTES: u64 = 1;
