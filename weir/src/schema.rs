@@ -69,54 +69,67 @@ fn with_scheduler(descriptor: &Descriptor) -> Value {
         .parameters
         .iter()
         .any(|row| row.name == "rate" && matches!(row.scope, Scope::Class | Scope::Leaf));
+    let mut besides = |key: &str, dimension, description| {
+        class.entry(key).or_insert_with(|| quantity(&[dimension], description));
+    };
+    besides("delay", Dimension::Duration, "The longest that a packet may take.");
     if rated {
-        let share = "The part of its parent's rate, such as 40 %.";
-        class.entry("share").or_insert_with(|| json!({ "type": "string", "description": share }));
+        besides("share", Dimension::Share, "The part of its parent's rate, such as 40 %.");
     }
     json!({
         "description": descriptor.summary,
         "properties": {
             "link": closed(link),
-            "class": { "additionalProperties": closed(class) },
+            "class": { "additionalProperties": closed(class), "propertyNames": {
+                "pattern": r"^[^\s!-,./:-@\[-^`{-~]+$", "maxLength": 64,
+            } },
         },
     })
 }
 
 fn common_link() -> Map<String, Value> {
+    use Dimension::{Bytes, Duration, Number, Packets, Rate};
     let classifiers: Vec<_> = CLASSIFIERS.iter().map(|row| row.keyword).collect();
     let orders = MatchOrder::ALL.map(MatchOrder::keyword);
     let fragments = ["cache", "none", "altq-broken", "altq-fixed"];
     object(json!({
-        "rate": quantity("What the line carries, such as 10 Mbit/s."),
+        "rate": quantity(&[Rate], "What the line carries, such as 10 Mbit/s."),
         "overhead": {
             "description": "How the length on the wire follows from a frame.",
             "anyOf": [
                 { "enum": ["frame", "none", "ethernet", "ip", "atm", "aal5"] },
                 closed(object(json!({
-                    "bytes": { "type": "integer" },
-                    "minimum": { "type": "integer", "minimum": 0 },
+                    "bytes": { "type": "integer", "minimum": -64, "maximum": 256 },
+                    "minimum": { "type": "integer", "minimum": 0, "maximum": 65_535 },
                     "cell": { "const": 48 },
                 }))),
             ],
         },
         "charge": { "enum": ["wire", "frame"] },
-        "mtu": quantity("The largest IP packet."),
-        "buffer": quantity("Bytes that wait in the driver."),
-        "packets_max": quantity("The most packets that wait in all queues together."),
+        "mtu": bounded(quantity(&[Bytes, Number], "The largest IP packet."), 68, 65_535),
+        "buffer": quantity(&[Bytes], "Bytes that wait in the driver."),
+        "rtt": quantity(&[Duration], "The round-trip time of the paths across the link."),
+        "packets_max": quantity(&[Packets], "The most packets that wait in all queues together."),
         "seed": { "type": "integer", "minimum": 0 },
         "classifier": { "enum": classifiers },
         "match_order": { "enum": orders },
         "fragments": { "anyOf": [
             { "enum": fragments },
             closed(object(json!({
-                "entries": { "type": "integer", "minimum": 0 },
-                "timeout": quantity("How long a fragment is remembered."),
+                "entries": { "type": "integer", "minimum": 0, "maximum": u32::MAX },
+                "timeout": quantity(&[Duration], "How long a fragment is remembered."),
             }))),
         ] },
     }))
 }
 
 fn common_class() -> Map<String, Value> {
+    use Dimension::{Bytes, Rate};
+    let mut arrival = closed(object(json!({
+        "rate": quantity(&[Rate], "What it is offered in the long run."),
+        "burst": quantity(&[Bytes], "What may come at once."),
+    })));
+    arrival["required"] = json!(["rate", "burst"]);
     object(json!({
         "parent": { "type": "string" },
         "default": { "type": "boolean" },
@@ -124,6 +137,9 @@ fn common_class() -> Map<String, Value> {
         "police": { "$ref": "#/$defs/police" },
         "hash": { "enum": ["dstaddr", "srcport", "full"] },
         "queues": { "type": "integer", "minimum": 1, "maximum": 2048 },
+        "arrival": arrival,
+        "window": quantity(&[Bytes], "The TCP window of the one flow that it is for."),
+        "typical_packet": quantity(&[Bytes], "The length of most of its packets."),
         "match": { "anyOf": [
             { "$ref": "#/$defs/rule" },
             { "type": "array", "items": { "$ref": "#/$defs/rule" } },
@@ -164,7 +180,7 @@ fn named(mut table: Value, key: &str, first: bool) -> Value {
 }
 
 fn rule() -> Value {
-    let scalar = json!({ "type": ["string", "integer"] });
+    let scalar = |max: u32| bounded(json!({ "type": ["string", "integer"] }), 0, max);
     let prefixes = json!({ "anyOf": [
         { "type": "string" },
         { "type": "array", "items": { "type": "string" }, "minItems": 1 },
@@ -173,11 +189,10 @@ fn rule() -> Value {
     for key in ["src", "dst"] {
         keys.insert(key.into(), prefixes.clone());
     }
-    for key in
-        ["proto", "sport", "dport", "dscp", "ecn", "vlan", "vlan_inner", "ethertype", "interface"]
-    {
-        keys.insert(key.into(), scalar.clone());
+    for (key, max) in FIELDS {
+        keys.insert((*key).into(), scalar(*max));
     }
+    keys.insert("interface".into(), json!({ "type": "string", "minLength": 1 }));
     for order in MatchOrder::ALL {
         let Some((name, min, max, _)) = order.sort_key() else { continue };
         let range = json!({ "type": "integer", "minimum": min, "maximum": max });
@@ -194,26 +209,52 @@ fn table(parameters: &[Parameter], scopes: &[Scope]) -> Map<String, Value> {
 }
 
 fn parameter(row: &Parameter) -> Value {
+    let default = row.default.map_or_else(String::new, |text| format!(" Default: {text}."));
+    let description = format!("{}{default}", row.summary);
     let mut schema = match row.kind {
-        Kind::Quantity(Dimension::Number) => json!({ "type": ["integer", "string"] }),
-        Kind::Quantity(dimension) => quantity_like(dimension.example()),
+        Kind::Quantity(dimension) => return quantity(&[dimension], &description),
+        Kind::Size(..) => return quantity(&[Dimension::Bytes], &description),
+        Kind::Limit => {
+            return quantity(&[Dimension::Packets, Dimension::Bytes], &description);
+        }
         Kind::Number(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
-        Kind::Size(..) => quantity_like("1500 B"),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Choice(words) => json!({ "enum": words }),
-        Kind::Limit => quantity_like("100 packets"),
     };
-    let default = row.default.map_or_else(String::new, |text| format!(" Default: {text}."));
-    schema["description"] = json!(format!("{}{default}", row.summary));
+    schema["description"] = json!(description);
     schema
 }
 
-fn quantity(description: &str) -> Value {
-    json!({ "type": ["string", "integer"], "description": description })
+/// A number with a unit of one of these dimensions.
+fn quantity(dimensions: &[Dimension], description: &str) -> Value {
+    let units: Vec<_> = dimensions.iter().map(|dimension| units(*dimension)).collect();
+    let pattern = format!(r"^\s*[0-9][0-9_]*(\.[0-9_]*)?\s*({})\s*$", units.join("|"));
+    let examples: Vec<_> = dimensions.iter().map(|dimension| dimension.example()).collect();
+    // Only what has no unit may be written as a number.
+    let plain = dimensions.contains(&Dimension::Number);
+    let types = if plain { json!(["string", "integer"]) } else { json!("string") };
+    json!({
+        "type": types, "pattern": pattern, "examples": examples, "description": description,
+    })
 }
 
-fn quantity_like(example: &str) -> Value {
-    json!({ "type": ["string", "integer"], "examples": [example] })
+/// The units of a dimension, as a pattern.
+const fn units(dimension: Dimension) -> &'static str {
+    match dimension {
+        Dimension::Rate => "[kMGT]?bit/s|[kMG]?B/s",
+        Dimension::Duration => "[nuµm]?s|min|h",
+        Dimension::Bytes => "[kKMG]?B|[KMG]iB",
+        Dimension::Packets => "packets?",
+        Dimension::Share => "%",
+        Dimension::Number => "",
+    }
+}
+
+/// The same, where a number is not less and not more than this.
+fn bounded(mut schema: Value, min: u32, max: u32) -> Value {
+    schema["minimum"] = json!(min);
+    schema["maximum"] = json!(max);
+    schema
 }
 
 fn closed(properties: Map<String, Value>) -> Value {
@@ -227,3 +268,15 @@ fn object(value: Value) -> Map<String, Value> {
         _ => Map::new(),
     }
 }
+
+/// Fields of headers that a rule may test, and the largest number for each.
+const FIELDS: &[(&str, u32)] = &[
+    ("proto", 255),
+    ("sport", 65_535),
+    ("dport", 65_535),
+    ("dscp", 63),
+    ("ecn", 3),
+    ("vlan", 4094),
+    ("vlan_inner", 4094),
+    ("ethertype", 65_535),
+];
