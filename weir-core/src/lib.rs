@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod account;
+mod burst;
 pub mod change;
 pub mod classify;
 pub mod event;

@@ -165,7 +165,7 @@ pub struct Link<S> {
     pub(crate) dropped: Vec<Dropped>,
     framing: Framing,
     /// Whether every length is that of the frame.
-    is_plain: bool,
+    pub(crate) is_plain: bool,
     /// Whether schedulers are charged the length of the frame, not that on the wire.
     charges_frames: bool,
     pub(crate) line: Line,
@@ -176,7 +176,7 @@ pub struct Link<S> {
     /// When each packet that was handed out has left the wire; only for a scheduler that is told.
     pub(crate) leaving: VecDeque<(Instant, LeafId, Bytes)>,
     /// About so many packets that leave next were read ahead.
-    touched: usize,
+    pub(crate) touched: usize,
 }
 
 impl LinkPlan {
@@ -369,7 +369,7 @@ impl<S: Discipline> Link<S> {
         Verdict::Dropped(reason)
     }
 
-    fn step_to(&mut self, now: Instant) {
+    pub(crate) fn step_to(&mut self, now: Instant) {
         assert!(now >= self.now, "time never goes back");
         if S::COMPLETIONS {
             self.complete(now);
@@ -397,25 +397,9 @@ impl<S: Discipline> Link<S> {
         self.next_of::<false>(now, horizon)
     }
 
-    /// A burst by single polls, for a run cannot be explained as one.
-    fn poll_burst_explained(
-        &mut self,
-        now: Instant,
-        horizon: Instant,
-        out: &mut [Departure],
-    ) -> usize {
-        let mut sent = 0;
-        while sent < out.len() && self.line.has_room(horizon) {
-            let Poll::Packet(departure) = self.next_explained(now, horizon) else { break };
-            out[sent] = departure;
-            sent += 1;
-        }
-        sent
-    }
-
     // Out of line, so that a poll keeps nothing for it where nobody asks.
     #[inline(never)]
-    fn next_explained(&mut self, now: Instant, horizon: Instant) -> Poll {
+    pub(crate) fn next_explained(&mut self, now: Instant, horizon: Instant) -> Poll {
         self.next_of::<true>(now, horizon)
     }
 
@@ -490,79 +474,12 @@ impl<S: Discipline> Link<S> {
         due
     }
 
-    /// Polls at `now`, packet by packet, until a dropper is to be asked; answers how many packets
-    /// left, and for which leaf it is.
-    #[inline(always)]
-    fn poll_unasked(&mut self, now: Instant, out: &mut [Departure]) -> (usize, Option<LeafId>) {
-        let horizon = self.line.horizon(now);
-        // A copy, so that nothing of it goes through memory.
-        let mut line = self.line;
-        let most = out.len().min(self.queues.packets() as usize);
-        let (out, mut sent, mut asked) = (&mut out[..most], 0, None);
-        while sent < most && line.has_room(horizon) {
-            let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
-            let Some((entry, next)) = self.queues.send_unasked(leaf) else {
-                asked = Some(leaf);
-                break;
-            };
-            self.scheduler.charge(now, leaf, entry.charged(), next);
-            line.begin(now);
-            out[sent] = entry.departure(now, leaf, &mut line);
-            sent += 1;
-        }
-        self.line = line;
-        (sent, asked)
-    }
-
-    /// Polls at `now` in runs, as far as the scheduler allows them; answers how many packets left.
-    #[inline(always)]
-    fn poll_runs(&mut self, now: Instant, out: &mut [Departure]) -> usize {
-        let horizon = self.line.horizon(now);
-        let mut sent = 0;
-        while sent < out.len() && self.queues.packets() > 0 && self.line.has_room(horizon) {
-            let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
-            let allowance = self.scheduler.allowance(now, leaf);
-            if allowance == Bytes::ZERO
-                && let Some(taken) = self.queues.send_unasked(leaf)
-            {
-                out[sent] = self.depart::<false>(now, leaf, taken);
-                sent += 1;
-                continue;
-            }
-            let line = (&mut self.line, horizon);
-            match self.queues.send_run((now, leaf), allowance, line, &mut out[sent..]) {
-                Some(run) => {
-                    self.scheduler.charge(now, leaf, run.charged, run.next);
-                    sent += run.taken;
-                }
-                None => {
-                    if let Some(departure) = self.release::<false>(now, leaf) {
-                        out[sent] = departure;
-                        sent += 1;
-                    }
-                }
-            }
-        }
-        sent
-    }
-
-    /// The same packet by packet, for who allows no runs and is told of no completions.
-    #[inline(always)]
-    fn poll_turns(&mut self, now: Instant, out: &mut [Departure]) -> usize {
-        let mut sent = 0;
-        loop {
-            let (taken, asked) = self.poll_unasked(now, &mut out[sent..]);
-            sent += taken;
-            let Some(leaf) = asked else { return sent };
-            if let Some(departure) = self.release::<false>(now, leaf) {
-                out[sent] = departure;
-                sent += 1;
-            }
-        }
-    }
-
     /// Asks the dropper of `leaf`, whose turn has come; hands out its first packet or drops it.
-    fn release<const EXPLAINED: bool>(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
+    pub(crate) fn release<const EXPLAINED: bool>(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+    ) -> Option<Departure> {
         match self.queues.release(now, leaf) {
             Release::Send => {}
             Release::Mark => self.queues.mark_first(leaf),
@@ -579,7 +496,7 @@ impl<S: Discipline> Link<S> {
 
     /// Hands out the packet that was taken from `leaf`, which the scheduler selected.
     #[inline(always)]
-    fn depart<const EXPLAINED: bool>(
+    pub(crate) fn depart<const EXPLAINED: bool>(
         &mut self,
         now: Instant,
         leaf: LeafId,
@@ -601,7 +518,12 @@ impl<S: Discipline> Link<S> {
 
     /// One offer at `now`; `PLAIN` where nobody is policed and lengths are those of frames.
     #[inline(always)]
-    fn accept<const PLAIN: bool>(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+    pub(crate) fn accept<const PLAIN: bool>(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        packet: Packet,
+    ) -> Verdict {
         if !PLAIN && self.police.is_some() {
             return self.accept_policed(now, leaf, packet);
         }
@@ -724,35 +646,6 @@ impl<S: Discipline> Link<S> {
         }
         self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
     }
-
-    /// Reads what the packets of a burst will need, all at once: memory answers many questions as
-    /// fast as one.
-    #[inline(never)]
-    fn touch_burst(&self, packets: &[(LeafId, Packet)]) {
-        for burst in packets.chunks(TOUCHED_MAX) {
-            // A leaf where packets wait already is no news to its scheduler.
-            let empty = |leaf| self.scheduler.touch(leaf);
-            self.queues.touch_ends(burst.iter().map(|row| row.0), empty);
-        }
-    }
-
-    /// The same for the leaves whose turn comes next, unless enough was read already for so many
-    /// packets.
-    #[inline(never)]
-    fn touch_upcoming(&mut self, packets: usize) {
-        let packets = packets.min(TOUCHED_MAX);
-        if self.touched >= packets {
-            return;
-        }
-        let mut leaves = [LeafId(0); TOUCHED_MAX];
-        let most = if S::RUNS { TOUCHED_MAX } else { packets };
-        let count = self.scheduler.line_up(&mut leaves[..most]);
-        for &leaf in &leaves[..count] {
-            self.scheduler.touch(leaf);
-        }
-        let behind = if S::RUNS { TOUCHED_AHEAD } else { 0 };
-        self.touched = self.queues.touch_starts(&leaves[..count], behind);
-    }
 }
 
 impl<S: Discipline> AnyLink for Link<S> {
@@ -792,35 +685,11 @@ impl<S: Discipline> AnyLink for Link<S> {
     }
 
     fn offer_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]) {
-        self.step_to(now);
-        if self.queues.are_far() {
-            self.touch_burst(packets);
-        }
-        if self.is_plain && self.police.is_none() {
-            for &(leaf, packet) in packets {
-                self.accept::<true>(now, leaf, packet);
-            }
-        } else {
-            for &(leaf, packet) in packets {
-                self.accept::<false>(now, leaf, packet);
-            }
-        }
+        self.accept_burst(now, packets);
     }
 
     fn poll_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize {
-        self.step_to(now);
-        if self.queues.are_far() {
-            self.touch_upcoming(out.len());
-        }
-        let sent = if self.explainer.is_some() {
-            self.poll_burst_explained(now, self.line.horizon(now), out)
-        } else if S::RUNS || S::COMPLETIONS {
-            self.poll_runs(now, out)
-        } else {
-            self.poll_turns(now, out)
-        };
-        self.touched = self.touched.saturating_sub(sent);
-        sent
+        self.hand_out_burst(now, out)
     }
 
     fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped)) {
@@ -855,11 +724,6 @@ impl<S: Discipline> AnyLink for Link<S> {
 
 /// A longer frame counts as one of this length; in cells it still fits 32 bits.
 const LENGTH_MAX: i64 = 1 << 31;
-
-/// Leaves whose state is read early at once.
-pub(crate) const TOUCHED_MAX: usize = 32;
-/// Where leaves send all that they hold, so many packets are read ahead at once.
-const TOUCHED_AHEAD: usize = 4 * TOUCHED_MAX;
 
 /// Packets that wait in a link without a bound of its own: 2 MiB of entries.
 pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;

@@ -86,7 +86,8 @@ impl Holding {
     }
 }
 
-/// Runs `scenario` and holds it to the bounds of its policy; `None` if nobody can ([`Keeping::of`]).
+/// Runs `scenario` and holds it to the bounds of its policy; `None` if nobody can: see
+/// [`Keeping::of`].
 ///
 /// # Errors
 /// As [`crate::run()`].

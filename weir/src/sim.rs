@@ -26,8 +26,8 @@ use weir_sim::{Fate, Report, Scenario, Watch, read};
 ///
 /// The same scenario and seed print the same bytes, on any number of threads. If a class of the
 /// policy says what it is offered (`arrival`), the worst delays and backlogs are held to their
-/// bounds. Exits 0 if it ran, 1 if the scenario has errors or a bound is broken, 2 if it cannot be read or does not fit in memory. docs/sim-report.md
-/// describes what is printed and written.
+/// bounds. Exits 0 if it ran, 1 if the scenario has errors or a bound is broken, 2 if it cannot be
+/// read or does not fit in memory. docs/sim-report.md describes what is printed and written.
 #[derive(clap::Args)]
 pub struct Sim {
     /// The scenario, in TOML.

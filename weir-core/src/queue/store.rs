@@ -16,7 +16,7 @@ use crate::event::{Departure, DropReason, Mark};
 use crate::explain::Leaving;
 use crate::ids::{Handle, LeafId};
 use crate::line::Line;
-use crate::link::{LinkPlan, TOUCHED_MAX};
+use crate::link::LinkPlan;
 use crate::parameter::BuildError;
 use crate::sched::{Head, Kin};
 use crate::units::{Bytes, Instant};
@@ -809,6 +809,8 @@ const REWRITTEN: u32 = 1 << 8;
 const FLOW_SHIFT: u32 = 16;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
+/// Leaves whose state is read early at once.
+pub(crate) const TOUCHED_MAX: usize = 32;
 /// So many packets behind the first of a leaf are read early.
 const TOUCHED_DEPTH: u32 = 16;
 /// The state of so many leaves, and what their scheduler keeps beside it, stays in a cache of its

@@ -2,9 +2,9 @@
 //!
 //! The scenario's policy is translated for each scheduler ([`translate`]); sources, seed, queues
 //! and rules stay. In a network it is the policy of one outlet, the main one ([`at`]). Shares are
-//! held to what the fluid ideal gives each leaf by the original policy, for what was offered in that
-//! run: a leaf that a TCP source without end feeds wants all it can get. Invariant: equal scenarios
-//! give equal comparisons, whatever the number of threads.
+//! held to what the fluid ideal gives each leaf by the original policy, for what was offered in
+//! that run: a leaf that a TCP source without end feeds wants all it can get. Invariant: equal
+//! scenarios give equal comparisons, whatever the number of threads.
 
 pub mod plot;
 pub mod translate;

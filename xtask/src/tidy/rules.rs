@@ -118,6 +118,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
             "link",
         ],
     ),
+    ("burst", &["units", "ids", "event", "queue", "sched", "link"]),
     ("line", &["units"]),
     ("explain", &["units", "ids", "event", "sched"]),
     (
