@@ -36,14 +36,17 @@ impl<S: Discipline> Link<S> {
         if self.queues.are_far() {
             self.touch_upcoming(out.len());
         }
-        let sent = if self.explainer.is_some() {
-            self.poll_burst_explained(now, self.line.horizon(now), out)
-        } else if S::RUNS || S::COMPLETIONS {
+        if self.explainer.is_some() {
+            return self.poll_burst_explained(now, self.line.horizon(now), out);
+        }
+        let sent = if S::RUNS || S::COMPLETIONS {
             self.poll_runs(now, out)
         } else {
             self.poll_turns(now, out)
         };
-        self.touched = self.touched.saturating_sub(sent);
+        if self.queues.are_far() {
+            self.touched = self.touched.saturating_sub(sent);
+        }
         sent
     }
 
