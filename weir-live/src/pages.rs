@@ -75,6 +75,20 @@ unsafe impl GlobalAlloc for LargePages {
     }
 }
 
+/// From now on the allocator keeps what is given back, up to 256 MiB at its end, for who asks next:
+/// to return pages and ask for them again is half the time that a large policy takes to check.
+pub fn keep_released() {
+    #[cfg(target_env = "gnu")]
+    for (parameter, bytes) in [
+        (libc::M_TRIM_THRESHOLD, KEPT_MAX),
+        (libc::M_MMAP_THRESHOLD, OWN_MAPPING_MIN),
+        (libc::M_TOP_PAD, GROWTH),
+    ] {
+        // SAFETY: it sets a number of the allocator. A refusal leaves the default.
+        unsafe { libc::mallopt(parameter, bytes) };
+    }
+}
+
 /// Counts a fresh block.
 fn count(block: *mut u8, size: usize) {
     if !block.is_null() {
@@ -95,6 +109,16 @@ fn advise(block: *mut u8, layout: Layout) {
     // program can see.
     unsafe { libc::madvise(block.cast(), layout.size(), libc::MADV_HUGEPAGE) };
 }
+
+/// Bytes that the allocator keeps at its end.
+#[cfg(target_env = "gnu")]
+const KEPT_MAX: libc::c_int = 256 << 20;
+/// Blocks from so many bytes on are given back at once: the most that the allocator lets one set.
+#[cfg(target_env = "gnu")]
+const OWN_MAPPING_MIN: libc::c_int = 32 << 20;
+/// Bytes that it asks of the kernel at a time.
+#[cfg(target_env = "gnu")]
+const GROWTH: libc::c_int = 16 << 20;
 
 /// The size of a large page on the machines that Weir runs on.
 const PAGE: usize = 2 << 20;

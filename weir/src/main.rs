@@ -72,6 +72,7 @@ struct Command {
 
 /// Exits as the verb says; clap itself exits 2 on wrong arguments.
 fn main() -> ExitCode {
+    weir_live::pages::keep_released();
     let command = Command::parse();
     let output = Output::new(command.format);
     let exit = command.verb.run(&output);

@@ -3,8 +3,8 @@
 //! Layout decides the speed here. A leaf is one cache line: its first packet, its counts, and the
 //! backlog up to which its dropper need not be asked. Further packets wait in slots of one table,
 //! allocated once and chained, so no packet allocates and a burst meets two lines a packet, whose
-//! addresses are known early ([`Queues::touch`]). Invariant: every slot in use is in exactly one
-//! chain, that of a leaf or the free one; what a leaf counts is what its chain holds.
+//! addresses are known early (`touch_ends`, `touch_starts`). Invariant: every slot in use is in
+//! exactly one chain, that of a leaf or the free one; what a leaf counts is what its chain holds.
 
 use super::flows::{FlowHash, UNKNOWN_FLOW};
 use super::shared::Shared;

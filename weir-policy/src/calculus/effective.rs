@@ -4,7 +4,7 @@ use super::service;
 use crate::fluid;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::Params;
-use weir_core::sched::service::Weighted;
+use weir_core::sched::service::{Bucket, Weighted};
 use weir_core::sched::{ClassSpec, Service, Tree};
 use weir_core::units::{Quantity, Rate};
 
@@ -38,9 +38,22 @@ impl Effective {
                 Self { greedy: in_proportion(weights, link), alone: flat }
             }
             Service::Deadline(_) => Self { greedy: vec![None; flat.len()], alone: flat },
+            Service::Buckets(rows) if ranked_excess(&rows, link) => {
+                // Who goes first takes the excess, which the fluid ideal does not know.
+                let Self { greedy, alone } = in_tree(plan);
+                Self { greedy: vec![None; greedy.len()], alone }
+            }
             Service::Unknown | Service::Buckets(_) | Service::Curves(_) => in_tree(plan),
         }
     }
+}
+
+/// Whether the rates of leaves leave some of the link over, or ask too much of it, and ranks say
+/// who has it.
+fn ranked_excess(leaves: &[Bucket], link: f64) -> bool {
+    let ranked = leaves.iter().any(|leaf| leaf.rank != leaves[0].rank);
+    let whole: f64 = leaves.iter().map(|leaf| leaf.rate.bits_per_second() as f64).sum();
+    ranked && (whole - link).abs() > link * SLACK
 }
 
 fn in_tree(plan: &LinkPlan) -> Effective {
@@ -95,4 +108,43 @@ fn weighted(plan: &LinkPlan, weights: &[u64]) -> Option<Tree> {
     };
     let leaves = plan.tree.leaves().zip(weights).map(leaf).collect();
     Tree::new(plan.tree.rate(), plan.tree.mtu(), Params::new(), leaves).ok()
+}
+
+/// The part of a link by which its classes' rates may miss it, for they are rounded.
+const SLACK: f64 = 1e-3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::parameter::Value;
+    use weir_core::units::Bytes;
+
+    /// Leaves of so many Mbit/s and priorities under one class of 10 Mbit/s, which is the link.
+    fn check(keyword: &'static str, leaves: &[(u64, u64)], expected: Option<f64>) {
+        let rate = |megabits: u64| Rate::new(megabits * 1_000_000).expect("not zero");
+        let class = |name: &str, parent, megabits| ClassSpec {
+            name: name.to_owned(),
+            parent,
+            params: Params::new().with("rate", Quantity::Rate(rate(megabits))),
+        };
+        let mut classes = vec![class("all", None, 10)];
+        for &(megabits, priority) in leaves {
+            let mut leaf = class("leaf", Some(weir_core::ids::ClassId(0)), megabits);
+            leaf.name = format!("leaf{}", classes.len());
+            leaf.params.set("ceil", Value::Quantity(Quantity::Rate(rate(10))));
+            leaf.params.set("prio", Value::Quantity(Quantity::Number(priority)));
+            classes.push(leaf);
+        }
+        let tree = Tree::new(rate(10), Bytes::new(1514), Params::new(), classes).expect("a tree");
+        let greedy = Effective::of(&LinkPlan::new(keyword, tree)).greedy;
+        let first = greedy[0].map(|bits| (bits / 1e5).round() / 10.0);
+        assert_eq!(first, expected, "{keyword} {leaves:?}");
+    }
+
+    #[test]
+    fn who_goes_first_takes_an_excess_that_the_fluid_ideal_cannot_name() {
+        check("htb", &[(2, 0), (3, 0)], Some(4.0));
+        check("htb", &[(2, 0), (3, 1)], None);
+        check("htb", &[(2, 0), (8, 1)], Some(2.0));
+    }
 }
