@@ -93,6 +93,8 @@ impl Discipline for Qfq {
         },
     };
 
+    const RUNS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let Weights { inverses, shift } = Weights::of(tree);
         let leaf = |inverse: &u64| Leaf {
