@@ -10,6 +10,8 @@
 mod classes;
 mod formal;
 mod meter;
+mod path;
+mod places;
 mod ring;
 mod scan;
 #[cfg(test)]
