@@ -107,10 +107,10 @@ impl Scan {
     }
 
     /// Why `leaf` could not send earlier.
-    pub fn why(&self, now: Instant, leaf: LeafId) -> Why {
+    pub fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         let class = self.classes.of_leaf(leaf);
         let lender = lender(&self.classes, now, class, u8::MAX);
-        self.classes.why(class, self.efficient, lender)
+        self.classes.why(class, self.efficient, lender, from)
     }
 
     /// Takes over meters, debts of turns and, under `TopLevel`, the cutoff.
