@@ -149,10 +149,11 @@ impl Scheduler for Cbq {
         }
     }
 
-    fn why(&self, now: Instant, leaf: LeafId) -> Why {
+    #[inline]
+    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         match &self.engine {
-            Engine::Formal(engine) => engine.why(leaf),
-            Engine::Scan(engine) => engine.why(now, leaf),
+            Engine::Formal(engine) => engine.why(leaf, from),
+            Engine::Scan(engine) => engine.why(now, leaf, from),
         }
     }
 
