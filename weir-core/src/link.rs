@@ -360,7 +360,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Does not let a packet in.
-    #[cold]
+    #[inline]
     pub(crate) fn refuse(
         &mut self,
         now: Instant,
@@ -581,7 +581,7 @@ impl<S: Discipline> Link<S> {
         self.ask_about(now, leaf, entry)
     }
 
-    #[inline]
+    #[inline(always)]
     fn ask_about(&mut self, now: Instant, leaf: LeafId, mut entry: QueueEntry) -> Verdict {
         let mut evicted = false;
         loop {

@@ -6,6 +6,7 @@
 mod arrival_order;
 mod calendar;
 mod deadlines;
+mod families;
 mod id_set;
 mod leaf_lists;
 mod leaf_ring;
