@@ -2,7 +2,7 @@
 //!
 //! The scheduler says until when limits held a packet back ([`Why`]); the rest follows from when
 //! the packet came first in its leaf and when the line was free. Costs nothing unless asked for.
-//! Invariant: the parts of a sojourn sum to it, to the nanosecond; a sojourn is one line of a cache.
+//! Invariant: the parts of a sojourn sum to it, to the nanosecond; a sojourn is one cache line.
 
 use crate::event::DropReason;
 use crate::ids::{ClassId, Handle, LeafId};

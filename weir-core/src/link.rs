@@ -474,7 +474,7 @@ impl<S: Discipline> Link<S> {
                 self.advance_to(at, out);
             }
             self.step_to(at);
-            self.accept::<PLAIN>(at, leaf, packet);
+            self.accept::<PLAIN, false>(at, leaf, packet);
             // It may leave at once, or let another leave; but not before the line has room.
             due = Some(at.max(self.line.ready_at()));
         }
@@ -525,9 +525,10 @@ impl<S: Discipline> Link<S> {
         departure
     }
 
-    /// One offer at `now`; `PLAIN` where nobody is policed and lengths are those of frames.
+    /// One offer at `now`; `PLAIN` where nobody is policed and lengths are those of frames,
+    /// `RESERVED` where the store keeps room for it.
     #[inline(always)]
-    pub(crate) fn accept<const PLAIN: bool>(
+    pub(crate) fn accept<const PLAIN: bool, const RESERVED: bool>(
         &mut self,
         now: Instant,
         leaf: LeafId,
@@ -538,10 +539,15 @@ impl<S: Discipline> Link<S> {
         }
         let entry = self.entry::<PLAIN>(now, packet);
         self.scheduler.offered(now, leaf);
-        match self.queues.push_unasked(leaf, entry) {
+        match self.queues.push_unasked::<RESERVED>(leaf, entry) {
             Some(true) => self.begin(now, leaf, &entry),
             Some(false) => self.scheduler.joined(now, leaf, entry.charged()),
-            None => return self.ask(now, leaf, packet),
+            None => {
+                if RESERVED {
+                    self.queues.give_back(1);
+                }
+                return self.ask(now, leaf, packet);
+            }
         }
         Verdict::Queued
     }
@@ -679,7 +685,7 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         self.step_to(now);
-        self.accept::<false>(now, leaf, packet)
+        self.accept::<false, false>(now, leaf, packet)
     }
 
     fn poll(&mut self, now: Instant) -> Poll {

@@ -111,8 +111,9 @@ pub trait Scheduler {
     fn touch(&self, _leaf: LeafId) {}
 
     /// Why the first packet of `leaf` could not be sent earlier than it is. Asked after `select`
-    /// named the leaf and before `charge`, or before a drop; changes nothing. Until `from` something
-    /// else held it back: what ended by then need not be looked for, and may be left out.
+    /// named the leaf and before `charge`, or before a drop; changes nothing. Until `from`
+    /// something else held it back: what ended by then need not be looked for, and may be left out.
+    /// The lender never is.
     fn why(&self, _now: Instant, _leaf: LeafId, _from: Instant) -> Why {
         Why::FREE
     }

@@ -175,8 +175,8 @@ impl<const WORDS: usize> Words<WORDS> {
         Words { addresses: *addresses, fields: key.fields }
     }
 
-    /// The hash of `words` under this mask, one long product for each word of addresses. Rules alone
-    /// decide who shares a bucket, so packets cannot make collisions.
+    /// The hash of `words` under this mask, one long product for each word of addresses. Rules
+    /// alone decide who shares a bucket, so packets cannot make collisions.
     #[inline]
     fn hash(&self, words: &Words<WORDS>) -> u64 {
         let [first, second] = [0, 1].map(|index| words.fields[index] & self.fields[index]);

@@ -230,7 +230,7 @@ impl Formal {
     pub fn why(&self, leaf: LeafId, from: Instant) -> Why {
         let class = leaf.index();
         // Most often it sends at its own account, and its meter has let it for long.
-        if self.row(class).is_some() && self.classes.conforms_at(class) <= from {
+        if self.row(class).is_some() && self.classes.conforms(class, from) {
             return Why::FREE;
         }
         self.why_held(class, from)
