@@ -10,6 +10,8 @@
 mod classes;
 mod formal;
 mod meter;
+mod path;
+mod places;
 mod ring;
 mod scan;
 #[cfg(test)]
@@ -154,10 +156,11 @@ impl Scheduler for Cbq {
         }
     }
 
-    fn why(&self, now: Instant, leaf: LeafId) -> Why {
+    #[inline]
+    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         match &self.engine {
-            Engine::Formal(engine) => engine.why(leaf),
-            Engine::Scan(engine) => engine.why(now, leaf),
+            Engine::Formal(engine) => engine.why(leaf, from),
+            Engine::Scan(engine) => engine.why(now, leaf, from),
         }
     }
 
