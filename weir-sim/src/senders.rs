@@ -21,14 +21,16 @@ impl Senders {
     /// Sources 0 to `count` - 1, of which those in `first` send, put in by that order.
     pub fn new(count: usize, first: impl Iterator<Item = (Instant, u32)>) -> Self {
         assert!(count <= SENDERS_MAX, "{count} sources are more than have a number here");
+        // As deep for each, so that nobody has to foretell how deep.
+        let places = count.next_power_of_two();
         let mut senders = Self { keys: Vec::new(), inserted: 0 };
         // The earlier of each pair, from the sources up; children stand at twice a parent's place.
-        let mut winners = vec![NEVER; 2 * count.max(1)];
+        let mut winners = vec![NEVER; 2 * places];
         for (at, source) in first {
-            winners[count + source as usize] = senders.key(at, source);
+            winners[places + source as usize] = senders.key(at, source);
         }
-        senders.keys = vec![NEVER; count.max(1)];
-        for node in (1..count).rev() {
+        senders.keys = vec![NEVER; places];
+        for node in (1..places).rev() {
             let (one, other) = (winners[2 * node], winners[2 * node + 1]);
             winners[node] = one.min(other);
             senders.keys[node] = one.max(other);
@@ -49,18 +51,18 @@ impl Senders {
     #[inline]
     pub fn replace_first(&mut self, source: u32, next: Option<Instant>) {
         let mut key = next.map_or(NEVER, |at| self.key(at, source));
-        let mut node = (self.keys.len() + source as usize) / 2;
+        let keys = self.keys.as_mut_slice();
+        let mut node = (keys.len() + source as usize) / 2;
         while node > 0 {
-            let other = self.keys[node];
+            let loser = &mut keys[node];
             // Who is first cannot be foretold, so nothing branches on it: all ones if `key` is,
             // from the sign, for both are below 2^127.
-            let first = (key.wrapping_sub(other) as i128 >> 127) as u128;
-            let swap = (key ^ other) & first;
-            self.keys[node] = key ^ swap;
-            key = other ^ swap;
+            let first = (key.wrapping_sub(*loser) as i128 >> 127) as u128;
+            let swap = (key ^ *loser) & first;
+            (*loser, key) = (key ^ swap, *loser ^ swap);
             node /= 2;
         }
-        self.keys[0] = key;
+        keys[0] = key;
     }
 
     /// The time in the upper half, then the order, then who it is; [`NEVER`] after the end.

@@ -9,7 +9,8 @@ use weir_lab::{bench_memory, bench_peer, bench_profile};
 
 /// Measures offer and poll per packet for every scheduler, beside `fifo` in the same run.
 ///
-/// Figures in ns drift with the machine; ratios and instructions do not.
+/// Figures in ns drift with the machine; ratios and instructions do not. Exit 1 if a scheduler
+/// costs more above `fifo` than it may.
 #[derive(clap::Args)]
 pub struct Bench {
     /// Only this scheduler.
@@ -107,12 +108,19 @@ impl Run for Bench {
         if output.format == Format::Text {
             let to = format!("to {}", bench::yardstick());
             let [scheduler, leaves, nanos] = ["scheduler", "leaves", "ns/packet"];
-            output.text(&format!("{scheduler:<12} {leaves:>9} {nanos:>11} {to:>9}\n"));
+            let above = format!("above {}", bench::yardstick());
+            output.text(&format!(
+                "{scheduler:<12} {leaves:>9} {nanos:>11} {to:>9} {above:>12}   limit\n"
+            ));
         }
         let print = |row: &Row| {
             if output.format == Format::Text {
-                let Row { scheduler, leaves, nanos, ratio } = row;
-                output.text(&format!("{scheduler:<12} {leaves:>9} {nanos:>11.1} {ratio:>9.2}\n"));
+                let Row { scheduler, leaves, nanos, ratio, above, limit, holds } = row;
+                let verdict = if *holds { "holds" } else { "FAILS" };
+                let limit = limit.map_or(String::new(), |limit| format!("{limit:>8.0} {verdict}"));
+                output.text(&format!(
+                    "{scheduler:<12} {leaves:>9} {nanos:>11.1} {ratio:>9.2} {above:>12.1}{limit}\n"
+                ));
             }
         };
         match bench::measure(self.scheduler.as_deref(), &self.leaves, effort, print) {
@@ -120,7 +128,7 @@ impl Run for Bench {
                 if output.format == Format::Json {
                     output.json(&rows);
                 }
-                Exit::Clean
+                if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
             }
             Err(error) => output.refuse(&error),
         }

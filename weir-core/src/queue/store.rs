@@ -274,6 +274,7 @@ impl Queues {
     }
 
     /// What the dropper of `leaf` says to `entry`.
+    #[inline]
     pub fn admit(&mut self, now: Instant, leaf: LeafId, entry: &Entry) -> Admission {
         let backlog = self.backlog(leaf);
         self.droppers.of_mut(leaf).admit(now, entry.candidate(), backlog)
@@ -451,6 +452,7 @@ impl Queues {
     }
 
     /// Counts a packet that is not let in.
+    #[inline]
     pub fn refuse(&mut self, leaf: LeafId, charged: Bytes, reason: DropReason) {
         self.drops.count(self.leaves.len(), leaf, reason, charged);
     }
@@ -773,11 +775,16 @@ impl Unasked {
 }
 
 impl Drops {
-    #[cold]
+    #[inline]
     fn count(&mut self, leaves: usize, leaf: LeafId, reason: DropReason, bytes: Bytes) {
-        self.add(leaves, leaf, reason, Count { packets: 1, bytes: bytes.get() });
+        let place = self.places.get(leaf.index()).map_or(0, |&place| place as usize);
+        match place.checked_sub(1).and_then(|place| self.counts.get_mut(place)) {
+            Some(counts) => counts[reason as usize].add(bytes),
+            None => self.add(leaves, leaf, reason, Count { packets: 1, bytes: bytes.get() }),
+        }
     }
 
+    #[cold]
     fn add(&mut self, leaves: usize, leaf: LeafId, reason: DropReason, count: Count) {
         if count.packets == 0 {
             return;

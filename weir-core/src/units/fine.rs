@@ -10,10 +10,26 @@ use super::{Bytes, Duration, Instant, NANOS_PER_SECOND, Rate};
 const FRACTION_BITS: u32 = 30;
 /// The fraction of a nanosecond.
 const MASK: u64 = (1 << FRACTION_BITS) - 1;
+/// Of a short [`FineSpan`].
+const SHORT_BITS: u32 = 62;
+/// The longest [`FineSpan`].
+const SPAN_MAX: u128 = 1 << 95;
 
 /// An instant in units of 2^-30 ns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FineInstant(u128);
+
+/// A length of time in units of 2^-30 ns, held at 2^95 of them: more than a thousand years.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct FineSpan(u128);
+
+/// A [`FineInstant`] in twelve bytes: one past 2^96 units, two thousand years, is held there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredInstant {
+    /// The lower 64 bits, in halves so that nothing is padded, the lower half first.
+    low: [u32; 2],
+    high: u32,
+}
 
 /// A rate turned into time per byte once, so that no packet needs a division.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +41,8 @@ pub struct Pace {
 impl FineInstant {
     /// The epoch.
     pub const ZERO: FineInstant = FineInstant(0);
+    /// Nothing is later.
+    const MAX: FineInstant = FineInstant(1 << 127);
 
     /// The start of this nanosecond.
     pub const fn from_instant(instant: Instant) -> Self {
@@ -39,12 +57,89 @@ impl FineInstant {
 
     /// This instant moved later by the time that `bytes` take at `pace`.
     pub const fn after(self, pace: Pace, bytes: Bytes) -> Self {
-        Self(self.0.saturating_add(pace.cost(bytes)))
+        let sum = self.0.saturating_add(pace.cost(bytes));
+        if sum > Self::MAX.0 { Self::MAX } else { Self(sum) }
     }
 
     /// This instant moved earlier by the time that `bytes` take at `pace`, held at the epoch.
     pub const fn before(self, pace: Pace, bytes: Bytes) -> Self {
         Self(self.0.saturating_sub(pace.cost(bytes)))
+    }
+
+    /// This instant moved later.
+    #[inline]
+    pub const fn plus(self, span: FineSpan) -> Self {
+        // At most 2^127 and 2^96, so there is room for more spans than anybody adds.
+        Self(self.0 + span.0)
+    }
+
+    /// How many units this instant lies after `now`, none if it lies before; `None` where 64 bits
+    /// do not hold them.
+    #[inline(always)]
+    pub const fn lead(self, now: Instant) -> Option<u64> {
+        let lead = self.0.wrapping_sub(Self::from_instant(now).0);
+        match (lead >> u64::BITS) as i64 {
+            0 => Some(lead as u64),
+            ..0 => Some(0),
+            _ => None,
+        }
+    }
+
+    /// This instant moved earlier, held at the epoch.
+    #[inline]
+    pub const fn minus(self, span: FineSpan) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+}
+
+impl FineSpan {
+    /// The units, if the span is short: less than 2^62 of them, 4 s, so that 64 bits hold some.
+    #[inline(always)]
+    pub const fn short(self) -> Option<u64> {
+        if self.0 >> SHORT_BITS == 0 { Some(self.0 as u64) } else { None }
+    }
+
+    /// Twice as long.
+    #[inline]
+    pub const fn doubled(self) -> Self {
+        Self(self.0 << 1)
+    }
+}
+
+impl StoredInstant {
+    /// The epoch.
+    pub const ZERO: StoredInstant = StoredInstant { low: [0; 2], high: 0 };
+
+    /// Stores an instant.
+    #[inline(always)]
+    pub const fn of(instant: FineInstant) -> Self {
+        let (low, high) = (instant.0 as u64, (instant.0 >> u64::BITS) as u64);
+        if high > u32::MAX as u64 {
+            return Self::latest();
+        }
+        Self { low: [low as u32, (low >> u32::BITS) as u32], high: high as u32 }
+    }
+
+    /// Stores the instant so many units after `now`.
+    #[inline(always)]
+    pub const fn soon(now: Instant, units: u64) -> Self {
+        // At most 2^94 and 2^64.
+        let sum = FineInstant::from_instant(now).0 + units as u128;
+        let (low, high) = (sum as u64, (sum >> u64::BITS) as u32);
+        Self { low: [low as u32, (low >> u32::BITS) as u32], high }
+    }
+
+    // Nobody comes here, so that what comes by goes straight on.
+    #[cold]
+    const fn latest() -> Self {
+        Self { low: [u32::MAX; 2], high: u32::MAX }
+    }
+
+    /// The instant.
+    #[inline(always)]
+    pub const fn instant(self) -> FineInstant {
+        let low = self.low[0] as u64 | (self.low[1] as u64) << u32::BITS;
+        FineInstant(low as u128 | (self.high as u128) << u64::BITS)
     }
 }
 
@@ -82,6 +177,19 @@ impl Pace {
     #[inline(always)]
     pub const fn round_up(fine: u64) -> Duration {
         Duration::from_nanos((fine + MASK) >> FRACTION_BITS)
+    }
+
+    /// The time that a packet of `bytes` takes, exactly.
+    #[inline(always)]
+    pub const fn packet(self, bytes: u32) -> FineSpan {
+        // 2^63 for a byte and 2^32 bytes make 2^95.
+        FineSpan(self.fine_per_byte as u128 * bytes as u128)
+    }
+
+    /// The time that `bytes` take, held at the longest span.
+    pub const fn span(self, bytes: Bytes) -> FineSpan {
+        let cost = self.cost(bytes);
+        FineSpan(if cost > SPAN_MAX { SPAN_MAX } else { cost })
     }
 
     const fn cost(self, bytes: Bytes) -> u128 {
@@ -128,6 +236,24 @@ mod tests {
                 assert_eq!(finished, clock.round_up(), "{bits} bit/s, {bytes} B");
             }
         }
+    }
+
+    #[test]
+    fn what_is_stored_comes_back_unless_it_is_too_late() {
+        let end = (1u128 << 96) - 1;
+        let rows = [0, 1, 1 << 32, (1 << 94) - 1, end];
+        for (fine, stored) in rows.map(|fine| (fine, fine)).into_iter().chain([(end + 1, end)]) {
+            let instant = StoredInstant::of(FineInstant(fine)).instant();
+            assert_eq!(instant, FineInstant(stored));
+        }
+        assert_eq!(StoredInstant::of(FineInstant::MAX).instant(), FineInstant(end));
+        let last = StoredInstant::soon(Instant::MAX, u64::MAX).instant();
+        assert_eq!(last.lead(Instant::MAX), Some(u64::MAX));
+        assert_eq!(
+            (last.lead(Instant::ZERO), FineInstant::ZERO.lead(Instant::MAX)),
+            (None, Some(0))
+        );
+        assert_eq!(size_of::<StoredInstant>(), 12);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) fn servers(service: &Service, line: &Line, traffic: &[Traffic]) -> Ve
         Service::Ranks(ranks) => by_rank(ranks, line, traffic),
         Service::Rounds(rounds) => in_rounds(rounds, line),
         Service::Fluid(leaves) => fluid(leaves, line),
-        Service::Buckets(buckets) => by_bucket(buckets, line),
+        Service::Buckets(buckets) => by_bucket(&buckets.leaves, line),
         Service::Curves(curves) => by_curve(curves, line),
         Service::Deadline(patience) => deadline(*patience, line, traffic),
     }
@@ -189,6 +189,15 @@ fn by_bucket(buckets: &[Bucket], line: &Line) -> Vec<Option<Server>> {
         Some(Server { fresh: serving, standing: Some(serving) })
     };
     buckets.iter().map(server).collect()
+}
+
+/// For each leaf whether the burst that it may save up outlasts all pauses, so that it loses
+/// nothing of its rate even if the line is never idle.
+pub(super) fn keep_rates(buckets: &[Bucket], line: &Line) -> Vec<bool> {
+    let keeps = |(server, bucket): (Option<Server>, &Bucket)| {
+        server.is_some_and(|server| server.fresh.rate() >= bytes_per_second(bucket.rate) * 0.999)
+    };
+    by_bucket(buckets, line).into_iter().zip(buckets).map(keeps).collect()
 }
 
 /// How long a leaf that is within its rate waits at most beyond that rate.

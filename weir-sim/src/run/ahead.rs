@@ -6,10 +6,12 @@
 //! the link sees the same calls at the same instants as when each packet is an event, so reports
 //! are the same to the byte; whoever has to be told of packets one by one gets that plain run.
 
-use super::{Event, Run, Runner};
+use super::{Event, Run};
+use crate::feeds::Feeds;
 use crate::packets::{Flight, PACKED_SOURCES_MAX};
 use crate::scenario::{Source, Traffic};
 use crate::senders::{SENDERS_END, SENDERS_MAX, Senders};
+use crate::source::Sending;
 use weir_core::link::{Arrival, Packet};
 use weir_core::units::{Duration, Instant};
 
@@ -31,12 +33,13 @@ impl Run<'_> {
     /// As [`Run::all`], which is the plain way to do the same.
     pub(super) fn all_ahead(&mut self, progress: &mut dyn FnMut(Duration)) {
         self.state.packed = self.can_pack();
+        let mut feeds = Feeds::new(&mut self.runners);
         let mut senders = self.take_senders();
         loop {
             // Whatever else happens at an instant comes before what is sent then.
             let event = self.events.next_at().filter(|&at| at < self.end);
             let until = event.unwrap_or(self.end);
-            self.send_before(until, &mut senders);
+            self.send_before(until, (&mut senders, &mut feeds));
             self.drive.advance(until, |departure| self.state.departed(&departure));
             if event.is_none() {
                 break;
@@ -63,16 +66,12 @@ impl Run<'_> {
     }
 
     /// Everything that is sent before `until`, and what leaves until the last of it arrives.
-    fn send_before(&mut self, until: Instant, senders: &mut Senders) {
+    fn send_before(&mut self, until: Instant, (senders, feeds): (&mut Senders, &mut Feeds)) {
         let mut arrivals = std::mem::take(&mut self.arrivals);
         while let Some((at, source)) = senders.first().filter(|first| first.0 < until) {
-            let Runner::Open(runner) = &mut self.runners[source as usize] else {
-                unreachable!("nobody listens here")
-            };
-            let connection = runner.datagram();
-            let length = runner.send();
-            senders.replace_first(source, runner.next_at());
-            let flight = Flight { source, length, connection };
+            let (Sending { length, datagram, .. }, next) = feeds.take(source, &mut self.runners);
+            senders.replace_first(source, next);
+            let flight = Flight { source, length, connection: datagram };
             let state = &mut self.state;
             let handle = if state.packed { flight.pack() } else { state.packets.insert(flight) };
             let leaf = state.offered(flight);

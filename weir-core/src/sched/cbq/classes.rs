@@ -7,9 +7,10 @@ use super::meter::{Meter, Terms};
 use super::ring::CREDIT_BITS;
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
+use crate::sched::families::Families;
 use crate::sched::service::Bucket;
 use crate::sched::tree::{DEPTH_MAX, Tree};
-use crate::sched::{ClassSpec, Kin, Regulation, Why};
+use crate::sched::{ClassSpec, Head, Kin, Regulation, Why};
 use crate::units::{Bytes, Instant, Rate};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -26,47 +27,72 @@ pub(super) enum General {
     Prr,
 }
 
-/// The classes in the order of declaration, the link last.
+/// The classes as [`Families`] numbers them, the link last.
 pub(super) struct Classes {
     list: Vec<Class>,
     /// What classes that are alike share.
-    terms: Vec<Shared>,
-    of_leaf: Vec<u32>,
+    plans: Vec<Plan>,
+    families: Families,
     priorities: usize,
-    packet: i64,
+    packet: i32,
 }
 
 /// A class as the sharing rules see it.
 pub(super) struct Class {
     pub meter: Meter,
-    /// Which terms it has.
-    terms: u32,
+    /// The length of the packet that waits first; only of leaves.
+    pub head: u32,
+    /// Which plan it has.
+    plan: u32,
     pub parent: u32,
+    /// The priorities, as bits, of what waits in it: in a leaf, or below it and able to borrow from
+    /// it. The plain engine keeps only those of leaves.
+    pub active: u8,
+    /// Of the fast engine.
+    pub row: Row,
+    /// Of the fast engine: whether the class is among its waits.
+    pub queued: bool,
+}
+
+/// Where an active class stands under the formal rule.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Row {
+    /// Conforms: in the row of its level.
+    Ready,
+    /// Overlimit: waits.
+    Waiting,
+    /// Overlimit and waits; `efficient` lets those below it send when nobody else may.
+    LastResort,
+}
+
+/// What classes that are alike share.
+pub(super) struct Plan {
+    pub terms: Terms,
+    pub quanta: Quanta,
+    pub place: Place,
+}
+
+/// Where a class stands in the tree.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
     /// 0 for a leaf, else one more than the highest level below.
     pub level: u8,
     pub borrow: bool,
     /// Rank among the priorities in use, larger served first; only of leaves.
-    pub priority: u8,
-    pub leaf: Option<LeafId>,
-    /// Whether a packet waits, and its length; only of leaves.
-    pub backlogged: bool,
-    pub head: Bytes,
-}
-
-/// What classes that are alike share.
-struct Shared {
-    meter: Terms,
-    quanta: Quanta,
+    pub rank: u8,
 }
 
 /// What a class gains with each turn.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Quanta {
     /// Among all conforming classes of the level.
-    pub own: i64,
+    pub own: i32,
     /// Among siblings that borrow.
-    pub borrow: i64,
+    pub borrow: i32,
 }
+
+/// What plans are alike by: the rate, the burst, the debt, and the rest as it is.
+type Likeness = (Rate, Bytes, Bytes, Quanta, Place);
 
 impl Classes {
     /// The classes of `tree`.
@@ -79,75 +105,105 @@ impl Classes {
         let own = quanta(&rates, mtu, OWN_TURN_MAX, |class| usize::from(levels[class]));
         let parents = parents(tree);
         let borrow = quanta(&rates, mtu, BORROW_TURN_MAX, |class| parents[class] as usize);
+        let families = Families::new(tree);
         let mut list = Vec::with_capacity(link + 1);
-        let (mut terms, mut alike) = (Vec::new(), BTreeMap::new());
-        for (id, spec) in tree.classes() {
-            let at = id.index();
-            let burst = spec.params.bytes("burst").unwrap_or(Bytes::new(BURST_PACKETS * mtu));
+        let (mut plans, mut alike) = (Vec::new(), BTreeMap::new());
+        for id in families.order(tree) {
+            let (at, params) = (id.index(), &tree.class(id).params);
+            let burst = params.bytes("burst").unwrap_or(Bytes::new(BURST_PACKETS * mtu));
             let turn = Bytes::new(borrow[at] as u64 >> CREDIT_BITS);
             let debt_max = turn.plus(Bytes::new(DEBT_PACKETS * mtu));
-            let priority = spec.params.number("priority").unwrap_or(PRIORITY_DEFAULT);
-            let number = terms.len() as u32;
-            let quanta = Quanta { own: own[at], borrow: borrow[at] };
-            let which = *alike.entry((rates[at], burst, debt_max, quanta)).or_insert(number);
-            if which == number {
-                terms.push(Shared { meter: Terms::new(rates[at], burst, debt_max), quanta });
-            }
-            list.push(Class {
-                meter: Meter::FULL,
-                terms: which,
-                parent: parents[at],
+            let priority = params.number("priority").unwrap_or(PRIORITY_DEFAULT);
+            let place = Place {
                 level: levels[at],
-                borrow: spec.params.flag("borrow").unwrap_or(true),
-                priority: ranks[(priority.min(PRIORITY_MAX)) as usize],
-                leaf: tree.leaf_of(id),
-                backlogged: false,
-                head: Bytes::ZERO,
-            });
+                borrow: params.flag("borrow").unwrap_or(true),
+                rank: ranks[(priority.min(PRIORITY_MAX)) as usize],
+            };
+            let quanta = Quanta { own: own[at], borrow: borrow[at] };
+            let likeness: Likeness = (rates[at], burst, debt_max, quanta, place);
+            let plan = *alike.entry(likeness).or_insert(plans.len() as u32);
+            if plan as usize == plans.len() {
+                plans.push(Plan { terms: Terms::new(rates[at], burst, debt_max), quanta, place });
+            }
+            let parent = tree.class(id).parent.map_or(link as u32, |id| families.number(id));
+            list.push(Class::new(plan, parent));
         }
-        let packet = (mtu << CREDIT_BITS) as i64;
-        list.push(Class::link(terms.len() as u32, levels[link], link));
+        let packet = (mtu << CREDIT_BITS) as i32;
+        list.push(Class::new(plans.len() as u32, link as u32));
         // Never charged, and alone in its row: any terms and any credit do.
-        let meter = Terms::new(tree.rate(), Bytes::ZERO, Bytes::ZERO);
-        terms.push(Shared { meter, quanta: Quanta { own: packet, borrow: packet } });
-        let of_leaf = tree.leaves().map(|(leaf, _)| tree.class_of(leaf).0).collect();
+        plans.push(Plan {
+            terms: Terms::new(tree.rate(), Bytes::ZERO, Bytes::ZERO),
+            quanta: Quanta { own: packet, borrow: packet },
+            place: Place { level: levels[link], borrow: false, rank: 0 },
+        });
+        plans.shrink_to_fit();
         let priorities = usize::from(ranks[PRIORITY_MAX as usize]) + 1;
-        Ok(Self { list, terms, of_leaf, priorities, packet })
+        Ok(Self { list, plans, families, priorities, packet })
     }
 
     /// What each leaf may always send.
     pub fn buckets(&self, tree: &Tree) -> Vec<Bucket> {
         let row = |(leaf, spec): (LeafId, &ClassSpec)| {
-            let class = self.at(self.of_leaf(leaf));
-            let terms = self.terms(class);
+            let Plan { terms, place, .. } = self.plan(leaf.index());
             Bucket {
                 rate: spec.params.rate("rate").unwrap_or(Rate::MIN),
                 burst: terms.burst(),
                 saves: terms.burst(),
                 debt: terms.debt_max().max(tree.mtu().plus(tree.mtu())),
-                rank: u32::from(u8::MAX - class.priority),
+                rank: u32::from(u8::MAX - place.rank),
                 turn: None,
             }
         };
         tree.leaves().map(row).collect()
     }
 
-    /// The class at an index.
+    /// The class with a number; a leaf has that of its own.
     #[inline]
     pub fn at(&self, class: usize) -> &Class {
         &self.list[class]
     }
 
-    /// The index of the link.
+    /// The same, to be changed.
+    #[inline]
+    pub fn at_mut(&mut self, class: usize) -> &mut Class {
+        &mut self.list[class]
+    }
+
+    /// What a class shares with those that are alike.
+    #[inline]
+    pub fn plan(&self, class: usize) -> &Plan {
+        self.plan_of(&self.list[class])
+    }
+
+    /// The same for a class at hand.
+    #[inline]
+    pub fn plan_of(&self, class: &Class) -> &Plan {
+        &self.plans[class.plan as usize]
+    }
+
+    /// A class, to be charged, and its plan.
+    #[inline]
+    pub fn at_with_plan(&mut self, class: usize) -> (&mut Class, &Plan) {
+        let class = &mut self.list[class];
+        let plan = &self.plans[class.plan as usize];
+        (class, plan)
+    }
+
+    /// The number of the link.
     #[inline]
     pub fn link(&self) -> usize {
         self.list.len() - 1
     }
 
-    /// The index of a leaf.
+    /// How many leaves there are; their numbers come first.
     #[inline]
-    pub fn of_leaf(&self, leaf: LeafId) -> usize {
-        self.of_leaf[leaf.index()] as usize
+    pub fn leaves(&self) -> usize {
+        self.families.leaves()
+    }
+
+    /// The number of the class that was declared as `id`.
+    pub fn number(&self, id: ClassId) -> usize {
+        self.families.number(id) as usize
     }
 
     /// How many ranks of priority there are.
@@ -158,13 +214,13 @@ impl Classes {
 
     /// Credit for one largest packet.
     #[inline]
-    pub fn packet(&self) -> i64 {
+    pub fn packet(&self) -> i32 {
         self.packet
     }
 
-    /// All classes, the link last.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Class> {
-        self.list.iter()
+    /// How many classes there are, the link too.
+    pub fn count(&self) -> usize {
+        self.list.len()
     }
 
     /// The parent of a class that is not the link.
@@ -173,92 +229,98 @@ impl Classes {
         self.list[class].parent as usize
     }
 
-    /// What waits first in a leaf now.
+    /// Whether the meter of a class lets it send.
     #[inline]
-    pub fn set_head(&mut self, class: usize, head: Option<Bytes>) {
-        let class = &mut self.list[class];
-        class.backlogged = head.is_some();
-        class.head = head.unwrap_or(Bytes::ZERO);
+    pub fn conforms(&self, class: usize, now: Instant) -> bool {
+        let class = &self.list[class];
+        class.meter.conforms(&self.plan_of(class).terms, now)
     }
 
-    /// The class at an index, to be charged, and the terms of its meter.
+    /// From when on it does, if nothing more is sent.
     #[inline]
-    pub fn at_with_terms(&mut self, class: usize) -> (&mut Class, &Terms) {
-        let class = &mut self.list[class];
-        let terms = &self.terms[class.terms as usize].meter;
-        (class, terms)
+    pub fn conforms_at(&self, class: usize) -> Instant {
+        let class = &self.list[class];
+        class.meter.conforms_at(&self.plan_of(class).terms)
+    }
+
+    /// What waits first in a leaf now; whether something waits is for the caller to write.
+    #[inline]
+    pub fn set_head(&mut self, leaf: LeafId, head: Option<Head>) {
+        self.list[leaf.index()].head = head.map_or(0, |head| counted(head.length));
     }
 
     /// Charges a packet to the meters of `class` and of every class above it.
     pub fn charge(&mut self, now: Instant, class: usize, sent: Bytes) {
         let (link, mut at) = (self.link(), class);
+        let sent = counted(sent);
         while at != link {
-            let (class, terms) = self.at_with_terms(at);
-            class.meter.charge(terms, now, sent);
+            let (class, plan) = self.at_with_plan(at);
+            class.meter.charge(&plan.terms, now, sent);
             at = class.parent as usize;
         }
     }
 
-    /// The terms of the meter of `class`.
-    #[inline]
-    pub fn terms(&self, class: &Class) -> &Terms {
-        &self.terms[class.terms as usize].meter
-    }
-
-    /// What `class` gains with each turn.
-    #[inline]
-    pub fn quanta(&self, class: usize) -> Quanta {
-        self.terms[self.list[class].terms as usize].quanta
-    }
-
     /// The class itself and those that it may borrow from, one through the other.
     pub fn chain(&self, class: usize) -> impl Iterator<Item = usize> {
-        let above = |&at: &usize| self.at(at).borrow.then(|| self.parent(at));
+        let above = |&at: &usize| self.plan(at).place.borrow.then(|| self.parent(at));
         core::iter::successors(Some(class), above)
     }
 
     /// From when on the meters let a leaf, `class`, send: its own or one that lends. Where
     /// `efficient` lets a blocked class lend, nothing but others holds back those below it.
-    pub fn why(&self, class: usize, efficient: bool, lender: Option<usize>) -> Why {
-        let conforms_at = self.chain(class).map(|at| self.at(at).meter.conforms_at()).min();
-        let released = match conforms_at {
-            Some(at) if !(efficient && self.at(class).borrow) => at,
-            _ => Instant::ZERO,
-        };
+    pub fn why(
+        &self,
+        class: usize,
+        efficient: bool,
+        lender: Option<usize>,
+        from: Instant,
+    ) -> Why {
+        let mut released = Instant::MAX;
+        for at in self.chain(class) {
+            released = released.min(self.conforms_at(at));
+            if released <= from {
+                break;
+            }
+        }
+        if efficient && self.plan(class).place.borrow {
+            released = Instant::ZERO;
+        }
         let regulation = match released {
             Instant::ZERO => Regulation::None,
             _ => Regulation::Undertime,
         };
-        // The link is no class of the tree.
-        let lender = lender.filter(|&at| at != class && at != self.link());
-        Why { released, regulation, lender: lender.map(|at| ClassId(at as u32)) }
+        // Neither a leaf that lends to itself nor the link is a class with children of the tree.
+        let lender = lender.and_then(|lender| self.families.declared(lender));
+        Why { released, regulation, lender }
     }
 
     /// Takes over the meters of kin classes.
     pub fn take_over(&mut self, now: Instant, old: &Classes, kin: &Kin) {
         for (new, was) in kin.classes() {
-            let (class, was) = (&mut self.list[new.index()], &old.list[was.index()]);
-            let terms = &self.terms[class.terms as usize].meter;
-            class.meter.take_over(terms, now, &was.meter, old.terms(was));
+            let (new, was) = (self.number(new), old.number(was));
+            let (class, plan) = self.at_with_plan(new);
+            class.meter.take_over(&plan.terms, now, &old.at(was).meter, &old.plan(was).terms);
         }
     }
 }
 
 impl Class {
-    /// The link: never charged, so it always conforms.
-    fn link(terms: u32, level: u8, index: usize) -> Self {
-        Self {
-            meter: Meter::FULL,
-            terms,
-            parent: index as u32,
-            level,
-            borrow: false,
-            priority: 0,
-            leaf: None,
-            backlogged: false,
-            head: Bytes::ZERO,
-        }
+    fn new(plan: u32, parent: u32) -> Self {
+        let meter = Meter::FULL;
+        Self { meter, head: 0, plan, parent, active: 0, row: Row::Waiting, queued: false }
     }
+
+    /// Whether it is in the row of its level.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.active != 0 && self.row == Row::Ready
+    }
+}
+
+/// The bytes that a packet counts; no packet of a link is longer.
+#[inline]
+pub(super) fn counted(bytes: Bytes) -> u32 {
+    bytes.get().min(u64::from(u32::MAX)) as u32
 }
 
 fn rates(tree: &Tree) -> Result<Vec<Rate>, BuildError> {
@@ -314,7 +376,7 @@ fn priority_ranks(tree: &Tree) -> [u8; PRIORITY_MAX as usize + 1] {
 /// The lightest of a group has a quantum of one largest packet [algorithms §3.15]. If the heaviest
 /// would then hold the turn for more than `turn_max` packets, it gets that, and the lighter ones
 /// collect credit over up to [`ROUNDS_MAX`] rounds for a packet; beyond that proportions are cut.
-fn quanta(rates: &[Rate], mtu: u64, turn_max: u64, group: impl Fn(usize) -> usize) -> Vec<i64> {
+fn quanta(rates: &[Rate], mtu: u64, turn_max: u64, group: impl Fn(usize) -> usize) -> Vec<i32> {
     let mut bounds = alloc::vec![(u64::MAX, 0u64); rates.len().max(DEPTH_MAX) + 1];
     for (class, rate) in rates.iter().enumerate() {
         let bound = &mut bounds[group(class)];
@@ -330,7 +392,8 @@ fn quanta(rates: &[Rate], mtu: u64, turn_max: u64, group: impl Fn(usize) -> usiz
             (u128::from(packet) * u128::from(turn_max), heaviest)
         };
         let quantum = turn * u128::from(rate.bits_per_second()) / u128::from(whole);
-        (quantum as i64).max((packet / ROUNDS_MAX) as i64)
+        // At most 127 packets of 2^16 bytes, even where rates are a few bit/s.
+        (quantum as i32).max((packet / ROUNDS_MAX) as i32)
     };
     rates.iter().enumerate().map(quantum).collect()
 }

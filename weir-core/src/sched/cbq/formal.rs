@@ -9,125 +9,157 @@
 //! level, the others among the waits. When a class lends, no row below is occupied, so whoever is
 //! in its ring needs to borrow.
 
-use super::classes::{Classes, General};
+use super::classes::{Class, Classes, General, Plan, Row, counted};
+use super::path::Path;
+use super::places::{LAST_RESORT, Places, ROWS};
 use super::ring::Rings;
-use super::waits::{Waits, Wake};
+use super::waits::Waits;
 use crate::ids::LeafId;
-use crate::sched::tree::DEPTH_MAX;
 use crate::sched::{Head, Kin, Selection, Why};
 use crate::units::{Bytes, Instant};
-use alloc::vec::Vec;
 
 /// The engine of the formal rule.
 pub(super) struct Formal {
     classes: Classes,
-    seats: Vec<Seat>,
+    places: Places,
     rings: Rings,
-    /// For each level the priorities that have a conforming class.
+    /// For each row the priorities that have a conforming class.
     ready: [u8; ROWS],
+    /// A bit for each row that has any.
+    rows: u16,
     waits: Waits,
+    /// To the leaf whose turn it is, as long as no ring that it comes by changes.
+    path: Path,
     efficient: bool,
-}
-
-/// Where a class stands.
-#[derive(Clone, Copy)]
-struct Seat {
-    row: Row,
-    /// The priorities for which the class is active.
-    active: u8,
-    /// Its nodes for turns in its row and for turns at its parent, of the lowest priority; a leaf
-    /// has one of each, other classes one a priority.
-    own: u32,
-    borrow: u32,
-    /// Its ring of children that may borrow, of the lowest priority.
-    ring: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Row {
-    /// Conforms: in the row of its level.
-    Ready,
-    /// Overlimit: waits.
-    Waiting,
-    /// Overlimit and waits; `efficient` lets those below it send when nobody else may.
-    LastResort,
 }
 
 impl Formal {
     /// The engine for `classes`, nothing waiting.
     pub fn new(classes: Classes, general: General, efficient: bool) -> Self {
-        let priorities = classes.priorities();
-        let interior = classes.iter().filter(|class| class.leaf.is_none()).count();
-        let mut rings = Rings::new(general, (ROWS + interior) * priorities);
-        let mut seats = Vec::with_capacity(classes.iter().len());
-        let mut ring = ROWS * priorities;
-        for (index, class) in classes.iter().enumerate() {
-            let nodes = if class.leaf.is_some() { 1 } else { priorities };
-            let own = rings.add_nodes(index, nodes);
-            let borrow = rings.add_nodes(index, nodes);
-            seats.push(Seat { row: Row::Waiting, active: 0, own, borrow, ring: ring as u32 });
-            if class.leaf.is_none() {
-                ring += priorities;
-            }
+        let places = Places::new(&classes);
+        let rings = Rings::new(general, places.nodes(&classes), places.rings(&classes));
+        let waits = Waits::new(classes.link());
+        Self {
+            classes,
+            places,
+            rings,
+            ready: [0; ROWS],
+            rows: 0,
+            waits,
+            path: Path::EMPTY,
+            efficient,
         }
-        rings.shrink();
-        let waits = Waits::new(seats.len());
-        Self { classes, seats, rings, ready: [0; ROWS], waits, efficient }
     }
 
     /// `leaf`, which was empty, has a first packet.
     #[inline]
     pub fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
-        let class = self.classes.of_leaf(leaf);
-        if self.classes.at(class).backlogged {
-            return self.classes.set_head(class, Some(head.length));
+        self.classes.set_head(leaf, Some(head));
+        if self.classes.at(leaf.index()).active == 0 {
+            self.activate_leaf(now, leaf.index());
         }
-        self.classes.set_head(class, Some(head.length));
-        self.activate_leaf(now, class);
     }
 
     /// `leaf` has a first packet now, or another one, or none.
     pub fn set_head(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
-        let class = self.classes.of_leaf(leaf);
-        let was_backlogged = self.classes.at(class).backlogged;
-        self.classes.set_head(class, head.map(|head| head.length));
-        match (was_backlogged, head.is_some()) {
-            (false, true) => self.activate_leaf(now, class),
-            (true, false) => self.deactivate_leaf(class),
+        self.classes.set_head(leaf, head);
+        match (self.classes.at(leaf.index()).active != 0, head.is_some()) {
+            (false, true) => self.activate_leaf(now, leaf.index()),
+            (true, false) => self.deactivate_leaf(leaf.index()),
             _ => {}
         }
     }
 
     /// Who may send.
+    #[inline]
     pub fn select(&mut self, now: Instant) -> Selection {
-        self.wake_due(now);
-        for level in 0..ROWS {
-            if self.ready[level] != 0 {
-                let rank = self.ready[level].ilog2() as usize;
-                let class = self.turn(self.row_ring(level, rank), rank, true);
-                let leaf = self.classes.at(class).leaf.expect("a turn ends at a leaf");
-                return Selection::Leaf(leaf);
-            }
+        if self.waits.first().is_some_and(|(key, _)| key <= now) {
+            self.wake_due(now);
         }
-        let (classes, seats) = (&self.classes, &self.seats);
-        let earliest = self.waits.earliest(|class| wake(classes, seats, class));
-        earliest.map_or(Selection::Idle, Selection::At)
+        if self.rows == 0 {
+            return self.earliest().map_or(Selection::Idle, Selection::At);
+        }
+        Selection::Leaf(LeafId(self.turn() as u32))
     }
 
     /// `leaf`, just selected, sent a packet.
+    ///
+    /// The packet is taken from the turn of the lender and of every class that was overlimit, and
+    /// counts with all meters. Whoever permitted it: if only what the parent lent counted, a class
+    /// with children that live on their own rates would get their rates on top of its part of an
+    /// excess.
+    #[inline]
     pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        let class = self.classes.of_leaf(leaf);
-        let overlimit = self.pay(now, class, sent);
-        match next {
-            // It stays where it is, as each further packet of a run leaves it.
-            Some(head) => self.classes.set_head(class, Some(head.length)),
-            None => {
-                self.classes.set_head(class, None);
-                self.deactivate_leaf(class);
-            }
+        let sent = counted(sent);
+        let price = self.rings.price(sent);
+        if self.rings.are_of_one_packet() {
+            self.pass_on(leaf.index());
+        }
+        let (class, Plan { terms, place, .. }) = self.classes.at_with_plan(leaf.index());
+        let conforms = class.meter.charge(terms, now, sent);
+        // It stays where it is, as each further packet of a run leaves it.
+        class.head = next.map_or(0, |head| counted(head.length));
+        let lent = class.row == Row::Ready;
+        debug_assert!(lent || place.borrow, "a leaf that was selected may send");
+        self.rings.pay(Places::of_leaf(leaf.index(), !lent), price);
+        let (parent, rank) = (class.parent as usize, place.rank.into());
+        let mut overlimit = lent && !conforms;
+        overlimit |= self.charge_above(now, (parent, rank, lent), sent);
+        if next.is_none() {
+            self.deactivate_leaf(leaf.index());
         }
         if overlimit {
-            self.leave_ready(now, class);
+            self.leave_ready(now, leaf.index());
+        }
+    }
+
+    /// Charges those from `parent` on up for a packet of a rank, which somebody below has lent or
+    /// not; answers whether one that had conformed is overlimit now.
+    #[inline]
+    fn charge_above(
+        &mut self,
+        now: Instant,
+        (parent, rank, mut lent): (usize, usize, bool),
+        sent: u32,
+    ) -> bool {
+        let price = self.rings.price(sent);
+        let (link, mut at, mut overlimit) = (self.classes.link(), parent, false);
+        while at != link {
+            let (class, Plan { terms, place, .. }) = self.classes.at_with_plan(at);
+            let conforms = class.meter.charge(terms, now, sent);
+            let (active, row) = (class.active, class.row);
+            let waits = row == Row::Waiting;
+            overlimit |= row == Row::Ready && !conforms;
+            if active != 0 && (if waits { place.borrow } else { !lent }) {
+                // Whatever the packet's priority, the turn at the parent pays.
+                let has_rank = active >> rank & 1 == 1;
+                let rank = if has_rank { rank } else { active.ilog2() as usize };
+                self.rings.pay(self.places.of_family(at, rank, waits), price);
+                lent |= !waits;
+            }
+            at = class.parent as usize;
+        }
+        overlimit
+    }
+
+    /// Where turns are of one packet each: ends those that a packet of `leaf` takes.
+    #[cold]
+    fn pass_on(&mut self, leaf: usize) {
+        self.path.clear();
+        let rank = usize::from(self.classes.plan(leaf).place.rank);
+        let (link, mut at, mut lent) = (self.classes.link(), leaf, false);
+        while at != link {
+            let active = self.classes.at(at).active;
+            let waits = active != 0 && self.classes.at(at).row == Row::Waiting;
+            if waits && self.borrows(at) {
+                let has_rank = active >> rank & 1 == 1;
+                let rank = if has_rank { rank } else { active.ilog2() as usize };
+                self.rings.pass_on(self.parent_ring(at, rank), self.places.borrow(at, rank));
+            } else if let Some(row) = self.row(at).filter(|_| !lent) {
+                self.rings.pass_on(self.places.row_ring(row, rank), self.places.own(at, rank));
+                lent = true;
+            }
+            at = self.classes.parent(at);
         }
     }
 
@@ -136,8 +168,7 @@ impl Formal {
     fn leave_ready(&mut self, now: Instant, class: usize) {
         let (link, mut at) = (self.classes.link(), class);
         while at != link {
-            let overlimit = !self.classes.at(at).meter.conforms(now);
-            if overlimit && self.seats[at].active != 0 && self.seats[at].row == Row::Ready {
+            if self.classes.at(at).is_ready() && !self.classes.conforms(at, now) {
                 self.change_row(now, at);
             }
             at = self.classes.parent(at);
@@ -145,25 +176,28 @@ impl Formal {
     }
 
     /// How many bytes `leaf`, just selected, may send in a row: as long as every turn that led to
-    /// it covers them, and no class on the way up changes its row.
+    /// it covers them, no class on the way up changes its row, and none that is overlimit would
+    /// owe less for packet after packet.
     pub fn allowance(&self, now: Instant, leaf: LeafId) -> Bytes {
-        let class = self.classes.of_leaf(leaf);
-        let bytes = self.turn_left(class);
-        if bytes == Bytes::ZERO {
-            return bytes;
-        }
         let link = self.classes.link();
-        let mut at = class;
-        while at != link {
+        let rank = self.classes.plan(leaf.index()).place.rank.into();
+        let (mut at, mut lent, mut bytes) = (leaf.index(), false, u32::MAX);
+        // The link is alone in its row, so its turn never ends.
+        while at != link && bytes > 0 {
             let class = self.classes.at(at);
-            let (meter, terms) = (&class.meter, self.classes.terms(class));
-            let is_ready = self.seats[at].active != 0 && self.seats[at].row == Row::Ready;
-            if !(if is_ready { meter.covers(terms, now, bytes) } else { terms.may_owe(bytes) }) {
+            let terms = &self.classes.plan_of(class).terms;
+            if !lent {
+                lent = class.row != Row::Waiting;
+                bytes = bytes.min(self.rings.left(self.places.of(at, rank, !lent)));
+            }
+            if !class.is_ready() {
+                bytes = bytes.min(terms.may_owe());
+            } else if !class.meter.covers(terms, now, bytes) {
                 return Bytes::ZERO;
             }
             at = class.parent as usize;
         }
-        bytes
+        Bytes::new(bytes.into())
     }
 
     /// The leaves that conform and whose turns come next.
@@ -171,12 +205,12 @@ impl Formal {
         if self.ready[0] == 0 {
             return 0;
         }
-        let ring = self.row_ring(0, self.ready[0].ilog2() as usize);
+        let ring = self.places.row_ring(0, self.ready[0].ilog2() as usize);
         let first = self.rings.front(ring);
         let (mut node, mut count) = (first, 0);
         while let Some((place, at)) = leaves.get_mut(count).zip(node) {
-            let leaf = self.classes.at(self.rings.class(at)).leaf;
-            *place = leaf.expect("the row of the lowest level holds leaves");
+            // The row of the lowest level holds leaves.
+            *place = LeafId(self.places.class(at) as u32);
             count += 1;
             node = Some(self.rings.next(at)).filter(|&next| Some(next) != first);
         }
@@ -186,52 +220,45 @@ impl Formal {
     /// Reads what a packet of `leaf` needs.
     #[inline]
     pub fn touch(&self, leaf: LeafId) {
-        let class = self.classes.of_leaf(leaf);
-        let Seat { own, borrow, .. } = self.seats[class];
-        let credits = self.rings.credit(own) ^ self.rings.credit(borrow);
-        core::hint::black_box((self.classes.at(class).level, credits));
-    }
-
-    /// What the turns that lead to a leaf, from its lender down, have left for it.
-    #[inline]
-    fn turn_left(&self, class: usize) -> Bytes {
-        let rank = self.classes.at(class).priority.into();
-        let (mut at, mut credit) = (class, i64::MAX);
-        loop {
-            let lends = self.row(at).is_some();
-            let first = if lends { self.seats[at].own } else { self.seats[at].borrow };
-            credit = credit.min(self.rings.credit(self.node(first, at, rank)));
-            if lends {
-                return self.rings.bytes(credit);
-            }
-            at = self.classes.parent(at);
-        }
+        let class = leaf.index();
+        let credit = self.rings.credit(Places::of_leaf(class, false));
+        core::hint::black_box((self.classes.at(class).parent, credit));
     }
 
     /// Why `leaf` could not send earlier; its lender is the class whose row gave the turn.
-    pub fn why(&self, leaf: LeafId) -> Why {
-        let class = self.classes.of_leaf(leaf);
+    #[inline]
+    pub fn why(&self, leaf: LeafId, from: Instant) -> Why {
+        let class = leaf.index();
+        // Most often it sends at its own account, and its meter has let it for long.
+        if self.row(class).is_some() && self.classes.conforms_at(class) <= from {
+            return Why::FREE;
+        }
+        self.why_held(class, from)
+    }
+
+    #[inline(never)]
+    fn why_held(&self, class: usize, from: Instant) -> Why {
         let lender = self.classes.chain(class).find(|&at| self.row(at).is_some());
-        self.classes.why(class, self.efficient, lender)
+        self.classes.why(class, self.efficient, lender, from)
     }
 
     /// Takes over meters, and the debts of turns.
     pub fn take_over(&mut self, now: Instant, old: &Self, kin: &Kin) {
         self.classes.take_over(now, &old.classes, kin);
         for (new, was) in kin.classes() {
-            let (new, was) = (new.index(), was.index());
-            let ranks = self.node_count(new).min(old.node_count(was)) as u32;
+            let (new, was) = (self.classes.number(new), old.classes.number(was));
+            let ranks = self.node_count(new).min(old.node_count(was));
             for rank in 0..ranks {
-                let (seat, before) = (&self.seats[new], &old.seats[was]);
-                self.rings.take_debt(seat.own + rank, &old.rings, before.own + rank);
-                self.rings.take_debt(seat.borrow + rank, &old.rings, before.borrow + rank);
+                let (own, borrow) = (self.places.own(new, rank), self.places.borrow(new, rank));
+                self.rings.take_debt(own, &old.rings, old.places.own(was, rank));
+                self.rings.take_debt(borrow, &old.rings, old.places.borrow(was, rank));
             }
         }
     }
 
     /// How many nodes a class has in rows, and as many at its parent.
     fn node_count(&self, class: usize) -> usize {
-        if self.classes.at(class).leaf.is_some() { 1 } else { self.classes.priorities() }
+        if class < self.classes.leaves() { 1 } else { self.classes.priorities() }
     }
 
     /// The classes, for an engine of another kind.
@@ -245,112 +272,153 @@ impl Formal {
     }
 
     /// Moves the classes that conform by now into their rows.
-    #[inline]
     fn wake_due(&mut self, now: Instant) {
-        loop {
-            let (classes, seats) = (&self.classes, &self.seats);
-            let due = self.waits.pop_due(now, |class| wake(classes, seats, class));
-            let Some(class) = due else { return };
+        while let Some((at, class)) = self.first_wait(now)
+            && at <= now
+        {
+            self.waits.take_first();
+            self.classes.at_mut(class).queued = false;
             self.change_row(now, class);
         }
     }
 
-    /// The class whose turn it is in `ring`, and below it, down to a leaf.
+    /// When the first class that waits conforms.
+    fn earliest(&mut self) -> Option<Instant> {
+        self.first_wait(Instant::MAX).map(|(at, _)| at)
+    }
+
+    /// Mends the first key among the waits until it is right or later than `limit`.
+    fn first_wait(&mut self, limit: Instant) -> Option<(Instant, usize)> {
+        loop {
+            let (key, class) = self.waits.first()?;
+            if key > limit {
+                return Some((key, class));
+            }
+            let Class { active, row, .. } = *self.classes.at(class);
+            if active == 0 || row == Row::Ready {
+                self.waits.take_first();
+                self.classes.at_mut(class).queued = false;
+                continue;
+            }
+            let until = self.classes.conforms_at(class);
+            if until == key {
+                return Some((key, class));
+            }
+            self.waits.mend_first(until);
+        }
+    }
+
+    /// The leaf whose turn it is: below the class whose turn it is in the lowest row that has any.
     ///
-    /// Ends: every round adds a quantum to each credit, and one of them must reach one packet.
-    fn turn(&mut self, ring: usize, rank: usize, own: bool) -> usize {
+    /// A turn that does not cover the packet of the leaf goes on to the next in its ring, with
+    /// another quantum for the next round. Ends: every round adds to each credit, and one of them
+    /// must reach one packet.
+    #[inline]
+    fn turn(&mut self) -> usize {
+        if self.path.is_empty() {
+            self.begin_path();
+        }
+        loop {
+            let leaf = self.path.last() as usize / 2;
+            let needed = self.rings.needed(self.classes.at(leaf).head);
+            let covers = |&node: &u32| self.rings.credit(node) >= needed;
+            match self.path.nodes().iter().rposition(|node| !covers(node)) {
+                None => return leaf,
+                Some(depth) => self.refill(depth, needed),
+            }
+        }
+    }
+
+    /// Puts the class that has the turn in the lowest row in the path, and those below it.
+    fn begin_path(&mut self) {
+        let row = self.rows.trailing_zeros() as usize % ROWS;
+        let rank = self.ready[row].ilog2() as usize;
+        // The link is alone in its row, so its turn never ends.
+        let by_link = row == usize::from(self.places.link_level());
+        let ring = match by_link {
+            true => self.places.family_ring(self.classes.link(), rank),
+            false => self.places.row_ring(row, rank),
+        };
+        self.path.begin(ring, rank, by_link);
+        self.extend_path(ring);
+    }
+
+    /// The path goes on with the class that has the turn in a ring, down to a leaf.
+    fn extend_path(&mut self, mut ring: usize) {
         loop {
             let node = self.rings.front(ring).expect("an active priority has a class in its ring");
-            let at = self.rings.class(node);
-            let mut leaf = at;
-            if self.classes.at(at).leaf.is_none() {
-                leaf = self.turn(self.seats[at].ring as usize + rank, rank, false);
+            self.path.push(node);
+            let class = self.places.class(node);
+            if class < self.classes.leaves() {
+                return;
             }
-            if self.rings.covers(node, self.classes.at(leaf).head) {
-                return leaf;
-            }
-            let quanta = self.classes.quanta(at);
-            let quantum = if own { quanta.own } else { quanta.borrow };
-            self.rings.refill(node, quantum);
-            self.rings.turn_to(ring, self.rings.next(node));
+            ring = self.places.family_ring(class, self.path.rank);
         }
     }
 
-    /// Takes a packet from the turn of the lender and of every class that was overlimit, and counts
-    /// it with the meters; answers whether a class that had conformed is overlimit now.
-    ///
-    /// Whoever permitted it: if only what the parent lent counted, a class with children that live
-    /// on their own rates would get their rates on top of its part of an excess.
-    fn pay(&mut self, now: Instant, class: usize, sent: Bytes) -> bool {
-        let rank = self.classes.at(class).priority.into();
-        let (link, mut at, mut lent) = (self.classes.link(), class, false);
-        let mut overlimit = false;
-        while !(lent && at == link) {
-            let Seat { row, active, own, .. } = self.seats[at];
-            if active != 0 && row == Row::Waiting {
-                self.pay_parent(at, rank, sent);
-            } else if active != 0 && !lent {
-                let row = self.row(at).expect("it does not wait");
-                self.rings.pay(self.row_ring(row, rank), self.node(own, at, rank), sent);
-                lent = true;
-            }
-            if at == link {
-                break;
-            }
-            let (class, terms) = self.classes.at_with_terms(at);
-            class.meter.charge(terms, now, sent);
-            overlimit |= row == Row::Ready && !class.meter.conforms(now);
-            assert!(lent || class.borrow, "a leaf that was selected may send");
-            at = class.parent as usize;
-        }
-        overlimit
-    }
-
-    /// Takes a packet from the turn of `class` at its parent, if it has one, whatever its priority.
+    /// The turn at a depth of the path, which does not cover what is needed, has a quantum more and
+    /// goes to the next in its ring. Alone there, a class has turn after turn.
     #[inline(never)]
-    fn pay_parent(&mut self, class: usize, rank: usize, sent: Bytes) {
-        let active = self.seats[class].active;
-        if active == 0 || !self.classes.at(class).borrow {
+    fn refill(&mut self, depth: usize, needed: i32) {
+        let node = self.path.nodes()[depth];
+        let class = self.places.class(node);
+        let quanta = self.classes.plan(class).quanta;
+        let own = depth == 0 && !self.path.by_link;
+        let quantum = if own { quanta.own } else { quanta.borrow };
+        self.rings.refill(node, quantum);
+        let next = self.rings.next(node);
+        if next == node {
+            while self.rings.credit(node) < needed {
+                self.rings.refill(node, quantum);
+            }
             return;
         }
-        let rank = if active >> rank & 1 == 1 { rank } else { active.ilog2() as usize };
-        let node = self.node(self.seats[class].borrow, class, rank);
-        self.rings.pay(self.parent_ring(class, rank), node, sent);
+        let ring = match depth {
+            0 => self.path.ring,
+            _ => self.parent_ring(class, self.path.rank),
+        };
+        self.rings.turn_to(ring, next);
+        self.path.cut(depth);
+        self.extend_path(ring);
     }
 
     /// What [`Formal::activate`] does, for a leaf that was empty: it has one priority.
-    fn activate_leaf(&mut self, now: Instant, class: usize) {
-        let (at, quanta) = (self.classes.at(class), self.classes.quanta(class));
-        let (rank, parent) = (usize::from(at.priority), at.parent as usize);
-        let seat = &mut self.seats[class];
-        seat.active = 1 << rank;
-        if at.meter.conforms(now) {
-            seat.row = Row::Ready;
+    fn activate_leaf(&mut self, now: Instant, leaf: usize) {
+        let packet = self.classes.packet();
+        self.path.clear();
+        let (class, Plan { terms, quanta, place }) = self.classes.at_with_plan(leaf);
+        let (rank, parent) = (usize::from(place.rank), class.parent as usize);
+        let (borrows, quantum) = (place.borrow, quanta.borrow);
+        class.active = 1 << rank;
+        if class.meter.conforms(terms, now) {
+            class.row = Row::Ready;
             self.ready[0] |= 1 << rank;
-            self.rings.push(rank, seat.own, quanta.own.max(self.classes.packet()));
+            self.rows |= 1;
+            let ring = self.places.row_ring(0, rank);
+            self.rings.push(ring, Places::of_leaf(leaf, false), quanta.own.max(packet));
         } else {
-            seat.row = Row::Waiting;
-            self.waits.push(class, at.meter.conforms_at());
+            class.row = Row::Waiting;
+            self.wait(leaf);
         }
-        let (borrows, node) = (at.borrow, seat.borrow);
-        let ring = self.seats[parent].ring as usize + rank;
-        if borrows && self.rings.push(ring, node, quanta.borrow) {
+        let ring = self.places.family_ring(parent, rank);
+        if borrows && self.rings.push(ring, Places::of_leaf(leaf, true), quantum) {
             self.activate(now, parent, 1 << rank);
         }
     }
 
     /// The mirror image of `activate_leaf`.
-    fn deactivate_leaf(&mut self, class: usize) {
-        let at = self.classes.at(class);
-        let (rank, parent) = (usize::from(at.priority), at.parent as usize);
-        let seat = &mut self.seats[class];
-        seat.active = 0;
-        if seat.row == Row::Ready && self.rings.remove(rank, seat.own) {
-            self.ready[0] &= !(1 << rank);
+    fn deactivate_leaf(&mut self, leaf: usize) {
+        self.path.clear();
+        let (class, Plan { place, .. }) = self.classes.at_with_plan(leaf);
+        let (rank, parent) = (usize::from(place.rank), class.parent as usize);
+        let borrows = place.borrow;
+        class.active = 0;
+        let ring = self.places.row_ring(0, rank);
+        if class.row == Row::Ready && self.rings.remove(ring, Places::of_leaf(leaf, false)) {
+            self.empty_row(0, rank);
         }
-        let node = seat.borrow;
-        let ring = self.seats[parent].ring as usize + rank;
-        if at.borrow && self.rings.remove(ring, node) {
+        let ring = self.places.family_ring(parent, rank);
+        if borrows && self.rings.remove(ring, Places::of_leaf(leaf, true)) {
             self.deactivate(parent, 1 << rank);
         }
     }
@@ -360,14 +428,15 @@ impl Formal {
     fn activate(&mut self, now: Instant, class: usize, bits: u8) {
         let (mut at, mut bits) = (class, bits);
         while bits != 0 {
-            let active = self.seats[at].active;
-            assert_eq!(active & bits, 0, "a class becomes active once for a priority");
-            self.seats[at].active |= bits;
-            if active == 0 {
+            let class = self.classes.at_mut(at);
+            assert_eq!(class.active & bits, 0, "a class becomes active once for a priority");
+            let was_active = class.active != 0;
+            class.active |= bits;
+            if !was_active {
                 self.find_row(now, at);
             }
             self.enter_row(at, bits);
-            bits = if self.classes.at(at).borrow { self.enter_parent(at, bits) } else { 0 };
+            bits = if self.borrows(at) { self.enter_parent(at, bits) } else { 0 };
             at = self.classes.parent(at);
         }
     }
@@ -378,15 +447,21 @@ impl Formal {
         let (mut at, mut bits) = (class, bits);
         while bits != 0 {
             self.leave_row(at, bits);
-            self.seats[at].active &= !bits;
-            bits = if self.classes.at(at).borrow { self.leave_parent(at, bits) } else { 0 };
+            self.classes.at_mut(at).active &= !bits;
+            bits = if self.borrows(at) { self.leave_parent(at, bits) } else { 0 };
             at = self.classes.parent(at);
         }
     }
 
+    #[inline]
+    fn borrows(&self, class: usize) -> bool {
+        self.classes.plan(class).place.borrow
+    }
+
     /// `class`, active, became overlimit or conforms again.
     fn change_row(&mut self, now: Instant, class: usize) {
-        let bits = self.seats[class].active;
+        self.path.clear();
+        let bits = self.classes.at(class).active;
         self.leave_row(class, bits);
         self.find_row(now, class);
         self.enter_row(class, bits);
@@ -395,46 +470,64 @@ impl Formal {
     /// Settles to which row `class` belongs now.
     #[inline]
     fn find_row(&mut self, now: Instant, class: usize) {
-        let at = self.classes.at(class);
-        self.seats[class].row = if at.meter.conforms(now) {
-            Row::Ready
-        } else {
-            self.waits.push(class, at.meter.conforms_at());
-            let last = self.efficient && !at.borrow && at.leaf.is_none();
-            if last { Row::LastResort } else { Row::Waiting }
-        };
+        if self.classes.conforms(class, now) {
+            self.classes.at_mut(class).row = Row::Ready;
+            return;
+        }
+        self.wait(class);
+        let is_leaf = class < self.classes.leaves();
+        let last = self.efficient && !is_leaf && !self.borrows(class);
+        self.classes.at_mut(class).row = if last { Row::LastResort } else { Row::Waiting };
+    }
+
+    /// `class` waits for its meter, or has already been waiting.
+    #[inline]
+    fn wait(&mut self, class: usize) {
+        if !core::mem::replace(&mut self.classes.at_mut(class).queued, true) {
+            self.waits.push(class, self.classes.conforms_at(class));
+        }
     }
 
     #[inline]
     fn enter_row(&mut self, class: usize, bits: u8) {
         let Some(row) = self.row(class) else { return };
         // Who conforms is owed its rate, so its first turn covers a packet whatever its quantum.
-        let credit = self.classes.quanta(class).own.max(self.classes.packet());
+        let credit = self.classes.plan(class).quanta.own.max(self.classes.packet());
         for rank in ranks(bits) {
-            let node = self.node(self.seats[class].own, class, rank);
-            self.rings.push(self.row_ring(row, rank), node, credit);
+            let node = self.places.own(class, rank);
+            self.rings.push(self.places.row_ring(row, rank), node, credit);
         }
         self.ready[row] |= bits;
+        self.rows |= 1 << row;
     }
 
     #[inline]
     fn leave_row(&mut self, class: usize, bits: u8) {
         let Some(row) = self.row(class) else { return };
         for rank in ranks(bits) {
-            let node = self.node(self.seats[class].own, class, rank);
-            if self.rings.remove(self.row_ring(row, rank), node) {
-                self.ready[row] &= !(1 << rank);
+            let node = self.places.own(class, rank);
+            if self.rings.remove(self.places.row_ring(row, rank), node) {
+                self.empty_row(row, rank);
             }
+        }
+    }
+
+    /// Nobody of this priority is in a row any more.
+    #[inline]
+    fn empty_row(&mut self, row: usize, rank: usize) {
+        self.ready[row] &= !(1 << rank);
+        if self.ready[row] == 0 {
+            self.rows &= !(1 << row);
         }
     }
 
     /// Puts `class` among those that borrow from its parent; answers what is new to the parent.
     #[inline]
     fn enter_parent(&mut self, class: usize, bits: u8) -> u8 {
-        let credit = self.classes.quanta(class).borrow;
+        let credit = self.classes.plan(class).quanta.borrow;
         let mut fresh = 0;
         for rank in ranks(bits) {
-            let node = self.node(self.seats[class].borrow, class, rank);
+            let node = self.places.borrow(class, rank);
             if self.rings.push(self.parent_ring(class, rank), node, credit) {
                 fresh |= 1 << rank;
             }
@@ -447,7 +540,7 @@ impl Formal {
     fn leave_parent(&mut self, class: usize, bits: u8) -> u8 {
         let mut emptied = 0;
         for rank in ranks(bits) {
-            let node = self.node(self.seats[class].borrow, class, rank);
+            let node = self.places.borrow(class, rank);
             if self.rings.remove(self.parent_ring(class, rank), node) {
                 emptied |= 1 << rank;
             }
@@ -458,38 +551,21 @@ impl Formal {
     /// The row that a class is in, if it is active.
     #[inline]
     fn row(&self, class: usize) -> Option<usize> {
-        if self.seats[class].active == 0 {
+        let at = self.classes.at(class);
+        if at.active == 0 {
             return None;
         }
-        match self.seats[class].row {
-            Row::Ready => Some(self.classes.at(class).level.into()),
+        match at.row {
+            Row::Ready => Some(self.classes.plan_of(at).place.level.into()),
             Row::LastResort => Some(LAST_RESORT),
             Row::Waiting => None,
         }
     }
 
     #[inline]
-    fn row_ring(&self, row: usize, rank: usize) -> usize {
-        row * self.classes.priorities() + rank
-    }
-
-    #[inline]
     fn parent_ring(&self, class: usize, rank: usize) -> usize {
-        self.seats[self.classes.parent(class)].ring as usize + rank
+        self.places.family_ring(self.classes.parent(class), rank)
     }
-
-    /// The node of a priority; a leaf has but one.
-    #[inline]
-    fn node(&self, first: u32, class: usize, rank: usize) -> u32 {
-        if self.classes.at(class).leaf.is_some() { first } else { first + rank as u32 }
-    }
-}
-
-fn wake(classes: &Classes, seats: &[Seat], class: usize) -> Wake {
-    if seats[class].active == 0 || seats[class].row == Row::Ready {
-        return Wake::Gone;
-    }
-    Wake::Until(classes.at(class).meter.conforms_at())
 }
 
 /// The numbers of the bits that are set.
@@ -501,7 +577,3 @@ fn ranks(mut bits: u8) -> impl Iterator<Item = usize> {
         rank
     })
 }
-
-/// The row of blocked classes for `efficient`: after the link's.
-const LAST_RESORT: usize = DEPTH_MAX + 1;
-const ROWS: usize = LAST_RESORT + 1;

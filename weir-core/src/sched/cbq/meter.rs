@@ -1,30 +1,43 @@
 //! The meter of a class: a bucket in virtual-scheduling form [algorithms §3.15].
 //!
-//! Invariant: `theoretical` never goes back, so `conforms_at` does not either; whoever remembers an
-//! old `conforms_at` remembers one that is too early, never too late.
+//! Invariant: what is stored never goes back, so `conforms_at` does not either; whoever remembers
+//! an old `conforms_at` remembers one that is too early, never too late.
 
-use crate::units::{Bytes, FineInstant, Instant, Pace, Rate};
+use crate::units::{Bytes, FineInstant, FineSpan, Instant, Pace, Rate, StoredInstant};
 
 /// What a class used of its rate.
 #[derive(Clone, Copy)]
 pub(super) struct Meter {
     /// When everything sent would have been sent at the rate.
-    theoretical: FineInstant,
-    conforms_at: Instant,
+    theoretical: StoredInstant,
 }
 
 /// The rate of a meter and how far it may be exceeded.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
     pace: Pace,
+    /// What the burst takes at the rate, and the debt.
+    burst_time: FineSpan,
+    debt_time: FineSpan,
+    /// The same in units, and how many a class may be ahead for its meter to be reckoned in 64
+    /// bits: none if that may not be.
+    short_burst: u64,
+    short_debt: u64,
+    reach: u64,
     burst: Bytes,
     debt_max: Bytes,
 }
 
 impl Terms {
-    /// Borrowing takes a class at most `debt_max` beyond the burst.
+    /// Borrowing takes a class at most `debt_max` beyond the burst. A burst that would take longer
+    /// than the longest span, a thousand years, counts as one of that length.
     pub fn new(rate: Rate, burst: Bytes, debt_max: Bytes) -> Self {
-        Self { pace: Pace::of(rate), burst, debt_max }
+        let pace = Pace::of(rate);
+        let (burst_time, debt_time) = (pace.span(burst), pace.span(debt_max));
+        let short = burst_time.short().zip(debt_time.short());
+        let reach = if short.is_some() { SHORT_REACH } else { 0 };
+        let (short_burst, short_debt) = short.unwrap_or_default();
+        Self { pace, burst_time, debt_time, short_burst, short_debt, reach, burst, debt_max }
     }
 
     /// What may be sent at once after a pause.
@@ -37,79 +50,88 @@ impl Terms {
         self.debt_max
     }
 
-    /// Whether it makes no difference to the debt of the class if so many bytes are charged at once
-    /// or packet after packet.
+    /// Of so many bytes at most it makes no difference to the debt of the class if they are charged
+    /// at once or packet after packet.
     #[inline]
-    pub fn may_owe(&self, bytes: Bytes) -> bool {
-        bytes.plus(bytes) <= self.debt_max
+    pub fn may_owe(&self) -> u32 {
+        (self.debt_max.get() / 2).min(u64::from(u32::MAX)) as u32
     }
 
-    /// Where a class that is overlimit ends up which would have gone on from `start` to `end`.
-    // Out of line, so that the common case keeps its registers.
-    #[inline(never)]
-    fn held(
-        &self,
-        now: FineInstant,
-        start: FineInstant,
-        end: FineInstant,
-        sent: Bytes,
-    ) -> FineInstant {
-        let bound = self.burst.plus(self.debt_max.max(sent.plus(sent)));
-        end.min(start.max(now.after(self.pace, bound)))
+    /// Up to where what was sent may reach for the class to conform at `now`.
+    #[inline(always)]
+    fn limit(&self, now: Instant) -> FineInstant {
+        FineInstant::from_instant(now).plus(self.burst_time)
     }
 }
 
 impl Meter {
     /// A meter with all its burst to spend.
-    pub const FULL: Meter = Meter { theoretical: FineInstant::ZERO, conforms_at: Instant::ZERO };
+    pub const FULL: Meter = Meter { theoretical: StoredInstant::ZERO };
 
     /// From when on the class is not overlimit, if it sends nothing more.
     #[inline]
-    pub const fn conforms_at(&self) -> Instant {
-        self.conforms_at
+    pub const fn conforms_at(&self, terms: &Terms) -> Instant {
+        self.theoretical.instant().minus(terms.burst_time).round_up()
     }
 
     /// Whether the class is not overlimit.
     #[inline]
-    pub fn conforms(&self, now: Instant) -> bool {
-        self.conforms_at <= now
+    pub fn conforms(&self, terms: &Terms, now: Instant) -> bool {
+        // At the end of time there is no later, so everybody conforms.
+        self.theoretical.instant() <= terms.limit(now) || now == Instant::MAX
     }
 
     /// Whether the class, which conforms, still does when it has sent so many bytes more.
     #[inline]
-    pub fn covers(&self, terms: &Terms, now: Instant, bytes: Bytes) -> bool {
-        // What is left of the burst then: a time, and so one product instead of two.
-        let Some(rest) = terms.burst.get().checked_sub(bytes.get()) else { return false };
-        let now = FineInstant::from_instant(now);
-        self.theoretical <= now.after(terms.pace, Bytes::new(rest))
+    pub fn covers(&self, terms: &Terms, now: Instant, bytes: u32) -> bool {
+        let start = self.theoretical.instant().max(FineInstant::from_instant(now));
+        start.plus(terms.pace.packet(bytes)) <= terms.limit(now)
     }
 
-    /// The class, or one below it, sent a packet.
+    /// The class, or one below it, sent a packet; answers whether it conforms now, but for
+    /// the end of time.
     ///
     /// What a conforming class sends counts in full, however long the packet: that keeps the rate.
     /// What it borrows counts only up to the debt, or a class that borrowed for ten minutes would
     /// stay without its rate for ten minutes.
-    #[inline]
-    pub fn charge(&mut self, terms: &Terms, now: Instant, sent: Bytes) {
-        let conforms = self.conforms(now);
-        let now = FineInstant::from_instant(now);
-        let start = self.theoretical.max(now);
-        let end = start.after(terms.pace, sent);
-        self.settle(terms, if conforms { end } else { terms.held(now, start, end, sent) });
+    #[inline(always)]
+    pub fn charge(&mut self, terms: &Terms, now: Instant, sent: u32) -> bool {
+        let cost = terms.pace.packet(sent);
+        let lead = self.theoretical.instant().lead(now).filter(|&lead| lead < terms.reach);
+        let Some((lead, cost)) = lead.zip(cost.short()) else {
+            return self.charge_far(terms, now, cost);
+        };
+        let mut end = lead + cost;
+        if lead > terms.short_burst {
+            let debt = terms.short_debt.max(2 * cost);
+            end = end.min(lead.max(terms.short_burst + debt));
+        }
+        self.theoretical = StoredInstant::soon(now, end);
+        end <= terms.short_burst
+    }
+
+    /// The same for slow classes and long absences, where 64 bits do not hold the times.
+    #[inline(never)]
+    fn charge_far(&mut self, terms: &Terms, now: Instant, cost: FineSpan) -> bool {
+        let (theoretical, limit) = (self.theoretical.instant(), terms.limit(now));
+        let start = theoretical.max(FineInstant::from_instant(now));
+        let mut end = start.plus(cost);
+        if theoretical > limit {
+            let debt = terms.debt_time.max(cost.doubled());
+            end = end.min(start.max(limit.plus(debt)));
+        }
+        self.theoretical = StoredInstant::of(end);
+        end <= limit
     }
 
     /// Takes over what a class used under other terms: what it used of its burst stays used, and a
     /// debt of 5 ms stays one, as far as these terms let it owe so much.
     pub fn take_over(&mut self, terms: &Terms, now: Instant, old: &Meter, before: &Terms) {
-        let bound = terms.burst.plus(terms.debt_max);
-        let bound = FineInstant::from_instant(now).after(terms.pace, bound);
-        let end = old.theoretical.after(terms.pace, terms.burst);
-        self.settle(terms, end.before(before.pace, before.burst).min(bound));
-    }
-
-    #[inline]
-    fn settle(&mut self, terms: &Terms, theoretical: FineInstant) {
-        self.theoretical = theoretical;
-        self.conforms_at = theoretical.before(terms.pace, terms.burst).round_up();
+        let bound = terms.limit(now).plus(terms.debt_time);
+        let end = old.theoretical.instant().plus(terms.burst_time).minus(before.burst_time);
+        self.theoretical = StoredInstant::of(end.min(bound));
     }
 }
+
+/// Some four seconds: with a burst, a debt and a packet of at most as much each, 64 bits hold it.
+const SHORT_REACH: u64 = 1 << 62;

@@ -3,7 +3,6 @@
 //! Invariant: a node is in at most one ring; the node in front has the turn.
 
 use super::classes::General;
-use crate::units::Bytes;
 use alloc::vec::Vec;
 
 /// Credit is counted in 2^-8 bytes, so that small quanta keep their proportions.
@@ -18,29 +17,16 @@ pub(super) struct Rings {
 
 #[derive(Clone, Copy)]
 struct Node {
-    class: u32,
     previous: u32,
     next: u32,
-    credit: i64,
+    credit: i32,
 }
 
 impl Rings {
-    /// So many empty rings, and no node.
-    pub fn new(general: General, rings: usize) -> Self {
-        Self { nodes: Vec::new(), fronts: alloc::vec![NONE; rings], general }
-    }
-
-    /// So many new nodes of `class`, in no ring; answers the number of the first.
-    pub fn add_nodes(&mut self, class: usize, count: usize) -> u32 {
-        let first = self.nodes.len();
-        let node = Node { class: class as u32, previous: NONE, next: NONE, credit: 0 };
-        self.nodes.resize(first + count, node);
-        first as u32
-    }
-
-    /// Gives back what nodes that were not added would have needed.
-    pub fn shrink(&mut self) {
-        self.nodes.shrink_to_fit();
+    /// So many nodes in no ring, and so many empty rings.
+    pub fn new(general: General, nodes: usize, rings: usize) -> Self {
+        let node = Node { previous: NONE, next: NONE, credit: 0 };
+        Self { nodes: alloc::vec![node; nodes], fronts: alloc::vec![NONE; rings], general }
     }
 
     /// The node that has the turn.
@@ -48,12 +34,6 @@ impl Rings {
     pub fn front(&self, ring: usize) -> Option<u32> {
         let front = self.fronts[ring];
         (front != NONE).then_some(front)
-    }
-
-    /// The class of a node.
-    #[inline]
-    pub fn class(&self, node: u32) -> usize {
-        self.nodes[node as usize].class as usize
     }
 
     /// The node after this one in its ring.
@@ -70,7 +50,7 @@ impl Rings {
 
     /// Puts `node` last, with `credit` for its first turn; answers whether the ring was empty.
     #[inline]
-    pub fn push(&mut self, ring: usize, node: u32, credit: i64) -> bool {
+    pub fn push(&mut self, ring: usize, node: u32, credit: i32) -> bool {
         let (nodes, front) = (self.nodes.as_mut_slice(), &mut self.fronts[ring]);
         let at = &mut nodes[node as usize];
         // A turn that was overdrawn stays so: leaving and coming back is no way out of a debt.
@@ -105,31 +85,30 @@ impl Rings {
         false
     }
 
-    /// Whether the turn of `node` covers a packet of `head`.
+    /// The credit with which a turn covers a packet of `head`.
     #[inline]
-    pub fn covers(&self, node: u32, head: Bytes) -> bool {
-        let credit = self.nodes[node as usize].credit;
+    pub fn needed(&self, head: u32) -> i32 {
         match self.general {
             // [drr95 §3] A turn ends before the packet that it does not cover.
-            General::Drr => units(head) <= credit,
+            General::Drr => units(head),
             // [algorithms §3.8] Ends after it. The balance stays negative; ALTQ forgave the rest.
-            General::Wrr => credit > 0,
-            General::Prr => true,
+            General::Wrr => 1,
+            General::Prr => i32::MIN,
         }
     }
 
     /// The credit of `node`.
     #[inline]
-    pub fn credit(&self, node: u32) -> i64 {
+    pub fn credit(&self, node: u32) -> i32 {
         self.nodes[node as usize].credit
     }
 
-    /// The bytes that a turn with `credit` covers, however they come in packets.
+    /// The bytes that the turn of `node` still covers, however they come in packets.
     #[inline]
-    pub fn bytes(&self, credit: i64) -> Bytes {
+    pub fn left(&self, node: u32) -> u32 {
         match self.general {
-            General::Drr | General::Wrr => Bytes::new((credit.max(0) >> CREDIT_BITS) as u64),
-            General::Prr => Bytes::ZERO,
+            General::Drr | General::Wrr => (self.credit(node).max(0) >> CREDIT_BITS) as u32,
+            General::Prr => 0,
         }
     }
 
@@ -138,33 +117,50 @@ impl Rings {
         self.nodes[node as usize].credit = old.nodes[was as usize].credit.min(0);
     }
 
-    /// One more quantum for `node`.
-    pub fn refill(&mut self, node: u32, quantum: i64) {
-        self.nodes[node as usize].credit += quantum;
+    /// One more quantum for `node`, whose credit is short.
+    #[inline]
+    pub fn refill(&mut self, node: u32, quantum: i32) {
+        let credit = &mut self.nodes[node as usize].credit;
+        *credit = credit.saturating_add(quantum);
     }
 
-    /// `node`, in `ring`, has sent.
+    /// Whether turns are of one packet each.
     #[inline]
-    pub fn pay(&mut self, ring: usize, node: u32, sent: Bytes) {
-        if self.general == General::Prr {
-            if self.fronts[ring] == node {
-                self.fronts[ring] = self.next(node);
-            }
-            return;
+    pub fn are_of_one_packet(&self) -> bool {
+        self.general == General::Prr
+    }
+
+    /// `node`, in `ring`, has sent one packet, whatever its credit.
+    pub fn pass_on(&mut self, ring: usize, node: u32) {
+        if self.fronts[ring] == node {
+            self.fronts[ring] = self.next(node);
         }
+    }
+
+    /// What a packet takes from a turn.
+    #[inline]
+    pub fn price(&self, sent: u32) -> i32 {
+        if self.are_of_one_packet() { 0 } else { units(sent) }
+    }
+
+    /// Takes so much from the turn of `node`.
+    #[inline]
+    pub fn pay(&mut self, node: u32, price: i32) {
         let credit = &mut self.nodes[node as usize].credit;
-        *credit = (*credit - units(sent)).max(-OVERDRAFT_MAX);
+        *credit = (*credit - price).max(-OVERDRAFT_MAX);
     }
 }
 
-/// Credit for so many bytes; held far below overflow.
-fn units(bytes: Bytes) -> i64 {
-    (bytes.get().min(LENGTH_MAX) << CREDIT_BITS) as i64
+/// Credit for so many bytes.
+#[inline]
+fn units(bytes: u32) -> i32 {
+    (bytes.min(LENGTH_MAX) << CREDIT_BITS) as i32
 }
 
 /// No node.
 const NONE: u32 = u32::MAX;
-/// No packet is longer.
-const LENGTH_MAX: u64 = 1 << 32;
+/// In turns a longer packet counts as one of this length: some of them and a quantum, which is at
+/// most some 2^22 bytes, fit into a credit.
+const LENGTH_MAX: u32 = 1 << 21;
 /// No class owes more than this for turns, or it would hold up the ring with rounds of refills.
-const OVERDRAFT_MAX: i64 = 1 << (18 + CREDIT_BITS);
+const OVERDRAFT_MAX: i32 = 1 << (18 + CREDIT_BITS);

@@ -4,7 +4,7 @@
 //! The cost grows with the backlogged leaves. Invariant: each backlogged leaf is in the ring of its
 //! priority, no other is.
 
-use super::classes::{Classes, General};
+use super::classes::{Classes, General, counted};
 use super::ring::Rings;
 use crate::ids::LeafId;
 use crate::sched::{Head, Kin, Selection, Why};
@@ -34,37 +34,33 @@ pub(super) struct Scan {
 impl Scan {
     /// The engine for `classes`, nothing waiting.
     pub fn new(classes: Classes, sharing: Sharing, general: General, efficient: bool) -> Self {
-        let mut rings = Rings::new(general, classes.priorities());
-        for index in 0..classes.iter().len() {
-            let node = rings.add_nodes(index, 1);
-            assert_eq!(node as usize, index, "here nodes are numbered as classes");
-        }
-        let cutoff = classes.at(classes.link()).level;
+        // Here nodes are numbered as classes, and rings as ranks.
+        let rings = Rings::new(general, classes.count(), classes.priorities());
+        let cutoff = level(&classes, classes.link());
         Self { classes, rings, sharing, efficient, cutoff }
     }
 
     /// `leaf` was offered a packet: who is owed its rate lowers the cutoff [algorithms §2.5].
     pub fn offered(&mut self, now: Instant, leaf: LeafId) {
-        let class = self.classes.of_leaf(leaf);
+        let class = leaf.index();
         let parent = self.classes.parent(class);
-        if self.classes.at(class).meter.conforms(now) {
+        if self.classes.conforms(class, now) {
             self.cutoff = 0;
-        } else if self.classes.at(class).borrow && self.classes.at(parent).meter.conforms(now) {
-            self.cutoff = self.cutoff.min(self.classes.at(parent).level);
+        } else if self.classes.plan(class).place.borrow && self.classes.conforms(parent, now) {
+            self.cutoff = self.cutoff.min(level(&self.classes, parent));
         }
     }
 
     /// `leaf` has a first packet now, or another one, or none.
     pub fn set_head(&mut self, leaf: LeafId, head: Option<Head>) {
-        let class = self.classes.of_leaf(leaf);
-        let ring = usize::from(self.classes.at(class).priority);
-        let was_backlogged = self.classes.at(class).backlogged;
-        self.classes.set_head(class, head.map(|head| head.length));
+        self.classes.set_head(leaf, head);
+        let (class, plan) = self.classes.at_with_plan(leaf.index());
+        let (rank, own) = (plan.place.rank, plan.quanta.own);
+        let was_backlogged = class.active != 0;
+        class.active = u8::from(head.is_some()) << rank;
         match (was_backlogged, head.is_some()) {
-            (false, true) => {
-                _ = self.rings.push(ring, class as u32, self.classes.quanta(class).own);
-            }
-            (true, false) => _ = self.rings.remove(ring, class as u32),
+            (false, true) => _ = self.rings.push(rank.into(), leaf.0, own),
+            (true, false) => _ = self.rings.remove(rank.into(), leaf.0),
             _ => {}
         }
     }
@@ -79,14 +75,14 @@ impl Scan {
                 return Selection::Leaf(leaf);
             }
             // [algorithms §3.7] Nobody may send below the cutoff, so it rises.
-            let top = self.classes.at(self.classes.link()).level;
+            let top = level(&self.classes, self.classes.link());
             if self.sharing != Sharing::TopLevel || self.cutoff >= top {
                 break;
             }
             self.cutoff += 1;
         }
         if self.efficient
-            && let Some(leaf) = self.choose(|classes, class| classes.at(class).borrow)
+            && let Some(leaf) = self.choose(|classes, class| classes.plan(class).place.borrow)
         {
             return Selection::Leaf(leaf);
         }
@@ -95,10 +91,14 @@ impl Scan {
 
     /// `leaf`, just selected, sent a packet.
     pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        let class = self.classes.of_leaf(leaf);
+        let class = leaf.index();
         let ceiling = self.ceiling(now);
         let lender = lender(&self.classes, now, class, ceiling);
-        self.rings.pay(self.classes.at(class).priority.into(), class as u32, sent);
+        if self.rings.are_of_one_packet() {
+            self.rings.pass_on(self.classes.plan(class).place.rank.into(), leaf.0);
+        } else {
+            self.rings.pay(leaf.0, self.rings.price(counted(sent)));
+        }
         self.set_head(leaf, next);
         self.classes.charge(now, class, sent);
         if let Some(lender) = lender {
@@ -107,17 +107,17 @@ impl Scan {
     }
 
     /// Why `leaf` could not send earlier.
-    pub fn why(&self, now: Instant, leaf: LeafId) -> Why {
-        let class = self.classes.of_leaf(leaf);
-        let lender = lender(&self.classes, now, class, u8::MAX);
-        self.classes.why(class, self.efficient, lender)
+    pub fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
+        let lender = lender(&self.classes, now, leaf.index(), u8::MAX);
+        self.classes.why(leaf.index(), self.efficient, lender, from)
     }
 
     /// Takes over meters, debts of turns and, under `TopLevel`, the cutoff.
     pub fn take_over(&mut self, now: Instant, old: &Self, kin: &Kin) {
         self.classes.take_over(now, &old.classes, kin);
         for (new, was) in kin.classes() {
-            self.rings.take_debt(new.0, &old.rings, was.0);
+            let (new, was) = (self.classes.number(new), old.classes.number(was));
+            self.rings.take_debt(new as u32, &old.rings, was as u32);
         }
         if self.sharing == Sharing::TopLevel && old.sharing == Sharing::TopLevel {
             self.cutoff = old.cutoff.min(self.cutoff);
@@ -137,22 +137,22 @@ impl Scan {
     /// Whether `leaf` may send; `efficient` left aside.
     #[cfg(test)]
     pub fn permits(&self, now: Instant, leaf: LeafId) -> bool {
-        lender(&self.classes, now, self.classes.of_leaf(leaf), self.ceiling(now)).is_some()
+        lender(&self.classes, now, leaf.index(), self.ceiling(now)).is_some()
     }
 
     /// Whether `leaf` may borrow at all.
     #[cfg(test)]
     pub fn borrows(&self, leaf: LeafId) -> bool {
-        self.classes.at(self.classes.of_leaf(leaf)).borrow
+        self.classes.plan(leaf.index()).place.borrow
     }
 
     /// Moves the cutoff after a packet sent by leave of `lender` [algorithms §2.6].
     fn depart(&mut self, now: Instant, lender: usize, emptied: bool) {
-        let lender = self.classes.at(lender);
-        if self.cutoff >= lender.level {
-            let done = emptied || !lender.meter.conforms(now);
-            let top = self.classes.at(self.classes.link()).level;
-            self.cutoff = if done { top } else { lender.level };
+        let level_of_lender = level(&self.classes, lender);
+        if self.cutoff >= level_of_lender {
+            let done = emptied || !self.classes.conforms(lender, now);
+            let top = level(&self.classes, self.classes.link());
+            self.cutoff = if done { top } else { level_of_lender };
         }
     }
 
@@ -171,8 +171,8 @@ impl Scan {
             let mut conforming = self
                 .classes
                 .chain(class)
-                .filter(|&at| self.classes.at(at).meter.conforms(now))
-                .map(|at| self.classes.at(at).level);
+                .filter(|&at| self.classes.conforms(at, now))
+                .map(|at| level(&self.classes, at));
             conforming.next()
         };
         self.backlogged().filter_map(lowest).min().unwrap_or(u8::MAX)
@@ -185,7 +185,7 @@ impl Scan {
             .find_map(|ring| self.choose_in(ring, &permitted).map(|node| (ring, node)));
         let (ring, node) = node?;
         self.rings.turn_to(ring, node);
-        self.classes.at(node as usize).leaf
+        Some(LeafId(node))
     }
 
     /// Goes round `ring` until the turn of a permitted leaf covers its packet [algorithms §3.8].
@@ -198,12 +198,12 @@ impl Scan {
         let start = self.rings.front(ring)?;
         let (mut node, mut refilled) = (start, false);
         loop {
-            let class = self.classes.at(node as usize);
             if permitted(&self.classes, node as usize) {
-                if self.rings.covers(node, class.head) {
+                let needed = self.rings.needed(self.classes.at(node as usize).head);
+                if needed <= self.rings.credit(node) {
                     return Some(node);
                 }
-                self.rings.refill(node, self.classes.quanta(node as usize).own);
+                self.rings.refill(node, self.classes.plan(node as usize).quanta.own);
                 refilled = true;
             }
             node = self.rings.next(node);
@@ -217,18 +217,22 @@ impl Scan {
     fn earliest(&self) -> Option<Instant> {
         let conforms_at = |class| {
             let chain = self.classes.chain(class);
-            chain.map(|at| self.classes.at(at).meter.conforms_at()).min()
+            chain.map(|at| self.classes.conforms_at(at)).min()
         };
         self.backlogged().filter_map(conforms_at).min()
     }
 
     fn backlogged(&self) -> impl Iterator<Item = usize> {
-        (0..self.classes.link()).filter(|&class| self.classes.at(class).backlogged)
+        (0..self.classes.leaves()).filter(|&leaf| self.classes.at(leaf).active != 0)
     }
 }
 
 /// Who lends to a leaf, itself included: the first that conforms, not above the level `ceiling`.
 fn lender(classes: &Classes, now: Instant, class: usize, ceiling: u8) -> Option<usize> {
-    let found = classes.chain(class).find(|&at| classes.at(at).meter.conforms(now))?;
-    (classes.at(found).level <= ceiling).then_some(found)
+    let found = classes.chain(class).find(|&at| classes.conforms(at, now))?;
+    (level(classes, found) <= ceiling).then_some(found)
+}
+
+fn level(classes: &Classes, class: usize) -> u8 {
+    classes.plan(class).place.level
 }

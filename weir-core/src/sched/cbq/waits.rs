@@ -5,74 +5,60 @@
 
 use crate::units::Instant;
 use alloc::collections::BinaryHeap;
-use alloc::collections::binary_heap::PeekMut;
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Waiting classes by the instant at which they may conform.
+/// Waiting classes by the instant at which they may conform, of equals the smaller number first.
 pub(super) struct Waits {
-    heap: BinaryHeap<Reverse<(Instant, u32)>>,
-    queued: Vec<bool>,
+    heap: BinaryHeap<Reverse<Key>>,
 }
 
-/// What a class says when its key has come to the top.
-pub(super) enum Wake {
-    /// It does not wait any more.
-    Gone,
-    /// It waits until then.
-    Until(Instant),
+/// Twelve bytes: a time of eight would make it sixteen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    /// The halves of the time, the upper one first.
+    until: [u32; 2],
+    class: u32,
 }
 
 impl Waits {
     /// Room for so many classes; nothing is allocated later.
     pub fn new(classes: usize) -> Self {
-        Self { heap: BinaryHeap::with_capacity(classes), queued: alloc::vec![false; classes] }
+        Self { heap: BinaryHeap::with_capacity(classes) }
     }
 
-    /// `class` waits until `at`, or has already been waiting.
-    pub fn push(&mut self, class: usize, at: Instant) {
-        if !core::mem::replace(&mut self.queued[class], true) {
-            self.heap.push(Reverse((at, class as u32)));
+    /// Puts in `class`, which is not in the heap and waits until then or later.
+    pub fn push(&mut self, class: usize, until: Instant) {
+        self.heap.push(Reverse(Key::new(class as u32, until)));
+    }
+
+    /// The first class and its key.
+    #[inline]
+    pub fn first(&self) -> Option<(Instant, usize)> {
+        let Reverse(key) = self.heap.peek()?;
+        Some((key.until(), key.class as usize))
+    }
+
+    /// The first class waits until then, which is later than its key.
+    pub fn mend_first(&mut self, until: Instant) {
+        if let Some(mut first) = self.heap.peek_mut() {
+            first.0 = Key::new(first.0.class, until);
         }
     }
 
-    /// A class that conforms at `now`, taken out; `wake` tells what a class waits for.
-    pub fn pop_due(&mut self, now: Instant, wake: impl Fn(usize) -> Wake) -> Option<usize> {
-        let (at, class) = self.first(now, wake)?;
-        if at > now {
-            return None;
-        }
-        self.take_first();
-        Some(class)
+    /// Takes out the first class.
+    pub fn take_first(&mut self) {
+        self.heap.pop();
+    }
+}
+
+impl Key {
+    const fn new(class: u32, until: Instant) -> Self {
+        let nanos = until.as_nanos();
+        Self { until: [(nanos >> u32::BITS) as u32, nanos as u32], class }
     }
 
-    /// When the first class conforms; `wake` tells what a class waits for.
-    pub fn earliest(&mut self, wake: impl Fn(usize) -> Wake) -> Option<Instant> {
-        self.first(Instant::MAX, wake).map(|(at, _)| at)
-    }
-
-    /// Mends the top until it is right or later than `limit`.
-    fn first(&mut self, limit: Instant, wake: impl Fn(usize) -> Wake) -> Option<(Instant, usize)> {
-        loop {
-            let mut top = self.heap.peek_mut()?;
-            let Reverse((key, class)) = *top;
-            if key > limit {
-                return Some((key, class as usize));
-            }
-            match wake(class as usize) {
-                Wake::Until(at) if at == key => return Some((key, class as usize)),
-                Wake::Until(at) => *top = Reverse((at, class)),
-                Wake::Gone => {
-                    PeekMut::pop(top);
-                    self.queued[class as usize] = false;
-                }
-            }
-        }
-    }
-
-    fn take_first(&mut self) {
-        if let Some(Reverse((_, class))) = self.heap.pop() {
-            self.queued[class as usize] = false;
-        }
+    const fn until(&self) -> Instant {
+        let [upper, lower] = self.until;
+        Instant::from_nanos((upper as u64) << u32::BITS | lower as u64)
     }
 }

@@ -201,7 +201,7 @@ impl Scheduler for CbqAltq {
         self.account_oldest(Stamp::at(now));
     }
 
-    fn why(&self, now: Instant, leaf: LeafId) -> Why {
+    fn why(&self, now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let class = self.sharing.classes.of_leaf(leaf);
         let lender = match self.answer {
             Answer::Leaf { leaf: selected, choice, .. } if selected == leaf => {

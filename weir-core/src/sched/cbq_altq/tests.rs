@@ -313,7 +313,7 @@ impl Ideal {
             }
         }
         let Selection::Leaf(leaf) = self.cbq.select(now) else { return "-".to_string() };
-        let lender = self.cbq.why(now, leaf).lender;
+        let lender = self.cbq.why(now, leaf, Instant::ZERO).lender;
         let waiting = &mut self.waiting[leaf.index()];
         *waiting -= 1;
         self.cbq.charge(now, leaf, head.length, (*waiting > 0).then_some(head));
@@ -679,15 +679,15 @@ fn a_mended_driver_sends_a_packet_for_each_arrival_and_each_packet_sent() {
 fn why_names_the_end_of_sleep_and_the_lender() {
     let (mut cbq, _) = asleep("altq3");
     let leaf = LeafId(0);
-    let why = cbq.why(micros(30_000), leaf);
+    let why = cbq.why(micros(30_000), leaf, Instant::ZERO);
     assert_eq!((why.regulation, why.lender), (Regulation::Undertime, None));
     assert!(micros(30_000) < why.released && why.released < micros(70_000), "{why:?}");
     assert_eq!(cbq.select(micros(70_000)), Selection::Leaf(leaf));
     let slept = Why { released: micros(70_000), regulation: Regulation::Undertime, lender: None };
-    assert_eq!(cbq.why(micros(70_000), leaf), slept);
+    assert_eq!(cbq.why(micros(70_000), leaf, Instant::ZERO), slept);
     let mut ideal = ideal(preset("altq3"));
     ideal.step(&[0]);
-    assert_eq!(ideal.cbq.why(micros(0), LeafId(0)), Why::FREE, "its own rate suffices");
+    assert_eq!(ideal.cbq.why(micros(0), LeafId(0), Instant::ZERO), Why::FREE, "its own rate suffices");
 }
 
 #[test]

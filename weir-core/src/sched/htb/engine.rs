@@ -11,6 +11,7 @@ use super::params::{ClassPlan, Defaults, LeafPlan};
 use super::turns::{Turns, bits};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
+use crate::sched::families::Families;
 use crate::sched::wait_queue::WaitQueue;
 use crate::sched::{Head, Kin, Regulation, Scheduler, Selection, Tree, Why};
 use crate::units::{Bytes, Duration, Instant};
@@ -20,10 +21,9 @@ use alloc::vec::Vec;
 /// Hierarchical token buckets, as exact as `P`.
 pub struct Engine<P> {
     precision: P,
-    /// The leaves by their numbers, then the classes with children in the order of declaration.
+    /// As the families number them.
     classes: Vec<Class>,
-    /// The classes with children.
-    families: Vec<ClassId>,
+    families: Families,
     /// What classes that are alike share.
     rates: Vec<Shared>,
     /// The deficits of every leaf, one for each level at which a leaf can be served.
@@ -179,7 +179,20 @@ impl<P: Precision> Scheduler for Engine<P> {
         core::hint::black_box((self.classes[leaf.index()].rates, deficit));
     }
 
-    fn why(&self, now: Instant, leaf: LeafId) -> Why {
+    #[inline]
+    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
+        // Most often it sends at its own account, and neither bucket ever held it back.
+        let class = &self.classes[leaf.index()];
+        if class.mode == Mode::CanSend && !class.buckets.are_in_debt() {
+            return Why::FREE;
+        }
+        self.why_held(now, leaf, from)
+    }
+}
+
+impl<P: Precision> Engine<P> {
+    #[inline(never)]
+    fn why_held(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         let mut why = Why { released: Instant::MAX, ..Why::FREE };
         let (mut ceiling, mut lending) = (Instant::ZERO, true);
         let mut at = leaf.0;
@@ -196,33 +209,29 @@ impl<P: Precision> Scheduler for Engine<P> {
                 (why.released, why.regulation) = held;
             }
             if lending && class.mode == Mode::CanSend && class.level > 0 {
-                why.lender = Some(self.families[self.family(at)]);
+                why.lender = self.families.declared(at as usize);
             }
             lending &= class.mode == Mode::MayBorrow;
             at = class.parent;
-            // Nothing is earlier than the epoch, and nobody above is a lender any more.
-            let is_settled = why.released == Instant::ZERO && !lending;
+            // Nothing later than that counts, and nobody above is a lender any more.
+            let is_settled = why.released <= from && !lending;
             if at == NONE || is_settled {
                 break;
             }
         }
         why
     }
-}
 
-impl<P: Precision> Engine<P> {
     /// Builds it for a tree; what the tree does not say is that of `defaults`.
     pub(in crate::sched) fn new(
         tree: &Tree,
         precision: P,
         defaults: &Defaults,
     ) -> Result<Self, BuildError> {
-        let families: Vec<ClassId> =
-            tree.classes().map(|row| row.0).filter(|&id| tree.leaf_of(id).is_none()).collect();
-        let leaves = tree.leaves().map(|(leaf, _)| tree.class_of(leaf));
+        let families = Families::new(tree);
         let mut tables = Tables::default();
         tables.classes.reserve_exact(tree.classes().len());
-        for id in leaves.chain(families.iter().copied()) {
+        for id in families.order(tree) {
             tables.add_class(tree, id, &families, defaults)?;
         }
         let leaf_count = tree.leaf_count();
@@ -253,7 +262,7 @@ impl<P: Precision> Engine<P> {
     /// Takes over tokens, as times, and deficits; whose turn it is starts anew.
     pub(in crate::sched) fn take_over(&mut self, now: Instant, old: &Self, kin: &Kin) {
         for (new, was) in kin.classes() {
-            let (new, was) = (number(&self.families, self.leaves(), new), old.of(was));
+            let (new, was) = (self.families.number(new), old.of(was));
             let class = &mut self.classes[new as usize];
             let rates = &self.rates[class.rates as usize].rates;
             class.buckets.take_over(rates, &was.buckets);
@@ -277,21 +286,15 @@ impl<P: Precision> Engine<P> {
         }
     }
 
-    /// How many leaves there are.
-    #[inline]
-    fn leaves(&self) -> usize {
-        self.classes.len() - self.families.len()
-    }
-
     /// The number of the family of a class with children.
     #[inline]
     fn family(&self, class: u32) -> usize {
-        class as usize - self.leaves()
+        class as usize - self.families.leaves()
     }
 
     /// The class that was declared as `id`.
     fn of(&self, id: ClassId) -> &Class {
-        &self.classes[number(&self.families, self.leaves(), id) as usize]
+        &self.classes[self.families.number(id) as usize]
     }
 
     /// Until when the tokens of its rate and of its ceil hold a class back; the epoch if not at
@@ -458,12 +461,12 @@ impl<P: Precision> Engine<P> {
 }
 
 impl Tables {
-    /// Adds the next class; `families` are those with children.
+    /// Adds the next class.
     fn add_class(
         &mut self,
         tree: &Tree,
         id: ClassId,
-        families: &[ClassId],
+        families: &Families,
         defaults: &Defaults,
     ) -> Result<(), BuildError> {
         let plan = ClassPlan::new(tree, id, defaults)?;
@@ -479,7 +482,7 @@ impl Tables {
         let parent = tree.class(id).parent;
         self.classes.push(Class {
             buckets: Buckets::full(&self.rates[rates as usize].rates),
-            parent: parent.map_or(NONE, |parent| number(families, tree.leaf_count(), parent)),
+            parent: parent.map_or(NONE, |parent| families.number(parent)),
             rates,
             mode: Mode::CanSend,
             level: level as u8,
@@ -490,23 +493,13 @@ impl Tables {
     }
 }
 
-/// The number of the class that was declared as `id`, where `families` are those with children.
-fn number(families: &[ClassId], leaves: usize, id: ClassId) -> u32 {
-    match families.binary_search(&id) {
-        Ok(family) => (leaves + family) as u32,
-        // So many with children were declared before this leaf.
-        Err(before) => id.0 - before as u32,
-    }
-}
-
 /// The children of each family, in the order of declaration.
-fn children(tree: &Tree, families: &[ClassId]) -> Vec<Vec<u32>> {
+fn children(tree: &Tree, families: &Families) -> Vec<Vec<u32>> {
     let mut children = alloc::vec![Vec::new(); families.len()];
     for (id, class) in tree.classes() {
-        let family = class.parent.and_then(|parent| families.binary_search(&parent).ok());
-        if let Some(family) = family {
-            let siblings: &mut Vec<u32> = &mut children[family];
-            siblings.push(number(families, tree.leaf_count(), id));
+        if let Some(parent) = class.parent {
+            let family = families.number(parent) as usize - families.leaves();
+            children[family].push(families.number(id));
         }
     }
     children

@@ -1,0 +1,86 @@
+//! Classes numbered so that the number of a leaf is that of its class: the leaves by their numbers,
+//! then the classes with children in the order of declaration.
+//!
+//! So no table leads from leaves to classes, and one for the few with children leads back.
+
+use super::tree::Tree;
+use crate::ids::ClassId;
+use alloc::vec::Vec;
+
+/// The classes with children of a tree, and how many leaves it has.
+pub(crate) struct Families {
+    list: Vec<ClassId>,
+    leaves: u32,
+}
+
+impl Families {
+    /// The families of `tree`.
+    pub(crate) fn new(tree: &Tree) -> Self {
+        let has_children = |&id: &ClassId| tree.leaf_of(id).is_none();
+        let count = tree.classes().len() - tree.leaf_count();
+        let mut list = Vec::with_capacity(count);
+        list.extend(tree.classes().map(|row| row.0).filter(has_children));
+        Self { list, leaves: tree.leaf_count() as u32 }
+    }
+
+    /// How many classes have children.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// How many leaves there are: the number of the first class with children.
+    #[inline]
+    pub(crate) fn leaves(&self) -> usize {
+        self.leaves as usize
+    }
+
+    /// The number of the class that was declared as `id`.
+    pub(crate) fn number(&self, id: ClassId) -> u32 {
+        match self.list.binary_search(&id) {
+            Ok(family) => self.leaves + family as u32,
+            // So many with children were declared before this leaf.
+            Err(before) => id.0 - before as u32,
+        }
+    }
+
+    /// What a class with children was declared as; `None` for a leaf and for who stands above all.
+    pub(crate) fn declared(&self, class: usize) -> Option<ClassId> {
+        self.list.get(class.checked_sub(self.leaves())?).copied()
+    }
+
+    /// The classes in the order of their numbers, as they were declared.
+    pub(crate) fn order(&self, tree: &Tree) -> impl Iterator<Item = ClassId> {
+        let leaves = tree.leaves().map(|(leaf, _)| tree.class_of(leaf));
+        leaves.chain(self.list.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::Params;
+    use crate::sched::ClassSpec;
+    use crate::units::{Bytes, Rate};
+    use alloc::string::ToString;
+
+    #[test]
+    fn leaves_come_first_and_numbers_lead_back() {
+        let parents = [None, Some(0), Some(0), None, Some(2)];
+        let class = |(index, parent): (usize, &Option<u32>)| ClassSpec {
+            name: index.to_string(),
+            parent: parent.map(ClassId),
+            params: Params::new(),
+        };
+        let classes = parents.iter().enumerate().map(class).collect();
+        let tree = Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), classes);
+        let tree = tree.expect("a tree");
+        let families = Families::new(&tree);
+        let order: Vec<_> = families.order(&tree).collect();
+        assert_eq!(order, [1, 3, 4, 0, 2].map(ClassId));
+        for (number, id) in order.into_iter().enumerate() {
+            assert_eq!(families.number(id) as usize, number);
+            assert_eq!(families.declared(number), (number >= 3).then_some(id));
+        }
+        assert_eq!((families.leaves(), families.len(), families.declared(5)), (3, 2, None));
+    }
+}
