@@ -268,13 +268,7 @@ impl Classes {
 
     /// From when on the meters let a leaf, `class`, send: its own or one that lends. Where
     /// `efficient` lets a blocked class lend, nothing but others holds back those below it.
-    pub fn why(
-        &self,
-        class: usize,
-        efficient: bool,
-        lender: Option<usize>,
-        from: Instant,
-    ) -> Why {
+    pub fn why(&self, class: usize, efficient: bool, lender: Option<usize>, from: Instant) -> Why {
         let mut released = Instant::MAX;
         for at in self.chain(class) {
             released = released.min(self.conforms_at(at));

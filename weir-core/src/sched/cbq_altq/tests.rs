@@ -687,7 +687,11 @@ fn why_names_the_end_of_sleep_and_the_lender() {
     assert_eq!(cbq.why(micros(70_000), leaf, Instant::ZERO), slept);
     let mut ideal = ideal(preset("altq3"));
     ideal.step(&[0]);
-    assert_eq!(ideal.cbq.why(micros(0), LeafId(0), Instant::ZERO), Why::FREE, "its own rate suffices");
+    assert_eq!(
+        ideal.cbq.why(micros(0), LeafId(0), Instant::ZERO),
+        Why::FREE,
+        "its own rate suffices"
+    );
 }
 
 #[test]
