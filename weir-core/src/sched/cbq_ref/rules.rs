@@ -255,7 +255,7 @@ impl Rules {
             let mut at = start;
             loop {
                 if self.classes[at].backlogged {
-                    first = first.or_else(|| self.above(at).map(|_| at));
+                    first = first.or_else(|| self.above(at).and(Some(at)));
                     if let Some(lender) = self.permit(at, now) {
                         return Some((at, Some(lender)));
                     }
@@ -306,7 +306,7 @@ impl Rules {
                 self.classes[at].credit = self.classes[at].credit.saturating_add(weight);
             }
             if self.classes[at].backlogged {
-                *first = first.or_else(|| self.above(at).map(|_| at));
+                *first = first.or_else(|| self.above(at).and(Some(at)));
                 match self.permit(at, now) {
                     None => self.delay(at, now),
                     Some(lender) if self.classes[at].credit > 0 || !weighing => {

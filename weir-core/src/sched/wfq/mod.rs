@@ -41,8 +41,8 @@ pub struct Wfq {
 /// A leaf; its start tag follows from what `first` says of it.
 #[derive(Clone, Copy)]
 struct Leaf {
-    /// When the first packet came, in halves so that nothing is padded, the upper one first, and its
-    /// length; meaningless where none waits.
+    /// When the first packet came, in halves so that nothing is padded, the upper one first, and
+    /// its length; meaningless where none waits.
     arrived: [u32; 2],
     length: u32,
     /// Packets are numbered as they come; this is the first one's.
