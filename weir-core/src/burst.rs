@@ -18,13 +18,13 @@ impl<S: Discipline> Link<S> {
         if self.queues.are_far() {
             self.touch_burst(packets);
         }
-        if self.is_plain && self.police.is_none() {
+        if self.is_plain && self.police.is_none() && self.queues.reserve(packets.len()) {
             for &(leaf, packet) in packets {
-                self.accept::<true>(now, leaf, packet);
+                self.accept::<true, true>(now, leaf, packet);
             }
         } else {
             for &(leaf, packet) in packets {
-                self.accept::<false>(now, leaf, packet);
+                self.accept::<false, false>(now, leaf, packet);
             }
         }
     }
@@ -75,17 +75,20 @@ impl<S: Discipline> Link<S> {
         let mut line = self.line;
         let most = out.len().min(self.queues.packets() as usize);
         let (out, mut sent, mut asked) = (&mut out[..most], 0, None);
+        // Once is enough, and harmless if nothing leaves.
+        line.begin(now);
+        let mut room = 0;
         while sent < most && line.has_room(horizon) {
             let Selection::Leaf(leaf) = self.scheduler.select(now) else { break };
-            let Some((entry, next)) = self.queues.send_unasked(leaf) else {
+            let Some((entry, next)) = self.queues.send_into(leaf, &mut room) else {
                 asked = Some(leaf);
                 break;
             };
             self.scheduler.charge(now, leaf, entry.charged(), next);
-            line.begin(now);
             out[sent] = entry.departure(now, leaf, &mut line);
             sent += 1;
         }
+        self.queues.give_back(room);
         self.line = line;
         (sent, asked)
     }

@@ -2,8 +2,7 @@
 //!
 //! The scheduler says until when limits held a packet back ([`Why`]); the rest follows from when
 //! the packet came first in its leaf and when the line was free. Costs nothing unless asked for.
-//! Invariant: the parts of a sojourn sum to it, to the nanosecond; a sojourn keeps the instants
-//! between them, and is one line of a cache.
+//! Invariant: the parts of a sojourn sum to it, to the nanosecond; a sojourn is one cache line.
 
 use crate::event::DropReason;
 use crate::ids::{ClassId, Handle, LeafId};
@@ -11,8 +10,8 @@ use crate::sched::{Regulation, Why};
 use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
 
-/// The sojourn of a packet in the link, from its offer to its departure or drop: the instants at
-/// which each of its waits ended, of which none is before the one above it.
+/// The sojourn of a packet in the link, from its offer to its departure or drop. It keeps what is
+/// known when the packet leaves; how its time divides is worked out when somebody asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sojourn {
     /// Which packet.
@@ -21,17 +20,14 @@ pub struct Sojourn {
     pub leaf: LeafId,
     /// When the link was offered it.
     pub arrived: Instant,
-    /// When the last of its own leaf before it was on the wire.
-    pub first: Instant,
-    /// When the line had sent what it was handed before.
-    pub line_free: Instant,
-    /// When neither its own limits nor those above it held it back any longer.
-    pub released: Instant,
     /// When the link handed it out or dropped it.
     pub at: Instant,
+    first: First,
+    /// From when on neither its own limits nor those above it held it back.
+    released: Instant,
     /// Who lent for it, if it was not sent at the account of its own class.
     pub lender: Option<ClassId>,
-    /// What held it back.
+    /// What held it back while it was [regulated](Sojourn::regulated), if it was.
     pub regulation: Regulation,
     /// Why it was dropped, if it was.
     pub dropped: Option<DropReason>,
@@ -44,23 +40,40 @@ impl Sojourn {
     }
 
     /// Behind others of its own leaf, until the last of these was on the wire.
-    pub const fn own_leaf(&self) -> Duration {
-        self.first.since(self.arrived)
+    pub fn own_leaf(&self) -> Duration {
+        self.became_first().since(self.arrived)
     }
 
     /// First in its leaf, until the line had sent what it was handed before.
-    pub const fn line_busy(&self) -> Duration {
-        self.line_free.since(self.first)
+    pub fn line_busy(&self) -> Duration {
+        self.line_was_free().since(self.became_first())
     }
 
     /// Then, until neither its own limits nor those above it held it back.
-    pub const fn regulated(&self) -> Duration {
-        self.released.since(self.line_free)
+    pub fn regulated(&self) -> Duration {
+        self.was_released().since(self.line_was_free())
     }
 
     /// Then, while others had their turns.
-    pub const fn others(&self) -> Duration {
-        self.at.since(self.released)
+    pub fn others(&self) -> Duration {
+        self.at.since(self.was_released())
+    }
+
+    // The instants at which its waits ended, of which none is before the one above it.
+
+    #[inline]
+    fn became_first(&self) -> Instant {
+        self.first.since.min(self.at).max(self.arrived)
+    }
+
+    #[inline]
+    fn line_was_free(&self) -> Instant {
+        self.first.line_free.min(self.at).max(self.became_first())
+    }
+
+    #[inline]
+    fn was_released(&self) -> Instant {
+        self.released.min(self.at).max(self.line_was_free())
     }
 }
 
@@ -71,7 +84,7 @@ pub(crate) struct Explainer {
 }
 
 /// Since when the first packet of a leaf is first, and when the line was free for it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct First {
     since: Instant,
     line_free: Instant,
@@ -103,66 +116,50 @@ impl Explainer {
         self.leaves[leaf.index()] = First { since: now, line_free: line_free.max(now) };
     }
 
+    /// From when on nothing but limits and the turns of others hold back the packet that is first
+    /// in `leaf`; later than now if the line does.
+    #[inline(always)]
+    pub(crate) fn line_free(&self, leaf: LeafId) -> Instant {
+        self.leaves[leaf.index()].line_free
+    }
+
     /// The first packet of its leaf leaves at `now` and is handed to the line, which is free again
     /// from `line_free` on: until then those behind it wait for it.
     #[inline(always)]
     pub(crate) fn sent(&mut self, now: Instant, packet: Leaving, why: Why, line_free: Instant) {
-        self.left(now, packet, why, None);
         let free = line_free.max(now);
-        self.leaves[packet.leaf.index()] = First { since: free, line_free: free };
+        let next = First { since: free, line_free: free };
+        let first = core::mem::replace(&mut self.leaves[packet.leaf.index()], next);
+        self.sojourns.push(packet.sojourn(now, first, why, None));
     }
 
-    /// The first packet of its leaf leaves or is dropped at `now`.
-    #[inline(always)]
-    pub(crate) fn left(
-        &mut self,
-        now: Instant,
-        packet: Leaving,
-        why: Why,
-        dropped: Option<DropReason>,
-    ) {
-        let Leaving { handle, leaf, arrived } = packet;
-        let First { since, line_free } = self.leaves[leaf.index()];
-        let first = since.min(now).max(arrived);
-        let line_free = line_free.min(now).max(first);
-        let released = why.released.min(now).max(line_free);
-        let is_regulated = released > line_free;
-        self.sojourns.push(Sojourn {
-            handle,
-            leaf,
-            arrived,
-            first,
-            line_free,
-            released,
-            at: now,
-            lender: why.lender,
-            regulation: if is_regulated { why.regulation } else { Regulation::None },
-            dropped,
-        });
+    /// The first packet of its leaf is dropped at `now`.
+    pub(crate) fn dropped(&mut self, now: Instant, packet: Leaving, why: Why, reason: DropReason) {
+        let first = self.leaves[packet.leaf.index()];
+        self.sojourns.push(packet.sojourn(now, first, why, Some(reason)));
     }
 
     /// A packet that was not first in its leaf is dropped at `now`: it waited behind others of its
     /// own leaf only.
     pub(crate) fn dropped_behind(&mut self, now: Instant, packet: Leaving, reason: DropReason) {
-        let Leaving { handle, leaf, arrived } = packet;
-        self.sojourns.push(Sojourn {
-            handle,
-            leaf,
-            arrived,
-            first: now,
-            line_free: now,
-            released: now,
-            at: now,
-            lender: None,
-            regulation: Regulation::None,
-            dropped: Some(reason),
-        });
+        let first = First { since: now, line_free: now };
+        self.sojourns.push(packet.sojourn(now, first, Why::FREE, Some(reason)));
     }
 
     /// Hands over what was explained since the last call.
     pub(crate) fn take(&mut self, each: &mut dyn FnMut(&Sojourn)) {
         self.sojourns.iter().for_each(each);
         self.sojourns.clear();
+    }
+}
+
+impl Leaving {
+    /// Its sojourn, which ends at `at`.
+    #[inline(always)]
+    fn sojourn(self, at: Instant, first: First, why: Why, dropped: Option<DropReason>) -> Sojourn {
+        let Leaving { handle, leaf, arrived } = self;
+        let Why { released, regulation, lender } = why;
+        Sojourn { handle, leaf, arrived, at, first, released, lender, regulation, dropped }
     }
 }
 

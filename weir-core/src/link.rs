@@ -13,7 +13,7 @@ use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::police::{Judgement, MeterPlan, Metered, Police};
 use crate::queue::{Admission, Label, QueueEntry, QueuePlan, Queues, Release, Surplus};
-use crate::sched::{Discipline, Head, Selection, Tree, Why};
+use crate::sched::{Discipline, Head, Scheduler, Selection, Tree, Why};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -286,14 +286,14 @@ impl<S: Discipline> Link<S> {
 
     /// Drops a packet of `leaf` to make room for one that will be first if nobody else is.
     fn evict(&mut self, now: Instant, leaf: LeafId, at: (u32, DropReason), arriving: Head) {
-        let why = self.explainer.is_some().then(|| self.scheduler.why(now, leaf));
+        let why = self.why(now, leaf);
         let (entry, first) = self.queues.evict(leaf, at.0, at.1);
         self.report_drop(now, leaf, &entry, at.1);
         if let (Some(explainer), Some(why)) = (&mut self.explainer, why) {
             if at.0 > 0 {
                 explainer.dropped_behind(now, entry.leaving(leaf), at.1);
             } else {
-                explainer.left(now, entry.leaving(leaf), why, Some(at.1));
+                explainer.dropped(now, entry.leaving(leaf), why, at.1);
                 explainer.first(now, leaf, self.line.ready_at());
             }
         }
@@ -343,17 +343,24 @@ impl<S: Discipline> Link<S> {
         true
     }
 
+    /// Why the first packet of `leaf` waited until now, if that is explained.
+    #[inline]
+    fn why(&self, now: Instant, leaf: LeafId) -> Option<Why> {
+        let from = self.explainer.as_ref()?.line_free(leaf);
+        Some(why(&self.scheduler, now, leaf, from))
+    }
+
     /// The first packet of `leaf` is dropped: says why it waited until now.
     #[cold]
     fn explain_drop(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
-        let (first, why) = (self.queues.first(leaf), self.scheduler.why(now, leaf));
-        let Some(explainer) = &mut self.explainer else { return };
-        explainer.left(now, first.leaving(leaf), why, Some(reason));
+        let (first, why) = (self.queues.first(leaf), self.why(now, leaf));
+        let Some((explainer, why)) = self.explainer.as_mut().zip(why) else { return };
+        explainer.dropped(now, first.leaving(leaf), why, reason);
         explainer.first(now, leaf, self.line.ready_at());
     }
 
     /// Does not let a packet in.
-    #[cold]
+    #[inline]
     pub(crate) fn refuse(
         &mut self,
         now: Instant,
@@ -467,7 +474,7 @@ impl<S: Discipline> Link<S> {
                 self.advance_to(at, out);
             }
             self.step_to(at);
-            self.accept::<PLAIN>(at, leaf, packet);
+            self.accept::<PLAIN, false>(at, leaf, packet);
             // It may leave at once, or let another leave; but not before the line has room.
             due = Some(at.max(self.line.ready_at()));
         }
@@ -503,22 +510,25 @@ impl<S: Discipline> Link<S> {
         taken: (QueueEntry, Option<Head>),
     ) -> Departure {
         let (entry, next) = taken;
-        let why = if EXPLAINED { self.scheduler.why(now, leaf) } else { Why::FREE };
+        let explainer = self.explainer.as_deref_mut().filter(|_| EXPLAINED);
+        let from = explainer.as_ref().map(|explainer| explainer.line_free(leaf));
+        let why = from.map(|from| why(&self.scheduler, now, leaf, from));
         self.scheduler.charge(now, leaf, entry.charged(), next);
         self.line.begin(now);
         let departure = entry.departure(now, leaf, &mut self.line);
         if S::COMPLETIONS {
             self.leaving.push_back((departure.finished, leaf, entry.charged()));
         }
-        if let Some(explainer) = self.explainer.as_mut().filter(|_| EXPLAINED) {
+        if let Some((explainer, why)) = explainer.zip(why) {
             explainer.sent(now, entry.leaving(leaf), why, self.line.ready_at());
         }
         departure
     }
 
-    /// One offer at `now`; `PLAIN` where nobody is policed and lengths are those of frames.
+    /// One offer at `now`; `PLAIN` where nobody is policed and lengths are those of frames,
+    /// `RESERVED` where the store keeps room for it.
     #[inline(always)]
-    pub(crate) fn accept<const PLAIN: bool>(
+    pub(crate) fn accept<const PLAIN: bool, const RESERVED: bool>(
         &mut self,
         now: Instant,
         leaf: LeafId,
@@ -529,10 +539,15 @@ impl<S: Discipline> Link<S> {
         }
         let entry = self.entry::<PLAIN>(now, packet);
         self.scheduler.offered(now, leaf);
-        match self.queues.push_unasked(leaf, entry) {
+        match self.queues.push_unasked::<RESERVED>(leaf, entry) {
             Some(true) => self.begin(now, leaf, &entry),
             Some(false) => self.scheduler.joined(now, leaf, entry.charged()),
-            None => return self.ask(now, leaf, packet),
+            None => {
+                if RESERVED {
+                    self.queues.give_back(1);
+                }
+                return self.ask(now, leaf, packet);
+            }
         }
         Verdict::Queued
     }
@@ -566,7 +581,7 @@ impl<S: Discipline> Link<S> {
         self.ask_about(now, leaf, entry)
     }
 
-    #[inline]
+    #[inline(always)]
     fn ask_about(&mut self, now: Instant, leaf: LeafId, mut entry: QueueEntry) -> Verdict {
         let mut evicted = false;
         loop {
@@ -648,6 +663,17 @@ impl<S: Discipline> Link<S> {
     }
 }
 
+/// Why the first packet of `leaf` waited since `from`.
+#[inline(always)]
+fn why(scheduler: &impl Scheduler, now: Instant, leaf: LeafId, from: Instant) -> Why {
+    let why = scheduler.why(now, leaf, from);
+    debug_assert!(
+        why.agrees_from(from, scheduler.why(now, leaf, Instant::ZERO)),
+        "what is left out ended before {from:?}: {why:?}"
+    );
+    why
+}
+
 impl<S: Discipline> AnyLink for Link<S> {
     fn retire(self: Box<Self>) -> Estate {
         self.into_estate()
@@ -659,12 +685,18 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         self.step_to(now);
-        self.accept::<false>(now, leaf, packet)
+        self.accept::<false, false>(now, leaf, packet)
     }
 
     fn poll(&mut self, now: Instant) -> Poll {
         self.step_to(now);
-        self.next(now, self.line.horizon(now))
+        let horizon = self.line.horizon(now);
+        // Both kinds in one function: a call of its own would cost what is explained more.
+        if self.explainer.is_some() {
+            self.next_of::<true>(now, horizon)
+        } else {
+            self.next_of::<false>(now, horizon)
+        }
     }
 
     fn advance(&mut self, until: Instant, out: &mut Vec<Departure>) -> Option<Instant> {
@@ -732,7 +764,7 @@ pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;
 mod tests {
     use super::*;
     use crate::parameter::Params;
-    use crate::sched::{ClassSpec, Cost, Descriptor, Promises, Scheduler};
+    use crate::sched::{ClassSpec, Cost, Descriptor, Promises};
     use crate::units::Rate;
     use alloc::string::ToString;
 

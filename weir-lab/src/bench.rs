@@ -38,6 +38,12 @@ pub struct Row {
     pub nanos: f64,
     /// To `fifo` in the same round, the median of the rounds.
     pub ratio: f64,
+    /// ns above `fifo` in the same round, the median of the rounds.
+    pub above: f64,
+    /// What that may be, if anything is claimed.
+    pub limit: Option<f64>,
+    /// Whether it is not above the limit.
+    pub holds: bool,
 }
 
 /// How long to measure.
@@ -120,19 +126,31 @@ fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
     let mut yardstick = Loop::new(&SCHEDULERS[0], leaves, 0);
     subject.run(effort.packets / 4);
     yardstick.run(effort.packets / 4);
-    let (mut nanos, mut ratios) = (Vec::new(), Vec::new());
+    let (mut nanos, mut ratios, mut differences) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..effort.rounds {
         let mine = subject.run(effort.packets);
         let theirs = yardstick.run(effort.packets);
         nanos.push(mine);
         ratios.push(mine / theirs);
+        differences.push(mine - theirs);
     }
+    let scheduler = entry.descriptor.keyword;
+    let (above, limit) = (median(&mut differences), limit_of(scheduler, leaves));
     Row {
-        scheduler: entry.descriptor.keyword,
+        scheduler,
         leaves,
         nanos: median(&mut nanos),
         ratio: median(&mut ratios),
+        above,
+        limit,
+        holds: limit.is_none_or(|limit| above <= limit),
     }
+}
+
+/// What a packet may cost above the yardstick, in ns.
+fn limit_of(scheduler: &str, leaves: usize) -> Option<f64> {
+    let claimed = ABOVE_CLAIMED.contains(&scheduler) && leaves <= ABOVE_LEAVES_MAX;
+    claimed.then_some(ABOVE_MAX)
 }
 
 pub(crate) fn median(values: &mut [f64]) -> f64 {
@@ -365,6 +383,11 @@ pub fn compare(now: &Instructions, committed: &Instructions) -> Vec<String> {
     changes
 }
 
+/// The schedulers of which it is claimed that a packet costs at most so many ns above the
+/// yardstick, up to so many leaves.
+const ABOVE_CLAIMED: [&str; 2] = ["htb", "cbq"];
+const ABOVE_MAX: f64 = 120.0;
+const ABOVE_LEAVES_MAX: usize = 10_000;
 /// Packets offered and polled at once.
 const BURST: usize = 32;
 /// Bytes of every packet.

@@ -30,20 +30,45 @@ pub enum Demand {
 /// # Panics
 /// If there is not one demand for each leaf.
 pub fn shares(tree: &Tree, demand: &[Demand]) -> Vec<f64> {
-    assert_eq!(demand.len(), tree.leaf_count(), "each leaf has a demand");
-    let children = children(tree);
-    let wants = wants(tree, demand, &children);
-    let mut shares = vec![0.0; wants.len()];
     let link = tree.rate().bits_per_second() as f64;
+    let parts = parts(tree, link, demand, &vec![0.0; demand.len()]);
+    parts.into_iter().map(|part| part.share).collect()
+}
+
+/// What a class gets, and what that comes from; in bit/s.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Part {
+    /// What it gets.
+    pub(crate) share: f64,
+    /// What it gets whatever the others do.
+    pub(crate) floor: f64,
+    /// What it can use.
+    pub(crate) wants: f64,
+    /// What its weight alone would give it among its siblings; without end if all of them have what
+    /// they can use.
+    pub(crate) even: f64,
+}
+
+/// What each class gets of a line of `link` bit/s, where each leaf has at least its floor of
+/// `floors`, in bit/s, as far as it wants that: whatever limits are above it, and at the cost of
+/// all others.
+///
+/// # Panics
+/// If there is not one demand and one floor for each leaf.
+pub(crate) fn parts(tree: &Tree, link: f64, demand: &[Demand], floors: &[f64]) -> Vec<Part> {
+    let count = tree.leaf_count();
+    assert!(demand.len() == count && floors.len() == count, "each leaf has a demand and a floor");
+    let children = children(tree);
+    let mut parts = room(tree, (demand, floors), &children);
     // From the top down, as the stack hands each parent's share on; it ends, for a tree has no
     // loop.
     let mut open = vec![(children.len() - 1, link)];
     while let Some((parent, whole)) = open.pop() {
-        divide(tree, &children[parent], &wants, whole, &mut shares);
+        divide(tree, &children[parent], whole, &mut parts);
         let interior = children[parent].iter().filter(|&&child| !children[child].is_empty());
-        open.extend(interior.map(|&child| (child, shares[child])));
+        open.extend(interior.map(|&child| (child, parts[child].share)));
     }
-    shares
+    parts
 }
 
 /// The children of each class; those of the link come last.
@@ -56,23 +81,28 @@ fn children(tree: &Tree) -> Vec<Vec<usize>> {
     children
 }
 
-/// The most that each class can use: what is wanted below it, as far as each class on the way may
-/// have it.
-fn wants(tree: &Tree, demand: &[Demand], children: &[Vec<usize>]) -> Vec<f64> {
-    let mut wants = vec![0.0; tree.classes().len()];
+/// What is wanted of each class and below it, as far as each class on the way may have it, and the
+/// floors.
+fn room(tree: &Tree, (demand, floors): (&[Demand], &[f64]), children: &[Vec<usize>]) -> Vec<Part> {
+    let mut room = vec![Part::default(); tree.classes().len()];
     for (leaf, _) in tree.leaves() {
-        wants[tree.class_of(leaf).index()] = match demand[leaf.index()] {
+        let wants = match demand[leaf.index()] {
             Demand::Rate(rate) => rate,
             Demand::Greedy => f64::INFINITY,
         };
+        let floor = floors[leaf.index()].min(wants);
+        room[tree.class_of(leaf).index()] = Part { floor, wants, ..Part::default() };
     }
     for class in upwards(tree) {
         if !children[class].is_empty() {
-            wants[class] = children[class].iter().map(|&child| wants[child]).sum();
+            let sum = |of: fn(&Part) -> f64| children[class].iter().map(|&at| of(&room[at])).sum();
+            let (floor, wants) = (sum(|at| at.floor), sum(|at| at.wants));
+            room[class] = Part { floor, wants, ..Part::default() };
         }
-        wants[class] = wants[class].min(limit(tree.class(ClassId(class as u32))));
+        let Part { floor, wants, .. } = room[class];
+        room[class].wants = wants.min(limit(tree.class(ClassId(class as u32)))).max(floor);
     }
-    wants
+    room
 }
 
 /// The classes, each before its parent.
@@ -97,24 +127,38 @@ fn weight(class: &ClassSpec) -> f64 {
     slopes.iter().find_map(|name| rate(class, name)).unwrap_or(1.0)
 }
 
-fn rate(class: &ClassSpec, name: &str) -> Option<f64> {
+/// A rate that a class has, in bit/s.
+pub(crate) fn rate(class: &ClassSpec, name: &str) -> Option<f64> {
     class.params.rate(name).map(|rate| rate.bits_per_second() as f64)
 }
 
-/// Divides `whole` among siblings: whoever wants no more than its part of what is left is served,
-/// the modest first, and the others divide the rest.
-fn divide(tree: &Tree, siblings: &[usize], wants: &[f64], whole: f64, shares: &mut [f64]) {
+/// Divides `whole` among siblings: in proportion to their weights, but no class gets less than its
+/// floor or more than it wants.
+fn divide(tree: &Tree, siblings: &[usize], whole: f64, parts: &mut [Part]) {
     let weight = |class: usize| weight(tree.class(ClassId(class as u32)));
-    let mut order = siblings.to_vec();
-    let modesty = |class: usize| wants[class] / weight(class);
-    order.sort_by(|&one, &other| modesty(one).total_cmp(&modesty(other)));
-    let mut left = whole;
-    let mut weights: f64 = order.iter().map(|&class| weight(class)).sum();
-    for class in order {
-        let part = left * weight(class) / weights;
-        shares[class] = part.min(wants[class]);
-        left -= shares[class];
-        weights -= weight(class);
+    // As the part of a unit of weight rises, each class grows with it from its floor on until it
+    // has what it wants.
+    let bends = |&class: &usize| {
+        let (Part { floor, wants, .. }, weight) = (parts[class], weight(class));
+        [(floor / weight, weight), (wants / weight, -weight)]
+    };
+    let mut bends: Vec<(f64, f64)> = siblings.iter().flat_map(bends).collect();
+    bends.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut given: f64 = siblings.iter().map(|&class| parts[class].floor).sum();
+    let (mut unit, mut slope, mut all) = (0.0, 0.0, true);
+    for (bend, change) in bends {
+        let then = given + slope * (bend - unit);
+        if then >= whole || bend == f64::INFINITY {
+            unit += if slope > 0.0 { (whole - given).max(0.0) / slope } else { 0.0 };
+            all = false;
+            break;
+        }
+        (given, unit, slope) = (then, bend, slope + change);
+    }
+    for &class in siblings {
+        let Part { floor, wants, .. } = parts[class];
+        let even = if all { f64::INFINITY } else { unit * weight(class) };
+        parts[class] = Part { share: even.max(floor).min(wants), floor, wants, even };
     }
 }
 
@@ -212,6 +256,24 @@ mod tests {
         check(10, &["a - 8 - - - 3", "b - 2"], &[ALL, ALL], &[3.0, 7.0]);
         check(10, &["a - - - - - - 4", "b - 6"], &[ALL, ALL], &[4.0, 6.0]);
         check(10, &["a - - - - - - 4", "b - 6"], &[ALL, NO], &[4.0, 0.0]);
+    }
+
+    #[test]
+    fn floors_hold_whatever_weights_and_limits_say() {
+        let check = |rows: &[&str], floors: &[f64], expected: &[f64]| {
+            let floors: Vec<f64> = floors.iter().map(|floor| floor * 1e6).collect();
+            let parts = parts(&tree(10, rows), 1e7, &vec![ALL; floors.len()], &floors);
+            for (part, expected) in parts.iter().zip(expected) {
+                assert!((part.share / 1e6 - expected).abs() < 1e-8, "{rows:?}: {parts:?}");
+            }
+        };
+        check(&["a - 1", "b - 9"], &[4.0, 0.0], &[4.0, 6.0]);
+        check(&["a - 1", "b - 9"], &[0.5, 9.0], &[1.0, 9.0]);
+        check(&["a - 1", "b - 9"], &[7.0, 8.0], &[7.0, 8.0]);
+        check(&["a - 1 - - - 2", "b - 9"], &[4.0, 0.0], &[4.0, 6.0]);
+        let deep = ["a - 1", "b a 1", "c a 3", "d - 9"];
+        check(&deep, &[3.0, 0.0, 0.0], &[3.0, 3.0, 0.0, 7.0]);
+        check(&deep, &[0.5, 0.0, 1.0], &[1.0, 0.5, 0.5, 9.0]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! what TCP made of its window, the run says nothing of bounds, and the answer names who broke it.
 //! What a policer took never came to the queue and does not count.
 //!
+//! A simulation tells of each packet as a [`Fate`], a replay as a [`Departure`] or [`Dropped`].
 //! Invariant: a run is only looked at if it has one link and one plan, and a class declares what it
 //! is offered.
 
@@ -15,11 +16,12 @@ use crate::scenario::Scenario;
 use crate::watch::{Fate, Watch};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use weir_core::event::DropReason;
-use weir_core::link::Charge;
+use weir_core::event::{Departure, DropReason, Dropped};
+use weir_core::link::{Charge, LinkPlan};
 use weir_core::units::{Duration, Instant};
+use weir_policy::Policy;
 use weir_policy::calculus::{self, Bound};
-use weir_policy::policy::Arrival;
+use weir_policy::policy::{Arrival, Demand};
 
 /// What a run showed of one leaf, and what its bounds are.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -48,7 +50,8 @@ pub struct Holding {
 /// A run that is looked at.
 #[derive(Debug)]
 pub struct Keeping<'a> {
-    scenario: &'a Scenario,
+    link: &'a LinkPlan,
+    demands: &'a [Demand],
     bounds: Vec<Bound>,
     leaves: BTreeMap<&'a str, usize>,
     passages: Vec<Vec<Passage>>,
@@ -102,16 +105,25 @@ pub fn hold(scenario: &Scenario) -> Result<Option<Holding>, RunError> {
 impl<'a> Keeping<'a> {
     /// For `scenario`, if it has one link with one plan, and a class says what it is offered.
     pub fn of(scenario: &'a Scenario) -> Option<Self> {
-        let declared = scenario.demands.iter().any(|demand| demand.arrival.is_some());
-        if !declared || scenario.network.is_some() || !scenario.changes.is_empty() {
+        let is_one = scenario.network.is_none() && scenario.changes.is_empty();
+        is_one.then(|| Self::of_link(&scenario.link, &scenario.demands)).flatten()
+    }
+
+    /// For what passes through the link of `policy`, if a class says what it is offered.
+    pub fn of_policy(policy: &'a Policy) -> Option<Self> {
+        Self::of_link(&policy.link, &policy.demands)
+    }
+
+    fn of_link(link: &'a LinkPlan, demands: &'a [Demand]) -> Option<Self> {
+        if demands.iter().all(|demand| demand.arrival.is_none()) {
             return None;
         }
-        let tree = &scenario.link.tree;
+        let tree = &link.tree;
         let name = |leaf| tree.class(tree.class_of(leaf)).name.as_str();
         let leaves = tree.leaves().map(|(leaf, _)| (name(leaf), leaf.index())).collect();
-        let bounds = calculus::bounds(&scenario.link, &scenario.demands);
+        let bounds = calculus::bounds(link, demands);
         let passages = vec![Vec::new(); bounds.len()];
-        Some(Self { scenario, bounds, leaves, passages, count: 0 })
+        Some(Self { link, demands, bounds, leaves, passages, count: 0 })
     }
 
     /// Takes note of a packet.
@@ -120,17 +132,40 @@ impl<'a> Keeping<'a> {
             return;
         }
         let Some(&leaf) = self.leaves.get(fate.class) else { return };
-        self.count += 1;
-        if self.count > PASSAGES_MAX {
+        let bytes = self.charged(fate.length);
+        let (arrived, left) = (fate.arrived.as_nanos(), fate.at.as_nanos());
+        self.note(leaf, Passage { arrived, left, bytes, sent: fate.dropped.is_none() });
+    }
+
+    /// Takes note of a packet that was sent.
+    pub fn sent(&mut self, departure: &Departure) {
+        let bytes = u32::try_from(departure.charged.get()).unwrap_or(u32::MAX);
+        let (arrived, left) = (departure.arrived.as_nanos(), departure.at.as_nanos());
+        self.note(departure.leaf.index(), Passage { arrived, left, bytes, sent: true });
+    }
+
+    /// Takes note of a packet of `length` that was dropped.
+    pub fn dropped(&mut self, dropped: &Dropped, length: u32) {
+        if dropped.reason == DropReason::Policed {
             return;
         }
-        let link = &self.scenario.link;
-        let bytes = match link.charge {
-            Charge::Wire => link.framing.wire_length(fate.length),
-            Charge::Frame => fate.length,
-        };
-        let (arrived, left) = (fate.arrived.as_nanos(), fate.at.as_nanos());
-        self.passages[leaf].push(Passage { arrived, left, bytes, sent: fate.dropped.is_none() });
+        let bytes = self.charged(length);
+        let (arrived, left) = (dropped.arrived.as_nanos(), dropped.at.as_nanos());
+        self.note(dropped.leaf.index(), Passage { arrived, left, bytes, sent: false });
+    }
+
+    fn charged(&self, length: u32) -> u32 {
+        match self.link.charge {
+            Charge::Wire => self.link.framing.wire_length(length),
+            Charge::Frame => length,
+        }
+    }
+
+    fn note(&mut self, leaf: usize, passage: Passage) {
+        self.count += 1;
+        if self.count <= PASSAGES_MAX {
+            self.passages[leaf].push(passage);
+        }
     }
 
     /// What the run says, after all of it was noted.
@@ -143,7 +178,7 @@ impl<'a> Keeping<'a> {
     }
 
     fn held(&self) -> Vec<Held> {
-        let tree = &self.scenario.link.tree;
+        let tree = &self.link.tree;
         let row = |((leaf, _), (bound, passages)): (_, (&Bound, &Vec<Passage>))| Held {
             class: tree.class(tree.class_of(leaf)).name.clone(),
             delay: worst_delay(passages),
@@ -159,7 +194,7 @@ impl<'a> Keeping<'a> {
         if self.count > PASSAGES_MAX {
             return Some(format!("more than {PASSAGES_MAX} packets are not looked at"));
         }
-        let packet = self.scenario.link.tree.mtu().get();
+        let packet = self.link.tree.mtu().get();
         for (&class, &leaf) in &self.leaves {
             let passages = &self.passages[leaf];
             let longest = passages.iter().map(|passage| u64::from(passage.bytes)).max();
@@ -168,7 +203,7 @@ impl<'a> Keeping<'a> {
                     "class `{class}` was offered a packet of {longest} B; `mtu` allows {packet} B"
                 ));
             }
-            let arrival = self.scenario.demands[leaf].arrival;
+            let arrival = self.demands[leaf].arrival;
             if let Some(at) = arrival.and_then(|arrival| excess(arrival, packet, passages)) {
                 let at = Duration::from_nanos(at.as_nanos());
                 return Some(format!(

@@ -15,6 +15,7 @@ mod classes;
 pub mod drive;
 mod events;
 pub mod explain;
+mod feeds;
 pub mod frame;
 pub mod keeping;
 pub mod kinds;

@@ -252,12 +252,18 @@ impl Sizes {
     /// The length of the next packet, drawn by a random number.
     #[inline]
     pub(crate) fn draw(&self, random: impl FnOnce() -> u64) -> u32 {
-        if let [(_, length)] = self.steps[..] {
+        if let Some(length) = self.only() {
             return length;
         }
         let drawn = (random() >> 32) as u32;
         let step = self.steps.iter().find(|step| drawn <= step.0);
         step.expect("the last step is open").1
+    }
+
+    /// The length of all, if they have one.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<u32> {
+        if let [(_, length)] = self.steps[..] { Some(length) } else { None }
     }
 
     /// The longest.

@@ -21,14 +21,16 @@ impl Senders {
     /// Sources 0 to `count` - 1, of which those in `first` send, put in by that order.
     pub fn new(count: usize, first: impl Iterator<Item = (Instant, u32)>) -> Self {
         assert!(count <= SENDERS_MAX, "{count} sources are more than have a number here");
+        // As deep for each, so that nobody has to foretell how deep.
+        let places = count.next_power_of_two();
         let mut senders = Self { keys: Vec::new(), inserted: 0 };
         // The earlier of each pair, from the sources up; children stand at twice a parent's place.
-        let mut winners = vec![NEVER; 2 * count.max(1)];
+        let mut winners = vec![NEVER; 2 * places];
         for (at, source) in first {
-            winners[count + source as usize] = senders.key(at, source);
+            winners[places + source as usize] = senders.key(at, source);
         }
-        senders.keys = vec![NEVER; count.max(1)];
-        for node in (1..count).rev() {
+        senders.keys = vec![NEVER; places];
+        for node in (1..places).rev() {
             let (one, other) = (winners[2 * node], winners[2 * node + 1]);
             winners[node] = one.min(other);
             senders.keys[node] = one.max(other);
@@ -37,30 +39,30 @@ impl Senders {
         senders
     }
 
-    /// The source that sends next, and when.
+    /// The source that sends next, if it does before `until`, which is at most [`SENDERS_END`].
     #[inline]
-    pub fn first(&self) -> Option<(Instant, u32)> {
+    pub fn first_before(&self, until: Instant) -> Option<u32> {
         let key = self.keys[0];
-        let source = (key as u64 & SOURCE_MASK) as u32;
-        (key != NEVER).then_some((Instant::from_nanos((key >> 64) as u64), source))
+        let at = Instant::from_nanos((key >> 64) as u64);
+        (at < until).then_some((key as u64 & SOURCE_MASK) as u32)
     }
 
     /// `source`, the first, sends next at `next`, or no more.
     #[inline]
     pub fn replace_first(&mut self, source: u32, next: Option<Instant>) {
         let mut key = next.map_or(NEVER, |at| self.key(at, source));
-        let mut node = (self.keys.len() + source as usize) / 2;
+        let keys = self.keys.as_mut_slice();
+        let mut node = (keys.len() + source as usize) / 2;
         while node > 0 {
-            let other = self.keys[node];
+            let loser = &mut keys[node];
             // Who is first cannot be foretold, so nothing branches on it: all ones if `key` is,
             // from the sign, for both are below 2^127.
-            let first = (key.wrapping_sub(other) as i128 >> 127) as u128;
-            let swap = (key ^ other) & first;
-            self.keys[node] = key ^ swap;
-            key = other ^ swap;
+            let first = (key.wrapping_sub(*loser) as i128 >> 127) as u128;
+            let swap = (key ^ *loser) & first;
+            (*loser, key) = (key ^ swap, *loser ^ swap);
             node /= 2;
         }
-        self.keys[0] = key;
+        keys[0] = key;
     }
 
     /// The time in the upper half, then the order, then who it is; [`NEVER`] after the end.
@@ -107,7 +109,9 @@ mod tests {
         let mut senders = Senders::new(count as usize, first.into_iter());
         let mut sent = 0;
         while let Some((at, source)) = events.first() {
-            assert_eq!(senders.first(), Some((at, source)), "{count} sources, packet {sent}");
+            let just_after = Instant::from_nanos(at.as_nanos() + 1);
+            assert_eq!(senders.first_before(at), None, "{count} sources, packet {sent}");
+            assert_eq!(senders.first_before(just_after), Some(source), "packet {sent}");
             let next = Instant::from_nanos(at.as_nanos() + random.below(20));
             sent += 1;
             if random.below(200) == 0 {
@@ -118,7 +122,7 @@ mod tests {
                 senders.replace_first(source, Some(next));
             }
         }
-        assert_eq!(senders.first(), None);
+        assert_eq!(senders.first_before(SENDERS_END), None);
     }
 
     #[test]

@@ -8,6 +8,17 @@ use crate::random::Random;
 use crate::scenario::{Period, Sizes, Spacing};
 use weir_core::units::{Duration, Instant, Share};
 
+/// A packet that a source sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Sending {
+    /// When.
+    pub at: Instant,
+    /// The length of the frame.
+    pub length: u32,
+    /// Which datagram of the source it is a part of, if that matters.
+    pub datagram: u32,
+}
+
 /// A running source.
 #[derive(Debug)]
 pub(crate) struct OpenLoop {
@@ -114,7 +125,7 @@ impl OpenLoop {
         match self.rhythm {
             Rhythm::Even { spacing, jitter } => {
                 let wait = self.wait(spacing, length);
-                self.at = self.at.after(self.jittered(wait, jitter));
+                self.at = self.at.after(jittered(&mut self.random, wait, jitter));
             }
             Rhythm::Exponential { mean } => {
                 self.at = self.at.after(self.random.exponential(mean));
@@ -126,6 +137,50 @@ impl OpenLoop {
             Rhythm::Scripted(..) => unreachable!("a script has its own lengths"),
         }
         length
+    }
+
+    /// The next packets, as many as have room in `out` unless the source ends before; answers how
+    /// many. The same as one by one.
+    pub(crate) fn send_some(&mut self, out: &mut [Sending]) -> usize {
+        if let (&Rhythm::Even { spacing, jitter }, Some(length)) = (&self.rhythm, self.sizes.only())
+        {
+            return self.send_evenly(spacing.after(length), jitter, length, out);
+        }
+        let mut count = 0;
+        for place in out {
+            let Some(at) = self.next_at() else { break };
+            let datagram = self.datagram();
+            *place = Sending { at, length: self.send(), datagram };
+            count += 1;
+        }
+        count
+    }
+
+    /// Packets of one length at an even distance, whose parts are as [`Spacing::after`] has them.
+    fn send_evenly(
+        &mut self,
+        (wait, part, whole): (Duration, u64, u64),
+        jitter: Share,
+        length: u32,
+        out: &mut [Sending],
+    ) -> usize {
+        // Copies, so that nothing in the loop goes through memory.
+        let (mut random, mut at, mut rest) = (self.random.clone(), self.at, self.rest);
+        let mut count = 0;
+        for place in out {
+            if at >= self.stop {
+                break;
+            }
+            *place = Sending { at, length, datagram: 0 };
+            count += 1;
+            rest += part;
+            let more = u64::from(rest >= whole);
+            rest -= more * whole;
+            let wait = wait.plus(Duration::from_nanos(more));
+            at = at.after(jittered(&mut random, wait, jitter));
+        }
+        (self.random, self.at, self.rest) = (random, at, rest);
+        count
     }
 
     /// Whole nanoseconds to wait; the rest is kept for later packets.
@@ -143,21 +198,6 @@ impl OpenLoop {
         wait.plus(Duration::from_nanos(1))
     }
 
-    #[inline]
-    fn jittered(&mut self, wait: Duration, jitter: Share) -> Duration {
-        if jitter == Share::default() {
-            return wait;
-        }
-        let (nanos, part, whole) =
-            (wait.as_nanos(), u64::from(jitter.ppb()), u64::from(Share::WHOLE.ppb()));
-        let reach = match nanos.checked_mul(part) {
-            Some(product) => product / whole,
-            // In two parts, since the product of the whole does not fit 64 bits.
-            None => nanos / whole * part + nanos % whole * part / whole,
-        };
-        Duration::from_nanos(nanos - reach + self.random.below(2 * reach + 1))
-    }
-
     /// Past the end of an on period, moves to the start of the next.
     fn pause(&mut self) {
         let Rhythm::OnOff { on, off, ref mut until, .. } = self.rhythm else { return };
@@ -168,4 +208,19 @@ impl OpenLoop {
             *until = until.after(silence).after(on.draw(&mut self.random));
         }
     }
+}
+
+#[inline]
+fn jittered(random: &mut Random, wait: Duration, jitter: Share) -> Duration {
+    if jitter == Share::default() {
+        return wait;
+    }
+    let (nanos, part, whole) =
+        (wait.as_nanos(), u64::from(jitter.ppb()), u64::from(Share::WHOLE.ppb()));
+    let reach = match nanos.checked_mul(part) {
+        Some(product) => product / whole,
+        // In two parts, since the product of the whole does not fit 64 bits.
+        None => nanos / whole * part + nanos % whole * part / whole,
+    };
+    Duration::from_nanos(nanos - reach + random.below(2 * reach + 1))
 }

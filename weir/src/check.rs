@@ -5,6 +5,7 @@ use crate::output::{Exit, Format, Output};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use weir_policy::deployment::Direction;
 use weir_policy::diff::{Standing, standings};
 use weir_policy::finding::{Finding, Outcome, Severity};
 use weir_policy::policy::Policy;
@@ -19,8 +20,9 @@ use weir_sim::read;
 pub struct Check {
     /// The policy, deployment or scenario, in TOML.
     file: PathBuf,
-    /// Print what each class of a policy may count on: guaranteed rate, longest delay, largest
-    /// backlog, and what it gets while all want more and while it is alone.
+    /// Print what each class of a policy, or of each direction of a deployment, may count on:
+    /// guaranteed rate, longest delay, largest backlog, and what it gets while all want more and
+    /// while it is alone.
     #[arg(long)]
     bounds: bool,
 }
@@ -34,13 +36,22 @@ struct Checked<'a> {
     warnings: usize,
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "Option::is_none")]
-    bounds: Option<Vec<Row>>,
+    bounds: Option<Vec<RowFigures<'a>>>,
 }
 
-/// What a class may count on, with its name.
-#[derive(Serialize)]
+/// What a class may count on, with its name, and its direction if the file has several.
 struct Row {
+    direction: Option<String>,
     class: String,
+    standing: Standing,
+}
+
+/// The same in JSON.
+#[derive(Serialize)]
+struct RowFigures<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    direction: Option<&'a str>,
+    class: &'a str,
     #[serde(flatten)]
     figures: Figures,
 }
@@ -52,7 +63,7 @@ pub struct Figures {
     delay_us: Option<f64>,
     backlog_bytes: Option<f64>,
     greedy_bps: Option<f64>,
-    alone_bps: f64,
+    alone_bps: Option<f64>,
 }
 
 impl Figures {
@@ -78,52 +89,71 @@ impl Run for Check {
         let document = Document::new(&name, &bytes);
         let keys = document.top_level();
         let read_file = |path: &Path| file::read(path);
-        let is_policy = !deployment::is_deployment(&keys) && !read::is_scenario(&keys);
-        if self.bounds && !is_policy {
-            return output
-                .refuse(&format!("{name} is no policy; `--bounds` says nothing of others"));
+        let is_deployment = deployment::is_deployment(&keys);
+        if self.bounds && !is_deployment && read::is_scenario(&keys) {
+            let cure = "name the policy that it runs; `weir sim` holds a run to its bounds";
+            return output.refuse(&format!("{name} is a scenario, which has no bounds: {cure}"));
         }
-        if deployment::is_deployment(&keys) {
+        if is_deployment {
             let outcome = deployment::parse(&bytes, &name, &read_file);
-            return print(output, &name, "deployment", &outcome);
+            let plan = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
+            let rows = plan.map(|plan| plan.directions.iter().flat_map(Row::of_way).collect());
+            return print_all(output, (&name, "deployment"), &outcome, rows);
         }
         if read::is_scenario(&keys) {
             let outcome = read::parse(&bytes, &name, &read_file);
             return print(output, &name, "scenario", &outcome);
         }
         let outcome = policy::of_document(&document, None);
-        let exit = match &outcome.plan {
-            Some(policy) if self.bounds => print_bounds(output, &name, &outcome, policy),
-            _ => print(output, &name, "policy", &outcome),
-        };
+        let policy = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
+        let exit = print_all(output, (&name, "policy"), &outcome, policy.map(Row::of_policy));
         // The command ends here, and the system takes memory back faster than table by table.
         std::mem::forget((document, outcome));
         exit
     }
 }
 
-/// As [`print()`], with what the classes may count on.
-fn print_bounds(output: &Output, name: &str, outcome: &Outcome<Policy>, policy: &Policy) -> Exit {
-    let standings = standings(policy);
+impl Row {
+    fn of_policy(policy: &Policy) -> Vec<Self> {
+        let row = |(class, standing)| Self { direction: None, class, standing };
+        standings(policy).into_iter().map(row).collect()
+    }
+
+    fn of_way(direction: &Direction) -> Vec<Self> {
+        let named = |row| Self { direction: Some(direction.name.clone()), ..row };
+        Self::of_policy(&direction.policy).into_iter().map(named).collect()
+    }
+}
+
+/// As [`print()`], with what the classes may count on if that was asked for.
+fn print_all<T>(
+    output: &Output,
+    (name, kind): (&str, &'static str),
+    outcome: &Outcome<T>,
+    rows: Option<Vec<Row>>,
+) -> Exit {
+    let Some(rows) = rows else { return print(output, name, kind, outcome) };
     if output.format == Format::Json {
-        let row = |(class, standing): (&String, &Standing)| Row {
-            class: class.clone(),
-            figures: Figures::of(standing),
-        };
-        let bounds = Some(standings.iter().map(row).collect());
-        output.json(&checked(name, "policy", outcome, bounds));
+        let bounds = rows.iter().map(|row| RowFigures {
+            direction: row.direction.as_deref(),
+            class: &row.class,
+            figures: Figures::of(&row.standing),
+        });
+        output.json(&checked(name, kind, outcome, Some(bounds.collect())));
         return Exit::Clean;
     }
-    let exit = print(output, name, "policy", outcome);
+    let exit = print(output, name, kind, outcome);
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN);
     let names = Standing::default().figures().map(|figure| figure.0);
-    table.set_header(["class"].into_iter().chain(names));
-    for (class, standing) in &standings {
-        let figures = standing.figures().map(|figure| shown(figure.1));
-        table.add_row([class.clone()].into_iter().chain(figures));
+    let ways = rows.iter().any(|row| row.direction.is_some());
+    table.set_header(ways.then_some("direction").into_iter().chain(["class"]).chain(names));
+    for row in &rows {
+        let figures = row.standing.figures().map(|figure| shown(figure.1));
+        let way = row.direction.clone().into_iter();
+        table.add_row(way.chain([row.class.clone()]).chain(figures));
     }
-    for column in table.column_iter_mut().skip(1) {
+    for column in table.column_iter_mut().skip(1 + usize::from(ways)) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     output.text(&format!("{table}\n"));
@@ -143,7 +173,7 @@ fn checked<'a, T>(
     name: &str,
     kind: &'static str,
     outcome: &'a Outcome<T>,
-    bounds: Option<Vec<Row>>,
+    bounds: Option<Vec<RowFigures<'a>>>,
 ) -> Checked<'a> {
     Checked {
         file: name.to_owned(),

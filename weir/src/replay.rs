@@ -1,7 +1,7 @@
 //! `weir replay`: a capture through a policy, in virtual time.
 
 use crate::output::{Exit, Format, Output};
-use crate::sim::Explain;
+use crate::sim::{Explain, bounds};
 use crate::whole_file::{WholeFile, cannot};
 use crate::{Run, check};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,8 +17,9 @@ use weir_sim::replay::{InterfaceMap, Outputs, ReplayReport, replay, replay_expla
 ///
 /// Frames arrive when they were captured and leave when the policy's link lets them. Exits 1 with
 /// findings and nothing written if the policy is wrong; also if the capture is damaged, after all
-/// that precedes the damage was replayed, written and reported. Exits 2 if something cannot be read
-/// or written. docs/replay.md says what is written and how lengths and times are taken.
+/// that precedes the damage was replayed, written and reported, and if a bound is broken. Exits 2
+/// if something cannot be read or written. docs/replay.md says what is written and how lengths and
+/// times are taken.
 #[derive(clap::Args)]
 pub struct Replay {
     /// The policy, in TOML.
@@ -69,7 +70,8 @@ impl Replay {
         let report = self.write(policy, &map, &mut reader)?;
         bar.finish_and_clear();
         self.show(&report, output);
-        Ok(if report.fault.is_some() { Exit::Faults } else { Exit::Clean })
+        let exit = report.holding.as_ref().map_or(Exit::Clean, |held| bounds::print(held, output));
+        Ok(if report.fault.is_some() { Exit::Faults } else { exit })
     }
 
     /// Replays into files that get their names once they are whole.

@@ -135,3 +135,26 @@ fn a_result_that_cannot_be_printed_is_no_success() {
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert_eq!(text.matches("cannot print").count(), 1, "{text}");
 }
+
+#[test]
+fn bounds_of_a_deployment_are_those_of_each_direction() {
+    let example = root().join("examples/home.toml").display().to_string();
+    let text =
+        String::from_utf8(weir(&["check", "--bounds", &example]).stdout).expect("it is text");
+    let json = weir(&["check", "--bounds", "--format", "json", &example]).stdout;
+    let json: Value = serde_json::from_slice(&json).expect("it is JSON");
+    let rows = json["bounds"].as_array().expect("there are rows");
+    assert_eq!(json["kind"], "deployment");
+    for row in rows {
+        let [direction, class] = ["direction", "class"].map(|key| row[key].as_str().expect("text"));
+        let names = |line: &&str| line.contains(direction) && line.contains(class);
+        assert_eq!(text.lines().filter(names).count(), 1, "{direction} {class}: {text}");
+        assert!(row["guaranteed_bps"].as_f64() > Some(0.0), "{row}");
+    }
+    let ways: std::collections::BTreeSet<_> =
+        rows.iter().filter_map(|row| row["direction"].as_str()).collect();
+    assert_eq!(ways.len(), 2, "{ways:?}");
+    let scenario = root().join("examples/sim/md1.toml").display().to_string();
+    let refused = weir(&["check", "--bounds", &scenario]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}

@@ -1,30 +1,11 @@
 //! `weir sim` and `weir compare` on networks, and a Ctrl-C in the middle of what takes long.
 
-use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+mod common;
+
+use common::{command, example, json, weir};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-fn example(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
-    path.to_str().expect("the path is UTF-8").to_owned()
-}
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(arguments);
-    command
-}
-
-fn weir(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("weir starts")
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let output = weir(&[arguments, &["--format", "json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    serde_json::from_slice(&output.stdout).expect("it is JSON")
-}
 
 /// That a command refuses, and says this.
 fn check_refused(arguments: &[&str], says: &[&str]) {

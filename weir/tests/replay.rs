@@ -147,3 +147,24 @@ fn a_replay_explains_if_it_is_asked_to() {
     assert!(text.contains("why packets waited") && text.contains("the slowest packets"), "{text}");
     check(&folder, &["--slowest", "2"], 2, "--explain", &[]);
 }
+
+#[test]
+fn a_replay_is_held_to_what_its_classes_declare() {
+    // A frame of 60 bytes each second.
+    let policy = |rate: &str| {
+        format!(
+            "link = {{ rate = '1 kbit/s', scheduler = 'fifo' }}
+             [class.all]
+             default = true
+             arrival = {{ rate = '{rate}', burst = '1514 B' }}"
+        )
+    };
+    for (rate, said) in [("480 bit/s", "| all   |"), ("100 bit/s", "nothing follows from this run")]
+    {
+        let text = check(&folder(&policy(rate), &capture(90)), &[], 0, "", &[]);
+        assert!(text.contains(said), "{rate}: {text}");
+        assert_eq!(text.contains("worst delay us"), rate == "480 bit/s", "{text}");
+    }
+    let text = check(&folder(POLICY, &capture(3)), &[], 0, "", &[]);
+    assert!(!text.contains("worst delay us"), "{text}");
+}

@@ -68,7 +68,7 @@ struct Leaf {
     first: Entry,
     /// The slot of the second packet, [`NONE`] if there is none.
     second: u32,
-    /// The slot of the last packet; meaningless with fewer than two.
+    /// The slot of the last packet; any slot with fewer than two.
     last: u32,
     packets: u32,
     unasked: Unasked,
@@ -237,16 +237,38 @@ impl Queues {
         })
     }
 
-    /// Puts `entry` at the end of `leaf` if its dropper need not be asked and the store has room;
-    /// answers whether the leaf was empty, `None` if somebody is to be asked.
+    /// Keeps room for so many packets, if there is so much. Each is then pushed as reserved, or its
+    /// room is given back.
+    #[inline]
+    pub(crate) fn reserve(&mut self, packets: usize) -> bool {
+        let rest = (self.room as usize).checked_sub(packets);
+        self.room = rest.map_or(self.room, |rest| rest as u32);
+        rest.is_some()
+    }
+
+    /// Gives back the room of so many packets.
     #[inline(always)]
-    pub fn push_unasked(&mut self, leaf: LeafId, entry: Entry) -> Option<bool> {
+    pub(crate) fn give_back(&mut self, packets: u32) {
+        self.room += packets;
+    }
+
+    /// Puts `entry` at the end of `leaf` if its dropper need not be asked and the store has room,
+    /// which it has if that was `RESERVED`; answers whether the leaf was empty, `None` if somebody
+    /// is to be asked.
+    #[inline(always)]
+    pub fn push_unasked<const RESERVED: bool>(
+        &mut self,
+        leaf: LeafId,
+        entry: Entry,
+    ) -> Option<bool> {
         let state = &mut self.leaves[leaf.index()];
         let before = state.packets;
         if before as i32 >= state.unasked.0 {
             return None;
         }
-        self.room = self.room.checked_sub(1)?;
+        if !RESERVED {
+            self.room = self.room.checked_sub(1)?;
+        }
         state.bytes += u64::from(entry.charged);
         state.packets = before + 1;
         if before == 0 {
@@ -259,11 +281,9 @@ impl Queues {
         // Its `next` is written when another packet comes behind it.
         filled.entry = entry;
         let last = core::mem::replace(&mut state.last, slot);
-        if before == 1 {
-            state.second = slot;
-        } else {
-            self.slots[last as usize].next = slot;
-        }
+        // No branch: whether two wait already is hard to foresee.
+        let behind_last = &mut self.slots[last as usize].next;
+        *(if before == 1 { &mut state.second } else { behind_last }) = slot;
         Some(false)
     }
 
@@ -274,6 +294,7 @@ impl Queues {
     }
 
     /// What the dropper of `leaf` says to `entry`.
+    #[inline]
     pub fn admit(&mut self, now: Instant, leaf: LeafId, entry: &Entry) -> Admission {
         let backlog = self.backlog(leaf);
         self.droppers.of_mut(leaf).admit(now, entry.candidate(), backlog)
@@ -311,7 +332,7 @@ impl Queues {
             return self.push_to_flow(leaf, entry);
         }
         let unasked = core::mem::replace(&mut self.leaves[leaf.index()].unasked, Unasked::ALL);
-        let pushed = self.push_unasked(leaf, entry);
+        let pushed = self.push_unasked::<false>(leaf, entry);
         self.leaves[leaf.index()].unasked = unasked;
         if let Some(shared) = &mut self.shared {
             shared.arrived(leaf, entry.charged());
@@ -361,13 +382,26 @@ impl Queues {
     /// The same, unless the dropper of `leaf` is to be asked first.
     #[inline(always)]
     pub fn send_unasked(&mut self, leaf: LeafId) -> Option<(Entry, Option<Head>)> {
+        let mut room = 0;
+        let sent = self.send_into(leaf, &mut room);
+        self.give_back(room);
+        sent
+    }
+
+    /// The same; its room is added to `room`, to be given back later.
+    #[inline(always)]
+    pub(crate) fn send_into(
+        &mut self,
+        leaf: LeafId,
+        room: &mut u32,
+    ) -> Option<(Entry, Option<Head>)> {
         let state = &mut self.leaves[leaf.index()];
         if state.unasked == Unasked::ALWAYS {
             return None;
         }
         state.sent_packets += 1;
         state.sent_bytes += u64::from(state.first.charged);
-        Some(state.pop(&mut self.room, &mut self.slots, &mut self.free))
+        Some(state.pop(room, &mut self.slots, &mut self.free))
     }
 
     /// Takes packets of a leaf, which holds one, to be sent, from the first on: at most one for
@@ -451,6 +485,7 @@ impl Queues {
     }
 
     /// Counts a packet that is not let in.
+    #[inline]
     pub fn refuse(&mut self, leaf: LeafId, charged: Bytes, reason: DropReason) {
         self.drops.count(self.leaves.len(), leaf, reason, charged);
     }
@@ -502,7 +537,7 @@ impl Queues {
         self.room += 1;
         state.packets -= 1;
         state.bytes -= u64::from(entry.charged);
-        if state.last == slot {
+        if state.last == slot && before != NONE {
             state.last = before;
         }
         match self.slots.get_mut(before as usize) {
@@ -739,7 +774,7 @@ impl Leaf {
     const EMPTY: Leaf = Leaf {
         first: Entry::EMPTY,
         second: NONE,
-        last: NONE,
+        last: 0,
         packets: 0,
         unasked: Unasked::ALWAYS,
         bytes: 0,
@@ -773,11 +808,16 @@ impl Unasked {
 }
 
 impl Drops {
-    #[cold]
+    #[inline]
     fn count(&mut self, leaves: usize, leaf: LeafId, reason: DropReason, bytes: Bytes) {
-        self.add(leaves, leaf, reason, Count { packets: 1, bytes: bytes.get() });
+        let place = self.places.get(leaf.index()).map_or(0, |&place| place as usize);
+        match place.checked_sub(1).and_then(|place| self.counts.get_mut(place)) {
+            Some(counts) => counts[reason as usize].add(bytes),
+            None => self.add(leaves, leaf, reason, Count { packets: 1, bytes: bytes.get() }),
+        }
     }
 
+    #[cold]
     fn add(&mut self, leaves: usize, leaf: LeafId, reason: DropReason, count: Count) {
         if count.packets == 0 {
             return;

@@ -76,9 +76,18 @@ impl LeafRing {
     /// Puts the first at the end, in a ring that is not empty.
     #[inline]
     pub(crate) fn rotate(&mut self) {
+        if let Some(first) = self.front() {
+            self.rotate_known(first);
+        }
+    }
+
+    /// The same if who is first is known.
+    #[inline]
+    pub(crate) fn rotate_known(&mut self, first: LeafId) {
+        debug_assert_eq!(self.front(), Some(first), "it is in front");
         // With all places taken this writes the first where it stands.
-        let (first, end) = (self.place(0), self.place(self.len));
-        self.places[end] = self.places[first];
+        let end = self.place(self.len);
+        self.places[end] = first;
         self.front = self.front.wrapping_add(1);
     }
 

@@ -110,8 +110,10 @@ pub trait Scheduler {
     fn touch(&self, _leaf: LeafId) {}
 
     /// Why the first packet of `leaf` could not be sent earlier than it is. Asked after `select`
-    /// named the leaf and before `charge`, or before a drop; changes nothing.
-    fn why(&self, _now: Instant, _leaf: LeafId) -> Why {
+    /// named the leaf and before `charge`, or before a drop; changes nothing. Until `from`
+    /// something else held it back: what ended by then need not be looked for, and may be left out.
+    /// The lender never is.
+    fn why(&self, _now: Instant, _leaf: LeafId, _from: Instant) -> Why {
         Why::FREE
     }
 }
@@ -148,6 +150,12 @@ impl Why {
     /// Nothing held it back, and it is sent at its own account.
     pub const FREE: Why =
         Why { released: Instant::ZERO, regulation: Regulation::None, lender: None };
+
+    /// Whether both say the same of the time from `from` on, and of the lender.
+    pub(crate) fn agrees_from(self, from: Instant, other: Why) -> bool {
+        let held = |why: Why| (why.released > from).then_some((why.released, why.regulation));
+        self.lender == other.lender && held(self) == held(other)
+    }
 }
 
 impl Regulation {

@@ -24,7 +24,7 @@ pub enum Service {
     /// Close to the fluid ideal of these weights.
     Fluid(Vec<Weighted>),
     /// Whoever is within its own rate goes before all who are not.
-    Buckets(Vec<Bucket>),
+    Buckets(Buckets),
     /// A packet is sent by the deadline that the curve of its leaf gives it, or one largest packet
     /// later, if all curves together fit into the line; `None` for a leaf without a curve.
     Curves(Vec<Option<Curve>>),
@@ -55,6 +55,28 @@ pub struct Weighted {
     pub ahead: Bytes,
     /// So many bytes of the line it may be later than the fluid.
     pub late: Bytes,
+}
+
+/// Leaves with rates of their own, and what becomes of what these leave.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Buckets {
+    /// The leaves.
+    pub leaves: Vec<Bucket>,
+    /// Who gets what is left.
+    pub excess: Excess,
+}
+
+/// Who gets what leaves within their rates leave over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Excess {
+    /// Every class with children lends what these leave of its own rate, but the link lends
+    /// nothing: the deepest class first, to the smaller rank first, by turns, up to each `ceil`.
+    Turns,
+    /// Every class lends, and the link, too: siblings have all in proportion to their rates, and
+    /// who may not `borrow` no more than its rate.
+    Rates,
+    /// Nothing that is known.
+    Unknown,
 }
 
 /// A leaf with a rate of its own.

@@ -118,7 +118,7 @@ impl Scheduler for Tbf {
         self.heads[leaf.index()] = head.map_or(Bytes::ZERO, |head| head.length);
     }
 
-    fn why(&self, _now: Instant, leaf: LeafId) -> Why {
+    fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
         match self.released(leaf) {
             Instant::ZERO => Why::FREE,
             released => Why { released, regulation: Regulation::Tokens, ..Why::FREE },
@@ -257,7 +257,7 @@ mod tests {
                 Selection::Idle => break,
                 Selection::At(at) => now = at,
                 Selection::Leaf(leaf) => {
-                    let why = tbf.why(now, leaf);
+                    let why = tbf.why(now, leaf, Instant::ZERO);
                     let held = why.regulation == Regulation::Tokens;
                     assert_eq!(held, now > Instant::ZERO, "what was held was held by tokens");
                     assert_eq!(why.released, now, "nothing else holds a packet in front");

@@ -26,6 +26,8 @@ pub struct Wrr {
     leaves: Vec<Turn>,
     round: LeafRing,
     in_bytes: bool,
+    /// The most that a packet costs: 1 where packets are counted.
+    cost_max: u64,
     forgives: bool,
     /// The leaf in front was selected although its balance is zero: its packet costs nothing.
     free: bool,
@@ -99,7 +101,8 @@ impl Discipline for Wrr {
             leaves.push(Turn { allotment, balance: 0, standing: Standing::Out });
         }
         let round = LeafRing::with_capacity(leaves.len());
-        Ok(Self { leaves, round, in_bytes, forgives, free: false })
+        let cost_max = if in_bytes { LENGTH_MAX } else { 1 };
+        Ok(Self { leaves, round, in_bytes, cost_max, forgives, free: false })
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
@@ -138,23 +141,27 @@ impl Scheduler for Wrr {
 
     #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
+        if self.forgives {
+            return self.select_forgiving();
+        }
         let Some(leaf) = self.round.front() else { return Selection::Idle };
         let turn = &mut self.leaves[leaf.index()];
         // Most often the front has balance, or a refill gives it some.
-        if turn.standing == Standing::Waiting && !self.forgives {
+        if turn.standing == Standing::Waiting {
             let refilled = turn.balance + if turn.balance > 0 { 0 } else { turn.allotment };
             if refilled > 0 {
                 turn.balance = refilled;
                 return Selection::Leaf(leaf);
             }
         }
-        if self.forgives { self.select_forgiving() } else { self.select_owing() }
+        self.select_owing()
     }
 
     // Out of line it costs each packet a tenth of its instructions.
     #[inline(always)]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        let cost = if self.in_bytes { sent.get().min(LENGTH_MAX) as i32 } else { 1 };
+        // No packet has less than a byte.
+        let cost = sent.get().min(self.cost_max) as i32;
         if self.forgives {
             return self.charge_forgiving(leaf, cost, next.is_none());
         }
@@ -164,7 +171,7 @@ impl Scheduler for Wrr {
             turn.leave();
             self.round.pop_front();
         } else if turn.balance <= 0 {
-            self.round.rotate();
+            self.round.rotate_known(leaf);
         }
     }
 

@@ -20,7 +20,7 @@ fn serve(
     while now <= Instant::from_nanos(end * 1000) {
         match scheduler.select(now) {
             Selection::Leaf(leaf) => {
-                each(now, leaf, scheduler.why(now, leaf));
+                each(now, leaf, scheduler.why(now, leaf, Instant::ZERO));
                 let (bytes, next) = leaves.pop(leaf);
                 scheduler.charge(now, leaf, bytes, next);
             }

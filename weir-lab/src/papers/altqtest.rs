@@ -33,12 +33,34 @@ struct Row {
     /// The state of ALTQ.
     #[serde(default = "altq1")]
     preset: String,
+    /// Replaces `$filter`, what finds the packets of class a.
+    #[serde(default = "port")]
+    filter: String,
+    /// What a UDP packet carries, in bytes: replaces `$payload`.
+    #[serde(default = "buffer")]
+    payload: u32,
+    /// How long the run is and how much of that comes before it counts, in seconds: they replace
+    /// `$duration` and `$warmup`.
+    #[serde(default = "minutes")]
+    seconds: [u32; 2],
     /// What the page has, in kbit/s of payload; 0 where it has nothing.
     paper: [f64; 2],
 }
 
 fn altq1() -> String {
     "altq1".to_owned()
+}
+
+fn port() -> String {
+    format!("dport = \"{}\"", PORTS[0])
+}
+
+fn buffer() -> u32 {
+    8192
+}
+
+fn minutes() -> [u32; 2] {
+    [320, 20]
 }
 
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
@@ -76,15 +98,31 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
 impl Row {
     fn scenario(&self, run: &Run<'_>) -> Result<Scenario, String> {
         let mut sources = String::new();
+        let udp = self.traffic.iter().filter(|kind| *kind == "udp").count();
+        let (payload, mut turn) = (self.payload.to_string(), 0);
         for ((class, port), kind) in CLASSES.into_iter().zip(PORTS).zip(&self.traffic) {
-            if kind != "nothing" {
-                sources +=
-                    &run.filled(&format!("{kind}.toml"), &[("name", class), ("port", port)])?;
+            if kind == "nothing" {
+                continue;
             }
+            let [interval, start] =
+                [ETHERNET_NANOS * udp.max(1), ETHERNET_NANOS * turn].map(|it| format!("{it} ns"));
+            turn += usize::from(kind == "udp");
+            let values = [
+                ("name", class),
+                ("port", port),
+                ("payload", &payload),
+                ("interval", &interval),
+                ("start", &start),
+            ];
+            sources += &run.filled(&format!("{kind}.toml"), &values)?;
         }
         let rates = self.rates.map(|rate| format!("{rate} kbit/s"));
         let borrows = self.borrow.map(|borrows| borrows.to_string());
+        let [duration, warmup] = self.seconds.map(|seconds| format!("{seconds} s"));
         let values = [
+            ("duration", duration.as_str()),
+            ("warmup", &warmup),
+            ("filter", &self.filter),
             ("preset", self.preset.as_str()),
             ("rate_a", &rates[0]),
             ("rate_b", &rates[1]),
@@ -124,3 +162,6 @@ fn setup(scenario: &Scenario) -> Setup {
 const CLASSES: [&str; 2] = ["a", "b"];
 /// By which packets find their class.
 const PORTS: [&str; 2] = ["5001", "5002"];
+/// What a datagram of 8192 bytes takes on an Ethernet of 10 Mbit/s, in six fragments of 20 bytes of
+/// header and 38 of Ethernet each. Senders of UDP take turns there: `$interval` and `$start`.
+const ETHERNET_NANOS: usize = (8_200 + 6 * (20 + 38)) * 800;

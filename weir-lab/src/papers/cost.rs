@@ -112,15 +112,20 @@ impl Counts {
     }
 
     fn cbq_of(&self, era: Era, case: Case) -> Result<f64, String> {
+        Ok(self.row(cbq(era), case)?.instructions() + self.search(era, case.0)?)
+    }
+
+    /// Instructions to find the class of a packet among as many rules as there are classes.
+    fn search(&self, era: Era, classes: usize) -> Result<f64, String> {
         let (classifier, rules) = match era {
             // Filters of other destinations are in other buckets.
             Era::Historic => ("linear", 1),
-            Era::Sound => ("tuple-space", case.0),
+            Era::Sound => ("tuple-space", classes),
         };
         let mut searches = self.profile.classifiers.iter();
         let search = searches.find(|row| row.classifier == classifier && row.rules == rules);
         let search = search.ok_or_else(|| format!("no count of {classifier}"))?;
-        Ok(self.row(cbq(era), case)?.instructions() + search.classify.instructions)
+        Ok(search.classify.instructions)
     }
 
     /// So much an instruction that the historic CBQ takes `anchor_us`: one machine for both eras.
@@ -232,6 +237,15 @@ fn classes(
             measured.figure(format!("instructions.{}", row.leaves), instructions, "");
             points.push((row.leaves as f64, rate));
         }
+    }
+    // A class that has all of the link never borrows; one and the same class is compared, whose
+    // rate is that of one among a hundred.
+    let same = counts.profile.schedulers.iter().find(|row| {
+        row.scheduler == counts.cbq && (row.leaves, row.active) == ONE && row.parts > 1
+    });
+    if let Some(row) = same {
+        let instructions = row.instructions() + counts.search(counts.era, 1)?;
+        measured.figure("instructions.same", instructions, "");
     }
     let rising = points.windows(2).filter(|pair| pair[1].1 > pair[0].1 * LEVEL).count();
     measured.figure("rises", rising as f64, "");

@@ -1,74 +1,222 @@
 //! What leaves get in the long run: while all want more than they get, and while one is alone.
+//!
+//! Where lengths count, packets are the largest. Nothing is said where the order of arrival, or a
+//! rule that is not known here, decides.
 
-use super::service;
-use crate::fluid;
-use weir_core::link::LinkPlan;
+use super::excess::{self, Given};
+use super::{Line, service};
+use crate::fluid::{self, Demand};
+use std::collections::BTreeMap;
+use weir_core::ids::ClassId;
+use weir_core::link::{Charge, LinkPlan};
 use weir_core::parameter::Params;
-use weir_core::sched::service::{Bucket, Weighted};
-use weir_core::sched::{ClassSpec, Service, Tree};
+use weir_core::sched::service::{Bucket, Buckets, Curve, Excess, Weighted};
+use weir_core::sched::{self, ClassSpec, Service, Tree};
 use weir_core::units::{Quantity, Rate};
 
-/// What the leaves get in the fluid ideal, in bit/s and in the order of leaves.
+/// What the leaves get, in bit/s and in the order of leaves; `None` where nothing is known.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Effective {
-    /// While every leaf always has something to send; `None` where that does not say it.
+    /// While every leaf always has something to send.
     pub greedy: Vec<Option<f64>>,
     /// While no other leaf has.
-    pub alone: Vec<f64>,
+    pub alone: Vec<Option<f64>>,
 }
 
 impl Effective {
     /// Of the leaves of `plan`.
     pub fn of(plan: &LinkPlan) -> Self {
-        let link = plan.tree.rate().bits_per_second() as f64;
-        let flat = vec![link; plan.tree.leaf_count()];
+        let link = line(plan);
+        let count = plan.tree.leaf_count();
+        let all = |alone| Self { greedy: vec![None; count], alone: vec![alone; count] };
         match service(plan) {
+            // Who offers more gets more: there is no share that all would have.
             Service::Arrivals { shaper } => {
-                // Who offers more gets more: there is no share that all would have.
-                let rate = shaper.map_or(link, |rate| rate.bits_per_second() as f64).min(link);
-                let greedy = vec![None; flat.len()];
-                Self { greedy, alone: vec![rate; flat.len()] }
+                let rate = shaper.map_or(link, |rate| rate.bits_per_second() as f64);
+                all(Some(rate.min(link)))
             }
-            Service::Ranks(ranks) => Self { greedy: first_rank(&ranks, link), alone: flat },
+            Service::Ranks(ranks) => Self { greedy: first_rank(&ranks, link), ..all(Some(link)) },
             Service::Rounds(rounds) => {
-                Self { greedy: in_proportion(rounds.gains.iter().copied(), link), alone: flat }
+                let greedy = in_proportion(rounds.gains.iter().copied(), link);
+                Self { greedy, ..all(Some(link)) }
             }
             Service::Fluid(leaves) => {
                 let weights = leaves.iter().map(|&Weighted { weight, .. }| weight);
-                Self { greedy: in_proportion(weights, link), alone: flat }
+                Self { greedy: in_proportion(weights, link), ..all(Some(link)) }
             }
-            Service::Deadline(_) => Self { greedy: vec![None; flat.len()], alone: flat },
-            Service::Buckets(rows) if ranked_excess(&rows, link) => {
-                // Who goes first takes the excess, which the fluid ideal does not know.
-                let Self { greedy, alone } = in_tree(plan);
-                Self { greedy: vec![None; greedy.len()], alone }
-            }
-            Service::Unknown | Service::Buckets(_) | Service::Curves(_) => in_tree(plan),
+            Service::Deadline(_) => all(Some(link)),
+            Service::Buckets(buckets) => of_buckets(plan, &buckets, link),
+            Service::Curves(curves) => of_curves(&plan.tree, &curves, link),
+            Service::Unknown => all(is_work_conserving(plan).then_some(link)),
         }
     }
 }
 
-/// Whether the rates of leaves leave some of the link over, or ask too much of it, and ranks say
-/// who has it.
-fn ranked_excess(leaves: &[Bucket], link: f64) -> bool {
-    let ranked = leaves.iter().any(|leaf| leaf.rank != leaves[0].rank);
-    let whole: f64 = leaves.iter().map(|leaf| leaf.rate.bits_per_second() as f64).sum();
-    ranked && (whole - link).abs() > link * SLACK
+/// What the line sends, in charged bit/s.
+fn line(plan: &LinkPlan) -> f64 {
+    let rate = plan.tree.rate().bits_per_second() as f64;
+    let packet = plan.tree.mtu().get().max(1);
+    match plan.charge {
+        Charge::Wire => rate,
+        Charge::Frame => {
+            rate * packet as f64 / f64::from(plan.framing.wire_length(packet as u32).max(1))
+        }
+    }
 }
 
-fn in_tree(plan: &LinkPlan) -> Effective {
-    let greedy = fluid::shares(&plan.tree, &vec![fluid::Demand::Greedy; plan.tree.leaf_count()]);
-    let leaf = |(leaf, _)| plan.tree.class_of(leaf);
-    let classes: Vec<_> = plan.tree.leaves().map(leaf).collect();
-    let most = |&class| {
-        let link = plan.tree.rate().bits_per_second() as f64;
-        let limits = plan.tree.path(class).map(|at| fluid::limit(plan.tree.class(at)));
-        limits.fold(link, f64::min)
+fn is_work_conserving(plan: &LinkPlan) -> bool {
+    sched::find(plan.scheduler).is_some_and(|entry| entry.descriptor.promises.work_conserving)
+}
+
+fn of_buckets(plan: &LinkPlan, buckets: &Buckets, link: f64) -> Effective {
+    let tree = &plan.tree;
+    let all = |of: &dyn Fn(ClassId) -> Option<f64>| {
+        tree.leaves().map(|(leaf, _)| of(tree.class_of(leaf))).collect()
+    };
+    match buckets.excess {
+        Excess::Turns => Effective {
+            greedy: by_turns(plan, &buckets.leaves, link),
+            alone: all(&|class| Some(excess::alone(tree, class, link))),
+        },
+        Excess::Rates => Effective {
+            greedy: by_rates(tree, buckets, link),
+            alone: all(&|class| Some(borrowed(tree, class, link))),
+        },
+        Excess::Unknown => Effective { greedy: all(&|_| None), alone: all(&|_| None) },
+    }
+}
+
+/// What classes lend, as long as no turns are missed; and where the line is never idle, as long as
+/// nobody loses some of its rate in a pause that is longer than its burst, for others to have.
+fn by_turns(plan: &LinkPlan, leaves: &[Bucket], link: f64) -> Vec<Option<f64>> {
+    let given = excess::by_turns(&plan.tree, leaves, &vec![f64::INFINITY; leaves.len()], link);
+    let busy = given.iter().map(|given| given.rate).sum::<f64>() > link * BUSY;
+    let keep = keep_rates(leaves, &Line::of(plan));
+    let short = plan.tree.classes().any(|(_, class)| is_short(class));
+    let lost = busy && (short || keep.iter().any(|keeps| !keeps));
+    let known = |(leaf, given): (usize, &Given)| {
+        let own = leaves[leaf].rate.bits_per_second() as f64;
+        let kept = !lost || (keep[leaf] && given.rate <= own * (1.0 + SLACK));
+        (kept && !given.doubtful).then_some(given.rate)
+    };
+    given.iter().enumerate().map(known).collect()
+}
+
+/// For each leaf whether its burst outlasts the pauses of a busy line on which all are greedy, so
+/// that nobody has saved anything up: a packet of each other of its rank and of those before it.
+fn keep_rates(leaves: &[Bucket], line: &Line) -> Vec<bool> {
+    let mut ranks: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+    for leaf in leaves {
+        let sum = ranks.entry(leaf.rank).or_default();
+        *sum = (sum.0 + line.packet, sum.1 + leaf.rate.bits_per_second() as f64 / 8.0);
+    }
+    let (mut packets, mut rates) = (0.0, 0.0);
+    for sum in ranks.values_mut() {
+        let rank = *sum;
+        packets += rank.0;
+        *sum = (packets / (line.rate - rates).max(1.0), 0.0);
+        rates += rank.1;
+    }
+    let keeps = |leaf: &Bucket| {
+        let saved = leaf.saves.get() as f64 * 8.0 / leaf.rate.bits_per_second() as f64;
+        ranks[&leaf.rank].0 <= saved * OUTLASTS
+    };
+    leaves.iter().map(keeps).collect()
+}
+
+/// Whether a class, which may lend, has a burst that pauses of a busy line outlast.
+fn is_short(class: &ClassSpec) -> bool {
+    let rate = fluid::rate(class, "rate").unwrap_or(0.0);
+    let burst = class.params.bytes("burst").map(|burst| burst.get() as f64 * 8.0);
+    burst.is_some_and(|burst| burst < rate * PAUSE)
+}
+
+/// In proportion to rates, level by level, as long as this gives each class its rate: who is within
+/// it goes first, whatever the part of its parent; and as long as ranks have nothing to say.
+fn by_rates(tree: &Tree, buckets: &Buckets, link: f64) -> Vec<Option<f64>> {
+    let count = buckets.leaves.len();
+    let parts = fluid::parts(tree, link, &vec![Demand::Greedy; count], &vec![0.0; count]);
+    let shares: Vec<f64> = parts.iter().map(|part| part.share).collect();
+    let ranked = buckets.leaves.iter().any(|leaf| leaf.rank != buckets.leaves[0].rank);
+    let roomy = roomy(tree, &shares);
+    let holds = tree.classes().all(|(id, class)| {
+        let rate = fluid::rate(class, "rate").unwrap_or(0.0);
+        let (share, is_leaf) = (shares[id.index()], tree.leaf_of(id).is_some());
+        let has_more = share > rate * (1.0 + SLACK);
+        // A class does not have what its children may not use.
+        let kept = share >= rate * (1.0 - SLACK) || (!is_leaf && !roomy[id.index()]);
+        kept && !(ranked && is_leaf && has_more)
+    });
+    let share = |(leaf, _)| shares[tree.class_of(leaf).index()];
+    tree.leaves().map(|leaf| holds.then(|| share(leaf))).collect()
+}
+
+/// For each class whether a child of it may have more than its share.
+fn roomy(tree: &Tree, shares: &[f64]) -> Vec<bool> {
+    let mut roomy = vec![false; shares.len()];
+    for (id, class) in tree.classes() {
+        let Some(parent) = class.parent else { continue };
+        roomy[parent.index()] |= shares[id.index()] < fluid::limit(class) * (1.0 - SLACK);
+    }
+    roomy
+}
+
+/// The most that a class or one that it may borrow from, one through the other, has of its own.
+fn borrowed(tree: &Tree, leaf: ClassId, link: f64) -> f64 {
+    let mut most = 0.0_f64;
+    for class in tree.path(leaf) {
+        let class = tree.class(class);
+        most = most.max(fluid::rate(class, "rate").unwrap_or(0.0));
+        if class.params.flag("borrow") == Some(false) {
+            return most.min(link);
+        }
+    }
+    link
+}
+
+/// By link sharing, and at least what real-time curves promise, which no limit holds back.
+fn of_curves(tree: &Tree, curves: &[Option<Curve>], link: f64) -> Effective {
+    let floor = |curve: &Option<Curve>| curve.map_or(0.0, |it| it.m2.bits_per_second() as f64);
+    let floors: Vec<f64> = curves.iter().map(floor).collect();
+    let fits = floors.iter().sum::<f64>() <= link * (1.0 + 1e-9);
+    let parts = fluid::parts(tree, link, &vec![Demand::Greedy; floors.len()], &floors);
+    let held = held(tree, &parts, link);
+    let share = |(leaf, _)| {
+        let class = tree.class_of(leaf);
+        let known = fits && !tree.path(class).any(|at| held[family(tree, at)]);
+        known.then(|| parts[class.index()].share)
+    };
+    let alone = |((leaf, _), &floor): ((_, _), &f64)| {
+        let path = tree.path(tree.class_of(leaf));
+        let most = path.map(|at| fluid::limit(tree.class(at))).fold(link, f64::min);
+        Some(most.max(floor).min(link))
     };
     Effective {
-        greedy: classes.iter().map(|class| Some(greedy[class.index()])).collect(),
-        alone: classes.iter().map(most).collect(),
+        greedy: tree.leaves().map(share).collect(),
+        alone: tree.leaves().zip(&floors).map(alone).collect(),
     }
+}
+
+/// The number of the class whose child this is; that of the link comes last.
+fn family(tree: &Tree, class: ClassId) -> usize {
+    tree.class(class).parent.map_or(tree.classes().len(), ClassId::index)
+}
+
+/// [algorithms §6.5] For each family whether somebody in it is passed over when it is at its upper
+/// limit for the moment, although it has less in the long run. It never makes that good, so what
+/// all siblings have is another matter. Who would have far more without its limit has that.
+fn held(tree: &Tree, parts: &[fluid::Part], link: f64) -> Vec<bool> {
+    let mut held = vec![false; parts.len() + 1];
+    let leaf = |(leaf, _)| parts[tree.class_of(leaf).index()].share;
+    let busy = tree.leaves().map(leaf).sum::<f64>() > link * FULL;
+    for (id, _) in tree.classes() {
+        let part = &parts[id.index()];
+        // Link sharing gives nothing to who has no more than its real-time curve.
+        let shares = part.wants > part.floor;
+        let near = part.even < part.wants * FAR || (busy && part.wants > link * FAST);
+        held[family(tree, id)] |= shares && part.wants < link && near;
+    }
+    held
 }
 
 fn in_proportion(weights: impl Iterator<Item = u64> + Clone, link: f64) -> Vec<Option<f64>> {
@@ -85,12 +233,16 @@ fn first_rank(ranks: &[u32], link: f64) -> Vec<Option<f64>> {
 }
 
 /// What each leaf is due of what it is offered, in bit/s: the fluid ideal, by weights where the
-/// scheduler has them and not by rates.
+/// scheduler has them and not by rates, and by turns where it lends by turns.
 pub fn due(plan: &LinkPlan, offered: &[f64]) -> Vec<f64> {
-    let demand: Vec<_> = offered.iter().map(|&rate| fluid::Demand::Rate(rate)).collect();
+    let demand: Vec<_> = offered.iter().map(|&rate| Demand::Rate(rate)).collect();
     let weights: Option<Vec<u64>> = match service(plan) {
         Service::Rounds(rounds) => Some(rounds.gains),
         Service::Fluid(leaves) => Some(leaves.iter().map(|leaf| leaf.weight).collect()),
+        Service::Buckets(Buckets { leaves, excess: Excess::Turns }) => {
+            let given = excess::by_turns(&plan.tree, &leaves, offered, line(plan));
+            return given.into_iter().map(|given| given.rate).collect();
+        }
         _ => None,
     };
     let flat = weights.and_then(|weights| weighted(plan, &weights));
@@ -110,8 +262,19 @@ fn weighted(plan: &LinkPlan, weights: &[u64]) -> Option<Tree> {
     Tree::new(plan.tree.rate(), plan.tree.mtu(), Params::new(), leaves).ok()
 }
 
-/// The part of a link by which its classes' rates may miss it, for they are rounded.
+/// The part of a rate by which shares may miss it, for rates are rounded.
 const SLACK: f64 = 1e-3;
+/// From this part of it on a line is hardly ever idle, and from this on now and then.
+const BUSY: f64 = 0.95;
+const FULL: f64 = 0.8;
+/// Pauses are seldom as long as they may be.
+const OUTLASTS: f64 = 2.0;
+/// [algorithms §5.2] A default burst outlasts such a pause of a busy line, in seconds.
+const PAUSE: f64 = 4e-3;
+/// A limit that is more than this part of the line loses some of it if the line is busy.
+const FAST: f64 = 0.25;
+/// A limit is far below a part that is so many times as much.
+const FAR: f64 = 4.0;
 
 #[cfg(test)]
 mod tests {
@@ -132,7 +295,7 @@ mod tests {
             let mut leaf = class("leaf", Some(weir_core::ids::ClassId(0)), megabits);
             leaf.name = format!("leaf{}", classes.len());
             leaf.params.set("ceil", Value::Quantity(Quantity::Rate(rate(10))));
-            leaf.params.set("prio", Value::Quantity(Quantity::Number(priority)));
+            leaf.params.set("priority", Value::Quantity(Quantity::Number(priority)));
             classes.push(leaf);
         }
         let tree = Tree::new(rate(10), Bytes::new(1514), Params::new(), classes).expect("a tree");
@@ -143,8 +306,8 @@ mod tests {
 
     #[test]
     fn who_goes_first_takes_an_excess_that_the_fluid_ideal_cannot_name() {
-        check("htb", &[(2, 0), (3, 0)], Some(4.0));
-        check("htb", &[(2, 0), (3, 1)], None);
-        check("htb", &[(2, 0), (8, 1)], Some(2.0));
+        check("cbq", &[(2, 0), (3, 0)], Some(4.0));
+        check("cbq", &[(2, 0), (3, 1)], None);
+        check("cbq", &[(2, 0), (8, 1)], Some(2.0));
     }
 }

@@ -13,6 +13,7 @@
 //! packets are no longer than the link's `mtu` and who declared an arrival curve keeps it.
 
 mod effective;
+mod excess;
 mod server;
 mod servers;
 

@@ -20,7 +20,7 @@ pub(super) fn servers(service: &Service, line: &Line, traffic: &[Traffic]) -> Ve
         Service::Ranks(ranks) => by_rank(ranks, line, traffic),
         Service::Rounds(rounds) => in_rounds(rounds, line),
         Service::Fluid(leaves) => fluid(leaves, line),
-        Service::Buckets(buckets) => by_bucket(buckets, line),
+        Service::Buckets(buckets) => by_bucket(&buckets.leaves, line),
         Service::Curves(curves) => by_curve(curves, line),
         Service::Deadline(patience) => deadline(*patience, line, traffic),
     }

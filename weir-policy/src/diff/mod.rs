@@ -33,7 +33,7 @@ pub struct Standing {
     /// What it gets while all want more, in bit/s.
     pub greedy: Option<f64>,
     /// What it gets alone, in bit/s.
-    pub alone: f64,
+    pub alone: Option<f64>,
 }
 
 /// A class before and after.
@@ -84,7 +84,7 @@ impl Standing {
             ("delay ms", self.bound.delay.map(|seconds| seconds * 1e3)),
             ("backlog B", self.bound.backlog),
             ("greedy bit/s", self.greedy),
-            ("alone bit/s", Some(self.alone)),
+            ("alone bit/s", self.alone),
         ]
     }
 

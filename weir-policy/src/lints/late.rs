@@ -85,8 +85,9 @@ fn rivals(subject: &Subject<'_, '_>, leaf: usize) -> Vec<usize> {
     let weight = |other: usize| match &subject.service {
         Service::Rounds(rounds) => rounds.gains[other],
         Service::Fluid(leaves) => leaves[other].weight,
-        Service::Buckets(buckets) if buckets[other].rank <= buckets[leaf].rank => {
-            buckets[other].burst.get()
+        Service::Buckets(buckets) => {
+            let (leaf, other) = (buckets.leaves[leaf], buckets.leaves[other]);
+            if other.rank <= leaf.rank { other.burst.get() } else { 0 }
         }
         Service::Ranks(ranks) if ranks[other] <= ranks[leaf] => u64::MAX - u64::from(ranks[other]),
         Service::Curves(curves) => {

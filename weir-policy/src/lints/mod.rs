@@ -80,7 +80,7 @@ impl<'s, 'a> Subject<'s, 'a> {
                 let unit = if rounds.in_packets { packet } else { 1 };
                 Some(rounds.gains.get(leaf)?.saturating_mul(unit))
             }
-            Service::Buckets(buckets) => Some(buckets.get(leaf)?.turn?.get()),
+            Service::Buckets(buckets) => Some(buckets.leaves.get(leaf)?.turn?.get()),
             _ => None,
         }
     }

@@ -77,21 +77,21 @@ impl Driver {
         }
     }
 
-    /// Packets that are sent by `at` make room, and a wait that ends starts it.
+    /// A wait that ends starts it, and packets that are sent by `at` make room.
     fn act(&mut self, at: Instant, out: &mut impl Outcome) {
+        // Two interrupts are two calls, though they come at one instant, and the clock's goes
+        // before the card's: it finds what is sent just then still there.
+        if self.wake.take_if(|wake| *wake <= at).is_some() {
+            self.start(at, out);
+        }
         let mut completed = false;
         while let Some(&(_, length)) = self.card.front().filter(|row| row.0 <= at) {
             self.card.pop_front();
             self.card_bytes -= length;
             completed |= self.completes();
         }
-        let woken = self.wake.take_if(|wake| *wake <= at).is_some();
-        // Two interrupts are two calls, though they come at one instant.
         if completed {
             self.fill_card(at, out);
-            self.start(at, out);
-        }
-        if woken {
             self.start(at, out);
         }
     }

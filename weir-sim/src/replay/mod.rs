@@ -13,7 +13,8 @@
 //! - **Faults.** What precedes a fault in the capture is replayed to its last departure.
 //!
 //! Memory is bounded, whatever the capture claims: by the link's store in frames, by
-//! [`HELD_BYTES_MAX`] in bytes. Invariant: the frames held are the packets that wait in the link.
+//! [`HELD_BYTES_MAX`] in bytes; where a class declares what it is offered, [`Keeping`] notes each
+//! frame, up to its own bound. Invariant: the frames held are the packets that wait in the link.
 
 mod interfaces;
 mod report;
@@ -27,6 +28,7 @@ use crate::capture::{
 };
 use crate::drive::Drive;
 use crate::explain::Explained;
+use crate::keeping::Keeping;
 use crate::meter::LinkMeter;
 use slab::Slab;
 use std::fmt::{self, Write as _};
@@ -101,6 +103,8 @@ struct Waiting {
     /// How its bytes begin, if Weir reads that.
     link_type: Option<LinkType>,
     original_length: u32,
+    /// As the link was offered it.
+    length: u32,
     bytes: Box<[u8]>,
 }
 
@@ -129,6 +133,8 @@ struct State<'a, W> {
     comment: String,
     /// Why frames waited, if somebody wants to know.
     explained: Option<Explained>,
+    /// What holds them to their bounds, if a class declares what it is offered.
+    keeping: Option<Keeping<'a>>,
     /// The first failure to write; after it nothing is written.
     failed: Option<io::Error>,
 }
@@ -171,6 +177,7 @@ impl<'a, W: Write> Run<'a, W> {
                 counts: Counts::default(),
                 comment: String::new(),
                 explained: None,
+                keeping: Keeping::of_policy(policy),
                 failed: None,
             },
         })
@@ -193,7 +200,8 @@ impl<'a, W: Write> Run<'a, W> {
         // A capture without frames still has interfaces.
         self.state.outputs.describe(reader.interfaces())?;
         self.advance(HORIZON)?;
-        Ok(self.report(reader.totals(), fault.as_ref()))
+        let holding = self.state.keeping.take().map(Keeping::holding);
+        Ok(ReplayReport { holding, ..self.report(reader.totals(), fault.as_ref()) })
     }
 
     /// Classifies `frame` and takes a copy of it.
@@ -216,7 +224,7 @@ impl<'a, W: Write> Run<'a, W> {
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
         };
-        Arrival { leaf: classified.leaf, packet, frame: self.state.copy(frame) }
+        Arrival { leaf: classified.leaf, packet, frame: self.state.copy(frame, length) }
     }
 
     fn offer(&mut self, arrival: Arrival) -> Result<(), ReplayError> {
@@ -258,7 +266,7 @@ impl<W: Write> State<'_, W> {
         self.counts.unread += u64::from(link_type(frame.link.link_type).is_none());
     }
 
-    fn copy(&mut self, frame: &CaptureFrame<'_>) -> Waiting {
+    fn copy(&mut self, frame: &CaptureFrame<'_>, length: u32) -> Waiting {
         let room = self.held_bytes_max - self.held_bytes;
         self.counts.shortened += u64::from(frame.bytes.len() > room);
         let bytes = &frame.bytes[..frame.bytes.len().min(room)];
@@ -266,6 +274,7 @@ impl<W: Write> State<'_, W> {
             interface: frame.interface,
             link_type: link_type(frame.link.link_type),
             original_length: frame.original_length,
+            length,
             bytes: bytes.into(),
         }
     }
@@ -284,6 +293,9 @@ impl<W: Write> State<'_, W> {
 
     fn departed(&mut self, departure: &Departure) {
         self.meter.departed(departure, true);
+        if let Some(keeping) = &mut self.keeping {
+            keeping.sent(departure);
+        }
         self.finished = departure.finished;
         self.counts.sent += 1;
         let mut frame = self.release(departure.handle);
@@ -301,6 +313,9 @@ impl<W: Write> State<'_, W> {
     fn dropped(&mut self, dropped: &Dropped) {
         self.counts.dropped += 1;
         let frame = self.release(dropped.handle);
+        if let Some(keeping) = &mut self.keeping {
+            keeping.dropped(dropped, frame.length);
+        }
         let delay = dropped.at.since(dropped.arrived);
         self.describe(dropped.leaf, delay, format_args!("dropped:{}", dropped.reason.name()));
         let timestamp = self.timestamp(dropped.at);

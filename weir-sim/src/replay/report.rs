@@ -6,6 +6,7 @@ use super::{ETHERNET_HEADER, HELD_BYTES_MAX, Run};
 use crate::capture::{CaptureError, CaptureTotals, PACKET_BYTES_MAX};
 use crate::classes::ClassSums;
 use crate::explain::{ExplainReport, Explained};
+use crate::keeping::Holding;
 use crate::report::{ClassReport, Conservation, LinkReport, class_table, seconds};
 use serde::Serialize;
 use std::fmt;
@@ -30,6 +31,9 @@ pub struct ReplayReport {
     pub conservation: Conservation,
     /// What ended the capture before its end.
     pub fault: Option<FaultReport>,
+    /// How the bounds of the policy were kept, if a class declares what it is offered.
+    #[serde(skip)]
+    pub holding: Option<Holding>,
 }
 
 /// What was read of the capture, and what is odd about it.
@@ -104,6 +108,7 @@ impl<W: Write> Run<'_, W> {
                 frames: error.frames,
                 message: error.to_string(),
             }),
+            holding: None,
         }
     }
 

@@ -6,10 +6,12 @@
 //! the link sees the same calls at the same instants as when each packet is an event, so reports
 //! are the same to the byte; whoever has to be told of packets one by one gets that plain run.
 
-use super::{Event, Run, Runner};
+use super::{Event, Run};
+use crate::feeds::Feeds;
 use crate::packets::{Flight, PACKED_SOURCES_MAX};
 use crate::scenario::{Source, Traffic};
 use crate::senders::{SENDERS_END, SENDERS_MAX, Senders};
+use crate::source::Sending;
 use weir_core::link::{Arrival, Packet};
 use weir_core::units::{Duration, Instant};
 
@@ -31,12 +33,13 @@ impl Run<'_> {
     /// As [`Run::all`], which is the plain way to do the same.
     pub(super) fn all_ahead(&mut self, progress: &mut dyn FnMut(Duration)) {
         self.state.packed = self.can_pack();
+        let mut feeds = Feeds::new(&mut self.runners);
         let mut senders = self.take_senders();
         loop {
             // Whatever else happens at an instant comes before what is sent then.
             let event = self.events.next_at().filter(|&at| at < self.end);
             let until = event.unwrap_or(self.end);
-            self.send_before(until, &mut senders);
+            self.send_before(until, (&mut senders, &mut feeds));
             self.drive.advance(until, |departure| self.state.departed(&departure));
             if event.is_none() {
                 break;
@@ -63,39 +66,62 @@ impl Run<'_> {
     }
 
     /// Everything that is sent before `until`, and what leaves until the last of it arrives.
-    fn send_before(&mut self, until: Instant, senders: &mut Senders) {
-        let mut arrivals = std::mem::take(&mut self.arrivals);
-        while let Some((at, source)) = senders.first().filter(|first| first.0 < until) {
-            let Runner::Open(runner) = &mut self.runners[source as usize] else {
-                unreachable!("nobody listens here")
-            };
-            let connection = runner.datagram();
-            let length = runner.send();
-            senders.replace_first(source, runner.next_at());
-            let flight = Flight { source, length, connection };
-            let state = &mut self.state;
-            let handle = if state.packed { flight.pack() } else { state.packets.insert(flight) };
-            let leaf = state.offered(flight);
-            let lane = &state.lanes[source as usize];
-            let (traffic_class, meter) = (lane.traffic_class, lane.meter);
-            let packet = Packet { handle, length, flow: source, traffic_class, meter };
-            arrivals.push(Arrival { at, leaf, packet });
-            if arrivals.len() == AHEAD {
-                self.serve_link(&mut arrivals);
+    fn send_before(&mut self, until: Instant, (senders, feeds): (&mut Senders, &mut Feeds)) {
+        let mut sent = [(0, Sending::default()); AHEAD];
+        loop {
+            let count = self.take_first(until, senders, feeds, &mut sent);
+            for &(source, sending) in &sent[..count] {
+                self.arrive_ahead(source, sending);
+            }
+            self.serve_link();
+            if count < AHEAD {
+                return;
             }
         }
-        self.serve_link(&mut arrivals);
-        self.arrivals = arrivals;
     }
 
-    /// Lets the link serve these packets, and counts what leaves and what is dropped.
-    fn serve_link(&mut self, arrivals: &mut Vec<Arrival>) {
+    /// The next packets before `until` of all sources, as many as have room in `out`.
+    // A loop of its own, so that nothing in it goes through memory.
+    #[inline(never)]
+    fn take_first(
+        &mut self,
+        until: Instant,
+        senders: &mut Senders,
+        feeds: &mut Feeds,
+        out: &mut [(u32, Sending)],
+    ) -> usize {
+        let mut count = 0;
+        for place in out {
+            let Some(source) = senders.first_before(until) else { break };
+            let (sending, next) = feeds.take(source, &mut self.runners);
+            senders.replace_first(source, next);
+            *place = (source, sending);
+            count += 1;
+        }
+        count
+    }
+
+    #[inline]
+    fn arrive_ahead(&mut self, source: u32, sending: Sending) {
+        let Sending { at, length, datagram } = sending;
+        let flight = Flight { source, length, connection: datagram };
         let state = &mut self.state;
-        self.drive.serve(arrivals, |departure| {
+        let handle = if state.packed { flight.pack() } else { state.packets.insert(flight) };
+        let leaf = state.offered(flight);
+        let lane = &state.lanes[source as usize];
+        let (traffic_class, meter) = (lane.traffic_class, lane.meter);
+        let packet = Packet { handle, length, flow: source, traffic_class, meter };
+        self.arrivals.push(Arrival { at, leaf, packet });
+    }
+
+    /// Lets the link serve the packets that arrived, and counts what leaves and what is dropped.
+    fn serve_link(&mut self) {
+        let state = &mut self.state;
+        self.drive.serve(&self.arrivals, |departure| {
             state.count_departure(departure);
             state.release(departure.handle);
         });
-        arrivals.clear();
+        self.arrivals.clear();
         self.settle_drops();
     }
 }

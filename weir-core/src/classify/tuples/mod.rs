@@ -56,14 +56,15 @@ impl Tuples {
     #[inline]
     pub fn first(&self, key: &Key, interface: InterfaceId, headers: &Headers) -> Option<u32> {
         let found = self.walk(key, headers, u32::MAX, |pattern, reached, below| {
-            let accepts = reached & (pattern.rule < below) & pattern.accepts(key);
-            if pattern.link != 0 && accepts {
+            let accepts = reached & pattern.accepts(key);
+            if pattern.link != 0 && accepts && pattern.rule < below {
                 let rest = || accepts_link(pattern.link, key, &self.links);
                 let whole = || self.accepts_listed(pattern.rule, interface, headers);
                 let all = if pattern.is_partial() { whole() } else { rest() };
                 return if all { pattern.rule } else { below };
             }
-            if accepts { pattern.rule } else { below }
+            // No rule where it does not accept; no branch, for nobody foresees it.
+            below.min(pattern.rule | u32::from(accepts).wrapping_sub(1))
         });
         (found != u32::MAX).then_some(found)
     }
@@ -174,16 +175,17 @@ impl<const WORDS: usize> Words<WORDS> {
         Words { addresses: *addresses, fields: key.fields }
     }
 
-    /// The hash of `words` under this mask. Rules alone decide who shares a bucket, so packets
-    /// cannot make collisions.
+    /// The hash of `words` under this mask, one long product for each word of addresses. Rules
+    /// alone decide who shares a bucket, so packets cannot make collisions.
     #[inline]
     fn hash(&self, words: &Words<WORDS>) -> u64 {
         let [first, second] = [0, 1].map(|index| words.fields[index] & self.fields[index]);
-        let mut hash = fold(first ^ HASH_KEYS[0], second ^ HASH_KEYS[1]);
+        let fields = (first ^ HASH_KEYS[0]).wrapping_add(second.wrapping_mul(HASH_KEYS[1]));
+        let mut hash = HASH_KEYS[2];
         for (word, mask) in words.addresses.iter().zip(&self.addresses) {
-            hash = fold(hash ^ (word & mask), HASH_KEYS[2]);
+            hash = fold(hash ^ (word & mask), fields);
         }
-        hash
+        if WORDS == 0 { fold(hash, fields) } else { hash }
     }
 }
 

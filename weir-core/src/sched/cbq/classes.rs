@@ -268,12 +268,17 @@ impl Classes {
 
     /// From when on the meters let a leaf, `class`, send: its own or one that lends. Where
     /// `efficient` lets a blocked class lend, nothing but others holds back those below it.
-    pub fn why(&self, class: usize, efficient: bool, lender: Option<usize>) -> Why {
-        let conforms_at = self.chain(class).map(|at| self.conforms_at(at)).min();
-        let released = match conforms_at {
-            Some(at) if !(efficient && self.plan(class).place.borrow) => at,
-            _ => Instant::ZERO,
-        };
+    pub fn why(&self, class: usize, efficient: bool, lender: Option<usize>, from: Instant) -> Why {
+        let mut released = Instant::MAX;
+        for at in self.chain(class) {
+            released = released.min(self.conforms_at(at));
+            if released <= from {
+                break;
+            }
+        }
+        if efficient && self.plan(class).place.borrow {
+            released = Instant::ZERO;
+        }
         let regulation = match released {
             Instant::ZERO => Regulation::None,
             _ => Regulation::Undertime,

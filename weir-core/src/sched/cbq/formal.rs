@@ -226,10 +226,20 @@ impl Formal {
     }
 
     /// Why `leaf` could not send earlier; its lender is the class whose row gave the turn.
-    pub fn why(&self, leaf: LeafId) -> Why {
+    #[inline]
+    pub fn why(&self, leaf: LeafId, from: Instant) -> Why {
         let class = leaf.index();
+        // Most often it sends at its own account, and its meter has let it for long.
+        if self.row(class).is_some() && self.classes.conforms(class, from) {
+            return Why::FREE;
+        }
+        self.why_held(class, from)
+    }
+
+    #[inline(never)]
+    fn why_held(&self, class: usize, from: Instant) -> Why {
         let lender = self.classes.chain(class).find(|&at| self.row(at).is_some());
-        self.classes.why(class, self.efficient, lender)
+        self.classes.why(class, self.efficient, lender, from)
     }
 
     /// Takes over meters, and the debts of turns.

@@ -18,6 +18,7 @@ mod scan;
 mod tests;
 mod waits;
 
+use super::service::{Buckets, Excess};
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Why,
 };
@@ -94,7 +95,13 @@ impl Discipline for Cbq {
     fn service(tree: &Tree) -> Service {
         let formal = matches!(tree.params().choice("sharing"), None | Some("formal"));
         let classes = Classes::build(tree).ok().filter(|_| formal);
-        classes.map_or(Service::Unknown, |classes| Service::Buckets(classes.buckets(tree)))
+        // Turns of a packet divide by packets, and a link that would idle is anybody's.
+        let is_plain = tree.params().choice("general") != Some("prr")
+            && tree.params().flag("efficient") != Some(true);
+        let excess = if is_plain { Excess::Rates } else { Excess::Unknown };
+        classes.map_or(Service::Unknown, |classes| {
+            Service::Buckets(Buckets { leaves: classes.buckets(tree), excess })
+        })
     }
 }
 
@@ -149,10 +156,11 @@ impl Scheduler for Cbq {
         }
     }
 
-    fn why(&self, now: Instant, leaf: LeafId) -> Why {
+    #[inline]
+    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         match &self.engine {
-            Engine::Formal(engine) => engine.why(leaf),
-            Engine::Scan(engine) => engine.why(now, leaf),
+            Engine::Formal(engine) => engine.why(leaf, from),
+            Engine::Scan(engine) => engine.why(now, leaf, from),
         }
     }
 

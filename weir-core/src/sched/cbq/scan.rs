@@ -107,9 +107,9 @@ impl Scan {
     }
 
     /// Why `leaf` could not send earlier.
-    pub fn why(&self, now: Instant, leaf: LeafId) -> Why {
+    pub fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         let lender = lender(&self.classes, now, leaf.index(), u8::MAX);
-        self.classes.why(leaf.index(), self.efficient, lender)
+        self.classes.why(leaf.index(), self.efficient, lender, from)
     }
 
     /// Takes over meters, debts of turns and, under `TopLevel`, the cutoff.

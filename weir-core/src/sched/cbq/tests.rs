@@ -325,7 +325,7 @@ fn whys(cbq: &mut Cbq, end: u64) -> String {
     while millis(now) <= end {
         match cbq.select(now) {
             Selection::Leaf(leaf) => {
-                let why = cbq.why(now, leaf);
+                let why = cbq.why(now, leaf, Instant::ZERO);
                 let lender = why.lender.map_or("-".to_string(), |class| class.0.to_string());
                 let held = (millis(why.released), why.regulation.name());
                 words.push(alloc::format!("{}:{}:{}:{lender}", millis(now), held.0, held.1));
@@ -361,7 +361,7 @@ fn a_packet_that_waited_names_the_undertime_and_its_lender() {
     cbq.enqueued(Instant::ZERO, LeafId(0), BACKLOG);
     for _ in 0..20 {
         assert_eq!(cbq.select(Instant::ZERO), Selection::Leaf(LeafId(0)));
-        assert_eq!(cbq.why(Instant::ZERO, LeafId(0)).lender, None);
+        assert_eq!(cbq.why(Instant::ZERO, LeafId(0), Instant::ZERO).lender, None);
         cbq.charge(Instant::ZERO, LeafId(0), BACKLOG.length, Some(BACKLOG));
     }
 }

@@ -145,7 +145,11 @@ impl Scheduler for CbqAltq {
             return Selection::Idle;
         }
         match self.answer {
-            Answer::At(instant) if now < instant => return Selection::At(instant),
+            // A call that is still to be answered looks again: a class that the call before it
+            // suspended may by then be resumed [algorithms §3.10-3.11].
+            Answer::At(instant) if now < instant && !self.is_owed(now) => {
+                return Selection::At(instant);
+            }
             Answer::Leaf { at, leaf, .. } if at == now => return Selection::Leaf(leaf),
             _ => {}
         }
@@ -200,7 +204,7 @@ impl Scheduler for CbqAltq {
         self.account_oldest(Stamp::at(now));
     }
 
-    fn why(&self, now: Instant, leaf: LeafId) -> Why {
+    fn why(&self, now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let class = self.sharing.classes.of_leaf(leaf);
         let lender = match self.answer {
             Answer::Leaf { leaf: selected, choice, .. } if selected == leaf => {
@@ -236,15 +240,20 @@ impl CbqAltq {
         self.calls = (now, before.saturating_add(count));
     }
 
+    /// Whether each call counts and one of `now` is not answered yet.
+    fn is_owed(&self, now: Instant) -> bool {
+        let (at, count) = self.calls;
+        self.sharing.switches.one_packet_a_call && at == now && count > 0
+    }
+
     /// Whether the driver is called at `now`; that call is then answered. Whoever drives a link may
     /// ask at other instants, too, because an earlier answer named them.
     fn is_called(&mut self, now: Instant) -> bool {
         if !self.sharing.switches.one_packet_a_call {
             return true;
         }
-        let (at, count) = self.calls;
-        let called = at == now && count > 0;
-        self.calls.1 = count.saturating_sub(u32::from(called));
+        let called = self.is_owed(now);
+        self.calls.1 -= u32::from(called);
         // The last answer still stands: nothing was sent since, and it named this instant.
         called || matches!(self.answer, Answer::At(_)) || self.sharing.is_watched(Stamp::at(now))
     }

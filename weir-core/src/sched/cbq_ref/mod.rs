@@ -89,7 +89,7 @@ impl Scheduler for CbqRef {
         self.rules.offered(seconds(now), leaf);
     }
 
-    fn why(&self, _now: Instant, leaf: LeafId) -> Why {
+    fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let held = self.rules.held_until(leaf);
         let own = self.rules.of_leaf(leaf);
         let lender = self.rules.lender(leaf).filter(|lender| lender.index() != own);

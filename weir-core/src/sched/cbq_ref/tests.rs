@@ -150,7 +150,7 @@ fn who_waits_for_itself_is_woken_unless_only_arrivals_wake() {
             cbq.charge(now, leaf, head.length, Some(head));
             now = now.after(Duration::from_millis(100));
         }
-        let why = cbq.why(now, A);
+        let why = cbq.why(now, A, Instant::ZERO);
         assert_eq!((why.regulation, why.lender), (Regulation::Undertime, None));
         (cbq.select(now), why.released)
     });

@@ -201,7 +201,7 @@ impl Scheduler for Hfsc {
         self.share.touch(leaf.0);
     }
 
-    fn why(&self, _now: Instant, leaf: LeafId) -> Why {
+    fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let this = self.share.leaves[leaf.index()];
         let by_share = this.is(Mark::SHARES).then(|| self.share.released(leaf.0));
         let eligible = Instant::from_nanos(this.eligible);

@@ -198,6 +198,13 @@ impl Buckets {
         (earned(self.own), earned(self.ceiling))
     }
 
+    /// Whether one of the buckets is below zero, as it was when last brought up to date.
+    #[inline]
+    pub(super) fn are_in_debt(&self) -> bool {
+        let Self { own, ceiling, .. } = *self;
+        (own.0 | ceiling.0) < 0
+    }
+
     /// Takes over the tokens of a bucket with other rates and depths: a debt of 5 ms stays one, and
     /// no credit is larger than the depth.
     pub(super) fn take_over(&mut self, rates: &Rates, old: &Buckets) {

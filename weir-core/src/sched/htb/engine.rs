@@ -179,7 +179,20 @@ impl<P: Precision> Scheduler for Engine<P> {
         core::hint::black_box((self.classes[leaf.index()].rates, deficit));
     }
 
-    fn why(&self, now: Instant, leaf: LeafId) -> Why {
+    #[inline]
+    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
+        // Most often it sends at its own account, and neither bucket ever held it back.
+        let class = &self.classes[leaf.index()];
+        if class.mode == Mode::CanSend && !class.buckets.are_in_debt() {
+            return Why::FREE;
+        }
+        self.why_held(now, leaf, from)
+    }
+}
+
+impl<P: Precision> Engine<P> {
+    #[inline(never)]
+    fn why_held(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         let mut why = Why { released: Instant::MAX, ..Why::FREE };
         let (mut ceiling, mut lending) = (Instant::ZERO, true);
         let mut at = leaf.0;
@@ -200,17 +213,15 @@ impl<P: Precision> Scheduler for Engine<P> {
             }
             lending &= class.mode == Mode::MayBorrow;
             at = class.parent;
-            // Nothing is earlier than the epoch, and nobody above is a lender any more.
-            let is_settled = why.released == Instant::ZERO && !lending;
+            // Nothing later than that counts, and nobody above is a lender any more.
+            let is_settled = why.released <= from && !lending;
             if at == NONE || is_settled {
                 break;
             }
         }
         why
     }
-}
 
-impl<P: Precision> Engine<P> {
     /// Builds it for a tree; what the tree does not say is that of `defaults`.
     pub(in crate::sched) fn new(
         tree: &Tree,

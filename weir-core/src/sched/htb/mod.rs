@@ -15,6 +15,7 @@ pub(in crate::sched) mod engine;
 pub(in crate::sched) mod params;
 mod turns;
 
+use super::service::{Buckets, Excess};
 use super::{Cost, Descriptor, Discipline, Kin, Promises, Service, Tree};
 use crate::parameter::{BuildError, Parameter};
 use crate::units::{Bytes, Duration, Instant};
@@ -83,8 +84,9 @@ impl Discipline for Htb {
     fn service(tree: &Tree) -> Service {
         let defaults = Self::defaults(tree);
         let row = |leaf| LeafPlan::bucket(tree, tree.class_of(leaf), &defaults);
-        let rows: Option<_> = tree.leaves().map(|(leaf, _)| row(leaf)).collect();
-        rows.map_or(Service::Unknown, Service::Buckets)
+        let leaves: Option<_> = tree.leaves().map(|(leaf, _)| row(leaf)).collect();
+        let buckets = |leaves| Service::Buckets(Buckets { leaves, excess: Excess::Turns });
+        leaves.map_or(Service::Unknown, buckets)
     }
 }
 
