@@ -1,42 +1,60 @@
 //! The classes of an ALTQ link and their places in the tree [algorithms §3.4].
 //!
-//! Invariant: the root is the one class without a parent, if there is only one and it has children;
-//! otherwise it is a class of the whole link that no policy names, the last in the list.
+//! Classes are numbered leaves first, as [`Families`] has it. Invariant: the root is the one class
+//! without a parent, if there is only one and it has children; otherwise it is a class of the whole
+//! link that no policy names, the last in the list.
 
-use super::clock::Stamp;
+use super::clock::{Stamp, Stored};
 use super::params::{ClassPlan, Switches};
 use super::spec::Limits;
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
 use crate::sched::Tree;
+use crate::sched::families::Families;
 use crate::units::Instant;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// A class as the scheduler sees it.
+/// A class as the scheduler sees it: a cache line.
 pub(super) struct Class {
+    avgidle: i64,
+    undertime: Stored,
+    last: Stored,
+    /// When it was last woken; while it sleeps, when its timer fires.
+    pub event: Instant,
+    /// What is left of its turn in bytes; a debt if negative.
+    pub credit: i64,
+    last_packet_time: u32,
+    /// Packets that wait.
+    pub backlog: u32,
+    /// The length of the first packet, and flags.
+    state: u32,
     /// The class above; [`NONE`] for the root.
     pub parent: u32,
-    /// The class that lends to it: its parent, or [`NONE`].
-    pub lender: u32,
-    pub children: Vec<u32>,
-    pub leaf: Option<LeafId>,
+    /// The next of its circle.
+    pub next: u32,
+    plan: u32,
+}
+
+/// What classes that are alike share.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub place: Place,
+    /// Bytes that it gains per turn.
+    pub weight: i64,
+}
+
+/// Where classes stand that share a plan, and how fast they are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
     /// 0 for a leaf, else one more than the deepest child's.
     pub depth: u8,
     pub priority: u8,
+    /// Whether the class above lends to it.
+    pub borrow: bool,
     /// bit/s.
     pub rate: u64,
     pub limits: Limits,
-    pub meter: Meter,
-    /// Suspended until its timer fires, or until it is asked after its undertime.
-    pub sleeping: bool,
-    /// When its timer fires, while it sleeps.
-    pub timer: Instant,
-    /// When it was last woken.
-    pub released: Instant,
-    /// Packets that wait.
-    pub backlog: u32,
-    /// The length of the first packet, `None` if none waits.
-    pub head: Option<i64>,
 }
 
 /// What the estimator knows of a class: times in µs, averages in 1/32 µs.
@@ -47,17 +65,26 @@ pub(super) struct Meter {
     pub undertime: Stamp,
     /// The estimated end of transmission of its last packet.
     pub last: Stamp,
-    /// What its last packet takes at its rate.
+    /// What its last packet takes at its rate, held at what 32 bits hold: no offtime is longer.
     pub last_packet_time: i64,
 }
 
-/// All classes, numbered as in the policy.
+/// All classes.
 pub(super) struct Classes {
     pub list: Vec<Class>,
+    pub plans: Vec<Plan>,
     pub root: usize,
-    of_leaf: Vec<u32>,
-    /// How many the policy names.
-    named: usize,
+    families: Families,
+    children: Children,
+}
+
+/// The children of each class that has some.
+#[derive(Default)]
+struct Children {
+    /// The first child and the one after the last: as numbers, or as places in the table.
+    ranges: Vec<(u32, u32)>,
+    /// Empty where all siblings are neighbours.
+    table: Vec<u32>,
 }
 
 impl Classes {
@@ -68,42 +95,56 @@ impl Classes {
         // A root above the line's rate is refused like any other class.
         let bandwidth = rate.map_or(whole, |rate| rate.min(whole)).bits_per_second();
         let plan = |(id, _)| ClassPlan::new(tree, id, bandwidth, switches.minidle_scaled);
-        let mut plans = tree.classes().map(plan).collect::<Result<Vec<_>, _>>()?;
-        let root = top.map_or(plans.len(), ClassId::index);
-        if root == plans.len() {
-            plans.push(ClassPlan::root(tree, switches.minidle_scaled));
+        let written = tree.classes().map(plan).collect::<Result<Vec<_>, _>>()?;
+        let families = Families::new(tree);
+        let root = top.map_or(written.len(), |top| families.number(top) as usize);
+        let count = written.len().max(root + 1);
+        let mut parents = alloc::vec![root as u32; count];
+        for (id, spec) in tree.classes() {
+            if let Some(parent) = spec.parent {
+                parents[families.number(id) as usize] = families.number(parent);
+            }
         }
-        let mut list: Vec<_> = plans.iter().map(Class::new).collect();
-        for (id, spec) in tree.classes().filter(|(id, _)| id.index() != root) {
-            let parent = spec.parent.map_or(root, ClassId::index);
-            list[parent].children.push(id.0);
-            let class = &mut list[id.index()];
-            class.parent = parent as u32;
-            class.lender = if plans[id.index()].borrow { class.parent } else { NONE };
-            class.leaf = tree.leaf_of(id);
+        parents[root] = NONE;
+        let depths = depths(&parents, tree.leaf_count());
+        let unnamed =
+            (root == written.len()).then(|| ClassPlan::root(tree, switches.minidle_scaled));
+        let order = families.order(tree).map(|id| &written[id.index()]);
+        let (mut list, mut plans) = (Vec::with_capacity(count), Vec::new());
+        let mut alike = BTreeMap::new();
+        for (number, written) in order.chain(&unnamed).enumerate() {
+            let is_root = number == root;
+            let place = Place {
+                depth: depths[number],
+                priority: if is_root { 0 } else { written.priority },
+                borrow: written.borrow && !is_root,
+                rate: written.rate,
+                limits: written.limits,
+            };
+            let plan = *alike.entry(place).or_insert(plans.len() as u32);
+            if plan as usize == plans.len() {
+                plans.push(Plan { place, weight: 0 });
+            }
+            list.push(Class::new(parents[number], plan, place.limits.maxidle));
         }
-        list[root].priority = 0;
-        let of_leaf: Vec<_> = tree.leaves().map(|(leaf, _)| tree.class_of(leaf).0).collect();
-        let mut this = Self { list, root, of_leaf, named: tree.classes().len() };
-        for leaf in 0..this.of_leaf.len() {
-            this.deepen(this.of_leaf[leaf]);
-        }
-        Ok(this)
-    }
-
-    /// Takes account of a leaf in the depths of all above it.
-    fn deepen(&mut self, leaf: u32) {
-        let (mut at, mut depth) = (self.list[leaf as usize].parent, 1);
-        while at != NONE {
-            let class = &mut self.list[at as usize];
-            class.depth = class.depth.max(depth);
-            (at, depth) = (class.parent, depth + 1);
-        }
+        plans.shrink_to_fit();
+        let children = Children::new(&parents, tree.leaf_count());
+        Ok(Self { list, plans, root, families, children })
     }
 
     /// The class of a leaf.
     pub fn of_leaf(&self, leaf: LeafId) -> usize {
-        self.of_leaf[leaf.index()] as usize
+        leaf.index()
+    }
+
+    /// The leaf that a class is.
+    pub fn leaf(&self, class: usize) -> Option<LeafId> {
+        (class < self.families.leaves()).then_some(LeafId(class as u32))
+    }
+
+    /// The number of the class that was declared as `id`.
+    pub fn number(&self, id: ClassId) -> usize {
+        self.families.number(id) as usize
     }
 
     /// The class with this number.
@@ -111,47 +152,182 @@ impl Classes {
         &self.list[class as usize]
     }
 
-    /// What the policy calls the class, if it does.
+    /// Where the class stands.
+    pub fn place(&self, class: u32) -> &Place {
+        &self.plan(class).place
+    }
+
+    /// What the class shares with those that are alike.
+    pub fn plan(&self, class: u32) -> &Plan {
+        &self.plans[self.at(class).plan as usize]
+    }
+
+    /// The same, to be changed.
+    pub fn plan_mut(&mut self, class: u32) -> &mut Plan {
+        &mut self.plans[self.list[class as usize].plan as usize]
+    }
+
+    /// A class, to be changed, and its plan.
+    pub fn at_with_plan(&mut self, class: usize) -> (&mut Class, &Plan) {
+        let class = &mut self.list[class];
+        let plan = &self.plans[class.plan as usize];
+        (class, plan)
+    }
+
+    /// What the policy calls the class, if it has children and a name.
     pub fn name(&self, class: u32) -> Option<ClassId> {
-        ((class as usize) < self.named).then_some(ClassId(class))
+        self.families.declared(class as usize)
     }
 
     /// Whether somebody lends to the class.
     pub fn may_borrow(&self, class: usize) -> bool {
-        self.list[class].lender != NONE
+        self.place(class as u32).borrow
+    }
+
+    /// The class that lends to it: its parent, or nobody.
+    pub fn lender(&self, class: u32) -> Option<u32> {
+        self.place(class).borrow.then(|| self.at(class).parent)
     }
 
     /// The class itself and those that lend to it, one through the other.
     pub fn lenders(&self, class: usize) -> impl Iterator<Item = u32> {
-        let above = |&at: &u32| Some(self.at(at).lender).filter(|&lender| lender != NONE);
-        core::iter::successors(Some(class as u32), above)
+        core::iter::successors(Some(class as u32), |&at| self.lender(at))
+    }
+
+    /// The children of a class that has some.
+    pub fn children(&self, class: u32) -> impl Iterator<Item = u32> {
+        let (first, end) = self.children.ranges[class as usize - self.families.leaves()];
+        let table = &self.children.table;
+        (first..end).map(|at| table.get(at as usize).copied().unwrap_or(at))
+    }
+
+    /// The classes in the order in which a kernel was told of them: the root, then as declared.
+    pub fn as_declared(&self, tree: &Tree) -> impl Iterator<Item = u32> {
+        let root = self.root as u32;
+        let others = tree.classes().map(|(id, _)| self.number(id) as u32);
+        core::iter::once(root).chain(others.filter(move |&class| class != root))
     }
 }
 
 impl Class {
-    fn new(plan: &ClassPlan) -> Self {
+    fn new(parent: u32, plan: u32, maxidle: i64) -> Self {
         Self {
-            parent: NONE,
-            lender: NONE,
-            children: Vec::new(),
-            leaf: None,
-            depth: 0,
-            priority: plan.priority,
-            rate: plan.rate,
-            limits: plan.limits,
-            meter: Meter {
-                avgidle: plan.limits.maxidle,
-                undertime: Stamp::UNSET,
-                last: Stamp::UNSET,
-                last_packet_time: 0,
-            },
-            sleeping: false,
-            timer: Instant::ZERO,
-            released: Instant::ZERO,
+            avgidle: maxidle,
+            undertime: Stored::UNSET,
+            last: Stored::UNSET,
+            event: Instant::ZERO,
+            credit: 0,
+            last_packet_time: 0,
             backlog: 0,
-            head: None,
+            state: 0,
+            parent,
+            next: NONE,
+            plan,
         }
     }
+
+    /// What the estimator knows.
+    pub fn meter(&self) -> Meter {
+        Meter {
+            avgidle: self.avgidle,
+            undertime: self.undertime(),
+            last: self.last.stamp(),
+            last_packet_time: self.last_packet_time.into(),
+        }
+    }
+
+    /// Sets what the estimator knows.
+    pub fn set_meter(&mut self, meter: Meter) {
+        self.avgidle = meter.avgidle;
+        self.set_undertime(meter.undertime);
+        self.last = Stored::of(meter.last);
+        self.last_packet_time = meter.last_packet_time.clamp(0, u32::MAX.into()) as u32;
+    }
+
+    /// Until when the class is overlimit; unset if it is not.
+    pub const fn undertime(&self) -> Stamp {
+        self.undertime.stamp()
+    }
+
+    /// Sets that.
+    pub const fn set_undertime(&mut self, undertime: Stamp) {
+        self.undertime = Stored::of(undertime);
+    }
+
+    /// The length of the first packet, `None` if none waits.
+    pub fn head(&self) -> Option<i64> {
+        (self.state & WAITS != 0).then_some((self.state & LENGTH).into())
+    }
+
+    /// Sets that; a length is at most 2^24.
+    pub fn set_head(&mut self, head: Option<i64>) {
+        let head = head.map_or(0, |length| WAITS | length as u32 & LENGTH);
+        self.state = self.state & (SLEEPS | BEGUN) | head;
+    }
+
+    /// Whether it is suspended until its timer fires, or until it is asked after its undertime.
+    pub const fn sleeps(&self) -> bool {
+        self.state & SLEEPS != 0
+    }
+
+    /// Suspends it until `timer`.
+    pub const fn suspend(&mut self, timer: Instant) {
+        self.state |= SLEEPS;
+        self.event = timer;
+    }
+
+    /// Wakes it.
+    pub const fn wake(&mut self, at: Instant) {
+        self.state &= !SLEEPS;
+        self.event = at;
+    }
+
+    /// Whether its turn under `drr` has begun; sets it.
+    pub const fn begin(&mut self, begun: bool) -> bool {
+        let was = self.state & BEGUN != 0;
+        self.state = if begun { self.state | BEGUN } else { self.state & !BEGUN };
+        was
+    }
+}
+
+impl Children {
+    /// Of the classes from `leaves` on.
+    fn new(parents: &[u32], leaves: usize) -> Self {
+        let mut lists = alloc::vec![Vec::new(); parents.len() - leaves];
+        for (class, &parent) in (0..).zip(parents).filter(|row| *row.1 != NONE) {
+            let siblings: &mut Vec<u32> = &mut lists[parent as usize - leaves];
+            siblings.push(class);
+        }
+        let are_neighbours = |list: &Vec<u32>| list.is_sorted_by(|&a, &b| b == a + 1);
+        if lists.iter().all(are_neighbours) {
+            let range = |list: &Vec<u32>| {
+                let first = list.first().copied().unwrap_or(0);
+                (first, first + list.len() as u32)
+            };
+            return Self { ranges: lists.iter().map(range).collect(), table: Vec::new() };
+        }
+        let mut this = Self { ranges: Vec::with_capacity(lists.len()), table: Vec::new() };
+        for list in lists {
+            let first = this.table.len() as u32;
+            this.ranges.push((first, first + list.len() as u32));
+            this.table.extend(list);
+        }
+        this
+    }
+}
+
+/// How far each class is above the deepest leaf below it.
+fn depths(parents: &[u32], leaves: usize) -> Vec<u8> {
+    let mut depths = alloc::vec![0u8; parents.len()];
+    for &parent in &parents[..leaves] {
+        let (mut at, mut depth) = (parent, 1);
+        while at != NONE {
+            let class = at as usize;
+            depths[class] = depths[class].max(depth);
+            (at, depth) = (parents[class], depth + 1);
+        }
+    }
+    depths
 }
 
 /// The one class without a parent, if it has children.
@@ -163,3 +339,9 @@ fn only_top(tree: &Tree) -> Option<ClassId> {
 
 /// No class.
 pub(super) const NONE: u32 = u32::MAX;
+/// The bits of a class's state: the length of its first packet, whether there is one, whether it
+/// sleeps, and whether its turn has begun.
+const LENGTH: u32 = (1 << 25) - 1;
+const WAITS: u32 = 1 << 25;
+const SLEEPS: u32 = 1 << 26;
+const BEGUN: u32 = 1 << 27;

@@ -71,6 +71,26 @@ impl Stamp {
     }
 }
 
+/// A reading in eight bytes, whose microseconds are less than a second, negative or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Stored(i64);
+
+impl Stored {
+    /// Not set.
+    pub const UNSET: Stored = Stored::of(Stamp::UNSET);
+
+    /// Stores a reading. Seconds have 43 bits, two hundred times what Weir's time has.
+    pub const fn of(stamp: Stamp) -> Self {
+        Self((stamp.seconds << MICROS_BITS) + stamp.micros + MICROS_ZERO)
+    }
+
+    /// The reading.
+    pub const fn stamp(self) -> Stamp {
+        let micros = (self.0 & ((1 << MICROS_BITS) - 1)) - MICROS_ZERO;
+        Stamp { seconds: self.0 >> MICROS_BITS, micros }
+    }
+}
+
 /// The ticks of the kernel's timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ticks {
@@ -126,6 +146,9 @@ const fn instant(micros: i64) -> Instant {
 /// What ALTQ takes a long time for, and every time that is not positive across a second.
 pub(super) const FAR: i64 = 2 * SECOND;
 const SECOND: i64 = 1_000_000;
+/// Bits of stored microseconds, and what stands for none: more than a second.
+const MICROS_BITS: u32 = 21;
+const MICROS_ZERO: i64 = 1 << 20;
 const NANOS_PER_MICRO: u64 = 1_000;
 /// Seconds that the kernel's clock shows at Weir's epoch: any number that is not near zero.
 const START: i64 = 1_000_000;
@@ -156,6 +179,15 @@ mod tests {
             assert_eq!(at(later).since(at(earlier)), difference, "{later} - {earlier}");
         }
         assert_eq!(at(0).since(Stamp::UNSET), FAR, "a class that never sent was idle for long");
+    }
+
+    #[test]
+    fn what_is_stored_comes_back() {
+        let end = Stamp::at(Instant::MAX).plus(i64::from(u32::MAX));
+        let slipped = at(1_000_100).plus(-999_999);
+        for stamp in [Stamp::UNSET, at(0), at(999_999), slipped, end] {
+            assert_eq!(Stored::of(stamp).stamp(), stamp);
+        }
     }
 
     #[test]

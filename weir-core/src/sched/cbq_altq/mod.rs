@@ -32,6 +32,7 @@ use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use class::Class;
 use clock::Stamp;
 use params::{PARAMETERS, Switches};
@@ -98,8 +99,8 @@ impl Discipline for CbqAltq {
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let switches = Switches::new(tree.params());
-        let sharing = Sharing::build(tree, switches)?;
-        let rounds = Rounds::build(tree, &sharing.classes, &switches);
+        let mut sharing = Sharing::build(tree, switches)?;
+        let rounds = Rounds::build(tree, &mut sharing.classes, &switches);
         Ok(Self {
             sharing,
             rounds,
@@ -112,8 +113,10 @@ impl Discipline for CbqAltq {
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        let pairs = kin.classes().map(|(new, old)| (new.index(), old.index()));
-        self.sharing.inherit(&old.sharing, pairs);
+        let numbers = |sharing: &Sharing, class| sharing.classes.number(class);
+        let pair = |(new, was)| (numbers(&self.sharing, new), numbers(&old.sharing, was));
+        let pairs: Vec<_> = kin.classes().map(pair).collect();
+        self.sharing.inherit(&old.sharing, pairs.into_iter());
     }
 }
 
@@ -171,8 +174,8 @@ impl Scheduler for CbqAltq {
         assert_eq!(selected, leaf, "the leaf that was selected sends");
         let (now, class) = (Stamp::at(now), choice.class);
         let length = length(sent);
-        let priority = self.sharing.classes.list[class].priority;
-        self.rounds.pay(priority, class, length, first == Some(class));
+        let (state, plan) = self.sharing.classes.at_with_plan(class);
+        self.rounds.pay(plan.place.priority, (class, state), length, first == Some(class));
         self.remove_one(leaf, next);
         let sent = Sent { class, length, lender: choice.permission.lender };
         if !self.sharing.switches.at_completion {
@@ -272,7 +275,7 @@ impl CbqAltq {
     /// [algorithms §3.7] One call of the driver's start routine: a packet, or when to call again.
     fn start(&mut self, now: Instant) -> Answer {
         let (stamp, mut first) = (Stamp::at(now), None);
-        let top = self.sharing.classes.list[self.sharing.classes.root].depth;
+        let top = self.sharing.classes.place(self.sharing.classes.root as u32).depth;
         loop {
             if let Some(choice) = self.rounds.choose(&mut self.sharing, stamp, &mut first) {
                 return self.chosen(now, choice, first);
@@ -294,7 +297,7 @@ impl CbqAltq {
     }
 
     fn chosen(&self, at: Instant, choice: Choice, first: Option<usize>) -> Answer {
-        let leaf = self.sharing.classes.list[choice.class].leaf;
+        let leaf = self.sharing.classes.leaf(choice.class);
         Answer::Leaf { at, leaf: leaf.expect("only leaves have heads"), choice, first }
     }
 
@@ -315,16 +318,16 @@ impl CbqAltq {
 
     fn set_head(&mut self, leaf: LeafId, head: Option<Head>) {
         let index = self.sharing.classes.of_leaf(leaf);
-        let class = &mut self.sharing.classes.list[index];
-        let had = class.head.is_some();
-        class.head = head.map(|head| length(head.length));
+        let (class, plan) = self.sharing.classes.at_with_plan(index);
+        let (had, priority) = (class.head().is_some(), plan.place.priority);
+        class.set_head(head.map(|head| length(head.length)));
         match (had, head.is_some()) {
             (false, true) => {
-                self.rounds.join(class.priority, index);
+                self.rounds.join(priority, index);
                 self.backlogged += 1;
             }
             (true, false) => {
-                self.rounds.leave(class.priority, index);
+                self.rounds.leave(priority, index, class);
                 self.backlogged -= 1;
             }
             _ => {}

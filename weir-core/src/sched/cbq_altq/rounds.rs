@@ -3,7 +3,7 @@
 //! As in ALTQ a search goes round all classes of a priority, those with children too, so its cost
 //! grows with them. Invariant: `active` of a circle is where the next search begins.
 
-use super::class::Classes;
+use super::class::{Class, Classes, NONE};
 use super::clock::Stamp;
 use super::params::{General, PRIORITY_MAX, Switches, mtu};
 use super::sharing::{Permission, Sharing};
@@ -11,37 +11,22 @@ use crate::sched::Tree;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// The general scheduler.
+/// The general scheduler. What is left of turns is with the classes.
 pub(super) struct Rounds {
     general: General,
     forgives_debt: bool,
     /// By priority.
     pub circles: Vec<Circle>,
-    turns: Vec<Turn>,
 }
 
-/// The classes of one priority.
-#[derive(Default)]
+/// The classes of one priority, each of which knows the next.
 pub(super) struct Circle {
-    members: Vec<u32>,
-    active: usize,
+    /// [`NONE`] if there is nobody.
+    active: u32,
     /// How many of them have something to send.
     backlogged: u32,
     /// Those, in the order of their turns; only under `drr`.
     list: VecDeque<u32>,
-}
-
-/// The turn of a class.
-#[derive(Clone, Copy, Default)]
-struct Turn {
-    /// Bytes that it gains per turn.
-    weight: i64,
-    /// What is left of them; a debt if negative.
-    credit: i64,
-    /// Whether its turn under `drr` has begun.
-    begun: bool,
-    /// Its place in its circle.
-    place: usize,
 }
 
 /// The class that is to send.
@@ -53,28 +38,20 @@ pub(super) struct Choice {
 
 impl Rounds {
     /// Everybody's turn is still to come.
-    pub fn build(tree: &Tree, classes: &Classes, switches: &Switches) -> Self {
-        let mut circles = Vec::new();
-        circles.resize_with(PRIORITY_MAX as usize + 1, Circle::default);
-        let mut turns = alloc::vec![Turn::default(); classes.list.len()];
-        // The root is made before all others.
-        let others = (0..classes.list.len()).filter(|&class| class != classes.root);
-        for class in core::iter::once(classes.root).chain(others) {
-            let circle = &mut circles[usize::from(classes.list[class].priority)];
-            turns[class].place = circle.members.len();
-            circle.members.push(class as u32);
-        }
-        for circle in &circles {
-            circle.weigh(classes, switches, mtu(tree) as i64, &mut turns);
+    pub fn build(tree: &Tree, classes: &mut Classes, switches: &Switches) -> Self {
+        let mut circles = Vec::with_capacity(PRIORITY_MAX as usize + 1);
+        for priority in 0..=PRIORITY_MAX as u8 {
+            let of_priority = |class: &u32| classes.place(*class).priority == priority;
+            let members: Vec<_> = classes.as_declared(tree).filter(of_priority).collect();
+            weigh(&members, classes, switches, mtu(tree) as i64);
+            for (&member, next) in members.iter().zip(members.iter().cycle().skip(1)) {
+                classes.list[member as usize].next = *next;
+            }
+            let active = members.first().copied().unwrap_or(NONE);
+            circles.push(Circle { active, backlogged: 0, list: VecDeque::new() });
         }
         let Switches { general, forgives_debt, .. } = *switches;
-        Self { general, forgives_debt, circles, turns }
-    }
-
-    /// Bytes that a class gains per turn.
-    #[cfg(test)]
-    pub fn weight(&self, class: usize) -> i64 {
-        self.turns[class].weight
+        Self { general, forgives_debt, circles }
     }
 
     /// Something waits in `class` now.
@@ -86,14 +63,14 @@ impl Rounds {
         }
     }
 
-    /// Nothing waits in `class` any more.
-    pub fn leave(&mut self, priority: u8, class: usize) {
+    /// Nothing waits in `class` any more, whose number is `number`.
+    pub fn leave(&mut self, priority: u8, number: usize, class: &mut Class) {
         let circle = &mut self.circles[usize::from(priority)];
         circle.backlogged -= 1;
         if self.general == General::Drr {
-            circle.list.retain(|&member| member != class as u32);
-            self.turns[class].begun = false;
-            self.turns[class].credit = 0;
+            circle.list.retain(|&member| member != number as u32);
+            class.begin(false);
+            class.credit = 0;
         }
     }
 
@@ -129,29 +106,45 @@ impl Rounds {
             if second && !lacking {
                 return None;
             }
-            for class in self.circles[priority].since_active() {
-                let turn = &mut self.turns[class as usize];
-                if !second && turn.credit <= 0 {
-                    turn.credit += turn.weight;
+            let start = self.circles[priority].active;
+            let mut at = start;
+            loop {
+                let number = at as usize;
+                let (class, plan) = search.sharing.classes.at_with_plan(number);
+                if !second && class.credit <= 0 {
+                    class.credit += plan.weight;
                 }
-                if let Some(permission) = search.permit(class) {
-                    if turn.credit > 0 || second {
-                        return Some(Choice { class: class as usize, permission });
+                let (credit, next) = (class.credit, class.next);
+                if let Some(permission) = search.permit(at) {
+                    if credit > 0 || second {
+                        return Some(Choice { class: number, permission });
                     }
                     lacking = true;
                 }
                 // [algorithms §3.8] Who is passed over loses its credit, and is forgiven its debt.
-                turn.credit = if self.forgives_debt { 0 } else { turn.credit.min(0) };
+                let credit = if self.forgives_debt { 0 } else { credit.min(0) };
+                search.sharing.classes.list[number].credit = credit;
+                at = next;
+                if at == start {
+                    break;
+                }
             }
         }
         None
     }
 
     fn choose_prr(&mut self, priority: usize, search: &mut Search) -> Option<Choice> {
-        self.circles[priority].since_active().find_map(|class| {
-            let permission = search.permit(class)?;
-            Some(Choice { class: class as usize, permission })
-        })
+        let start = self.circles[priority].active;
+        let mut at = start;
+        loop {
+            if let Some(permission) = search.permit(at) {
+                return Some(Choice { class: at as usize, permission });
+            }
+            at = search.sharing.classes.at(at).next;
+            if at == start {
+                return None;
+            }
+        }
     }
 
     /// [algorithms §3.8] A class that is not permitted keeps its place and its credit; one that
@@ -167,14 +160,15 @@ impl Rounds {
                     at += 1;
                     continue;
                 };
-                let turn = &mut self.turns[class as usize];
-                if !core::mem::replace(&mut turn.begun, true) {
-                    turn.credit += turn.weight;
+                let (state, plan) = search.sharing.classes.at_with_plan(class as usize);
+                if !state.begin(true) {
+                    state.credit += plan.weight;
                 }
-                if search.head(class) <= turn.credit {
+                if state.head().unwrap_or(0) <= state.credit {
                     return Some(Choice { class: class as usize, permission });
                 }
-                (turn.begun, lacking) = (false, true);
+                state.begin(false);
+                lacking = true;
                 list.remove(at);
                 list.push_back(class);
             }
@@ -184,54 +178,59 @@ impl Rounds {
         }
     }
 
-    /// `class` sent `length` bytes in its turn; `ends` if its turn is over whatever is left of it.
-    pub fn pay(&mut self, priority: u8, class: usize, length: i64, ends: bool) {
+    /// A class, whose number is `number`, sent `length` bytes in its turn; `ends` if its turn is
+    /// over whatever is left of it.
+    pub fn pay(
+        &mut self,
+        priority: u8,
+        (number, class): (usize, &mut Class),
+        length: i64,
+        ends: bool,
+    ) {
         let circle = &mut self.circles[usize::from(priority)];
-        let turn = &mut self.turns[class];
         match self.general {
             General::Wrr => {
-                if turn.credit > 0 {
-                    turn.credit -= length;
+                if class.credit > 0 {
+                    class.credit -= length;
                 }
-                let over = turn.credit <= 0 || ends;
-                circle.active = if over { circle.after(turn.place) } else { turn.place };
+                let over = class.credit <= 0 || ends;
+                circle.active = if over { class.next } else { number as u32 };
             }
-            General::Prr => circle.active = circle.after(turn.place),
-            General::Drr => turn.credit = (turn.credit - length).max(0),
+            General::Prr => circle.active = class.next,
+            General::Drr => class.credit = (class.credit - length).max(0),
         }
     }
 }
 
 impl Circle {
     /// All classes once, from the active one on.
-    pub fn since_active(&self) -> impl Iterator<Item = u32> {
-        let (before, from) = self.members.split_at(self.active);
-        from.iter().chain(before).copied()
+    pub fn since_active(&self, classes: &Classes) -> impl Iterator<Item = u32> {
+        let start = self.active;
+        let next = move |&at: &u32| Some(classes.at(at).next).filter(|&next| next != start);
+        core::iter::successors((start != NONE).then_some(start), next)
     }
+}
 
-    fn after(&self, place: usize) -> usize {
-        if place + 1 == self.members.len() { 0 } else { place + 1 }
-    }
-
-    /// [algorithms §3.8] The weights: about one largest packet per class and round.
-    fn weigh(&self, classes: &Classes, switches: &Switches, mtu: i64, turns: &mut [Turn]) {
-        let counts = |class: &&u32| switches.counts_interior || classes.at(**class).depth == 0;
-        let allotment = |class: &u32| classes.at(*class).limits.allotment;
-        let counted = self.members.iter().filter(counts).count() as i64;
-        let sum: i64 = self.members.iter().filter(counts).map(allotment).sum();
-        let divisor = sum / (counted * mtu).max(1);
-        let leaves = self.members.iter().filter(|&&class| classes.at(class).leaf.is_some());
-        let lightest = leaves.map(|&class| classes.at(class).rate).min().unwrap_or(1);
-        for class in &self.members {
-            turns[*class as usize].weight = if switches.general == General::Drr {
-                let mtu = mtu.max(WEIGHT_MIN) as u128;
-                let weight = (mtu * u128::from(classes.at(*class).rate)).div_ceil(lightest.into());
-                weight.min(WEIGHT_MAX) as i64
-            } else {
-                // Zero if the divisor is: then each class sends one packet, the second time round.
-                allotment(class).checked_div(divisor).unwrap_or(0)
-            };
-        }
+/// [algorithms §3.8] The weights of the classes of a priority: about one largest packet per class
+/// and round.
+fn weigh(members: &[u32], classes: &mut Classes, switches: &Switches, mtu: i64) {
+    let counts = |class: &&u32| switches.counts_interior || classes.place(**class).depth == 0;
+    let allotment = |class: &u32| classes.place(*class).limits.allotment;
+    let counted = members.iter().filter(counts).count() as i64;
+    let sum: i64 = members.iter().filter(counts).map(allotment).sum();
+    let divisor = sum / (counted * mtu).max(1);
+    let leaves = members.iter().filter(|&&class| classes.leaf(class as usize).is_some());
+    let lightest = leaves.map(|&class| classes.place(class).rate).min().unwrap_or(1);
+    for &class in members {
+        let plan = classes.plan_mut(class);
+        plan.weight = if switches.general == General::Drr {
+            let mtu = mtu.max(WEIGHT_MIN) as u128;
+            let weight = (mtu * u128::from(plan.place.rate)).div_ceil(lightest.into());
+            weight.min(WEIGHT_MAX) as i64
+        } else {
+            // Zero if the divisor is: then each class sends one packet, the second time round.
+            plan.place.limits.allotment.checked_div(divisor).unwrap_or(0)
+        };
     }
 }
 
@@ -246,16 +245,12 @@ impl Search<'_> {
     /// Whether something waits in `class` and may be sent.
     fn permit(&mut self, class: u32) -> Option<Permission> {
         let class = class as usize;
-        self.sharing.classes.list[class].head?;
+        self.sharing.classes.list[class].head()?;
         let permission = self.sharing.permit(self.now, class);
         if permission.is_none() && self.sharing.classes.may_borrow(class) {
             self.first.get_or_insert(class);
         }
         permission
-    }
-
-    fn head(&self, class: u32) -> i64 {
-        self.sharing.classes.at(class).head.unwrap_or(0)
     }
 }
 

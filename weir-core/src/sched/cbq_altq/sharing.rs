@@ -1,15 +1,14 @@
 //! Who may send: ALTQ's top-level rule, its estimator, suspension, waking [algorithms §3.5-3.11].
 //!
-//! Invariant: a class sleeps exactly while its timer is armed.
+//! Invariant: no timer fires before `soonest`.
 
-use super::class::{Class, Classes, NONE};
+use super::class::{Class, Classes, Meter, NONE};
 use super::clock::{FAR, Stamp, Ticks, micros_of};
 use super::params::{Cap, Switches, mtu};
 use super::rounds::Circle;
 use super::spec::{FILTER_BITS, Limits};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
-use crate::sched::wait_queue::WaitQueue;
 use crate::sched::{Regulation, Tree, Why};
 use crate::units::Instant;
 
@@ -26,7 +25,8 @@ pub(super) struct Sharing {
     /// ns per byte of the root, which ALTQ takes for the link's.
     link_ns: i64,
     ticks: Ticks,
-    timers: WaitQueue,
+    /// No class that sleeps is woken by its timer before.
+    soonest: Instant,
 }
 
 /// A class may send.
@@ -40,8 +40,7 @@ impl Sharing {
     /// The classes of `tree`, nothing sent yet.
     pub fn build(tree: &Tree, switches: Switches) -> Result<Self, BuildError> {
         let classes = Classes::build(tree, &switches)?;
-        let count = classes.list.len();
-        let link_ns = classes.list[classes.root].limits.ns;
+        let link_ns = classes.place(classes.root as u32).limits.ns;
         let packet_nanos = mtu(tree) as i64 * link_ns;
         let divisor = if packet_nanos > AHEAD_SLOW { 4 } else { 1 };
         Ok(Self {
@@ -52,7 +51,7 @@ impl Sharing {
             ahead_max: packet_nanos / 1000 * AHEAD_PACKETS / divisor,
             link_ns,
             ticks: Ticks::per_second(switches.hz),
-            timers: WaitQueue::new(&[count], count),
+            soonest: Instant::MAX,
         })
     }
 
@@ -60,16 +59,16 @@ impl Sharing {
     /// the cutoff to the depth that permits it.
     pub fn arrive(&mut self, now: Stamp, leaf: LeafId) {
         let class = self.classes.of_leaf(leaf);
-        let before = |at: &u32| self.classes.at(*at).meter.undertime < now;
-        let below = |at: &u32| self.classes.at(*at).depth < self.cutoff;
+        let before = |at: &u32| self.classes.at(*at).undertime() < now;
+        let below = |at: &u32| self.classes.place(*at).depth < self.cutoff;
         let found = self.classes.lenders(class).take_while(below).find(before);
-        self.cutoff = found.map_or(self.cutoff, |at| self.classes.at(at).depth);
+        self.cutoff = found.map_or(self.cutoff, |at| self.classes.place(at).depth);
     }
 
     /// [algorithms §3.7] The parent lends, overlimit or not: `efficient`.
     pub fn lend_anyway(&mut self, class: usize) -> Permission {
-        let lender = self.classes.list[class].lender;
-        self.cutoff = self.classes.at(lender).depth;
+        let lender = self.classes.list[class].parent;
+        self.cutoff = self.classes.place(lender).depth;
         Permission { lender: Some(lender) }
     }
 
@@ -77,26 +76,25 @@ impl Sharing {
     /// cutoff alone forbids it.
     pub fn permit(&mut self, now: Stamp, class: usize) -> Option<Permission> {
         let own = Some(Permission { lender: None });
-        let Class { meter, sleeping, .. } = &self.classes.list[class];
-        if !meter.undertime.is_set() {
+        let this = &self.classes.list[class];
+        let undertime = this.undertime();
+        if !undertime.is_set() {
             return own;
         }
-        if *sleeping {
-            if now < meter.undertime {
+        if this.sleeps() {
+            if now < undertime {
                 return None;
             }
-            self.timers.remove(0, class as u32);
             self.wake(class, now.instant());
             return own;
         }
         let (mut at, mut top) = (class as u32, None);
-        while now < self.classes.at(at).meter.undertime {
-            let above = self.classes.at(at).lender;
-            if above == NONE {
+        while now < self.classes.at(at).undertime() {
+            let Some(above) = self.classes.lender(at) else {
                 self.suspend(now, class, top);
                 return None;
-            }
-            if self.classes.at(above).depth > self.cutoff {
+            };
+            if self.classes.place(above).depth > self.cutoff {
                 return None;
             }
             (at, top) = (above, Some(above));
@@ -109,33 +107,33 @@ impl Sharing {
     fn suspend(&mut self, now: Stamp, class: usize, top: Option<u32>) {
         // The offtime is the lender's, unless that one is as far overlimit as it can be.
         let floored = |at: &u32| {
-            let top = self.classes.at(*at);
-            top.meter.avgidle == top.limits.minidle
+            self.classes.at(*at).meter().avgidle == self.classes.place(*at).limits.minidle
         };
         let offtime_of = top.filter(|at| !floored(at)).map_or(class, |at| at as usize);
-        let offtime = self.classes.list[offtime_of].limits.offtime;
+        let offtime = self.classes.place(offtime_of as u32).limits.offtime;
         let delay = if self.switches.offtime_replaces {
             self.delay_replaced(now, class, offtime)
         } else {
             self.delay_added(now, class, offtime)
         };
         let Some(delay) = delay else { return };
-        let class_of = &mut self.classes.list[class];
-        class_of.sleeping = true;
+        let class = &mut self.classes.list[class];
         // The next tick may be near, so a short wait takes two.
         let ticks = if delay > TICKS_MIN * self.ticks.micros() {
-            self.ticks.until(class_of.meter.undertime, now)
+            self.ticks.until(class.undertime(), now)
         } else {
             TICKS_MIN
         };
-        class_of.timer = self.ticks.fires(now, ticks);
-        self.timers.insert(0, class as u32, class_of.timer);
+        let timer = self.ticks.fires(now, ticks);
+        class.suspend(timer);
+        self.soonest = self.soonest.min(timer);
     }
 
     /// ALTQ 1.x: the offtime is added, and what the average alone would take is taken back. A class
     /// whose wait is over by the clock of the estimated end does not sleep.
     fn delay_added(&mut self, now: Stamp, class: usize, offtime: i64) -> Option<i64> {
-        let meter = &mut self.classes.list[class].meter;
+        let class = &mut self.classes.list[class];
+        let meter = class.meter();
         let corrected = self.switches.overtime_correction;
         let overtime = if corrected { now.max(self.ifnow) } else { now };
         let delay = meter.undertime.since(overtime);
@@ -144,28 +142,40 @@ impl Sharing {
         }
         let undertime = meter.undertime.plus(offtime).plus((31 * meter.avgidle) >> FILTER_BITS);
         let slips = self.switches.tv_negative_slip;
-        meter.undertime = if slips { undertime.slipped() } else { undertime.settled() };
+        class.set_undertime(if slips { undertime.slipped() } else { undertime.settled() });
         Some(delay + offtime)
     }
 
     /// ALTQ 2.0 and later: the offtime takes the place of the packet's time if it is longer.
     fn delay_replaced(&mut self, now: Stamp, class: usize, offtime: i64) -> Option<i64> {
-        let meter = &mut self.classes.list[class].meter;
+        let class = &mut self.classes.list[class];
+        let meter = class.meter();
         let delay = meter.undertime.since(now);
         let extra = (offtime - meter.last_packet_time).max(0);
-        meter.undertime = meter.undertime.plus(extra);
+        class.set_undertime(meter.undertime.plus(extra));
         Some(delay + extra)
     }
 
     /// [algorithms §3.11] Wakes the classes whose timers have fired; how many fired just now.
     pub fn fire_timers(&mut self, now: Instant) -> u32 {
-        let mut just_now = 0;
-        while let Some(at) = self.timers.earliest(0).filter(|&at| at <= now) {
-            let class = self.timers.pop_due(0, now).expect("the earliest is due");
-            self.wake(class as usize, at);
-            just_now += u32::from(at == now);
+        if now < self.soonest {
+            return 0;
         }
+        let mut just_now = 0;
+        for class in 0..self.classes.list.len() {
+            let Class { event, .. } = self.classes.list[class];
+            if self.classes.list[class].sleeps() && event <= now {
+                self.wake(class, event);
+                just_now += u32::from(event == now);
+            }
+        }
+        self.soonest = self.first_timer().unwrap_or(Instant::MAX);
         just_now
+    }
+
+    /// When the first timer fires.
+    fn first_timer(&self) -> Option<Instant> {
+        self.classes.list.iter().filter(|class| class.sleeps()).map(|class| class.event).min()
     }
 
     /// Whether the watchdog calls the driver at `now`.
@@ -175,10 +185,9 @@ impl Sharing {
 
     fn wake(&mut self, class: usize, at: Instant) {
         let class = &mut self.classes.list[class];
-        class.sleeping = false;
-        class.released = at;
+        class.wake(at);
         if self.switches.wake_clears_undertime {
-            class.meter.undertime = Stamp::UNSET;
+            class.set_undertime(Stamp::UNSET);
         }
     }
 
@@ -192,12 +201,10 @@ impl Sharing {
         let base = if self.switches.undertime_from_end { self.ifnow } else { now };
         let mut at = class as u32;
         while at != NONE {
-            let class = &mut self.classes.list[at as usize];
-            let underlimit = class.estimate(self.ifnow, base, length);
-            if underlimit && class.sleeping {
-                class.sleeping = false;
-                class.released = now.instant();
-                self.timers.remove(0, at);
+            let (class, plan) = self.classes.at_with_plan(at as usize);
+            let underlimit = class.estimate(&plan.place.limits, self.ifnow, base, length);
+            if underlimit && class.sleeps() {
+                class.wake(now.instant());
             }
             at = class.parent;
         }
@@ -219,31 +226,33 @@ impl Sharing {
 
     /// [algorithms §3.9] Moves the cutoff after `class` sent what `lender` lent.
     pub fn depart(&mut self, now: Stamp, class: usize, lender: u32, circles: &[Circle]) {
-        let Class { depth, meter, .. } = self.classes.at(lender);
-        if self.cutoff < *depth {
+        let depth = self.classes.place(lender).depth;
+        if self.cutoff < depth {
             return;
         }
         let backlog = self.classes.list[class].backlog;
-        let ends = backlog <= self.switches.depart_packets || now < meter.undertime;
-        self.cutoff = if ends { self.unsatisfied_depth(now, circles) } else { *depth };
+        let ends =
+            backlog <= self.switches.depart_packets || now < self.classes.at(lender).undertime();
+        self.cutoff = if ends { self.unsatisfied_depth(now, circles) } else { depth };
     }
 
     /// The depth of the first class that is not satisfied, as ALTQ looks for it.
     fn unsatisfied_depth(&self, now: Stamp, circles: &[Circle]) -> u8 {
-        let mut classes = circles.iter().rev().flat_map(Circle::since_active);
+        let mut classes =
+            circles.iter().rev().flat_map(|circle| circle.since_active(&self.classes));
         let found = classes.find(|&class| !self.is_satisfied(now, class));
-        found.map_or(CUTOFF_OPEN, |class| self.classes.at(class).depth)
+        found.map_or(CUTOFF_OPEN, |class| self.classes.place(class).depth)
     }
 
     fn is_satisfied(&self, now: Stamp, class: u32) -> bool {
-        let class = self.classes.at(class);
-        if now < class.meter.undertime {
+        let this = self.classes.at(class);
+        if now < this.undertime() {
             return true;
         }
-        if class.depth == 0 {
-            return class.sleeping || class.backlog == 0;
+        if self.classes.place(class).depth == 0 {
+            return this.sleeps() || this.backlog == 0;
         }
-        class.children.iter().all(|&child| self.is_satisfied(now, child))
+        self.classes.children(class).all(|child| self.is_satisfied(now, child))
     }
 
     /// When the driver is called next, if nothing arrives and nobody may send now.
@@ -252,7 +261,7 @@ impl Sharing {
     /// undertime changes nothing, so it is left out; without a watchdog it is the last resort of
     /// a class that waits and does not sleep.
     pub fn called_next(&self, now: Stamp) -> Instant {
-        let timer = self.timers.earliest(0);
+        let timer = self.first_timer();
         if !self.switches.watchdog
             && let Some(timer) = timer
         {
@@ -272,13 +281,13 @@ impl Sharing {
     pub fn why(&self, now: Stamp, class: usize, lender: Option<u32>) -> Why {
         let own = &self.classes.list[class];
         let until = match lender {
-            Some(lender) => self.classes.at(lender).meter.undertime,
-            None if now < own.meter.undertime => self.undertime_of(class),
-            None => own.meter.undertime,
+            Some(lender) => self.classes.at(lender).undertime(),
+            None if now < own.undertime() => self.undertime_of(class),
+            None => own.undertime(),
         };
         let mut released = if until.is_set() { until.instant() } else { Instant::ZERO };
-        if lender.is_none() && now >= own.meter.undertime {
-            released = released.max(own.released);
+        if lender.is_none() && now >= own.undertime() && !own.sleeps() {
+            released = released.max(own.event);
         }
         if released == Instant::ZERO && lender.is_none() {
             return Why::FREE;
@@ -294,31 +303,33 @@ impl Sharing {
         let nameless = !named(self, roots.0) && !named(old, roots.1);
         self.ifnow = old.ifnow;
         for (new, before) in pairs.chain(nameless.then_some(roots)) {
-            let (class, before) = (&mut self.classes.list[new], &old.classes.list[before]);
-            let Limits { minidle, maxidle, .. } = class.limits;
-            class.meter = before.meter;
-            class.meter.avgidle = before.meter.avgidle.clamp(minidle, maxidle);
-            (class.sleeping, class.timer) = (before.sleeping, before.timer);
-            class.released = before.released;
-            if class.sleeping {
-                self.timers.insert(0, new as u32, class.timer);
+            let (class, plan) = self.classes.at_with_plan(new);
+            let before = &old.classes.list[before];
+            let Limits { minidle, maxidle, .. } = plan.place.limits;
+            let avgidle = before.meter().avgidle.clamp(minidle, maxidle);
+            class.set_meter(Meter { avgidle, ..before.meter() });
+            if before.sleeps() {
+                class.suspend(before.event);
+                self.soonest = self.soonest.min(before.event);
+            } else {
+                class.wake(before.event);
             }
         }
     }
 
     /// The first instant at which a class may be permitted, if its timer does not fire before.
     pub fn undertime_of(&self, class: usize) -> Stamp {
-        let own = self.classes.list[class].meter.undertime;
-        let lenders = self.classes.lenders(class).map(|at| self.classes.at(at).meter.undertime);
-        if self.classes.list[class].sleeping { own } else { lenders.min().unwrap_or(own) }
+        let own = self.classes.list[class].undertime();
+        let lenders = self.classes.lenders(class).map(|at| self.classes.at(at).undertime());
+        if self.classes.list[class].sleeps() { own } else { lenders.min().unwrap_or(own) }
     }
 }
 
 impl Class {
     /// The average idle time after a packet that ends at `ifnow`, and with it the undertime,
     /// reckoned from `base`; answers whether the class is underlimit.
-    fn estimate(&mut self, ifnow: Stamp, base: Stamp, length: i64) -> bool {
-        let Class { meter, limits, .. } = self;
+    fn estimate(&mut self, limits: &Limits, ifnow: Stamp, base: Stamp, length: i64) -> bool {
+        let mut meter = self.meter();
         let idle = ifnow.since(meter.last);
         if idle >= FAR {
             meter.avgidle = limits.maxidle;
@@ -337,6 +348,7 @@ impl Class {
         }
         meter.last = ifnow;
         meter.last_packet_time = packet_time;
+        self.set_meter(meter);
         underlimit
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Spec {
 }
 
 /// What the kernel holds of a class.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Limits {
     /// ns per byte of the class.
     pub ns: i64,

@@ -208,11 +208,11 @@ fn check_trace(word: &'static str, steps: &[Step]) {
     let mut driver = Driver::new(&tree);
     let mut real = Vec::new();
     driver.run(1500, 4_000_000, 230_000_000, |driver| {
-        let class = &driver.cbq.sharing.classes.list[0];
-        let undertime = class.meter.undertime;
+        let meter = driver.cbq.sharing.classes.list[0].meter();
+        let undertime = meter.undertime;
         let undertime = if undertime.is_set() { undertime.micros() } else { 0 };
         let ifnow = driver.cbq.sharing.ifnow.micros();
-        real.push((driver.now / 1000, class.meter.avgidle, undertime, ifnow));
+        real.push((driver.now / 1000, meter.avgidle, undertime, ifnow));
     });
 
     // The notes leave out ifnow where it says nothing.
@@ -412,7 +412,9 @@ fn weighted_turns_have_the_worked_patterns() {
 /// The weights of all classes, in the order of the policy.
 fn weights(params: Params) -> Vec<i64> {
     let ideal = ideal(params);
-    (0..5).map(|class| ideal.cbq.rounds.weight(class)).collect()
+    let classes = &ideal.cbq.sharing.classes;
+    let weight = |class| classes.plan(classes.number(ClassId(class)) as u32).weight;
+    (0..5).map(weight).collect()
 }
 
 #[test]
@@ -702,7 +704,7 @@ fn a_class_that_stays_sleeps_on_in_the_next_link() {
     new.inherit(now, &old, &Kin::by_name(&tree, &tree));
     new.enqueued(now, leaf, Head { length: Bytes::new(1500), arrived: now });
     assert_eq!(new.select(now), Selection::At(micros(70_000)));
-    let meters = |cbq: &CbqAltq| [0, 1].map(|class| cbq.sharing.classes.list[class].meter);
+    let meters = |cbq: &CbqAltq| [0, 1].map(|class| cbq.sharing.classes.list[class].meter());
     assert_eq!(meters(&new), meters(&old));
 }
 
@@ -714,7 +716,7 @@ fn estimators_wait_for_the_wire_if_they_are_told_to() {
     let (now, leaf) = (Instant::ZERO, LeafId(0));
     let head = Head { length: Bytes::new(1500), arrived: now };
     cbq.enqueued(now, leaf, head);
-    let last = |cbq: &CbqAltq| cbq.sharing.classes.list[0].meter.last;
+    let last = |cbq: &CbqAltq| cbq.sharing.classes.list[0].meter().last;
     for sent in 0..=DOWNSTREAM_MAX {
         assert!(!last(&cbq).is_set(), "after {sent} packets");
         assert_eq!(cbq.select(now), Selection::Leaf(leaf));

@@ -3,37 +3,49 @@
 //! Floating point, in the order of operations of ns-2, so that every comparison falls as it does
 //! there [ns2 queue/cbq.cc]. No value here can be undefined: a share is at least one part in 10⁹.
 
-use crate::ids::LeafId;
+use crate::ids::{ClassId, LeafId};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
-/// A class with its estimator. Times are seconds, rates bytes a second.
+/// A class with its estimator. Times are seconds.
 pub(super) struct Class {
-    /// The class above, the only one that it can borrow from directly.
-    pub parent: Option<usize>,
-    /// `None` for a class with children.
-    pub leaf: Option<LeafId>,
-    pub borrow: bool,
-    /// A leaf is at level 1.
-    pub level: u8,
-    /// 0 is served first.
-    pub priority: usize,
-    /// Part of the link's rate.
-    pub share: f64,
-    rate: f64,
-    /// The most that the average idle time can be.
-    pub maxidle: Maxidle,
-    extradelay: f64,
     /// The average by which packets come later than the share would have them.
     avgidle: f64,
     /// When its last packet left the wire.
     last: f64,
     /// It is overlimit until this instant, which is included.
     pub undertime: f64,
-    delayed: bool,
     /// What it may still send in this turn of the weighted round robin; never more than a weight.
     pub credit: i64,
-    pub backlogged: bool,
     /// Packets that wait.
     pub packets: u32,
+    /// The class above, [`NONE`] at the top.
+    parent: u32,
+    /// [`NONE`] for a class with children.
+    leaf: u32,
+    /// The next leaf's class of its priority.
+    next: u32,
+    /// Which plan it has.
+    pub plan: u32,
+    delayed: bool,
+    pub backlogged: bool,
+}
+
+/// What classes that are alike share. Times are seconds, rates bytes a second.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    /// Whether it may borrow from the class above, the only one that it can borrow from directly.
+    pub borrow: bool,
+    /// A leaf is at level 1.
+    pub level: u8,
+    /// 0 is served first.
+    pub priority: u8,
+    /// Part of the link's rate.
+    pub share: f64,
+    pub rate: f64,
+    /// The most that the average idle time can be.
+    pub maxidle: Maxidle,
+    pub extradelay: f64,
 }
 
 /// A bound on the average idle time.
@@ -45,44 +57,109 @@ pub(super) enum Maxidle {
     Auto(f64),
 }
 
-/// What a class is made from.
-pub(super) struct Place {
-    pub parent: Option<usize>,
-    pub leaf: Option<LeafId>,
-    pub level: u8,
-    pub priority: usize,
-    pub borrow: bool,
-    pub maxidle: Maxidle,
-    pub extradelay: f64,
+/// The plans of all classes, each once.
+#[derive(Default)]
+pub(super) struct Plans {
+    rows: Vec<Plan>,
+}
+
+/// Adds plans, to those that are there.
+pub(super) struct Planner<'a> {
+    plans: &'a mut Plans,
+    alike: BTreeMap<Likeness, u32>,
+}
+
+/// Bits that tell plans apart; the rate follows from the share.
+type Likeness = (bool, u8, u8, u64, (bool, u64), u64);
+
+impl Plans {
+    /// One plan.
+    #[inline]
+    pub fn at(&self, plan: u32) -> &Plan {
+        &self.rows[plan as usize]
+    }
+
+    /// To add more.
+    pub fn planner(&mut self) -> Planner<'_> {
+        let numbered = self.rows.iter().zip(0..);
+        let alike = numbered.map(|(plan, number)| (plan.likeness(), number)).collect();
+        Planner { plans: self, alike }
+    }
+}
+
+impl Planner<'_> {
+    /// The number of a plan.
+    pub fn number(&mut self, plan: Plan) -> u32 {
+        let rows = &mut self.plans.rows;
+        let number = *self.alike.entry(plan.likeness()).or_insert(rows.len() as u32);
+        if number as usize == rows.len() {
+            rows.push(plan);
+        }
+        number
+    }
+
+    /// One plan.
+    pub fn at(&self, plan: u32) -> &Plan {
+        self.plans.at(plan)
+    }
+}
+
+impl Plan {
+    fn likeness(&self) -> Likeness {
+        let maxidle = match self.maxidle {
+            Maxidle::Written(seconds) => (true, seconds.to_bits()),
+            Maxidle::Auto(seconds) => (false, seconds.to_bits()),
+        };
+        let (share, extradelay) = (self.share.to_bits(), self.extradelay.to_bits());
+        (self.borrow, self.level, self.priority, share, maxidle, extradelay)
+    }
+
+    /// The plan of a class that was there before under `old`. The bound on idle time stays as it
+    /// was unless one of the two policies writes it [algorithms §2.7].
+    pub fn inherit(self, old: &Plan) -> Plan {
+        match (self.maxidle, old.maxidle) {
+            (Maxidle::Auto(_), Maxidle::Auto(_)) => Plan { maxidle: old.maxidle, ..self },
+            _ => self,
+        }
+    }
 }
 
 impl Class {
     /// A class that has sent nothing yet.
-    pub fn new(place: Place, share: f64, bandwidth: f64) -> Self {
-        let Place { parent, leaf, level, priority, borrow, maxidle, extradelay } = place;
+    pub fn new(parent: Option<ClassId>, leaf: Option<LeafId>, plan: u32) -> Self {
         Self {
-            parent,
-            leaf,
-            borrow,
-            level,
-            priority,
-            share,
-            rate: share * (bandwidth / 8.0),
-            maxidle,
-            extradelay,
             avgidle: 0.0,
             last: 0.0,
             undertime: 0.0,
-            delayed: false,
             credit: 0,
-            backlogged: false,
             packets: 0,
+            parent: parent.map_or(NONE, |parent| parent.0),
+            leaf: leaf.map_or(NONE, |leaf| leaf.0),
+            next: NONE,
+            plan,
+            delayed: false,
+            backlogged: false,
         }
     }
 
-    /// Whether there is somebody to borrow from.
-    pub fn may_borrow(&self) -> bool {
-        self.borrow && self.parent.is_some()
+    /// The class above.
+    pub fn parent(&self) -> Option<usize> {
+        (self.parent != NONE).then_some(self.parent as usize)
+    }
+
+    /// `None` for a class with children.
+    pub fn leaf(&self) -> Option<LeafId> {
+        (self.leaf != NONE).then_some(LeafId(self.leaf))
+    }
+
+    /// The next leaf's class of its priority.
+    pub fn next(&self) -> usize {
+        self.next as usize
+    }
+
+    /// Sets what comes after it.
+    pub fn set_next(&mut self, next: usize) {
+        self.next = next as u32;
     }
 
     /// Whether it may send at its own account; then it is no longer delayed.
@@ -93,38 +170,34 @@ impl Class {
     }
 
     /// Counts a packet of `length` bytes that is on the wire for `time` from `now` on.
-    pub fn update(&mut self, now: f64, length: f64, time: f64) {
+    pub fn update(&mut self, plan: &Plan, now: f64, length: f64, time: f64) {
         let finished = now + time;
-        let idle = (finished - self.last) - length / self.rate;
+        let idle = (finished - self.last) - length / plan.rate;
         let mut average = self.avgidle;
         average += (idle - average) / WEIGHT;
-        if average > self.maxidle.seconds() {
-            average = self.maxidle.seconds();
+        if average > plan.maxidle.seconds() {
+            average = plan.maxidle.seconds();
         }
         self.avgidle = average;
         if average <= 0.0 {
-            self.undertime = finished + time * (1.0 / self.share - 1.0);
+            self.undertime = finished + time * (1.0 / plan.share - 1.0);
             self.undertime += (1.0 - WEIGHT) * average;
         }
         self.last = finished;
     }
 
     /// It wants to send and may not: once, its debt is replaced by `extradelay`.
-    pub fn delay(&mut self, now: f64) {
-        let delay = self.undertime - now + self.extradelay;
+    pub fn delay(&mut self, plan: &Plan, now: f64) {
+        let delay = self.undertime - now + plan.extradelay;
         if delay > 0.0 && !self.delayed {
-            self.undertime += self.extradelay;
+            self.undertime += plan.extradelay;
             self.undertime -= (1.0 - WEIGHT) * self.avgidle;
             self.delayed = true;
         }
     }
 
-    /// Takes over what `old` knows of the traffic. The bound on idle time stays as it was unless
-    /// one of the two policies writes it [algorithms §2.7].
+    /// Takes over what `old` knows of the traffic.
     pub fn inherit(&mut self, old: &Class) {
-        if let (Maxidle::Auto(_), Maxidle::Auto(_)) = (self.maxidle, old.maxidle) {
-            self.maxidle = old.maxidle;
-        }
         self.avgidle = old.avgidle;
         self.last = old.last;
         self.undertime = old.undertime;
@@ -157,6 +230,8 @@ fn gain_to_the(n: u32) -> f64 {
     power as f64 / ONE as f64
 }
 
+/// No class, or no leaf.
+const NONE: u32 = u32::MAX;
 /// The average moves by one part of so many: `POWEROFTWO` in ns-2.
 const WEIGHT: f64 = 16.0;
 /// What the average keeps of itself, one packet later: `automaxidle_gain_` in ns-2.

@@ -16,7 +16,7 @@ pub use rules::{Answer, Rules};
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Tree, Why,
 };
-use crate::ids::{ClassId, LeafId};
+use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Dimension, Instant};
 use rules::{LEVEL_MAX, PRIORITY_MAX};
@@ -26,8 +26,6 @@ pub struct CbqRef {
     rules: Rules,
     /// Whether a class that waits for itself is woken, which ns-2 does not do.
     wakes: bool,
-    /// The class of each leaf, to see who lends to itself.
-    class_of_leaf: alloc::vec::Vec<ClassId>,
 }
 
 impl CbqRef {
@@ -53,8 +51,7 @@ impl Discipline for CbqRef {
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let wakes = tree.params().choice("wake") != Some("arrivals-only");
-        let class_of_leaf = tree.leaves().map(|(leaf, _)| tree.class_of(leaf)).collect();
-        Ok(Self { rules: Rules::build(tree)?, wakes, class_of_leaf })
+        Ok(Self { rules: Rules::build(tree)?, wakes })
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
@@ -94,8 +91,8 @@ impl Scheduler for CbqRef {
 
     fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let held = self.rules.held_until(leaf);
-        let own = self.class_of_leaf[leaf.index()];
-        let lender = self.rules.lender(leaf).filter(|&lender| lender != own);
+        let own = self.rules.of_leaf(leaf);
+        let lender = self.rules.lender(leaf).filter(|lender| lender.index() != own);
         if held <= 0.0 {
             return Why { lender, ..Why::FREE };
         }

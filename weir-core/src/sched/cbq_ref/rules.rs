@@ -4,7 +4,7 @@
 //! again at the same instant, the answer is the same. Invariant: the ring of a priority holds its
 //! leaves, backlogged or not; `active` is one of them.
 
-use super::class::{Class, Maxidle, Place};
+use super::class::{Class, Maxidle, Plan, Plans};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
 use crate::sched::{ClassSpec, Kin, Tree};
@@ -17,9 +17,8 @@ use alloc::vec::Vec;
 /// its results to the packet asks at ns-2's instants.
 pub struct Rules {
     classes: Vec<Class>,
-    of_leaf: Vec<usize>,
-    /// Of each leaf's class, the next of its priority.
-    next: Vec<usize>,
+    plans: Plans,
+    of_leaf: Vec<u32>,
     active: [Option<usize>; PRIORITIES],
     weights: Option<Weights>,
     sharing: Sharing,
@@ -72,7 +71,7 @@ impl Rules {
     pub fn build(tree: &Tree) -> Result<Self, BuildError> {
         let bandwidth = tree.rate().bits_per_second() as f64;
         let maxpkt = tree.params().bytes("maxpkt").map_or(MAXPKT_DEFAULT, |bytes| bytes.get());
-        let classes = classes(tree, bandwidth, maxpkt)?;
+        let (classes, plans) = classes(tree, bandwidth, maxpkt)?;
         let sharing = match tree.params().choice("algorithm") {
             Some("formal") => Sharing::Formal,
             Some("top-level") => Sharing::TopLevel,
@@ -80,10 +79,10 @@ impl Rules {
         };
         let weighted = tree.params().choice("general") == Some("wrr");
         let mut this = Self {
-            of_leaf: tree.leaves().map(|(leaf, _)| tree.class_of(leaf).index()).collect(),
-            next: (0..classes.len()).collect(),
+            of_leaf: tree.leaves().map(|(leaf, _)| tree.class_of(leaf).0).collect(),
             active: [None; PRIORITIES],
-            weights: weighted.then(|| Weights::of(&classes, maxpkt)),
+            weights: weighted
+                .then(|| Weights::of(classes.iter().map(|class| plans.at(class.plan)), maxpkt)),
             sharing,
             toplevel: LEVEL_MAX,
             bandwidth,
@@ -91,19 +90,41 @@ impl Rules {
             free_at: 0.0,
             answer: None,
             classes,
+            plans,
         };
-        for leaf in 0..this.of_leaf.len() {
-            this.insert(this.of_leaf[leaf]);
+        for (leaf, _) in tree.leaves() {
+            this.insert(this.of_leaf(leaf));
         }
         Ok(this)
     }
 
     /// Puts a leaf's class into the ring of its priority, right behind the active one.
     fn insert(&mut self, class: usize) {
-        let active = &mut self.active[self.classes[class].priority];
-        let ahead = *active.get_or_insert(class);
-        self.next[class] = self.next[ahead];
-        self.next[ahead] = class;
+        let priority = self.priority(class);
+        let ahead = *self.active[priority].get_or_insert(class);
+        // The first of a ring comes after itself.
+        let after = if ahead == class { class } else { self.classes[ahead].next() };
+        self.classes[class].set_next(after);
+        self.classes[ahead].set_next(class);
+    }
+
+    /// The class of a leaf.
+    pub(super) fn of_leaf(&self, leaf: LeafId) -> usize {
+        self.of_leaf[leaf.index()] as usize
+    }
+
+    /// What a class shares with those that are alike.
+    fn plan(&self, class: usize) -> &Plan {
+        self.plans.at(self.classes[class].plan)
+    }
+
+    fn priority(&self, class: usize) -> usize {
+        self.plan(class).priority.into()
+    }
+
+    /// Whom a class can borrow from directly.
+    fn above(&self, class: usize) -> Option<usize> {
+        self.classes[class].parent().filter(|_| self.plan(class).borrow)
     }
 
     /// `leaf` is offered a packet: who is owed its share lowers the cutoff [algorithms §2.5].
@@ -112,9 +133,9 @@ impl Rules {
         if self.sharing != Sharing::TopLevel {
             return;
         }
-        let class = &self.classes[self.of_leaf[leaf.index()]];
-        let lender = class.parent.filter(|_| class.borrow);
-        if class.undertime < now {
+        let class = self.of_leaf(leaf);
+        let lender = self.above(class);
+        if self.classes[class].undertime < now {
             self.toplevel = 1;
         } else if lender.is_some_and(|lender| self.classes[lender].undertime < now) {
             self.toplevel = self.toplevel.min(2);
@@ -128,7 +149,8 @@ impl Rules {
         if self.waiting == 0 && self.free_at < now {
             self.classes.iter_mut().for_each(|class| class.credit = 0);
         }
-        let class = &mut self.classes[self.of_leaf[leaf.index()]];
+        let class = self.of_leaf(leaf);
+        let class = &mut self.classes[class];
         self.waiting += usize::from(!class.backlogged);
         class.backlogged = true;
         class.packets = 1;
@@ -137,14 +159,15 @@ impl Rules {
     /// `leaf` has one packet more.
     pub fn joined(&mut self, leaf: LeafId) {
         self.answer = None;
-        let class = &mut self.classes[self.of_leaf[leaf.index()]];
+        let class = self.of_leaf(leaf);
+        let class = &mut self.classes[class];
         class.packets = class.packets.saturating_add(1);
     }
 
     /// A packet of `leaf` was dropped; `more` wait.
     pub fn dropped(&mut self, leaf: LeafId, more: bool) {
         self.answer = None;
-        self.remove(self.of_leaf[leaf.index()], more);
+        self.remove(self.of_leaf(leaf), more);
     }
 
     fn remove(&mut self, class: usize, more: bool) {
@@ -171,7 +194,7 @@ impl Rules {
         }
         let choice = if self.weights.is_some() { self.wrr(now) } else { self.prr(now) };
         if let Some((class, lender)) = choice {
-            let leaf = self.classes[class].leaf.expect("only leaves are in a ring");
+            let leaf = self.classes[class].leaf().expect("only leaves are in a ring");
             return Answer::Leaf(leaf, lender.map(|lender| ClassId(lender as u32)));
         }
         // Nobody who waits may borrow, or the first of them would be sent: each waits for itself.
@@ -187,18 +210,20 @@ impl Rules {
             panic!("who sends was selected and nothing has happened since");
         };
         assert_eq!(chosen, leaf, "who was selected sends");
-        let class = self.of_leaf[leaf.index()];
+        let class = self.of_leaf(leaf);
         self.remove(class, more);
         let stays = lender.is_some() && self.weights.is_some() && self.pay(class, length);
-        let active = if stays { class } else { self.next[class] };
-        self.active[self.classes[class].priority] = Some(active);
+        let active = if stays { class } else { self.classes[class].next() };
+        let priority = self.priority(class);
+        self.active[priority] = Some(active);
         let time = 8.0 * length as f64 / self.bandwidth;
         self.free_at = now + time;
         if let Some(lender) = lender {
             let mut above = Some(class);
             while let Some(at) = above {
-                self.classes[at].update(now, length as f64, time);
-                above = self.classes[at].parent;
+                let class = &mut self.classes[at];
+                class.update(self.plans.at(class.plan), now, length as f64, time);
+                above = class.parent();
             }
             self.departed(now, class, lender.index());
         }
@@ -215,10 +240,10 @@ impl Rules {
 
     /// Moves the cutoff after a packet of `class` [algorithms §2.6].
     fn departed(&mut self, now: f64, class: usize, lender: usize) {
-        let lender = &self.classes[lender];
-        if self.sharing == Sharing::TopLevel && self.toplevel >= lender.level {
-            let done = self.classes[class].packets <= 1 || lender.undertime > now;
-            self.toplevel = if done { LEVEL_MAX } else { lender.level };
+        let level = self.plan(lender).level;
+        if self.sharing == Sharing::TopLevel && self.toplevel >= level {
+            let done = self.classes[class].packets <= 1 || self.classes[lender].undertime > now;
+            self.toplevel = if done { LEVEL_MAX } else { level };
         }
     }
 
@@ -230,13 +255,13 @@ impl Rules {
             let mut at = start;
             loop {
                 if self.classes[at].backlogged {
-                    first = first.or_else(|| self.classes[at].may_borrow().then_some(at));
+                    first = first.or_else(|| self.above(at).and(Some(at)));
                     if let Some(lender) = self.permit(at, now) {
                         return Some((at, Some(lender)));
                     }
-                    self.classes[at].delay(now);
+                    self.delay(at, now);
                 }
-                at = self.next[at];
+                at = self.classes[at].next();
                 if at == start {
                     break;
                 }
@@ -281,9 +306,9 @@ impl Rules {
                 self.classes[at].credit = self.classes[at].credit.saturating_add(weight);
             }
             if self.classes[at].backlogged {
-                *first = first.or_else(|| self.classes[at].may_borrow().then_some(at));
+                *first = first.or_else(|| self.above(at).and(Some(at)));
                 match self.permit(at, now) {
-                    None => self.classes[at].delay(now),
+                    None => self.delay(at, now),
                     Some(lender) if self.classes[at].credit > 0 || !weighing => {
                         return (Some((at, Some(lender))), short);
                     }
@@ -291,7 +316,7 @@ impl Rules {
                 }
             }
             self.classes[at].credit = 0;
-            at = self.next[at];
+            at = self.classes[at].next();
             if at == start {
                 return (None, short);
             }
@@ -300,8 +325,14 @@ impl Rules {
 
     /// Bytes that a class gains in a turn.
     fn weight(&self, class: usize) -> i64 {
-        let class = &self.classes[class];
-        self.weights.as_ref().map_or(0, |weights| weights.of_class(class))
+        let plan = self.plan(class);
+        self.weights.as_ref().map_or(0, |weights| weights.of_class(plan))
+    }
+
+    /// A class wants to send and may not.
+    fn delay(&mut self, class: usize, now: f64) {
+        let class = &mut self.classes[class];
+        class.delay(self.plans.at(class.plan), now);
     }
 
     /// Who lends to `class`, itself included [algorithms §2.4].
@@ -309,33 +340,30 @@ impl Rules {
         if self.classes[class].permits_itself(now) {
             return Some(class);
         }
-        if !self.classes[class].borrow {
-            return None;
-        }
-        let mut above = self.classes[class].parent;
+        let mut above = self.above(class);
         while let Some(at) = above {
             let lender = &self.classes[at];
             if lender.undertime > now {
-                if self.sharing == Sharing::TopLevel && lender.level > self.toplevel {
+                if self.sharing == Sharing::TopLevel && self.plan(at).level > self.toplevel {
                     return None;
                 }
             } else if self.lends(at, now) {
                 return Some(at);
             }
-            above = lender.parent;
+            above = lender.parent();
         }
         None
     }
 
     /// Whether the class above, which is not overlimit, may lend.
     fn lends(&self, class: usize, now: f64) -> bool {
-        let level = self.classes[class].level;
+        let level = self.plan(class).level;
         match self.sharing {
             Sharing::AncestorOnly => true,
             Sharing::TopLevel => level <= self.toplevel,
             Sharing::Formal => {
-                let mut below = self.classes.iter().enumerate().filter(|row| row.1.level < level);
-                below.all(|(at, _)| self.satisfied(at, now))
+                let mut below = (0..self.classes.len()).filter(|&at| self.plan(at).level < level);
+                below.all(|at| self.satisfied(at, now))
             }
         }
     }
@@ -346,34 +374,29 @@ impl Rules {
         if at.undertime >= now {
             return true;
         }
-        if at.level == LEAF_LEVEL {
+        if self.plan(class).level == LEAF_LEVEL {
             return !at.backlogged;
         }
-        let needs =
-            |leaf: &&Class| leaf.backlogged && leaf.level == LEAF_LEVEL && self.below(leaf, class);
-        !self.classes.iter().any(|leaf| needs(&leaf))
+        let needs = |leaf: usize| {
+            let waits = self.classes[leaf].backlogged && self.plan(leaf).level == LEAF_LEVEL;
+            waits && self.below(leaf, class)
+        };
+        !(0..self.classes.len()).any(needs)
     }
 
     /// Whether `class` stands above `leaf`, all from there up able to borrow.
-    fn below(&self, leaf: &Class, class: usize) -> bool {
-        let mut at = leaf;
-        while let Some(parent) = at.parent.filter(|_| at.borrow) {
-            if parent == class {
-                return true;
-            }
-            at = &self.classes[parent];
-        }
-        false
+    fn below(&self, leaf: usize, class: usize) -> bool {
+        core::iter::successors(self.above(leaf), |&at| self.above(at)).any(|at| at == class)
     }
 
     /// Until when `leaf` is held back, both ends of the loan looked at; 0 if it never was.
     pub fn held_until(&self, leaf: LeafId) -> f64 {
-        let class = self.of_leaf[leaf.index()];
+        let class = self.of_leaf(leaf);
         let mut held = self.classes[class].undertime;
-        let mut above = self.classes[class].parent.filter(|_| self.classes[class].borrow);
+        let mut above = self.above(class);
         while let Some(at) = above {
             held = held.min(self.classes[at].undertime);
-            above = self.classes[at].parent;
+            above = self.classes[at].parent();
         }
         held
     }
@@ -389,12 +412,15 @@ impl Rules {
     /// Takes over the state of the classes that both have: as ns-2's `newallot` where only shares
     /// differ [algorithms §2.7].
     pub fn inherit(&mut self, old: &Self, kin: &Kin) {
+        let mut planner = self.plans.planner();
         for (new, was) in kin.classes() {
-            self.classes[new.index()].inherit(&old.classes[was.index()]);
+            let (class, was) = (&mut self.classes[new.index()], &old.classes[was.index()]);
+            class.inherit(was);
+            class.plan = planner.number(planner.at(class.plan).inherit(old.plans.at(was.plan)));
         }
         for (new, was) in kin.leaves() {
-            let (new, was) = (self.of_leaf[new.index()], old.of_leaf[was.index()]);
-            let priority = self.classes[new].priority;
+            let (new, was) = (self.of_leaf(new), old.of_leaf(was));
+            let priority = self.priority(new);
             if old.active[priority] == Some(was) {
                 self.active[priority] = Some(new);
             }
@@ -404,64 +430,71 @@ impl Rules {
         let same = kin.classes().count() == self.classes.len().max(old.classes.len());
         if let (Some(weights), Some(was), true) = (&mut self.weights, &old.weights, same) {
             let pairs = kin.classes().map(|(new, was)| (new.index(), was.index()));
-            let pairs = pairs.map(|(new, was)| (&self.classes[new], &old.classes[was]));
+            let plan = |class: &Class| *self.plans.at(class.plan);
+            let pairs = pairs
+                .map(|(new, was)| (plan(&self.classes[new]), *old.plans.at(old.classes[was].plan)));
             weights.inherit(was, &pairs.collect::<Vec<_>>());
         }
     }
 }
 
 impl Weights {
-    fn of(classes: &[Class], maxpkt: u64) -> Self {
+    /// Sums in the order of declaration, on which rounding depends.
+    fn of<'a>(plans: impl Iterator<Item = &'a Plan>, maxpkt: u64) -> Self {
         let mut this = Self { maxpkt, count: [0; PRIORITIES], share: [0.0; PRIORITIES] };
-        for class in classes {
-            this.count[class.priority] += 1;
-            this.share[class.priority] += class.share;
+        for plan in plans {
+            this.count[usize::from(plan.priority)] += 1;
+            this.share[usize::from(plan.priority)] += plan.share;
         }
         this
     }
 
     /// Whole bytes: the conversion cuts off, and holds at the ends. Nothing where the sum of
     /// shares, after changes without number, has lost all meaning.
-    fn of_class(&self, class: &Class) -> i64 {
-        let bytes = self.count[class.priority].saturating_mul(self.maxpkt);
-        let per_share = bytes as f64 / self.share[class.priority];
-        ((class.share * per_share) as i64).max(0)
+    fn of_class(&self, plan: &Plan) -> i64 {
+        let priority = usize::from(plan.priority);
+        let bytes = self.count[priority].saturating_mul(self.maxpkt);
+        let per_share = bytes as f64 / self.share[priority];
+        ((plan.share * per_share) as i64).max(0)
     }
 
     /// Adds what changed to the old sums instead of adding up anew: ns-2's sums keep the rounding
     /// of their past, and a weight is cut to whole bytes.
-    fn inherit(&mut self, old: &Self, pairs: &[(&Class, &Class)]) {
+    fn inherit(&mut self, old: &Self, pairs: &[(Plan, Plan)]) {
         if pairs.iter().any(|(new, old)| new.priority != old.priority) {
             return;
         }
         self.share = old.share;
         for (new, old) in pairs {
-            self.share[new.priority] += new.share - old.share;
+            self.share[usize::from(new.priority)] += new.share - old.share;
         }
     }
 }
 
-fn classes(tree: &Tree, bandwidth: f64, maxpkt: u64) -> Result<Vec<Class>, BuildError> {
+fn classes(tree: &Tree, bandwidth: f64, maxpkt: u64) -> Result<(Vec<Class>, Plans), BuildError> {
     let levels = levels(tree);
     let packet = maxpkt as f64 * 8.0 / bandwidth;
-    let class = |(id, spec): (ClassId, &ClassSpec)| {
+    let mut plans = Plans::default();
+    let mut planner = plans.planner();
+    let mut classes = Vec::with_capacity(tree.classes().len());
+    for (id, spec) in tree.classes() {
         let share = share(id, spec)?;
         let seconds = |name| spec.params.duration(name).map(|time| time.as_nanos() as f64 / 1e9);
-        let priority = spec.params.number("priority").unwrap_or(0).min(PRIORITY_MAX) as usize;
+        let priority = spec.params.number("priority").unwrap_or(0).min(PRIORITY_MAX);
         let level = spec.params.number("level").map(|level| level.clamp(1, 32) as u8);
-        let place = Place {
-            parent: spec.parent.map(ClassId::index),
-            leaf: tree.leaf_of(id),
-            level: level.unwrap_or(levels[id.index()]),
-            priority,
+        let maxidle = seconds("maxidle").map(Maxidle::Written);
+        let plan = planner.number(Plan {
             borrow: spec.params.flag("borrow").unwrap_or(true),
-            maxidle: seconds("maxidle")
-                .map_or_else(|| Maxidle::auto(share, priority, packet), Maxidle::Written),
+            level: level.unwrap_or(levels[id.index()]),
+            priority: priority as u8,
+            share,
+            rate: share * (bandwidth / 8.0),
+            maxidle: maxidle.unwrap_or_else(|| Maxidle::auto(share, priority as usize, packet)),
             extradelay: seconds("extradelay").unwrap_or(0.0),
-        };
-        Ok(Class::new(place, share, bandwidth))
-    };
-    tree.classes().map(class).collect()
+        });
+        classes.push(Class::new(spec.parent, tree.leaf_of(id), plan));
+    }
+    Ok((classes, plans))
 }
 
 fn share(id: ClassId, spec: &ClassSpec) -> Result<f64, BuildError> {

@@ -1,7 +1,7 @@
 //! Worked examples. That all decisions are ns-2's own is held by `weir lab run ns2`.
 
 use super::*;
-use crate::ids::Handle;
+use crate::ids::{ClassId, Handle};
 use crate::link::{LinkPlan, Packet};
 use crate::parameter::{Params, Value};
 use crate::sched::ClassSpec;
