@@ -47,8 +47,9 @@ impl ClassSums {
             for class in tree.path(tree.class_of(leaf)) {
                 let row = &mut self.rows[places[class.index()]];
                 row.sum = plus(&row.sum, &own);
-                row.delays.merge(&link.delays[leaf.index()]);
-                row.marked += link.marked[leaf.index()];
+                let handed = &link.handed[leaf.index()];
+                row.delays.merge(&handed.delays);
+                row.marked += handed.marked;
             }
         }
     }

@@ -55,16 +55,23 @@ pub(crate) const SENT: usize = 0;
 pub(crate) const DROPPED: usize = 1;
 pub(crate) const LEFT: usize = 2;
 
+/// What was handed out of a leaf.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Handed {
+    /// From offer to handing out.
+    pub delays: Histogram,
+    /// Packets that left with another traffic class than they came with.
+    pub marked: u64,
+}
+
 /// What is measured of the line and of the classes.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkMeter {
     window: (Instant, Instant),
     /// The account of each leaf when the report began.
     pub before: Vec<LeafAccount>,
-    /// From offer to handing out, per leaf, since the report began.
-    pub delays: Vec<Histogram>,
-    /// Packets that left with another traffic class than they came with, per leaf.
-    pub marked: Vec<u64>,
+    /// What was handed out of each leaf since the report began.
+    pub handed: Vec<Handed>,
     /// How long the line was sending.
     pub busy: Duration,
     line_free_at: Instant,
@@ -75,8 +82,7 @@ impl LinkMeter {
         Self {
             window,
             before: vec![LeafAccount::default(); leaves],
-            delays: vec![Histogram::new(); leaves],
-            marked: vec![0; leaves],
+            handed: vec![Handed::default(); leaves],
             busy: Duration::ZERO,
             line_free_at: Instant::ZERO,
         }
@@ -84,8 +90,7 @@ impl LinkMeter {
 
     /// Begins anew for other leaves, which have counted `before` already; the line goes on.
     pub fn restart(&mut self, before: Vec<LeafAccount>) {
-        self.delays = vec![Histogram::new(); before.len()];
-        self.marked = vec![0; before.len()];
+        self.handed = vec![Handed::default(); before.len()];
         self.before = before;
     }
 
@@ -97,9 +102,9 @@ impl LinkMeter {
         self.busy = self.busy.plus(departure.finished.min(self.window.1).since(begin));
         self.line_free_at = departure.finished;
         if counts {
-            let delay = departure.at.since(departure.arrived);
-            self.delays[departure.leaf.index()].record(delay);
-            self.marked[departure.leaf.index()] += u64::from(departure.mark.written().is_some());
+            let handed = &mut self.handed[departure.leaf.index()];
+            handed.delays.record(departure.at.since(departure.arrived));
+            handed.marked += u64::from(departure.mark.written().is_some());
         }
     }
 }

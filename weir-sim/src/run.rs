@@ -625,7 +625,7 @@ impl State<'_> {
     }
 
     /// Counts a departure; answers the packet, which keeps its slot.
-    #[inline]
+    #[inline(always)]
     fn count_departure(&mut self, departure: &Departure) -> Flight {
         self.link.departed(departure, self.counting);
         let flight = self.flight(departure.handle);

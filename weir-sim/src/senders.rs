@@ -39,12 +39,12 @@ impl Senders {
         senders
     }
 
-    /// The source that sends next, and when.
+    /// The source that sends next, if it does before `until`, which is at most [`SENDERS_END`].
     #[inline]
-    pub fn first(&self) -> Option<(Instant, u32)> {
+    pub fn first_before(&self, until: Instant) -> Option<u32> {
         let key = self.keys[0];
-        let source = (key as u64 & SOURCE_MASK) as u32;
-        (key != NEVER).then_some((Instant::from_nanos((key >> 64) as u64), source))
+        let at = Instant::from_nanos((key >> 64) as u64);
+        (at < until).then_some((key as u64 & SOURCE_MASK) as u32)
     }
 
     /// `source`, the first, sends next at `next`, or no more.
@@ -109,7 +109,9 @@ mod tests {
         let mut senders = Senders::new(count as usize, first.into_iter());
         let mut sent = 0;
         while let Some((at, source)) = events.first() {
-            assert_eq!(senders.first(), Some((at, source)), "{count} sources, packet {sent}");
+            let just_after = Instant::from_nanos(at.as_nanos() + 1);
+            assert_eq!(senders.first_before(at), None, "{count} sources, packet {sent}");
+            assert_eq!(senders.first_before(just_after), Some(source), "packet {sent}");
             let next = Instant::from_nanos(at.as_nanos() + random.below(20));
             sent += 1;
             if random.below(200) == 0 {
@@ -120,7 +122,7 @@ mod tests {
                 senders.replace_first(source, Some(next));
             }
         }
-        assert_eq!(senders.first(), None);
+        assert_eq!(senders.first_before(SENDERS_END), None);
     }
 
     #[test]

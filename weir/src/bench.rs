@@ -5,7 +5,7 @@ use crate::output::{Exit, Format, Output};
 use std::path::PathBuf;
 use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row, explain};
 use weir_lab::bench_classify::{self, RULES};
-use weir_lab::{bench_memory, bench_peer, bench_profile};
+use weir_lab::{bench_check, bench_memory, bench_peer, bench_profile};
 
 /// Measures offer and poll per packet for every scheduler, beside `fifo` in the same run.
 ///
@@ -44,6 +44,11 @@ pub struct Bench {
     /// a scheduler keeps more than it may.
     #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "leaves"])]
     memory: bool,
+    /// How long `weir check` takes for 5 000 classes with 10 000 rules, and for ten times as many.
+    /// Exit 1 if the latter takes more than a second, or more than 15 times as long.
+    #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "memory", "explain"])]
+    #[arg(conflicts_with_all = ["scheduler", "leaves", "classify"])]
+    check: bool,
     /// Count instructions per packet under callgrind instead of measuring time.
     #[arg(long)]
     instructions: bool,
@@ -84,6 +89,9 @@ impl Run for Bench {
         }
         if self.memory {
             return self.weigh(output);
+        }
+        if self.check {
+            return self.time_check(output);
         }
         if self.instructions {
             return self.count(output);
@@ -249,6 +257,32 @@ impl Bench {
             }
             Err(error) => output.refuse(&error),
         }
+    }
+
+    fn time_check(&self, output: &Output) -> Exit {
+        let rows = match bench_check::measure(self.rounds as usize) {
+            Ok(rows) => rows,
+            Err(error) => return output.refuse(&error),
+        };
+        match output.format {
+            Format::Json => output.json(&rows),
+            Format::Text => {
+                let (seconds, growth) = (bench_check::SECONDS_MAX, bench_check::GROWTH_MAX);
+                output.text(&format!(
+                    "classes    rules      bytes   s (limit {seconds:.0})   growth (limit \
+                     {growth:.0})\n"
+                ));
+                for row in &rows {
+                    let bench_check::Row { classes, rules, bytes, seconds, growth, holds } = row;
+                    let verdict = if *holds { "holds" } else { "FAILS" };
+                    output.text(&format!(
+                        "{classes:>7} {rules:>8} {bytes:>10} {seconds:>13.3} {growth:>19.2} \
+                         {verdict}\n"
+                    ));
+                }
+            }
+        }
+        if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
     }
 
     fn profile(&self, output: &Output) -> Exit {

@@ -31,6 +31,7 @@ const TESTS: &[Test] = &[
     ("a_second_link_does_not_take_the_socket", a_second_link_is_refused),
     ("marks_reach_the_receiver_with_right_checksums", marks_reach_the_receiver),
     ("kernel_tcp_fills_its_class_over_ipv4_and_ipv6", kernel_tcp_fills_its_class),
+    ("a_declared_class_keeps_its_bound_beside_a_flood", a_declared_class_keeps_its_bound),
 ];
 
 fn main() -> ExitCode {
@@ -85,6 +86,23 @@ match = [{ proto = "tcp", dport = "8080" }]
 [class.rest]
 rate = "30 Mbit/s"
 default = true
+"#;
+
+const DECLARED: &str = r#"
+[link]
+rate = "10 Mbit/s"
+scheduler = "htb"
+
+[class.voice]
+rate = "2 Mbit/s"
+match = [{ proto = "udp", dport = "5004" }]
+arrival = { rate = "1 Mbit/s", burst = "3000 B" }
+
+[class.rest]
+rate = "8 Mbit/s"
+prio = 1
+default = true
+queue = { limit = "400 packets" }
 "#;
 
 /// A folder of its own, the networks, and the program between them.
@@ -250,12 +268,21 @@ fn a_pulled_cable_comes_back() -> Outcome {
 
 /// Datagrams as fast as the client can send, until `done`.
 fn flood(testbed: &Testbed, done: &Arc<AtomicBool>) -> Result<thread::JoinHandle<()>, Failed> {
+    flood_of(testbed, done, 64)
+}
+
+/// The same, of so many bytes each.
+fn flood_of(
+    testbed: &Testbed,
+    done: &Arc<AtomicBool>,
+    bytes: usize,
+) -> Result<thread::JoinHandle<()>, Failed> {
     let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
     let ended = Arc::clone(done);
     Ok(thread::spawn(move || {
         while !ended.load(Ordering::Relaxed) {
             // Refused while the cable is out.
-            drop(client.send_to(&[0; 64], (Host::Server.ip4(), 9)));
+            drop(client.send_to(&vec![0; bytes], (Host::Server.ip4(), 9)));
         }
     }))
 }
@@ -348,6 +375,40 @@ fn marks_reach_the_receiver() -> Outcome {
     Ok(())
 }
 
+/// The loop may be late by up to `lag_max`, beyond which it counts a stall; the link never is. Behind
+/// the flood a packet would wait 0.4 s.
+fn a_declared_class_keeps_its_bound() -> Outcome {
+    let policy = weir_policy::parse(DECLARED, "policy.toml").plan.ok_or("a policy with errors")?;
+    let bounds = weir_policy::calculus::bounds(&policy.link, &policy.demands);
+    let bound = bounds[0].delay.ok_or("a class of htb that declares has a bound")?;
+    for _ in 0..ATTEMPTS {
+        let mut scene = Scene::new("bound", DECLARED)?;
+        scene.start()?;
+        let done = Arc::new(AtomicBool::new(false));
+        let flooding = flood_of(&scene.testbed, &done, 1400)?;
+        let dropped = |status: &Status| !status.lanes[0].classes[1].dropped.is_empty();
+        scene.await_status("the flood fills its queue", dropped)?;
+        let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+        // A sleep is never shorter than asked for, so this is half of what was declared at most.
+        for _ in 0..500 {
+            client.send_to(&[0; 160], (Host::Server.ip4(), 5004))?;
+            thread::sleep(Duration::from_millis(4));
+        }
+        let status = scene.status()?;
+        done.store(true, Ordering::Relaxed);
+        flooding.join().expect("the flood does not panic");
+        scene.stop()?;
+        let [voice, rest] = status.lanes[0].classes.as_slice() else { panic!("two classes") };
+        assert!(voice.sent.packets > 400 && rest.delay.p50_us > 200e3, "{status:?}");
+        if status.stalls == 0 {
+            let (worst, lag) = (voice.delay.max_us / 1e6, LAG_MAX.as_secs_f64());
+            assert!(worst <= bound + lag, "{worst} s, the bound is {bound} s");
+            return Ok(());
+        }
+    }
+    Err(format!("the machine stalled for {LAG_MAX:?} in each of {ATTEMPTS} runs").into())
+}
+
 fn a_second_link_is_refused() -> Outcome {
     let mut scene = Scene::new("second", POLICY)?;
     scene.start()?;
@@ -361,5 +422,9 @@ fn a_second_link_is_refused() -> Outcome {
 }
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What a deployment has that writes no `lag_max`.
+const LAG_MAX: Duration = Duration::from_millis(100);
+/// Runs until one without a stall.
+const ATTEMPTS: u32 = 3;
 /// Two seconds of the class that carries it.
 const TRANSFER: usize = 2_500_000;

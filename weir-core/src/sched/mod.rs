@@ -4,7 +4,6 @@
 //! holds packets, so droppers, limits and accounts exist once.
 
 mod arrival_order;
-mod calendar;
 mod deadlines;
 mod families;
 mod id_set;

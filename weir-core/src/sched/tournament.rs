@@ -71,8 +71,20 @@ impl Order {
 
     /// Whether the item is in.
     #[inline]
-    fn takes_part(&self, item: u32) -> bool {
+    pub(crate) fn takes_part(&self, item: u32) -> bool {
         self.words[item as usize] < OUT
+    }
+
+    /// The key of an item that is in, or what it left behind.
+    #[inline]
+    pub(crate) fn key(&self, item: u32) -> u64 {
+        self.words[item as usize] & !OUT
+    }
+
+    /// Takes out an item, which leaves a number below 2^63 behind.
+    #[inline]
+    pub(crate) fn leave(&mut self, lane: &mut Lane, item: u32, behind: u64) {
+        self.set(lane, item, OUT | behind);
     }
 
     /// The item with the lowest word below a node; of equals the first.
@@ -186,6 +198,13 @@ fn lowest_word(words: &[u64]) -> u64 {
     }
 }
 
+impl Lane {
+    /// How many items it has.
+    pub(crate) const fn len(&self) -> u32 {
+        self.items
+    }
+}
+
 const WAYS: usize = 8;
 /// Words from here on are of those that are out.
 const OUT: u64 = 1 << 63;
@@ -211,8 +230,10 @@ mod tests {
             let key = Some(1 + (seed >> 20) % 50).filter(|_| !(seed >> 60).is_multiple_of(4));
             match key {
                 Some(key) => order.set(lane, item as u32, key),
-                None => order.end_wait(lane, item as u32),
+                None if (seed >> 59).is_multiple_of(2) => order.end_wait(lane, item as u32),
+                None => order.leave(lane, item as u32, seed >> 30),
             }
+            assert!(key.is_none_or(|key| order.key(item as u32) == key));
             plain[item] = key;
             let low = Order::items(lane).filter_map(|item| Some((plain[item]?, item as u32))).min();
             assert_eq!(order.lowest(lane), low.map(|row| row.1), "step {step}");

@@ -34,6 +34,13 @@ struct Row {
     offered: Vec<f64>,
     /// Replaces `$burst`.
     burst: String,
+    /// Replaces `$kernel`: what is unlike `htb-2.6.5`'s defaults.
+    #[serde(default = "defaults")]
+    kernel: String,
+}
+
+fn defaults() -> String {
+    "{}".to_owned()
 }
 
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
@@ -73,7 +80,12 @@ impl Row {
         let intervals: Vec<String> = self.offered.iter().map(interval).collect();
         let rate = format!("{} kbit/s", self.rate * 1e3);
         let names = ["interval1", "interval2", "interval3", "interval4"];
-        let mut values = vec![("size", size.as_str()), ("burst", &self.burst), ("rate", &rate)];
+        let mut values = vec![
+            ("size", size.as_str()),
+            ("burst", &self.burst),
+            ("rate", &rate),
+            ("kernel", &self.kernel),
+        ];
         values.extend(names.into_iter().zip(intervals.iter().map(String::as_str)));
         run.scenario(&format!("{}.toml", run.era.name()), &values)
     }

@@ -4,8 +4,9 @@
 //! rule that is not known here, decides.
 
 use super::excess::{self, Given};
-use super::{Line, servers, service};
+use super::{Line, service};
 use crate::fluid::{self, Demand};
+use std::collections::BTreeMap;
 use weir_core::ids::ClassId;
 use weir_core::link::{Charge, LinkPlan};
 use weir_core::parameter::Params;
@@ -90,7 +91,7 @@ fn of_buckets(plan: &LinkPlan, buckets: &Buckets, link: f64) -> Effective {
 fn by_turns(plan: &LinkPlan, leaves: &[Bucket], link: f64) -> Vec<Option<f64>> {
     let given = excess::by_turns(&plan.tree, leaves, &vec![f64::INFINITY; leaves.len()], link);
     let busy = given.iter().map(|given| given.rate).sum::<f64>() > link * BUSY;
-    let keep = servers::keep_rates(leaves, &Line::of(plan));
+    let keep = keep_rates(leaves, &Line::of(plan));
     let short = plan.tree.classes().any(|(_, class)| is_short(class));
     let lost = busy && (short || keep.iter().any(|keeps| !keeps));
     let known = |(leaf, given): (usize, &Given)| {
@@ -99,6 +100,28 @@ fn by_turns(plan: &LinkPlan, leaves: &[Bucket], link: f64) -> Vec<Option<f64>> {
         (kept && !given.doubtful).then_some(given.rate)
     };
     given.iter().enumerate().map(known).collect()
+}
+
+/// For each leaf whether its burst outlasts the pauses of a busy line on which all are greedy, so
+/// that nobody has saved anything up: a packet of each other of its rank and of those before it.
+fn keep_rates(leaves: &[Bucket], line: &Line) -> Vec<bool> {
+    let mut ranks: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+    for leaf in leaves {
+        let sum = ranks.entry(leaf.rank).or_default();
+        *sum = (sum.0 + line.packet, sum.1 + leaf.rate.bits_per_second() as f64 / 8.0);
+    }
+    let (mut packets, mut rates) = (0.0, 0.0);
+    for sum in ranks.values_mut() {
+        let rank = *sum;
+        packets += rank.0;
+        *sum = (packets / (line.rate - rates).max(1.0), 0.0);
+        rates += rank.1;
+    }
+    let keeps = |leaf: &Bucket| {
+        let saved = leaf.saves.get() as f64 * 8.0 / leaf.rate.bits_per_second() as f64;
+        ranks[&leaf.rank].0 <= saved * OUTLASTS
+    };
+    leaves.iter().map(keeps).collect()
 }
 
 /// Whether a class, which may lend, has a burst that pauses of a busy line outlast.
@@ -244,6 +267,8 @@ const SLACK: f64 = 1e-3;
 /// From this part of it on a line is hardly ever idle, and from this on now and then.
 const BUSY: f64 = 0.95;
 const FULL: f64 = 0.8;
+/// Pauses are seldom as long as they may be.
+const OUTLASTS: f64 = 2.0;
 /// [algorithms §5.2] A default burst outlasts such a pause of a busy line, in seconds.
 const PAUSE: f64 = 4e-3;
 /// A limit that is more than this part of the line loses some of it if the line is busy.

@@ -191,15 +191,6 @@ fn by_bucket(buckets: &[Bucket], line: &Line) -> Vec<Option<Server>> {
     buckets.iter().map(server).collect()
 }
 
-/// For each leaf whether the burst that it may save up outlasts all pauses, so that it loses
-/// nothing of its rate even if the line is never idle.
-pub(super) fn keep_rates(buckets: &[Bucket], line: &Line) -> Vec<bool> {
-    let keeps = |(server, bucket): (Option<Server>, &Bucket)| {
-        server.is_some_and(|server| server.fresh.rate() >= bytes_per_second(bucket.rate) * 0.999)
-    };
-    by_bucket(buckets, line).into_iter().zip(buckets).map(keeps).collect()
-}
-
 /// How long a leaf that is within its rate waits at most beyond that rate.
 fn wait(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) -> Option<f64> {
     let left = line.rate - higher.rates;

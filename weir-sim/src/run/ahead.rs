@@ -67,34 +67,61 @@ impl Run<'_> {
 
     /// Everything that is sent before `until`, and what leaves until the last of it arrives.
     fn send_before(&mut self, until: Instant, (senders, feeds): (&mut Senders, &mut Feeds)) {
-        let mut arrivals = std::mem::take(&mut self.arrivals);
-        while let Some((at, source)) = senders.first().filter(|first| first.0 < until) {
-            let (Sending { length, datagram, .. }, next) = feeds.take(source, &mut self.runners);
-            senders.replace_first(source, next);
-            let flight = Flight { source, length, connection: datagram };
-            let state = &mut self.state;
-            let handle = if state.packed { flight.pack() } else { state.packets.insert(flight) };
-            let leaf = state.offered(flight);
-            let lane = &state.lanes[source as usize];
-            let (traffic_class, meter) = (lane.traffic_class, lane.meter);
-            let packet = Packet { handle, length, flow: source, traffic_class, meter };
-            arrivals.push(Arrival { at, leaf, packet });
-            if arrivals.len() == AHEAD {
-                self.serve_link(&mut arrivals);
+        let mut sent = [(0, Sending::default()); AHEAD];
+        loop {
+            let count = self.take_first(until, senders, feeds, &mut sent);
+            for &(source, sending) in &sent[..count] {
+                self.arrive_ahead(source, sending);
+            }
+            self.serve_link();
+            if count < AHEAD {
+                return;
             }
         }
-        self.serve_link(&mut arrivals);
-        self.arrivals = arrivals;
     }
 
-    /// Lets the link serve these packets, and counts what leaves and what is dropped.
-    fn serve_link(&mut self, arrivals: &mut Vec<Arrival>) {
+    /// The next packets before `until` of all sources, as many as have room in `out`.
+    // A loop of its own, so that nothing in it goes through memory.
+    #[inline(never)]
+    fn take_first(
+        &mut self,
+        until: Instant,
+        senders: &mut Senders,
+        feeds: &mut Feeds,
+        out: &mut [(u32, Sending)],
+    ) -> usize {
+        let mut count = 0;
+        for place in out {
+            let Some(source) = senders.first_before(until) else { break };
+            let (sending, next) = feeds.take(source, &mut self.runners);
+            senders.replace_first(source, next);
+            *place = (source, sending);
+            count += 1;
+        }
+        count
+    }
+
+    #[inline]
+    fn arrive_ahead(&mut self, source: u32, sending: Sending) {
+        let Sending { at, length, datagram } = sending;
+        let flight = Flight { source, length, connection: datagram };
         let state = &mut self.state;
-        self.drive.serve(arrivals, |departure| {
+        let handle = if state.packed { flight.pack() } else { state.packets.insert(flight) };
+        let leaf = state.offered(flight);
+        let lane = &state.lanes[source as usize];
+        let (traffic_class, meter) = (lane.traffic_class, lane.meter);
+        let packet = Packet { handle, length, flow: source, traffic_class, meter };
+        self.arrivals.push(Arrival { at, leaf, packet });
+    }
+
+    /// Lets the link serve the packets that arrived, and counts what leaves and what is dropped.
+    fn serve_link(&mut self) {
+        let state = &mut self.state;
+        self.drive.serve(&self.arrivals, |departure| {
             state.count_departure(departure);
             state.release(departure.handle);
         });
-        arrivals.clear();
+        self.arrivals.clear();
         self.settle_drops();
     }
 }

@@ -8,17 +8,23 @@
 //! the line was handed packets for, nor much less, so a line that does not keep its rate takes the
 //! fluid along.
 
-use super::super::calendar::{Calendar, Links, Member};
+use super::super::tournament::{Lane, Order};
 use super::super::weights::{LENGTH_MAX, Weights, written};
 use crate::ids::LeafId;
 use crate::sched::Tree;
 use crate::units::Instant;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The fluid's leaves and its clock.
 pub(super) struct Fluid {
-    leaves: Vec<Drain>,
-    busy: Calendar<0>,
+    /// Of each leaf the bytes behind what is scheduled to be drained.
+    pending: Vec<u64>,
+    /// Of each leaf, which part of the line it has.
+    part_of: Vec<u32>,
+    parts: Vec<Part>,
+    /// The leaves that are not dry, by when what is scheduled of them will be drained.
+    busy: (Order, Lane),
     /// Of the leaves in `busy`.
     weight: u128,
     virtual_time: u64,
@@ -32,35 +38,34 @@ pub(super) struct Fluid {
     per_byte: u128,
 }
 
-/// A leaf of the fluid.
-struct Drain {
-    /// When what is not `pending` will be drained.
-    due: u64,
-    /// Bytes behind that.
-    pending: u64,
+/// What leaves of one weight share.
+#[derive(Clone, Copy)]
+struct Part {
+    /// Virtual time per byte.
     inverse: u64,
     weight: u32,
-    links: Links,
 }
 
 impl Fluid {
     pub(super) fn new(tree: &Tree, weights: &Weights) -> Self {
-        let drain = |(inverse, weight): (&u64, u64)| Drain {
-            due: 0,
-            pending: 0,
-            inverse: *inverse,
-            weight: weight as u32,
-            links: Links::NOWHERE,
+        let (mut parts, mut alike) = (Vec::new(), BTreeMap::new());
+        let mut part = |(&inverse, weight): (&u64, u64)| {
+            let which = *alike.entry(weight).or_insert(parts.len() as u32);
+            if which as usize == parts.len() {
+                parts.push(Part { inverse, weight: weight as u32 });
+            }
+            which
         };
+        let part_of: Vec<_> = weights.inverses.iter().zip(written(tree)).map(&mut part).collect();
+        parts.shrink_to_fit();
         let total: u128 = written(tree).map(u128::from).sum();
-        let leaves: Vec<_> = weights.inverses.iter().zip(written(tree)).map(drain).collect();
-        let longest =
-            weights.inverses.iter().max().copied().unwrap_or(1) * tree.mtu().get().min(LENGTH_MAX);
         // At most 2^16 a leaf, and 2^30 more only where few leaves have small weights.
         let scale = total << weights.shift;
         Self {
-            busy: Calendar::new(leaves.len(), 2 * longest),
-            leaves,
+            pending: alloc::vec![0; part_of.len()],
+            busy: super::order(part_of.len()),
+            part_of,
+            parts,
             weight: 0,
             virtual_time: 0,
             time: Instant::ZERO,
@@ -69,6 +74,24 @@ impl Fluid {
             per_nano: scale.saturating_mul(u128::from(tree.rate().bits_per_second())),
             per_byte: scale.saturating_mul(BIT_NANOS),
         }
+    }
+
+    /// Virtual time per byte of `leaf`.
+    #[inline]
+    pub(super) fn inverse(&self, leaf: LeafId) -> u64 {
+        self.part(leaf.0).inverse
+    }
+
+    #[inline]
+    fn part(&self, leaf: u32) -> Part {
+        self.parts[self.part_of[leaf as usize] as usize]
+    }
+
+    /// What is scheduled of `leaf` will be drained at `due`.
+    #[inline]
+    fn schedule(&mut self, leaf: u32, due: u64) {
+        let (order, lane) = &mut self.busy;
+        order.set(lane, leaf, due);
     }
 
     /// Lets the fluid run until `now`.
@@ -83,43 +106,42 @@ impl Fluid {
         let work = work.min(self.owed);
         self.owed -= work;
         self.saved = self.saved.saturating_add(work);
-        while let Some(leaf) = self.busy.first(&self.leaves) {
-            let due = self.leaves[leaf.index()].due;
+        while let Some(leaf) = self.busy.0.lowest(&self.busy.1) {
+            let due = self.busy.0.key(leaf);
             let needed = self.work_for(due.saturating_sub(self.virtual_time));
             if self.saved < needed {
                 return;
             }
             self.saved -= needed;
             self.virtual_time = self.virtual_time.max(due);
-            self.run_dry(leaf);
+            self.run_dry(leaf, due);
         }
         (self.saved, self.owed) = (0, 0);
     }
 
-    /// What had been scheduled of `leaf` is drained: the next of it follows, if there is more.
-    fn run_dry(&mut self, leaf: LeafId) {
-        self.busy.remove(&mut self.leaves, leaf);
-        let drain = &mut self.leaves[leaf.index()];
-        let next = drain.pending.min(LENGTH_MAX);
-        if next == 0 {
-            self.weight -= u128::from(drain.weight);
-            return;
+    /// What had been scheduled of `leaf` is drained at `due`: the next of it follows, if there is
+    /// more.
+    fn run_dry(&mut self, leaf: u32, due: u64) {
+        let Part { inverse, weight } = self.part(leaf);
+        let pending = &mut self.pending[leaf as usize];
+        let next = (*pending).min(LENGTH_MAX);
+        *pending -= next;
+        if next > 0 {
+            return self.schedule(leaf, due + next * inverse);
         }
-        drain.pending -= next;
-        drain.due += next * drain.inverse;
-        self.busy.insert(&mut self.leaves, leaf);
+        self.weight -= u128::from(weight);
+        let (order, lane) = &mut self.busy;
+        order.leave(lane, leaf, 0);
     }
 
     /// `length` bytes come to `leaf`. If it was dry they start at the virtual time that is
     /// answered, else right behind the others.
     pub(super) fn arrived(&mut self, leaf: LeafId, length: u64) -> Option<u64> {
-        let drain = &mut self.leaves[leaf.index()];
-        if !drain.links.are_nowhere() {
-            drain.pending += length;
+        if self.busy.0.takes_part(leaf.0) {
+            self.pending[leaf.index()] += length;
             return None;
         }
-        let span = length * drain.inverse;
-        Some(self.begin(leaf, span))
+        Some(self.begin(leaf, length * self.inverse(leaf)))
     }
 
     /// Lets `leaf`, which is dry, drain for `span` of virtual time; answers when it begins.
@@ -130,10 +152,8 @@ impl Fluid {
             self.virtual_time += passed as u64;
             self.saved -= passed * unit;
         }
-        let drain = &mut self.leaves[leaf.index()];
-        drain.due = self.virtual_time + span;
-        self.weight += u128::from(drain.weight);
-        self.busy.insert(&mut self.leaves, leaf);
+        self.weight += u128::from(self.part(leaf.0).weight);
+        self.schedule(leaf.0, self.virtual_time + span);
         self.virtual_time
     }
 
@@ -149,17 +169,19 @@ impl Fluid {
     /// A packet of about `length` will never be sent. What is already scheduled, of at most a
     /// packet or two, stays.
     pub(super) fn dropped(&mut self, leaf: LeafId, length: u64) {
-        let drain = &mut self.leaves[leaf.index()];
-        drain.pending = drain.pending.saturating_sub(length);
+        let pending = &mut self.pending[leaf.index()];
+        *pending = pending.saturating_sub(length);
     }
 
     /// Nothing of `leaf` waits for the line any more, and what it sent was finished at `finish`:
     /// nothing behind that can be left in the fluid.
     pub(super) fn emptied(&mut self, leaf: LeafId, finish: u64) {
-        let drain = &mut self.leaves[leaf.index()];
-        let rest = finish.saturating_sub(drain.due);
-        if drain.pending.saturating_mul(drain.inverse) > rest {
-            drain.pending = rest / drain.inverse;
+        let inverse = self.inverse(leaf);
+        let pending = &mut self.pending[leaf.index()];
+        // Where something is pending the leaf is busy.
+        let rest = finish.saturating_sub(self.busy.0.key(leaf.0));
+        if pending.saturating_mul(inverse) > rest {
+            *pending = rest / inverse;
         }
     }
 
@@ -176,30 +198,14 @@ impl Fluid {
 
     /// Moves virtual time, and all that is measured in it, `back`.
     pub(super) fn move_back(&mut self, back: u64) {
-        let mut busy = Vec::new();
-        while let Some(leaf) = self.busy.first(&self.leaves) {
-            self.busy.remove(&mut self.leaves, leaf);
-            busy.push(leaf);
-        }
         self.virtual_time -= back;
-        self.leaves.iter_mut().for_each(|drain| drain.due = drain.due.saturating_sub(back));
-        busy.into_iter().for_each(|leaf| self.busy.insert(&mut self.leaves, leaf));
+        super::move_back(&mut self.busy, back);
     }
 
     /// The work that moves virtual time by `span`.
     fn work_for(&self, span: u64) -> u128 {
         // Below 2^58 * 2^36 * 2^33 with a million leaves; more only saturates.
         (self.weight * BIT_NANOS).saturating_mul(u128::from(span))
-    }
-}
-
-impl Member<0> for Drain {
-    fn tag(&self) -> u64 {
-        self.due
-    }
-
-    fn links(&mut self) -> &mut Links {
-        &mut self.links
     }
 }
 

@@ -1,0 +1,119 @@
+//! The time of `weir check` for policies of two sizes, and how it grows between them.
+//!
+//! What is measured is the command as a user runs it: this program, started anew, reads the file,
+//! checks it and prints. The sizes take turns, so that a machine that slows down slows both.
+
+use serde::Serialize;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Seconds that the largest may take.
+pub const SECONDS_MAX: f64 = 1.0;
+/// How much longer the largest may take than the smallest, which is a tenth of it.
+pub const GROWTH_MAX: f64 = 15.0;
+/// Leaves of each size; there are twice as many rules.
+pub const CLASSES: [usize; 2] = [5_000, 50_000];
+
+/// The time of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Leaf classes.
+    pub classes: usize,
+    /// Rules.
+    pub rules: usize,
+    /// Bytes of the file.
+    pub bytes: usize,
+    /// The median of the rounds.
+    pub seconds: f64,
+    /// To that of the smallest.
+    pub growth: f64,
+    /// Whether neither is above its limit.
+    pub holds: bool,
+}
+
+/// Checks a policy of each size `rounds` times.
+///
+/// # Errors
+/// When this program cannot be started, a file not be written, or a policy has errors.
+pub fn measure(rounds: usize) -> Result<Vec<Row>, String> {
+    let folder = tempfile::tempdir().map_err(|error| format!("temporary folder: {error}"))?;
+    let mut files = Vec::new();
+    for classes in CLASSES {
+        let path = folder.path().join(format!("{classes}.toml"));
+        let text = policy(classes);
+        fs::write(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
+        files.push((classes, path, text.len(), Vec::new()));
+    }
+    for _ in 0..rounds.max(1) {
+        for (_, path, _, times) in &mut files {
+            times.push(check(path)?);
+        }
+    }
+    let median = |times: &[Duration]| {
+        let mut times = times.to_vec();
+        times.sort();
+        times[times.len() / 2].as_secs_f64()
+    };
+    let smallest = median(&files[0].3);
+    let row = |(classes, _, bytes, times): &(usize, _, usize, Vec<Duration>)| {
+        let seconds = median(times);
+        let growth = seconds / smallest;
+        let holds = seconds <= SECONDS_MAX && growth <= GROWTH_MAX;
+        Row { classes: *classes, rules: 2 * classes, bytes: *bytes, seconds, growth, holds }
+    };
+    Ok(files.iter().map(row).collect())
+}
+
+/// The time of `weir check` for a file.
+fn check(path: &Path) -> Result<Duration, String> {
+    let program = std::env::current_exe().map_err(|error| format!("own program: {error}"))?;
+    let mut command = Command::new(program);
+    command.arg("check").arg(path).stdout(Stdio::null()).stderr(Stdio::null());
+    let start = Instant::now();
+    let status = command.status().map_err(|error| format!("weir check: {error}"))?;
+    let time = start.elapsed();
+    if status.success() { Ok(time) } else { Err(format!("weir check ended with {status}")) }
+}
+
+/// The policy that is checked: leaves of `htb` below classes of [`GROUP`], each with a rule for a
+/// network and one for a port of a host. It has neither errors nor warnings.
+pub fn policy(classes: usize) -> String {
+    let mut text = "[link]\nrate = '40 Gbit/s'\nscheduler = 'htb'\n".to_owned();
+    // A text can always grow.
+    let mut line = |line: std::fmt::Arguments<'_>| text.write_fmt(line).unwrap_or_default();
+    for class in 0..classes {
+        let (group, host) = (class / GROUP, class % GROUP);
+        if host == 0 {
+            line(format_args!("[class.group{group}]\nrate = '40 Mbit/s'\n"));
+        }
+        let (high, low) = (class >> 8 & 0xff, class & 0xff);
+        line(format_args!(
+            "[class.customer{class}]\nparent = 'group{group}'\nrate = '400 kbit/s'\n\
+             ceil = '4 Mbit/s'\nmatch = [{{ dst = '10.{high}.{low}.0/24' }}, \
+             {{ proto = 'udp', dst = '172.16.{high}.{low}', dport = {} }}]\n",
+            1024 + host
+        ));
+    }
+    text + "[class.rest]\nrate = '10 Mbit/s'\ndefault = true\n"
+}
+
+/// Leaves of a class.
+const GROUP: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_has_the_size_that_was_asked_for_and_no_findings() {
+        let outcome = weir_policy::parse(&policy(1000), "p");
+        assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
+        let policy = outcome.plan.expect("it has no errors");
+        assert_eq!(policy.link.tree.leaf_count(), 1001);
+        assert_eq!(policy.link.tree.classes().len(), 1001 + 10);
+        assert_eq!(policy.rules.len(), 2000);
+    }
+}
