@@ -41,7 +41,7 @@ impl Sojourn {
 
     /// Behind others of its own leaf, until the last of these was on the wire.
     pub fn own_leaf(&self) -> Duration {
-        self.became_first().since(self.arrived)
+        self.first.since.since(self.arrived)
     }
 
     /// First in its leaf, until the line had sent what it was handed before.
@@ -63,7 +63,7 @@ impl Sojourn {
 
     #[inline]
     fn became_first(&self) -> Instant {
-        self.first.since.min(self.at).max(self.arrived)
+        self.first.since.max(self.arrived)
     }
 
     #[inline]
@@ -88,6 +88,12 @@ pub(crate) struct Explainer {
 struct First {
     since: Instant,
     line_free: Instant,
+}
+
+/// The packet that is first in its leaf, and where to note its sojourn.
+pub(crate) struct Waiting<'a> {
+    first: &'a mut First,
+    sojourns: &'a mut Vec<Sojourn>,
 }
 
 /// A packet that leaves, and its leaf.
@@ -116,26 +122,23 @@ impl Explainer {
         self.leaves[leaf.index()] = First { since: now, line_free: line_free.max(now) };
     }
 
+    /// The packet that is first in `leaf`.
+    #[inline(always)]
+    pub(crate) fn waiting(&mut self, leaf: LeafId) -> Waiting<'_> {
+        Waiting { first: &mut self.leaves[leaf.index()], sojourns: &mut self.sojourns }
+    }
+
     /// From when on nothing but limits and the turns of others hold back the packet that is first
     /// in `leaf`; later than now if the line does.
-    #[inline(always)]
     pub(crate) fn line_free(&self, leaf: LeafId) -> Instant {
         self.leaves[leaf.index()].line_free
     }
 
-    /// The first packet of its leaf leaves at `now` and is handed to the line, which is free again
-    /// from `line_free` on: until then those behind it wait for it.
-    #[inline(always)]
-    pub(crate) fn sent(&mut self, now: Instant, packet: Leaving, why: Why, line_free: Instant) {
-        let free = line_free.max(now);
-        let next = First { since: free, line_free: free };
-        let first = core::mem::replace(&mut self.leaves[packet.leaf.index()], next);
-        self.sojourns.push(packet.sojourn(now, first, why, None));
-    }
-
     /// The first packet of its leaf is dropped at `now`.
     pub(crate) fn dropped(&mut self, now: Instant, packet: Leaving, why: Why, reason: DropReason) {
-        let first = self.leaves[packet.leaf.index()];
+        let First { since, line_free } = self.leaves[packet.leaf.index()];
+        // The line may still be sending the one before it.
+        let first = First { since: since.min(now), line_free };
         self.sojourns.push(packet.sojourn(now, first, why, Some(reason)));
     }
 
@@ -150,6 +153,25 @@ impl Explainer {
     pub(crate) fn take(&mut self, each: &mut dyn FnMut(&Sojourn)) {
         self.sojourns.iter().for_each(each);
         self.sojourns.clear();
+    }
+}
+
+impl Waiting<'_> {
+    /// See [`Explainer::line_free`].
+    #[inline(always)]
+    pub(crate) fn line_free(&self) -> Instant {
+        self.first.line_free
+    }
+
+    /// It leaves at `now` and is handed to the line, which is free again from `line_free` on: until
+    /// then those behind it wait for it.
+    #[inline(always)]
+    pub(crate) fn sent(self, now: Instant, packet: Leaving, why: Why, line_free: Instant) {
+        let free = line_free.max(now);
+        let next = First { since: free, line_free: free };
+        let first = core::mem::replace(self.first, next);
+        debug_assert!(first.since <= now, "the line had sent the one before it");
+        self.sojourns.push(packet.sojourn(now, first, why, None));
     }
 }
 

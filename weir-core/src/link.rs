@@ -511,16 +511,17 @@ impl<S: Discipline> Link<S> {
     ) -> Departure {
         let (entry, next) = taken;
         let explainer = self.explainer.as_deref_mut().filter(|_| EXPLAINED);
-        let from = explainer.as_ref().map(|explainer| explainer.line_free(leaf));
-        let why = from.map(|from| why(&self.scheduler, now, leaf, from));
+        let waiting = explainer.map(|explainer| explainer.waiting(leaf));
+        let from = waiting.as_ref().map(|waiting| waiting.line_free());
+        let why = from.map_or(Why::FREE, |from| why(&self.scheduler, now, leaf, from));
         self.scheduler.charge(now, leaf, entry.charged(), next);
         self.line.begin(now);
         let departure = entry.departure(now, leaf, &mut self.line);
         if S::COMPLETIONS {
             self.leaving.push_back((departure.finished, leaf, entry.charged()));
         }
-        if let Some((explainer, why)) = explainer.zip(why) {
-            explainer.sent(now, entry.leaving(leaf), why, self.line.ready_at());
+        if let Some(waiting) = waiting {
+            waiting.sent(now, entry.leaving(leaf), why, self.line.ready_at());
         }
         departure
     }
