@@ -295,13 +295,21 @@ mod tests {
             let mut leaf = class("leaf", Some(weir_core::ids::ClassId(0)), megabits);
             leaf.name = format!("leaf{}", classes.len());
             leaf.params.set("ceil", Value::Quantity(Quantity::Rate(rate(10))));
-            leaf.params.set("priority", Value::Quantity(Quantity::Number(priority)));
+            for name in ["prio", "priority"] {
+                leaf.params.set(name, Value::Quantity(Quantity::Number(priority)));
+            }
             classes.push(leaf);
         }
         let tree = Tree::new(rate(10), Bytes::new(1514), Params::new(), classes).expect("a tree");
         let greedy = Effective::of(&LinkPlan::new(keyword, tree)).greedy;
         let first = greedy[0].map(|bits| (bits / 1e5).round() / 10.0);
         assert_eq!(first, expected, "{keyword} {leaves:?}");
+    }
+
+    #[test]
+    fn rates_that_fill_their_parent_are_what_leaves_get() {
+        check("htb", &[(2, 0), (5, 1), (3, 2)], Some(2.0));
+        check("htb", &[(2, 0), (3, 0)], Some(4.0));
     }
 
     #[test]

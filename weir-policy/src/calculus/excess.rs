@@ -40,6 +40,7 @@ struct Lending<'t> {
     doubtful: Vec<bool>,
     /// What each class lent.
     lent: Vec<f64>,
+    link: f64,
     /// What is left of the link.
     left: f64,
 }
@@ -68,7 +69,8 @@ pub(super) fn by_turns(tree: &Tree, leaves: &[Bucket], wants: &[f64], link: f64)
     let none = vec![0.0; tree.classes().len()];
     let doubtful = vec![false; none.len()];
     let (given, lent) = (none.clone(), none);
-    let mut lending = Lending { tree, leaves, wants, paths, given, doubtful, lent, left: link };
+    let left = link;
+    let mut lending = Lending { tree, leaves, wants, paths, given, doubtful, lent, link, left };
     let mut ranks: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (leaf, bucket) in leaves.iter().enumerate() {
         ranks.entry(bucket.rank).or_default().push(leaf);
@@ -94,7 +96,7 @@ impl Lending<'_> {
         for depth in lender.map_or(0..0, |lender| lender..deepest.unwrap_or(0)).rev() {
             self.hold(&mut players, depth, lender);
         }
-        fill(&mut players, self.left, false);
+        fill(&mut players, Room { left: self.left, whole: self.link, doubtful: false });
         for Player { leaf, turn, part, doubtful, .. } in players {
             let (path, more) = (&self.paths[leaf], turn * part);
             self.left = (self.left - more).max(0.0);
@@ -132,13 +134,15 @@ impl Lending<'_> {
         players.sort_by_key(above);
         for siblings in players.chunk_by_mut(|one, other| above(one) == above(other)) {
             let Some(class) = above(&siblings[0]) else { continue };
+            let doubtful = self.doubtful[class.index()];
             if lender == Some(depth) {
-                let loan = (rate(self.tree, class) - self.given[class.index()]).max(0.0);
-                fill(siblings, loan, self.doubtful[class.index()]);
+                let whole = rate(self.tree, class);
+                let left = (whole - self.given[class.index()]).max(0.0);
+                fill(siblings, Room { left, whole, doubtful });
                 continue;
             }
             let room = self.room(class);
-            fill(siblings, room, self.doubtful[class.index()]);
+            fill(siblings, Room { left: room, whole: ceiling(self.tree, class), doubtful });
             let turns: f64 = siblings.iter().map(|player| player.turn).sum();
             let lends = lender.map(|depth| self.paths[siblings[0].leaf][depth]);
             if lends.is_some_and(|lender| self.holds(class, lender)) {
@@ -169,16 +173,26 @@ impl Lending<'_> {
     }
 }
 
-/// Ends the rise of all parts where together they make `room`, which may be in doubt.
-fn fill(players: &mut [Player], room: f64, doubtful: bool) {
+/// What there is to divide.
+#[derive(Clone, Copy)]
+struct Room {
+    left: f64,
+    /// Of so much.
+    whole: f64,
+    /// Whether there may be more.
+    doubtful: bool,
+}
+
+/// Ends the rise of all parts where together they make what is left.
+fn fill(players: &mut [Player], room: Room) {
     players.sort_by(|one, other| one.part.total_cmp(&other.part));
     let mut turns: f64 = players.iter().map(|player| player.turn).sum();
-    let mut left = room;
+    let mut left = room.left;
     for index in 0..players.len() {
         let Player { turn, part, .. } = players[index];
         let even = left.max(0.0) / turns;
         if even < part {
-            doubt(players, even, doubtful);
+            doubt(players, even, room);
             players[index..].iter_mut().for_each(|player| player.part = even);
             return;
         }
@@ -189,9 +203,12 @@ fn fill(players: &mut [Player], room: f64, doubtful: bool) {
 
 /// Doubts all who have more or less than was said if one of them misses turns, where parts rise up
 /// to `even`. Who would have far more without its ceiling has that, whatever turns it misses.
-fn doubt(players: &mut [Player], even: f64, doubtful: bool) {
+fn doubt(players: &mut [Player], even: f64, room: Room) {
     let near = even / FAR;
-    if doubtful || players.iter().any(|player| player.doubtful || player.ceiling > near) {
+    let misses = |player: &Player| player.doubtful || player.ceiling > near;
+    // Of nothing nobody misses a part.
+    let is_something = room.left > room.whole * SLACK;
+    if room.doubtful || (is_something && players.iter().any(misses)) {
         let others = players.iter_mut().filter(|player| player.part > near);
         others.for_each(|player| player.doubtful = true);
     }

@@ -43,8 +43,10 @@ pub struct Bound {
 pub struct Traffic {
     /// Burst and rate of the declared arrival curve.
     pub arrival: Option<(f64, f64)>,
-    /// What its queue holds.
+    /// What its queue holds,
     pub limit: f64,
+    /// and in packets, if that is what limits it.
+    pub packets: Option<f64>,
     /// Whether packets leave the queue in the order in which they came.
     pub in_order: bool,
 }
@@ -117,9 +119,9 @@ impl Line {
 
 impl Traffic {
     fn of(queue: &QueuePlan, demand: &Demand, packet: f64) -> Self {
-        let limit = match queue.limit() {
-            Limit::Packets(packets) => f64::from(packets) * packet,
-            Limit::Bytes(bytes) => bytes.get() as f64,
+        let (limit, packets) = match queue.limit() {
+            Limit::Packets(packets) => (f64::from(packets) * packet, Some(f64::from(packets))),
+            Limit::Bytes(bytes) => (bytes.get() as f64, None),
         };
         let arrival = demand.arrival.map(|arrival| {
             // A packet comes whole, so no burst is shorter.
@@ -128,7 +130,7 @@ impl Traffic {
         });
         let dropper = DROPPERS.iter().find(|row| row.keyword == queue.dropper);
         let apart = dropper.is_some_and(|row| row.parameters.iter().any(|row| row.name == "flows"));
-        Self { arrival, limit, in_order: !apart }
+        Self { arrival, limit, packets, in_order: !apart }
     }
 }
 

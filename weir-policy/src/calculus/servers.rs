@@ -18,7 +18,7 @@ pub(super) fn servers(service: &Service, line: &Line, traffic: &[Traffic]) -> Ve
         Service::Unknown => vec![None; traffic.len()],
         Service::Arrivals { shaper } => arrivals(*shaper, line, traffic),
         Service::Ranks(ranks) => by_rank(ranks, line, traffic),
-        Service::Rounds(rounds) => in_rounds(rounds, line),
+        Service::Rounds(rounds) => in_rounds(rounds, line, traffic),
         Service::Fluid(leaves) => fluid(leaves, line),
         Service::Buckets(buckets) => by_bucket(&buckets.leaves, line),
         Service::Curves(curves) => by_curve(curves, line),
@@ -93,7 +93,7 @@ fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server
 
 /// [drr95 §4] A visit of each other leaf before each visit of this one; a packet that is not
 /// covered by a deficit, or that overdraws one, once.
-fn in_rounds(rounds: &Rounds, line: &Line) -> Vec<Option<Server>> {
+fn in_rounds(rounds: &Rounds, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
     // In packets, a visit of others is of the largest, one's own of the shortest.
     let (long, short) =
         if rounds.in_packets { (line.packet, f64::from(super::FRAME_MIN)) } else { (1.0, 1.0) };
@@ -102,19 +102,27 @@ fn in_rounds(rounds: &Rounds, line: &Line) -> Vec<Option<Server>> {
     let each = if rounds.overdraws && rounds.forgets { slack } else { 0.0 };
     let whole: f64 = rounds.gains.iter().map(|&gain| gain as f64 * long).sum();
     let count = rounds.gains.len() as f64 - 1.0;
-    let server = |&gain: &u64| {
+    let server = |(&gain, traffic): (&u64, &Traffic)| {
         let others = (whole - gain as f64 * long).max(0.0);
+        let others = line.time(others + count * each);
+        // And its own packet that is being sent when it joins the end of the round again.
+        let late = line.time(count * slack + line.packet);
         let serving = Serving::Rounds {
             gain: gain as f64 * short,
             owed: if rounds.overdraws { line.packet } else { 0.0 },
-            others: line.time(others + count * each),
-            // And its own packet that is being sent when it joins the end of the round again.
-            late: line.time(count * slack + line.packet),
+            others,
+            late,
             line: line.rate,
         };
-        Some(Server { fresh: serving, standing: Some(serving) })
+        // So many packets take so many visits, however short they are.
+        let counted = traffic.packets.filter(|_| rounds.in_packets).map(|packets| {
+            let visits = (packets / gain as f64).ceil().max(1.0);
+            let delay = late + visits * others + line.time(packets * line.packet);
+            Serving::Fixed { rate: serving.rate(), delay }
+        });
+        Some(Server { fresh: serving, standing: counted.or(Some(serving)) })
     };
-    rounds.gains.iter().map(server).collect()
+    rounds.gains.iter().zip(traffic).map(server).collect()
 }
 
 /// [parekh93 §IV] As in the fluid, and so much later.

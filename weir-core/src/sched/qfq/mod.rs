@@ -135,17 +135,18 @@ impl Discipline for Qfq {
         }
     }
 
-    /// [qfq13 §III] Tags are rounded to slots, which are shorter than two packets: three of them,
-    /// and two packets of the line.
+    /// [qfq13 §III] Tags are rounded to slots: a leaf is late by up to three of its own, and two
+    /// packets of the line.
     fn service(tree: &Tree) -> Service {
-        let packet = tree.mtu().get();
-        let whole: u64 = written(tree).sum();
-        let row = |weight: u64| {
-            let slots = packet.saturating_mul(6).saturating_mul(whole.div_ceil(weight));
-            let late = Bytes::new(slots.saturating_add(2 * packet));
-            Weighted { weight, ahead: Bytes::new(6 * packet), late }
+        let packet = tree.mtu();
+        let Weights { inverses, shift } = Weights::of(tree);
+        let row = |(weight, inverse): (u64, &u64)| {
+            let slots = 3u128 << shift_of(counted(packet).saturating_mul(*inverse));
+            let slots = slots.div_ceil(1 << shift).min(u128::from(u64::MAX));
+            let late = Bytes::new(slots as u64).plus(packet).plus(packet);
+            Weighted { weight, ahead: Bytes::new(packet.get().saturating_mul(6)), late }
         };
-        Service::Fluid(written(tree).map(row).collect())
+        Service::Fluid(written(tree).zip(&inverses).map(row).collect())
     }
 }
 
