@@ -25,6 +25,8 @@ pub struct Tbf {
     heads: Vec<Bytes>,
     bucket: Bucket,
     peak: Option<Bucket>,
+    /// The leaf that was selected, until something changes for it, and from when on it had tokens.
+    selected: Option<(LeafId, Instant)>,
 }
 
 /// Tokens, counted as the time until there are no more to earn.
@@ -67,6 +69,7 @@ impl Discipline for Tbf {
             heads: alloc::vec![Bytes::ZERO; tree.leaf_count()],
             bucket: Bucket::new(rate, burst),
             peak: peak.map(|peak| Bucket::new(peak, mtu)),
+            selected: None,
         })
     }
 
@@ -100,12 +103,14 @@ impl Scheduler for Tbf {
     fn select(&mut self, now: Instant) -> Selection {
         let Some(leaf) = self.order.front() else { return Selection::Idle };
         let released = self.released(leaf);
+        self.selected = Some((leaf, released));
         if released <= now { Selection::Leaf(leaf) } else { Selection::At(released) }
     }
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         self.order.sent(leaf);
+        self.selected = None;
         self.heads[leaf.index()] = next.map_or(Bytes::ZERO, |head| head.length);
         self.bucket.charge(now, sent);
         if let Some(peak) = &mut self.peak {
@@ -115,12 +120,15 @@ impl Scheduler for Tbf {
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         self.order.dropped(leaf);
+        self.selected = None;
         self.heads[leaf.index()] = head.map_or(Bytes::ZERO, |head| head.length);
     }
 
-    fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
-        match self.released(leaf) {
-            Instant::ZERO => Why::FREE,
+    #[inline]
+    fn why(&self, _now: Instant, leaf: LeafId, from: Instant) -> Why {
+        let known = self.selected.filter(|selected| selected.0 == leaf);
+        match known.map_or_else(|| self.released(leaf), |selected| selected.1) {
+            released if released <= from => Why::FREE,
             released => Why { released, regulation: Regulation::Tokens, ..Why::FREE },
         }
     }

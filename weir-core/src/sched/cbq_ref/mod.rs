@@ -89,11 +89,12 @@ impl Scheduler for CbqRef {
         self.rules.offered(seconds(now), leaf);
     }
 
-    fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
+    fn why(&self, _now: Instant, leaf: LeafId, from: Instant) -> Why {
         let held = self.rules.held_until(leaf);
         let own = self.rules.of_leaf(leaf);
         let lender = self.rules.lender(leaf).filter(|lender| lender.index() != own);
-        if held <= 0.0 {
+        // What ended by then need not be found to the nanosecond.
+        if held <= 0.0 || seconds(from) > held {
             return Why { lender, ..Why::FREE };
         }
         Why { released: first_after(held), regulation: Regulation::Undertime, lender }
