@@ -75,7 +75,7 @@ fn check(path: &Path) -> Result<Duration, String> {
     if status.success() { Ok(time) } else { Err(format!("weir check ended with {status}")) }
 }
 
-/// The policy that is checked: leaves of `htb` below classes of [`GROUP`], each with a rule for a
+/// The policy that is checked: leaves of `htb` below classes of a hundred, each with a rule for a
 /// network and one for a port of a host. It has neither errors nor warnings.
 pub fn policy(classes: usize) -> String {
     let mut text = "[link]\nrate = '40 Gbit/s'\nscheduler = 'htb'\n".to_owned();
