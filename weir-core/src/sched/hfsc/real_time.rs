@@ -87,12 +87,12 @@ impl RealTime {
         if self.waiting.next() <= now.as_nanos() {
             return None;
         }
-        self.deadlines.plain_first()
+        self.deadlines.plain_first().filter(|&entry| entry != Entry::NOBODY).map(|entry| entry.leaf)
     }
 
     /// A guess: whose turn it is after that of `ahead` others.
     pub(super) fn about(&self, ahead: usize) -> Option<u32> {
-        self.deadlines.about(ahead)
+        self.deadlines.about(ahead).map(|entry| entry.leaf)
     }
 
     /// The leaf with the earliest deadline among those that are eligible now.
