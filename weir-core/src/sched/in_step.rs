@@ -8,7 +8,8 @@
 //! *gap* behind. Invariant: from the first to the last neither start nor finish goes back, of equal
 //! finishes the leaf declared first comes first; the first and the last are no gaps.
 
-use super::deadlines::Entry;
+use super::deadlines::{Deadlines, Entry};
+use crate::ids::LeafId;
 use alloc::vec::Vec;
 
 /// The queue.
@@ -66,6 +67,13 @@ impl InStep {
     pub(crate) fn about(&self, ahead: usize) -> Option<Step> {
         let is_in = ahead < self.len() as usize;
         is_in.then(|| self.ring[self.place(self.first.wrapping_add(ahead as u32))])
+    }
+
+    /// Whether nobody starts after `start`.
+    #[inline(always)]
+    pub(crate) fn is_last(&self, start: u64) -> bool {
+        let last = || self.ring[self.place(self.end.wrapping_sub(1))];
+        self.first == self.end || start >= last().start
     }
 
     /// Appends a leaf that belongs behind the last; answers its number, or `None` if it does not.
@@ -142,6 +150,30 @@ impl InStep {
     }
 }
 
+/// A guess: who of those in step and of the eligible goes next, one after the other, as far as
+/// there is room in `leaves`; answers how many.
+pub(crate) fn line_up(steps: &InStep, eligible: &Deadlines, leaves: &mut [LeafId]) -> usize {
+    let (mut in_step, mut apart, mut count) = (0, 0, 0);
+    while let Some(place) = leaves.get_mut(count) {
+        let step = steps.about(in_step).map(|step| step.entry());
+        let entry = match (step, eligible.about(apart)) {
+            (Some(step), other) if other.is_none_or(|other| step.precedes(&other)) => {
+                in_step += 1;
+                step
+            }
+            (_, Some(other)) => {
+                apart += 1;
+                other
+            }
+            _ => break,
+        };
+        *place = LeafId(entry.leaf);
+        // A gap is nobody.
+        count += usize::from(entry.leaf != Entry::NOBODY.leaf);
+    }
+    count
+}
+
 /// Places to begin with.
 const PLACES_MIN: usize = 16;
 
@@ -182,6 +214,8 @@ mod tests {
                 }
                 _ => steps.remove_first(false),
             }
+            let is_last = plain.last().is_none_or(|row| row.0.start <= start);
+            assert_eq!(steps.is_last(start), is_last, "{seed} {at}");
             let first = plain.first().map_or(Step::NOBODY, |row| row.0);
             assert_eq!(steps.first(), first, "{seed} {at}");
             assert!(steps.ring.len() <= PLACES_MIN.max(8 * leaves as usize), "{seed} {at}");

@@ -19,7 +19,7 @@
 //! Drops: a dropped packet costs its leaf nothing. The next one starts where it did.
 
 use super::deadlines::{Deadlines, Entry};
-use super::in_step::{InStep, Step};
+use super::in_step::{self, InStep, Step};
 use super::service::Weighted;
 use super::weights::{Sending, WEIGHT, Weights, counted, written};
 use super::wheel::{self, Wheel};
@@ -306,23 +306,7 @@ impl Scheduler for Wf2q {
 
     /// Those that are eligible or in step, by their finish tags.
     fn line_up(&self, leaves: &mut [LeafId]) -> usize {
-        let (mut steps, mut eligible) = (0, 0);
-        for (count, place) in leaves.iter_mut().enumerate() {
-            let step = self.orders.steps.about(steps).map(|step| step.entry());
-            let entry = match (step, self.orders.eligible.about(eligible)) {
-                (Some(step), other) if other.is_none_or(|other| step.precedes(&other)) => {
-                    steps += 1;
-                    step
-                }
-                (_, Some(other)) => {
-                    eligible += 1;
-                    other
-                }
-                _ => return count,
-            };
-            *place = LeafId(entry.leaf);
-        }
-        leaves.len()
+        in_step::line_up(&self.orders.steps, &self.orders.eligible, leaves)
     }
 
     #[inline]
@@ -366,7 +350,9 @@ impl Wf2q {
         self.virtual_time -= back;
         self.latest = self.latest.saturating_sub(back);
         let Orders { steps, early, eligible } = &mut self.orders;
-        (steps.clear(), early.clear(), eligible.clear());
+        steps.clear();
+        early.clear();
+        eligible.clear();
         self.chosen_in_step = false;
         for (leaf, index) in self.leaves.iter_mut().zip(0..) {
             leaf.start = leaf.start.saturating_sub(back);

@@ -31,8 +31,9 @@ pub(super) struct Family {
     pub(super) size: u32,
     /// The first child, or where the list of its children begins.
     pub(super) first: u32,
-    /// Where its tiers of lowest times begin, and those of highest.
+    /// Where its tiers of lowest times begin.
     tiers: u32,
+    /// Where those of highest begin, behind them; [`NONE`] while nothing is known there.
     highs: u32,
     /// The largest time with which a child became idle in this period.
     pub(super) top: u64,
@@ -80,7 +81,7 @@ impl Family {
             size: 0,
             first: 0,
             tiers: 0,
-            highs: 0,
+            highs: NONE,
             top: origin,
             own,
             scale: 0,
@@ -104,7 +105,13 @@ impl Family {
         (self.tiers as usize, self.lines())
     }
 
-    /// Those of the highest.
+    /// Whether anything is known of the highest times.
+    #[inline(always)]
+    fn knows_highs(&self) -> bool {
+        self.highs != NONE
+    }
+
+    /// The tiers of the highest times.
     #[inline]
     fn highs(&self) -> Tier {
         (self.highs as usize, self.lines())
@@ -148,7 +155,7 @@ impl Times {
             family.tiers = self.add_tiers(family.lines());
         }
         if family.is_huge() {
-            family.highs = self.add_tiers(family.lines());
+            self.add_tiers(family.lines());
         }
     }
 
@@ -223,9 +230,11 @@ impl Times {
     }
 
     #[inline(never)]
-    fn look_high(&mut self, family: &Family) -> u64 {
+    fn look_high(&mut self, family: &mut Family) -> u64 {
         let words = &self.words[family.first_line()..][..family.lines()];
         if family.is_huge() {
+            let lines: usize = tiers(family.lows()).map(|(_, width)| width.div_ceil(WAYS)).sum();
+            family.highs = family.tiers + lines as u32;
             return !look_above(&mut self.tiers, family.highs(), words, height).0;
         }
         let all = words.iter().flat_map(|line| line.0);
@@ -249,6 +258,25 @@ impl Times {
         self.set(family, slot, word);
     }
 
+    /// The word of a child. Who changes it says so, unless it is out.
+    #[inline(always)]
+    pub(super) fn word_mut(&mut self, slot: u32) -> &mut u64 {
+        &mut self.words[slot as usize / WAYS].0[slot as usize % WAYS]
+    }
+
+    /// An active child that may be chosen went on from one time to another, which is not earlier;
+    /// that is written already.
+    #[inline(always)]
+    pub(super) fn went_on(&mut self, family: &mut Family, slot: u32, change: (u64, u64)) {
+        let (_, time) = change;
+        // A child alone is the highest.
+        family.high = if family.active == 1 { time } else { family.high.max(time) };
+        if slot == family.lowest {
+            (family.low, family.lowest) = (0, NONE);
+        }
+        self.note(family, slot, change);
+    }
+
     /// A child that was active until now, at `before`, is idle at `key`.
     #[inline]
     pub(super) fn take_out(&mut self, family: &mut Family, slot: u32, before: u64, key: u64) {
@@ -260,27 +288,29 @@ impl Times {
 
     #[inline(always)]
     fn set(&mut self, family: &mut Family, slot: u32, word: u64) {
-        let line = &mut self.words[slot as usize / WAYS];
-        let before = core::mem::replace(&mut line.0[slot as usize % WAYS], word);
+        let before = core::mem::replace(self.word_mut(slot), word);
         if slot == family.lowest {
             (family.low, family.lowest) = (0, NONE);
         } else if word <= family.low && (word < family.low || slot < family.lowest) {
             (family.low, family.lowest) = (word, slot);
         }
+        self.note(family, slot, (before, word));
+    }
+
+    /// A word changed: so may what the tiers know.
+    #[inline(always)]
+    fn note(&mut self, family: &Family, slot: u32, change: (u64, u64)) {
         if family.is_large() {
-            let at = (slot - family.start) as usize / WAYS;
-            let held = self.tiers[family.tiers as usize + at / WAYS].0[at % WAYS];
-            if family.is_huge() || held != 0 && may_change(held, (before, word)) {
-                self.climb(family, at, (before, word));
-            }
+            self.note_above(family, slot, change);
         }
     }
 
-    /// Brings the tiers above line `at` up to date.
+    /// The same where there are tiers.
     #[inline(never)]
-    fn climb(&mut self, family: &Family, at: usize, (before, word): (u64, u64)) {
+    fn note_above(&mut self, family: &Family, slot: u32, (before, word): (u64, u64)) {
+        let at = (slot - family.start) as usize / WAYS;
         raise(&mut self.tiers, family.lows(), at, (before, word));
-        if family.is_huge() {
+        if family.knows_highs() {
             raise(&mut self.tiers, family.highs(), at, (height(before), height(word)));
         }
     }

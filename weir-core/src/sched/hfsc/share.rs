@@ -97,7 +97,7 @@ impl Rare {
 
 /// The virtual time `key` and its fraction, after `bytes` more of a straight curve.
 #[inline(always)]
-fn go_on((key, fraction): (u64, u32), slope: Slope, bytes: u32) -> (u64, u32) {
+fn go_on((key, fraction): (u64, u32), slope: &Slope, bytes: u32) -> (u64, u32) {
     if let Some(time) = slope.short_cost(bytes, u64::from(fraction)) {
         let whole = (time >> FRACTION_BITS) as u64;
         return (key.saturating_add(whole).min(KEY_MAX), time as u32);
@@ -107,7 +107,7 @@ fn go_on((key, fraction): (u64, u32), slope: Slope, bytes: u32) -> (u64, u32) {
 
 /// The same where a byte takes 2^64 or more.
 #[inline(never)]
-fn go_on_long((key, fraction): (u64, u32), slope: Slope, bytes: u32) -> (u64, u32) {
+fn go_on_long((key, fraction): (u64, u32), slope: &Slope, bytes: u32) -> (u64, u32) {
     let time = u128::from(key) << FRACTION_BITS | u128::from(fraction);
     let time = time + slope.cost(bytes);
     ((time >> FRACTION_BITS).min(u128::from(KEY_MAX)) as u64, time as u32)
@@ -299,7 +299,7 @@ impl LinkShare {
             self.end_resuming();
         }
         if self.leaves[leaf as usize].is(Mark::PLAIN) {
-            self.serve_plain(leaf, service);
+            self.serve_plain::<true>(leaf, service);
         } else {
             self.serve_any(now, leaf, service);
         }
@@ -311,18 +311,19 @@ impl LinkShare {
         self.resumes = Vec::new();
     }
 
-    /// The plain case: straight curves and no limit from the leaf up.
+    /// The plain case: straight curves and no limit from the leaf up. Only if that is `POSSIBLE`,
+    /// link sharing may have chosen it.
     #[inline(always)]
-    pub(super) fn serve_plain(&mut self, leaf: u32, mut service: Sent) {
+    pub(super) fn serve_plain<const POSSIBLE: bool>(&mut self, leaf: u32, mut service: Sent) {
         let own = self.leaves[leaf as usize].own;
-        let fraction = self.serve_at(own, &mut service);
+        let fraction = self.serve_at::<POSSIBLE>(own, &mut service);
         self.leaves[leaf as usize].own.fraction = fraction;
         if own.family == self.top {
             return;
         }
         // Most trees have no more classes than one between leaf and top.
         let above = self.families[own.family as usize].own;
-        let fraction = self.serve_at(above, &mut service);
+        let fraction = self.serve_at::<POSSIBLE>(above, &mut service);
         self.families[own.family as usize].own.fraction = fraction;
         if above.family != self.top {
             self.serve_above(above.family, service);
@@ -334,7 +335,7 @@ impl LinkShare {
     fn serve_above(&mut self, mut family: u32, mut service: Sent) {
         while family != self.top {
             let own = self.families[family as usize].own;
-            let fraction = self.serve_at(own, &mut service);
+            let fraction = self.serve_at::<true>(own, &mut service);
             self.families[family as usize].own.fraction = fraction;
             family = own.family;
         }
@@ -343,32 +344,31 @@ impl LinkShare {
     /// What a packet moves at one active class; answers its fraction. If the class idles, so may
     /// the one above, which becomes the service.
     #[inline(always)]
-    fn serve_at(&mut self, own: Own, service: &mut Sent) -> u32 {
-        let family = &mut self.families[own.family as usize];
+    fn serve_at<const POSSIBLE: bool>(&mut self, own: Own, service: &mut Sent) -> u32 {
         // Who has no siblings competes with nobody, so its virtual time may stand still.
-        if family.size == 1 && !service.emptied {
+        if self.families[own.family as usize].size == 1 && !service.emptied {
             return own.fraction;
         }
-        let mut key = self.times.key(own.slot);
-        if service.shared && key > family.floor {
-            (family.floor, family.has_risen) = (key, true);
-            if key > LOWER_AT {
-                self.lower(own.family);
-                key = self.times.key(own.slot);
-            }
+        if POSSIBLE && service.shared {
+            self.raise_floor(own.family, self.times.key(own.slot));
         }
-        let family = &mut self.families[own.family as usize];
-        let slope = self.kinds[own.kind as usize].share;
-        let (mut time, mut fraction) = go_on((key, own.fraction), slope, service.bytes);
+        let Self { families, times, kinds, .. } = self;
+        let family = &mut families[own.family as usize];
+        let word = times.word_mut(own.slot);
+        // No limit holds the class, so the word is the time alone.
+        let before = *word;
+        let slope = &kinds[own.kind as usize].share;
+        let (mut time, mut fraction) = go_on((before, own.fraction), slope, service.bytes);
         if service.emptied {
             service.emptied = family.leave(time);
-            self.times.take_out(family, own.slot, key, time);
+            times.take_out(family, own.slot, before, time);
             return fraction;
         }
         if time < family.floor {
             (time, fraction) = (family.floor, 0);
         }
-        self.times.put(family, own.slot, time, Part::In);
+        *word = time;
+        times.went_on(family, own.slot, (before, time));
         fraction
     }
 
@@ -536,7 +536,7 @@ impl LinkShare {
             return reached.min(u128::from(KEY_MAX)) as u64;
         }
         let own = self.own(at);
-        let slope = self.kinds[own.kind as usize].share;
+        let slope = &self.kinds[own.kind as usize].share;
         let (key, fraction) = go_on((self.times.key(own.slot), own.fraction), slope, bytes);
         self.set_fraction(at, fraction);
         key
