@@ -206,7 +206,9 @@ impl Times {
         let words = &self.words[family.first_line()..][..family.lines()];
         let (low, at) = if family.is_large() {
             let (low, path) = look_above(&mut self.tiers, family.lows(), words, |word| word);
-            (low, descend(&self.tiers, &path, words, low))
+            // Of who is held or out, tiers may know a word of before.
+            let is_in = low < HELD;
+            (low, if is_in { descend(&mut self.tiers, &path, words, low) } else { 0 })
         } else {
             least(words)
         };
@@ -419,15 +421,17 @@ struct Path {
     width: usize,
 }
 
-/// Where the value `low` is that all tiers know of.
-fn descend(lines: &[Line], path: &Path, words: &[Line], low: u64) -> usize {
-    let mut at = 0;
-    for (index, &start) in path.starts[..path.count].iter().enumerate().rev() {
-        at = if index + 1 == path.count {
-            least(&lines[start..][..path.width.div_ceil(WAYS)]).1
-        } else {
-            at * WAYS + place_of(&lines[start + at], low)
-        };
+/// Where the value `low` is, the lowest of all; of equals the first. The last tier is known; below
+/// it whoever came last may have made a place lower whose value was not.
+fn descend(lines: &mut [Line], path: &Path, words: &[Line], low: u64) -> usize {
+    let starts = &path.starts[..path.count];
+    let top = path.count - 1;
+    let mut at = least(&lines[starts[top]..][..path.width.div_ceil(WAYS)]).1;
+    for below in (0..top).rev() {
+        for place in at * WAYS..(at + 1) * WAYS {
+            known(lines, &starts[..=below], place, words, &|word| word);
+        }
+        at = at * WAYS + place_of(&lines[starts[below] + at], low);
     }
     at * WAYS + place_of(&words[at], low)
 }
@@ -506,7 +510,9 @@ mod tests {
             let child = random.below(size);
             let slot = family.start + child;
             let (before, part) = table[child as usize];
-            let key = before.max(step / 10) + u64::from(random.below(30)) + 1;
+            let ahead = before.max(step / 10) + u64::from(random.below(30)) + 1;
+            // Who is held stays where it was until it is let in.
+            let key = if part.is_some() && random.below(2) == 0 { before } else { ahead };
             if part.is_some() && random.below(3) == 0 {
                 family.leave(key);
                 times.take_out(family, slot, before, key);
