@@ -67,7 +67,7 @@ pub(super) struct Progress {
 }
 
 /// The curves that classes have, each once.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Curves {
     table: Vec<Curve>,
     known: BTreeMap<(Spec, u8), u32>,

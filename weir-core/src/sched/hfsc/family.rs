@@ -19,8 +19,6 @@ use core::hint::select_unpredictable;
 pub(super) struct Family {
     /// The largest virtual time at which link sharing chose a child.
     pub(super) floor: u64,
-    /// The word of `lowest`, 0 if that is not known.
-    low: u64,
     /// The highest time of active children, [`UNKNOWN`] if it has to be looked for.
     high: u64,
     /// The slot of the child that may be chosen next.
@@ -31,6 +29,8 @@ pub(super) struct Family {
     pub(super) size: u32,
     /// The first child, or where the list of its children begins.
     pub(super) first: u32,
+    /// Bytes of its children that the classes above were not yet told of.
+    pub(super) owed: u32,
     /// Where its tiers of lowest times begin.
     tiers: u32,
     /// Where those of highest begin, behind them; [`NONE`] while nothing is known there.
@@ -49,6 +49,7 @@ pub(super) struct Family {
 }
 
 /// The virtual times of all families.
+#[derive(Clone)]
 pub(super) struct Times {
     /// The key of each child with bits that say where it is: smaller words are lower, and who is
     /// held or out is above everybody who is in.
@@ -73,13 +74,13 @@ impl Family {
     pub(super) const fn new(own: Own, origin: u64) -> Self {
         Self {
             floor: origin,
-            low: 0,
             high: UNKNOWN,
             lowest: NONE,
             active: 0,
             start: 0,
             size: 0,
             first: 0,
+            owed: 0,
             tiers: 0,
             highs: NONE,
             top: origin,
@@ -192,14 +193,13 @@ impl Times {
     #[inline]
     pub(super) fn lowest(&mut self, family: &mut Family) -> Option<u32> {
         if family.lowest == NONE {
-            let (low, slot) = self.look(family)?;
-            (family.low, family.lowest) = (low, slot);
+            family.lowest = self.look(family)?;
         }
         Some(family.lowest)
     }
 
     #[inline(never)]
-    fn look(&mut self, family: &Family) -> Option<(u64, u32)> {
+    fn look(&mut self, family: &Family) -> Option<u32> {
         if family.active == 0 {
             return None;
         }
@@ -212,7 +212,7 @@ impl Times {
         } else {
             least(words)
         };
-        (low < HELD).then_some((low, family.start + at as u32))
+        (low < HELD).then_some(family.start + at as u32)
     }
 
     /// The time with which a child joins others who are active.
@@ -274,7 +274,7 @@ impl Times {
         // A child alone is the highest.
         family.high = if family.active == 1 { time } else { family.high.max(time) };
         if slot == family.lowest {
-            (family.low, family.lowest) = (0, NONE);
+            family.lowest = NONE;
         }
         self.note(family, slot, change);
     }
@@ -292,9 +292,10 @@ impl Times {
     fn set(&mut self, family: &mut Family, slot: u32, word: u64) {
         let before = core::mem::replace(self.word_mut(slot), word);
         if slot == family.lowest {
-            (family.low, family.lowest) = (0, NONE);
-        } else if word <= family.low && (word < family.low || slot < family.lowest) {
-            (family.low, family.lowest) = (word, slot);
+            family.lowest = NONE;
+        } else if family.lowest != NONE && (word, slot) < (self.word(family.lowest), family.lowest)
+        {
+            family.lowest = slot;
         }
         self.note(family, slot, (before, word));
     }
@@ -320,7 +321,7 @@ impl Times {
     /// Lowers all times of a family by `by`, held at 1. As long as the family.
     #[cold]
     pub(super) fn lower(&mut self, family: &mut Family, by: u64) {
-        (family.high, family.low, family.lowest) = (UNKNOWN, 0, NONE);
+        (family.high, family.lowest) = (UNKNOWN, NONE);
         for slot in family.start..family.start + family.size {
             let word = self.word(slot);
             let part = word & !KEY_BITS;
