@@ -1,12 +1,11 @@
 //! Bursts: many packets offered or polled at one instant, in fewer steps than one by one.
 //!
 //! What is decided is the same, packet for packet; only a scheduler that has no more to say for a
-//! while is not asked again. Memory far away is read before it is needed.
+//! while is not asked again. Memory far away is asked for before it is needed (`ahead`).
 
 use crate::event::{Departure, Poll};
 use crate::ids::LeafId;
 use crate::link::{Link, Packet};
-use crate::queue::TOUCHED_MAX;
 use crate::sched::{Discipline, Selection};
 use crate::units::{Bytes, Instant};
 
@@ -16,7 +15,7 @@ impl<S: Discipline> Link<S> {
     pub(crate) fn accept_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]) {
         self.step_to(now);
         if self.queues.are_far() {
-            self.touch_burst(packets);
+            self.ask_for_ends(packets);
         }
         if self.is_plain && self.police.is_none() && self.queues.reserve(packets.len()) {
             for &(leaf, packet) in packets {
@@ -27,15 +26,14 @@ impl<S: Discipline> Link<S> {
                 self.accept::<false, false>(now, leaf, packet);
             }
         }
+        self.ask_for_starts();
     }
 
     /// See [`AnyLink::poll_burst`](crate::link::AnyLink::poll_burst).
     #[inline(always)]
     pub(crate) fn hand_out_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize {
         self.step_to(now);
-        if self.queues.are_far() {
-            self.touch_upcoming(out.len());
-        }
+        self.ask_for_starts();
         if self.explainer.is_some() {
             return self.poll_burst_explained(now, self.line.horizon(now), out);
         }
@@ -45,7 +43,7 @@ impl<S: Discipline> Link<S> {
             self.poll_turns(now, out)
         };
         if self.queues.are_far() {
-            self.touched = self.touched.saturating_sub(sent);
+            self.ask_for_turns(out.len(), sent);
         }
         sent
     }
@@ -139,36 +137,4 @@ impl<S: Discipline> Link<S> {
             }
         }
     }
-
-    /// Reads what the packets of a burst will need, all at once: memory answers many questions as
-    /// fast as one.
-    #[inline(never)]
-    fn touch_burst(&self, packets: &[(LeafId, Packet)]) {
-        for burst in packets.chunks(TOUCHED_MAX) {
-            // A leaf where packets wait already is no news to its scheduler.
-            let empty = |leaf| self.scheduler.touch(leaf);
-            self.queues.touch_ends(burst.iter().map(|row| row.0), empty);
-        }
-    }
-
-    /// The same for the leaves whose turn comes next, unless enough was read already for so many
-    /// packets.
-    #[inline(never)]
-    fn touch_upcoming(&mut self, packets: usize) {
-        let packets = packets.min(TOUCHED_MAX);
-        if self.touched >= packets {
-            return;
-        }
-        let mut leaves = [LeafId(0); TOUCHED_MAX];
-        let most = if S::RUNS { TOUCHED_MAX } else { packets };
-        let count = self.scheduler.line_up(&mut leaves[..most]);
-        for &leaf in &leaves[..count] {
-            self.scheduler.touch(leaf);
-        }
-        let behind = if S::RUNS { TOUCHED_AHEAD } else { 0 };
-        self.touched = self.queues.touch_starts(&leaves[..count], behind);
-    }
 }
-
-/// Where leaves send all that they hold, so many packets are read ahead at once.
-const TOUCHED_AHEAD: usize = 4 * TOUCHED_MAX;

@@ -14,6 +14,7 @@ use crate::line::Line;
 use crate::link::{AnyLink, Link, LinkPlan};
 use crate::parameter::BuildError;
 use crate::police::Police;
+use crate::prefetch::Prefetch;
 use crate::queue::{Limit, QueueEntry, Queues};
 use crate::sched::{Discipline, Kin};
 use crate::units::{Bytes, Instant};
@@ -44,6 +45,7 @@ pub struct Estate {
     retired: LeafAccount,
     explainer: Option<Box<Explainer>>,
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
+    prefetch: Prefetch,
 }
 
 impl Change<'_> {
@@ -71,6 +73,7 @@ impl<S: Discipline> Link<S> {
             retired: self.retired,
             explainer: self.explainer,
             leaving: self.leaving,
+            prefetch: self.ahead.prefetch,
         }
     }
 
@@ -79,6 +82,7 @@ impl<S: Discipline> Link<S> {
         self.now = now;
         self.line.forfeit_before(estate.line.finished());
         self.dropped = estate.dropped;
+        self.ahead.prefetch = estate.prefetch;
         let kin = Kin::by_name(&change.from.tree, &change.to.tree);
         // Before their droppers go, which may know in which order they are.
         let mut waiting = waiting(&estate.queues, &kin, change.heir);

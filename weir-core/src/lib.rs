@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod account;
+mod ahead;
 mod burst;
 pub mod change;
 pub mod classify;
@@ -20,6 +21,7 @@ pub mod link;
 pub mod packet;
 pub mod parameter;
 pub mod police;
+pub mod prefetch;
 pub mod queue;
 pub mod random;
 mod rounds;

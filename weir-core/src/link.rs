@@ -5,6 +5,7 @@
 //! the timer. Invariant: per leaf, offered = sent + dropped + backlog.
 
 use crate::account::{Account, LeafAccount};
+use crate::ahead::Ahead;
 use crate::change::{Change, Estate};
 use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
 use crate::explain::{Explainer, Sojourn};
@@ -12,6 +13,7 @@ use crate::ids::{Handle, LeafId, MeterId};
 use crate::line::Line;
 use crate::parameter::BuildError;
 use crate::police::{Judgement, MeterPlan, Metered, Police};
+use crate::prefetch::Prefetch;
 use crate::queue::{Admission, Label, QueueEntry, QueuePlan, Queues, Release, Surplus};
 use crate::sched::{Discipline, Head, Scheduler, Selection, Tree, Why};
 use crate::units::{Bytes, Instant};
@@ -135,6 +137,9 @@ pub trait AnyLink: Send {
     /// Polls at `now` until `out` is full or nothing more leaves; answers how many packets left.
     fn poll_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize;
 
+    /// Lends the link the processor's prefetch; a link that takes its place has it too.
+    fn lend(&mut self, prefetch: Prefetch);
+
     /// The packets dropped since this was last called.
     fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped));
 
@@ -175,8 +180,7 @@ pub struct Link<S> {
     pub(crate) retired: LeafAccount,
     /// When each packet that was handed out has left the wire; only for a scheduler that is told.
     pub(crate) leaving: VecDeque<(Instant, LeafId, Bytes)>,
-    /// About so many packets that leave next were read ahead.
-    pub(crate) touched: usize,
+    pub(crate) ahead: Ahead,
 }
 
 impl LinkPlan {
@@ -257,7 +261,7 @@ impl<S: Discipline> Link<S> {
             explainer: None,
             retired: LeafAccount::default(),
             leaving: VecDeque::new(),
-            touched: 0,
+            ahead: Ahead::default(),
         })
     }
 
@@ -723,6 +727,10 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn poll_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize {
         self.hand_out_burst(now, out)
+    }
+
+    fn lend(&mut self, prefetch: Prefetch) {
+        self.ahead.prefetch = prefetch;
     }
 
     fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped)) {

@@ -7,8 +7,8 @@
 //! has one n-th as many as the first. What is the same at every number of rules: the mix, the
 //! networks, the number of flows and their shares.
 //!
-//! Every figure is taken in turn with the yardstick, the plain search of ten rules, so that the
-//! ratio comes from one minute of the machine.
+//! Every figure is taken in turn with the yardstick, the plain search of ten rules, and with the
+//! same algorithm and ten rules, so that both ratios come from one minute of the machine.
 
 use crate::bench::{Effort, median};
 use serde::Serialize;
@@ -42,6 +42,22 @@ pub struct Row {
     pub nanos: f64,
     /// To the yardstick in the same round, the median of the rounds.
     pub ratio: f64,
+    /// To the same algorithm with ten rules in the same round, the median of the rounds.
+    pub growth: f64,
+    /// What is claimed of it, if anything.
+    pub limit: Option<Limit>,
+    /// Whether it is not above the limit.
+    pub holds: bool,
+}
+
+/// What a classification may cost.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// So many times what it costs with ten rules.
+    Growth(f64),
+    /// So many ns.
+    Nanos(f64),
 }
 
 /// Measures every algorithm at each number of rules: without a flow cache, and with one that knows
@@ -75,24 +91,42 @@ fn measure_one(classifier: &'static str, rules: usize, cached: bool, effort: Eff
     let mut subject = Loop::new(classifier, rules, cached);
     let (plain, plain_rules) = yardstick();
     let mut yardstick = Loop::new(plain, plain_rules, false);
+    let mut few = Loop::new(classifier, plain_rules, cached);
     let packets = effort.packets as usize;
     subject.run(packets);
     yardstick.run(packets);
-    let (mut nanos, mut ratios) = (Vec::new(), Vec::new());
+    few.run(packets);
+    let (mut nanos, mut ratios, mut growths) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..effort.rounds {
         let mine = subject.run(packets);
         let theirs = yardstick.run(packets);
         nanos.push(mine);
         ratios.push(mine / theirs);
+        growths.push(mine / few.run(packets));
     }
+    let (nanos, growth) = (median(&mut nanos), median(&mut growths));
+    let limit = limit_of(classifier, cached);
     Row {
         classifier,
         cached,
         rules,
         tables: subject.classifier.tables(),
-        nanos: median(&mut nanos),
+        nanos,
         ratio: median(&mut ratios),
+        growth,
+        limit,
+        holds: match limit {
+            None => true,
+            Some(Limit::Growth(most)) => growth <= most,
+            Some(Limit::Nanos(most)) => nanos <= most,
+        },
     }
+}
+
+/// The plain search promises nothing; the others that rules cost little, and known flows less.
+fn limit_of(classifier: &str, cached: bool) -> Option<Limit> {
+    let promises = classifier != yardstick().0;
+    promises.then_some(if cached { Limit::Nanos(NANOS_MAX) } else { Limit::Growth(GROWTH_MAX) })
 }
 
 /// A classifier and the packets it is asked about, again and again.
@@ -237,6 +271,10 @@ fn packet(random: &mut Random, rules: &[Match], networks: &[u32]) -> Headers {
 /// Above this the plain search would only take long.
 const PLAIN_RULES_MAX: usize = 1_000;
 const YARDSTICK_RULES: usize = 10;
+/// What many rules may cost of ten.
+const GROWTH_MAX: f64 = 3.0;
+/// What a packet of a known flow may cost.
+const NANOS_MAX: f64 = 60.0;
 /// Packets, again and again.
 const PACKETS: usize = 1 << 16;
 /// Flows: fewer than the flow cache has room for.

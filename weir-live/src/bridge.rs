@@ -19,6 +19,7 @@ use weir_core::units::{Duration, Instant};
 use crate::error::Result;
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, PortConfig, Received};
+use crate::prefetch::prefetch;
 use crate::status::{Board, LaneStatus, PortStatus, Status, class_statuses};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
@@ -243,12 +244,14 @@ impl Lane {
         let leaves = config.leaf_names.len();
         let histograms = if leaves <= HISTOGRAMS_MAX { leaves } else { 0 };
         let delays = vec![Histogram::new(); histograms];
+        let mut link = config.link;
+        link.lend(prefetch());
         Self {
             name: config.name,
             marked: vec![0; leaves],
             leaf_names: config.leaf_names,
             classifier: config.classifier,
-            link: config.link,
+            link,
             delays,
             inbox: Vec::with_capacity(BATCH),
             departures: Vec::with_capacity(BATCH),

@@ -4,7 +4,7 @@ use crate::Run;
 use crate::output::{Exit, Format, Output};
 use std::path::PathBuf;
 use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row, explain};
-use weir_lab::bench_classify::{self, RULES};
+use weir_lab::bench_classify::{self, Limit, RULES};
 use weir_lab::{bench_check, bench_memory, bench_peer, bench_profile};
 
 /// Measures offer and poll per packet for every scheduler, beside `fifo` in the same run.
@@ -19,7 +19,8 @@ pub struct Bench {
     /// Numbers of leaves.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = LEAVES)]
     leaves: Vec<usize>,
-    /// Measure the classifiers instead, beside the plain search of ten rules.
+    /// Measure the classifiers instead, beside the plain search of ten rules. Exit 1 if many rules
+    /// cost more than 3 times what ten do, or a packet of a known flow more than 60 ns.
     #[arg(long, conflicts_with_all = ["scheduler", "leaves", "instructions"])]
     classify: bool,
     /// With --classify: numbers of rules.
@@ -155,26 +156,33 @@ impl Bench {
             let (plain, rules) = bench_classify::yardstick();
             let [classifier, cache, nanos] = ["classifier", "flow cache", "ns/packet"];
             output.text(&format!(
-                "{classifier:<12} {cache:<10} {:>8} {:>7} {nanos:>11} {:>12}\n",
+                "{classifier:<12} {cache:<10} {:>8} {:>7} {nanos:>11} {:>12} {:>13}   limit\n",
                 "rules",
                 "tables",
                 format!("to {plain} {rules}"),
+                format!("to itself {rules}"),
             ));
         }
         let rows = bench_classify::measure(&self.rules, effort, |row| {
             let cache = if row.cached { "hits" } else { "none" };
-            let bench_classify::Row { classifier, rules, tables, nanos, ratio, .. } = row;
+            let bench_classify::Row { classifier, rules, tables, nanos, ratio, growth, .. } = row;
+            let verdict = if row.holds { "holds" } else { "FAILS" };
+            let limit = match row.limit {
+                None => String::new(),
+                Some(Limit::Growth(most)) => format!("   {most:.0} times {verdict}"),
+                Some(Limit::Nanos(most)) => format!("   {most:.0} ns {verdict}"),
+            };
             if text {
                 output.text(&format!(
                     "{classifier:<12} {cache:<10} {rules:>8} {tables:>7} {nanos:>11.1} \
-                     {ratio:>12.2}\n"
+                     {ratio:>12.2} {growth:>13.2}{limit}\n"
                 ));
             }
         });
         if !text {
             output.json(&rows);
         }
-        Exit::Clean
+        if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
     }
 
     fn run_beside(&self, output: &Output, program: &std::path::Path) -> Exit {

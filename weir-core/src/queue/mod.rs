@@ -11,7 +11,6 @@ mod trial;
 
 pub use flows::{FlowQueues, Surplus};
 pub use shared::Membership;
-pub(crate) use store::TOUCHED_MAX;
 pub use store::{Entry as QueueEntry, Label, Queues};
 
 use crate::account::Count;

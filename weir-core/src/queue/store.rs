@@ -3,7 +3,7 @@
 //! Layout decides the speed here. A leaf is one cache line: its first packet, its counts, and the
 //! backlog up to which its dropper need not be asked. Further packets wait in slots of one table,
 //! allocated once and chained, so no packet allocates and a burst meets two lines a packet, whose
-//! addresses are known early (`touch_ends`, `touch_starts`). Invariant: every slot in use is in
+//! addresses are known early (`crate::ahead`). Invariant: every slot in use is in
 //! exactly one chain, that of a leaf or the free one; what a leaf counts is what its chain holds.
 
 use super::flows::{FlowHash, UNKNOWN_FLOW};
@@ -12,12 +12,14 @@ use super::{
     Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Limit, Place, QueuePlan, Release, Surplus,
 };
 use crate::account::{Account, Count, LeafAccount};
+use crate::ahead::LEAVES_MAX;
 use crate::event::{Departure, DropReason, Mark};
 use crate::explain::Leaving;
 use crate::ids::{Handle, LeafId};
 use crate::line::Line;
 use crate::link::LinkPlan;
 use crate::parameter::BuildError;
+use crate::prefetch::Prefetch;
 use crate::sched::{Head, Kin};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
@@ -632,59 +634,84 @@ impl Queues {
         }
     }
 
-    /// Reads what a packet for each of `leaves` will need, so that it is near then: the leaf, and
-    /// the last packet in it; `empty` is told of leaves without one.
+    /// Asks for a leaf.
     #[inline(always)]
-    pub(crate) fn touch_ends(&self, leaves: impl Iterator<Item = LeafId>, empty: impl Fn(LeafId)) {
-        let mut ends = [(LeafId(0), NONE); TOUCHED_MAX];
-        let mut count = 0;
-        for (end, leaf) in ends.iter_mut().zip(leaves) {
-            let Leaf { packets, last, .. } = self.leaves[leaf.index()];
-            *end = (leaf, if packets > 1 { last } else { NONE - packets });
-            count += 1;
-        }
-        let mut read = 0;
-        for &(leaf, last) in &ends[..count] {
-            if last == NONE {
-                empty(leaf);
-            }
-            read ^= self.touch_slot(last);
-        }
-        core::hint::black_box(read);
+    pub(crate) fn ask_for_leaf(&self, leaf: LeafId, prefetch: Prefetch) {
+        prefetch.ask(&self.leaves[leaf.index()].packets);
     }
 
-    /// Reads what `leaves` will need to send, one after the other: each its first packets, or where
-    /// `most` is not 0 all that it holds, until they are so many. Answers how many packets will be
-    /// near: where `most` is 0 each leaf counts as one.
+    /// Asks for what a packet needs that goes to the end of `leaf`; answers whether it is empty.
     #[inline(always)]
-    pub(crate) fn touch_starts(&self, leaves: &[LeafId], most: usize) -> usize {
-        let mut chains = [(NONE, 0); TOUCHED_MAX];
+    pub(crate) fn ask_for_end(&self, leaf: LeafId, prefetch: Prefetch) -> bool {
+        let Leaf { packets, last, .. } = self.leaves[leaf.index()];
+        if packets > 1 {
+            self.ask_for_slot(last, prefetch);
+        }
+        packets == 0
+    }
+
+    /// Asks for a slot, if there is one.
+    #[inline(always)]
+    pub(crate) fn ask_for_slot(&self, slot: u32, prefetch: Prefetch) {
+        if let Some(slot) = self.slots.get(slot as usize) {
+            prefetch.ask(&slot.next);
+        }
+    }
+
+    /// Asks for the second packet of each leaf, which is first when the one before it was sent;
+    /// answers how many leaves there are.
+    #[inline(never)]
+    pub(crate) fn ask_for_seconds(&self, leaves: &[LeafId], prefetch: Prefetch) -> usize {
+        for leaf in leaves {
+            let Leaf { packets, second, .. } = self.leaves[leaf.index()];
+            if packets > 1 {
+                self.ask_for_slot(second, prefetch);
+            }
+        }
+        leaves.len()
+    }
+
+    /// Asks for all that the leaves hold, one after the other, until these are [`ASKED_PACKETS`]
+    /// packets; answers how many.
+    #[inline(never)]
+    pub(crate) fn ask_for_runs(&self, leaves: &[LeafId], prefetch: Prefetch) -> usize {
+        let mut chains = [(NONE, 0); LEAVES_MAX];
         let (mut count, mut packets) = (0, 0);
         for (chain, &leaf) in chains.iter_mut().zip(leaves) {
             let state = &self.leaves[leaf.index()];
             *chain = (state.second, state.packets);
+            if state.packets > 1 {
+                self.ask_for_slot(state.second, prefetch);
+            }
             count += 1;
             packets += state.packets as usize;
-            if most > 0 && packets >= most {
+            if packets >= ASKED_PACKETS {
                 break;
             }
         }
         // Chain beside chain, for a chain itself has to be read one packet after the other.
-        let depth = if most > 0 { TOUCHED_DEPTH } else { 1 };
-        for behind in 1..=depth {
-            for (slot, packets) in &mut chains[..count] {
-                if *packets > behind {
-                    *slot = self.touch_slot(*slot);
-                }
+        for behind in 2..=ASKED_DEPTH {
+            let mut longer = 0;
+            for place in 0..count {
+                let (slot, packets) = chains[place];
+                // Who has no more is overwritten; no branch, for that is hard to foresee.
+                chains[longer] = (self.behind(slot), packets);
+                longer += usize::from(packets > behind);
+            }
+            if longer == 0 {
+                break;
+            }
+            count = longer;
+            for &(slot, _) in &chains[..count] {
+                self.ask_for_slot(slot, prefetch);
             }
         }
-        core::hint::black_box(chains);
-        if most > 0 { packets } else { count }
+        packets
     }
 
-    /// Reads a slot, if there is one.
+    /// The slot behind this one.
     #[inline(always)]
-    fn touch_slot(&self, slot: u32) -> u32 {
+    fn behind(&self, slot: u32) -> u32 {
         self.slots.get(slot as usize).map_or(NONE, |slot| slot.next)
     }
 
@@ -849,10 +876,10 @@ const REWRITTEN: u32 = 1 << 8;
 const FLOW_SHIFT: u32 = 16;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
-/// Leaves whose state is read early at once.
-pub(crate) const TOUCHED_MAX: usize = 32;
-/// So many packets behind the first of a leaf are read early.
-const TOUCHED_DEPTH: u32 = 16;
+/// Where leaves send all that they hold, so many packets are asked for at once.
+const ASKED_PACKETS: usize = 4 * LEAVES_MAX;
+/// So many packets behind the first of a leaf are asked for.
+const ASKED_DEPTH: u32 = 16;
 /// The state of so many leaves, and what their scheduler keeps beside it, stays in a cache of its
 /// own: 64 and some 30 bytes each, against 512 KiB.
 const NEAR_LEAVES: usize = 4096;

@@ -12,6 +12,7 @@ use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises};
 use super::{Scheduler, Selection, Tree};
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -134,8 +135,8 @@ impl Scheduler for AltqWfq {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
-        core::hint::black_box(self.leaves[leaf.index()].quota);
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
+        prefetch.ask(&self.leaves[leaf.index()].quota);
     }
 }
 

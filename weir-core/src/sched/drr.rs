@@ -14,6 +14,7 @@ use super::{
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -137,8 +138,8 @@ impl Scheduler for Drr {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
-        core::hint::black_box(self.leaves[leaf.index()].deficit);
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
+        prefetch.ask(&self.leaves[leaf.index()].deficit);
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {

@@ -26,6 +26,7 @@ pub use tree::{ClassSpec, DEPTH_MAX, Tree, TreeError};
 use crate::ids::{ClassId, LeafId};
 use crate::link::{AnyLink, Link, LinkPlan};
 use crate::parameter::{BuildError, Parameter};
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -106,9 +107,9 @@ pub trait Scheduler {
         count
     }
 
-    /// Reads the state of `leaf` and does nothing with it, so that it is near when it is needed.
+    /// Asks for the state of `leaf`, so that it is near when it is needed.
     #[inline]
-    fn touch(&self, _leaf: LeafId) {}
+    fn touch(&self, _leaf: LeafId, _prefetch: Prefetch) {}
 
     /// Why the first packet of `leaf` could not be sent earlier than it is. Asked after `select`
     /// named the leaf and before `charge`, or before a drop; changes nothing. Until `from`

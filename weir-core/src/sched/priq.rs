@@ -9,6 +9,7 @@ use super::{
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -111,8 +112,8 @@ impl Scheduler for Priq {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
-        core::hint::black_box(self.places[leaf.index()].0);
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
+        prefetch.ask(&self.places[leaf.index()]);
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {

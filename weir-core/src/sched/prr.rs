@@ -10,6 +10,7 @@ use super::{
 };
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -89,8 +90,8 @@ impl Scheduler for Prr {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
-        core::hint::black_box(self.leaves[leaf.index()]);
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
+        prefetch.ask(&self.leaves[leaf.index()]);
     }
 }
 

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -164,8 +165,8 @@ impl Scheduler for Sfq {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
-        core::hint::black_box(self.leaves[leaf.index()].allotment);
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
+        prefetch.ask(&self.leaves[leaf.index()].allotment);
     }
 
     #[inline]

@@ -28,6 +28,7 @@ use super::{
 };
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -310,8 +311,8 @@ impl Scheduler for Wf2q {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
-        core::hint::black_box(self.leaves[leaf.index()].finish);
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
+        prefetch.ask(&self.leaves[leaf.index()].finish);
     }
 }
 

@@ -17,6 +17,7 @@ use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Servic
 use super::{Scheduler, Selection, Tree};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::format;
 use alloc::vec::Vec;
@@ -194,8 +195,8 @@ impl Scheduler for Wrr {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
-        core::hint::black_box(self.leaves[leaf.index()].balance);
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
+        prefetch.ask(&self.leaves[leaf.index()].balance);
     }
 }
 

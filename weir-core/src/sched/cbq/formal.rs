@@ -15,6 +15,7 @@ use super::places::{LAST_RESORT, Places, ROWS};
 use super::ring::Rings;
 use super::waits::Waits;
 use crate::ids::LeafId;
+use crate::prefetch::Prefetch;
 use crate::sched::{Head, Kin, Selection, Why};
 use crate::units::{Bytes, Instant};
 
@@ -217,12 +218,12 @@ impl Formal {
         count
     }
 
-    /// Reads what a packet of `leaf` needs.
+    /// Asks for what a packet of `leaf` needs.
     #[inline]
-    pub fn touch(&self, leaf: LeafId) {
+    pub fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
         let class = leaf.index();
-        let credit = self.rings.credit(Places::of_leaf(class, false));
-        core::hint::black_box((self.classes.at(class).parent, credit));
+        self.rings.ask_for(Places::of_leaf(class, false), prefetch);
+        prefetch.ask(&self.classes.at(class).parent);
     }
 
     /// Why `leaf` could not send earlier; its lender is the class whose row gave the turn.

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Dimension, Instant};
 use classes::{Classes, General, PRIORITY_MAX};
 use formal::Formal;
@@ -150,9 +151,9 @@ impl Scheduler for Cbq {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
         if let Engine::Formal(engine) = &self.engine {
-            engine.touch(leaf);
+            engine.touch(leaf, prefetch);
         }
     }
 

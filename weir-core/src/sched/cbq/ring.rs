@@ -3,6 +3,7 @@
 //! Invariant: a node is in at most one ring; the node in front has the turn.
 
 use super::classes::General;
+use crate::prefetch::Prefetch;
 use alloc::vec::Vec;
 
 /// Credit is counted in 2^-8 bytes, so that small quanta keep their proportions.
@@ -101,6 +102,12 @@ impl Rings {
     #[inline]
     pub fn credit(&self, node: u32) -> i32 {
         self.nodes[node as usize].credit
+    }
+
+    /// Asks for `node`.
+    #[inline]
+    pub fn ask_for(&self, node: u32, prefetch: Prefetch) {
+        prefetch.ask(&self.nodes[node as usize].credit);
     }
 
     /// The bytes that the turn of `node` still covers, however they come in packets.

@@ -105,10 +105,22 @@ fn seconds(instant: Instant) -> f64 {
     instant.as_nanos() as f64 / 1e9
 }
 
-/// The first instant whose seconds are more than `past`; the end of time if there is none. Found
-/// by halving, since far from the epoch a float does not tell neighbouring nanoseconds apart.
+/// The first instant whose seconds are more than `past`; the end of time if there is none. Looked
+/// for near the product, which is rounded as seconds are: a few parts in 2^52.
 fn first_after(past: f64) -> Instant {
-    let (mut low, mut high) = (0, u64::MAX);
+    let near = (past * 1e9) as u64;
+    let reach = (near >> 50) + 2;
+    let (low, high) = (near.saturating_sub(reach), near.saturating_add(reach));
+    let is_after = |nanos: u64| seconds(Instant::from_nanos(nanos)) > past;
+    if is_after(high) && (low == 0 || !is_after(low)) {
+        return first_between(past, low, high);
+    }
+    first_between(past, 0, u64::MAX)
+}
+
+/// The same from `low` to `high`, by halving, since far from the epoch a float does not tell
+/// neighbouring nanoseconds apart.
+fn first_between(past: f64, mut low: u64, mut high: u64) -> Instant {
     while low < high {
         let middle = low + (high - low) / 2;
         if seconds(Instant::from_nanos(middle)) > past {

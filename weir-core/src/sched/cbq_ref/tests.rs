@@ -4,6 +4,7 @@ use super::*;
 use crate::ids::{ClassId, Handle};
 use crate::link::{LinkPlan, Packet};
 use crate::parameter::{Params, Value};
+use crate::random::Random;
 use crate::sched::ClassSpec;
 use crate::units::{Duration, Quantity, Rate, Share};
 use alloc::borrow::ToOwned;
@@ -167,6 +168,11 @@ fn the_first_instant_after_is_exact_far_from_the_epoch_too() {
         let after = first_after(past);
         assert!(seconds(after) > past);
         assert!(seconds(Instant::from_nanos(after.as_nanos() - 1)) <= past);
+    }
+    let mut random = Random::new(1, 0);
+    for _ in 0..100_000 {
+        let past = seconds(Instant::from_nanos(random.bits() >> random.below(64))) + 1e-10;
+        assert_eq!(first_after(past), first_between(past, 0, u64::MAX), "{past}");
     }
     assert_eq!(first_after(-1.0), Instant::ZERO);
     assert_eq!(first_after(f64::INFINITY), Instant::MAX);

@@ -35,6 +35,7 @@ use super::{
 };
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 use curve::length;
@@ -197,7 +198,7 @@ impl Scheduler for Hfsc {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
+    fn touch(&self, leaf: LeafId, _prefetch: Prefetch) {
         self.share.touch(leaf.0);
     }
 

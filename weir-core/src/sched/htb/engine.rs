@@ -11,6 +11,7 @@ use super::params::{ClassPlan, Defaults, LeafPlan};
 use super::turns::{Turns, bits};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
+use crate::prefetch::Prefetch;
 use crate::sched::families::Families;
 use crate::sched::wait_queue::WaitQueue;
 use crate::sched::{Head, Kin, Regulation, Scheduler, Selection, Tree, Why};
@@ -174,9 +175,9 @@ impl<P: Precision> Scheduler for Engine<P> {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
-        let deficit = self.deficits[leaf.index() * self.deficits_each];
-        core::hint::black_box((self.classes[leaf.index()].rates, deficit));
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
+        prefetch.ask(&self.classes[leaf.index()].rates);
+        prefetch.ask(&self.deficits[leaf.index() * self.deficits_each]);
     }
 
     #[inline]

@@ -28,6 +28,7 @@ use super::{
 };
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
+use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 use groups::{Group, SLOTS, shift_of};
@@ -238,8 +239,8 @@ impl Scheduler for Qfq {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId) {
-        core::hint::black_box(self.leaves[leaf.index()].tag);
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
+        prefetch.ask(&self.leaves[leaf.index()].tag);
     }
 
     fn upcoming(&self, ahead: usize) -> Option<LeafId> {
