@@ -27,16 +27,19 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Behind everybody else, and no leaf.
+    pub(crate) const NOBODY: Entry = Entry { deadline: u64::MAX, leaf: u32::MAX };
+
     /// Whether it goes first.
-    #[inline]
-    fn precedes(&self, other: &Entry) -> bool {
+    #[inline(always)]
+    pub(crate) fn precedes(&self, other: &Entry) -> bool {
         self.rank() < other.rank()
     }
 
     /// Both as one number: compared without a jump.
-    #[inline]
+    #[inline(always)]
     fn rank(&self) -> u128 {
-        u128::from(self.deadline) << 32 | u128::from(self.leaf)
+        u128::from(self.deadline) << 64 | u128::from(self.leaf)
     }
 }
 
@@ -55,16 +58,16 @@ impl Deadlines {
         }
     }
 
-    /// The first entry, if a look at the run is enough to know.
-    #[inline]
-    pub(crate) fn plain_first(&self) -> Option<u32> {
+    /// The first entry, or [`Entry::NOBODY`], if a look at the run is enough to know.
+    #[inline(always)]
+    pub(crate) fn plain_first(&self) -> Option<Entry> {
         let is_plain = self.run.len() - self.start == self.eligible && self.heap.is_empty();
-        if is_plain { self.run.get(self.start).map(|entry| entry.leaf) } else { None }
+        is_plain.then(|| self.run.get(self.start).copied().unwrap_or(Entry::NOBODY))
     }
 
     /// A guess: who is first when `ahead` others were.
-    pub(crate) fn about(&self, ahead: usize) -> Option<u32> {
-        self.run.get(self.start + ahead).map(|entry| entry.leaf)
+    pub(crate) fn about(&self, ahead: usize) -> Option<Entry> {
+        self.run.get(self.start + ahead).copied()
     }
 
     /// Whether all entries are true.
@@ -235,7 +238,7 @@ impl Deadlines {
 }
 
 /// So many of the last of the run are looked at.
-const STEPS: usize = 8;
+const STEPS: usize = 32;
 /// Entries that may be left behind beside as many as there are leaves.
 const SLACK: usize = 64;
 
@@ -283,9 +286,9 @@ mod tests {
             }
             let first = deadlines.first().map(|entry| (entry.deadline, entry.leaf));
             assert_eq!(first, expected, "{seed} {spread} {step}");
-            assert!(
-                deadlines.plain_first().is_none_or(|leaf| Some(leaf) == first.map(|row| row.1))
-            );
+            let plain = deadlines.plain_first();
+            let expected = expected.map_or(Entry::NOBODY.leaf, |row| row.1);
+            assert!(plain.is_none_or(|entry| entry.leaf == expected));
             if random.below(2) == 0
                 && let Some((_, leaf)) = first
             {

@@ -7,6 +7,7 @@ mod arrival_order;
 mod deadlines;
 mod families;
 mod id_set;
+mod in_step;
 mod leaf_lists;
 mod leaf_ring;
 mod proportional_delay;

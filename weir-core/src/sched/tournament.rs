@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Tournaments over items numbered from 0, each item in one lane.
+#[derive(Clone)]
 pub(crate) struct Order {
     /// The key of each item that is in; who is out is above everybody who is.
     words: Vec<u64>,

@@ -15,6 +15,8 @@ pub(super) trait Twin<S> {
     const LINE: u64;
     /// Whether packets are dropped, too.
     const DROPS: bool;
+    /// Packets are up to so long.
+    const LONGEST: u64 = MTU;
 
     fn new(tree: &Tree) -> Self;
 
@@ -58,7 +60,7 @@ pub(super) fn check<S: Discipline, T: Twin<S>>(seed: u64, weights: &[u64]) {
         let fills = if step / 300 % 2 == 0 { 5 } else { 3 };
         match random.below(9) {
             draw if draw < fills => {
-                let length = 1 + u64::from(random.below(MTU as u32));
+                let length = 1 + u64::from(random.below(T::LONGEST as u32));
                 if waiting[leaf].is_empty() {
                     scheduler.enqueued(now, LeafId(leaf as u32), head(length));
                     twin.enqueued(leaf);

@@ -5,8 +5,10 @@
 //! of equals the one declared first; so nobody is ahead of the fluid by more than a packet. `V`
 //! grows by each byte sent, and jumps to the smallest `S` when nobody would be eligible. Who is
 //! early waits in a wheel until `V` reaches its `S`, then among the eligible by `F`, where few
-//! stand at a time. Invariant: between calls a leaf that waits is `Eligible` exactly if its `S` <=
-//! `V`; right after a choice somebody is eligible unless nothing waits.
+//! stand at a time. But most leaves are in step with those before them, by `S` and by `F`: they
+//! stand in one queue for both, and virtual time passes them without touching them. Invariant:
+//! between calls a leaf that waits is `InStep`, or else `Eligible` exactly if its `S` <= `V`; right
+//! after a choice somebody is eligible unless nothing waits.
 //!
 //! Where it departs from dummynet [algorithms §4.3]: that learns of flows as they come, and lets
 //! `V` run at the pace of those that it remembers. Here all leaves are known, so `V` runs at the
@@ -17,6 +19,7 @@
 //! Drops: a dropped packet costs its leaf nothing. The next one starts where it did.
 
 use super::deadlines::{Deadlines, Entry};
+use super::in_step::{self, InStep, Step};
 use super::service::Weighted;
 use super::weights::{Sending, WEIGHT, Weights, counted, written};
 use super::wheel::{self, Wheel};
@@ -32,10 +35,9 @@ use alloc::vec::Vec;
 /// Worst-case fair weighted fair queueing.
 pub struct Wf2q {
     leaves: Vec<Leaf>,
-    /// Those whose start tag virtual time has not reached.
-    early: Wheel,
-    /// Those that may send, by their finish tags.
-    eligible: Deadlines,
+    orders: Orders,
+    /// Whether the leaf that was selected last is in step.
+    chosen_in_step: bool,
     virtual_time: u64,
     /// No tag of what was sent is later.
     latest: u64,
@@ -48,6 +50,16 @@ pub struct Wf2q {
     sender: LeafId,
 }
 
+/// Where leaves wait.
+struct Orders {
+    /// Those that come in the same order by start and finish tags.
+    steps: InStep,
+    /// Of the others, those whose start tag virtual time has not reached.
+    early: Wheel,
+    /// Those that may send, by their finish tags.
+    eligible: Deadlines,
+}
+
 /// A leaf, in half a cache line.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
@@ -56,7 +68,7 @@ struct Leaf {
     start: u64,
     finish: u64,
     inverse: u64,
-    /// Who is behind it in the wheel.
+    /// Who is behind it in the wheel, or its number among those in step.
     next: u32,
     place: Place,
 }
@@ -66,6 +78,7 @@ struct Leaf {
 #[repr(u8)]
 enum Place {
     Idle,
+    InStep,
     Early,
     Eligible,
     /// What it had was dropped while it was early: it is still in the wheel.
@@ -75,26 +88,46 @@ enum Place {
 impl Leaf {
     #[inline]
     fn waits(&self) -> bool {
-        matches!(self.place, Place::Early | Place::Eligible)
+        matches!(self.place, Place::InStep | Place::Early | Place::Eligible)
+    }
+}
+
+impl Orders {
+    /// Puts a leaf, which is nowhere and has its tags, where it belongs.
+    #[inline(always)]
+    fn file(&mut self, this: &mut Leaf, leaf: u32, virtual_time: u64) {
+        let step = Step { start: this.start, finish: this.finish, leaf };
+        if let Some(number) = self.steps.append(step) {
+            (this.place, this.next) = (Place::InStep, number);
+        } else {
+            self.file_apart(this, leaf, virtual_time);
+        }
     }
 
-    /// Puts the leaf, which is nowhere and has its start tag, where it belongs.
-    #[inline(always)]
-    fn file(
-        &mut self,
-        leaf: LeafId,
-        head: Head,
-        virtual_time: u64,
-        (eligible, early): (&mut Deadlines, &mut Wheel),
-    ) {
-        self.finish = self.start + counted(head.length) * self.inverse;
-        if self.start <= virtual_time {
-            self.place = Place::Eligible;
-            eligible.insert(Entry { deadline: self.finish, leaf: leaf.0 });
+    /// The same for one that is not in step.
+    #[inline(never)]
+    fn file_apart(&mut self, this: &mut Leaf, leaf: u32, virtual_time: u64) {
+        if this.start <= virtual_time {
+            this.place = Place::Eligible;
+            self.eligible.insert(Entry { deadline: this.finish, leaf });
         } else {
-            self.place = Place::Early;
-            early.insert(self, leaf.0);
+            this.place = Place::Early;
+            self.early.insert(this, leaf);
         }
+    }
+
+    /// Makes those eligible that start at `reached` or before.
+    #[inline(always)]
+    fn settle(&mut self, leaves: &mut [Leaf], reached: u64) {
+        let eligible = &mut self.eligible;
+        self.early.take_until(leaves, reached, |leaf, index| {
+            if leaf.place == Place::Left {
+                leaf.place = Place::Idle;
+                return;
+            }
+            leaf.place = Place::Eligible;
+            eligible.insert(Entry { deadline: leaf.finish, leaf: index });
+        });
     }
 }
 
@@ -131,8 +164,12 @@ impl Discipline for Wf2q {
             |&inverse: &u64| Leaf { start: 0, finish: 0, inverse, next: 0, place: Place::Idle };
         Ok(Self {
             leaves: inverses.iter().map(leaf).collect(),
-            early: Wheel::new(inverses.len(), shift + GRAIN_BITS),
-            eligible: Deadlines::new(),
+            orders: Orders {
+                steps: InStep::new(),
+                early: Wheel::new(inverses.len(), shift + GRAIN_BITS),
+                eligible: Deadlines::new(),
+            },
+            chosen_in_step: false,
             virtual_time: 0,
             latest: 0,
             shift,
@@ -172,7 +209,7 @@ impl Scheduler for Wf2q {
         let rest = self.sending.rest(now);
         if rest == 0 && self.waiting == 0 {
             self.virtual_time = self.virtual_time.max(self.latest);
-            self.settle(self.virtual_time);
+            self.orders.settle(&mut self.leaves, self.virtual_time);
         }
         self.waiting += 1;
         let state = &mut self.leaves[leaf.index()];
@@ -181,20 +218,28 @@ impl Scheduler for Wf2q {
         if rest == 0 || self.sender != leaf {
             state.start = state.start.max(self.virtual_time.saturating_sub(rest));
         }
+        state.finish = state.start + counted(head.length) * state.inverse;
         if state.place == Place::Left {
             state.place = Place::Early;
-            state.finish = state.start + counted(head.length) * state.inverse;
         } else {
-            state.file(leaf, head, self.virtual_time, (&mut self.eligible, &mut self.early));
+            self.orders.file(state, leaf.0, self.virtual_time);
         }
     }
 
     #[inline(always)]
     fn select(&mut self, _now: Instant) -> Selection {
-        match self.eligible.plain_first() {
-            Some(leaf) => Selection::Leaf(LeafId(leaf)),
-            None => self.select_any(),
+        let Some(eligible) = self.orders.eligible.plain_first() else { return self.select_any() };
+        let step = self.orders.steps.first();
+        if eligible == Entry::NOBODY {
+            // Nobody starts before the first in step, if anybody is.
+            if step.start >= self.orders.early.due() {
+                return self.select_any();
+            }
+            self.virtual_time = self.virtual_time.max(step.start);
         }
+        let is_next = step.start <= self.virtual_time && step.entry().precedes(&eligible);
+        self.chosen_in_step = is_next;
+        Selection::Leaf(LeafId(if is_next { step.leaf } else { eligible.leaf }))
     }
 
     #[inline(always)]
@@ -207,17 +252,21 @@ impl Scheduler for Wf2q {
         self.sender = leaf;
         self.virtual_time += length << self.shift;
         let state = &mut self.leaves[leaf.index()];
-        self.eligible.remove_first();
+        if self.chosen_in_step {
+            self.orders.steps.remove_first(true);
+        } else {
+            self.orders.eligible.remove_first();
+        }
         state.start += length * state.inverse;
         self.latest = self.latest.max(state.start);
         if let Some(next) = next {
-            let orders = (&mut self.eligible, &mut self.early);
-            state.file(leaf, next, self.virtual_time, orders);
+            state.finish = state.start + counted(next.length) * state.inverse;
+            self.orders.file(state, leaf.0, self.virtual_time);
         } else {
             state.place = Place::Idle;
             self.waiting -= 1;
         }
-        self.settle(self.virtual_time);
+        self.orders.settle(&mut self.leaves, self.virtual_time);
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
@@ -225,27 +274,40 @@ impl Scheduler for Wf2q {
         if !state.waits() {
             return;
         }
-        let (before, was_eligible) = (state.finish, state.place == Place::Eligible);
+        let (before, place) = (state.finish, state.place);
         if let Some(head) = head {
             state.finish = state.start + counted(head.length) * state.inverse;
         } else {
             self.waiting -= 1;
-            state.place = if was_eligible { Place::Idle } else { Place::Left };
+            state.place = if place == Place::Early { Place::Left } else { Place::Idle };
         }
-        let Leaf { finish, .. } = *state;
-        let Self { leaves, eligible, .. } = self;
-        let is_true = |entry: &Entry| is_true(leaves, entry);
-        if was_eligible && head.is_none() {
-            eligible.forget(is_true);
-        } else if was_eligible && finish != before {
-            eligible.change(Entry { deadline: finish, leaf: leaf.0 }, is_true);
+        let Leaf { finish, next, .. } = *state;
+        if head.is_some() && finish == before {
+            return;
+        }
+        match place {
+            Place::InStep => {
+                self.orders.steps.remove(next);
+                if head.is_some() {
+                    self.orders.file(state, leaf.0, self.virtual_time);
+                }
+            }
+            Place::Eligible => {
+                let Self { leaves, orders, .. } = self;
+                let is_true = |entry: &Entry| is_true(leaves, entry);
+                let entry = Entry { deadline: finish, leaf: leaf.0 };
+                match head {
+                    Some(_) => orders.eligible.change(entry, is_true),
+                    None => orders.eligible.forget(is_true),
+                }
+            }
+            Place::Early | Place::Left | Place::Idle => {}
         }
     }
 
-    /// Those that are eligible, then those that become eligible next.
-    #[inline]
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.eligible.about(ahead).or_else(|| self.early.about(ahead)).map(LeafId)
+    /// Those that are eligible or in step, by their finish tags.
+    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
+        in_step::line_up(&self.orders.steps, &self.orders.eligible, leaves)
     }
 
     #[inline]
@@ -260,31 +322,26 @@ impl Wf2q {
     #[inline(never)]
     fn select_any(&mut self) -> Selection {
         while self.waiting > 0 {
-            while let Some(entry) = self.eligible.first() {
-                if self.eligible.are_true() || is_true(&self.leaves, &entry) {
-                    return Selection::Leaf(LeafId(entry.leaf));
+            let Orders { steps, early, eligible } = &mut self.orders;
+            let step = steps.first();
+            let is_eligible = step.start <= self.virtual_time;
+            while let Some(entry) = eligible.first() {
+                if eligible.are_true() || is_true(&self.leaves, &entry) {
+                    self.chosen_in_step = is_eligible && step.entry().precedes(&entry);
+                    let next = if self.chosen_in_step { step.leaf } else { entry.leaf };
+                    return Selection::Leaf(LeafId(next));
                 }
-                self.eligible.drop_first();
+                eligible.drop_first();
             }
-            let first = self.early.least(&mut self.leaves).expect("who waits is in the wheel");
-            self.settle(first);
+            if is_eligible {
+                self.chosen_in_step = true;
+                return Selection::Leaf(LeafId(step.leaf));
+            }
+            let first = early.least(&mut self.leaves).unwrap_or(u64::MAX).min(step.start);
+            self.orders.settle(&mut self.leaves, first);
             self.virtual_time = self.virtual_time.max(first);
         }
         Selection::Idle
-    }
-
-    /// Makes those eligible that start at `reached` or before.
-    #[inline(always)]
-    fn settle(&mut self, reached: u64) {
-        let eligible = &mut self.eligible;
-        self.early.take_until(&mut self.leaves, reached, |leaf, index| {
-            if leaf.place == Place::Left {
-                leaf.place = Place::Idle;
-                return;
-            }
-            leaf.place = Place::Eligible;
-            eligible.insert(Entry { deadline: leaf.finish, leaf: index });
-        });
     }
 
     /// Moves all tags back by the same, so that none ever overflows.
@@ -293,18 +350,18 @@ impl Wf2q {
         let back = self.virtual_time - RENEWAL / 2;
         self.virtual_time -= back;
         self.latest = self.latest.saturating_sub(back);
-        self.eligible.clear();
-        self.early.clear();
-        for index in 0..self.leaves.len() {
-            let leaf = &mut self.leaves[index];
+        let Orders { steps, early, eligible } = &mut self.orders;
+        steps.clear();
+        early.clear();
+        eligible.clear();
+        self.chosen_in_step = false;
+        for (leaf, index) in self.leaves.iter_mut().zip(0..) {
             leaf.start = leaf.start.saturating_sub(back);
             leaf.finish = leaf.finish.saturating_sub(back);
-            match leaf.place {
-                Place::Eligible => {
-                    self.eligible.insert(Entry { deadline: leaf.finish, leaf: index as u32 });
-                }
-                Place::Early => self.early.insert(leaf, index as u32),
-                Place::Left | Place::Idle => leaf.place = Place::Idle,
+            if leaf.waits() {
+                self.orders.file_apart(leaf, index, self.virtual_time);
+            } else {
+                leaf.place = Place::Idle;
             }
         }
     }
@@ -327,12 +384,13 @@ mod tests {
     use crate::sched::twins::{self, Twin};
 
     /// The rule of the header, found by asking all leaves.
-    struct Plain;
+    struct Plain<const LONGEST: u64>;
 
-    impl Twin<Wf2q> for Plain {
+    impl<const LONGEST: u64> Twin<Wf2q> for Plain<LONGEST> {
         // A byte takes a nanosecond.
         const LINE: u64 = 8_000_000_000;
         const DROPS: bool = true;
+        const LONGEST: u64 = LONGEST;
 
         fn new(_tree: &Tree) -> Self {
             Self
@@ -349,9 +407,18 @@ mod tests {
     }
 
     #[test]
-    fn wheel_and_run_choose_what_the_plain_rule_chooses() {
-        twins::check_many::<Wf2q, Plain>(12);
-        twins::check::<Wf2q, Plain>(1, &[1; 400]);
+    fn each_order_chooses_what_the_plain_rule_chooses() {
+        twins::check_many::<Wf2q, Plain<{ twins::MTU }>>(12);
+        twins::check::<Wf2q, Plain<{ twins::MTU }>>(1, &[1; 400]);
+    }
+
+    #[test]
+    fn those_in_step_are_chosen_as_the_plain_rule_chooses() {
+        twins::check_many::<Wf2q, Plain<1>>(12);
+        for leaves in [1, 2, 8, 100, 400] {
+            (0..4).for_each(|seed| twins::check::<Wf2q, Plain<1>>(seed, &alloc::vec![1; leaves]));
+            (0..4).for_each(|seed| twins::check::<Wf2q, Plain<2>>(seed, &alloc::vec![1; leaves]));
+        }
     }
 
     #[test]

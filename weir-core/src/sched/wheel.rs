@@ -66,6 +66,12 @@ impl Wheel {
         }
     }
 
+    /// Nobody is due before.
+    #[inline(always)]
+    pub(crate) fn due(&self) -> u64 {
+        self.due
+    }
+
     /// Puts in `item`, which is not in it; its tag is above all until which others were taken out.
     #[inline(always)]
     pub(crate) fn insert<M: Member>(&mut self, member: &mut M, item: u32) {
@@ -212,13 +218,6 @@ impl Wheel {
         self.filled = IdSet::new(self.last_slot + 1);
         (self.tiers, self.first) = ([0; TIERS_MAX], 0);
         (self.due, self.far_due) = (u64::MAX, u64::MAX);
-    }
-
-    /// A guess: who is due when as many grains as `ahead` have passed.
-    pub(crate) fn about(&self, ahead: usize) -> Option<u32> {
-        let start = (self.first as usize + ahead) & self.last_slot;
-        let slot = self.filled.next(start as u32)?;
-        self.chains.get(slot as usize).copied().filter(|&item| item != NONE)
     }
 
     /// The first slot of the tiers in which somebody is.

@@ -197,6 +197,7 @@ impl Tables {
             limits: Limits::new(Vec::new(), &[]),
             lanes: Vec::new(),
             resuming: false,
+            owing: Vec::new(),
             resumes: Vec::new(),
         };
         Self { share, kinds: Kinds::default(), bends: Vec::new(), are_plain: alloc::vec![true] }

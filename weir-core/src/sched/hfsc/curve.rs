@@ -67,7 +67,7 @@ pub(super) struct Progress {
 }
 
 /// The curves that classes have, each once.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Curves {
     table: Vec<Curve>,
     known: BTreeMap<(Spec, u8), u32>,
@@ -124,9 +124,10 @@ impl Slope {
 
     /// The same and `more`, below 2^96, without a shift if a byte takes less than 2^64.
     #[inline(always)]
-    pub(super) fn short_cost(self, bytes: u32, more: u64) -> Option<u128> {
-        let cost = u128::from(self.short) * u128::from(bytes) + u128::from(more);
-        (self.short != 0).then_some(cost)
+    pub(super) fn short_cost(&self, bytes: u32, more: u64) -> Option<u128> {
+        let short = self.short;
+        let cost = u128::from(short) * u128::from(bytes) + u128::from(more);
+        (short != 0).then_some(cost)
     }
 
     fn inverse(self) -> u128 {

@@ -19,8 +19,6 @@ use core::hint::select_unpredictable;
 pub(super) struct Family {
     /// The largest virtual time at which link sharing chose a child.
     pub(super) floor: u64,
-    /// The word of `lowest`, 0 if that is not known.
-    low: u64,
     /// The highest time of active children, [`UNKNOWN`] if it has to be looked for.
     high: u64,
     /// The slot of the child that may be chosen next.
@@ -31,8 +29,11 @@ pub(super) struct Family {
     pub(super) size: u32,
     /// The first child, or where the list of its children begins.
     pub(super) first: u32,
-    /// Where its tiers of lowest times begin, and those of highest.
+    /// Bytes of its children that the classes above were not yet told of.
+    pub(super) owed: u32,
+    /// Where its tiers of lowest times begin.
     tiers: u32,
+    /// Where those of highest begin, behind them; [`NONE`] while nothing is known there.
     highs: u32,
     /// The largest time with which a child became idle in this period.
     pub(super) top: u64,
@@ -48,6 +49,7 @@ pub(super) struct Family {
 }
 
 /// The virtual times of all families.
+#[derive(Clone)]
 pub(super) struct Times {
     /// The key of each child with bits that say where it is: smaller words are lower, and who is
     /// held or out is above everybody who is in.
@@ -72,15 +74,15 @@ impl Family {
     pub(super) const fn new(own: Own, origin: u64) -> Self {
         Self {
             floor: origin,
-            low: 0,
             high: UNKNOWN,
             lowest: NONE,
             active: 0,
             start: 0,
             size: 0,
             first: 0,
+            owed: 0,
             tiers: 0,
-            highs: 0,
+            highs: NONE,
             top: origin,
             own,
             scale: 0,
@@ -104,7 +106,13 @@ impl Family {
         (self.tiers as usize, self.lines())
     }
 
-    /// Those of the highest.
+    /// Whether anything is known of the highest times.
+    #[inline(always)]
+    fn knows_highs(&self) -> bool {
+        self.highs != NONE
+    }
+
+    /// The tiers of the highest times.
     #[inline]
     fn highs(&self) -> Tier {
         (self.highs as usize, self.lines())
@@ -148,7 +156,7 @@ impl Times {
             family.tiers = self.add_tiers(family.lines());
         }
         if family.is_huge() {
-            family.highs = self.add_tiers(family.lines());
+            self.add_tiers(family.lines());
         }
     }
 
@@ -185,25 +193,26 @@ impl Times {
     #[inline]
     pub(super) fn lowest(&mut self, family: &mut Family) -> Option<u32> {
         if family.lowest == NONE {
-            let (low, slot) = self.look(family)?;
-            (family.low, family.lowest) = (low, slot);
+            family.lowest = self.look(family)?;
         }
         Some(family.lowest)
     }
 
     #[inline(never)]
-    fn look(&mut self, family: &Family) -> Option<(u64, u32)> {
+    fn look(&mut self, family: &Family) -> Option<u32> {
         if family.active == 0 {
             return None;
         }
         let words = &self.words[family.first_line()..][..family.lines()];
         let (low, at) = if family.is_large() {
             let (low, path) = look_above(&mut self.tiers, family.lows(), words, |word| word);
-            (low, descend(&self.tiers, &path, words, low))
+            // Of who is held or out, tiers may know a word of before.
+            let is_in = low < HELD;
+            (low, if is_in { descend(&mut self.tiers, &path, words, low) } else { 0 })
         } else {
             least(words)
         };
-        (low < HELD).then_some((low, family.start + at as u32))
+        (low < HELD).then_some(family.start + at as u32)
     }
 
     /// The time with which a child joins others who are active.
@@ -223,9 +232,11 @@ impl Times {
     }
 
     #[inline(never)]
-    fn look_high(&mut self, family: &Family) -> u64 {
+    fn look_high(&mut self, family: &mut Family) -> u64 {
         let words = &self.words[family.first_line()..][..family.lines()];
         if family.is_huge() {
+            let lines: usize = tiers(family.lows()).map(|(_, width)| width.div_ceil(WAYS)).sum();
+            family.highs = family.tiers + lines as u32;
             return !look_above(&mut self.tiers, family.highs(), words, height).0;
         }
         let all = words.iter().flat_map(|line| line.0);
@@ -249,6 +260,25 @@ impl Times {
         self.set(family, slot, word);
     }
 
+    /// The word of a child. Who changes it says so, unless it is out.
+    #[inline(always)]
+    pub(super) fn word_mut(&mut self, slot: u32) -> &mut u64 {
+        &mut self.words[slot as usize / WAYS].0[slot as usize % WAYS]
+    }
+
+    /// An active child that may be chosen went on from one time to another, which is not earlier;
+    /// that is written already.
+    #[inline(always)]
+    pub(super) fn went_on(&mut self, family: &mut Family, slot: u32, change: (u64, u64)) {
+        let (_, time) = change;
+        // A child alone is the highest.
+        family.high = if family.active == 1 { time } else { family.high.max(time) };
+        if slot == family.lowest {
+            family.lowest = NONE;
+        }
+        self.note(family, slot, change);
+    }
+
     /// A child that was active until now, at `before`, is idle at `key`.
     #[inline]
     pub(super) fn take_out(&mut self, family: &mut Family, slot: u32, before: u64, key: u64) {
@@ -260,27 +290,30 @@ impl Times {
 
     #[inline(always)]
     fn set(&mut self, family: &mut Family, slot: u32, word: u64) {
-        let line = &mut self.words[slot as usize / WAYS];
-        let before = core::mem::replace(&mut line.0[slot as usize % WAYS], word);
+        let before = core::mem::replace(self.word_mut(slot), word);
         if slot == family.lowest {
-            (family.low, family.lowest) = (0, NONE);
-        } else if word <= family.low && (word < family.low || slot < family.lowest) {
-            (family.low, family.lowest) = (word, slot);
+            family.lowest = NONE;
+        } else if family.lowest != NONE && (word, slot) < (self.word(family.lowest), family.lowest)
+        {
+            family.lowest = slot;
         }
+        self.note(family, slot, (before, word));
+    }
+
+    /// A word changed: so may what the tiers know.
+    #[inline(always)]
+    fn note(&mut self, family: &Family, slot: u32, change: (u64, u64)) {
         if family.is_large() {
-            let at = (slot - family.start) as usize / WAYS;
-            let held = self.tiers[family.tiers as usize + at / WAYS].0[at % WAYS];
-            if family.is_huge() || held != 0 && may_change(held, (before, word)) {
-                self.climb(family, at, (before, word));
-            }
+            self.note_above(family, slot, change);
         }
     }
 
-    /// Brings the tiers above line `at` up to date.
+    /// The same where there are tiers.
     #[inline(never)]
-    fn climb(&mut self, family: &Family, at: usize, (before, word): (u64, u64)) {
+    fn note_above(&mut self, family: &Family, slot: u32, (before, word): (u64, u64)) {
+        let at = (slot - family.start) as usize / WAYS;
         raise(&mut self.tiers, family.lows(), at, (before, word));
-        if family.is_huge() {
+        if family.knows_highs() {
             raise(&mut self.tiers, family.highs(), at, (height(before), height(word)));
         }
     }
@@ -288,7 +321,7 @@ impl Times {
     /// Lowers all times of a family by `by`, held at 1. As long as the family.
     #[cold]
     pub(super) fn lower(&mut self, family: &mut Family, by: u64) {
-        (family.high, family.low, family.lowest) = (UNKNOWN, 0, NONE);
+        (family.high, family.lowest) = (UNKNOWN, NONE);
         for slot in family.start..family.start + family.size {
             let word = self.word(slot);
             let part = word & !KEY_BITS;
@@ -389,15 +422,17 @@ struct Path {
     width: usize,
 }
 
-/// Where the value `low` is that all tiers know of.
-fn descend(lines: &[Line], path: &Path, words: &[Line], low: u64) -> usize {
-    let mut at = 0;
-    for (index, &start) in path.starts[..path.count].iter().enumerate().rev() {
-        at = if index + 1 == path.count {
-            least(&lines[start..][..path.width.div_ceil(WAYS)]).1
-        } else {
-            at * WAYS + place_of(&lines[start + at], low)
-        };
+/// Where the value `low` is, the lowest of all; of equals the first. The last tier is known; below
+/// it whoever came last may have made a place lower whose value was not.
+fn descend(lines: &mut [Line], path: &Path, words: &[Line], low: u64) -> usize {
+    let starts = &path.starts[..path.count];
+    let top = path.count - 1;
+    let mut at = least(&lines[starts[top]..][..path.width.div_ceil(WAYS)]).1;
+    for below in (0..top).rev() {
+        for place in at * WAYS..(at + 1) * WAYS {
+            known(lines, &starts[..=below], place, words, &|word| word);
+        }
+        at = at * WAYS + place_of(&lines[starts[below] + at], low);
     }
     at * WAYS + place_of(&words[at], low)
 }
@@ -476,7 +511,9 @@ mod tests {
             let child = random.below(size);
             let slot = family.start + child;
             let (before, part) = table[child as usize];
-            let key = before.max(step / 10) + u64::from(random.below(30)) + 1;
+            let ahead = before.max(step / 10) + u64::from(random.below(30)) + 1;
+            // Who is held stays where it was until it is let in.
+            let key = if part.is_some() && random.below(2) == 0 { before } else { ahead };
             if part.is_some() && random.below(3) == 0 {
                 family.leave(key);
                 times.take_out(family, slot, before, key);

@@ -3,7 +3,7 @@
 //! A real-time curve of one slope is kept as the time at which it reaches what the criterion
 //! served: whole nanoseconds, rounded up, and how much was added for that. So a packet costs one
 //! multiplication of 64 bits, and when the leaf is eligible need not be worked out. Invariant: who
-//! is marked eligible or filed stands in the order that the mark names.
+//! is marked eligible, filed or in step stands in the order that the mark names.
 
 use super::curve::{FRACTION_BITS, Slope};
 use alloc::collections::BTreeMap;
@@ -72,6 +72,8 @@ impl Mark {
     pub(super) const PLAIN: Mark = Mark(1 << 46);
     /// It became backlogged and eligible since somebody was last chosen.
     pub(super) const ENTERED: Mark = Mark(1 << 47);
+    /// It stands among those who become eligible and are due in the same order.
+    pub(super) const IN_STEP: Mark = Mark(1 << 48);
 }
 
 impl Leaf {
@@ -98,7 +100,7 @@ impl Leaf {
     /// Whether it waits to be eligible, or should.
     #[inline]
     pub(super) fn waits(&self) -> bool {
-        self.state & (Mark::BACKLOGGED.0 | Mark::ELIGIBLE.0) == Mark::BACKLOGGED.0
+        self.state & (Mark::BACKLOGGED.0 | ORDERED) == Mark::BACKLOGGED.0
     }
 
     /// Lowers a real-time curve of one slope to one begun at `now`.
@@ -110,22 +112,23 @@ impl Leaf {
         }
     }
 
-    /// The criterion served `bytes` of a leaf whose curve has one slope.
-    #[inline]
-    pub(super) fn advance(&mut self, slope: Slope, bytes: u32) {
+    /// The criterion served `bytes` of a leaf whose curve has one slope; it is in no order any
+    /// longer.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, slope: &Slope, bytes: u32) {
         let (eligible, fraction) = self.after(slope, bytes);
         self.eligible = eligible;
-        self.state = self.state & !FRACTION | fraction;
+        self.state = self.state & !(FRACTION | ORDERED) | fraction;
     }
 
     /// When a curve of one slope reaches the first packet.
-    #[inline]
-    pub(super) fn deadline(&self, slope: Slope) -> u64 {
+    #[inline(always)]
+    pub(super) fn deadline(&self, slope: &Slope) -> u64 {
         self.after(slope, self.length).0
     }
 
     #[inline(always)]
-    fn after(&self, slope: Slope, bytes: u32) -> (u64, u64) {
+    fn after(&self, slope: &Slope, bytes: u32) -> (u64, u64) {
         let fraction = self.state & FRACTION;
         if let Some(time) = slope.short_cost(bytes, fraction) {
             let whole = (time >> FRACTION_BITS) as u64;
@@ -135,7 +138,7 @@ impl Leaf {
     }
 
     #[inline(never)]
-    fn long_after(&self, slope: Slope, bytes: u32) -> (u64, u64) {
+    fn long_after(&self, slope: &Slope, bytes: u32) -> (u64, u64) {
         let fraction = self.state & FRACTION;
         let time = slope.cost(bytes) + u128::from(fraction);
         let whole = u64::try_from(time >> FRACTION_BITS).unwrap_or(u64::MAX);
@@ -167,4 +170,6 @@ impl Kinds {
 }
 
 const FRACTION: u64 = (1 << FRACTION_BITS) - 1;
+/// The marks of who stands in an order in which leaves are chosen.
+const ORDERED: u64 = Mark::ELIGIBLE.0 | Mark::IN_STEP.0;
 const _: () = assert!(size_of::<Leaf>() == 36, "more leaves fit into the caches");

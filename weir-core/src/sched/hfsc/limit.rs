@@ -11,6 +11,7 @@ use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
 
 /// The classes under upper limits, numbered from 0, families one after the other.
+#[derive(Clone)]
 pub(super) struct Limits {
     table: Vec<Limit>,
     order: Order,
@@ -18,6 +19,7 @@ pub(super) struct Limits {
 }
 
 /// One class.
+#[derive(Clone)]
 pub(super) struct Limit {
     /// Its curve, [`NONE`] if only something below it has one.
     pub(super) curve: u32,

@@ -81,7 +81,7 @@ impl Hfsc {
         if !service.shared {
             self.real_time.served(&mut self.share, now, leaf.0, (service.bytes, next));
         } else if self.share.leaves[leaf.index()].is(Mark::GUARANTEED) {
-            self.real_time.head(&mut self.share, leaf.0, next);
+            self.real_time.head(&mut self.share, now, leaf.0, next);
         }
         self.share.serve(now, leaf.0, service);
     }
@@ -170,9 +170,9 @@ impl Scheduler for Hfsc {
         if shared || !this.is(Mark::PLAIN) || self.share.resuming {
             return self.charge_any(now, leaf, service, next);
         }
-        let slope = self.share.kinds[this.own.kind as usize].guarantee;
+        let slope = &self.share.kinds[this.own.kind as usize].guarantee;
         self.real_time.served_plain((this, leaf.0), slope, now, (bytes, next));
-        self.share.serve_plain(leaf.0, service);
+        self.share.serve_plain::<false>(leaf.0, service);
     }
 
     fn head_changed(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
@@ -188,13 +188,13 @@ impl Scheduler for Hfsc {
             self.share.serve(now, leaf.0, service);
         }
         if is_guaranteed {
-            self.real_time.head(&mut self.share, leaf.0, head);
+            self.real_time.head(&mut self.share, now, leaf.0, head);
         }
     }
 
-    /// Those who are eligible; whom link sharing would choose is not known.
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.real_time.about(ahead).map(LeafId)
+    /// Those whom the real-time criterion chooses; whom link sharing would is not known.
+    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
+        self.real_time.line_up(leaves)
     }
 
     #[inline]

@@ -1,21 +1,27 @@
 //! The real-time criterion: among the leaves that are eligible, the one with the earliest deadline
 //! [algorithms §6.5].
 //!
-//! A leaf that waits to be eligible costs nothing until it is: its deadline is worked out then.
-//! Invariant: a backlogged leaf with a real-time curve stands either among those that wait, or in
-//! the order of deadlines.
+//! Most leaves become eligible in the order of their deadlines, and stand in one queue for both.
+//! Another that waits to be eligible costs nothing until it is: its deadline is worked out then.
+//! Invariant: a backlogged leaf with a real-time curve stands either in step, or among those that
+//! wait, or in the order of deadlines.
 
 use super::curve::{Progress, Slope, fine, length, round_up};
 use super::leaf::{Leaf, Mark};
 use super::share::{Child, LinkShare};
 use super::wheel::Wheel;
+use crate::ids::LeafId;
 use crate::sched::Head;
 use crate::sched::deadlines::{Deadlines, Entry};
+use crate::sched::in_step::{self, InStep, Step};
 use crate::units::Instant;
 use alloc::vec::Vec;
 
 /// Who is eligible, and who will be.
 pub(super) struct RealTime {
+    steps: InStep,
+    /// Whether the leaf that was chosen last is in step.
+    chosen_in_step: bool,
     waiting: Wheel,
     deadlines: Deadlines,
     /// Who became backlogged and eligible since somebody was last chosen: their deadlines are
@@ -29,7 +35,8 @@ impl RealTime {
     /// Nobody is backlogged.
     pub(super) fn new(leaves: usize, bends: Vec<Progress>) -> Self {
         let (waiting, deadlines) = (Wheel::new(leaves), Deadlines::new());
-        Self { waiting, deadlines, entered: Vec::new(), bends }
+        let steps = InStep::new();
+        Self { steps, chosen_in_step: false, waiting, deadlines, entered: Vec::new(), bends }
     }
 
     /// [algorithms §6.4] A leaf becomes backlogged. One that was so when the tree was changed goes
@@ -45,6 +52,10 @@ impl RealTime {
         }
         let this = &mut share.leaves[leaf as usize];
         this.length = length(head.length);
+        if self.steps.is_last(this.eligible) && self.enter_in_step(share, leaf) {
+            return;
+        }
+        let this = &mut share.leaves[leaf as usize];
         if this.eligible > now.as_nanos() {
             return self.wait(this, leaf);
         }
@@ -53,6 +64,13 @@ impl RealTime {
             self.entered.push(leaf);
         }
         self.waiting.hurry(now.as_nanos());
+    }
+
+    /// Appends a leaf that starts after all in step, if it belongs there.
+    #[inline(never)]
+    fn enter_in_step(&mut self, share: &mut LinkShare, leaf: u32) -> bool {
+        let deadline = self.deadline(share, leaf);
+        self.append(&mut share.leaves[leaf as usize], leaf, deadline)
     }
 
     #[inline(never)]
@@ -75,7 +93,22 @@ impl RealTime {
         }
     }
 
+    /// Appends a leaf, which is nowhere or filed, to those in step; answers whether it belongs
+    /// there.
+    #[inline(always)]
+    fn append(&mut self, this: &mut Leaf, leaf: u32, deadline: u64) -> bool {
+        if this.is(Mark::FILED) {
+            return false;
+        }
+        let step = Step { start: this.eligible, finish: deadline, leaf };
+        let Some(number) = self.steps.append(step) else { return false };
+        this.mark(Mark::IN_STEP);
+        *self.waiting.number(leaf) = number;
+        true
+    }
+
     /// By when the first packet of a leaf is to be finished.
+    #[inline]
     pub(super) fn deadline(&self, share: &LinkShare, leaf: u32) -> u64 {
         deadline(&self.bends, share, leaf)
     }
@@ -83,16 +116,26 @@ impl RealTime {
     /// The leaf with the earliest deadline among those that are eligible now, if that is known
     /// without much ado.
     #[inline(always)]
-    pub(super) fn plain_first(&self, now: Instant) -> Option<u32> {
+    pub(super) fn plain_first(&mut self, now: Instant) -> Option<u32> {
         if self.waiting.next() <= now.as_nanos() {
             return None;
         }
-        self.deadlines.plain_first()
+        let eligible = self.deadlines.plain_first()?;
+        let first = self.choose(now, eligible);
+        (first != Entry::NOBODY).then_some(first.leaf)
     }
 
-    /// A guess: whose turn it is after that of `ahead` others.
-    pub(super) fn about(&self, ahead: usize) -> Option<u32> {
-        self.deadlines.about(ahead)
+    /// The first of those in step, if it is eligible and goes before `other`; else that.
+    #[inline(always)]
+    fn choose(&mut self, now: Instant, other: Entry) -> Entry {
+        let step = self.steps.first();
+        self.chosen_in_step = step.start <= now.as_nanos() && step.entry().precedes(&other);
+        if self.chosen_in_step { step.entry() } else { other }
+    }
+
+    /// A guess: whose turn it is next, one after the other.
+    pub(super) fn line_up(&self, leaves: &mut [LeafId]) -> usize {
+        in_step::line_up(&self.steps, &self.deadlines, leaves)
     }
 
     /// The leaf with the earliest deadline among those that are eligible now.
@@ -103,17 +146,18 @@ impl RealTime {
         }
         while let Some(entry) = self.deadlines.first() {
             if self.deadlines.are_true() || is_true(&self.bends, share, &entry) {
-                return Some(entry.leaf);
+                return Some(self.choose(now, entry).leaf);
             }
             self.deadlines.drop_first();
         }
-        None
+        let first = self.choose(now, Entry::NOBODY);
+        (first != Entry::NOBODY).then_some(first.leaf)
     }
 
     /// Orders those who are eligible now by deadline.
     #[inline(never)]
     fn admit_due(&mut self, share: &mut LinkShare, now: Instant) {
-        let Self { waiting, deadlines, entered, bends } = self;
+        let Self { waiting, deadlines, entered, bends, .. } = self;
         waiting.advance(now.as_nanos(), |leaf| {
             let this = &mut share.leaves[leaf as usize];
             if this.waits() {
@@ -156,7 +200,9 @@ impl RealTime {
                 self.waiting.set_next(first);
             }
         }
-        (!self.waiting.is_empty()).then(|| Instant::from_nanos(self.waiting.next()))
+        let waiting = (!self.waiting.is_empty()).then(|| self.waiting.next());
+        let step = self.steps.about(0).map(|step| step.start);
+        waiting.into_iter().chain(step).min().map(Instant::from_nanos)
     }
 
     /// [algorithms §6.5] A leaf that this criterion chose sent `bytes`; `next` waits there now.
@@ -169,15 +215,17 @@ impl RealTime {
     ) {
         let this = &mut share.leaves[leaf as usize];
         if this.is(Mark::BENT) {
+            this.clear(Mark::ELIGIBLE);
+            this.clear(Mark::IN_STEP);
             self.advance_bent(share, leaf, bytes);
         } else {
-            let slope = share.kinds[this.own.kind as usize].guarantee;
-            this.advance(slope, bytes);
+            this.advance(&share.kinds[this.own.kind as usize].guarantee, bytes);
         }
-        let this = &mut share.leaves[leaf as usize];
-        if self.goes_on(this, leaf, now, next) {
-            let deadline = self.deadline(share, leaf);
-            self.deadlines.insert(Entry { deadline, leaf });
+        self.remove_first();
+        if let Some(next) = next {
+            // The length of the next packet counts, not that of the last.
+            share.leaves[leaf as usize].length = length(next.length);
+            self.file(share, leaf, now);
         }
     }
 
@@ -186,32 +234,49 @@ impl RealTime {
     pub(super) fn served_plain(
         &mut self,
         (this, leaf): (&mut Leaf, u32),
-        slope: Slope,
+        slope: &Slope,
         now: Instant,
         (bytes, next): (u32, Option<Head>),
     ) {
         this.advance(slope, bytes);
-        if self.goes_on(this, leaf, now, next) {
-            self.deadlines.insert(Entry { deadline: this.deadline(slope), leaf });
+        self.remove_first();
+        if let Some(next) = next {
+            this.length = length(next.length);
+            let deadline = this.deadline(slope);
+            if !self.append(this, leaf, deadline) {
+                self.file_apart(this, now, Entry { deadline, leaf });
+            }
         }
     }
 
-    /// The first leaf was served: answers whether it is eligible with its next packet at once.
+    /// The leaf chosen last is in its order no longer.
     #[inline(always)]
-    fn goes_on(&mut self, this: &mut Leaf, leaf: u32, now: Instant, next: Option<Head>) -> bool {
-        self.deadlines.remove_first();
-        let Some(next) = next else {
-            this.clear(Mark::ELIGIBLE);
-            return false;
-        };
-        // The length of the next packet counts, not that of the last.
-        this.length = length(next.length);
-        if this.eligible <= now.as_nanos() {
-            return true;
+    fn remove_first(&mut self) {
+        if self.chosen_in_step {
+            self.steps.remove_first(true);
+        } else {
+            self.deadlines.remove_first();
         }
-        this.clear(Mark::ELIGIBLE);
-        self.wait(this, leaf);
-        false
+    }
+
+    /// Puts a backlogged leaf that is nowhere where it belongs.
+    fn file(&mut self, share: &mut LinkShare, leaf: u32, now: Instant) {
+        let deadline = self.deadline(share, leaf);
+        let this = &mut share.leaves[leaf as usize];
+        if !self.append(this, leaf, deadline) {
+            self.file_apart(this, now, Entry { deadline, leaf });
+        }
+    }
+
+    /// The same for one that is not in step.
+    #[inline(never)]
+    fn file_apart(&mut self, this: &mut Leaf, now: Instant, entry: Entry) {
+        if this.eligible > now.as_nanos() {
+            self.wait(this, entry.leaf);
+        } else {
+            this.mark(Mark::ELIGIBLE);
+            self.deadlines.insert(entry);
+        }
     }
 
     #[inline(never)]
@@ -225,14 +290,32 @@ impl RealTime {
 
     /// The first packet of a leaf changed, and the criterion had no part in it.
     #[inline]
-    pub(super) fn head(&mut self, share: &mut LinkShare, leaf: u32, next: Option<Head>) {
+    pub(super) fn head(
+        &mut self,
+        share: &mut LinkShare,
+        now: Instant,
+        leaf: u32,
+        next: Option<Head>,
+    ) {
         let this = &mut share.leaves[leaf as usize];
         if this.is(Mark::ELIGIBLE) {
             return self.change(share, leaf, next);
         }
-        match next {
-            Some(next) => this.length = length(next.length),
-            None => self.waiting.forget(this.eligible),
+        let before = this.length;
+        if let Some(next) = next {
+            this.length = length(next.length);
+        }
+        if this.is(Mark::IN_STEP) {
+            if next.is_none() || this.length != before {
+                this.clear(Mark::IN_STEP);
+                let number = *self.waiting.number(leaf);
+                self.steps.remove(number);
+            }
+            if next.is_some() && this.length != before {
+                self.file(share, leaf, now);
+            }
+        } else if next.is_none() {
+            self.waiting.forget(this.eligible);
         }
     }
 
@@ -300,7 +383,7 @@ fn deadline(bends: &[Progress], share: &LinkShare, leaf: u32) -> u64 {
     if this.is(Mark::BENT) {
         return deadline_bent(bends, share, leaf);
     }
-    this.deadline(share.kinds[this.own.kind as usize].guarantee)
+    this.deadline(&share.kinds[this.own.kind as usize].guarantee)
 }
 
 #[inline(never)]

@@ -4,7 +4,9 @@
 //! family's virtual time is never set back: where the rules let a parent's new period begin at 0
 //! with an offset for its children, it goes on from the largest time of the last period, which is
 //! the same. It counts bytes of the family's fastest slope, about, and 2^-32 of them as fractions,
-//! which are kept but do not decide. Invariant: virtual times of active children are at least the
+//! which are kept but do not decide. A few families are told together what their children were
+//! served by deadlines (*owed*), before anybody reads their times; the sum moves them as each part
+//! would. Invariant: virtual times of active children are at least the
 //! `floor` of the family, unless an upper limit held them back; the floor stays below
 //! [`LOWER_AT`], as all times of the family are lowered when it gets there.
 
@@ -16,11 +18,14 @@ use crate::units::Instant;
 use alloc::vec::Vec;
 
 /// The tree of link sharing.
+#[derive(Clone)]
 pub(super) struct LinkShare {
     pub(super) leaves: Vec<Leaf>,
     pub(super) families: Vec<Family>,
     pub(super) kinds: Vec<Kind>,
     pub(super) times: Times,
+    /// The families whose children's bytes the classes above were not yet told of.
+    pub(super) owing: Vec<u32>,
     /// Where choices begin: above, every class is alone and plain, so nothing there matters.
     pub(super) top: u32,
     /// The children of mixed families.
@@ -97,7 +102,7 @@ impl Rare {
 
 /// The virtual time `key` and its fraction, after `bytes` more of a straight curve.
 #[inline(always)]
-fn go_on((key, fraction): (u64, u32), slope: Slope, bytes: u32) -> (u64, u32) {
+fn go_on((key, fraction): (u64, u32), slope: &Slope, bytes: u32) -> (u64, u32) {
     if let Some(time) = slope.short_cost(bytes, u64::from(fraction)) {
         let whole = (time >> FRACTION_BITS) as u64;
         return (key.saturating_add(whole).min(KEY_MAX), time as u32);
@@ -107,7 +112,7 @@ fn go_on((key, fraction): (u64, u32), slope: Slope, bytes: u32) -> (u64, u32) {
 
 /// The same where a byte takes 2^64 or more.
 #[inline(never)]
-fn go_on_long((key, fraction): (u64, u32), slope: Slope, bytes: u32) -> (u64, u32) {
+fn go_on_long((key, fraction): (u64, u32), slope: &Slope, bytes: u32) -> (u64, u32) {
     let time = u128::from(key) << FRACTION_BITS | u128::from(fraction);
     let time = time + slope.cost(bytes);
     ((time >> FRACTION_BITS).min(u128::from(KEY_MAX)) as u64, time as u32)
@@ -117,6 +122,7 @@ impl LinkShare {
     /// The leaf that link sharing chooses now.
     #[inline]
     pub(super) fn first(&mut self, now: Instant) -> Option<u32> {
+        self.settle();
         let mut below = self.top;
         loop {
             if self.families[below as usize].is_limited {
@@ -230,8 +236,14 @@ impl LinkShare {
             return self.enter_any(now, leaf);
         }
         let mut own = this.own;
+        if !self.has_leaves_alone(own.family) {
+            self.settle();
+        }
         if self.join_plain(own) {
             self.leaves[leaf as usize].own.fraction = 0;
+        }
+        if own.family != self.top && self.families[own.family as usize].active == 1 {
+            self.settle();
         }
         while own.family != self.top && self.families[own.family as usize].active == 1 {
             let family = own.family;
@@ -265,6 +277,7 @@ impl LinkShare {
     /// The same for any leaf.
     #[inline(never)]
     fn enter_any(&mut self, now: Instant, leaf: u32) {
+        self.settle();
         let mut at = Child::leaf(leaf);
         let mut newly = self.shares(at);
         loop {
@@ -298,8 +311,9 @@ impl LinkShare {
         if self.resuming {
             self.end_resuming();
         }
+        self.settle();
         if self.leaves[leaf as usize].is(Mark::PLAIN) {
-            self.serve_plain(leaf, service);
+            self.serve_plain::<true>(leaf, service);
         } else {
             self.serve_any(now, leaf, service);
         }
@@ -311,22 +325,66 @@ impl LinkShare {
         self.resumes = Vec::new();
     }
 
-    /// The plain case: straight curves and no limit from the leaf up.
+    /// The plain case: straight curves and no limit from the leaf up. Only if that is `POSSIBLE`,
+    /// link sharing may have chosen it. Few families are told together what their children were
+    /// served by deadlines, before link sharing needs to know.
     #[inline(always)]
-    pub(super) fn serve_plain(&mut self, leaf: u32, mut service: Sent) {
+    pub(super) fn serve_plain<const POSSIBLE: bool>(&mut self, leaf: u32, mut service: Sent) {
         let own = self.leaves[leaf as usize].own;
-        let fraction = self.serve_at(own, &mut service);
+        let fraction = self.serve_at::<POSSIBLE>(own, &mut service);
         self.leaves[leaf as usize].own.fraction = fraction;
         if own.family == self.top {
             return;
         }
+        if !POSSIBLE && self.families.len() <= FEW {
+            if !service.emptied && self.owe(own.family, service.bytes) {
+                return;
+            }
+            self.settle();
+        }
         // Most trees have no more classes than one between leaf and top.
         let above = self.families[own.family as usize].own;
-        let fraction = self.serve_at(above, &mut service);
+        let fraction = self.serve_at::<POSSIBLE>(above, &mut service);
         self.families[own.family as usize].own.fraction = fraction;
         if above.family != self.top {
             self.serve_above(above.family, service);
         }
+    }
+
+    /// The classes above a family will be told of `bytes` of its children; answers whether they
+    /// can wait.
+    #[inline(always)]
+    fn owe(&mut self, family: u32, bytes: u32) -> bool {
+        let this = &mut self.families[family as usize];
+        let Some(owed) = this.owed.checked_add(bytes) else { return false };
+        if this.owed == 0 && owed > 0 {
+            self.owing.push(family);
+        }
+        this.owed = owed;
+        true
+    }
+
+    /// Tells the classes above what their children were served.
+    #[inline(always)]
+    pub(super) fn settle(&mut self) {
+        if !self.owing.is_empty() {
+            self.settle_all();
+        }
+    }
+
+    #[inline(never)]
+    fn settle_all(&mut self) {
+        while let Some(family) = self.owing.pop() {
+            let bytes = core::mem::take(&mut self.families[family as usize].owed);
+            self.serve_above(family, Sent { bytes, shared: false, emptied: false });
+        }
+    }
+
+    /// Whether all children of a family are leaves.
+    #[inline(always)]
+    fn has_leaves_alone(&self, family: u32) -> bool {
+        let family = &self.families[family as usize];
+        !family.is_mixed && family.first & LEAF != 0
     }
 
     /// The same for the classes above the children of a family.
@@ -334,7 +392,7 @@ impl LinkShare {
     fn serve_above(&mut self, mut family: u32, mut service: Sent) {
         while family != self.top {
             let own = self.families[family as usize].own;
-            let fraction = self.serve_at(own, &mut service);
+            let fraction = self.serve_at::<true>(own, &mut service);
             self.families[family as usize].own.fraction = fraction;
             family = own.family;
         }
@@ -343,32 +401,31 @@ impl LinkShare {
     /// What a packet moves at one active class; answers its fraction. If the class idles, so may
     /// the one above, which becomes the service.
     #[inline(always)]
-    fn serve_at(&mut self, own: Own, service: &mut Sent) -> u32 {
-        let family = &mut self.families[own.family as usize];
+    fn serve_at<const POSSIBLE: bool>(&mut self, own: Own, service: &mut Sent) -> u32 {
         // Who has no siblings competes with nobody, so its virtual time may stand still.
-        if family.size == 1 && !service.emptied {
+        if self.families[own.family as usize].size == 1 && !service.emptied {
             return own.fraction;
         }
-        let mut key = self.times.key(own.slot);
-        if service.shared && key > family.floor {
-            (family.floor, family.has_risen) = (key, true);
-            if key > LOWER_AT {
-                self.lower(own.family);
-                key = self.times.key(own.slot);
-            }
+        if POSSIBLE && service.shared {
+            self.raise_floor(own.family, self.times.key(own.slot));
         }
-        let family = &mut self.families[own.family as usize];
-        let slope = self.kinds[own.kind as usize].share;
-        let (mut time, mut fraction) = go_on((key, own.fraction), slope, service.bytes);
+        let Self { families, times, kinds, .. } = self;
+        let family = &mut families[own.family as usize];
+        let word = times.word_mut(own.slot);
+        // No limit holds the class, so the word is the time alone.
+        let before = *word;
+        let slope = &kinds[own.kind as usize].share;
+        let (mut time, mut fraction) = go_on((before, own.fraction), slope, service.bytes);
         if service.emptied {
             service.emptied = family.leave(time);
-            self.times.take_out(family, own.slot, key, time);
+            times.take_out(family, own.slot, before, time);
             return fraction;
         }
         if time < family.floor {
             (time, fraction) = (family.floor, 0);
         }
-        self.times.put(family, own.slot, time, Part::In);
+        *word = time;
+        times.went_on(family, own.slot, (before, time));
         fraction
     }
 
@@ -433,6 +490,13 @@ impl LinkShare {
     /// whose curve changed, or its parent, or the unit of its family, starts anew.
     pub(super) fn inherit(&mut self, old: &LinkShare, kin: impl Iterator<Item = (Child, Child)>) {
         self.resuming = true;
+        let mut settled;
+        let mut old = old;
+        if !old.owing.is_empty() {
+            settled = old.clone();
+            settled.settle();
+            old = &settled;
+        }
         let kin: Vec<_> = kin.collect();
         let count = self.leaves.len() + self.families.len();
         let mut origins = alloc::vec![None; count];
@@ -536,7 +600,7 @@ impl LinkShare {
             return reached.min(u128::from(KEY_MAX)) as u64;
         }
         let own = self.own(at);
-        let slope = self.kinds[own.kind as usize].share;
+        let slope = &self.kinds[own.kind as usize].share;
         let (key, fraction) = go_on((self.times.key(own.slot), own.fraction), slope, bytes);
         self.set_fraction(at, fraction);
         key
@@ -626,6 +690,8 @@ pub(super) const LINK: u32 = 0;
 pub(super) const ORIGIN: u64 = 1 << 60;
 /// Where they are lowered.
 const LOWER_AT: u64 = 1 << 61;
+/// Up to so many families it pays to wait, for each then owes for several packets.
+const FEW: usize = 12;
 /// Bits of the fraction.
 const FRACTION_BITS: u32 = 32;
 /// The bit of a class that is a leaf.

@@ -165,6 +165,38 @@ fn what_contradicts_itself_is_refused_with_the_cure() {
 }
 
 #[test]
+fn what_a_family_owes_is_told_before_its_times_are_read() {
+    // Both halves of the link are guaranteed, so deadlines alone choose.
+    let rows = ["P ls_m2=500", "a parent=0 rate=250", "b parent=0 rate=250"];
+    let rows = [&rows[..], &["Q ls_m2=500", "c parent=3 rate=250", "d parent=3 rate=250"]].concat();
+    let tree = tree(&rows);
+    let check = |is_told_at_once: bool| {
+        let mut hfsc = Hfsc::build(&tree).expect("rows can be built");
+        let mut now = Instant::ZERO;
+        (0..4).for_each(|leaf| hfsc.enqueued(now, LeafId(leaf), head(now)));
+        let mut owed = 0;
+        for _ in 0..6 {
+            let Selection::Leaf(leaf) = hfsc.select(now) else { panic!("all wait") };
+            hfsc.charge(now, leaf, Bytes::new(1000), Some(head(now)));
+            owed = owed.max(hfsc.share.owing.len());
+            if is_told_at_once {
+                hfsc.share.settle();
+            }
+            now = now.after(Duration::from_millis(1));
+        }
+        let mut new = Hfsc::build(&tree).expect("rows can be built");
+        new.inherit(now, &hfsc, &Kin::by_name(&tree, &tree));
+        let times = |own: leaf::Own| (new.share.times.key(own.slot), own.fraction);
+        let families = new.share.families.iter().skip(1).map(|family| times(family.own));
+        let leaves = new.share.leaves.iter().map(|leaf| times(leaf.own));
+        (families.chain(leaves).collect::<Vec<_>>(), owed)
+    };
+    let ((at_once, _), (later, owed)) = (check(true), check(false));
+    assert_eq!(at_once, later);
+    assert!(owed > 0, "deadlines chose somebody");
+}
+
+#[test]
 fn an_idle_leaf_takes_at_most_46_bytes() {
     // Its virtual time and the eighth parts of a tier above; what it shares with siblings aside.
     let bytes = size_of::<leaf::Leaf>() + size_of::<u64>() + 2;

@@ -17,7 +17,8 @@ use alloc::vec::Vec;
 pub(super) struct Wheel {
     /// The last leaf in each slot, level by level.
     slots: Box<[u32; LEVELS * SLOTS]>,
-    /// By leaf, the one behind it in its slot; behind the last comes the first.
+    /// By leaf, the one behind it in its slot; behind the last comes the first. Of a leaf that is
+    /// in no slot, a number that others keep here.
     behind: Vec<u32>,
     /// A bit for each slot with a leaf.
     filled: [u64; LEVELS * WORDS],
@@ -60,6 +61,12 @@ impl Wheel {
     #[inline]
     pub(super) fn is_exact(&self) -> bool {
         self.is_exact
+    }
+
+    /// The number kept for a leaf that is not here.
+    #[inline(always)]
+    pub(super) fn number(&mut self, leaf: u32) -> &mut u32 {
+        &mut self.behind[leaf as usize]
     }
 
     /// Nobody need wait until `at` any longer who did.
