@@ -26,4 +26,5 @@ pub mod queue;
 pub mod random;
 mod rounds;
 pub mod sched;
+mod serve;
 pub mod units;

@@ -437,23 +437,31 @@ impl<S: Discipline> Link<S> {
                         return Poll::Packet(departure);
                     }
                 }
-                Selection::At(instant) => {
-                    // At the end of time there is no later: what is not sent by then never is.
-                    let is_later = instant > now || now == Instant::MAX;
-                    assert!(is_later, "a scheduler asks to be asked again later, not now");
-                    // Only a scheduler that is told of what has left is also asked then.
-                    let left = self.leaving.front().filter(|_| S::COMPLETIONS);
-                    return Poll::At(left.map_or(instant, |row| instant.min(row.0)));
-                }
+                Selection::At(instant) => return Poll::At(self.wait_until(now, instant)),
                 Selection::Idle => panic!("packets wait, but the scheduler knows of none"),
             }
         }
         Poll::Idle
     }
 
+    /// When to ask again, since the scheduler asked `now` for `instant`.
+    #[inline]
+    pub(crate) fn wait_until(&self, now: Instant, instant: Instant) -> Instant {
+        // At the end of time there is no later: what is not sent by then never is.
+        let is_later = instant > now || now == Instant::MAX;
+        assert!(is_later, "a scheduler asks to be asked again later, not now");
+        // Only a scheduler that is told of what has left is also asked then.
+        let left = self.leaving.front().filter(|_| S::COMPLETIONS);
+        left.map_or(instant, |row| instant.min(row.0))
+    }
+
     /// See [`AnyLink::advance`].
     #[inline(always)]
-    fn advance_to(&mut self, until: Instant, out: &mut Vec<Departure>) -> Option<Instant> {
+    pub(crate) fn advance_to(
+        &mut self,
+        until: Instant,
+        out: &mut Vec<Departure>,
+    ) -> Option<Instant> {
         let mut at = self.now;
         loop {
             self.step_to(at);
@@ -464,25 +472,6 @@ impl<S: Discipline> Link<S> {
                 Poll::Idle => return None,
             }
         }
-    }
-
-    /// See [`AnyLink::serve`]; `PLAIN` as in [`Link::accept`].
-    fn serve_all<const PLAIN: bool>(
-        &mut self,
-        mut due: Option<Instant>,
-        arrivals: &[Arrival],
-        out: &mut Vec<Departure>,
-    ) -> Option<Instant> {
-        for &Arrival { at, leaf, packet } in arrivals {
-            if due.is_some_and(|due| due <= at) {
-                self.advance_to(at, out);
-            }
-            self.step_to(at);
-            self.accept::<PLAIN, false>(at, leaf, packet);
-            // It may leave at once, or let another leave; but not before the line has room.
-            due = Some(at.max(self.line.ready_at()));
-        }
-        due
     }
 
     /// Asks the dropper of `leaf`, whose turn has come; hands out its first packet or drops it.
@@ -551,6 +540,9 @@ impl<S: Discipline> Link<S> {
                 if RESERVED {
                     self.queues.give_back(1);
                 }
+                if self.queues.refuses(leaf) {
+                    return self.refuse_unasked(now, leaf, entry.handle, entry.charged);
+                }
                 return self.ask(now, leaf, packet);
             }
         }
@@ -564,6 +556,21 @@ impl<S: Discipline> Link<S> {
         if let Some(explainer) = &mut self.explainer {
             explainer.first(now, leaf, self.line.ready_at());
         }
+    }
+
+    /// Refuses a packet for which `leaf` is too full. Not told the entry, which would then go
+    /// through memory where it is accepted.
+    #[inline(never)]
+    fn refuse_unasked(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        handle: Handle,
+        charged: u32,
+    ) -> Verdict {
+        let label = Label::new(0);
+        let entry = QueueEntry { handle, charged, wire: charged, label, arrived: now };
+        self.refuse(now, leaf, &entry, DropReason::Full)
     }
 
     /// Asks the dropper of `leaf` about a packet, and does what it says.
@@ -714,10 +721,10 @@ impl<S: Discipline> AnyLink for Link<S> {
         arrivals: &[Arrival],
         out: &mut Vec<Departure>,
     ) -> Option<Instant> {
-        if self.is_plain && self.police.is_none() {
-            self.serve_all::<true>(due, arrivals, out)
-        } else {
-            self.serve_all::<false>(due, arrivals, out)
+        match (self.explainer.is_some(), self.is_plain && self.police.is_none()) {
+            (false, true) => self.serve_all::<true, false>(due, arrivals, out),
+            (false, false) => self.serve_all::<false, false>(due, arrivals, out),
+            (true, _) => self.serve_all::<false, true>(due, arrivals, out),
         }
     }
 

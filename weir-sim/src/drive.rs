@@ -22,6 +22,7 @@ pub struct Drive {
     /// into which packets may leave earlier.
     line_free_at: Instant,
     buffered: bool,
+    /// Of the last call.
     departures: Vec<Departure>,
 }
 
@@ -52,6 +53,7 @@ impl Drive {
         if self.due.is_none_or(|due| due > until) {
             return;
         }
+        self.departures.clear();
         self.due = self.link.advance(until, &mut self.departures);
         if let Some(last) = self.departures.last().filter(|_| !self.buffered) {
             self.line_free_at = last.finished;
@@ -59,7 +61,6 @@ impl Drive {
         for &departure in &self.departures {
             each(departure);
         }
-        self.departures.clear();
     }
 
     /// Offers a packet at `at`, up to which the link has been advanced.
@@ -74,15 +75,14 @@ impl Drive {
     }
 
     /// Offers each packet at its instant, in their order, and before each lets the link send what
-    /// leaves up to then: [`Drive::advance`] and [`Drive::offer`] in turn, but departures are shown
-    /// when all are offered.
-    pub fn serve(&mut self, arrivals: &[Arrival], each: impl FnMut(&Departure)) {
+    /// leaves up to then: [`Drive::advance`] and [`Drive::offer`] in turn; answers all departures.
+    pub fn serve(&mut self, arrivals: &[Arrival]) -> &[Departure] {
+        self.departures.clear();
         self.due = self.link.serve(self.due, arrivals, &mut self.departures);
         if let Some(last) = self.departures.last().filter(|_| !self.buffered) {
             self.line_free_at = last.finished;
         }
-        self.departures.iter().for_each(each);
-        self.departures.clear();
+        &self.departures
     }
 
     /// Changes the link's plan at `at`, up to which it has been advanced.

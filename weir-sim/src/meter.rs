@@ -67,24 +67,28 @@ pub(crate) struct Handed {
 /// What is measured of the line and of the classes.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkMeter {
-    window: (Instant, Instant),
     /// The account of each leaf when the report began.
     pub before: Vec<LeafAccount>,
     /// What was handed out of each leaf since the report began.
     pub handed: Vec<Handed>,
-    /// How long the line was sending.
+    pub line: LineMeter,
+}
+
+/// What is measured of the line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineMeter {
+    window: (Instant, Instant),
+    /// How long it was sending.
     pub busy: Duration,
-    line_free_at: Instant,
+    free_at: Instant,
 }
 
 impl LinkMeter {
     pub fn new(leaves: usize, window: (Instant, Instant)) -> Self {
         Self {
-            window,
             before: vec![LeafAccount::default(); leaves],
             handed: vec![Handed::default(); leaves],
-            busy: Duration::ZERO,
-            line_free_at: Instant::ZERO,
+            line: LineMeter { window, busy: Duration::ZERO, free_at: Instant::ZERO },
         }
     }
 
@@ -97,15 +101,30 @@ impl LinkMeter {
     /// Counts a departure; `counts` says whether the report has begun.
     #[inline]
     pub fn departed(&mut self, departure: &Departure, counts: bool) {
-        // With a driver's buffer a packet is handed out while the line still sends another.
-        let begin = departure.at.max(self.line_free_at).max(self.window.0);
-        self.busy = self.busy.plus(departure.finished.min(self.window.1).since(begin));
-        self.line_free_at = departure.finished;
+        self.line.departed(departure);
         if counts {
-            let handed = &mut self.handed[departure.leaf.index()];
-            handed.delays.record(departure.at.since(departure.arrived));
-            handed.marked += u64::from(departure.mark.written().is_some());
+            self.handed[departure.leaf.index()].departed(departure);
         }
+    }
+}
+
+impl LineMeter {
+    /// Counts a departure.
+    #[inline(always)]
+    pub fn departed(&mut self, departure: &Departure) {
+        // With a driver's buffer a packet is handed out while the line still sends another.
+        let begin = departure.at.max(self.free_at).max(self.window.0);
+        self.busy = self.busy.plus(departure.finished.min(self.window.1).since(begin));
+        self.free_at = departure.finished;
+    }
+}
+
+impl Handed {
+    /// Counts a departure.
+    #[inline(always)]
+    pub fn departed(&mut self, departure: &Departure) {
+        self.delays.record(departure.at.since(departure.arrived));
+        self.marked += u64::from(departure.mark.written().is_some());
     }
 }
 

@@ -218,7 +218,7 @@ impl Report {
             link: LinkReport {
                 scheduler: scenario.link.scheduler,
                 rate: scenario.link.tree.rate(),
-                utilisation: link.busy.as_nanos() as f64 / span.as_nanos() as f64,
+                utilisation: link.line.busy.as_nanos() as f64 / span.as_nanos() as f64,
             },
             classes: classes.report(span),
             sources: (0..meters.len())

@@ -29,8 +29,8 @@ use std::net::IpAddr;
 use weir_core::change::Change;
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::{Departure, Dropped};
-use weir_core::ids::{Handle, LeafId, MeterId};
-use weir_core::link::{Arrival, LinkPlan, Packet};
+use weir_core::ids::{Handle, LeafId};
+use weir_core::link::{LinkPlan, Packet};
 use weir_core::packet::{Addresses, Headers, Protocol};
 use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
@@ -171,8 +171,6 @@ struct Run<'a> {
     end: Instant,
     /// Packets that TCP stacks sent, on their way to the link.
     sending: Vec<Handle>,
-    /// Packets that sources sent which the link has not served yet; empty between events.
-    arrivals: Vec<Arrival>,
     /// Packets offered since drops were last counted, and after how many they are.
     unsettled: u32,
     unsettled_max: u32,
@@ -208,14 +206,13 @@ struct State<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Lane {
     leaf: LeafId,
-    /// The meter of the rule that leads there.
-    meter: Option<MeterId>,
+    /// What all its packets have in common: flow, DSCP and ECN, the meter of the rule that leads to
+    /// the leaf.
+    packet: Packet,
     /// Bytes of a frame in front of the IP packet.
     link_header: u32,
     /// Bytes of a frame in front of a UDP payload.
     headers: u32,
-    /// DSCP and ECN of its packets.
-    traffic_class: u8,
     listens: bool,
     /// The datagrams, if each may be several frames.
     datagram: Option<Datagram>,
@@ -251,7 +248,6 @@ impl<'a> Run<'a> {
             listening: false,
             end: window.1,
             sending: Vec::new(),
-            arrivals: Vec::new(),
             unsettled: 0,
             unsettled_max: UNSETTLED_MAX,
             plan: &scenario.link,
@@ -379,12 +375,9 @@ impl<'a> Run<'a> {
     fn offer(&mut self, at: Instant, handle: Handle, flight: Flight) {
         // A packet offered just before may leave first.
         self.drive.advance(at, |departure| self.state.departed(&departure));
-        let leaf = self.state.offered(flight);
-        let lane = &self.state.lanes[flight.source as usize];
-        let (traffic_class, meter) = (lane.traffic_class, lane.meter);
-        let (length, flow) = (flight.length, flight.source);
-        let packet = Packet { handle, length, flow, traffic_class, meter };
-        self.drive.offer(at, leaf, packet);
+        self.state.offered(flight);
+        let Lane { leaf, packet, .. } = self.state.lanes[flight.source as usize];
+        self.drive.offer(at, leaf, Packet { handle, length: flight.length, ..packet });
         if self.peaks.is_some() {
             self.note_peak(leaf);
         }
@@ -567,14 +560,12 @@ impl<'a> Run<'a> {
 
 impl State<'_> {
     #[inline]
-    fn offered(&mut self, flight: Flight) -> LeafId {
-        let source = flight.source as usize;
-        let meter = &mut self.meters[source];
+    fn offered(&mut self, flight: Flight) {
+        let meter = &mut self.meters[flight.source as usize];
         meter.total[SENT] += 1;
         if self.counting {
             add(&mut meter.sent, flight.length);
         }
-        self.lanes[source].leaf
     }
 
     fn dropped(&mut self, dropped: &Dropped) {
@@ -625,24 +616,43 @@ impl State<'_> {
     }
 
     /// Counts a departure; answers the packet, which keeps its slot.
-    #[inline(always)]
+    #[inline]
     fn count_departure(&mut self, departure: &Departure) -> Flight {
         self.link.departed(departure, self.counting);
         let flight = self.flight(departure.handle);
-        let (source, length) = (flight.source as usize, flight.length);
+        let lane = &self.lanes[flight.source as usize];
         let received_at = departure.finished.after(self.delay);
-        let (meter, lane) = (&mut self.meters[source], &self.lanes[source]);
-        meter.total[LEFT] += 1;
-        if received_at > self.window.0 && received_at <= self.window.1 {
-            add(&mut meter.received, length);
-            meter.delays.record(received_at.since(departure.arrived));
-            meter.goodput += match lane.datagram {
+        let counts = received_at > self.window.0 && received_at <= self.window.1;
+        self.meters[flight.source as usize].departed(
+            flight,
+            lane,
+            (departure, received_at, counts),
+        );
+        flight
+    }
+}
+
+impl SourceMeter {
+    /// Counts the departure of a packet that is received then; `counts` says whether that counts in
+    /// the report.
+    #[inline(always)]
+    fn departed(
+        &mut self,
+        flight: Flight,
+        lane: &Lane,
+        (departure, received_at, counts): (&Departure, Instant, bool),
+    ) {
+        self.total[LEFT] += 1;
+        if counts {
+            let length = flight.length;
+            add(&mut self.received, length);
+            self.delays.record(received_at.since(departure.arrived));
+            self.goodput += match lane.datagram {
                 _ if lane.listens => 0,
-                Some(datagram) => meter.reassembly.add(flight.connection, datagram),
+                Some(datagram) => self.reassembly.add(flight.connection, datagram),
                 None => u64::from(length.saturating_sub(lane.headers)),
             };
         }
-        flight
     }
 }
 
@@ -653,7 +663,7 @@ fn lanes(
     interface: impl Fn(InterfaceId) -> InterfaceId,
 ) -> Vec<Lane> {
     let mut classifier = classifier.clone();
-    let lane = |source: &Source| {
+    let lane = |(number, source): (usize, &Source)| {
         let link_header = source.link_header();
         let ip_header = match source.headers.addresses {
             Addresses::V6 { .. } => 40,
@@ -662,12 +672,14 @@ fn lanes(
         // All packets of a source have the same headers, so one decision serves them all.
         let interface = interface(source.interface);
         let classified = classifier.classify(Instant::ZERO, interface, &source.headers);
+        let traffic_class = source.headers.traffic_class.unwrap_or(0);
+        let (flow, meter) = (number as u32, classified.meter);
+        let packet = Packet { flow, traffic_class, meter, ..Packet::new(Handle(0), 0) };
         Lane {
             leaf: classified.leaf,
-            meter: classified.meter,
+            packet,
             link_header,
             headers: link_header + ip_header + UDP_HEADER,
-            traffic_class: source.headers.traffic_class.unwrap_or(0),
             listens: source.traffic.tcp().is_some(),
             datagram: match &source.traffic {
                 Traffic::Scripted(script) => script.datagram(),
@@ -675,7 +687,7 @@ fn lanes(
             },
         }
     };
-    sources.iter().map(lane).collect()
+    sources.iter().enumerate().map(lane).collect()
 }
 
 fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {

@@ -7,14 +7,23 @@
 //! Invariant: sources come out by time, and at one time in the order in which they were put in, as
 //! from [`crate::events::Events`], which is the plain way to say the same.
 
+use std::hint::select_unpredictable;
 use weir_core::units::Instant;
 
 /// The next instant of each source.
 #[derive(Clone, Debug)]
 pub(crate) struct Senders {
-    /// The first one, then the losers; [`NEVER`] for who sends no more.
-    keys: Vec<u128>,
+    /// The first one, then the losers; who sends no more has the time of [`NEVER`].
+    keys: Vec<Key>,
     inserted: u64,
+}
+
+/// When a source sends and in which order they were put in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Key {
+    at: Instant,
+    /// The order, and in the bits below it who it is.
+    low: u64,
 }
 
 impl Senders {
@@ -27,7 +36,7 @@ impl Senders {
         // The earlier of each pair, from the sources up; children stand at twice a parent's place.
         let mut winners = vec![NEVER; 2 * places];
         for (at, source) in first {
-            winners[places + source as usize] = senders.key(at, source);
+            winners[places + source as usize] = Key::new(at, source, &mut senders.inserted);
         }
         senders.keys = vec![NEVER; places];
         for node in (1..places).rev() {
@@ -39,42 +48,59 @@ impl Senders {
         senders
     }
 
-    /// The source that sends next, if it does before `until`, which is at most [`SENDERS_END`].
-    #[inline]
-    pub fn first_before(&self, until: Instant) -> Option<u32> {
-        let key = self.keys[0];
-        let at = Instant::from_nanos((key >> 64) as u64);
-        (at < until).then_some((key as u64 & SOURCE_MASK) as u32)
-    }
-
-    /// `source`, the first, sends next at `next`, or no more.
-    #[inline]
-    pub fn replace_first(&mut self, source: u32, next: Option<Instant>) {
-        let mut key = next.map_or(NEVER, |at| self.key(at, source));
+    /// Takes the sources that send before `until`, one packet after the other, as many as have a
+    /// place; answers how many. Each time `send` answers when the source sends next, the end of
+    /// time if it does no more.
+    #[inline(always)]
+    pub fn take<T>(
+        &mut self,
+        until: Instant,
+        places: &mut [T],
+        mut send: impl FnMut(u32, &mut T) -> Instant,
+    ) -> usize {
+        // Copies, so that nothing that the next turn waits for goes through memory.
+        let (mut first, mut inserted, mut count) = (self.keys[0], self.inserted, 0);
         let keys = self.keys.as_mut_slice();
-        let mut node = (keys.len() + source as usize) / 2;
-        while node > 0 {
-            let loser = &mut keys[node];
-            // Who is first cannot be foretold, so nothing branches on it: all ones if `key` is,
-            // from the sign, for both are below 2^127.
-            let first = (key.wrapping_sub(*loser) as i128 >> 127) as u128;
-            let swap = (key ^ *loser) & first;
-            (*loser, key) = (key ^ swap, *loser ^ swap);
-            node /= 2;
+        for place in places {
+            if first.at >= until {
+                break;
+            }
+            let source = (first.low & SOURCE_MASK) as u32;
+            first = Key::new(send(source, place), source, &mut inserted);
+            let mut node = (keys.len() + source as usize) / 2;
+            while node > 0 {
+                (first, keys[node]) = first.meet(keys[node]);
+                node /= 2;
+            }
+            count += 1;
         }
-        keys[0] = key;
+        keys[0] = first;
+        self.inserted = inserted;
+        count
+    }
+}
+
+impl Key {
+    #[inline(always)]
+    fn new(at: Instant, source: u32, inserted: &mut u64) -> Self {
+        let low = (*inserted << SOURCE_BITS) | u64::from(source);
+        // Beyond 2^44 packets, ten days of work, those of one instant come by number.
+        *inserted = (*inserted + 1).min(INSERTED_MAX);
+        Self { at, low }
     }
 
-    /// The time in the upper half, then the order, then who it is; [`NEVER`] after the end.
-    #[inline]
-    fn key(&mut self, at: Instant, source: u32) -> u128 {
-        let low = (self.inserted << SOURCE_BITS) | u64::from(source);
-        // Beyond 2^44 packets, ten days of work, those of one instant come by number.
-        self.inserted = (self.inserted + 1).min(INSERTED_MAX);
-        if at > SENDERS_END {
-            return NEVER;
+    /// The earlier and the later of two.
+    #[inline(always)]
+    fn meet(self, other: Self) -> (Self, Self) {
+        if self.at == other.at {
+            return (self.min(other), self.max(other));
         }
-        (u128::from(at.as_nanos()) << 64) | u128::from(low)
+        // Who is first cannot be foretold, so nothing branches on it.
+        let is_first = self.at < other.at;
+        let (first, last) = (self.at.min(other.at), self.at.max(other.at));
+        let low = select_unpredictable(is_first, self.low, other.low);
+        let high = select_unpredictable(is_first, other.low, self.low);
+        (Self { at: first, low }, Self { at: last, low: high })
     }
 }
 
@@ -83,10 +109,8 @@ pub(crate) const SENDERS_MAX: usize = 1 << SOURCE_BITS;
 const SOURCE_BITS: u32 = 20;
 const SOURCE_MASK: u64 = (1 << SOURCE_BITS) - 1;
 const INSERTED_MAX: u64 = (1 << (64 - SOURCE_BITS)) - 1;
-/// Who sends later than this cannot be told apart from who never sends.
-pub(crate) const SENDERS_END: Instant = Instant::from_nanos((1 << 63) - 2);
-/// Later than every instant.
-const NEVER: u128 = u128::MAX >> 1;
+/// At the end of time nobody sends.
+const NEVER: Key = Key { at: Instant::MAX, low: u64::MAX };
 
 #[cfg(test)]
 mod tests {
@@ -108,21 +132,24 @@ mod tests {
         }
         let mut senders = Senders::new(count as usize, first.into_iter());
         let mut sent = 0;
-        while let Some((at, source)) = events.first() {
+        let nobody = |source: u32, (): &mut ()| panic!("{source} of {count} sends too early");
+        while let Some((at, _)) = events.first() {
+            assert_eq!(senders.take(at, &mut [(); 3], nobody), 0);
             let just_after = Instant::from_nanos(at.as_nanos() + 1);
-            assert_eq!(senders.first_before(at), None, "{count} sources, packet {sent}");
-            assert_eq!(senders.first_before(just_after), Some(source), "packet {sent}");
-            let next = Instant::from_nanos(at.as_nanos() + random.below(20));
-            sent += 1;
-            if random.below(200) == 0 {
-                events.pop();
-                senders.replace_first(source, None);
-            } else {
+            let mut places = vec![(); 1 + random.below(3) as usize];
+            senders.take(just_after, &mut places, |source, ()| {
+                assert_eq!(events.first(), Some((at, source)), "{count} sources, packet {sent}");
+                let next = Instant::from_nanos(at.as_nanos() + random.below(20));
+                sent += 1;
+                if random.below(200) == 0 {
+                    events.pop();
+                    return Instant::MAX;
+                }
                 events.replace_first(next, source);
-                senders.replace_first(source, Some(next));
-            }
+                next
+            });
         }
-        assert_eq!(senders.first_before(SENDERS_END), None);
+        assert_eq!(senders.take(Instant::MAX, &mut [()], nobody), 0);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 use crate::kinds::{Player, Step};
 use crate::random::Random;
 use crate::scenario::{Period, Sizes, Spacing};
-use weir_core::units::{Duration, Instant, Share};
+use weir_core::account::Count;
+use weir_core::units::{Bytes, Duration, Instant, Share};
 
 /// A packet that a source sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,6 +18,11 @@ pub(crate) struct Sending {
     pub length: u32,
     /// Which datagram of the source it is a part of, if that matters.
     pub datagram: u32,
+}
+
+impl Sending {
+    /// Sent at the end of time, which is never.
+    pub const NONE: Sending = Sending { at: Instant::MAX, length: 0, datagram: 0 };
 }
 
 /// A running source.
@@ -125,7 +131,7 @@ impl OpenLoop {
         match self.rhythm {
             Rhythm::Even { spacing, jitter } => {
                 let wait = self.wait(spacing, length);
-                self.at = self.at.after(jittered(&mut self.random, wait, jitter));
+                self.at = self.at.after(Jittered::new(wait, jitter).draw(&mut self.random));
             }
             Rhythm::Exponential { mean } => {
                 self.at = self.at.after(self.random.exponential(mean));
@@ -140,18 +146,18 @@ impl OpenLoop {
     }
 
     /// The next packets, as many as have room in `out` unless the source ends before; answers how
-    /// many. The same as one by one.
-    pub(crate) fn send_some(&mut self, out: &mut [Sending]) -> usize {
+    /// many, and their bytes. The same as one by one.
+    pub(crate) fn send_some(&mut self, out: &mut [Sending]) -> Count {
         if let (&Rhythm::Even { spacing, jitter }, Some(length)) = (&self.rhythm, self.sizes.only())
         {
             return self.send_evenly(spacing.after(length), jitter, length, out);
         }
-        let mut count = 0;
+        let mut count = Count::default();
         for place in out {
             let Some(at) = self.next_at() else { break };
             let datagram = self.datagram();
             *place = Sending { at, length: self.send(), datagram };
-            count += 1;
+            count.add(Bytes::new(u64::from(place.length)));
         }
         count
     }
@@ -163,24 +169,25 @@ impl OpenLoop {
         jitter: Share,
         length: u32,
         out: &mut [Sending],
-    ) -> usize {
+    ) -> Count {
         // Copies, so that nothing in the loop goes through memory.
         let (mut random, mut at, mut rest) = (self.random.clone(), self.at, self.rest);
-        let mut count = 0;
+        let longer = Jittered::new(wait.plus(Duration::from_nanos(1)), jitter);
+        let wait = Jittered::new(wait, jitter);
+        let mut packets = 0;
         for place in out {
             if at >= self.stop {
                 break;
             }
             *place = Sending { at, length, datagram: 0 };
-            count += 1;
+            packets += 1;
             rest += part;
-            let more = u64::from(rest >= whole);
-            rest -= more * whole;
-            let wait = wait.plus(Duration::from_nanos(more));
-            at = at.after(jittered(&mut random, wait, jitter));
+            let more = rest >= whole;
+            rest -= u64::from(more) * whole;
+            at = at.after(if more { longer } else { wait }.draw(&mut random));
         }
         (self.random, self.at, self.rest) = (random, at, rest);
-        count
+        Count { packets, bytes: packets * u64::from(length) }
     }
 
     /// Whole nanoseconds to wait; the rest is kept for later packets.
@@ -210,17 +217,34 @@ impl OpenLoop {
     }
 }
 
-#[inline]
-fn jittered(random: &mut Random, wait: Duration, jitter: Share) -> Duration {
-    if jitter == Share::default() {
-        return wait;
+/// A wait that is drawn evenly between two bounds; if they are the same, without drawing.
+#[derive(Clone, Copy)]
+struct Jittered {
+    least: u64,
+    /// How many there are.
+    values: u64,
+}
+
+impl Jittered {
+    /// Around `wait`, up to `jitter` of it shorter or longer.
+    #[inline]
+    fn new(wait: Duration, jitter: Share) -> Self {
+        let (nanos, part, whole) =
+            (wait.as_nanos(), u64::from(jitter.ppb()), u64::from(Share::WHOLE.ppb()));
+        let reach = match nanos.checked_mul(part) {
+            Some(product) => product / whole,
+            // In two parts, since the product of the whole does not fit 64 bits.
+            None => nanos / whole * part + nanos % whole * part / whole,
+        };
+        let values = if jitter == Share::default() { 0 } else { 2 * reach + 1 };
+        Self { least: nanos - reach, values }
     }
-    let (nanos, part, whole) =
-        (wait.as_nanos(), u64::from(jitter.ppb()), u64::from(Share::WHOLE.ppb()));
-    let reach = match nanos.checked_mul(part) {
-        Some(product) => product / whole,
-        // In two parts, since the product of the whole does not fit 64 bits.
-        None => nanos / whole * part + nanos % whole * part / whole,
-    };
-    Duration::from_nanos(nanos - reach + random.below(2 * reach + 1))
+
+    #[inline]
+    fn draw(self, random: &mut Random) -> Duration {
+        if self.values == 0 {
+            return Duration::from_nanos(self.least);
+        }
+        Duration::from_nanos(self.least + random.below(self.values))
+    }
 }

@@ -91,6 +91,13 @@ pub trait Dropper {
         None
     }
 
+    /// Whether it refuses, as [`DropReason::Full`], whatever arrives above the backlog of
+    /// `unasked_below`, which is then one of packets: so it need not be asked about that either.
+    #[inline]
+    fn refuses_above(&self) -> bool {
+        false
+    }
+
     /// Whether it decides by what it is told alone, so that one can serve all leaves that are
     /// planned alike.
     fn keeps_nothing(&self) -> bool {
@@ -278,6 +285,13 @@ macro_rules! droppers {
             fn unasked_below(&self) -> Option<Limit> {
                 match self {
                     $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
+                }
+            }
+
+            #[inline]
+            fn refuses_above(&self) -> bool {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.refuses_above(),)*
                 }
             }
 

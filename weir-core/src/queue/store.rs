@@ -302,6 +302,14 @@ impl Queues {
         self.droppers.of_mut(leaf).admit(now, entry.candidate(), backlog)
     }
 
+    /// Whether the dropper of `leaf` refuses whatever arrives now, as it would say if asked.
+    #[inline]
+    pub(crate) fn refuses(&self, leaf: LeafId) -> bool {
+        let Leaf { packets, unasked, .. } = self.leaves[leaf.index()];
+        let is_above = unasked.0 > 0 && packets as i32 >= unasked.0;
+        is_above && self.droppers.of(leaf).refuses_above()
+    }
+
     /// What the dropper of `leaf` says to its first packet.
     pub fn release(&mut self, now: Instant, leaf: LeafId) -> Release {
         let first = self.leaves[leaf.index()].first;
@@ -792,10 +800,12 @@ impl Leaf {
         }
         let slot = self.second;
         let second = &mut slots[slot as usize];
+        // From the slot, for what was just written is read back late.
+        let head = second.entry.head();
         self.first = second.entry;
         self.second = core::mem::replace(&mut second.next, *free);
         *free = slot;
-        (entry, Some(self.first.head()))
+        (entry, Some(head))
     }
 
     const EMPTY: Leaf = Leaf {

@@ -186,6 +186,18 @@ impl Pace {
         FineSpan(self.fine_per_byte as u128 * bytes as u128)
     }
 
+    /// The units that a packet of `bytes` takes, and twice as many, if the span is short as
+    /// [`FineSpan::short`] has it.
+    #[inline(always)]
+    pub const fn short_packet(self, bytes: u32) -> Option<(u64, u64)> {
+        // With signs the bound is an overflow, which costs nothing to notice.
+        let Some(cost) = (self.fine_per_byte as i64).checked_mul(bytes as i64) else { return None };
+        match cost.checked_add(cost) {
+            Some(twice) => Some((cost as u64, twice as u64)),
+            None => None,
+        }
+    }
+
     /// The time that `bytes` take, held at the longest span.
     pub const fn span(self, bytes: Bytes) -> FineSpan {
         let cost = self.cost(bytes);
@@ -234,6 +246,17 @@ mod tests {
                 });
                 let finished = since.after(Pace::round_up(busy));
                 assert_eq!(finished, clock.round_up(), "{bits} bit/s, {bytes} B");
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_is_short_as_its_span_is() {
+        for bits in [1u64, 7, 16, 1_000, 2_001, 99_999_989, 400_000_000_000] {
+            let pace = Pace::of(Rate::new(bits).expect("rows hold no zero"));
+            for bytes in (0..40).map(|shift| (1u64 << shift).min(u32::MAX.into()) as u32) {
+                let span = pace.packet(bytes).short();
+                assert_eq!(pace.short_packet(bytes), span.map(|cost| (cost, 2 * cost)));
             }
         }
     }

@@ -177,7 +177,7 @@ impl Engine<'_> {
             scheduler: outlet.plan.scheduler,
             driver: link.outlets[end].driver.keyword(),
             rate: outlet.plan.tree.rate(),
-            utilisation: outlet.log.meter.busy.as_nanos() as f64 / nanos,
+            utilisation: outlet.log.meter.line.busy.as_nanos() as f64 / nanos,
             runs: outlet.log.runs[0],
             contended: outlet.log.runs[1],
             classes: classes.report(span),

@@ -98,7 +98,7 @@ impl<W: Write> Run<'_, W> {
             link: LinkReport {
                 scheduler: plan.scheduler,
                 rate: plan.tree.rate(),
-                utilisation: self.state.meter.busy.as_nanos() as f64 / span.as_nanos() as f64,
+                utilisation: self.state.meter.line.busy.as_nanos() as f64 / span.as_nanos() as f64,
             },
             classes: classes.report(span),
             explain: self.state.explained.as_ref().map(Explained::report),

@@ -6,12 +6,15 @@
 //! the link sees the same calls at the same instants as when each packet is an event, so reports
 //! are the same to the byte; whoever has to be told of packets one by one gets that plain run.
 
-use super::{Event, Run};
-use crate::feeds::Feeds;
+use super::{Event, Lane, Run, State};
+use crate::feeds::{Feeds, Supply};
+use crate::meter::SENT;
 use crate::packets::{Flight, PACKED_SOURCES_MAX};
 use crate::scenario::{Source, Traffic};
-use crate::senders::{SENDERS_END, SENDERS_MAX, Senders};
+use crate::senders::{SENDERS_MAX, Senders};
 use crate::source::Sending;
+use weir_core::event::Departure;
+use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{Arrival, Packet};
 use weir_core::units::{Duration, Instant};
 
@@ -20,7 +23,7 @@ impl Run<'_> {
     pub(super) fn can_run_ahead(&self) -> bool {
         let is_watched = self.state.watching.is_some() || self.state.explained.is_some();
         let listens = self.listening || is_watched || self.peaks.is_some();
-        !listens && self.runners.len() <= SENDERS_MAX && self.end <= SENDERS_END
+        !listens && self.runners.len() <= SENDERS_MAX
     }
 
     /// Whether all packets are so plain that their handles can say all of them: lengths of sources
@@ -33,7 +36,7 @@ impl Run<'_> {
     /// As [`Run::all`], which is the plain way to do the same.
     pub(super) fn all_ahead(&mut self, progress: &mut dyn FnMut(Duration)) {
         self.state.packed = self.can_pack();
-        let mut feeds = Feeds::new(&mut self.runners);
+        let mut feeds = Feeds::new(&mut self.supply());
         let mut senders = self.take_senders();
         loop {
             // Whatever else happens at an instant comes before what is sent then.
@@ -46,8 +49,24 @@ impl Run<'_> {
             }
             let (at, event) = self.events.pop().expect("an event is due");
             self.happen(at, event, progress);
+            if event == Event::Count {
+                // What was made before and is sent from now on.
+                for (meter, left) in self.state.meters.iter_mut().zip(feeds.left()) {
+                    meter.sent = left;
+                }
+            }
+        }
+        for (meter, left) in self.state.meters.iter_mut().zip(feeds.left()) {
+            meter.total[SENT] -= left.packets;
+            meter.sent.packets -= left.packets;
+            meter.sent.bytes -= left.bytes;
         }
         progress(self.scenario.duration);
+    }
+
+    fn supply(&mut self) -> Supply<'_> {
+        let State { meters, counting, .. } = &mut self.state;
+        Supply { runners: &mut self.runners, meters, counting: *counting }
     }
 
     /// Takes the first packets of all sources out of the events.
@@ -67,62 +86,85 @@ impl Run<'_> {
 
     /// Everything that is sent before `until`, and what leaves until the last of it arrives.
     fn send_before(&mut self, until: Instant, (senders, feeds): (&mut Senders, &mut Feeds)) {
-        let mut sent = [(0, Sending::default()); AHEAD];
+        let nothing = Arrival { at: until, leaf: LeafId(0), packet: Packet::new(Handle(0), 0) };
+        let mut arrivals = [nothing; AHEAD];
         loop {
-            let count = self.take_first(until, senders, feeds, &mut sent);
-            for &(source, sending) in &sent[..count] {
-                self.arrive_ahead(source, sending);
-            }
-            self.serve_link();
+            let count = if self.state.packed {
+                self.take_first::<true>(until, senders, feeds, &mut arrivals)
+            } else {
+                self.take_first::<false>(until, senders, feeds, &mut arrivals)
+            };
+            self.serve_link(&arrivals[..count]);
             if count < AHEAD {
                 return;
             }
         }
     }
 
-    /// The next packets before `until` of all sources, as many as have room in `out`.
+    /// The next packets before `until` of all sources, as many as have room in `out`; `PACKED`
+    /// where the handle of a packet is the packet.
     // A loop of its own, so that nothing in it goes through memory.
     #[inline(never)]
-    fn take_first(
+    fn take_first<const PACKED: bool>(
         &mut self,
         until: Instant,
         senders: &mut Senders,
         feeds: &mut Feeds,
-        out: &mut [(u32, Sending)],
+        out: &mut [Arrival; AHEAD],
     ) -> usize {
-        let mut count = 0;
-        for place in out {
-            let Some(source) = senders.first_before(until) else { break };
-            let (sending, next) = feeds.take(source, &mut self.runners);
-            senders.replace_first(source, next);
-            *place = (source, sending);
-            count += 1;
-        }
-        count
-    }
-
-    #[inline]
-    fn arrive_ahead(&mut self, source: u32, sending: Sending) {
-        let Sending { at, length, datagram } = sending;
-        let flight = Flight { source, length, connection: datagram };
-        let state = &mut self.state;
-        let handle = if state.packed { flight.pack() } else { state.packets.insert(flight) };
-        let leaf = state.offered(flight);
-        let lane = &state.lanes[source as usize];
-        let (traffic_class, meter) = (lane.traffic_class, lane.meter);
-        let packet = Packet { handle, length, flow: source, traffic_class, meter };
-        self.arrivals.push(Arrival { at, leaf, packet });
+        let State { lanes, packets, meters, counting, .. } = &mut self.state;
+        let lanes = lanes.as_slice();
+        let supply = &mut Supply { runners: &mut self.runners, meters, counting: *counting };
+        senders.take(until, out, |source, place| {
+            let (sending, next) = feeds.take(source as usize, supply);
+            let Sending { at, length, datagram } = sending;
+            let flight = Flight { source, length, connection: datagram };
+            let handle = if PACKED { flight.pack() } else { packets.insert(flight) };
+            let Lane { leaf, packet, .. } = lanes[source as usize];
+            *place = Arrival { at, leaf, packet: Packet { handle, length, ..packet } };
+            next
+        })
     }
 
     /// Lets the link serve the packets that arrived, and counts what leaves and what is dropped.
-    fn serve_link(&mut self) {
+    fn serve_link(&mut self, arrivals: &[Arrival]) {
         let state = &mut self.state;
-        self.drive.serve(&self.arrivals, |departure| {
-            state.count_departure(departure);
-            state.release(departure.handle);
-        });
-        self.arrivals.clear();
-        self.settle_drops();
+        let departures = self.drive.serve(arrivals);
+        if state.packed {
+            state.count_departures::<true>(departures);
+        } else {
+            state.count_departures::<false>(departures);
+        }
+        self.drive.take_dropped(&mut |dropped| self.state.dropped(&dropped));
+    }
+}
+
+impl State<'_> {
+    /// Counts departures of packets for which nobody listens, as [`State::departed`] would one by
+    /// one.
+    #[inline(never)]
+    fn count_departures<const PACKED: bool>(&mut self, departures: &[Departure]) {
+        // Copies, so that nothing of them goes through memory.
+        let (mut line, counting, delay) = (self.link.line, self.counting, self.delay);
+        let (begin, end) = self.window;
+        let (handed, lanes) = (self.link.handed.as_mut_slice(), self.lanes.as_slice());
+        let meters = self.meters.as_mut_slice();
+        for departure in departures {
+            line.departed(departure);
+            if counting {
+                handed[departure.leaf.index()].departed(departure);
+            }
+            let handle = departure.handle;
+            let flight = if PACKED { Flight::unpack(handle) } else { self.packets.get(handle) };
+            let source = flight.source as usize;
+            let received_at = departure.finished.after(delay);
+            let counts = received_at > begin && received_at <= end;
+            meters[source].departed(flight, &lanes[source], (departure, received_at, counts));
+            if !PACKED {
+                self.packets.remove(handle);
+            }
+        }
+        self.link.line = line;
     }
 }
 

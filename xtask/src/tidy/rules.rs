@@ -134,6 +134,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("burst", &["units", "ids", "event", "queue", "sched", "link"]),
+    ("serve", &["units", "event", "sched", "link"]),
     ("ahead", &["ids", "prefetch", "queue", "sched", "link"]),
     ("line", &["units"]),
     ("explain", &["units", "ids", "event", "sched"]),

@@ -3,7 +3,7 @@
 //! Invariant: the link is the last class, the parent of all that have none; it is never overlimit,
 //! for it paces itself.
 
-use super::meter::{Meter, Terms};
+use super::meter::{Meter, ShortTerms, Terms};
 use super::ring::CREDIT_BITS;
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
@@ -258,6 +258,28 @@ impl Classes {
             class.meter.charge(&plan.terms, now, sent);
             at = class.parent as usize;
         }
+    }
+
+    /// Charges a packet to the meter of `class` alone, whose terms are `terms`; answers whether it
+    /// conforms now, but for the end of time.
+    #[inline(always)]
+    pub fn charge_one(
+        &mut self,
+        class: usize,
+        terms: &ShortTerms,
+        now: Instant,
+        sent: u32,
+    ) -> bool {
+        match self.list[class].meter.charge_short(terms, now, sent) {
+            Some(conforms) => conforms,
+            None => self.charge_far(class, now, sent),
+        }
+    }
+
+    #[inline(never)]
+    fn charge_far(&mut self, class: usize, now: Instant, sent: u32) -> bool {
+        let (class, plan) = self.at_with_plan(class);
+        class.meter.charge_far(&plan.terms, now, sent)
     }
 
     /// The class itself and those that it may borrow from, one through the other.

@@ -10,7 +10,7 @@
 //! in its ring needs to borrow.
 
 use super::classes::{Class, Classes, General, Plan, Row, counted};
-use super::path::Path;
+use super::path::{Due, Found, NONE, Path};
 use super::places::{LAST_RESORT, Places, ROWS};
 use super::ring::Rings;
 use super::waits::Waits;
@@ -72,11 +72,25 @@ impl Formal {
     }
 
     /// Who may send.
-    #[inline]
+    #[inline(always)]
     pub fn select(&mut self, now: Instant) -> Selection {
-        if self.waits.first().is_some_and(|(key, _)| key <= now) {
+        if self.waits.soonest() <= now {
             self.wake_due(now);
         }
+        let Found { leaf, credit, alone, quantum } = self.path.found;
+        let needed = self.rings.needed(self.classes.at(leaf as usize).head);
+        if needed > credit {
+            return self.select_anew();
+        }
+        if alone != NONE {
+            self.rings.cover(alone, quantum, needed);
+        }
+        Selection::Leaf(LeafId(leaf))
+    }
+
+    /// The same where the turn of the last leaf does not cover its packet, or has ended.
+    #[inline(never)]
+    fn select_anew(&mut self) -> Selection {
         if self.rows == 0 {
             return self.earliest().map_or(Selection::Idle, Selection::At);
         }
@@ -89,23 +103,30 @@ impl Formal {
     /// counts with all meters. Whoever permitted it: if only what the parent lent counted, a class
     /// with children that live on their own rates would get their rates on top of its part of an
     /// excess.
-    #[inline]
+    #[inline(always)]
     pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let sent = counted(sent);
         let price = self.rings.price(sent);
+        if !self.path.owes(leaf.0) {
+            self.find_dues(leaf.index());
+        }
+        let (due, above) = self.path.dues();
+        let mut overlimit =
+            due.ready & !self.classes.charge_one(leaf.index(), &due.terms, now, sent);
+        for due in above {
+            let class = due.class as usize;
+            overlimit |= due.ready & !self.classes.charge_one(class, &due.terms, now, sent);
+        }
+        self.rings.pay(due.node, price);
+        for due in above.iter().filter(|due| due.node != NONE) {
+            self.rings.pay(due.node, price);
+        }
+        self.path.pay(price);
+        // It stays where it is, as each further packet of a run leaves it.
+        self.classes.set_head(leaf, next);
         if self.rings.are_of_one_packet() {
             self.pass_on(leaf.index());
         }
-        let (class, Plan { terms, place, .. }) = self.classes.at_with_plan(leaf.index());
-        let conforms = class.meter.charge(terms, now, sent);
-        // It stays where it is, as each further packet of a run leaves it.
-        class.head = next.map_or(0, |head| counted(head.length));
-        let lent = class.row == Row::Ready;
-        debug_assert!(lent || place.borrow, "a leaf that was selected may send");
-        self.rings.pay(Places::of_leaf(leaf.index(), !lent), price);
-        let (parent, rank) = (class.parent as usize, place.rank.into());
-        let mut overlimit = lent && !conforms;
-        overlimit |= self.charge_above(now, (parent, rank, lent), sent);
         if next.is_none() {
             self.deactivate_leaf(leaf.index());
         }
@@ -114,33 +135,46 @@ impl Formal {
         }
     }
 
-    /// Charges those from `parent` on up for a packet of a rank, which somebody below has lent or
-    /// not; answers whether one that had conformed is overlimit now.
-    #[inline]
-    fn charge_above(
-        &mut self,
-        now: Instant,
-        (parent, rank, mut lent): (usize, usize, bool),
-        sent: u32,
-    ) -> bool {
-        let price = self.rings.price(sent);
-        let (link, mut at, mut overlimit) = (self.classes.link(), parent, false);
+    /// Finds what packets of `leaf`, which may send, are charged to as long as the way to it is
+    /// kept. Siblings that borrow owe the same from their parent on.
+    #[inline(never)]
+    fn find_dues(&mut self, leaf: usize) {
+        let class = self.classes.at(leaf);
+        let Plan { terms, place, .. } = self.classes.plan_of(class);
+        let lends = class.row == Row::Ready;
+        assert!(lends || place.borrow, "a leaf that was selected may send");
+        let due = Due {
+            class: leaf as u32,
+            node: Places::of_leaf(leaf, !lends),
+            ready: lends,
+            terms: terms.short,
+        };
+        let (parent, rank) = (class.parent, place.rank.into());
+        debug_assert_eq!(self.path.found.leaf, leaf as u32, "a leaf that sends was selected");
+        if !self.path.set_due((leaf as u32, parent, lends), due) {
+            self.find_dues_above(parent as usize, rank, lends);
+        }
+    }
+
+    /// The same from `parent` on up for a packet of a rank, which somebody below has lent or not.
+    fn find_dues_above(&mut self, parent: usize, rank: usize, mut lent: bool) {
+        let (link, mut at) = (self.classes.link(), parent);
         while at != link {
-            let (class, Plan { terms, place, .. }) = self.classes.at_with_plan(at);
-            let conforms = class.meter.charge(terms, now, sent);
-            let (active, row) = (class.active, class.row);
-            let waits = row == Row::Waiting;
-            overlimit |= row == Row::Ready && !conforms;
+            let class = self.classes.at(at);
+            let Plan { terms, place, .. } = self.classes.plan_of(class);
+            let (active, waits) = (class.active, class.row == Row::Waiting);
+            let mut node = NONE;
             if active != 0 && (if waits { place.borrow } else { !lent }) {
                 // Whatever the packet's priority, the turn at the parent pays.
                 let has_rank = active >> rank & 1 == 1;
                 let rank = if has_rank { rank } else { active.ilog2() as usize };
-                self.rings.pay(self.places.of_family(at, rank, waits), price);
+                node = self.places.of_family(at, rank, waits);
                 lent |= !waits;
             }
+            let ready = class.is_ready();
+            self.path.push_due(Due { class: at as u32, node, ready, terms: terms.short });
             at = class.parent as usize;
         }
-        overlimit
     }
 
     /// Where turns are of one packet each: ends those that a packet of `leaf` takes.
@@ -273,6 +307,7 @@ impl Formal {
     }
 
     /// Moves the classes that conform by now into their rows.
+    #[inline(never)]
     fn wake_due(&mut self, now: Instant) {
         while let Some((at, class)) = self.first_wait(now)
             && at <= now
@@ -324,10 +359,34 @@ impl Formal {
             let needed = self.rings.needed(self.classes.at(leaf).head);
             let covers = |&node: &u32| self.rings.credit(node) >= needed;
             match self.path.nodes().iter().rposition(|node| !covers(node)) {
-                None => return leaf,
+                None => {
+                    self.found(leaf);
+                    return leaf;
+                }
                 Some(depth) => self.refill(depth, needed),
             }
         }
+    }
+
+    /// The path leads to `leaf`, whose packet all turns on it cover: how much more they do.
+    fn found(&mut self, leaf: usize) {
+        let mut found = Found { leaf: leaf as u32, credit: i32::MAX, alone: NONE, quantum: 0 };
+        for (depth, &node) in self.path.nodes().iter().enumerate() {
+            if found.alone == NONE && self.rings.next(node) == node {
+                (found.alone, found.quantum) = (node, self.quantum(depth, node));
+            } else {
+                found.credit = found.credit.min(self.rings.credit(node));
+            }
+        }
+        self.path.found = found;
+    }
+
+    /// What the class of `node`, at a depth of the path, gains with each turn.
+    #[inline]
+    fn quantum(&self, depth: usize, node: u32) -> i32 {
+        let quanta = self.classes.plan(self.places.class(node)).quanta;
+        let own = depth == 0 && !self.path.by_link;
+        if own { quanta.own } else { quanta.borrow }
     }
 
     /// Puts the class that has the turn in the lowest row in the path, and those below it.
@@ -362,21 +421,16 @@ impl Formal {
     #[inline(never)]
     fn refill(&mut self, depth: usize, needed: i32) {
         let node = self.path.nodes()[depth];
-        let class = self.places.class(node);
-        let quanta = self.classes.plan(class).quanta;
-        let own = depth == 0 && !self.path.by_link;
-        let quantum = if own { quanta.own } else { quanta.borrow };
-        self.rings.refill(node, quantum);
+        let quantum = self.quantum(depth, node);
         let next = self.rings.next(node);
         if next == node {
-            while self.rings.credit(node) < needed {
-                self.rings.refill(node, quantum);
-            }
+            self.rings.cover(node, quantum, needed);
             return;
         }
+        self.rings.refill(node, quantum);
         let ring = match depth {
             0 => self.path.ring,
-            _ => self.parent_ring(class, self.path.rank),
+            _ => self.parent_ring(self.places.class(node), self.path.rank),
         };
         self.rings.turn_to(ring, next);
         self.path.cut(depth);

@@ -15,17 +15,28 @@ pub(super) struct Meter {
 /// The rate of a meter and how far it may be exceeded.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
-    pace: Pace,
+    pub short: ShortTerms,
     /// What the burst takes at the rate, and the debt.
     burst_time: FineSpan,
     debt_time: FineSpan,
-    /// The same in units, and how many a class may be ahead for its meter to be reckoned in 64
-    /// bits: none if that may not be.
-    short_burst: u64,
-    short_debt: u64,
-    reach: u64,
     burst: Bytes,
     debt_max: Bytes,
+}
+
+/// The same in units, for meters that are reckoned in 64 bits.
+#[derive(Clone, Copy)]
+pub(super) struct ShortTerms {
+    pace: Pace,
+    burst: u64,
+    debt: u64,
+    /// How many units a class may be ahead for that: none if it may not be.
+    reach: u64,
+}
+
+impl ShortTerms {
+    /// A place for some.
+    pub const NONE: ShortTerms =
+        ShortTerms { pace: Pace::of(Rate::MIN), burst: 0, debt: 0, reach: 0 };
 }
 
 impl Terms {
@@ -34,10 +45,11 @@ impl Terms {
     pub fn new(rate: Rate, burst: Bytes, debt_max: Bytes) -> Self {
         let pace = Pace::of(rate);
         let (burst_time, debt_time) = (pace.span(burst), pace.span(debt_max));
-        let short = burst_time.short().zip(debt_time.short());
-        let reach = if short.is_some() { SHORT_REACH } else { 0 };
-        let (short_burst, short_debt) = short.unwrap_or_default();
-        Self { pace, burst_time, debt_time, short_burst, short_debt, reach, burst, debt_max }
+        let spans = burst_time.short().zip(debt_time.short());
+        let reach = if spans.is_some() { SHORT_REACH } else { 0 };
+        let (short_burst, short_debt) = spans.unwrap_or_default();
+        let short = ShortTerms { pace, burst: short_burst, debt: short_debt, reach };
+        Self { short, burst_time, debt_time, burst, debt_max }
     }
 
     /// What may be sent at once after a pause.
@@ -85,7 +97,7 @@ impl Meter {
     #[inline]
     pub fn covers(&self, terms: &Terms, now: Instant, bytes: u32) -> bool {
         let start = self.theoretical.instant().max(FineInstant::from_instant(now));
-        start.plus(terms.pace.packet(bytes)) <= terms.limit(now)
+        start.plus(terms.short.pace.packet(bytes)) <= terms.limit(now)
     }
 
     /// The class, or one below it, sent a packet; answers whether it conforms now, but for
@@ -94,25 +106,32 @@ impl Meter {
     /// What a conforming class sends counts in full, however long the packet: that keeps the rate.
     /// What it borrows counts only up to the debt, or a class that borrowed for ten minutes would
     /// stay without its rate for ten minutes.
-    #[inline(always)]
+    #[inline]
     pub fn charge(&mut self, terms: &Terms, now: Instant, sent: u32) -> bool {
-        let cost = terms.pace.packet(sent);
-        let lead = self.theoretical.instant().lead(now).filter(|&lead| lead < terms.reach);
-        let Some((lead, cost)) = lead.zip(cost.short()) else {
-            return self.charge_far(terms, now, cost);
-        };
+        match self.charge_short(&terms.short, now, sent) {
+            Some(conforms) => conforms,
+            None => self.charge_far(terms, now, sent),
+        }
+    }
+
+    /// The same where 64 bits hold the times; else nothing is charged yet.
+    #[inline(always)]
+    pub fn charge_short(&mut self, terms: &ShortTerms, now: Instant, sent: u32) -> Option<bool> {
+        let lead = self.theoretical.instant().lead(now).filter(|&lead| lead < terms.reach)?;
+        let (cost, twice) = terms.pace.short_packet(sent)?;
         let mut end = lead + cost;
-        if lead > terms.short_burst {
-            let debt = terms.short_debt.max(2 * cost);
-            end = end.min(lead.max(terms.short_burst + debt));
+        if lead > terms.burst {
+            let debt = terms.debt.max(twice);
+            end = end.min(lead.max(terms.burst + debt));
         }
         self.theoretical = StoredInstant::soon(now, end);
-        end <= terms.short_burst
+        Some(end <= terms.burst)
     }
 
     /// The same for slow classes and long absences, where 64 bits do not hold the times.
     #[inline(never)]
-    fn charge_far(&mut self, terms: &Terms, now: Instant, cost: FineSpan) -> bool {
+    pub fn charge_far(&mut self, terms: &Terms, now: Instant, sent: u32) -> bool {
+        let cost = terms.short.pace.packet(sent);
         let (theoretical, limit) = (self.theoretical.instant(), terms.limit(now));
         let start = theoretical.max(FineInstant::from_instant(now));
         let mut end = start.plus(cost);

@@ -36,6 +36,7 @@ pub struct Cbq {
 }
 
 /// The formal rule has an engine that never looks at all classes; the other rules are scanned.
+#[expect(clippy::large_enum_variant, reason = "a link has one, and the larger is read often")]
 enum Engine {
     Formal(Formal),
     Scan(Scan),
@@ -114,6 +115,7 @@ impl Scheduler for Cbq {
         }
     }
 
+    #[inline(always)]
     fn select(&mut self, now: Instant) -> Selection {
         match &mut self.engine {
             Engine::Formal(engine) => engine.select(now),
@@ -121,6 +123,7 @@ impl Scheduler for Cbq {
         }
     }
 
+    #[inline(always)]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         match &mut self.engine {
             Engine::Formal(engine) => engine.charge(now, leaf, sent, next),

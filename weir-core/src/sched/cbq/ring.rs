@@ -5,6 +5,7 @@
 use super::classes::General;
 use crate::prefetch::Prefetch;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 /// Credit is counted in 2^-8 bytes, so that small quanta keep their proportions.
 pub(super) const CREDIT_BITS: u32 = 8;
@@ -24,6 +25,9 @@ struct Node {
 }
 
 impl Rings {
+    /// No class owes more than this for turns, or it would hold up the ring with rounds of refills.
+    pub const LEAST: i32 = -(1 << (18 + CREDIT_BITS));
+
     /// So many nodes in no ring, and so many empty rings.
     pub fn new(general: General, nodes: usize, rings: usize) -> Self {
         let node = Node { previous: NONE, next: NONE, credit: 0 };
@@ -94,7 +98,7 @@ impl Rings {
             General::Drr => units(head),
             // [algorithms §3.8] Ends after it. The balance stays negative; ALTQ forgave the rest.
             General::Wrr => 1,
-            General::Prr => i32::MIN,
+            General::Prr => Self::LEAST,
         }
     }
 
@@ -131,6 +135,18 @@ impl Rings {
         *credit = credit.saturating_add(quantum);
     }
 
+    /// Turn after turn for `node`, alone in its ring, until its credit covers what is needed.
+    #[inline]
+    pub fn cover(&mut self, node: u32, quantum: i32, needed: i32) {
+        let credit = &mut self.nodes[node as usize].credit;
+        // Most often one is enough, and when is hard to foretell: no branch for it.
+        let once = select_unpredictable(*credit < needed, quantum, 0);
+        *credit = credit.saturating_add(once);
+        while *credit < needed {
+            *credit = credit.saturating_add(quantum);
+        }
+    }
+
     /// Whether turns are of one packet each.
     #[inline]
     pub fn are_of_one_packet(&self) -> bool {
@@ -154,7 +170,7 @@ impl Rings {
     #[inline]
     pub fn pay(&mut self, node: u32, price: i32) {
         let credit = &mut self.nodes[node as usize].credit;
-        *credit = (*credit - price).max(-OVERDRAFT_MAX);
+        *credit = (*credit - price).max(Self::LEAST);
     }
 }
 
@@ -169,5 +185,3 @@ const NONE: u32 = u32::MAX;
 /// In turns a longer packet counts as one of this length: some of them and a quantum, which is at
 /// most some 2^22 bytes, fit into a credit.
 const LENGTH_MAX: u32 = 1 << 21;
-/// No class owes more than this for turns, or it would hold up the ring with rounds of refills.
-const OVERDRAFT_MAX: i32 = 1 << (18 + CREDIT_BITS);

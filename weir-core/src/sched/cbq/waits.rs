@@ -10,6 +10,8 @@ use core::cmp::Reverse;
 /// Waiting classes by the instant at which they may conform, of equals the smaller number first.
 pub(super) struct Waits {
     heap: BinaryHeap<Reverse<Key>>,
+    /// The first key, the end of time if there is none.
+    soonest: Instant,
 }
 
 /// Twelve bytes: a time of eight would make it sixteen.
@@ -23,12 +25,13 @@ struct Key {
 impl Waits {
     /// Room for so many classes; nothing is allocated later.
     pub fn new(classes: usize) -> Self {
-        Self { heap: BinaryHeap::with_capacity(classes) }
+        Self { heap: BinaryHeap::with_capacity(classes), soonest: Instant::MAX }
     }
 
     /// Puts in `class`, which is not in the heap and waits until then or later.
     pub fn push(&mut self, class: usize, until: Instant) {
         self.heap.push(Reverse(Key::new(class as u32, until)));
+        self.soonest = self.soonest.min(until);
     }
 
     /// The first class and its key.
@@ -43,11 +46,23 @@ impl Waits {
         if let Some(mut first) = self.heap.peek_mut() {
             first.0 = Key::new(first.0.class, until);
         }
+        self.find_soonest();
     }
 
     /// Takes out the first class.
     pub fn take_first(&mut self) {
         self.heap.pop();
+        self.find_soonest();
+    }
+
+    /// Nobody in the heap may conform earlier; the end of time if nobody is.
+    #[inline]
+    pub const fn soonest(&self) -> Instant {
+        self.soonest
+    }
+
+    fn find_soonest(&mut self) {
+        self.soonest = self.first().map_or(Instant::MAX, |(until, _)| until);
     }
 }
 
