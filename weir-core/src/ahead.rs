@@ -60,19 +60,23 @@ impl<S: Discipline> Link<S> {
         ahead.begun = true;
     }
 
-    /// Asks for the packets in the leaves that were asked for, if any were.
+    /// Whether leaves were asked for, but not the packets in them.
     #[inline(always)]
+    pub(crate) const fn has_begun_to_ask(&self) -> bool {
+        self.ahead.begun
+    }
+
+    /// Asks for the packets in the leaves that were asked for.
+    #[inline(never)]
     pub(crate) fn ask_for_starts(&mut self) {
-        if core::mem::take(&mut self.ahead.begun) {
-            let Ahead { leaves, count, .. } = &self.ahead;
-            let leaves = &leaves[..*count];
-            let prefetch = self.ahead.prefetch;
-            self.ahead.packets = if S::RUNS {
-                self.queues.ask_for_runs(leaves, prefetch)
-            } else {
-                self.queues.ask_for_seconds(leaves, prefetch)
-            };
-        }
+        let Ahead { prefetch, leaves, count, .. } = &self.ahead;
+        let leaves = &leaves[..*count];
+        self.ahead.packets = if S::RUNS {
+            self.queues.ask_for_runs(leaves, *prefetch)
+        } else {
+            self.queues.ask_for_seconds(leaves, *prefetch)
+        };
+        self.ahead.begun = false;
     }
 }
 

@@ -26,14 +26,18 @@ impl<S: Discipline> Link<S> {
                 self.accept::<false, false>(now, leaf, packet);
             }
         }
-        self.ask_for_starts();
+        if self.has_begun_to_ask() {
+            self.ask_for_starts();
+        }
     }
 
     /// See [`AnyLink::poll_burst`](crate::link::AnyLink::poll_burst).
     #[inline(always)]
     pub(crate) fn hand_out_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize {
         self.step_to(now);
-        self.ask_for_starts();
+        if self.has_begun_to_ask() {
+            self.ask_for_starts();
+        }
         if self.explainer.is_some() {
             return self.poll_burst_explained(now, self.line.horizon(now), out);
         }
