@@ -1,20 +1,25 @@
 //! What sources send next, some packets ahead of each: made in a loop of its own, where a source's
-//! state stays near.
+//! state stays near, and just as the link is offered them.
 //!
 //! Invariant: packets come out as the source would send them one by one, and at the end of time
 //! nothing is sent. What is made counts as sent; [`Feeds::left`] says of what that is not yet true.
 
 use crate::meter::{SENT, SourceMeter, add};
-use crate::run::Runner;
+use crate::packets::{Flight, Packets};
+use crate::run::{Lane, Runner};
 use crate::source::Sending;
+use std::iter::repeat_n;
 use weir_core::account::Count;
+use weir_core::ids::Handle;
+use weir_core::link::{Arrival, Packet};
 use weir_core::units::Instant;
 
 /// The packets made ahead, of every source.
 #[derive(Debug)]
 pub(crate) struct Feeds {
-    /// As many places a source.
-    packets: Vec<Sending>,
+    /// As many places a source. What is in one is always the source's, but for its instant and what
+    /// follows from its length.
+    packets: Vec<Arrival>,
     nexts: Vec<Next>,
     each: usize,
 }
@@ -37,6 +42,10 @@ pub(crate) struct Supply<'a> {
     pub runners: &'a mut [Runner],
     /// What is measured of each.
     pub meters: &'a mut [SourceMeter],
+    /// Where the packets of each go.
+    pub lanes: &'a [Lane],
+    /// Where packets have their slots; `None` where the handle of a packet is the packet.
+    pub slots: Option<&'a mut Packets>,
     /// Whether the report has begun.
     pub counting: bool,
 }
@@ -46,7 +55,8 @@ impl Feeds {
     pub fn new(supply: &mut Supply<'_>) -> Self {
         let sources = supply.runners.len();
         let each = (PACKETS_MAX / sources.max(1)).clamp(EACH_MIN, EACH_MAX);
-        let packets = vec![Sending::NONE; each * sources];
+        let none = |lane: &Lane| lane.arrival(Instant::MAX, Handle(0), 0);
+        let packets = supply.lanes.iter().flat_map(|lane| repeat_n(none(lane), each)).collect();
         let next = Next { behind: Instant::MAX, place: 0, end: 0 };
         let mut feeds = Self { packets, nexts: vec![next; sources], each };
         for source in 0..sources {
@@ -55,13 +65,13 @@ impl Feeds {
         feeds
     }
 
-    /// Takes the next packet of `source`, which has one; answers it and when the one after it is
+    /// Takes the next packet of `source`, which has one, to `out`; answers when the one after it is
     /// sent, the end of time if there is none.
-    #[inline]
-    pub fn take(&mut self, source: usize, supply: &mut Supply<'_>) -> (Sending, Instant) {
+    #[inline(always)]
+    pub fn take(&mut self, source: usize, out: &mut Arrival, supply: &mut Supply<'_>) -> Instant {
         let next = &mut self.nexts[source];
         let (place, behind) = (next.place, next.behind);
-        let packet = self.packets[place as usize];
+        *out = self.packets[place as usize];
         let second = place + 2;
         if second < next.end {
             next.place = place + 1;
@@ -69,7 +79,7 @@ impl Feeds {
         } else {
             self.refill(source, supply);
         }
-        (packet, behind)
+        behind
     }
 
     /// What of each source was made and is not sent.
@@ -78,9 +88,19 @@ impl Feeds {
             let left = &self.packets[next.place as usize..next.end as usize];
             let mut count = Count::default();
             let sent = left.iter().filter(|packet| packet.at < Instant::MAX);
-            sent.for_each(|packet| add(&mut count, packet.length));
+            sent.for_each(|arrival| add(&mut count, arrival.packet.length));
             count
         })
+    }
+
+    /// Leads what is made to other lanes.
+    pub fn lead(&mut self, lanes: &[Lane]) {
+        for (packets, lane) in self.packets.chunks_mut(self.each).zip(lanes) {
+            for arrival in packets {
+                let Packet { handle, length, .. } = arrival.packet;
+                *arrival = lane.arrival(arrival.at, handle, length);
+            }
+        }
     }
 
     /// The first of the two packets of a source that are left is taken: the other becomes first
@@ -98,11 +118,27 @@ impl Feeds {
         let first = source * self.each;
         let places = &mut self.packets[first..first + self.each];
         let new = &mut places[has..];
-        let made = match &mut supply.runners[source] {
-            Runner::Open(open) => open.send_some(new),
-            Runner::Tcp(_) => Count::default(),
+        let lane = &supply.lanes[source];
+        let number = source as u32;
+        let made = match (&mut supply.runners[source], &mut supply.slots) {
+            (Runner::Open(open), None) => open.send_some(new, |place, sending| {
+                let Sending { at, length, .. } = sending;
+                place.at = at;
+                // Most often what was in its place had the same length, and so is the same.
+                if place.packet.length != length {
+                    let flight = Flight { source: number, length, connection: 0 };
+                    *place = lane.arrival(at, flight.pack(), length);
+                }
+            }),
+            (Runner::Open(open), Some(slots)) => open.send_some(new, |place, sending| {
+                let Sending { at, length, datagram } = sending;
+                let flight = Flight { source: number, length, connection: datagram };
+                *place = lane.arrival(at, slots.insert(flight), length);
+            }),
+            (Runner::Tcp(_), _) => Count::default(),
         };
-        new[made.packets as usize..].fill(Sending::NONE);
+        // At the end of time: never.
+        new[made.packets as usize..].iter_mut().for_each(|none| none.at = Instant::MAX);
         let meter = &mut supply.meters[source];
         meter.total[SENT] += made.packets;
         if supply.counting {
@@ -125,6 +161,7 @@ mod tests {
     use crate::random::Random;
     use crate::scenario::{Period, Sizes, Spacing};
     use crate::source::{OpenLoop, Rhythm};
+    use weir_core::ids::LeafId;
     use weir_core::units::{Duration, Rate, Share};
 
     fn share(percent: u64) -> Share {
@@ -152,24 +189,40 @@ mod tests {
         OpenLoop::new(Random::stream(5, "feeds"), sizes.clone(), rhythm, (start, stop))
     }
 
+    /// Where nothing is classified.
+    const LANE: Lane = Lane::to(LeafId(3));
+
     #[test]
     fn packets_made_ahead_are_those_sent_one_by_one() {
         let one = Sizes::fixed(500).expect("a frame");
         let two = Sizes::mixed(&[(64, share(30)), (1500, share(70))]).expect("a whole");
-        for case in 0..16 {
-            let make = || source(case / 4, if case % 2 > 0 { &one } else { &two }, case & 2 > 0);
+        for case in 0..32 {
+            let sizes = if case % 2 > 0 { &one } else { &two };
+            let make = || source(case / 4 % 4, sizes, case & 2 > 0);
             let (mut plain, mut runners) = (make(), vec![Runner::Open(make())]);
             let mut meters = vec![SourceMeter::default()];
-            let supply = &mut Supply { runners: &mut runners, meters: &mut meters, counting: true };
+            let mut packets = Packets::default();
+            let supply = &mut Supply {
+                runners: &mut runners,
+                meters: &mut meters,
+                lanes: &[LANE],
+                slots: (case < 16).then_some(&mut packets),
+                counting: true,
+            };
             let mut feeds = Feeds::new(supply);
             let mut sent = Count::default();
             for number in 0..3 * EACH_MAX {
                 let Some(at) = plain.next_at() else { break };
-                let sending = Sending { at, datagram: plain.datagram(), length: plain.send() };
-                add(&mut sent, sending.length);
+                let (connection, length) = (plain.datagram(), plain.send());
+                let flight = Flight { source: 0, length, connection };
+                add(&mut sent, length);
                 let next = plain.next_at().unwrap_or(Instant::MAX);
-                let taken = feeds.take(0, supply);
-                assert_eq!(taken, (sending, next), "case {case}, packet {number}");
+                let mut taken = LANE.arrival(Instant::MAX, Handle(0), 0);
+                assert_eq!(feeds.take(0, &mut taken, supply), next, "case {case}, {number}");
+                let handle = taken.packet.handle;
+                let slot = supply.slots.as_ref().map_or(flight, |slots| slots.get(handle));
+                let handle = if supply.slots.is_some() { handle } else { flight.pack() };
+                assert_eq!((taken, slot), (LANE.arrival(at, handle, length), flight));
                 let left = feeds.left().next().expect("of the source");
                 assert_eq!(supply.meters[0].sent, sent.plus(left));
                 assert_eq!(supply.meters[0].total[SENT], sent.packets + left.packets);

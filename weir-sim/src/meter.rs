@@ -117,6 +117,14 @@ impl LineMeter {
         self.busy = self.busy.plus(departure.finished.min(self.window.1).since(begin));
         self.free_at = departure.finished;
     }
+
+    /// The same of a packet that is handed out after the report has begun and sent before it ends.
+    #[inline(always)]
+    pub fn departed_inside(&mut self, departure: &Departure) {
+        let begin = departure.at.max(self.free_at);
+        self.busy = self.busy.plus(departure.finished.since(begin));
+        self.free_at = departure.finished;
+    }
 }
 
 impl Handed {

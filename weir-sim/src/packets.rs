@@ -17,7 +17,7 @@ pub(crate) struct Packets<F = Flight> {
 }
 
 /// A packet under way.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Flight {
     /// Who sent it.
     pub source: u32,
@@ -46,8 +46,9 @@ impl Flight {
 
 /// The most sources whose packets can be handles.
 pub(crate) const PACKED_SOURCES_MAX: usize = 1 << (32 - PACKED_LENGTH_BITS);
+/// The longest of them.
+pub(crate) const PACKED_LENGTH_MAX: u32 = (1 << PACKED_LENGTH_BITS) - 1;
 const PACKED_LENGTH_BITS: u32 = 16;
-const PACKED_LENGTH_MAX: u32 = (1 << PACKED_LENGTH_BITS) - 1;
 
 impl<F: Copy> Packets<F> {
     /// Takes a slot for a packet without bytes.

@@ -30,7 +30,7 @@ use weir_core::change::Change;
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::{Departure, Dropped};
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::{LinkPlan, Packet};
+use weir_core::link::{Arrival, LinkPlan, Packet};
 use weir_core::packet::{Addresses, Headers, Protocol};
 use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
@@ -203,8 +203,9 @@ struct State<'a> {
     watching: Option<Box<Watching<'a>>>,
 }
 
+/// Where the packets of a source go.
 #[derive(Clone, Copy, Debug)]
-struct Lane {
+pub(crate) struct Lane {
     leaf: LeafId,
     /// What all its packets have in common: flow, DSCP and ECN, the meter of the rule that leads to
     /// the leaf.
@@ -620,39 +621,56 @@ impl State<'_> {
     fn count_departure(&mut self, departure: &Departure) -> Flight {
         self.link.departed(departure, self.counting);
         let flight = self.flight(departure.handle);
-        let lane = &self.lanes[flight.source as usize];
+        let source = flight.source as usize;
         let received_at = departure.finished.after(self.delay);
-        let counts = received_at > self.window.0 && received_at <= self.window.1;
-        self.meters[flight.source as usize].departed(
-            flight,
-            lane,
-            (departure, received_at, counts),
-        );
+        let counts = self.counts(received_at);
+        let meter = &mut self.meters[source];
+        meter.total[LEFT] += 1;
+        if counts {
+            meter.received(flight.length, received_at.since(departure.arrived));
+            meter.goodput(flight, &self.lanes[source]);
+        }
         flight
+    }
+
+    /// Whether a packet that is received then counts in the report.
+    #[inline(always)]
+    fn counts(&self, received_at: Instant) -> bool {
+        received_at > self.window.0 && received_at <= self.window.1
+    }
+}
+
+impl Lane {
+    /// One to `leaf`, of frames without headers.
+    #[cfg(test)]
+    pub(crate) const fn to(leaf: LeafId) -> Self {
+        let packet = Packet::new(Handle(0), 0);
+        Self { leaf, packet, link_header: 0, headers: 0, listens: false, datagram: None }
+    }
+
+    /// A packet that goes there.
+    #[inline(always)]
+    pub(crate) const fn arrival(&self, at: Instant, handle: Handle, length: u32) -> Arrival {
+        Arrival { at, leaf: self.leaf, packet: Packet { handle, length, ..self.packet } }
     }
 }
 
 impl SourceMeter {
-    /// Counts the departure of a packet that is received then; `counts` says whether that counts in
-    /// the report.
+    /// Counts a frame of this length that is received and how long it took.
     #[inline(always)]
-    fn departed(
-        &mut self,
-        flight: Flight,
-        lane: &Lane,
-        (departure, received_at, counts): (&Departure, Instant, bool),
-    ) {
-        self.total[LEFT] += 1;
-        if counts {
-            let length = flight.length;
-            add(&mut self.received, length);
-            self.delays.record(received_at.since(departure.arrived));
-            self.goodput += match lane.datagram {
-                _ if lane.listens => 0,
-                Some(datagram) => self.reassembly.add(flight.connection, datagram),
-                None => u64::from(length.saturating_sub(lane.headers)),
-            };
-        }
+    fn received(&mut self, length: u32, took: Duration) {
+        add(&mut self.received, length);
+        self.delays.record(took);
+    }
+
+    /// Counts what the application gets of it.
+    #[inline(always)]
+    fn goodput(&mut self, flight: Flight, lane: &Lane) {
+        self.goodput += match lane.datagram {
+            _ if lane.listens => 0,
+            Some(datagram) => self.reassembly.add(flight.connection, datagram),
+            None => u64::from(flight.length.saturating_sub(lane.headers)),
+        };
     }
 }
 

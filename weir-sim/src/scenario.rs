@@ -271,6 +271,12 @@ impl Sizes {
         self.steps.iter().map(|step| step.1).max().unwrap_or(0)
     }
 
+    /// The shortest and the longest.
+    pub(crate) fn range(&self) -> (u32, u32) {
+        let least = self.steps.iter().map(|step| step.1).min().unwrap_or(0);
+        (least, self.most())
+    }
+
     /// The mean length in units of 2^-32 bytes.
     pub(crate) fn mean(&self) -> u64 {
         let (mut sum, mut below) = (0u64, 0u64);

@@ -31,12 +31,14 @@ impl Senders {
     pub fn new(count: usize, first: impl Iterator<Item = (Instant, u32)>) -> Self {
         assert!(count <= SENDERS_MAX, "{count} sources are more than have a number here");
         // As deep for each, so that nobody has to foretell how deep.
-        let places = count.next_power_of_two();
+        let places = count.next_power_of_two().max(PLACES_MIN);
         let mut senders = Self { keys: Vec::new(), inserted: 0 };
         // The earlier of each pair, from the sources up; children stand at twice a parent's place.
         let mut winners = vec![NEVER; 2 * places];
         for (at, source) in first {
-            winners[places + source as usize] = Key::new(at, source, &mut senders.inserted);
+            let low = senders.inserted << SOURCE_BITS | u64::from(source);
+            winners[places + source as usize] = Key { at, low };
+            senders.inserted += 1;
         }
         senders.keys = vec![NEVER; places];
         for node in (1..places).rev() {
@@ -59,34 +61,56 @@ impl Senders {
         mut send: impl FnMut(u32, &mut T) -> Instant,
     ) -> usize {
         // Copies, so that nothing that the next turn waits for goes through memory.
-        let (mut first, mut inserted, mut count) = (self.keys[0], self.inserted, 0);
-        let keys = self.keys.as_mut_slice();
-        for place in places {
-            if first.at >= until {
-                break;
+        let (mut first, mut order) = (self.keys[0], self.inserted << SOURCE_BITS);
+        let mut count = 0;
+        if let [_, top, low @ ..] = self.keys.as_mut_slice()
+            && let Ok(losers) = <&mut [Key; 2]>::try_from(low)
+        {
+            // So few that it is known where each meets whom.
+            let mut second = *top;
+            for place in places {
+                if first.at >= until {
+                    break;
+                }
+                let source = first.source();
+                let next = Key { at: send(source, place), low: order | u64::from(source) };
+                let loser = &mut losers[(source / 2 % 2) as usize];
+                let winner;
+                (winner, *loser) = next.meet(*loser);
+                (first, second) = winner.meet(second);
+                order += 1 << SOURCE_BITS;
+                count += 1;
             }
-            let source = (first.low & SOURCE_MASK) as u32;
-            first = Key::new(send(source, place), source, &mut inserted);
-            let mut node = (keys.len() + source as usize) / 2;
-            while node > 0 {
-                (first, keys[node]) = first.meet(keys[node]);
-                node /= 2;
+            *top = second;
+        } else {
+            let keys = self.keys.as_mut_slice();
+            for place in places {
+                if first.at >= until {
+                    break;
+                }
+                let source = first.source();
+                first = Key { at: send(source, place), low: order | u64::from(source) };
+                let mut node = (keys.len() + source as usize) / 2;
+                while node > 0 {
+                    (first, keys[node]) = first.meet(keys[node]);
+                    node /= 2;
+                }
+                order += 1 << SOURCE_BITS;
+                count += 1;
             }
-            count += 1;
         }
-        keys[0] = first;
-        self.inserted = inserted;
+        self.keys[0] = first;
+        // Beyond 2^43 packets, days of work, those of one instant may come in another order.
+        self.inserted = (self.inserted + count as u64).min(INSERTED_MAX);
         count
     }
 }
 
 impl Key {
+    /// Who it is.
     #[inline(always)]
-    fn new(at: Instant, source: u32, inserted: &mut u64) -> Self {
-        let low = (*inserted << SOURCE_BITS) | u64::from(source);
-        // Beyond 2^44 packets, ten days of work, those of one instant come by number.
-        *inserted = (*inserted + 1).min(INSERTED_MAX);
-        Self { at, low }
+    const fn source(self) -> u32 {
+        (self.low & SOURCE_MASK) as u32
     }
 
     /// The earlier and the later of two.
@@ -108,7 +132,9 @@ impl Key {
 pub(crate) const SENDERS_MAX: usize = 1 << SOURCE_BITS;
 const SOURCE_BITS: u32 = 20;
 const SOURCE_MASK: u64 = (1 << SOURCE_BITS) - 1;
-const INSERTED_MAX: u64 = (1 << (64 - SOURCE_BITS)) - 1;
+const INSERTED_MAX: u64 = 1 << (63 - SOURCE_BITS);
+/// Of up to so many sources it is known where each meets whom.
+const PLACES_MIN: usize = 4;
 /// At the end of time nobody sends.
 const NEVER: Key = Key { at: Instant::MAX, low: u64::MAX };
 

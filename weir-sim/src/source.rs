@@ -20,11 +20,6 @@ pub(crate) struct Sending {
     pub datagram: u32,
 }
 
-impl Sending {
-    /// Sent at the end of time, which is never.
-    pub const NONE: Sending = Sending { at: Instant::MAX, length: 0, datagram: 0 };
-}
-
 /// A running source.
 #[derive(Debug)]
 pub(crate) struct OpenLoop {
@@ -131,7 +126,10 @@ impl OpenLoop {
         match self.rhythm {
             Rhythm::Even { spacing, jitter } => {
                 let wait = self.wait(spacing, length);
-                self.at = self.at.after(Jittered::new(wait, jitter).draw(&mut self.random));
+                let wait = Jittered::new(wait, jitter);
+                let drawn = jitter > Share::default();
+                let nanos = if drawn { wait.draw(&mut self.random) } else { wait.least };
+                self.at = self.at.after(Duration::from_nanos(nanos));
             }
             Rhythm::Exponential { mean } => {
                 self.at = self.at.after(self.random.exponential(mean));
@@ -145,49 +143,62 @@ impl OpenLoop {
         length
     }
 
-    /// The next packets, as many as have room in `out` unless the source ends before; answers how
-    /// many, and their bytes. The same as one by one.
-    pub(crate) fn send_some(&mut self, out: &mut [Sending]) -> Count {
+    /// The next packets, as many as have room in `out` unless the source ends before, each put
+    /// there by `put`; answers how many, and their bytes. The same as one by one.
+    #[inline]
+    pub(crate) fn send_some<T>(
+        &mut self,
+        out: &mut [T],
+        mut put: impl FnMut(&mut T, Sending),
+    ) -> Count {
         if let (&Rhythm::Even { spacing, jitter }, Some(length)) = (&self.rhythm, self.sizes.only())
         {
-            return self.send_evenly(spacing.after(length), jitter, length, out);
+            let put = |place: &mut T, at| put(place, Sending { at, length, datagram: 0 });
+            let waits = Waits::new(spacing.after(length), jitter);
+            let packets = if jitter == Share::default() {
+                self.send_evenly(waits, out, put, |wait, _| wait.least)
+            } else {
+                self.send_evenly(waits, out, put, Jittered::draw)
+            };
+            return Count { packets, bytes: packets * u64::from(length) };
         }
         let mut count = Count::default();
         for place in out {
             let Some(at) = self.next_at() else { break };
             let datagram = self.datagram();
-            *place = Sending { at, length: self.send(), datagram };
-            count.add(Bytes::new(u64::from(place.length)));
+            let length = self.send();
+            put(place, Sending { at, length, datagram });
+            count.add(Bytes::new(u64::from(length)));
         }
         count
     }
 
-    /// Packets of one length at an even distance, whose parts are as [`Spacing::after`] has them.
-    fn send_evenly(
+    /// Packets of one length, for each of which a wait is drawn; answers how many.
+    #[inline(always)]
+    fn send_evenly<T>(
         &mut self,
-        (wait, part, whole): (Duration, u64, u64),
-        jitter: Share,
-        length: u32,
-        out: &mut [Sending],
-    ) -> Count {
+        waits: Waits,
+        out: &mut [T],
+        mut put: impl FnMut(&mut T, Instant),
+        draw: impl Fn(Jittered, &mut Random) -> u64,
+    ) -> u64 {
         // Copies, so that nothing in the loop goes through memory.
         let (mut random, mut at, mut rest) = (self.random.clone(), self.at, self.rest);
-        let longer = Jittered::new(wait.plus(Duration::from_nanos(1)), jitter);
-        let wait = Jittered::new(wait, jitter);
         let mut packets = 0;
         for place in out {
             if at >= self.stop {
                 break;
             }
-            *place = Sending { at, length, datagram: 0 };
+            put(place, at);
             packets += 1;
-            rest += part;
-            let more = rest >= whole;
-            rest -= u64::from(more) * whole;
-            at = at.after(if more { longer } else { wait }.draw(&mut random));
+            rest += waits.part;
+            let more = rest >= waits.whole;
+            rest -= if more { waits.whole } else { 0 };
+            let wait = if more { waits.longer } else { waits.shorter };
+            at = at.after(Duration::from_nanos(draw(wait, &mut random)));
         }
         (self.random, self.at, self.rest) = (random, at, rest);
-        Count { packets, bytes: packets * u64::from(length) }
+        packets
     }
 
     /// Whole nanoseconds to wait; the rest is kept for later packets.
@@ -217,7 +228,18 @@ impl OpenLoop {
     }
 }
 
-/// A wait that is drawn evenly between two bounds; if they are the same, without drawing.
+/// What lies between packets at an even distance: two waits a nanosecond apart, so that none is
+/// lost over time.
+#[derive(Clone, Copy)]
+struct Waits {
+    shorter: Jittered,
+    longer: Jittered,
+    /// The fraction that the shorter lacks, in parts of `whole`.
+    part: u64,
+    whole: u64,
+}
+
+/// A wait that is drawn evenly between two bounds.
 #[derive(Clone, Copy)]
 struct Jittered {
     least: u64,
@@ -236,15 +258,20 @@ impl Jittered {
             // In two parts, since the product of the whole does not fit 64 bits.
             None => nanos / whole * part + nanos % whole * part / whole,
         };
-        let values = if jitter == Share::default() { 0 } else { 2 * reach + 1 };
-        Self { least: nanos - reach, values }
+        Self { least: nanos - reach, values: 2 * reach + 1 }
     }
 
+    /// Nanoseconds; of no jitter there is nothing to draw.
     #[inline]
-    fn draw(self, random: &mut Random) -> Duration {
-        if self.values == 0 {
-            return Duration::from_nanos(self.least);
-        }
-        Duration::from_nanos(self.least + random.below(self.values))
+    fn draw(self, random: &mut Random) -> u64 {
+        self.least + random.below(self.values)
+    }
+}
+
+impl Waits {
+    /// Of a distance whose parts are as [`Spacing::after`] has them.
+    fn new((wait, part, whole): (Duration, u64, u64), jitter: Share) -> Self {
+        let longer = Jittered::new(wait.plus(Duration::from_nanos(1)), jitter);
+        Self { shorter: Jittered::new(wait, jitter), longer, part, whole }
     }
 }

@@ -122,6 +122,18 @@ fn every_packet_is_accounted_for_across_changes() {
 }
 
 #[test]
+fn running_ahead_meets_changes_as_each_packet_for_itself_does() {
+    // Who notes peaks has each packet as an event of its own, the plain way.
+    for tiny in [30, 100] {
+        let mut scenario = restless();
+        scenario.warmup = Duration::from_millis(1111);
+        scenario.sources[3] = udp("tiny", 1, cbr(tiny, 100_000));
+        let (plain, _) = weir_sim::run_noting_peaks(&scenario, &mut |_| {}).expect("it is sound");
+        assert_eq!(run(&scenario).to_json(), plain.to_json(), "{tiny} B");
+    }
+}
+
+#[test]
 fn a_change_to_the_same_plan_changes_nothing() {
     // A scheduler without state: a round would begin anew.
     let leaves = [("web", 0), ("games", 0), ("bulk", 0)];

@@ -8,11 +8,11 @@
 
 use super::{Event, Lane, Run, State};
 use crate::feeds::{Feeds, Supply};
-use crate::meter::SENT;
-use crate::packets::{Flight, PACKED_SOURCES_MAX};
+use crate::meter::{LEFT, SENT};
+use crate::packets::{Flight, PACKED_LENGTH_MAX, PACKED_SOURCES_MAX};
 use crate::scenario::{Source, Traffic};
 use crate::senders::{SENDERS_MAX, Senders};
-use crate::source::Sending;
+use weir_core::account::Count;
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{Arrival, Packet};
@@ -26,11 +26,20 @@ impl Run<'_> {
         !listens && self.runners.len() <= SENDERS_MAX
     }
 
-    /// Whether all packets are so plain that their handles can say all of them: lengths of sources
-    /// that are no scripts are below 2^16.
+    /// Whether all packets are so plain that their handles can say all of them, and that what the
+    /// application gets is what they hold behind their headers.
     fn can_pack(&self) -> bool {
-        let is_plain = |source: &Source| !matches!(source.traffic, Traffic::Scripted(_));
-        self.runners.len() <= PACKED_SOURCES_MAX && self.scenario.sources.iter().all(is_plain)
+        let lengths = |source: &Source| match &source.traffic {
+            Traffic::Cbr { sizes, .. } | Traffic::Poisson { sizes, .. } => Some(sizes.range()),
+            Traffic::OnOff { sizes, .. } => Some(sizes.range()),
+            _ => None,
+        };
+        let lanes = self.scenario.sources.iter().zip(&self.state.lanes);
+        let is_plain = |(source, lane): (&Source, &Lane)| {
+            let (least, most) = lengths(source).unwrap_or_default();
+            least >= lane.headers && most <= PACKED_LENGTH_MAX
+        };
+        self.runners.len() <= PACKED_SOURCES_MAX && lanes.into_iter().all(is_plain)
     }
 
     /// As [`Run::all`], which is the plain way to do the same.
@@ -49,11 +58,15 @@ impl Run<'_> {
             }
             let (at, event) = self.events.pop().expect("an event is due");
             self.happen(at, event, progress);
-            if event == Event::Count {
-                // What was made before and is sent from now on.
-                for (meter, left) in self.state.meters.iter_mut().zip(feeds.left()) {
-                    meter.sent = left;
+            match event {
+                Event::Count => {
+                    // What was made before and is sent from now on.
+                    for (meter, left) in self.state.meters.iter_mut().zip(feeds.left()) {
+                        meter.sent = left;
+                    }
                 }
+                Event::Change(_) => feeds.lead(&self.state.lanes),
+                _ => {}
             }
         }
         for (meter, left) in self.state.meters.iter_mut().zip(feeds.left()) {
@@ -61,12 +74,19 @@ impl Run<'_> {
             meter.sent.packets -= left.packets;
             meter.sent.bytes -= left.bytes;
         }
+        if self.state.packed {
+            for (meter, lane) in self.state.meters.iter_mut().zip(&self.state.lanes) {
+                let Count { packets, bytes } = meter.received;
+                meter.goodput = bytes - packets * u64::from(lane.headers);
+            }
+        }
         progress(self.scenario.duration);
     }
 
     fn supply(&mut self) -> Supply<'_> {
-        let State { meters, counting, .. } = &mut self.state;
-        Supply { runners: &mut self.runners, meters, counting: *counting }
+        let State { meters, counting, lanes, packets, packed, .. } = &mut self.state;
+        let slots = (!*packed).then_some(packets);
+        Supply { runners: &mut self.runners, meters, lanes, slots, counting: *counting }
     }
 
     /// Takes the first packets of all sources out of the events.
@@ -89,11 +109,7 @@ impl Run<'_> {
         let nothing = Arrival { at: until, leaf: LeafId(0), packet: Packet::new(Handle(0), 0) };
         let mut arrivals = [nothing; AHEAD];
         loop {
-            let count = if self.state.packed {
-                self.take_first::<true>(until, senders, feeds, &mut arrivals)
-            } else {
-                self.take_first::<false>(until, senders, feeds, &mut arrivals)
-            };
+            let count = self.take_first(until, senders, feeds, &mut arrivals);
             self.serve_link(&arrivals[..count]);
             if count < AHEAD {
                 return;
@@ -101,29 +117,18 @@ impl Run<'_> {
         }
     }
 
-    /// The next packets before `until` of all sources, as many as have room in `out`; `PACKED`
-    /// where the handle of a packet is the packet.
+    /// The next packets before `until` of all sources, as many as have room in `out`.
     // A loop of its own, so that nothing in it goes through memory.
     #[inline(never)]
-    fn take_first<const PACKED: bool>(
+    fn take_first(
         &mut self,
         until: Instant,
         senders: &mut Senders,
         feeds: &mut Feeds,
         out: &mut [Arrival; AHEAD],
     ) -> usize {
-        let State { lanes, packets, meters, counting, .. } = &mut self.state;
-        let lanes = lanes.as_slice();
-        let supply = &mut Supply { runners: &mut self.runners, meters, counting: *counting };
-        senders.take(until, out, |source, place| {
-            let (sending, next) = feeds.take(source as usize, supply);
-            let Sending { at, length, datagram } = sending;
-            let flight = Flight { source, length, connection: datagram };
-            let handle = if PACKED { flight.pack() } else { packets.insert(flight) };
-            let Lane { leaf, packet, .. } = lanes[source as usize];
-            *place = Arrival { at, leaf, packet: Packet { handle, length, ..packet } };
-            next
-        })
+        let supply = &mut self.supply();
+        senders.take(until, out, |source, place| feeds.take(source as usize, place, supply))
     }
 
     /// Lets the link serve the packets that arrived, and counts what leaves and what is dropped.
@@ -142,24 +147,45 @@ impl Run<'_> {
 impl State<'_> {
     /// Counts departures of packets for which nobody listens, as [`State::departed`] would one by
     /// one.
-    #[inline(never)]
     fn count_departures<const PACKED: bool>(&mut self, departures: &[Departure]) {
+        let (Some(first), Some(last)) = (departures.first(), departures.last()) else { return };
+        // They are received in their order, so what is true of both ends is true of all.
+        let counts = |departure: &Departure| self.counts(departure.finished.after(self.delay));
+        if self.counting && counts(first) && counts(last) {
+            self.count_some::<PACKED, true>(departures);
+        } else {
+            self.count_some::<PACKED, false>(departures);
+        }
+    }
+
+    /// The same; `ALL` where all of them count in the report.
+    // A loop of its own for each, so that nothing in it is asked again and again.
+    #[inline(never)]
+    fn count_some<const PACKED: bool, const ALL: bool>(&mut self, departures: &[Departure]) {
         // Copies, so that nothing of them goes through memory.
-        let (mut line, counting, delay) = (self.link.line, self.counting, self.delay);
-        let (begin, end) = self.window;
-        let (handed, lanes) = (self.link.handed.as_mut_slice(), self.lanes.as_slice());
-        let meters = self.meters.as_mut_slice();
+        let (mut line, delay) = (self.link.line, self.delay);
         for departure in departures {
-            line.departed(departure);
-            if counting {
-                handed[departure.leaf.index()].departed(departure);
+            if ALL {
+                line.departed_inside(departure);
+            } else {
+                line.departed(departure);
+            }
+            if ALL || self.counting {
+                self.link.handed[departure.leaf.index()].departed(departure);
             }
             let handle = departure.handle;
             let flight = if PACKED { Flight::unpack(handle) } else { self.packets.get(handle) };
             let source = flight.source as usize;
             let received_at = departure.finished.after(delay);
-            let counts = received_at > begin && received_at <= end;
-            meters[source].departed(flight, &lanes[source], (departure, received_at, counts));
+            let counts = ALL || self.counts(received_at);
+            let meter = &mut self.meters[source];
+            meter.total[LEFT] += 1;
+            if counts {
+                meter.received(flight.length, received_at.since(departure.arrived));
+                if !PACKED {
+                    meter.goodput(flight, &self.lanes[source]);
+                }
+            }
             if !PACKED {
                 self.packets.remove(handle);
             }
