@@ -22,13 +22,16 @@ impl<S: Discipline> Link<S> {
         }
         // Where nothing waits nobody asks at the end of time either.
         let mut due = due.map_or(Instant::MAX, |due| due.max(self.line.ready_at()));
-        for &Arrival { at, leaf, packet } in arrivals {
+        for arrival in arrivals {
+            let at = arrival.at;
             if due <= at && EXPLAINED {
                 self.advance_to(at, out);
             } else if due <= at {
                 self.hand_out(due, at, out);
             }
             self.step_to(at);
+            // Not read before, or it would be put aside until here.
+            let &Arrival { leaf, packet, .. } = arrival;
             self.accept::<PLAIN, false>(at, leaf, packet);
             // It may leave at once, or let another leave; but not before the line has room.
             due = at.max(self.line.ready_at());

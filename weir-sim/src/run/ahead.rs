@@ -8,7 +8,7 @@
 
 use super::{Event, Lane, Run, State};
 use crate::feeds::{Feeds, Supply};
-use crate::meter::{LEFT, SENT};
+use crate::meter::{DROPPED, LEFT, SENT, add};
 use crate::packets::{Flight, PACKED_LENGTH_MAX, PACKED_SOURCES_MAX};
 use crate::scenario::{Source, Traffic};
 use crate::senders::{SENDERS_MAX, Senders};
@@ -140,11 +140,26 @@ impl Run<'_> {
         } else {
             state.count_departures::<false>(departures);
         }
-        self.drive.take_dropped(&mut |dropped| self.state.dropped(&dropped));
+        if state.packed {
+            self.drive.take_dropped(&mut |dropped| state.drop_packed(dropped.handle));
+        } else {
+            self.drive.take_dropped(&mut |dropped| state.dropped(&dropped));
+        }
     }
 }
 
 impl State<'_> {
+    /// Counts a drop as [`State::dropped`] does, of a packet that is its handle.
+    #[inline(always)]
+    fn drop_packed(&mut self, handle: Handle) {
+        let Flight { source, length, .. } = Flight::unpack(handle);
+        let meter = &mut self.meters[source as usize];
+        meter.total[DROPPED] += 1;
+        if self.counting {
+            add(&mut meter.dropped, length);
+        }
+    }
+
     /// Counts departures of packets for which nobody listens, as [`State::departed`] would one by
     /// one.
     fn count_departures<const PACKED: bool>(&mut self, departures: &[Departure]) {

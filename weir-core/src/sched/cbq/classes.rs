@@ -10,7 +10,7 @@ use crate::parameter::BuildError;
 use crate::sched::families::Families;
 use crate::sched::service::Bucket;
 use crate::sched::tree::{DEPTH_MAX, Tree};
-use crate::sched::{ClassSpec, Head, Kin, Regulation, Why};
+use crate::sched::{ClassSpec, Kin, Regulation, Why};
 use crate::units::{Bytes, Instant, Rate};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -243,10 +243,10 @@ impl Classes {
         class.meter.conforms_at(&self.plan_of(class).terms)
     }
 
-    /// What waits first in a leaf now; whether something waits is for the caller to write.
+    /// The length of what waits first in a leaf now; whether something waits is for the caller to write.
     #[inline]
-    pub fn set_head(&mut self, leaf: LeafId, head: Option<Head>) {
-        self.list[leaf.index()].head = head.map_or(0, |head| counted(head.length));
+    pub fn set_head(&mut self, leaf: LeafId, head: Option<Bytes>) {
+        self.list[leaf.index()].head = head.map_or(0, counted);
     }
 
     /// Charges a packet to the meters of `class` and of every class above it.

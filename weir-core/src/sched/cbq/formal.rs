@@ -55,7 +55,7 @@ impl Formal {
     /// `leaf`, which was empty, has a first packet.
     #[inline]
     pub fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
-        self.classes.set_head(leaf, Some(head));
+        self.classes.set_head(leaf, Some(head.length));
         if self.classes.at(leaf.index()).active == 0 {
             self.activate_leaf(now, leaf.index());
         }
@@ -63,7 +63,7 @@ impl Formal {
 
     /// `leaf` has a first packet now, or another one, or none.
     pub fn set_head(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
-        self.classes.set_head(leaf, head);
+        self.classes.set_head(leaf, head.map(|head| head.length));
         match (self.classes.at(leaf.index()).active != 0, head.is_some()) {
             (false, true) => self.activate_leaf(now, leaf.index()),
             (true, false) => self.deactivate_leaf(leaf.index()),
@@ -113,17 +113,17 @@ impl Formal {
         let (due, above) = self.path.dues();
         let mut overlimit =
             due.ready & !self.classes.charge_one(leaf.index(), &due.terms, now, sent);
+        self.rings.pay(due.node, price);
         for due in above {
             let class = due.class as usize;
             overlimit |= due.ready & !self.classes.charge_one(class, &due.terms, now, sent);
-        }
-        self.rings.pay(due.node, price);
-        for due in above.iter().filter(|due| due.node != NONE) {
-            self.rings.pay(due.node, price);
+            if due.node != NONE {
+                self.rings.pay(due.node, price);
+            }
         }
         self.path.pay(price);
         // It stays where it is, as each further packet of a run leaves it.
-        self.classes.set_head(leaf, next);
+        self.classes.set_head(leaf, next.map(|next| next.length));
         if self.rings.are_of_one_packet() {
             self.pass_on(leaf.index());
         }

@@ -127,7 +127,7 @@ impl Scheduler for Cbq {
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         match &mut self.engine {
             Engine::Formal(engine) => engine.charge(now, leaf, sent, next),
-            Engine::Scan(engine) => engine.charge(now, leaf, sent, next),
+            Engine::Scan(engine) => engine.charge(now, leaf, sent, next.map(|next| next.length)),
         }
     }
 

@@ -53,6 +53,10 @@ impl Scan {
 
     /// `leaf` has a first packet now, or another one, or none.
     pub fn set_head(&mut self, leaf: LeafId, head: Option<Head>) {
+        self.set_head_length(leaf, head.map(|head| head.length));
+    }
+
+    fn set_head_length(&mut self, leaf: LeafId, head: Option<Bytes>) {
         self.classes.set_head(leaf, head);
         let (class, plan) = self.classes.at_with_plan(leaf.index());
         let (rank, own) = (plan.place.rank, plan.quanta.own);
@@ -89,8 +93,10 @@ impl Scan {
         self.earliest().map_or(Selection::Idle, Selection::At)
     }
 
-    /// `leaf`, just selected, sent a packet.
-    pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+    /// `leaf`, just selected, sent a packet; `next` is the length of the one that is first now.
+    // Not told all of it, which would then go through memory under the formal rule, too.
+    #[inline(never)]
+    pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Bytes>) {
         let class = leaf.index();
         let ceiling = self.ceiling(now);
         let lender = lender(&self.classes, now, class, ceiling);
@@ -99,7 +105,7 @@ impl Scan {
         } else {
             self.rings.pay(leaf.0, self.rings.price(counted(sent)));
         }
-        self.set_head(leaf, next);
+        self.set_head_length(leaf, next);
         self.classes.charge(now, class, sent);
         if let Some(lender) = lender {
             self.depart(now, lender, next.is_none());

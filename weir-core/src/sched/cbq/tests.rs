@@ -119,7 +119,7 @@ impl Pair {
                 let sent = self.queues[leaf.index()].pop_front().expect("backlogged");
                 let next = self.head(leaf);
                 self.fast.charge(self.now, leaf, sent, next);
-                self.plain.charge(self.now, leaf, sent, next);
+                self.plain.charge(self.now, leaf, sent, next.map(|next| next.length));
             }
             Selection::At(at) => {
                 assert_eq!(plain, answer, "seed {seed}");
