@@ -40,7 +40,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Hands out what leaves from `due`, before which nothing does and the line may have no room,
-    /// up to `until`, which is not before.
+    /// up to `until`, which is not before, and to which the link is to be stepped then.
     // A loop of its own beside that of `advance_to`, which is the plain way to do the same: a
     // departure goes to its place at once, not by way of an answer.
     #[inline(always)]

@@ -94,7 +94,11 @@ impl Formal {
         if self.rows == 0 {
             return self.earliest().map_or(Selection::Idle, Selection::At);
         }
-        Selection::Leaf(LeafId(self.turn() as u32))
+        let leaf = match self.turn_of_sibling() {
+            Some(leaf) => leaf,
+            None => self.turn(),
+        };
+        Selection::Leaf(LeafId(leaf as u32))
     }
 
     /// `leaf`, just selected, sent a packet.
@@ -368,6 +372,56 @@ impl Formal {
         }
     }
 
+    /// What [`Formal::turn`] comes to where the turn of the last leaf is over, and goes to leaves
+    /// of the same parent only; `None` if it is not that simple. What it did until then is what
+    /// [`Formal::turn`] would have begun with.
+    fn turn_of_sibling(&mut self) -> Option<usize> {
+        let Found { leaf, alone, quantum, .. } = self.path.found;
+        let (&last, above) = self.path.nodes().split_last()?;
+        if !self.path.is_found() {
+            return None;
+        }
+        let others = above.iter().filter(|&&node| node != alone);
+        let covered = others.map(|&node| self.rings.credit(node)).min().unwrap_or(i32::MAX);
+        if self.rings.needed(self.classes.at(leaf as usize).head) > covered {
+            return None;
+        }
+        let (depth, ring) = (above.len(), self.path_ring(above.len()));
+        let mut node = last;
+        loop {
+            let next = self.rings.next(node);
+            let leaf = next as usize / 2;
+            if next == node || leaf >= self.classes.leaves() {
+                return None;
+            }
+            self.rings.refill(node, self.quantum(depth, node));
+            self.rings.turn_to(ring, next);
+            self.path.turn_to(next);
+            node = next;
+            let (needed, credit) =
+                (self.rings.needed(self.classes.at(leaf).head), self.rings.credit(node));
+            if needed > covered {
+                return None;
+            }
+            if needed <= credit {
+                if alone != NONE {
+                    self.rings.cover(alone, quantum, needed);
+                }
+                (self.path.found.leaf, self.path.found.credit) = (leaf as u32, credit.min(covered));
+                return Some(leaf);
+            }
+        }
+    }
+
+    /// The ring of the node at a depth of the path.
+    #[inline]
+    fn path_ring(&self, depth: usize) -> usize {
+        match depth {
+            0 => self.path.ring,
+            _ => self.parent_ring(self.places.class(self.path.nodes()[depth]), self.path.rank),
+        }
+    }
+
     /// The path leads to `leaf`, whose packet all turns on it cover: how much more they do.
     fn found(&mut self, leaf: usize) {
         let mut found = Found { leaf: leaf as u32, credit: i32::MAX, alone: NONE, quantum: 0 };
@@ -428,10 +482,7 @@ impl Formal {
             return;
         }
         self.rings.refill(node, quantum);
-        let ring = match depth {
-            0 => self.path.ring,
-            _ => self.parent_ring(self.places.class(node), self.path.rank),
-        };
+        let ring = self.path_ring(depth);
         self.rings.turn_to(ring, next);
         self.path.cut(depth);
         self.extend_path(ring);

@@ -96,6 +96,19 @@ impl Path {
         self.length += 1;
     }
 
+    /// Leads to `node`, a leaf's, instead of the last one, which was in the same ring.
+    #[inline]
+    pub fn turn_to(&mut self, node: u32) {
+        *self.nodes[..self.length].last_mut().expect("a way leads to a leaf") = node;
+        self.found.credit = NOTHING;
+    }
+
+    /// Whether the leaf was found to which it leads.
+    #[inline]
+    pub const fn is_found(&self) -> bool {
+        self.found.credit != NOTHING
+    }
+
     /// Leaves only what comes before the node at `depth`.
     #[inline]
     pub const fn cut(&mut self, depth: usize) {
