@@ -317,6 +317,7 @@ impl<S: Discipline> Link<S> {
         self.scheduler.head_changed(now, leaf, next);
     }
 
+    #[inline]
     fn report_drop(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry, reason: DropReason) {
         let (handle, arrived) = (entry.handle, entry.arrived);
         self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
@@ -568,9 +569,14 @@ impl<S: Discipline> Link<S> {
         handle: Handle,
         charged: u32,
     ) -> Verdict {
-        let label = Label::new(0);
+        let (label, reason) = (Label::new(0), DropReason::Full);
         let entry = QueueEntry { handle, charged, wire: charged, label, arrived: now };
-        self.refuse(now, leaf, &entry, DropReason::Full)
+        if self.explainer.is_some() {
+            return self.refuse(now, leaf, &entry, reason);
+        }
+        self.queues.refuse(leaf, entry.charged(), reason);
+        self.report_drop(now, leaf, &entry, reason);
+        Verdict::Dropped(reason)
     }
 
     /// Asks the dropper of `leaf` about a packet, and does what it says.
