@@ -243,7 +243,8 @@ impl Classes {
         class.meter.conforms_at(&self.plan_of(class).terms)
     }
 
-    /// The length of what waits first in a leaf now; whether something waits is for the caller to write.
+    /// The length of what waits first in a leaf now; whether something waits is for the caller to
+    /// write.
     #[inline]
     pub fn set_head(&mut self, leaf: LeafId, head: Option<Bytes>) {
         self.list[leaf.index()].head = head.map_or(0, counted);
