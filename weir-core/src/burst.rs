@@ -14,16 +14,27 @@ impl<S: Discipline> Link<S> {
     #[inline(always)]
     pub(crate) fn accept_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]) {
         self.step_to(now);
-        let is_far = self.queues.are_far();
-        if is_far {
-            self.ask_for_ends(packets);
-        }
         let is_plain = self.is_plain && self.police.is_none() && self.queues.reserve(packets.len());
-        let step = if is_far { STEP } else { packets.len().max(1) };
-        for part in packets.chunks(step) {
-            if is_far {
-                self.ask_for_turns(STEP);
+        if self.queues.are_far() {
+            self.ask_for_ends(packets);
+            return self.accept_far(now, packets, is_plain);
+        }
+        if is_plain {
+            for &(leaf, packet) in packets {
+                self.accept::<true, true>(now, leaf, packet);
             }
+        } else {
+            for &(leaf, packet) in packets {
+                self.accept::<false, false>(now, leaf, packet);
+            }
+        }
+    }
+
+    /// The same with many leaves; those that send next are asked for on the way, a few at a time.
+    #[inline(never)]
+    fn accept_far(&mut self, now: Instant, packets: &[(LeafId, Packet)], is_plain: bool) {
+        for part in packets.chunks(STEP) {
+            self.ask_for_turns(STEP);
             if is_plain {
                 for &(leaf, packet) in part {
                     self.accept::<true, true>(now, leaf, packet);
@@ -34,9 +45,7 @@ impl<S: Discipline> Link<S> {
                 }
             }
         }
-        if is_far {
-            self.ask_for_starts();
-        }
+        self.ask_for_starts();
     }
 
     /// See [`AnyLink::poll_burst`](crate::link::AnyLink::poll_burst).

@@ -38,7 +38,11 @@ impl Formal {
     /// The engine for `classes`, nothing waiting.
     pub fn new(classes: Classes, general: General, efficient: bool) -> Self {
         let places = Places::new(&classes);
-        let rings = Rings::new(general, places.nodes(&classes), places.rings(&classes));
+        let mut rings = Rings::new(general, places.nodes(&classes), places.rings(&classes));
+        if classes.leaves() > FOLLOWED_MIN {
+            // Leaves of the lowest priority that conform.
+            rings.follow(places.row_ring(0, 0), classes.leaves());
+        }
         let waits = Waits::new(classes.link());
         Self {
             classes,
@@ -245,13 +249,12 @@ impl Formal {
             return 0;
         }
         let ring = self.places.row_ring(0, self.ready[0].ilog2() as usize);
-        let first = self.rings.front(ring);
-        let (mut node, mut count) = (first, 0);
-        while let Some((place, at)) = leaves.get_mut(count).zip(node) {
+        let mut nodes = [0; LINED_UP_MAX];
+        let nodes = &mut nodes[..leaves.len().min(LINED_UP_MAX)];
+        let count = self.rings.line_up(ring, nodes);
+        for (place, &node) in leaves.iter_mut().zip(&nodes[..count]) {
             // The row of the lowest level holds leaves.
-            *place = LeafId(self.places.class(at) as u32);
-            count += 1;
-            node = Some(self.rings.next(at)).filter(|&next| Some(next) != first);
+            *place = LeafId(self.places.class(node) as u32);
         }
         count
     }
@@ -673,6 +676,11 @@ impl Formal {
         self.places.family_ring(self.classes.parent(class), rank)
     }
 }
+
+/// As many leaves as a link asks for ahead.
+const LINED_UP_MAX: usize = 32;
+/// With fewer leaves nobody asks whose turns come.
+const FOLLOWED_MIN: usize = 1024;
 
 /// The numbers of the bits that are set.
 #[inline]

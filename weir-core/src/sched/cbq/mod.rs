@@ -16,6 +16,7 @@ mod ring;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod trail;
 mod waits;
 
 use super::service::{Buckets, Excess};

@@ -3,6 +3,7 @@
 //! Invariant: a node is in at most one ring; the node in front has the turn.
 
 use super::classes::General;
+use super::trail::Trail;
 use crate::prefetch::Prefetch;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
@@ -15,6 +16,9 @@ pub(super) struct Rings {
     nodes: Vec<Node>,
     fronts: Vec<u32>,
     general: General,
+    /// The ring whose order of turns is remembered, if one is.
+    followed: usize,
+    trail: Trail,
 }
 
 #[derive(Clone, Copy)]
@@ -31,7 +35,40 @@ impl Rings {
     /// So many nodes in no ring, and so many empty rings.
     pub fn new(general: General, nodes: usize, rings: usize) -> Self {
         let node = Node { previous: NONE, next: NONE, credit: 0 };
-        Self { nodes: alloc::vec![node; nodes], fronts: alloc::vec![NONE; rings], general }
+        let trail = Trail::NONE;
+        Self {
+            nodes: alloc::vec![node; nodes],
+            fronts: alloc::vec![NONE; rings],
+            general,
+            followed: usize::MAX,
+            trail,
+        }
+    }
+
+    /// From now on the order of turns in `ring`, which has at most so many nodes, is remembered for
+    /// [`Rings::line_up`].
+    pub fn follow(&mut self, ring: usize, nodes: usize) {
+        self.followed = ring;
+        self.trail = Trail::new(nodes);
+    }
+
+    /// The nodes whose turns come next in `ring`, as far as there is room; answers how many. A
+    /// guess, after nodes were taken out that had not the turn; nothing unless it is followed.
+    pub fn line_up(&self, ring: usize, nodes: &mut [u32]) -> usize {
+        if ring != self.followed {
+            return 0;
+        }
+        let mut count = 0;
+        for node in self.trail.ahead().take(nodes.len().div_ceil(2)) {
+            // Each is followed by one that was not written down.
+            for node in [node, self.next(node)] {
+                if let Some(place) = nodes.get_mut(count).filter(|_| node != NONE) {
+                    *place = node;
+                    count += 1;
+                }
+            }
+        }
+        count
     }
 
     /// The node that has the turn.
@@ -50,12 +87,19 @@ impl Rings {
     /// Gives the turn to `node`, which is in the ring.
     #[inline]
     pub fn turn_to(&mut self, ring: usize, node: u32) {
+        if ring == self.followed {
+            self.trail.go();
+            self.trail.come(self.fronts[ring]);
+        }
         self.fronts[ring] = node;
     }
 
     /// Puts `node` last, with `credit` for its first turn; answers whether the ring was empty.
     #[inline]
     pub fn push(&mut self, ring: usize, node: u32, credit: i32) -> bool {
+        if ring == self.followed {
+            self.trail.come(node);
+        }
         let (nodes, front) = (self.nodes.as_mut_slice(), &mut self.fronts[ring]);
         let at = &mut nodes[node as usize];
         // A turn that was overdrawn stays so: leaving and coming back is no way out of a debt.
@@ -76,6 +120,9 @@ impl Rings {
     /// Takes `node` out; answers whether the ring is empty now.
     #[inline]
     pub fn remove(&mut self, ring: usize, node: u32) -> bool {
+        if ring == self.followed {
+            self.trail.go();
+        }
         let (nodes, front) = (self.nodes.as_mut_slice(), &mut self.fronts[ring]);
         let Node { previous, next, .. } = nodes[node as usize];
         if next == node {
@@ -156,7 +203,7 @@ impl Rings {
     /// `node`, in `ring`, has sent one packet, whatever its credit.
     pub fn pass_on(&mut self, ring: usize, node: u32) {
         if self.fronts[ring] == node {
-            self.fronts[ring] = self.next(node);
+            self.turn_to(ring, self.next(node));
         }
     }
 
