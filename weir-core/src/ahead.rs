@@ -2,9 +2,10 @@
 //!
 //! With many leaves every packet needs lines of memory that are far away: its leaf and the packet
 //! behind which it goes, later its leaf again and the packet that is first after it. They are asked
-//! for all at once, and those of the packets that leave next a call or two early, so that they are
-//! on their way while others are handled. These are hints: whether they are right or wrong, nothing
-//! that is decided depends on them.
+//! for a call or two early; the leaves that send next, a few at a time while packets are offered. A
+//! processor has only so many lines on their way, some twenty where this was measured, and forgets
+//! what it is asked for beyond them. These are hints: whether they are right or wrong, nothing that
+//! is decided depends on them.
 
 use crate::ids::LeafId;
 use crate::link::{Link, Packet};
@@ -18,8 +19,10 @@ pub(crate) struct Ahead {
     /// The leaves whose turn comes, so many as `count` says.
     leaves: [LeafId; LEAVES_MAX],
     count: usize,
-    /// They were asked for, but not the packets in them.
-    begun: bool,
+    /// So many of them were asked for.
+    asked: usize,
+    /// Whether the packets in them were, too.
+    is_done: bool,
     /// About so many packets will be near.
     packets: usize,
 }
@@ -30,7 +33,7 @@ impl<S: Discipline> Link<S> {
     pub(crate) fn ask_for_ends(&self, packets: &[(LeafId, Packet)]) {
         let prefetch = self.ahead.prefetch;
         for burst in packets.chunks(LEAVES_MAX) {
-            burst.iter().for_each(|row| self.queues.ask_for_leaf(row.0, prefetch));
+            self.queues.read_leaves(burst.iter().map(|row| row.0));
             for &(leaf, _) in burst {
                 // A leaf where packets wait already is no news to its scheduler.
                 if self.queues.ask_for_end(leaf, prefetch) {
@@ -40,10 +43,10 @@ impl<S: Discipline> Link<S> {
         }
     }
 
-    /// After a burst of which so many packets were sent: asks for the leaves whose turn comes next,
+    /// After a burst of which so many packets were sent: finds the leaves whose turn comes next,
     /// unless enough is near for another one.
     #[inline(never)]
-    pub(crate) fn ask_for_turns(&mut self, burst: usize, sent: usize) {
+    pub(crate) fn line_up(&mut self, burst: usize, sent: usize) {
         let ahead = &mut self.ahead;
         let burst = burst.min(LEAVES_MAX);
         ahead.packets = ahead.packets.saturating_sub(sent);
@@ -52,23 +55,28 @@ impl<S: Discipline> Link<S> {
         }
         let most = if S::RUNS { LEAVES_MAX } else { burst };
         ahead.count = self.scheduler.line_up(&mut ahead.leaves[..most]);
-        let prefetch = ahead.prefetch;
-        for &leaf in &ahead.leaves[..ahead.count] {
-            self.queues.ask_for_leaf(leaf, prefetch);
-            self.scheduler.touch(leaf, prefetch);
+        (ahead.asked, ahead.is_done) = (0, false);
+    }
+
+    /// Asks for so many more of the leaves that send next.
+    #[inline(never)]
+    pub(crate) fn ask_for_turns(&mut self, more: usize) {
+        let Ahead { prefetch, leaves, count, asked, .. } = &mut self.ahead;
+        let most = (*asked + more).min(*count);
+        for &leaf in leaves.get(*asked..most).unwrap_or_default() {
+            self.queues.ask_for_leaf(leaf, *prefetch);
+            self.scheduler.touch(leaf, *prefetch);
         }
-        ahead.begun = true;
+        *asked = most.max(*asked);
     }
 
-    /// Whether leaves were asked for, but not the packets in them.
-    #[inline(always)]
-    pub(crate) const fn has_begun_to_ask(&self) -> bool {
-        self.ahead.begun
-    }
-
-    /// Asks for the packets in the leaves that were asked for.
+    /// Asks for the packets in the leaves that send next, unless that was done.
     #[inline(never)]
     pub(crate) fn ask_for_starts(&mut self) {
+        if self.ahead.is_done {
+            return;
+        }
+        self.ask_for_turns(LEAVES_MAX);
         let Ahead { prefetch, leaves, count, .. } = &self.ahead;
         let leaves = &leaves[..*count];
         self.ahead.packets = if S::RUNS {
@@ -76,9 +84,9 @@ impl<S: Discipline> Link<S> {
         } else {
             self.queues.ask_for_seconds(leaves, *prefetch)
         };
-        self.ahead.begun = false;
+        self.ahead.is_done = true;
     }
 }
 
-/// Leaves that are asked for at once.
+/// Leaves that are asked for in a burst.
 pub(crate) const LEAVES_MAX: usize = 32;

@@ -14,19 +14,27 @@ impl<S: Discipline> Link<S> {
     #[inline(always)]
     pub(crate) fn accept_burst(&mut self, now: Instant, packets: &[(LeafId, Packet)]) {
         self.step_to(now);
-        if self.queues.are_far() {
+        let is_far = self.queues.are_far();
+        if is_far {
             self.ask_for_ends(packets);
         }
-        if self.is_plain && self.police.is_none() && self.queues.reserve(packets.len()) {
-            for &(leaf, packet) in packets {
-                self.accept::<true, true>(now, leaf, packet);
+        let is_plain = self.is_plain && self.police.is_none() && self.queues.reserve(packets.len());
+        let step = if is_far { STEP } else { packets.len().max(1) };
+        for part in packets.chunks(step) {
+            if is_far {
+                self.ask_for_turns(STEP);
             }
-        } else {
-            for &(leaf, packet) in packets {
-                self.accept::<false, false>(now, leaf, packet);
+            if is_plain {
+                for &(leaf, packet) in part {
+                    self.accept::<true, true>(now, leaf, packet);
+                }
+            } else {
+                for &(leaf, packet) in part {
+                    self.accept::<false, false>(now, leaf, packet);
+                }
             }
         }
-        if self.has_begun_to_ask() {
+        if is_far {
             self.ask_for_starts();
         }
     }
@@ -35,19 +43,20 @@ impl<S: Discipline> Link<S> {
     #[inline(always)]
     pub(crate) fn hand_out_burst(&mut self, now: Instant, out: &mut [Departure]) -> usize {
         self.step_to(now);
-        if self.has_begun_to_ask() {
-            self.ask_for_starts();
-        }
         if self.explainer.is_some() {
             return self.poll_burst_explained(now, self.line.horizon(now), out);
+        }
+        let is_far = self.queues.are_far();
+        if is_far {
+            self.ask_for_starts();
         }
         let sent = if S::RUNS || S::COMPLETIONS {
             self.poll_runs(now, out)
         } else {
             self.poll_turns(now, out)
         };
-        if self.queues.are_far() {
-            self.ask_for_turns(out.len(), sent);
+        if is_far {
+            self.line_up(out.len(), sent);
         }
         sent
     }
@@ -142,3 +151,6 @@ impl<S: Discipline> Link<S> {
         }
     }
 }
+
+/// With so many packets offered, as many leaves that send next are asked for.
+const STEP: usize = 4;
