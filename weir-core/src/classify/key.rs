@@ -205,6 +205,6 @@ const ETHERTYPE_KNOWN: u64 = 1 << 42;
 const INTERFACE: u32 = 43;
 /// Both ports out of the first word.
 #[inline]
-pub fn ports_of(fields: &[u64; 2]) -> (u16, u16) {
-    (fields[0] as u16, (fields[0] >> DPORT) as u16)
+pub fn ports_of(field: u64) -> (u16, u16) {
+    (field as u16, (field >> DPORT) as u16)
 }

@@ -6,6 +6,8 @@
 //!
 //! Invariant: the answer is that of trying every rule in order.
 
+use alloc::boxed::Box;
+
 use super::key::Key;
 use super::rule::{InterfaceId, Rule};
 use super::tuples::Tuples;
@@ -14,7 +16,7 @@ use crate::packet::Headers;
 
 /// The rules, in tables.
 #[derive(Clone, Debug)]
-pub struct TupleSpace(Tuples);
+pub struct TupleSpace(Box<Tuples>);
 
 impl RuleSearch for TupleSpace {
     const DESCRIPTOR: ClassifierDescriptor = ClassifierDescriptor {
@@ -25,7 +27,7 @@ impl RuleSearch for TupleSpace {
     };
 
     fn build(rules: &[Rule]) -> TupleSpace {
-        TupleSpace(Tuples::new(rules))
+        TupleSpace(Box::new(Tuples::new(rules)))
     }
 
     #[inline]

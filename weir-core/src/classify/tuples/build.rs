@@ -1,8 +1,8 @@
 //! Distributing rules over tables: few tables, and few rules in each bucket.
 //!
 //! One table after the other is made of what is left. Tried are the shapes of the largest tuples
-//! and coarser ones; the shape that holds most is taken, where a pattern counts the less the more
-//! share its bucket. What found its bucket full waits for the next table. Rules that no mask tells
+//! and coarser ones; the shape that holds most is taken, where a pattern counts little that shares
+//! its bucket. What found its bucket full waits for the next table. Rules that no mask tells
 //! apart share a bucket whatever its length: those that differ only in ranges of ports that share
 //! no leading bits.
 
@@ -12,7 +12,10 @@ use core::cmp::Reverse;
 
 use super::super::key::{Bits, Family, field_words, leading, words_of};
 use super::super::rule::{Match, PortRange, Prefix, Rule};
-use super::{Bucket, Conditions, Link, OTHERS, PARTIAL, Pattern, Table, Tables, Tuples, Words};
+use super::{
+    BLOCK, Block, CHUNK, Conditions, Link, PARTIAL, Pattern, Slot, Table, Tables, Tuples, Words,
+    mark,
+};
 
 /// Patterns that an earlier rule has just so.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,7 +124,7 @@ impl Drafts {
             return *place;
         }
         let place = self.links.len() as u16;
-        if place == OTHERS {
+        if place == PARTIAL {
             return PARTIAL;
         }
         self.links.push(link);
@@ -263,10 +266,11 @@ fn tables<const WORDS: usize>(
         open.push(placing.open(&mut rest, open.len() + 1 == TABLES_MAX));
         rest.retain(|group| !group.members.is_empty());
     }
-    let mut tables: Vec<Table<WORDS>> =
-        open.iter().map(|open| close(open, &drafts, family)).collect();
-    tables.sort_by_key(|table| table.first);
-    Tables(tables)
+    let rule = |index: &u32| drafts[*index as usize].pattern.conditions.rule;
+    let first = |open: &Open| open.members.iter().map(rule).min().unwrap_or(u32::MAX);
+    open.sort_by_cached_key(first);
+    let firsts: Vec<u32> = open.iter().map(first).collect();
+    close(&open, &drafts, family, &firsts)
 }
 
 /// Drafts of one shape.
@@ -347,66 +351,76 @@ fn counters(patterns: usize) -> usize {
     (patterns * 4).next_power_of_two().min(COUNTERS_MAX)
 }
 
-/// Counts the pattern, if its bucket has room, and answers how much it had.
+/// Counts the pattern, if its bucket has room, and answers what it is worth there.
 fn count<const WORDS: usize>(counts: &mut [u8], mask: &Words<WORDS>, draft: &Draft<WORDS>) -> u8 {
     let place = mask.hash(&draft.words()) as usize & (counts.len() - 1);
-    let room = BUCKET_PATTERNS - counts[place];
-    counts[place] += u8::from(room > 0);
-    room
+    match counts[place] {
+        BUCKET_PATTERNS => 0,
+        before => {
+            counts[place] += 1;
+            if before == 0 { ALONE } else { 1 }
+        }
+    }
 }
 
-/// The finished table.
+/// The finished tables.
 fn close<const WORDS: usize>(
-    open: &Open,
+    open: &[Open],
     drafts: &[Draft<WORDS>],
     family: Option<Family>,
-) -> Table<WORDS> {
-    let members = open.members.len();
-    let empty = Bucket([Pattern::of(Conditions::NOBODY); 2]);
-    let mut table = Table {
-        mask: open.shape.mask(family),
-        first: u32::MAX,
-        filter: alloc::vec![0; (members * FILTER_BITS / 64).next_power_of_two()],
-        buckets: alloc::vec![empty; members.next_power_of_two()],
-        others: Vec::new(),
+    firsts: &[u32],
+) -> Tables<WORDS> {
+    let padded = |firsts: &[u32]| {
+        let mut row = [u32::MAX; CHUNK + 1];
+        row[..firsts.len()].copy_from_slice(firsts);
+        row
     };
-    let mut placed: Vec<(usize, u32, &Pattern<WORDS>)> = Vec::with_capacity(members);
-    for &index in &open.members {
-        let draft = &drafts[index as usize];
-        let hash = table.mask.hash(&draft.words());
-        let (word, bits) = table.filter_place(hash);
-        table.filter[word] |= bits;
-        let rule = draft.pattern.conditions.rule;
-        table.first = table.first.min(rule);
-        placed.push((table.bucket_place(hash), rule, &draft.pattern));
+    let mut tables = Tables {
+        tables: Vec::with_capacity(open.len()),
+        firsts: firsts.chunks(CHUNK).map(padded).collect(),
+        slots: Vec::new(),
+        blocks: Vec::with_capacity(drafts.len() * 3 / 4),
+    };
+    for open in open {
+        tables.add(open.shape.mask(family), open.members.iter().map(|&at| &drafts[at as usize]));
     }
-    placed.sort_unstable_by_key(|&(bucket, rule, _)| (bucket, rule));
-    for sharing in placed.chunk_by(|one, next| one.0 == next.0) {
-        table.fill(sharing[0].0, sharing.iter().map(|row| *row.2));
-    }
-    table
+    tables.slots.push(Slot { start: tables.blocks.len() as u32, marks: 0 });
+    tables.blocks.shrink_to_fit();
+    tables
 }
 
-impl<const WORDS: usize> Table<WORDS> {
-    /// Puts patterns, of which there are some, into an empty bucket.
-    fn fill(&mut self, bucket: usize, patterns: impl ExactSizeIterator<Item = Pattern<WORDS>>) {
-        let fits = patterns.len() <= 2;
-        let Bucket(places) = &mut self.buckets[bucket];
-        let mut patterns = patterns;
-        if fits {
-            places.iter_mut().zip(patterns).for_each(|(place, pattern)| *place = pattern);
-            return;
+impl<const WORDS: usize> Tables<WORDS> {
+    /// Adds a table with these members.
+    fn add<'a>(
+        &mut self,
+        mask: Words<WORDS>,
+        members: impl ExactSizeIterator<Item = &'a Draft<WORDS>>,
+    ) {
+        let last = members.len().next_power_of_two() as u32 - 1;
+        let table = Table { mask, slots: (self.slots.len() as u32, last) };
+        let mut placed: Vec<(u32, u32, u64, &Pattern<WORDS>)> = Vec::with_capacity(members.len());
+        for draft in members {
+            let (hash, rule) = (mask.hash(&draft.words()), draft.pattern.conditions.rule);
+            placed.push((table.slot(hash), rule, hash, &draft.pattern));
         }
-        places[0] = patterns.next().expect("a bucket is filled with patterns");
-        let start = self.others.len() as u32;
-        self.others.extend(patterns);
-        places[1] = Pattern::of(Conditions::others((start, self.others.len() as u32)));
-    }
-}
-
-impl<const WORDS: usize> Pattern<WORDS> {
-    const fn of(conditions: Conditions) -> Pattern<WORDS> {
-        Pattern { addresses: [0; WORDS], conditions }
+        placed.sort_unstable_by_key(|&(slot, rule, ..)| (slot, rule));
+        let mut placed = placed.into_iter().peekable();
+        for slot in table.slots.0..=table.slots.0 + last {
+            let (start, mut marks) = (self.blocks.len() as u32, 0);
+            let mut next = || placed.next_if(|row| row.0 == slot);
+            while let Some(first) = next() {
+                let mut block =
+                    [Pattern { addresses: [0; WORDS], conditions: Conditions::NOBODY }; BLOCK];
+                let members = core::iter::once(first).chain(core::iter::from_fn(&mut next));
+                for (place, (.., hash, pattern)) in block.iter_mut().zip(members) {
+                    marks |= 1 << mark(hash);
+                    *place = *pattern;
+                }
+                self.blocks.push(Block(block));
+            }
+            self.slots.push(Slot { start, marks });
+        }
+        self.tables.push(table);
     }
 }
 
@@ -414,13 +428,14 @@ const NOTHING: Shape = Shape { source: 0, destination: 0, fields: [0; 2] };
 /// Patterns that share a key at most, while there is a finer mask: so many are compared for one
 /// packet in one table.
 const BUCKET_PATTERNS: u8 = 8;
+/// What the first pattern of a bucket is worth, against one that shares it: a mask that tells few
+/// patterns apart sends every packet through all of them.
+const ALONE: u8 = 8;
 /// Tables of one family. What needs more goes into one whose buckets may be long.
 const TABLES_MAX: usize = 64;
 /// Tuples whose shapes are tried for the next table.
 const GROUPS_TRIED: usize = 4;
 /// Pairs of source and destination that one rule is written out as.
 const PAIRS_MAX: usize = 16;
-/// Places in the filter for each pattern.
-const FILTER_BITS: usize = 16;
 /// A megabyte for each table while it is built.
 const COUNTERS_MAX: usize = 1 << 20;

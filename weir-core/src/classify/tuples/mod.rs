@@ -5,20 +5,19 @@
 //! table here takes a coarser mask than its rules have, as long as few rules fall together
 //! [daly19 §4]: there are fewer tables to ask, and each rule found is compared in full.
 //!
-//! A `Table` is a filter of two bits a pattern, which says of most packets that no rule of the
-//! table has them and stays in a near cache; and buckets of a cache line, with room for two
-//! `Pattern`s in the order of the rules, or for one and the place of the others. What a packet
-//! costs among many rules is lines that are far away and branches that nobody foresees: so filters
-//! are asked without a branch, and so are both patterns of a bucket. Tables are asked in the order
-//! of their first rules, and none of which every rule stands behind what was found already.
+//! A `Table` is a row of `Slot`s. A slot says by a bit of the hash of most packets that no rule of
+//! the table has them, and where its `Pattern`s are: in `Block`s of a cache line, in the order of
+//! the rules. What a packet costs among many rules is lines that are far away and branches that
+//! nobody foresees: so all slots are asked without a branch, and so are both patterns of a block.
+//! Tables are asked in the order of their first rules, and none of which every rule stands behind
+//! what was found already.
 //!
-//! Invariant: every rule that accepts a packet has a pattern in the bucket of that packet, in the
+//! Invariant: every rule that accepts a packet has a pattern in the slot of that packet, in the
 //! tables of its address family or in those for rules that test no address.
 
 mod build;
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use super::key::{Family, Key, fold, leading, ports_of, words_of};
 use super::rule::{InterfaceId, Match, Rule};
@@ -55,17 +54,8 @@ impl Tuples {
     /// The first rule that accepts the packet.
     #[inline]
     pub fn first(&self, key: &Key, interface: InterfaceId, headers: &Headers) -> Option<u32> {
-        let found = self.walk(key, headers, u32::MAX, |pattern, reached, below| {
-            let accepts = reached & pattern.accepts(key);
-            if pattern.link != 0 && accepts && pattern.rule < below {
-                let rest = || accepts_link(pattern.link, key, &self.links);
-                let whole = || self.accepts_listed(pattern.rule, interface, headers);
-                let all = if pattern.is_partial() { whole() } else { rest() };
-                return if all { pattern.rule } else { below };
-            }
-            // No rule where it does not accept; no branch, for nobody foresees it.
-            below.min(pattern.rule | u32::from(accepts).wrapping_sub(1))
-        });
+        let mut first = First { tuples: self, key, interface, headers };
+        let found = self.walk(key, headers, u32::MAX, &mut first);
         (found != u32::MAX).then_some(found)
     }
 
@@ -77,37 +67,24 @@ impl Tuples {
         key: &Key,
         headers: &Headers,
         below: Below,
-        mut each: impl FnMut(Option<u32>, Below) -> Below,
+        each: impl FnMut(Option<u32>, Below) -> Below,
     ) {
-        self.walk(key, headers, below, |pattern, reached, below| {
-            if pattern.rule >= below {
-                return below;
-            }
-            let may =
-                reached && pattern.accepts(key) && accepts_link(pattern.link, key, &self.links);
-            each(may.then_some(pattern.rule), below)
-        });
+        self.walk(key, headers, below, &mut Candidates { tuples: self, key, each });
     }
 
     /// How many tables a packet is looked up in at most.
     pub fn tables(&self) -> usize {
-        self.any.0.len() + self.v4.0.len().max(self.v6.0.len())
+        self.any.tables.len() + self.v4.tables.len().max(self.v6.tables.len())
     }
 
     #[inline]
-    fn walk(
-        &self,
-        key: &Key,
-        headers: &Headers,
-        below: Below,
-        mut each: impl FnMut(&Conditions, bool, Below) -> Below,
-    ) -> Below {
+    fn walk(&self, key: &Key, headers: &Headers, below: Below, search: &mut impl Search) -> Below {
         let below = match Family::of_packet(headers) {
             None => below,
-            Some(Family::V4) => self.v4.walk(key, below, &mut each),
-            Some(Family::V6) => self.v6.walk(key, below, &mut each),
+            Some(Family::V4) => self.v4.walk(key, below, search),
+            Some(Family::V6) => self.v6.walk(key, below, search),
         };
-        self.any.walk(key, below, &mut each)
+        self.any.walk(key, below, search)
     }
 
     #[cold]
@@ -119,46 +96,164 @@ impl Tuples {
 
 /// The tables for `WORDS` words of addresses.
 #[derive(Clone, Debug)]
-struct Tables<const WORDS: usize>(Vec<Table<WORDS>>);
+struct Tables<const WORDS: usize> {
+    tables: Vec<Table<WORDS>>,
+    /// The lowest rule of each table, for as many tables as are asked at once; and behind them of
+    /// none, where the search ends.
+    firsts: Vec<[u32; CHUNK + 1]>,
+    /// Of all tables, one after the other; and one that ends the last.
+    slots: Vec<Slot>,
+    /// Patterns in the order of their slots, and in a slot of the rules.
+    blocks: Vec<Block<WORDS>>,
+}
 
 impl<const WORDS: usize> Tables<WORDS> {
     #[inline]
-    fn walk(
-        &self,
-        key: &Key,
-        mut below: Below,
-        each: &mut impl FnMut(&Conditions, bool, Below) -> Below,
-    ) -> Below {
+    fn walk(&self, key: &Key, mut below: Below, search: &mut impl Search) -> Below {
         let words = Words::<WORDS>::of(key);
-        for chunk in self.0.chunks(CHUNK) {
-            if chunk[0].first >= below {
+        for (number, chunk) in self.tables.chunks(CHUNK).enumerate() {
+            let firsts = &self.firsts[number];
+            if firsts[0] >= below {
                 break;
             }
-            let (hashes, mut held) = held(chunk, &words);
-            while held != 0 {
-                let index = held.trailing_zeros() as usize;
-                held &= held - 1;
-                let table = &chunk[index];
-                if table.first >= below {
+            let (slots, mut held) = self.held(chunk, &words);
+            loop {
+                let index = held.trailing_zeros() as usize % (CHUNK + 1);
+                if firsts[index] >= below {
                     break;
                 }
-                below = table.walk(hashes[index], &words, below, each);
+                held &= held - 1;
+                below = self.walk_slot(slots[index], &words, below, search);
             }
         }
         below
     }
+
+    /// The slots of the words in these tables, and a bit for each table that may hold them, with
+    /// one more for the end. Asked without a branch, so that memory is waited for at once.
+    #[inline]
+    fn held(&self, chunk: &[Table<WORDS>], words: &Words<WORDS>) -> ([u32; CHUNK + 1], u32) {
+        let (mut slots, mut held) = ([0; CHUNK + 1], 1 << CHUNK);
+        for (index, table) in chunk.iter().enumerate().take(CHUNK) {
+            let hash = table.mask.hash(words);
+            let slot = table.slot(hash);
+            slots[index] = slot;
+            held |= (self.slots[slot as usize].marks >> mark(hash) & 1) << index;
+        }
+        (slots, held)
+    }
+
+    /// Goes through the patterns of a slot, which has some.
+    #[inline]
+    fn walk_slot(
+        &self,
+        slot: u32,
+        words: &Words<WORDS>,
+        mut below: Below,
+        search: &mut impl Search,
+    ) -> Below {
+        let [start, end] = [slot, slot + 1].map(|slot| self.slots[slot as usize].start as usize);
+        let mut next = start;
+        loop {
+            let stop = end.min(next + STRETCH);
+            for block in &self.blocks[next..stop] {
+                below = search.block(block, words, below);
+            }
+            // Rules only rise: where these reach what was found, the next cannot precede it.
+            let done = |block: &Block<WORDS>| block.0[0].conditions.rule >= below;
+            if stop == end || done(&self.blocks[stop]) {
+                return below;
+            }
+            next = stop;
+        }
+    }
 }
 
-/// The hashes of these words under the masks of tables, and a bit for each table whose filter does
-/// not exclude them. Filters are asked without a branch, so that they are waited for at once.
-#[inline]
-fn held<const WORDS: usize>(chunk: &[Table<WORDS>], words: &Words<WORDS>) -> ([u64; CHUNK], u32) {
-    let (mut hashes, mut held) = ([0; CHUNK], 0);
-    for (index, (table, hash)) in chunk.iter().zip(&mut hashes).enumerate() {
-        *hash = table.mask.hash(words);
-        held |= u32::from(table.may_hold(*hash)) << index;
+/// What is done with patterns that a packet may satisfy.
+trait Search {
+    /// Looks at a block and answers how to go on: to rules below the number.
+    fn block<const WORDS: usize>(
+        &mut self,
+        block: &Block<WORDS>,
+        words: &Words<WORDS>,
+        below: Below,
+    ) -> Below;
+}
+
+/// Looks for the first rule.
+struct First<'a> {
+    tuples: &'a Tuples,
+    key: &'a Key,
+    interface: InterfaceId,
+    headers: &'a Headers,
+}
+
+impl Search for First<'_> {
+    /// Without a branch, for nobody foresees which pattern of a block a packet satisfies.
+    #[inline]
+    fn block<const WORDS: usize>(
+        &mut self,
+        block: &Block<WORDS>,
+        words: &Words<WORDS>,
+        below: Below,
+    ) -> Below {
+        let Block(patterns) = block;
+        let bits = patterns
+            .iter()
+            .enumerate()
+            .fold(0u32, |bits, (index, pattern)| bits | u32::from(pattern.accepts(words)) << index);
+        let conditions = &patterns[bits.trailing_zeros() as usize % BLOCK].conditions;
+        if conditions.link != 0 {
+            return self.rest(block, bits, below);
+        }
+        let none = u32::from(bits != 0).wrapping_sub(1);
+        below.min(conditions.rule | none)
     }
-    (hashes, held)
+}
+
+impl First<'_> {
+    /// The first of the patterns of these bits that is satisfied in full.
+    #[inline(never)]
+    fn rest<const WORDS: usize>(&self, block: &Block<WORDS>, bits: u32, below: Below) -> Below {
+        let mut found = block.0.iter().enumerate().filter(|(index, _)| bits >> index & 1 == 1);
+        let found = found.find(|(_, pattern)| {
+            let Conditions { rule, link, .. } = pattern.conditions;
+            if rule >= below {
+                return false;
+            }
+            match pattern.conditions.is_partial() {
+                true => self.tuples.accepts_listed(rule, self.interface, self.headers),
+                false => accepts_link(link, self.key, &self.tuples.links),
+            }
+        });
+        found.map_or(below, |(_, pattern)| pattern.conditions.rule)
+    }
+}
+
+/// Looks for all rules.
+struct Candidates<'a, F> {
+    tuples: &'a Tuples,
+    key: &'a Key,
+    each: F,
+}
+
+impl<F: FnMut(Option<u32>, Below) -> Below> Search for Candidates<'_, F> {
+    fn block<const WORDS: usize>(
+        &mut self,
+        block: &Block<WORDS>,
+        words: &Words<WORDS>,
+        mut below: Below,
+    ) -> Below {
+        for pattern in &block.0 {
+            let Conditions { rule, link, .. } = pattern.conditions;
+            if rule < below {
+                let may =
+                    pattern.accepts(words) && accepts_link(link, self.key, &self.tuples.links);
+                below = (self.each)(may.then_some(rule), below);
+            }
+        }
+        below
+    }
 }
 
 /// The words under a mask, or the mask.
@@ -193,61 +288,35 @@ impl<const WORDS: usize> Words<WORDS> {
 #[derive(Clone, Debug)]
 struct Table<const WORDS: usize> {
     mask: Words<WORDS>,
-    /// The lowest rule in it.
-    first: u32,
-    /// Bits of the hashes that occur.
-    filter: Vec<u64>,
-    buckets: Vec<Bucket<WORDS>>,
-    /// The patterns of full buckets behind the first of each.
-    others: Vec<Pattern<WORDS>>,
+    /// The first of its slots, and how many follow it: one less than a power of two.
+    slots: (u32, u32),
 }
-
-/// A place for the patterns that share a hash: two, or one and an [`OTHERS`].
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Bucket<const WORDS: usize>([Pattern<WORDS>; 2]);
 
 impl<const WORDS: usize> Table<WORDS> {
     #[inline]
-    fn may_hold(&self, hash: u64) -> bool {
-        let (word, bits) = self.filter_place(hash);
-        self.filter[word] & bits == bits
-    }
-
-    /// A word of the filter, and two bits in it.
-    #[inline]
-    fn filter_place(&self, hash: u64) -> (usize, u64) {
-        let high = (hash >> 32) as usize;
-        (high >> 12 & (self.filter.len() - 1), 1 << (high & 63) | 1 << (high >> 6 & 63))
-    }
-
-    #[inline]
-    fn bucket_place(&self, hash: u64) -> usize {
-        hash as usize & (self.buckets.len() - 1)
-    }
-
-    #[inline]
-    fn walk(
-        &self,
-        hash: u64,
-        words: &Words<WORDS>,
-        mut below: Below,
-        each: &mut impl FnMut(&Conditions, bool, Below) -> Below,
-    ) -> Below {
-        let Bucket([first, second]) = &self.buckets[self.bucket_place(hash)];
-        below = each(&first.conditions, first.accepts_addresses(words), below);
-        if second.conditions.link != OTHERS {
-            return each(&second.conditions, second.accepts_addresses(words), below);
-        }
-        for pattern in &self.others[second.conditions.range_of_others()] {
-            if pattern.conditions.rule >= below {
-                break;
-            }
-            below = each(&pattern.conditions, pattern.accepts_addresses(words), below);
-        }
-        below
+    fn slot(&self, hash: u64) -> u32 {
+        self.slots.0 + (hash as u32 & self.slots.1)
     }
 }
+
+/// A place for the patterns that share a hash: from block `start` to that of the next slot.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    start: u32,
+    /// A bit for each pattern, by its hash: most packets that have none of them are known by that.
+    marks: u32,
+}
+
+/// The bit of a hash in a slot's marks.
+#[inline]
+fn mark(hash: u64) -> u32 {
+    (hash >> 59) as u32
+}
+
+/// Patterns of one slot, compared without a branch between them; the last ones may be nobody's.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Block<const WORDS: usize>([Pattern<WORDS>; BLOCK]);
 
 /// A rule, or a part of one that has several prefixes. It is as small as it gets, since what a
 /// packet costs among many rules is memory that is far away.
@@ -258,28 +327,32 @@ struct Pattern<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Pattern<WORDS> {
+    /// Whether the packet has the addresses and what the pattern says of the first word of fields.
+    #[inline]
+    fn accepts(&self, words: &Words<WORDS>) -> bool {
+        self.accepts_addresses(words) & self.conditions.accepts(words.fields[0])
+    }
+
     #[inline]
     fn accepts_addresses(&self, words: &Words<WORDS>) -> bool {
-        let mask = address_mask::<WORDS>(self.conditions.lens);
-        let differing =
-            |index: usize| (words.addresses[index] & mask[index]) ^ self.addresses[index];
-        (0..WORDS).fold(0, |bits, index| bits | differing(index)) == 0
+        let differing: [u64; WORDS] =
+            core::array::from_fn(|index| words.addresses[index] ^ self.addresses[index]);
+        let (source, destination) = self.conditions.lens;
+        match differing[..] {
+            [both] => {
+                // Of each half the leading bits, as many as the prefix is long, go into the upper.
+                let leading = |half: u64, len: u8| half << (len & 63);
+                let both = leading(both >> 32, source) | leading(both & LOWER_HALF, destination);
+                both >> 32 == 0
+            }
+            [source_high, source_low, destination_high, destination_low] => {
+                let leads = words_of(Family::V6, leading(source), leading(destination));
+                let differing = [source_high, source_low, destination_high, destination_low];
+                (0..4).fold(0, |bits, index| bits | differing[index] & leads[index]) == 0
+            }
+            _ => true,
+        }
     }
-}
-
-/// The mask of prefixes of these lengths, source and destination.
-#[inline]
-fn address_mask<const WORDS: usize>((source, destination): (u8, u8)) -> [u64; WORDS] {
-    let mut mask = [0; WORDS];
-    if let Some(word) = mask.first_mut().filter(|_| WORDS == 1) {
-        // Shifted, the upper half leaves as many bits in the lower as the prefix is long.
-        let half = |len: u8| u64::from((UPPER_HALF >> (len & 63)) as u32);
-        *word = half(source) << 32 | half(destination);
-    }
-    if WORDS == 4 {
-        mask.copy_from_slice(&words_of(Family::V6, leading(source), leading(destination)));
-    }
-    mask
 }
 
 /// What a pattern wants beside addresses, and how much of these.
@@ -292,12 +365,12 @@ struct Conditions {
     ports: [(u16, u16); 2],
     rule: u32,
     lens: (u8, u8),
-    /// The second word of fields: a place in `Tuples::links`, [`PARTIAL`] or [`OTHERS`].
+    /// The second word of fields: a place in `Tuples::links` or [`PARTIAL`].
     link: u16,
 }
 
 // A cache line, of those that most packets meet.
-const _: () = assert!(size_of::<Bucket<0>>() == 64 && size_of::<Bucket<1>>() == 64);
+const _: () = assert!(size_of::<Block<0>>() == 64 && size_of::<Block<1>>() == 64);
 
 /// Value and mask of the second word of fields.
 type Link = (u64, u64);
@@ -306,9 +379,9 @@ impl Conditions {
     /// Whether the packet has what the pattern says of the first word of fields. Computed without
     /// a branch: which patterns of a bucket a packet fails is hard to foresee.
     #[inline]
-    fn accepts(&self, key: &Key) -> bool {
-        let upper = (key.fields[0] >> 32) as u32;
-        let (source, destination) = ports_of(&key.fields);
+    fn accepts(&self, field: u64) -> bool {
+        let upper = (field >> 32) as u32;
+        let (source, destination) = ports_of(field);
         let within = |port: u16, (first, more): (u16, u16)| port.wrapping_sub(first) <= more;
         ((upper & self.mask) == self.value)
             & within(source, self.ports[0])
@@ -319,15 +392,6 @@ impl Conditions {
     #[inline]
     fn is_partial(&self) -> bool {
         self.link == PARTIAL
-    }
-
-    /// In the place of the second pattern of a bucket: it has these of `Table::others`.
-    const fn others(range: (u32, u32)) -> Conditions {
-        Conditions { value: range.0, mask: range.1, link: OTHERS, ..Conditions::NOBODY }
-    }
-
-    const fn range_of_others(&self) -> Range<usize> {
-        self.value as usize..self.mask as usize
     }
 
     /// Accepts nothing, for no rule has this number.
@@ -341,18 +405,20 @@ impl Conditions {
     };
 }
 
-#[inline(never)]
 fn accepts_link(link: u16, key: &Key, links: &[Link]) -> bool {
     links.get(usize::from(link)).is_none_or(|(value, mask)| key.fields[1] & mask == *value)
 }
 
 /// Patterns that leave out something: the whole rule has to be asked.
 const PARTIAL: u16 = u16::MAX;
-/// What stands for several patterns.
-const OTHERS: u16 = u16::MAX - 1;
-/// The upper half of a word.
-const UPPER_HALF: u64 = 0xffff_ffff_0000_0000;
+/// The lower half of a word.
+const LOWER_HALF: u64 = 0xffff_ffff;
 /// Tables whose memory is waited for at once.
 const CHUNK: usize = 8;
+/// Patterns in a block.
+const BLOCK: usize = 2;
+/// Blocks that are gone through before it is asked whether the next may still decide: more than
+/// most slots have, for nobody foresees the answer.
+const STRETCH: usize = 4;
 /// Odd and irregular: from SplitMix64 and its finisher.
 const HASH_KEYS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];

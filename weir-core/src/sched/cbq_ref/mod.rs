@@ -112,6 +112,11 @@ fn first_after(past: f64) -> Instant {
     let reach = (near >> 50) + 2;
     let (low, high) = (near.saturating_sub(reach), near.saturating_add(reach));
     let is_after = |nanos: u64| seconds(Instant::from_nanos(nanos)) > past;
+    // The product is cut off, so that most often the next nanosecond is the first.
+    let next = near.saturating_add(1);
+    if !is_after(near) && is_after(next) {
+        return Instant::from_nanos(next);
+    }
     if is_after(high) && (low == 0 || !is_after(low)) {
         return first_between(past, low, high);
     }
