@@ -33,7 +33,7 @@ impl<S: Discipline> Link<S> {
     pub(crate) fn ask_for_ends(&self, packets: &[(LeafId, Packet)]) {
         let prefetch = self.ahead.prefetch;
         for burst in packets.chunks(LEAVES_MAX) {
-            self.queues.read_leaves(burst.iter().map(|row| row.0));
+            burst.iter().for_each(|row| self.queues.ask_for_leaf(row.0, prefetch));
             for &(leaf, _) in burst {
                 // A leaf where packets wait already is no news to its scheduler.
                 if self.queues.ask_for_end(leaf, prefetch) {

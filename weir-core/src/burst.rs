@@ -162,4 +162,4 @@ impl<S: Discipline> Link<S> {
 }
 
 /// With so many packets offered, as many leaves that send next are asked for.
-const STEP: usize = 4;
+const STEP: usize = 8;

@@ -648,14 +648,6 @@ impl Queues {
         prefetch.ask(&self.leaves[leaf.index()].packets);
     }
 
-    /// Reads these leaves, all at once: none of the reads waits for another, and none is forgotten,
-    /// as what is only asked for is beyond some twenty.
-    #[inline(always)]
-    pub(crate) fn read_leaves(&self, leaves: impl Iterator<Item = LeafId>) {
-        let sum = leaves.fold(0, |sum, leaf| sum ^ self.leaves[leaf.index()].packets);
-        core::hint::black_box(sum);
-    }
-
     /// Asks for what a packet needs that goes to the end of `leaf`; answers whether it is empty.
     #[inline(always)]
     pub(crate) fn ask_for_end(&self, leaf: LeafId, prefetch: Prefetch) -> bool {
