@@ -679,8 +679,8 @@ impl Formal {
 
 /// As many leaves as a link asks for ahead.
 const LINED_UP_MAX: usize = 32;
-/// With fewer leaves nobody asks whose turns come.
-const FOLLOWED_MIN: usize = 1024;
+/// Up to so many leaves nobody asks whose turns come.
+const FOLLOWED_MIN: usize = 4096;
 
 /// The numbers of the bits that are set.
 #[inline]
