@@ -4,9 +4,15 @@
 //! *finish* is. Where packets and parts of the line are alike, who starts first also finishes
 //! first. So who comes behind the last by both is appended here: then those that may be chosen are
 //! the first few, and the first of them is the choice, and nobody has to be moved when its start
-//! comes. Who would come further ahead stands elsewhere. Who is taken out of the middle leaves a
-//! *gap* behind. Invariant: from the first to the last neither start nor finish goes back, of equal
-//! finishes the leaf declared first comes first; the first and the last are no gaps.
+//! comes. Who would come further ahead stands elsewhere.
+//!
+//! A place may be *kept* for a leaf in which no packet waits: if one comes while the place is in
+//! the queue, and starts and finishes as was thought, the leaf stands where it would have stood had
+//! it never been empty. So it costs nothing to look for its place, and nothing to wait apart.
+//! Whether who stands at a place waits is a bit; a place that is empty or only kept is passed over
+//! when it comes to be the first. Invariant: from the first to the last neither start nor finish
+//! goes back, of equal finishes the leaf declared first comes first; the first waits; bits of
+//! places outside the queue are clear.
 
 use super::deadlines::{Deadlines, Entry};
 use crate::ids::LeafId;
@@ -16,11 +22,14 @@ use alloc::vec::Vec;
 pub(crate) struct InStep {
     /// A power of two of places; number `n` is at `n` modulo their count.
     ring: Vec<Step>,
+    /// For each place, whether who stands there waits.
+    waits: Vec<u64>,
     /// The number of the first.
-    first: u32,
+    first: u64,
     /// That of who comes next.
-    end: u32,
-    gaps: u32,
+    end: u64,
+    /// No more places than that.
+    places_max: usize,
 }
 
 /// A leaf, from when on it may be chosen, and by what it is then.
@@ -43,18 +52,15 @@ impl Step {
 }
 
 impl InStep {
-    pub(crate) const fn new() -> Self {
-        Self { ring: Vec::new(), first: 0, end: 0, gaps: 0 }
+    /// Nobody of so many leaves.
+    pub(crate) fn new(leaves: usize) -> Self {
+        let places_max = (2 * leaves).next_power_of_two().max(PLACES_MIN);
+        Self { ring: Vec::new(), waits: Vec::new(), first: 0, end: 0, places_max }
     }
 
     #[inline(always)]
-    fn place(&self, number: u32) -> usize {
+    fn place(&self, number: u64) -> usize {
         number as usize & self.ring.len().wrapping_sub(1)
-    }
-
-    #[inline(always)]
-    fn len(&self) -> u32 {
-        self.end.wrapping_sub(self.first)
     }
 
     /// The first; [`Step::NOBODY`] if there is none.
@@ -63,186 +69,263 @@ impl InStep {
         if self.first == self.end { Step::NOBODY } else { self.ring[self.place(self.first)] }
     }
 
-    /// A guess: who is first when `ahead` others were.
-    pub(crate) fn about(&self, ahead: usize) -> Option<Step> {
-        let is_in = ahead < self.len() as usize;
-        is_in.then(|| self.ring[self.place(self.first.wrapping_add(ahead as u32))])
+    /// When the first starts, if there is one.
+    pub(crate) fn first_start(&self) -> Option<u64> {
+        (self.first != self.end).then(|| self.first().start)
+    }
+
+    /// The last, who may wait no longer.
+    #[inline(always)]
+    fn last(&self) -> &Step {
+        &self.ring[self.place(self.end.wrapping_sub(1))]
     }
 
     /// Whether nobody starts after `start`.
     #[inline(always)]
     pub(crate) fn is_last(&self, start: u64) -> bool {
-        let last = || self.ring[self.place(self.end.wrapping_sub(1))];
-        self.first == self.end || start >= last().start
+        self.first == self.end || start >= self.last().start
     }
 
     /// Appends a leaf that belongs behind the last; answers its number, or `None` if it does not.
     #[inline(always)]
-    pub(crate) fn append(&mut self, step: Step) -> Option<u32> {
+    pub(crate) fn append(&mut self, step: Step) -> Option<u64> {
+        let number = self.put(step)?;
+        self.set(number);
+        Some(number)
+    }
+
+    /// Keeps a place for a leaf, which belongs behind the last who waits; see
+    /// [`InStep::append`].
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, step: Step) -> Option<u64> {
+        if self.first == self.end { None } else { self.put(step) }
+    }
+
+    #[inline(always)]
+    fn put(&mut self, step: Step) -> Option<u64> {
         if self.first != self.end {
-            let last = &self.ring[self.place(self.end.wrapping_sub(1))];
+            let last = self.last();
             if step.start < last.start || step.entry().precedes(&last.entry()) {
                 return None;
             }
         }
-        if self.len() as usize == self.ring.len() && !self.make_room() {
+        if (self.end - self.first) as usize == self.ring.len() && !self.make_room() {
             return None;
         }
         let (number, place) = (self.end, self.place(self.end));
         self.ring[place] = step;
-        self.end = number.wrapping_add(1);
+        self.end = number + 1;
         Some(number)
     }
 
-    /// Doubles the ring, unless gaps fill most of it.
+    /// The leaf for which a place is kept waits now; answers whether the place is still in the
+    /// queue. Of `number` the lowest [`NUMBER_BITS`] count.
+    #[inline(always)]
+    pub(crate) fn revive(&mut self, number: u64) -> bool {
+        let ahead = number.wrapping_sub(self.first) & ((1 << NUMBER_BITS) - 1);
+        let is_in = ahead < self.end - self.first;
+        if is_in {
+            self.set(self.first + ahead);
+        }
+        is_in
+    }
+
+    /// Doubles the ring, as far as there may be places.
     #[cold]
     fn make_room(&mut self) -> bool {
-        if 2 * self.gaps > self.len() {
+        let places = (2 * self.ring.len()).max(PLACES_MIN);
+        if places > self.places_max {
             return false;
         }
-        let places = (2 * self.ring.len()).max(PLACES_MIN);
         let mut ring = alloc::vec![Step::NOBODY; places];
-        for ahead in 0..self.len() {
-            let number = self.first.wrapping_add(ahead);
-            ring[number as usize & (places - 1)] = self.ring[self.place(number)];
+        let mut waits = alloc::vec![0; places / WORD];
+        for number in self.first..self.end {
+            let (place, before) = (number as usize & (places - 1), self.place(number));
+            ring[place] = self.ring[before];
+            waits[place / WORD] |=
+                (self.waits[before / WORD] >> (before % WORD) & 1) << (place % WORD);
         }
-        self.ring = ring;
+        (self.ring, self.waits) = (ring, waits);
         true
     }
 
-    /// Takes out the first, if `is_chosen`.
+    /// Takes out the first.
     #[inline(always)]
-    pub(crate) fn remove_first(&mut self, is_chosen: bool) {
-        self.first = self.first.wrapping_add(u32::from(is_chosen));
-        if self.gaps > 0 {
-            self.close_ends();
-        }
+    pub(crate) fn remove_first(&mut self) {
+        self.unset(self.first);
+        self.first = self.next_waiting(self.first);
     }
 
-    /// Takes out whoever has this number.
+    /// Takes out whoever has a number with these lowest bits; its place is kept, if it wants it.
     pub(crate) fn remove(&mut self, number: u32) {
+        let ahead = number.wrapping_sub(self.first as u32);
+        self.unset(self.first + u64::from(ahead));
+        self.first = self.next_waiting(self.first);
+    }
+
+    #[inline(always)]
+    fn set(&mut self, number: u64) {
         let place = self.place(number);
-        self.ring[place].leaf = Step::NOBODY.leaf;
-        self.gaps += 1;
-        self.close_ends();
+        self.waits[place / WORD] |= 1 << (place % WORD);
     }
 
-    /// Takes out the gaps at both ends.
+    #[inline(always)]
+    fn unset(&mut self, number: u64) {
+        let place = self.place(number);
+        self.waits[place / WORD] &= !(1 << (place % WORD));
+    }
+
+    /// The number of the first who waits from `number`, which is in the queue, on; else the end.
+    #[inline(always)]
+    fn next_waiting(&self, number: u64) -> u64 {
+        let place = self.place(number);
+        // Whatever stands in the word before the place does not count, wherever the ring begins.
+        let rest = self.waits[place / WORD] >> (place % WORD);
+        if rest == 0 {
+            return self.next_waiting_far(number);
+        }
+        number + u64::from(rest.trailing_zeros())
+    }
+
+    /// The same beyond the word of `number`.
     #[inline(never)]
-    fn close_ends(&mut self) {
-        while self.first != self.end && self.is_gap(self.first) {
-            self.first = self.first.wrapping_add(1);
-            self.gaps -= 1;
+    fn next_waiting_far(&self, number: u64) -> u64 {
+        let mut start = (number | (WORD as u64 - 1)) + 1;
+        while start < self.end {
+            let word = self.waits[self.place(start) / WORD];
+            if word != 0 {
+                return start + u64::from(word.trailing_zeros());
+            }
+            start += WORD as u64;
         }
-        while self.first != self.end && self.is_gap(self.end.wrapping_sub(1)) {
-            self.end = self.end.wrapping_sub(1);
-            self.gaps -= 1;
-        }
-    }
-
-    fn is_gap(&self, number: u32) -> bool {
-        self.ring[self.place(number)].leaf == Step::NOBODY.leaf
+        self.end
     }
 
     /// Takes out everybody.
     pub(crate) fn clear(&mut self) {
-        (self.first, self.end, self.gaps) = (0, 0, 0);
+        self.waits.fill(0);
+        self.first = self.end;
     }
 }
 
 /// A guess: who of those in step and of the eligible goes next, one after the other, as far as
 /// there is room in `leaves`; answers how many.
 pub(crate) fn line_up(steps: &InStep, eligible: &Deadlines, leaves: &mut [LeafId]) -> usize {
-    let (mut in_step, mut apart, mut count) = (0, 0, 0);
-    while let Some(place) = leaves.get_mut(count) {
-        let step = steps.about(in_step).map(|step| step.entry());
+    let (mut number, mut apart) = (steps.first, 0);
+    for (count, place) in leaves.iter_mut().enumerate() {
+        let is_in = number < steps.end;
+        let step = is_in.then(|| steps.ring[steps.place(number)].entry());
         let entry = match (step, eligible.about(apart)) {
             (Some(step), other) if other.is_none_or(|other| step.precedes(&other)) => {
-                in_step += 1;
+                number += 1;
+                if number < steps.end {
+                    number = steps.next_waiting(number);
+                }
                 step
             }
             (_, Some(other)) => {
                 apart += 1;
                 other
             }
-            _ => break,
+            _ => return count,
         };
         *place = LeafId(entry.leaf);
-        // A gap is nobody.
-        count += usize::from(entry.leaf != Entry::NOBODY.leaf);
     }
-    count
+    leaves.len()
 }
 
-/// Places to begin with.
-const PLACES_MIN: usize = 16;
+/// Places to begin with: a whole word of bits.
+const PLACES_MIN: usize = WORD;
+const WORD: usize = u64::BITS as usize;
+/// Who keeps so many bits of a number knows its place: to mistake another for it, so many leaves
+/// would have to come and go before virtual time moves on by a packet.
+pub(crate) const NUMBER_BITS: u32 = 48;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Beside a plain list, with numbers that begin shortly before they wrap.
-    fn check(seed: u64, leaves: u32) {
+    /// Beside a plain list, with numbers whose lowest bits begin shortly before they wrap.
+    fn check(seed: u64, leaves: u32, begin: u64) {
         let mut random = Random::new(seed, 0);
-        let mut steps = InStep::new();
-        (steps.first, steps.end) = (u32::MAX - 100, u32::MAX - 100);
-        let mut plain: Vec<(Step, u32)> = Vec::new();
+        let mut steps = InStep::new(leaves as usize);
+        (steps.first, steps.end) = (begin, begin);
+        // Each with its number, and whether it waits; begins with one who does.
+        let mut plain: Vec<(Step, u64, bool)> = Vec::new();
         let mut refused = 0;
         for at in 0..4_000u64 {
             let leaf = random.below(leaves);
             let (start, span) = (at / 2 + u64::from(random.below(4)), random.below(6));
             let step = Step { start, finish: start + u64::from(span), leaf };
-            let is_in = plain.iter().any(|row| row.0.leaf == leaf);
+            let found = plain.iter().position(|row| row.0.leaf == leaf);
             match random.below(8) {
                 0 if !plain.is_empty() => {
-                    let row = plain.remove(random.below(plain.len() as u32) as usize);
-                    steps.remove(row.1);
+                    let row = random.below(plain.len() as u32) as usize;
+                    let row = &mut plain[row];
+                    if core::mem::replace(&mut row.2, false) {
+                        steps.remove(row.1 as u32);
+                    }
                 }
                 1..3 if !plain.is_empty() => {
                     plain.remove(0);
-                    steps.remove_first(true);
+                    steps.remove_first();
                 }
-                _ if !is_in => {
-                    let belongs = plain.last().is_none_or(|(last, _)| {
+                3 if found.is_some() => {
+                    let row = &mut plain[found.unwrap()];
+                    row.2 = true;
+                    assert!(steps.revive(row.1 & ((1 << NUMBER_BITS) - 1)));
+                }
+                draw if found.is_none() => {
+                    let belongs = plain.last().is_none_or(|(last, ..)| {
                         last.start <= start && (last.finish, last.leaf) < (step.finish, leaf)
                     });
-                    let number = steps.append(step);
+                    let waits = draw < 7;
+                    let belongs = belongs && (waits || !plain.is_empty());
+                    let number = if waits { steps.append(step) } else { steps.keep(step) };
                     assert!(belongs || number.is_none(), "{seed} {at}");
                     refused += u32::from(belongs && number.is_none());
-                    plain.extend(number.map(|number| (step, number)));
+                    plain.extend(number.map(|number| (step, number, waits)));
                 }
-                _ => steps.remove_first(false),
+                _ => {}
+            }
+            let passed = plain.iter().position(|row| row.2).unwrap_or(plain.len());
+            for (_, number, _) in plain.drain(..passed) {
+                assert!(!steps.revive(number), "{seed} {at}");
             }
             let is_last = plain.last().is_none_or(|row| row.0.start <= start);
             assert_eq!(steps.is_last(start), is_last, "{seed} {at}");
             let first = plain.first().map_or(Step::NOBODY, |row| row.0);
             assert_eq!(steps.first(), first, "{seed} {at}");
-            assert!(steps.ring.len() <= PLACES_MIN.max(8 * leaves as usize), "{seed} {at}");
+            let mut next = [LeafId(0); 8];
+            let count = line_up(&steps, &Deadlines::new(), &mut next);
+            let waiting = plain.iter().filter(|row| row.2).map(|row| LeafId(row.0.leaf));
+            assert!(next[..count].iter().copied().eq(waiting.take(8)), "{seed} {at}");
         }
-        assert!(refused < 40, "who belongs in comes in: {refused}");
+        assert_eq!(refused, 0, "who belongs in comes in");
     }
 
     #[test]
     fn it_agrees_with_a_plain_list() {
         for leaves in [1, 2, 5, 40, 300] {
-            (0..10).for_each(|seed| check(seed, leaves));
+            (0..10).for_each(|seed| check(seed, leaves, u64::from(u32::MAX) - 100));
+            (0..10).for_each(|seed| check(seed, leaves, (1 << NUMBER_BITS) - 100));
         }
     }
 
     #[test]
     fn gaps_are_bounded() {
-        let mut steps = InStep::new();
+        let mut steps = InStep::new(4);
         let step = |at: u64| Step { start: at, finish: at, leaf: (at % 3) as u32 };
         assert!(steps.append(Step { leaf: 3, ..step(0) }).is_some());
         let mut before = [None; 3];
         for at in 1..10_000 {
             let before = &mut before[(at % 3) as usize];
             if let Some(number) = before.take() {
-                steps.remove(number);
+                steps.remove(number as u32);
             }
             *before = steps.append(step(at));
         }
-        assert!(steps.ring.len() <= 2 * PLACES_MIN, "{}", steps.ring.len());
+        assert!(steps.ring.len() <= PLACES_MIN, "{}", steps.ring.len());
     }
 }

@@ -68,8 +68,10 @@ struct Leaf {
     start: u64,
     finish: u64,
     inverse: u64,
-    /// Who is behind it in the wheel, or its number among those in step.
+    /// Who is behind it in the wheel, or the lower part of its number among those in step.
     next: u32,
+    /// The upper part.
+    next_high: u16,
     place: Place,
 }
 
@@ -78,6 +80,8 @@ struct Leaf {
 #[repr(u8)]
 enum Place {
     Idle,
+    /// Nothing waits in it, but its place among those in step is kept while it is not passed.
+    Kept,
     InStep,
     Early,
     Eligible,
@@ -86,9 +90,22 @@ enum Place {
 }
 
 impl Leaf {
+    const EMPTY: Leaf =
+        Leaf { start: 0, finish: 0, inverse: 0, next: 0, next_high: 0, place: Place::Idle };
+
     #[inline]
     fn waits(&self) -> bool {
         matches!(self.place, Place::InStep | Place::Early | Place::Eligible)
+    }
+
+    #[inline]
+    fn number(&self) -> u64 {
+        u64::from(self.next_high) << u32::BITS | u64::from(self.next)
+    }
+
+    #[inline]
+    fn set_number(&mut self, number: u64) {
+        (self.next, self.next_high) = (number as u32, (number >> u32::BITS) as u16);
     }
 }
 
@@ -98,7 +115,8 @@ impl Orders {
     fn file(&mut self, this: &mut Leaf, leaf: u32, virtual_time: u64) {
         let step = Step { start: this.start, finish: this.finish, leaf };
         if let Some(number) = self.steps.append(step) {
-            (this.place, this.next) = (Place::InStep, number);
+            this.place = Place::InStep;
+            this.set_number(number);
         } else {
             self.file_apart(this, leaf, virtual_time);
         }
@@ -113,6 +131,18 @@ impl Orders {
         } else {
             this.place = Place::Early;
             self.early.insert(this, leaf);
+        }
+    }
+
+    /// The leaf has nothing to send: keeps the place where its next packet would stand if that is
+    /// as long as the last.
+    #[inline(always)]
+    fn keep(&mut self, this: &mut Leaf, leaf: u32) {
+        let step = Step { start: this.start, finish: this.finish, leaf };
+        this.place = Place::Idle;
+        if let Some(number) = self.steps.keep(step) {
+            this.place = Place::Kept;
+            this.set_number(number);
         }
     }
 
@@ -160,12 +190,11 @@ impl Discipline for Wf2q {
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let Weights { inverses, shift } = Weights::of(tree);
-        let leaf =
-            |&inverse: &u64| Leaf { start: 0, finish: 0, inverse, next: 0, place: Place::Idle };
+        let leaf = |&inverse: &u64| Leaf { inverse, ..Leaf::EMPTY };
         Ok(Self {
             leaves: inverses.iter().map(leaf).collect(),
             orders: Orders {
-                steps: InStep::new(),
+                steps: InStep::new(inverses.len()),
                 early: Wheel::new(inverses.len(), shift + GRAIN_BITS),
                 eligible: Deadlines::new(),
             },
@@ -215,11 +244,17 @@ impl Scheduler for Wf2q {
         let state = &mut self.leaves[leaf.index()];
         // While the line sends a packet of the leaf, the leaf is not idle: the next one starts
         // where that one finishes. What the line is still to send of another's, `V` counts already.
+        let mut start = state.start;
         if rest == 0 || self.sender != leaf {
-            state.start = state.start.max(self.virtual_time.saturating_sub(rest));
+            start = start.max(self.virtual_time.saturating_sub(rest));
         }
-        state.finish = state.start + counted(head.length) * state.inverse;
-        if state.place == Place::Left {
+        let finish = start + counted(head.length) * state.inverse;
+        let is_as_kept = (start, finish) == (state.start, state.finish);
+        (state.start, state.finish) = (start, finish);
+        let is_kept = state.place == Place::Kept && is_as_kept;
+        if is_kept && self.orders.steps.revive(state.number()) {
+            state.place = Place::InStep;
+        } else if state.place == Place::Left {
             state.place = Place::Early;
         } else {
             self.orders.file(state, leaf.0, self.virtual_time);
@@ -253,7 +288,7 @@ impl Scheduler for Wf2q {
         self.virtual_time += length << self.shift;
         let state = &mut self.leaves[leaf.index()];
         if self.chosen_in_step {
-            self.orders.steps.remove_first(true);
+            self.orders.steps.remove_first();
         } else {
             self.orders.eligible.remove_first();
         }
@@ -263,7 +298,8 @@ impl Scheduler for Wf2q {
             state.finish = state.start + counted(next.length) * state.inverse;
             self.orders.file(state, leaf.0, self.virtual_time);
         } else {
-            state.place = Place::Idle;
+            state.finish = state.start + length * state.inverse;
+            self.orders.keep(state, leaf.0);
             self.waiting -= 1;
         }
         self.orders.settle(&mut self.leaves, self.virtual_time);
@@ -279,7 +315,11 @@ impl Scheduler for Wf2q {
             state.finish = state.start + counted(head.length) * state.inverse;
         } else {
             self.waiting -= 1;
-            state.place = if place == Place::Early { Place::Left } else { Place::Idle };
+            state.place = match place {
+                Place::Early => Place::Left,
+                Place::InStep => Place::Kept,
+                _ => Place::Idle,
+            };
         }
         let Leaf { finish, next, .. } = *state;
         if head.is_some() && finish == before {
@@ -301,7 +341,7 @@ impl Scheduler for Wf2q {
                     None => orders.eligible.forget(is_true),
                 }
             }
-            Place::Early | Place::Left | Place::Idle => {}
+            Place::Early | Place::Left | Place::Kept | Place::Idle => {}
         }
     }
 

@@ -35,7 +35,7 @@ impl RealTime {
     /// Nobody is backlogged.
     pub(super) fn new(leaves: usize, bends: Vec<Progress>) -> Self {
         let (waiting, deadlines) = (Wheel::new(leaves), Deadlines::new());
-        let steps = InStep::new();
+        let steps = InStep::new(leaves);
         Self { steps, chosen_in_step: false, waiting, deadlines, entered: Vec::new(), bends }
     }
 
@@ -103,7 +103,7 @@ impl RealTime {
         let step = Step { start: this.eligible, finish: deadline, leaf };
         let Some(number) = self.steps.append(step) else { return false };
         this.mark(Mark::IN_STEP);
-        *self.waiting.number(leaf) = number;
+        *self.waiting.number(leaf) = number as u32;
         true
     }
 
@@ -201,7 +201,7 @@ impl RealTime {
             }
         }
         let waiting = (!self.waiting.is_empty()).then(|| self.waiting.next());
-        let step = self.steps.about(0).map(|step| step.start);
+        let step = self.steps.first_start();
         waiting.into_iter().chain(step).min().map(Instant::from_nanos)
     }
 
@@ -253,7 +253,7 @@ impl RealTime {
     #[inline(always)]
     fn remove_first(&mut self) {
         if self.chosen_in_step {
-            self.steps.remove_first(true);
+            self.steps.remove_first();
         } else {
             self.deadlines.remove_first();
         }
