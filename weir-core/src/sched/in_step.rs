@@ -9,10 +9,10 @@
 //! A place may be *kept* for a leaf in which no packet waits: if one comes while the place is in
 //! the queue, and starts and finishes as was thought, the leaf stands where it would have stood had
 //! it never been empty. So it costs nothing to look for its place, and nothing to wait apart.
-//! Whether who stands at a place waits is a bit; a place that is empty or only kept is passed over
-//! when it comes to be the first. Invariant: from the first to the last neither start nor finish
-//! goes back, of equal finishes the leaf declared first comes first; the first waits; bits of
-//! places outside the queue are clear.
+//! A bit says at which places nobody waits, since they are only kept or who stood there was taken
+//! out; they are passed over when they come to be the first. Invariant: from the first to the last
+//! neither start nor finish goes back, of equal finishes the leaf declared first comes first; the
+//! first waits; bits of places outside the queue are clear.
 
 use super::deadlines::{Deadlines, Entry};
 use crate::ids::LeafId;
@@ -22,8 +22,8 @@ use alloc::vec::Vec;
 pub(crate) struct InStep {
     /// A power of two of places; number `n` is at `n` modulo their count.
     ring: Vec<Step>,
-    /// For each place, whether who stands there waits.
-    waits: Vec<u64>,
+    /// For each place, whether nobody waits there.
+    idle: Vec<u64>,
     /// The number of the first.
     first: u64,
     /// That of who comes next.
@@ -55,7 +55,7 @@ impl InStep {
     /// Nobody of so many leaves.
     pub(crate) fn new(leaves: usize) -> Self {
         let places_max = (2 * leaves).next_power_of_two().max(PLACES_MIN);
-        Self { ring: Vec::new(), waits: Vec::new(), first: 0, end: 0, places_max }
+        Self { ring: Vec::new(), idle: Vec::new(), first: 0, end: 0, places_max }
     }
 
     #[inline(always)]
@@ -89,20 +89,6 @@ impl InStep {
     /// Appends a leaf that belongs behind the last; answers its number, or `None` if it does not.
     #[inline(always)]
     pub(crate) fn append(&mut self, step: Step) -> Option<u64> {
-        let number = self.put(step)?;
-        self.set(number);
-        Some(number)
-    }
-
-    /// Keeps a place for a leaf, which belongs behind the last who waits; see
-    /// [`InStep::append`].
-    #[inline(always)]
-    pub(crate) fn keep(&mut self, step: Step) -> Option<u64> {
-        if self.first == self.end { None } else { self.put(step) }
-    }
-
-    #[inline(always)]
-    fn put(&mut self, step: Step) -> Option<u64> {
         if self.first != self.end {
             let last = self.last();
             if step.start < last.start || step.entry().precedes(&last.entry()) {
@@ -118,6 +104,18 @@ impl InStep {
         Some(number)
     }
 
+    /// Keeps a place for a leaf that belongs behind the last, if anybody waits; see
+    /// [`InStep::append`].
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, step: Step) -> Option<u64> {
+        if self.first == self.end {
+            return None;
+        }
+        let number = self.append(step)?;
+        self.mark_idle(number);
+        Some(number)
+    }
+
     /// The leaf for which a place is kept waits now; answers whether the place is still in the
     /// queue. Of `number` the lowest [`NUMBER_BITS`] count.
     #[inline(always)]
@@ -125,7 +123,7 @@ impl InStep {
         let ahead = number.wrapping_sub(self.first) & ((1 << NUMBER_BITS) - 1);
         let is_in = ahead < self.end - self.first;
         if is_in {
-            self.set(self.first + ahead);
+            self.unmark_idle(self.first + ahead);
         }
         is_in
     }
@@ -138,72 +136,65 @@ impl InStep {
             return false;
         }
         let mut ring = alloc::vec![Step::NOBODY; places];
-        let mut waits = alloc::vec![0; places / WORD];
+        let mut idle = alloc::vec![0; places / WORD];
         for number in self.first..self.end {
-            let (place, before) = (number as usize & (places - 1), self.place(number));
-            ring[place] = self.ring[before];
-            waits[place / WORD] |=
-                (self.waits[before / WORD] >> (before % WORD) & 1) << (place % WORD);
+            let place = number as usize & (places - 1);
+            ring[place] = self.ring[self.place(number)];
+            idle[place / WORD] |= u64::from(self.is_idle(number)) << (place % WORD);
         }
-        (self.ring, self.waits) = (ring, waits);
+        (self.ring, self.idle) = (ring, idle);
         true
     }
 
     /// Takes out the first.
     #[inline(always)]
     pub(crate) fn remove_first(&mut self) {
-        self.unset(self.first);
-        self.first = self.next_waiting(self.first);
+        self.first += 1;
+        if self.is_idle(self.first) {
+            self.pass_idle();
+        }
     }
 
-    /// Takes out whoever has a number with these lowest bits; its place is kept, if it wants it.
-    pub(crate) fn remove(&mut self, number: u32) {
+    /// Takes out whoever has a number with these lowest bits; answers the whole number, by which
+    /// the place is kept for it.
+    pub(crate) fn remove(&mut self, number: u32) -> u64 {
         let ahead = number.wrapping_sub(self.first as u32);
-        self.unset(self.first + u64::from(ahead));
-        self.first = self.next_waiting(self.first);
+        let number = self.first + u64::from(ahead);
+        self.mark_idle(number);
+        self.pass_idle();
+        number
     }
 
-    #[inline(always)]
-    fn set(&mut self, number: u64) {
-        let place = self.place(number);
-        self.waits[place / WORD] |= 1 << (place % WORD);
-    }
-
-    #[inline(always)]
-    fn unset(&mut self, number: u64) {
-        let place = self.place(number);
-        self.waits[place / WORD] &= !(1 << (place % WORD));
-    }
-
-    /// The number of the first who waits from `number`, which is in the queue, on; else the end.
-    #[inline(always)]
-    fn next_waiting(&self, number: u64) -> u64 {
-        let place = self.place(number);
-        // Whatever stands in the word before the place does not count, wherever the ring begins.
-        let rest = self.waits[place / WORD] >> (place % WORD);
-        if rest == 0 {
-            return self.next_waiting_far(number);
-        }
-        number + u64::from(rest.trailing_zeros())
-    }
-
-    /// The same beyond the word of `number`.
+    /// Goes on to the first who waits, or to the end.
     #[inline(never)]
-    fn next_waiting_far(&self, number: u64) -> u64 {
-        let mut start = (number | (WORD as u64 - 1)) + 1;
-        while start < self.end {
-            let word = self.waits[self.place(start) / WORD];
-            if word != 0 {
-                return start + u64::from(word.trailing_zeros());
-            }
-            start += WORD as u64;
+    fn pass_idle(&mut self) {
+        while self.is_idle(self.first) {
+            self.unmark_idle(self.first);
+            self.first += 1;
         }
-        self.end
+    }
+
+    /// Whether nobody waits at the place of `number`; never so at the end.
+    #[inline(always)]
+    fn is_idle(&self, number: u64) -> bool {
+        self.idle[self.place(number) / WORD] >> (number % WORD as u64) & 1 != 0
+    }
+
+    #[inline(always)]
+    fn mark_idle(&mut self, number: u64) {
+        let place = self.place(number);
+        self.idle[place / WORD] |= 1 << (place % WORD);
+    }
+
+    #[inline(always)]
+    fn unmark_idle(&mut self, number: u64) {
+        let place = self.place(number);
+        self.idle[place / WORD] &= !(1 << (place % WORD));
     }
 
     /// Takes out everybody.
     pub(crate) fn clear(&mut self) {
-        self.waits.fill(0);
+        self.idle.fill(0);
         self.first = self.end;
     }
 }
@@ -218,8 +209,8 @@ pub(crate) fn line_up(steps: &InStep, eligible: &Deadlines, leaves: &mut [LeafId
         let entry = match (step, eligible.about(apart)) {
             (Some(step), other) if other.is_none_or(|other| step.precedes(&other)) => {
                 number += 1;
-                if number < steps.end {
-                    number = steps.next_waiting(number);
+                while number < steps.end && steps.is_idle(number) {
+                    number += 1;
                 }
                 step
             }

@@ -70,7 +70,7 @@ struct Leaf {
     inverse: u64,
     /// Who is behind it in the wheel, or the lower part of its number among those in step.
     next: u32,
-    /// The upper part.
+    /// The upper part, while a place is kept for it.
     next_high: u16,
     place: Place,
 }
@@ -115,8 +115,7 @@ impl Orders {
     fn file(&mut self, this: &mut Leaf, leaf: u32, virtual_time: u64) {
         let step = Step { start: this.start, finish: this.finish, leaf };
         if let Some(number) = self.steps.append(step) {
-            this.place = Place::InStep;
-            this.set_number(number);
+            (this.place, this.next) = (Place::InStep, number as u32);
         } else {
             self.file_apart(this, leaf, virtual_time);
         }
@@ -327,7 +326,8 @@ impl Scheduler for Wf2q {
         }
         match place {
             Place::InStep => {
-                self.orders.steps.remove(next);
+                let number = self.orders.steps.remove(next);
+                state.set_number(number);
                 if head.is_some() {
                     self.orders.file(state, leaf.0, self.virtual_time);
                 }
