@@ -12,7 +12,7 @@
 //! A bit says at which places nobody waits, since they are only kept or who stood there was taken
 //! out; they are passed over when they come to be the first. Invariant: from the first to the last
 //! neither start nor finish goes back, of equal finishes the leaf declared first comes first; the
-//! first waits; bits of places outside the queue are clear.
+//! first waits, and for the last its place is kept at least; bits of places outside are clear.
 
 use super::deadlines::{Deadlines, Entry};
 use crate::ids::LeafId;
@@ -74,7 +74,7 @@ impl InStep {
         (self.first != self.end).then(|| self.first().start)
     }
 
-    /// The last, who may wait no longer.
+    /// The last, who may not wait.
     #[inline(always)]
     fn last(&self) -> &Step {
         &self.ring[self.place(self.end.wrapping_sub(1))]
@@ -155,14 +155,19 @@ impl InStep {
         }
     }
 
-    /// Takes out whoever has a number with these lowest bits; answers the whole number, by which
-    /// the place is kept for it.
-    pub(crate) fn remove(&mut self, number: u32) -> u64 {
+    /// Takes out whoever has a number with these lowest bits, and keeps no place.
+    pub(crate) fn remove(&mut self, number: u32) {
         let ahead = number.wrapping_sub(self.first as u32);
         let number = self.first + u64::from(ahead);
+        let place = self.place(number);
+        self.ring[place].leaf = Step::NOBODY.leaf;
         self.mark_idle(number);
         self.pass_idle();
-        number
+        // Nobody knows the number of a place that is empty, so it may be another's.
+        while self.first != self.end && self.last().leaf == Step::NOBODY.leaf {
+            self.end -= 1;
+            self.unmark_idle(self.end);
+        }
     }
 
     /// Goes on to the first who waits, or to the end.
@@ -253,9 +258,8 @@ mod tests {
             match random.below(8) {
                 0 if !plain.is_empty() => {
                     let row = random.below(plain.len() as u32) as usize;
-                    let row = &mut plain[row];
-                    if core::mem::replace(&mut row.2, false) {
-                        steps.remove(row.1 as u32);
+                    if plain[row].2 {
+                        steps.remove(plain.remove(row).1 as u32);
                     }
                 }
                 1..3 if !plain.is_empty() => {

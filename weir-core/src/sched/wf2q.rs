@@ -6,9 +6,11 @@
 //! grows by each byte sent, and jumps to the smallest `S` when nobody would be eligible. Who is
 //! early waits in a wheel until `V` reaches its `S`, then among the eligible by `F`, where few
 //! stand at a time. But most leaves are in step with those before them, by `S` and by `F`: they
-//! stand in one queue for both, and virtual time passes them without touching them. Invariant:
-//! between calls a leaf that waits is `InStep`, or else `Eligible` exactly if its `S` <= `V`; right
-//! after a choice somebody is eligible unless nothing waits.
+//! stand in one queue for both, and virtual time passes them without touching them. A leaf that has
+//! sent all keeps a place there, for one that has a packet again soon starts where it would have
+//! started anyhow; so the wheel is for those whose packets or weights differ. Invariant: between
+//! calls a leaf that waits is `InStep`, or else `Eligible` exactly if its `S` <= `V`; right after a
+//! choice somebody is eligible unless nothing waits.
 //!
 //! Where it departs from dummynet [algorithms §4.3]: that learns of flows as they come, and lets
 //! `V` run at the pace of those that it remembers. Here all leaves are known, so `V` runs at the
@@ -314,11 +316,7 @@ impl Scheduler for Wf2q {
             state.finish = state.start + counted(head.length) * state.inverse;
         } else {
             self.waiting -= 1;
-            state.place = match place {
-                Place::Early => Place::Left,
-                Place::InStep => Place::Kept,
-                _ => Place::Idle,
-            };
+            state.place = if place == Place::Early { Place::Left } else { Place::Idle };
         }
         let Leaf { finish, next, .. } = *state;
         if head.is_some() && finish == before {
@@ -326,8 +324,7 @@ impl Scheduler for Wf2q {
         }
         match place {
             Place::InStep => {
-                let number = self.orders.steps.remove(next);
-                state.set_number(number);
+                self.orders.steps.remove(next);
                 if head.is_some() {
                     self.orders.file(state, leaf.0, self.virtual_time);
                 }
@@ -459,6 +456,31 @@ mod tests {
             (0..4).for_each(|seed| twins::check::<Wf2q, Plain<1>>(seed, &alloc::vec![1; leaves]));
             (0..4).for_each(|seed| twins::check::<Wf2q, Plain<2>>(seed, &alloc::vec![1; leaves]));
         }
+    }
+
+    /// A leaf whose `first` packet was sent while another waits has a second one, and is then here.
+    fn check_place(first: u64, second: u64, place: Place) {
+        let mut wf2q = Wf2q::build(&twins::tree(8_000_000_000, &[1; 8])).expect("any weights");
+        let now = Instant::ZERO;
+        for leaf in 0..8 {
+            wf2q.enqueued(now, LeafId(leaf), twins::head(first));
+        }
+        for leaf in 0..2 {
+            // The first goes on and stands at the end, so that the next one may stand behind it.
+            let next = (leaf == 0).then(|| twins::head(first));
+            assert_eq!(wf2q.select(now), Selection::Leaf(LeafId(leaf)));
+            wf2q.charge(now, LeafId(leaf), Bytes::new(first), next);
+        }
+        wf2q.enqueued(now, LeafId(1), twins::head(second));
+        assert_eq!(wf2q.leaves[1].place, place, "{first} {second}");
+    }
+
+    #[test]
+    fn a_leaf_that_was_empty_takes_the_place_that_it_kept() {
+        check_place(100, 100, Place::InStep);
+        check_place(100, 40, Place::Early);
+        // Behind all others: the place is not needed.
+        check_place(100, 140, Place::InStep);
     }
 
     #[test]
