@@ -43,6 +43,8 @@ pub struct Wf2q {
     virtual_time: u64,
     /// No tag of what was sent is later.
     latest: u64,
+    /// The length of the packet after which a leaf was empty last.
+    last_length: u64,
     /// Fractional bits of virtual time.
     shift: u32,
     /// Leaves in which a packet waits.
@@ -140,7 +142,6 @@ impl Orders {
     #[inline(always)]
     fn keep(&mut self, this: &mut Leaf, leaf: u32) {
         let step = Step { start: this.start, finish: this.finish, leaf };
-        this.place = Place::Idle;
         if let Some(number) = self.steps.keep(step) {
             this.place = Place::Kept;
             this.set_number(number);
@@ -202,6 +203,7 @@ impl Discipline for Wf2q {
             chosen_in_step: false,
             virtual_time: 0,
             latest: 0,
+            last_length: 0,
             shift,
             waiting: 0,
             sending: Sending::new(tree, shift),
@@ -299,8 +301,12 @@ impl Scheduler for Wf2q {
             state.finish = state.start + counted(next.length) * state.inverse;
             self.orders.file(state, leaf.0, self.virtual_time);
         } else {
-            state.finish = state.start + length * state.inverse;
-            self.orders.keep(state, leaf.0);
+            state.place = Place::Idle;
+            // Where lengths differ a place is of no use, and in the way.
+            if core::mem::replace(&mut self.last_length, length) == length {
+                state.finish = state.start + length * state.inverse;
+                self.orders.keep(state, leaf.0);
+            }
             self.waiting -= 1;
         }
         self.orders.settle(&mut self.leaves, self.virtual_time);
@@ -465,14 +471,14 @@ mod tests {
         for leaf in 0..8 {
             wf2q.enqueued(now, LeafId(leaf), twins::head(first));
         }
-        for leaf in 0..2 {
-            // The first goes on and stands at the end, so that the next one may stand behind it.
+        for leaf in 0..3 {
+            // The first goes on and stands at the end, so that the others may stand behind it.
             let next = (leaf == 0).then(|| twins::head(first));
             assert_eq!(wf2q.select(now), Selection::Leaf(LeafId(leaf)));
             wf2q.charge(now, LeafId(leaf), Bytes::new(first), next);
         }
-        wf2q.enqueued(now, LeafId(1), twins::head(second));
-        assert_eq!(wf2q.leaves[1].place, place, "{first} {second}");
+        wf2q.enqueued(now, LeafId(2), twins::head(second));
+        assert_eq!(wf2q.leaves[2].place, place, "{first} {second}");
     }
 
     #[test]
