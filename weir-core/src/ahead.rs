@@ -3,10 +3,11 @@
 //! With many leaves every packet needs lines of memory that are far away: its leaf and the packet
 //! behind which it goes, later its leaf again and the packet that is first after it. They are asked
 //! for a call or two early; the leaves that send next, a few at a time while packets are offered.
-//! Where a leaf sends all that it holds, its packets are a chain, of which each names the next: on
-//! that goes by a packet every few that are offered, so that nobody waits for it. A processor has only so many lines on their way, some twenty where this was measured, and forgets
-//! what it is asked for beyond them. These are hints: whether they are right or wrong, nothing that
-//! is decided depends on them.
+//! Where a leaf sends all that it holds, its packets are a chain, of which each names the next: it
+//! is followed by a packet every few that are offered, so that nobody waits for it. A processor
+//! has only so many lines on their way, some twenty where this was measured, and forgets what it is
+//! asked for beyond them. These are hints: whether they are right or wrong, nothing that is decided
+//! depends on them.
 
 use crate::ids::LeafId;
 use crate::link::{Link, Packet};
