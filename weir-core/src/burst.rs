@@ -33,7 +33,11 @@ impl<S: Discipline> Link<S> {
     /// The same with many leaves; those that send next are asked for on the way, a few at a time.
     #[inline(never)]
     fn accept_far(&mut self, now: Instant, packets: &[(LeafId, Packet)], is_plain: bool) {
-        for part in packets.chunks(STEP) {
+        for (index, part) in packets.chunks(STEP).enumerate() {
+            if S::RUNS && index.is_multiple_of(2) {
+                self.ask_further();
+            }
+            self.ask_for_seconds(STEP);
             self.ask_for_turns(STEP);
             if is_plain {
                 for &(leaf, packet) in part {
@@ -45,7 +49,7 @@ impl<S: Discipline> Link<S> {
                 }
             }
         }
-        self.ask_for_starts();
+        self.ask_for_rest();
     }
 
     /// See [`AnyLink::poll_burst`](crate::link::AnyLink::poll_burst).
@@ -57,7 +61,10 @@ impl<S: Discipline> Link<S> {
         }
         let is_far = self.queues.are_far();
         if is_far {
-            self.ask_for_starts();
+            self.ask_for_rest();
+            if S::RUNS {
+                self.ask_further();
+            }
         }
         let sent = if S::RUNS || S::COMPLETIONS {
             self.poll_runs(now, out)

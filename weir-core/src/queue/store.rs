@@ -12,7 +12,6 @@ use super::{
     Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Limit, Place, QueuePlan, Release, Surplus,
 };
 use crate::account::{Account, Count, LeafAccount};
-use crate::ahead::LEAVES_MAX;
 use crate::event::{Departure, DropReason, Mark};
 use crate::explain::Leaving;
 use crate::ids::{Handle, LeafId};
@@ -658,69 +657,31 @@ impl Queues {
         packets == 0
     }
 
+    /// Asks for the second packet of a leaf, which is first when the one before it was sent;
+    /// answers its slot and how many packets the leaf holds.
+    #[inline(always)]
+    pub(crate) fn ask_for_second(&self, leaf: LeafId, prefetch: Prefetch) -> (u32, u32) {
+        let Leaf { packets, second, .. } = self.leaves[leaf.index()];
+        if packets > 1 {
+            self.ask_for_slot(second, prefetch);
+        }
+        (second, packets)
+    }
+
+    /// Asks for the slot behind this one, which was asked for before; answers which that is.
+    #[inline(always)]
+    pub(crate) fn ask_behind(&self, slot: u32, prefetch: Prefetch) -> u32 {
+        let next = self.slots.get(slot as usize).map_or(NONE, |slot| slot.next);
+        self.ask_for_slot(next, prefetch);
+        next
+    }
+
     /// Asks for a slot, if there is one.
     #[inline(always)]
-    pub(crate) fn ask_for_slot(&self, slot: u32, prefetch: Prefetch) {
+    fn ask_for_slot(&self, slot: u32, prefetch: Prefetch) {
         if let Some(slot) = self.slots.get(slot as usize) {
             prefetch.ask(&slot.next);
         }
-    }
-
-    /// Asks for the second packet of each leaf, which is first when the one before it was sent;
-    /// answers how many leaves there are.
-    #[inline(never)]
-    pub(crate) fn ask_for_seconds(&self, leaves: &[LeafId], prefetch: Prefetch) -> usize {
-        for leaf in leaves {
-            let Leaf { packets, second, .. } = self.leaves[leaf.index()];
-            if packets > 1 {
-                self.ask_for_slot(second, prefetch);
-            }
-        }
-        leaves.len()
-    }
-
-    /// Asks for all that the leaves hold, one after the other, until these are [`ASKED_PACKETS`]
-    /// packets; answers how many.
-    #[inline(never)]
-    pub(crate) fn ask_for_runs(&self, leaves: &[LeafId], prefetch: Prefetch) -> usize {
-        let mut chains = [(NONE, 0); LEAVES_MAX];
-        let (mut count, mut packets) = (0, 0);
-        for (chain, &leaf) in chains.iter_mut().zip(leaves) {
-            let state = &self.leaves[leaf.index()];
-            *chain = (state.second, state.packets);
-            if state.packets > 1 {
-                self.ask_for_slot(state.second, prefetch);
-            }
-            count += 1;
-            packets += state.packets as usize;
-            if packets >= ASKED_PACKETS {
-                break;
-            }
-        }
-        // Chain beside chain, for a chain itself has to be read one packet after the other.
-        for behind in 2..=ASKED_DEPTH {
-            let mut longer = 0;
-            for place in 0..count {
-                let (slot, packets) = chains[place];
-                // Who has no more is overwritten; no branch, for that is hard to foresee.
-                chains[longer] = (self.behind(slot), packets);
-                longer += usize::from(packets > behind);
-            }
-            if longer == 0 {
-                break;
-            }
-            count = longer;
-            for &(slot, _) in &chains[..count] {
-                self.ask_for_slot(slot, prefetch);
-            }
-        }
-        packets
-    }
-
-    /// The slot behind this one.
-    #[inline(always)]
-    fn behind(&self, slot: u32) -> u32 {
-        self.slots.get(slot as usize).map_or(NONE, |slot| slot.next)
     }
 
     /// Whether there are so many leaves that those of a burst are worth reading early.
@@ -886,10 +847,6 @@ const REWRITTEN: u32 = 1 << 8;
 const FLOW_SHIFT: u32 = 16;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
-/// Where leaves send all that they hold, so many packets are asked for at once.
-const ASKED_PACKETS: usize = 4 * LEAVES_MAX;
-/// So many packets behind the first of a leaf are asked for.
-const ASKED_DEPTH: u32 = 16;
 /// The state of so many leaves, and what their scheduler keeps beside it, stays in a cache of its
 /// own: 64 and some 30 bytes each, against 512 KiB.
 const NEAR_LEAVES: usize = 4096;

@@ -111,6 +111,10 @@ pub trait Scheduler {
     #[inline]
     fn touch(&self, _leaf: LeafId, _prefetch: Prefetch) {}
 
+    /// The same, of what stands above `leaf`, whose own state was asked for before.
+    #[inline]
+    fn touch_above(&self, _leaf: LeafId, _prefetch: Prefetch) {}
+
     /// Why the first packet of `leaf` could not be sent earlier than it is. Asked after `select`
     /// named the leaf and before `charge`, or before a drop; changes nothing. Until `from`
     /// something else held it back: what ended by then need not be looked for, and may be left out.

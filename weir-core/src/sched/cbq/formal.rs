@@ -267,6 +267,16 @@ impl Formal {
         prefetch.ask(&self.classes.at(class).parent);
     }
 
+    /// Asks for what a packet of `leaf` needs of its parent.
+    #[inline]
+    pub fn touch_above(&self, leaf: LeafId, prefetch: Prefetch) {
+        let class = self.classes.at(leaf.index());
+        let rank = self.classes.plan_of(class).place.rank.into();
+        let parent = class.parent as usize;
+        prefetch.ask(&self.classes.at(parent).parent);
+        self.rings.ask_for_ring(self.places.family_ring(parent, rank), prefetch);
+    }
+
     /// Why `leaf` could not send earlier; its lender is the class whose row gave the turn.
     #[inline]
     pub fn why(&self, leaf: LeafId, from: Instant) -> Why {

@@ -162,6 +162,13 @@ impl Scheduler for Cbq {
     }
 
     #[inline]
+    fn touch_above(&self, leaf: LeafId, prefetch: Prefetch) {
+        if let Engine::Formal(engine) = &self.engine {
+            engine.touch_above(leaf, prefetch);
+        }
+    }
+
+    #[inline]
     fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         match &self.engine {
             Engine::Formal(engine) => engine.why(leaf, from),

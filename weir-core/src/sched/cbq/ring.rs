@@ -14,11 +14,19 @@ pub(super) const CREDIT_BITS: u32 = 8;
 /// Nodes and the rings that they are in; both are named by their number.
 pub(super) struct Rings {
     nodes: Vec<Node>,
-    fronts: Vec<u32>,
+    rings: Vec<Ends>,
     general: General,
     /// The ring whose order of turns is remembered, if one is.
     followed: usize,
     trail: Trail,
+}
+
+/// Both ends of a ring, so that who comes last waits for no other's node to be read.
+#[derive(Clone, Copy)]
+struct Ends {
+    /// Who has the turn, [`NONE`] if nobody is in the ring.
+    front: u32,
+    last: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -38,7 +46,7 @@ impl Rings {
         let trail = Trail::NONE;
         Self {
             nodes: alloc::vec![node; nodes],
-            fronts: alloc::vec![NONE; rings],
+            rings: alloc::vec![Ends { front: NONE, last: NONE }; rings],
             general,
             followed: usize::MAX,
             trail,
@@ -74,7 +82,7 @@ impl Rings {
     /// The node that has the turn.
     #[inline]
     pub fn front(&self, ring: usize) -> Option<u32> {
-        let front = self.fronts[ring];
+        let front = self.rings[ring].front;
         (front != NONE).then_some(front)
     }
 
@@ -84,14 +92,20 @@ impl Rings {
         self.nodes[node as usize].next
     }
 
+    /// Asks for what a ring needs that a node is put into.
+    #[inline]
+    pub fn ask_for_ring(&self, ring: usize, prefetch: Prefetch) {
+        prefetch.ask(&self.rings[ring]);
+    }
+
     /// Gives the turn to `node`, which is in the ring.
     #[inline]
     pub fn turn_to(&mut self, ring: usize, node: u32) {
         if ring == self.followed {
             self.trail.go();
-            self.trail.come(self.fronts[ring]);
+            self.trail.come(self.rings[ring].front);
         }
-        self.fronts[ring] = node;
+        self.rings[ring] = Ends { front: node, last: self.nodes[node as usize].previous };
     }
 
     /// Puts `node` last, with `credit` for its first turn; answers whether the ring was empty.
@@ -100,20 +114,20 @@ impl Rings {
         if ring == self.followed {
             self.trail.come(node);
         }
-        let (nodes, front) = (self.nodes.as_mut_slice(), &mut self.fronts[ring]);
+        let (nodes, ends) = (self.nodes.as_mut_slice(), &mut self.rings[ring]);
         let at = &mut nodes[node as usize];
         // A turn that was overdrawn stays so: leaving and coming back is no way out of a debt.
         at.credit = at.credit.min(0) + credit;
-        if *front == NONE {
+        let Ends { front, last } = *ends;
+        if front == NONE {
             (at.previous, at.next) = (node, node);
-            *front = node;
+            *ends = Ends { front: node, last: node };
             return true;
         }
-        let first = &mut nodes[*front as usize];
-        let last = core::mem::replace(&mut first.previous, node);
+        (at.previous, at.next) = (last, front);
         nodes[last as usize].next = node;
-        let at = &mut nodes[node as usize];
-        (at.previous, at.next) = (last, *front);
+        nodes[front as usize].previous = node;
+        ends.last = node;
         false
     }
 
@@ -123,16 +137,19 @@ impl Rings {
         if ring == self.followed {
             self.trail.go();
         }
-        let (nodes, front) = (self.nodes.as_mut_slice(), &mut self.fronts[ring]);
+        let (nodes, ends) = (self.nodes.as_mut_slice(), &mut self.rings[ring]);
         let Node { previous, next, .. } = nodes[node as usize];
         if next == node {
-            *front = NONE;
+            *ends = Ends { front: NONE, last: NONE };
             return true;
         }
         nodes[previous as usize].next = next;
         nodes[next as usize].previous = previous;
-        if *front == node {
-            *front = next;
+        if ends.front == node {
+            ends.front = next;
+        }
+        if ends.last == node {
+            ends.last = previous;
         }
         false
     }
@@ -202,7 +219,7 @@ impl Rings {
 
     /// `node`, in `ring`, has sent one packet, whatever its credit.
     pub fn pass_on(&mut self, ring: usize, node: u32) {
-        if self.fronts[ring] == node {
+        if self.rings[ring].front == node {
             self.turn_to(ring, self.next(node));
         }
     }
