@@ -15,6 +15,7 @@
 
 use alloc::vec::Vec;
 
+use super::Decision;
 use super::key::{Key, fold};
 use crate::random::Random;
 
@@ -28,16 +29,16 @@ pub struct FlowCache {
     hash_keys: [u64; 7],
 }
 
-/// The rank of the rule that decides, if one does.
-pub type Answer = Option<u32>;
+/// The rule that decides, if one does.
+pub type Answer = Option<Decision>;
 
 /// A cache line.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: Key,
     generation: u64,
-    /// The rank of the rule, or [`NO_RULE`].
-    rule: u32,
+    /// The rule, or [`Decision::NONE`].
+    found: Decision,
 }
 
 const _: () = assert!(size_of::<Entry>() <= 64);
@@ -48,7 +49,7 @@ impl FlowCache {
     pub fn new(flows: u32, seed: u64) -> FlowCache {
         let entries = flows.clamp(WAYS as u32, FLOWS_MAX).next_power_of_two() as usize;
         let mut random = Random::new(seed, HASH_STREAM);
-        let empty = Entry { key: NO_KEY, generation: 0, rule: NO_RULE };
+        let empty = Entry { key: NO_KEY, generation: 0, found: Decision::NONE };
         FlowCache {
             marks: alloc::vec![[0; WAYS]; entries / WAYS],
             entries: alloc::vec![empty; entries],
@@ -86,7 +87,7 @@ impl FlowCache {
         let entries = &self.entries[set * WAYS..(set + 1) * WAYS];
         for (entry, _) in entries.iter().zip(marks).filter(|(_, other)| **other == mark) {
             if entry.key == *key && entry.generation == self.generation {
-                return Some((entry.rule != NO_RULE).then_some(entry.rule));
+                return Some((entry.found != Decision::NONE).then_some(entry.found));
             }
         }
         None
@@ -100,8 +101,8 @@ impl FlowCache {
         let way = stale.unwrap_or(self.turn % WAYS);
         self.turn = self.turn.wrapping_add(1);
         self.marks[set][way] = mark;
-        let rule = answer.unwrap_or(NO_RULE);
-        self.entries[set * WAYS + way] = Entry { key: *key, generation: self.generation, rule };
+        let found = answer.unwrap_or(Decision::NONE);
+        self.entries[set * WAYS + way] = Entry { key: *key, generation: self.generation, found };
     }
 
     #[inline]
@@ -116,7 +117,6 @@ const WAYS: usize = 4;
 pub const FLOWS_DEFAULT: u32 = 1 << 14;
 /// The largest cache, 64 MiB.
 pub const FLOWS_MAX: u32 = 1 << 20;
-const NO_RULE: u32 = u32::MAX;
 const NO_KEY: Key = Key { addresses: [0; 4], fields: [0; 2] };
 /// The stream of random numbers that the hash takes its keys from.
 const HASH_STREAM: u64 = 0x666c_6f77;
@@ -124,6 +124,10 @@ const HASH_STREAM: u64 = 0x666c_6f77;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn found(rank: u32) -> Decision {
+        Decision::new(rank, rank + 1)
+    }
 
     fn key(number: u64) -> Key {
         Key { addresses: [number, 0, 0, 0], fields: [7, 8] }
@@ -133,8 +137,8 @@ mod tests {
     fn an_answer_is_for_its_key_and_generation_alone() {
         let mut cache = FlowCache::new(16, 1);
         let hash = cache.hash(&key(1));
-        cache.remember(hash, &key(1), Some(5));
-        assert_eq!(cache.recall(hash, &key(1)), Some(Some(5)));
+        cache.remember(hash, &key(1), Some(found(5)));
+        assert_eq!(cache.recall(hash, &key(1)), Some(Some(found(5))));
         // The same place, another packet.
         assert_eq!(cache.recall(hash, &key(2)), None);
         cache.next_generation();
@@ -148,7 +152,7 @@ mod tests {
         let mut cache = FlowCache::new(WAYS as u32, 1);
         for number in 0..=WAYS as u64 {
             let hash = cache.hash(&key(number));
-            cache.remember(hash, &key(number), Some(number as u32));
+            cache.remember(hash, &key(number), Some(found(number as u32)));
         }
         let known = |number: &u64| cache.recall(cache.hash(&key(*number)), &key(*number)).is_some();
         assert_eq!((0..=WAYS as u64).filter(known).count(), WAYS);
@@ -160,10 +164,11 @@ mod tests {
         let mut cache = FlowCache::new(FLOWS_DEFAULT, 9);
         for number in 0..1000 {
             let hash = cache.hash(&key(number));
-            cache.remember(hash, &key(number), Some(number as u32));
+            cache.remember(hash, &key(number), Some(found(number as u32)));
         }
         let right = |number: &u64| {
-            cache.recall(cache.hash(&key(*number)), &key(*number)) == Some(Some(*number as u32))
+            let answer = cache.recall(cache.hash(&key(*number)), &key(*number));
+            answer == Some(Some(found(*number as u32)))
         };
         assert_eq!((0..1000).filter(right).count(), 1000);
     }

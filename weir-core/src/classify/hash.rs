@@ -13,7 +13,7 @@ use crate::packet::{Addresses, Headers};
 use core::net::Ipv4Addr;
 
 /// What ALTQ's WFQ takes a packet's queue from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum AltqHash {
     /// The destination's address; ALTQ's default.
     #[default]
@@ -52,7 +52,7 @@ impl AltqHash {
 }
 
 /// Packets go by their hash to one of several leaves that are numbered in a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Spread {
     /// What the leaf is taken from.
     pub hash: AltqHash,

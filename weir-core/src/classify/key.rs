@@ -203,8 +203,37 @@ const INNER_KNOWN: u64 = 1 << 25;
 const ETHERTYPE: u32 = 26;
 const ETHERTYPE_KNOWN: u64 = 1 << 42;
 const INTERFACE: u32 = 43;
-/// Both ports out of the first word.
-#[inline]
-pub fn ports_of(field: u64) -> (u16, u16) {
-    (field as u16, (field >> DPORT) as u16)
+
+/// What a packet has of ports, protocol and traffic class, and what of these it lacks.
+#[derive(Clone, Copy, Debug)]
+pub struct Service {
+    /// Source and destination port.
+    pub ports: (u16, u16),
+    /// All bits, if there are no ports; else none.
+    pub ports_lack: u16,
+    /// The protocol, and above it the traffic class.
+    pub class: u16,
+    /// The bits of those that the packet lacks.
+    pub class_lack: u16,
+}
+
+impl Service {
+    /// That of the first word of fields.
+    #[inline]
+    pub fn of(field: u64) -> Service {
+        // All bits if this one is not set; without a branch.
+        let lack = |known: u64| ((field >> known.trailing_zeros() & 1) as u16).wrapping_sub(1);
+        Service {
+            ports: (field as u16, (field >> DPORT) as u16),
+            ports_lack: lack(PORTS_KNOWN),
+            class: Service::class(field),
+            class_lack: lack(PROTOCOL_KNOWN) & 0x00ff | lack(CLASS_KNOWN) & 0xff00,
+        }
+    }
+
+    /// Protocol and traffic class out of a first word of fields, or of a mask for it.
+    #[inline]
+    pub fn class(field: u64) -> u16 {
+        (field >> PROTOCOL) as u16
+    }
 }

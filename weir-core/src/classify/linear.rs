@@ -1,18 +1,18 @@
 //! The plain classifier: every rule in turn, the first that matches decides.
 //!
 //! Cost grows with the number of rules. It is the oracle for any faster algorithm: same rules, same
-//! packets, same index.
+//! packets, same answer.
 
 use alloc::vec::Vec;
 
 use super::key::Key;
 use super::rule::{InterfaceId, Match, Rule};
-use super::{ClassifierDescriptor, RuleSearch};
+use super::{ClassifierDescriptor, Decision, RuleSearch};
 use crate::packet::Headers;
 
-/// A list of rules, searched in order.
+/// A list of rules with the places of their targets, searched in order.
 #[derive(Clone, Debug)]
-pub struct LinearRules(Vec<Match>);
+pub struct LinearRules(Vec<(Match, u32)>);
 
 impl RuleSearch for LinearRules {
     const DESCRIPTOR: ClassifierDescriptor = ClassifierDescriptor {
@@ -22,12 +22,20 @@ impl RuleSearch for LinearRules {
         cached: false,
     };
 
-    fn build(rules: &[Rule]) -> LinearRules {
-        LinearRules(rules.iter().map(|rule| rule.matches.clone()).collect())
+    fn build(rules: &[Rule], targets: &[u32]) -> LinearRules {
+        let matches = rules.iter().map(|rule| rule.matches.clone());
+        LinearRules(matches.zip(targets.iter().copied()).collect())
     }
 
-    fn first_match(&self, _key: &Key, interface: InterfaceId, headers: &Headers) -> Option<usize> {
-        self.0.iter().position(|matches| matches.accepts(interface, headers))
+    fn first_match(
+        &self,
+        _key: &Key,
+        interface: InterfaceId,
+        headers: &Headers,
+    ) -> Option<Decision> {
+        let mut ranked = self.0.iter().zip(0..);
+        let found = ranked.find(|((matches, _), _)| matches.accepts(interface, headers));
+        found.map(|(&(_, target), rank)| Decision::new(rank, target))
     }
 
     fn tables(&self) -> usize {

@@ -24,6 +24,7 @@ pub mod order;
 pub mod rule;
 pub mod tuples;
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -49,8 +50,10 @@ use key::Key;
 pub struct Classifier {
     search: AnySearch,
     order: MatchOrder,
-    /// By rank: place among the rules as declared, and what it decides.
-    targets: Vec<(u32, Target)>,
+    /// By rank: place among the rules as declared. Empty if that is the rank.
+    declared: Vec<u32>,
+    /// What rules decide, each once: many rules have few targets, which stay near.
+    targets: Vec<Target>,
     default: Target,
     fragments: Fragments,
     flows: Option<FlowCache>,
@@ -116,8 +119,9 @@ impl Classifier {
         let descriptor = descriptor.ok_or_else(|| unknown_classifier(plan.algorithm))?;
         let cached = descriptor.cached && plan.flows > 0 && !rules.is_empty();
         let mut classifier = Classifier {
-            search: AnySearch::build(descriptor.keyword, &[]),
+            search: AnySearch::build(descriptor.keyword, &[], &[]),
             order: plan.order,
+            declared: Vec::new(),
             targets: Vec::new(),
             default: default.into(),
             fragments: Fragments::new(plan.fragments),
@@ -132,9 +136,11 @@ impl Classifier {
     pub fn replace_rules(&mut self, rules: Vec<Rule>) {
         let (declared, rules): (Vec<u32>, Vec<Rule>) =
             self.order.arrange(rules).into_iter().unzip();
-        self.targets =
-            declared.into_iter().zip(&rules).map(|(place, rule)| (place, rule.target())).collect();
-        self.search = AnySearch::build(self.search.keyword(), &rules);
+        let in_order = declared.iter().zip(0..).all(|(place, rank)| *place == rank);
+        self.declared = if in_order { Vec::new() } else { declared };
+        let places: Vec<u32>;
+        (self.targets, places) = distinct(rules.iter().map(Rule::target));
+        self.search = AnySearch::build(self.search.keyword(), &rules, &places);
         if let Some(flows) = &mut self.flows {
             flows.next_generation();
         }
@@ -167,24 +173,26 @@ impl Classifier {
     #[inline]
     fn by_rules(&mut self, interface: InterfaceId, headers: &Headers) -> Classified {
         let key = Key::of(interface, headers);
-        let rank = match &mut self.flows {
+        let found = match &mut self.flows {
             None => self.search.first_match(&key, interface, headers),
             Some(flows) => {
                 let hash = flows.hash(&key);
                 match flows.recall(hash, &key) {
-                    Some(answer) => answer.map(|rank| rank as usize),
+                    Some(answer) => answer,
                     None => {
-                        let rank = self.search.first_match(&key, interface, headers);
-                        flows.remember(hash, &key, rank.map(|rank| rank as u32));
-                        rank
+                        let found = self.search.first_match(&key, interface, headers);
+                        flows.remember(hash, &key, found);
+                        found
                     }
                 }
             }
         };
-        let Some(rank) = rank else {
+        let Some(found) = found else {
             return Classified::of(self.default, headers, Reason::Default);
         };
-        let (declared, target) = self.targets[rank];
+        let rank = found.rank();
+        let declared = *self.declared.get(rank as usize).unwrap_or(&rank);
+        let target = self.targets[found.target() as usize];
         Classified::of(target, headers, Reason::Rule(declared as usize))
     }
 
@@ -230,6 +238,20 @@ impl Classifier {
             }
         }
     }
+}
+
+/// Each target once, and by rank the place of the rule's among these.
+fn distinct(targets: impl Iterator<Item = Target>) -> (Vec<Target>, Vec<u32>) {
+    let mut known = BTreeMap::new();
+    let mut distinct = Vec::new();
+    let place = |target| {
+        *known.entry(target).or_insert_with(|| {
+            distinct.push(target);
+            distinct.len() as u32 - 1
+        })
+    };
+    let places = targets.map(place).collect();
+    (distinct, places)
 }
 
 fn is_v4(headers: &Headers) -> bool {
@@ -314,16 +336,52 @@ impl Default for FragmentPolicy {
     }
 }
 
+/// The rank of a rule and the place of its target, in one word: of two the lower has the rule that
+/// is tried earlier. An algorithm keeps the target beside the rule, so that once this is found no
+/// memory of the rule's own has to be fetched.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Decision(u64);
+
+impl Decision {
+    /// No rule's: it stands behind all others.
+    pub const NONE: Decision = Decision(u64::MAX);
+
+    /// That of a rule.
+    pub const fn new(rank: u32, target: u32) -> Decision {
+        Decision((rank as u64) << 32 | target as u64)
+    }
+
+    /// The rule's place in the order in which rules are tried.
+    #[inline]
+    pub const fn rank(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// The place of the rule's target.
+    #[inline]
+    pub const fn target(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Itself if `it` is so, else none; without a branch.
+    #[inline]
+    const fn only_if(self, it: bool) -> Decision {
+        Decision(self.0 | (it as u64).wrapping_sub(1))
+    }
+}
+
 /// An algorithm that finds the first rule to match.
 pub trait RuleSearch: Sized {
     /// What it says of itself.
     const DESCRIPTOR: ClassifierDescriptor;
 
-    /// Builds it from the rules in the order in which they are tried.
-    fn build(rules: &[Rule]) -> Self;
+    /// Builds it from the rules in the order in which they are tried, and the places of their
+    /// targets.
+    fn build(rules: &[Rule], targets: &[u32]) -> Self;
 
-    /// The place of the first rule that accepts the packet, whose key is `key`.
-    fn first_match(&self, key: &Key, interface: InterfaceId, headers: &Headers) -> Option<usize>;
+    /// The first rule that accepts the packet, whose key is `key`.
+    fn first_match(&self, key: &Key, interface: InterfaceId, headers: &Headers)
+    -> Option<Decision>;
 
     /// How many tables it looks into at most.
     fn tables(&self) -> usize;
@@ -358,9 +416,9 @@ macro_rules! classifiers {
 
         impl AnySearch {
             /// The algorithm of this keyword, which is registered.
-            fn build(keyword: &str, rules: &[Rule]) -> AnySearch {
+            fn build(keyword: &str, rules: &[Rule], targets: &[u32]) -> AnySearch {
                 $(if keyword == <$module::$name as RuleSearch>::DESCRIPTOR.keyword {
-                    return AnySearch::$name($module::$name::build(rules));
+                    return AnySearch::$name($module::$name::build(rules, targets));
                 })*
                 unreachable!("a plan's keyword was looked up before")
             }
@@ -383,7 +441,7 @@ macro_rules! classifiers {
                 key: &Key,
                 interface: InterfaceId,
                 headers: &Headers,
-            ) -> Option<usize> {
+            ) -> Option<Decision> {
                 match self {
                     $(AnySearch::$name(search) => search.first_match(key, interface, headers),)*
                 }

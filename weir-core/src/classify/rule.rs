@@ -42,7 +42,7 @@ impl Rule {
 }
 
 /// Where packets go, and what polices them on the way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Target {
     /// The leaf, or the first of those over which packets are spread.
     pub leaf: LeafId,

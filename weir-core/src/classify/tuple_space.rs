@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use super::key::Key;
 use super::rule::{InterfaceId, Rule};
 use super::tuples::Tuples;
-use super::{ClassifierDescriptor, RuleSearch};
+use super::{ClassifierDescriptor, Decision, RuleSearch};
 use crate::packet::Headers;
 
 /// The rules, in tables.
@@ -26,13 +26,18 @@ impl RuleSearch for TupleSpace {
         cached: true,
     };
 
-    fn build(rules: &[Rule]) -> TupleSpace {
-        TupleSpace(Box::new(Tuples::new(rules)))
+    fn build(rules: &[Rule], targets: &[u32]) -> TupleSpace {
+        TupleSpace(Box::new(Tuples::new(rules, targets)))
     }
 
     #[inline]
-    fn first_match(&self, key: &Key, interface: InterfaceId, headers: &Headers) -> Option<usize> {
-        self.0.first(key, interface, headers).map(|rule| rule as usize)
+    fn first_match(
+        &self,
+        key: &Key,
+        interface: InterfaceId,
+        headers: &Headers,
+    ) -> Option<Decision> {
+        self.0.first(key, interface, headers)
     }
 
     fn tables(&self) -> usize {

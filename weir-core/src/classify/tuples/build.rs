@@ -10,11 +10,12 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::super::key::{Bits, Family, field_words, leading, words_of};
+use super::super::Decision;
+use super::super::key::{Bits, Family, Service, field_words, leading, words_of};
 use super::super::rule::{Match, PortRange, Prefix, Rule};
 use super::{
-    BLOCK, Block, CHUNK, Conditions, Link, PARTIAL, Pattern, Slot, Table, Tables, Tuples, Words,
-    mark,
+    BLOCK, Block, CHUNK, Conditions, Link, PARTIAL, PLACES, Pattern, Slot, Table, Tables, Tuples,
+    Words,
 };
 
 /// Patterns that an earlier rule has just so.
@@ -25,11 +26,12 @@ pub(super) enum Repeats {
     Kept,
 }
 
-pub(super) fn tuples(rules: &[Rule], repeats: Repeats) -> Tuples {
+pub(super) fn tuples(rules: &[Rule], targets: &[u32], repeats: Repeats) -> Tuples {
     let mut drafts = Drafts { links: alloc::vec![(0, 0)], ..Drafts::default() };
     let mut known_links = BTreeMap::from([((0, 0), 0)]);
     for (rule, number) in rules.iter().zip(0..) {
-        drafts.add(&rule.matches, number, &mut known_links);
+        let target = targets.get(number as usize).copied().unwrap_or_default();
+        drafts.add(&rule.matches, Decision::new(number, target), &mut known_links);
     }
     Tuples {
         any: tables(drafts.any, None, repeats),
@@ -66,19 +68,24 @@ struct Shape {
 }
 
 impl Drafts {
-    fn add(&mut self, matches: &Match, rule: u32, known_links: &mut BTreeMap<Link, u16>) {
+    fn add(&mut self, matches: &Match, decision: Decision, known_links: &mut BTreeMap<Link, u16>) {
         let (value, mask) = field_words(matches);
         let span = |range: Option<PortRange>| {
             range.map_or((0, u16::MAX), |range| (range.first(), range.last() - range.first()))
         };
-        let upper = |word: u64| (word >> 32) as u32;
+        let ranges = [matches.source_ports, matches.destination_ports];
+        let ports = ranges.map(span);
+        // Any ports, but there must be some: that no range says.
+        let only_ports = ports == [span(None); 2] && ranges != [None; 2];
         let conditions = Conditions {
-            value: upper(value[0]),
-            mask: upper(mask[0]),
-            ports: [span(matches.source_ports), span(matches.destination_ports)],
-            rule,
+            decision,
+            class: (Service::class(value[0]), Service::class(mask[0])),
+            ports,
             lens: (0, 0),
-            link: self.link((value[1], mask[1]), known_links),
+            link: match only_ports {
+                true => PARTIAL,
+                false => self.link((value[1], mask[1]), known_links),
+            },
         };
         let fields = Fields { value, mask };
         let mut partial = conditions.is_partial();
@@ -90,7 +97,7 @@ impl Drafts {
             }
         }
         if partial {
-            self.listed.push((rule, matches.clone()));
+            self.listed.push((decision.rank(), matches.clone()));
         }
     }
 
@@ -187,7 +194,8 @@ type Wanted<const WORDS: usize> = ([u64; WORDS], [u64; 2], [(u16, u16); 2], u32)
 impl<const WORDS: usize> Draft<WORDS> {
     /// What it wants beside its shape, and the rule.
     fn wants(&self) -> (Wanted<WORDS>, u32) {
-        let Conditions { ports, rule, .. } = self.pattern.conditions;
+        let Conditions { ports, decision, .. } = self.pattern.conditions;
+        let rule = decision.rank();
         // Partial ones of two rules may differ in what they leave out.
         let own = if self.pattern.conditions.is_partial() { rule } else { 0 };
         ((self.pattern.addresses, self.fields, ports, own), rule)
@@ -266,7 +274,7 @@ fn tables<const WORDS: usize>(
         open.push(placing.open(&mut rest, open.len() + 1 == TABLES_MAX));
         rest.retain(|group| !group.members.is_empty());
     }
-    let rule = |index: &u32| drafts[*index as usize].pattern.conditions.rule;
+    let rule = |index: &u32| drafts[*index as usize].pattern.conditions.decision.rank();
     let first = |open: &Open| open.members.iter().map(rule).min().unwrap_or(u32::MAX);
     open.sort_by_cached_key(first);
     let firsts: Vec<u32> = open.iter().map(first).collect();
@@ -353,7 +361,7 @@ fn counters(patterns: usize) -> usize {
 
 /// Counts the pattern, if its bucket has room, and answers what it is worth there.
 fn count<const WORDS: usize>(counts: &mut [u8], mask: &Words<WORDS>, draft: &Draft<WORDS>) -> u8 {
-    let place = mask.hash(&draft.words()) as usize & (counts.len() - 1);
+    let place = (mask.hash_linked(&draft.words()) >> (u64::BITS - counts.len().ilog2())) as usize;
     match counts[place] {
         BUCKET_PATTERNS => 0,
         before => {
@@ -371,7 +379,7 @@ fn close<const WORDS: usize>(
     firsts: &[u32],
 ) -> Tables<WORDS> {
     let padded = |firsts: &[u32]| {
-        let mut row = [u32::MAX; CHUNK + 1];
+        let mut row = [u32::MAX; PLACES];
         row[..firsts.len()].copy_from_slice(firsts);
         row
     };
@@ -379,11 +387,13 @@ fn close<const WORDS: usize>(
         tables: Vec::with_capacity(open.len()),
         firsts: firsts.chunks(CHUNK).map(padded).collect(),
         slots: Vec::new(),
+        linked: false,
         blocks: Vec::with_capacity(drafts.len() * 3 / 4),
     };
     for open in open {
         tables.add(open.shape.mask(family), open.members.iter().map(|&at| &drafts[at as usize]));
     }
+    tables.linked = tables.tables.iter().any(|table| table.mask.fields[1] != 0);
     tables.slots.push(Slot { start: tables.blocks.len() as u32, marks: 0 });
     tables.blocks.shrink_to_fit();
     tables
@@ -396,29 +406,30 @@ impl<const WORDS: usize> Tables<WORDS> {
         mask: Words<WORDS>,
         members: impl ExactSizeIterator<Item = &'a Draft<WORDS>>,
     ) {
-        let last = members.len().next_power_of_two() as u32 - 1;
-        let table = Table { mask, slots: (self.slots.len() as u32, last) };
-        let mut placed: Vec<(u32, u32, u64, &Pattern<WORDS>)> = Vec::with_capacity(members.len());
+        let (first, count) = (self.slots.len() as u32, members.len().next_power_of_two() as u32);
+        let table = Table::new(mask, first, count);
+        let mut placed: Vec<(u32, u32, u32, &Pattern<WORDS>)> = Vec::with_capacity(members.len());
         for draft in members {
-            let (hash, rule) = (mask.hash(&draft.words()), draft.pattern.conditions.rule);
-            placed.push((table.slot(hash), rule, hash, &draft.pattern));
+            let (slot, mark) = table.place(mask.hash_linked(&draft.words()));
+            let rule = draft.pattern.conditions.decision.rank();
+            placed.push((slot, rule, mark, &draft.pattern));
         }
         placed.sort_unstable_by_key(|&(slot, rule, ..)| (slot, rule));
         let mut placed = placed.into_iter().peekable();
-        for slot in table.slots.0..=table.slots.0 + last {
-            let (start, mut marks) = (self.blocks.len() as u32, 0);
+        for slot in first..first + count {
+            let mut row = Slot { start: self.blocks.len() as u32, marks: 0 };
             let mut next = || placed.next_if(|row| row.0 == slot);
             while let Some(first) = next() {
                 let mut block =
                     [Pattern { addresses: [0; WORDS], conditions: Conditions::NOBODY }; BLOCK];
                 let members = core::iter::once(first).chain(core::iter::from_fn(&mut next));
-                for (place, (.., hash, pattern)) in block.iter_mut().zip(members) {
-                    marks |= 1 << mark(hash);
+                for (place, (.., mark, pattern)) in block.iter_mut().zip(members) {
+                    row.marks |= 1 << mark;
                     *place = *pattern;
                 }
                 self.blocks.push(Block(block));
             }
-            self.slots.push(Slot { start, marks });
+            self.slots.push(row);
         }
         self.tables.push(table);
     }

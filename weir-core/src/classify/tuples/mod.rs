@@ -10,7 +10,8 @@
 //! the rules. What a packet costs among many rules is lines that are far away and branches that
 //! nobody foresees: so all slots are asked without a branch, and so are both patterns of a block.
 //! Tables are asked in the order of their first rules, and none of which every rule stands behind
-//! what was found already.
+//! what was found already. Far lines that wait for each other are few: a slot, a block, and none
+//! after these, for a pattern holds where its rule sends packets.
 //!
 //! Invariant: every rule that accepts a packet has a pattern in the slot of that packet, in the
 //! tables of its address family or in those for rules that test no address.
@@ -19,7 +20,8 @@ mod build;
 
 use alloc::vec::Vec;
 
-use super::key::{Family, Key, fold, leading, ports_of, words_of};
+use super::Decision;
+use super::key::{Family, Key, Service, leading, words_of};
 use super::rule::{InterfaceId, Match, Rule};
 use crate::packet::Headers;
 
@@ -40,23 +42,23 @@ pub struct Tuples {
 pub type Below = u32;
 
 impl Tuples {
-    /// The tables of these rules.
-    pub fn new(rules: &[Rule]) -> Tuples {
-        build::tuples(rules, build::Repeats::LeftOut)
+    /// The tables of these rules, whose targets have these places.
+    pub fn new(rules: &[Rule], targets: &[u32]) -> Tuples {
+        build::tuples(rules, targets, build::Repeats::LeftOut)
     }
 
     /// The tables of these rules, in which [`Tuples::candidates`] finds every rule: also parts of
     /// rules that earlier ones say already.
     pub fn with_repeats(rules: &[Rule]) -> Tuples {
-        build::tuples(rules, build::Repeats::Kept)
+        build::tuples(rules, &[], build::Repeats::Kept)
     }
 
     /// The first rule that accepts the packet.
     #[inline]
-    pub fn first(&self, key: &Key, interface: InterfaceId, headers: &Headers) -> Option<u32> {
+    pub fn first(&self, key: &Key, interface: InterfaceId, headers: &Headers) -> Option<Decision> {
         let mut first = First { tuples: self, key, interface, headers };
-        let found = self.walk(key, headers, u32::MAX, &mut first);
-        (found != u32::MAX).then_some(found)
+        let found = self.walk(key, headers, Decision::NONE, &mut first);
+        (found != Decision::NONE).then_some(found)
     }
 
     /// Calls `each` with every rule below number `below` that may accept the packet, in no order
@@ -69,7 +71,8 @@ impl Tuples {
         below: Below,
         each: impl FnMut(Option<u32>, Below) -> Below,
     ) {
-        self.walk(key, headers, below, &mut Candidates { tuples: self, key, each });
+        let mut candidates = Candidates { tuples: self, key, each };
+        self.walk(key, headers, Decision::new(below, 0), &mut candidates);
     }
 
     /// How many tables a packet is looked up in at most.
@@ -78,13 +81,20 @@ impl Tuples {
     }
 
     #[inline]
-    fn walk(&self, key: &Key, headers: &Headers, below: Below, search: &mut impl Search) -> Below {
+    fn walk(
+        &self,
+        key: &Key,
+        headers: &Headers,
+        below: Decision,
+        search: &mut impl Search,
+    ) -> Decision {
+        let service = Service::of(key.fields[0]);
         let below = match Family::of_packet(headers) {
             None => below,
-            Some(Family::V4) => self.v4.walk(key, below, search),
-            Some(Family::V6) => self.v6.walk(key, below, search),
+            Some(Family::V4) => self.v4.walk(&Packet::of(key, service), below, search),
+            Some(Family::V6) => self.v6.walk(&Packet::of(key, service), below, search),
         };
-        self.any.walk(key, below, search)
+        self.any.walk(&Packet::of(key, service), below, search)
     }
 
     #[cold]
@@ -100,30 +110,36 @@ struct Tables<const WORDS: usize> {
     tables: Vec<Table<WORDS>>,
     /// The lowest rule of each table, for as many tables as are asked at once; and behind them of
     /// none, where the search ends.
-    firsts: Vec<[u32; CHUNK + 1]>,
+    firsts: Vec<[u32; PLACES]>,
     /// Of all tables, one after the other; and one that ends the last.
     slots: Vec<Slot>,
     /// Patterns in the order of their slots, and in a slot of the rules.
     blocks: Vec<Block<WORDS>>,
+    /// Whether some table tests the second word of fields.
+    linked: bool,
 }
 
 impl<const WORDS: usize> Tables<WORDS> {
     #[inline]
-    fn walk(&self, key: &Key, mut below: Below, search: &mut impl Search) -> Below {
-        let words = Words::<WORDS>::of(key);
+    fn walk(
+        &self,
+        packet: &Packet<WORDS>,
+        mut below: Decision,
+        search: &mut impl Search,
+    ) -> Decision {
         for (number, chunk) in self.tables.chunks(CHUNK).enumerate() {
             let firsts = &self.firsts[number];
-            if firsts[0] >= below {
+            if firsts[0] >= below.rank() {
                 break;
             }
-            let (slots, mut held) = self.held(chunk, &words);
+            let (slots, mut held) = self.held(chunk, &packet.words);
             loop {
-                let index = held.trailing_zeros() as usize % (CHUNK + 1);
-                if firsts[index] >= below {
+                let index = held.trailing_zeros() as usize % PLACES;
+                if firsts[index] >= below.rank() {
                     break;
                 }
                 held &= held - 1;
-                below = self.walk_slot(slots[index], &words, below, search);
+                below = self.walk_slot(slots[index], packet, below, search);
             }
         }
         below
@@ -132,13 +148,25 @@ impl<const WORDS: usize> Tables<WORDS> {
     /// The slots of the words in these tables, and a bit for each table that may hold them, with
     /// one more for the end. Asked without a branch, so that memory is waited for at once.
     #[inline]
-    fn held(&self, chunk: &[Table<WORDS>], words: &Words<WORDS>) -> ([u32; CHUNK + 1], u32) {
-        let (mut slots, mut held) = ([0; CHUNK + 1], 1 << CHUNK);
+    fn held(&self, chunk: &[Table<WORDS>], words: &Words<WORDS>) -> ([u32; PLACES], u32) {
+        match self.linked {
+            false => self.held_by(chunk, |mask| mask.hash(words)),
+            true => self.held_by(chunk, |mask| mask.hash_linked(words)),
+        }
+    }
+
+    /// The same with a hash of the words under a mask.
+    #[inline]
+    fn held_by(
+        &self,
+        chunk: &[Table<WORDS>],
+        hash: impl Fn(&Words<WORDS>) -> u64,
+    ) -> ([u32; PLACES], u32) {
+        let (mut slots, mut held) = ([0; PLACES], 1 << CHUNK);
         for (index, table) in chunk.iter().enumerate().take(CHUNK) {
-            let hash = table.mask.hash(words);
-            let slot = table.slot(hash);
+            let (slot, mark) = table.place(hash(&table.mask));
             slots[index] = slot;
-            held |= (self.slots[slot as usize].marks >> mark(hash) & 1) << index;
+            held |= (self.slots[slot as usize].marks >> mark & 1) << index;
         }
         (slots, held)
     }
@@ -148,19 +176,19 @@ impl<const WORDS: usize> Tables<WORDS> {
     fn walk_slot(
         &self,
         slot: u32,
-        words: &Words<WORDS>,
-        mut below: Below,
+        packet: &Packet<WORDS>,
+        mut below: Decision,
         search: &mut impl Search,
-    ) -> Below {
+    ) -> Decision {
         let [start, end] = [slot, slot + 1].map(|slot| self.slots[slot as usize].start as usize);
         let mut next = start;
         loop {
             let stop = end.min(next + STRETCH);
             for block in &self.blocks[next..stop] {
-                below = search.block(block, words, below);
+                below = search.block(block, packet, below);
             }
             // Rules only rise: where these reach what was found, the next cannot precede it.
-            let done = |block: &Block<WORDS>| block.0[0].conditions.rule >= below;
+            let done = |block: &Block<WORDS>| block.0[0].conditions.decision >= below;
             if stop == end || done(&self.blocks[stop]) {
                 return below;
             }
@@ -171,13 +199,13 @@ impl<const WORDS: usize> Tables<WORDS> {
 
 /// What is done with patterns that a packet may satisfy.
 trait Search {
-    /// Looks at a block and answers how to go on: to rules below the number.
+    /// Looks at a block and answers how to go on: to rules before the one of this decision.
     fn block<const WORDS: usize>(
         &mut self,
         block: &Block<WORDS>,
-        words: &Words<WORDS>,
-        below: Below,
-    ) -> Below;
+        packet: &Packet<WORDS>,
+        below: Decision,
+    ) -> Decision;
 }
 
 /// Looks for the first rule.
@@ -194,39 +222,42 @@ impl Search for First<'_> {
     fn block<const WORDS: usize>(
         &mut self,
         block: &Block<WORDS>,
-        words: &Words<WORDS>,
-        below: Below,
-    ) -> Below {
+        packet: &Packet<WORDS>,
+        below: Decision,
+    ) -> Decision {
         let Block(patterns) = block;
-        let bits = patterns
-            .iter()
-            .enumerate()
-            .fold(0u32, |bits, (index, pattern)| bits | u32::from(pattern.accepts(words)) << index);
+        let bits = patterns.iter().enumerate().fold(0u32, |bits, (index, pattern)| {
+            bits | u32::from(pattern.accepts(packet)) << index
+        });
         let conditions = &patterns[bits.trailing_zeros() as usize % BLOCK].conditions;
         if conditions.link != 0 {
             return self.rest(block, bits, below);
         }
-        let none = u32::from(bits != 0).wrapping_sub(1);
-        below.min(conditions.rule | none)
+        below.min(conditions.decision.only_if(bits != 0))
     }
 }
 
 impl First<'_> {
     /// The first of the patterns of these bits that is satisfied in full.
     #[inline(never)]
-    fn rest<const WORDS: usize>(&self, block: &Block<WORDS>, bits: u32, below: Below) -> Below {
+    fn rest<const WORDS: usize>(
+        &self,
+        block: &Block<WORDS>,
+        bits: u32,
+        below: Decision,
+    ) -> Decision {
         let mut found = block.0.iter().enumerate().filter(|(index, _)| bits >> index & 1 == 1);
         let found = found.find(|(_, pattern)| {
-            let Conditions { rule, link, .. } = pattern.conditions;
-            if rule >= below {
+            let Conditions { decision, link, .. } = pattern.conditions;
+            if decision >= below {
                 return false;
             }
             match pattern.conditions.is_partial() {
-                true => self.tuples.accepts_listed(rule, self.interface, self.headers),
+                true => self.tuples.accepts_listed(decision.rank(), self.interface, self.headers),
                 false => accepts_link(link, self.key, &self.tuples.links),
             }
         });
-        found.map_or(below, |(_, pattern)| pattern.conditions.rule)
+        found.map_or(below, |(_, pattern)| pattern.conditions.decision)
     }
 }
 
@@ -241,18 +272,33 @@ impl<F: FnMut(Option<u32>, Below) -> Below> Search for Candidates<'_, F> {
     fn block<const WORDS: usize>(
         &mut self,
         block: &Block<WORDS>,
-        words: &Words<WORDS>,
-        mut below: Below,
-    ) -> Below {
+        packet: &Packet<WORDS>,
+        mut below: Decision,
+    ) -> Decision {
         for pattern in &block.0 {
-            let Conditions { rule, link, .. } = pattern.conditions;
-            if rule < below {
+            let Conditions { decision, link, .. } = pattern.conditions;
+            if decision < below {
                 let may =
-                    pattern.accepts(words) && accepts_link(link, self.key, &self.tuples.links);
-                below = (self.each)(may.then_some(rule), below);
+                    pattern.accepts(packet) && accepts_link(link, self.key, &self.tuples.links);
+                let next = (self.each)(may.then_some(decision.rank()), below.rank());
+                below = Decision::new(next, 0);
             }
         }
         below
+    }
+}
+
+/// A packet as tables and patterns see it.
+#[derive(Clone, Copy, Debug)]
+struct Packet<const WORDS: usize> {
+    words: Words<WORDS>,
+    service: Service,
+}
+
+impl<const WORDS: usize> Packet<WORDS> {
+    #[inline]
+    fn of(key: &Key, service: Service) -> Packet<WORDS> {
+        Packet { words: Words::of(key), service }
     }
 }
 
@@ -270,17 +316,25 @@ impl<const WORDS: usize> Words<WORDS> {
         Words { addresses: *addresses, fields: key.fields }
     }
 
-    /// The hash of `words` under this mask, one long product for each word of addresses. Rules
+    /// The hash of `words` under this mask, without the second word of fields. It is a sum of
+    /// products, so that its uppermost bits depend on every bit of the words; take those. Rules
     /// alone decide who shares a bucket, so packets cannot make collisions.
     #[inline]
     fn hash(&self, words: &Words<WORDS>) -> u64 {
-        let [first, second] = [0, 1].map(|index| words.fields[index] & self.fields[index]);
-        let fields = (first ^ HASH_KEYS[0]).wrapping_add(second.wrapping_mul(HASH_KEYS[1]));
-        let mut hash = HASH_KEYS[2];
-        for (word, mask) in words.addresses.iter().zip(&self.addresses) {
-            hash = fold(hash ^ (word & mask), fields);
+        let mut hash = (words.fields[0] & self.fields[0]).wrapping_mul(FIELD_KEYS[0]);
+        for (index, key) in ADDRESS_KEYS.iter().enumerate().take(WORDS) {
+            let word = words.addresses[index] & self.addresses[index];
+            hash = hash.wrapping_add(word.wrapping_mul(*key));
         }
-        if WORDS == 0 { fold(hash, fields) } else { hash }
+        hash
+    }
+
+    /// The hash of all `words` under this mask; the same where the mask has nothing of the second
+    /// word of fields.
+    #[inline]
+    fn hash_linked(&self, words: &Words<WORDS>) -> u64 {
+        let link = words.fields[1] & self.fields[1];
+        self.hash(words).wrapping_add(link.wrapping_mul(FIELD_KEYS[1]))
     }
 }
 
@@ -288,14 +342,23 @@ impl<const WORDS: usize> Words<WORDS> {
 #[derive(Clone, Debug)]
 struct Table<const WORDS: usize> {
     mask: Words<WORDS>,
-    /// The first of its slots, and how many follow it: one less than a power of two.
-    slots: (u32, u32),
+    /// The first of its slots.
+    first: u32,
+    /// How far a hash is shifted to leave the bits for a slot, and for a mark below these.
+    shift: u32,
 }
 
 impl<const WORDS: usize> Table<WORDS> {
+    /// A table of `slots` slots, a power of two.
+    fn new(mask: Words<WORDS>, first: u32, slots: u32) -> Table<WORDS> {
+        Table { mask, first, shift: u64::BITS - MARK_BITS - slots.ilog2() }
+    }
+
+    /// The slot of a hash, and its bit in the marks there.
     #[inline]
-    fn slot(&self, hash: u64) -> u32 {
-        self.slots.0 + (hash as u32 & self.slots.1)
+    fn place(&self, hash: u64) -> (u32, u32) {
+        let upper = hash >> (self.shift % u64::BITS);
+        (self.first + (upper >> MARK_BITS) as u32, upper as u32 % (1 << MARK_BITS))
     }
 }
 
@@ -305,12 +368,6 @@ struct Slot {
     start: u32,
     /// A bit for each pattern, by its hash: most packets that have none of them are known by that.
     marks: u32,
-}
-
-/// The bit of a hash in a slot's marks.
-#[inline]
-fn mark(hash: u64) -> u32 {
-    (hash >> 59) as u32
 }
 
 /// Patterns of one slot, compared without a branch between them; the last ones may be nobody's.
@@ -329,8 +386,8 @@ struct Pattern<const WORDS: usize> {
 impl<const WORDS: usize> Pattern<WORDS> {
     /// Whether the packet has the addresses and what the pattern says of the first word of fields.
     #[inline]
-    fn accepts(&self, words: &Words<WORDS>) -> bool {
-        self.accepts_addresses(words) & self.conditions.accepts(words.fields[0])
+    fn accepts(&self, packet: &Packet<WORDS>) -> bool {
+        self.accepts_addresses(&packet.words) & self.conditions.accepts(&packet.service)
     }
 
     #[inline]
@@ -358,12 +415,12 @@ impl<const WORDS: usize> Pattern<WORDS> {
 /// What a pattern wants beside addresses, and how much of these.
 #[derive(Clone, Copy, Debug)]
 struct Conditions {
-    /// Value and mask of the upper half of the first word of fields: all but ports.
-    value: u32,
-    mask: u32,
-    /// The first source port, and how many more; then of destination ports.
+    decision: Decision,
+    /// Value and mask of protocol and traffic class. What is wanted has to be there.
+    class: (u16, u16),
+    /// The first source port, and how many more; then of destination ports. There have to be ports
+    /// unless both are any.
     ports: [(u16, u16); 2],
-    rule: u32,
     lens: (u8, u8),
     /// The second word of fields: a place in `Tuples::links` or [`PARTIAL`].
     link: u16,
@@ -379,13 +436,14 @@ impl Conditions {
     /// Whether the packet has what the pattern says of the first word of fields. Computed without
     /// a branch: which patterns of a bucket a packet fails is hard to foresee.
     #[inline]
-    fn accepts(&self, field: u64) -> bool {
-        let upper = (field >> 32) as u32;
-        let (source, destination) = ports_of(field);
-        let within = |port: u16, (first, more): (u16, u16)| port.wrapping_sub(first) <= more;
-        ((upper & self.mask) == self.value)
-            & within(source, self.ports[0])
-            & within(destination, self.ports[1])
+    fn accepts(&self, service: &Service) -> bool {
+        let (value, mask) = self.class;
+        let within = |port: u16, (first, more): (u16, u16)| {
+            port.wrapping_sub(first) | service.ports_lack <= more
+        };
+        (((service.class ^ value) | service.class_lack) & mask == 0)
+            & within(service.ports.0, self.ports[0])
+            & within(service.ports.1, self.ports[1])
     }
 
     /// Whether the rule wants more than the pattern says.
@@ -396,10 +454,9 @@ impl Conditions {
 
     /// Accepts nothing, for no rule has this number.
     const NOBODY: Conditions = Conditions {
-        value: 0,
-        mask: 0,
+        decision: Decision::NONE,
+        class: (0, 0),
         ports: [(0, u16::MAX); 2],
-        rule: u32::MAX,
         lens: (0, 0),
         link: 0,
     };
@@ -420,5 +477,11 @@ const BLOCK: usize = 2;
 /// Blocks that are gone through before it is asked whether the next may still decide: more than
 /// most slots have, for nobody foresees the answer.
 const STRETCH: usize = 4;
-/// Odd and irregular: from SplitMix64 and its finisher.
-const HASH_KEYS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+/// Places for what is known of so many tables and of the end: a power of two.
+const PLACES: usize = 16;
+/// A slot has a mark for each value of so many bits.
+const MARK_BITS: u32 = 5;
+/// Odd and irregular: the first numbers that SplitMix64 draws from 0, made odd.
+const ADDRESS_KEYS: [u64; 4] =
+    [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f5, 0x06c4_5d18_8009_454f, 0xf88b_b8a8_724c_81ed];
+const FIELD_KEYS: [u64; 2] = [0x1b39_896a_51a8_749b, 0x53cb_9f0c_747e_a2eb];
