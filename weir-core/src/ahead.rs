@@ -33,7 +33,7 @@ pub(crate) struct Ahead {
 /// Where chains of packets go on that were asked for up to there, each a slot, and how many packets
 /// are behind it.
 #[derive(Default)]
-pub(crate) struct Chains {
+struct Chains {
     list: [(u32, u32); LEAVES_MAX],
     count: usize,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Chains {
 impl Chains {
     /// One more; there are no more than leaves.
     #[inline]
-    pub fn add(&mut self, slot: u32, behind: u32) {
+    fn add(&mut self, slot: u32, behind: u32) {
         if let Some(place) = self.list.get_mut(self.count).filter(|_| behind > 0) {
             *place = (slot, behind);
             self.count += 1;
@@ -50,7 +50,7 @@ impl Chains {
 
     /// Each goes on by one packet, to the slot that `next` names.
     #[inline]
-    pub fn go_on(&mut self, mut next: impl FnMut(u32) -> u32) {
+    fn go_on(&mut self, mut next: impl FnMut(u32) -> u32) {
         let all = core::mem::take(&mut self.count);
         for place in 0..all {
             let (slot, behind) = self.list[place];
@@ -86,6 +86,7 @@ impl<S: Discipline> Link<S> {
         let ahead = &mut self.ahead;
         let burst = burst.min(LEAVES_MAX);
         ahead.packets = ahead.packets.saturating_sub(sent);
+        // To follow chains takes as long as a burst.
         if ahead.packets >= if S::RUNS { 2 * burst } else { burst } {
             return;
         }
