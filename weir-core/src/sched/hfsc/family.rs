@@ -2,12 +2,14 @@
 //! is of those that are active.
 //!
 //! The virtual times of siblings stand side by side, eight in a cache line, so up to [`SCANNED`] of
-//! them are looked through. Larger families have tiers of the lowest of each eight, and beyond
-//! [`SEARCHED`] of the highest. Who is the lowest is looked for when asked and kept until it moves;
-//! so is the highest, and the value in a tier, of which a change notes only that it is not known
-//! any longer: most packets are chosen by deadlines, and need none of it. Of equal times the first
-//! sibling is the lowest. Invariant: a place of a tier that is known holds the lowest value below
-//! it; `lowest` is who is, or nobody known.
+//! them are looked through. Larger families have tiers above, which hold for each eight a time that
+//! none of them is below; beyond [`SEARCHED`] also one that none is above. Who is the lowest is
+//! looked for when asked and kept until it moves; so is the highest. To look is to go down by the
+//! tiers: where nobody has the time that they promised, what is there is written down and the look
+//! begins again. So who goes on to a later time leaves the tiers alone: most packets are chosen by
+//! deadlines, and need none of it. Of equal times the first sibling is the lowest. Invariant: no
+//! value is below that of its place in the first tier; a place of another tier holds the lowest of
+//! the places below it; `lowest` is who is, or nobody known.
 
 use super::leaf::Own;
 use super::limit::NONE;
@@ -33,7 +35,7 @@ pub(super) struct Family {
     pub(super) owed: u32,
     /// Where its tiers of lowest times begin.
     tiers: u32,
-    /// Where those of highest begin, behind them; [`NONE`] while nothing is known there.
+    /// Where those of highest begin, behind them; [`NONE`] while nobody asked for them.
     highs: u32,
     /// The largest time with which a child became idle in this period.
     pub(super) top: u64,
@@ -106,7 +108,7 @@ impl Family {
         (self.tiers as usize, self.lines())
     }
 
-    /// Whether anything is known of the highest times.
+    /// Whether somebody asked for the highest time.
     #[inline(always)]
     fn knows_highs(&self) -> bool {
         self.highs != NONE
@@ -164,7 +166,6 @@ impl Times {
     fn add_tiers(&mut self, lines: usize) -> u32 {
         let start = self.tiers.len();
         for (_, width) in tiers((start, lines)) {
-            // Nothing is known, but that there is nothing beyond the end.
             let place = |place: usize| if place < width { 0 } else { u64::MAX };
             let line = |line: usize| Line(core::array::from_fn(|way| place(line * WAYS + way)));
             self.tiers.extend((0..width.div_ceil(WAYS)).map(line));
@@ -205,12 +206,9 @@ impl Times {
         }
         let words = &self.words[family.first_line()..][..family.lines()];
         let (low, at) = if family.is_large() {
-            let (low, path) = look_above(&mut self.tiers, family.lows(), words, |word| word);
-            // Of who is held or out, tiers may know a word of before.
-            let is_in = low < HELD;
-            (low, if is_in { descend(&mut self.tiers, &path, words, low) } else { 0 })
+            lowest_below(&mut self.tiers, family.lows(), words, |word| word)
         } else {
-            least(words)
+            least(words, |word| word)
         };
         (low < HELD).then_some(family.start + at as u32)
     }
@@ -237,7 +235,7 @@ impl Times {
         if family.is_huge() {
             let lines: usize = tiers(family.lows()).map(|(_, width)| width.div_ceil(WAYS)).sum();
             family.highs = family.tiers + lines as u32;
-            return !look_above(&mut self.tiers, family.highs(), words, height).0;
+            return !lowest_below(&mut self.tiers, family.highs(), words, height).0;
         }
         let all = words.iter().flat_map(|line| line.0);
         !all.fold(u64::MAX, |low, word| low.min(height(word)))
@@ -300,21 +298,21 @@ impl Times {
         self.note(family, slot, (before, word));
     }
 
-    /// A word changed: so may what the tiers know.
+    /// A word changed: tiers promise too much if it is lower, or if its height is.
     #[inline(always)]
-    fn note(&mut self, family: &Family, slot: u32, change: (u64, u64)) {
-        if family.is_large() {
-            self.note_above(family, slot, change);
+    fn note(&mut self, family: &Family, slot: u32, (before, word): (u64, u64)) {
+        if family.is_large() && (word < before || family.knows_highs()) {
+            self.note_above(family, slot, word);
         }
     }
 
     /// The same where there are tiers.
     #[inline(never)]
-    fn note_above(&mut self, family: &Family, slot: u32, (before, word): (u64, u64)) {
+    fn note_above(&mut self, family: &Family, slot: u32, word: u64) {
         let at = (slot - family.start) as usize / WAYS;
-        raise(&mut self.tiers, family.lows(), at, (before, word));
+        sink(&mut self.tiers, family.lows(), at, word);
         if family.knows_highs() {
-            raise(&mut self.tiers, family.highs(), at, (height(before), height(word)));
+            sink(&mut self.tiers, family.highs(), at, height(word));
         }
     }
 
@@ -333,108 +331,51 @@ impl Times {
 /// The first of some tiers: where it begins, and how many places it has, one for each line below.
 type Tier = (usize, usize);
 
-/// A value below place `at` of a tier changed. Who was the lowest and is not any longer leaves a
-/// place whose value is not known; above, somebody else may still be the lowest.
+/// There is a `value` below place `at` of the first tier.
 #[inline]
-fn raise(
-    lines: &mut [Line],
-    (mut start, mut width): Tier,
-    mut at: usize,
-    (mut before, mut word): (u64, u64),
-) {
-    loop {
+fn sink(lines: &mut [Line], first: Tier, mut at: usize, value: u64) {
+    for (start, _) in tiers(first) {
         let place = &mut lines[start + at / WAYS].0[at % WAYS];
-        let held = *place;
-        if held != 0 {
-            if !may_change(held, (before, word)) {
-                return;
-            }
-            word = if word < held { word } else { 0 };
-            *place = word;
-            before = held;
-        }
-        if width <= SCANNED {
+        if *place <= value {
             return;
         }
+        *place = value;
         at /= WAYS;
-        start += width.div_ceil(WAYS);
-        width = width.div_ceil(WAYS);
     }
 }
 
-/// Whether a place that is known to hold `held` changes when a value below it does: if that becomes
-/// the lowest, or was.
+/// The lowest value of all and where its word is, of equals the first; `value` is that of a word.
 #[inline]
-fn may_change(held: u64, (before, word): (u64, u64)) -> bool {
-    word < held && word != 0 || before == held
-}
-
-/// The lowest value of all, and where each tier begins; `value` is that of a word.
-fn look_above(
+fn lowest_below(
     lines: &mut [Line],
-    tier: Tier,
+    first: Tier,
     words: &[Line],
     value: impl Fn(u64) -> u64,
-) -> (u64, Path) {
-    let mut path = Path { starts: [0; TIERS_MAX], count: 0, width: 0 };
-    for (place, (start, width)) in path.starts.iter_mut().zip(tiers(tier)) {
-        (*place, path.width) = (start, width);
-        path.count += 1;
+) -> (u64, usize) {
+    let (mut starts, mut count, mut width) = ([0; TIERS_MAX], 0, 0);
+    for (place, tier) in starts.iter_mut().zip(tiers(first)) {
+        (*place, width) = tier;
+        count += 1;
     }
-    let mut low = u64::MAX;
-    for at in 0..path.width {
-        low = low.min(known(lines, &path.starts[..path.count], at, words, &value));
-    }
-    (low, path)
-}
-
-/// The value in place `at` of the last of some tiers, which is found out if it is not known.
-fn known(
-    lines: &mut [Line],
-    starts: &[usize],
-    at: usize,
-    words: &[Line],
-    value: &impl Fn(u64) -> u64,
-) -> u64 {
-    let Some((&start, below)) = starts.split_last() else {
-        return words[at].0.iter().fold(u64::MAX, |low, &word| low.min(value(word)));
-    };
-    let (line, way) = (start + at / WAYS, at % WAYS);
-    let mut low = lines[line].0[way];
-    if low == 0 {
-        low = match below.last() {
-            None => known(lines, below, at, words, value),
-            Some(&start) => {
-                let places = lines[start + at].0.len();
-                let each = (0..places).map(|way| at * WAYS + way);
-                each.fold(u64::MAX, |low, at| low.min(known(lines, below, at, words, value)))
-            }
-        };
-        lines[line].0[way] = low;
-    }
-    low
-}
-
-/// Where each of some tiers begins, and the width of the last.
-struct Path {
-    starts: [usize; TIERS_MAX],
-    count: usize,
-    width: usize,
-}
-
-/// Where the value `low` is, the lowest of all; of equals the first. The last tier is known; below
-/// it whoever came last may have made a place lower whose value was not.
-fn descend(lines: &mut [Line], path: &Path, words: &[Line], low: u64) -> usize {
-    let starts = &path.starts[..path.count];
-    let top = path.count - 1;
-    let mut at = least(&lines[starts[top]..][..path.width.div_ceil(WAYS)]).1;
-    for below in (0..top).rev() {
-        for place in at * WAYS..(at + 1) * WAYS {
-            known(lines, &starts[..=below], place, words, &|word| word);
+    let Some((&top, below)) = starts[..count].split_last() else { return least(words, value) };
+    loop {
+        let (promised, mut at) = least(&lines[top..][..width.div_ceil(WAYS)], |place| place);
+        for start in below.iter().rev() {
+            at = at * WAYS + least(&lines[start + at..][..1], |place| place).1;
         }
-        at = at * WAYS + place_of(&lines[starts[below] + at], low);
+        let (low, way) = least(&words[at..][..1], &value);
+        if low == promised {
+            return (low, at * WAYS + way);
+        }
+        // Its place promised too much; so may those above.
+        let mut low = low;
+        for start in &starts[..count] {
+            let line = &mut lines[start + at / WAYS];
+            line.0[at % WAYS] = low;
+            low = line.0.iter().fold(u64::MAX, |low, &place| low.min(place));
+            at /= WAYS;
+        }
     }
-    at * WAYS + place_of(&words[at], low)
 }
 
 /// A tier and those above it.
@@ -446,23 +387,20 @@ fn tiers(first: Tier) -> impl Iterator<Item = Tier> {
     })
 }
 
-/// The lowest word of some lines and where it is; of equals the first.
-#[inline]
-fn least(lines: &[Line]) -> (u64, usize) {
+/// The lowest value of some lines and where it is; of equals the first.
+#[inline(always)]
+fn least(lines: &[Line], value: impl Fn(u64) -> u64) -> (u64, usize) {
     let (mut low, mut place) = (u64::MAX, 0);
     for (index, line) in lines.iter().enumerate() {
         for (way, &word) in line.0.iter().enumerate() {
-            let is_lower = word < low;
+            let (here, at) = (value(word), index * WAYS + way);
+            let is_lower = here < low;
             // Nobody can foretell it, so no jump.
-            low = select_unpredictable(is_lower, word, low);
-            place = select_unpredictable(is_lower, index * WAYS + way, place);
+            low = select_unpredictable(is_lower, here, low);
+            place = select_unpredictable(is_lower, at, place);
         }
     }
     (low, place)
-}
-
-fn place_of(line: &Line, word: u64) -> usize {
-    line.0.iter().position(|&other| other == word).expect("a tier holds a word below it")
 }
 
 /// The lower the higher the time of a word is, if it counts.
