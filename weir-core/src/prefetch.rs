@@ -22,4 +22,20 @@ impl Prefetch {
             }
         }
     }
+
+    /// The same for something that may begin in one line and end in the next.
+    #[inline(always)]
+    pub(crate) fn ask_both_ends<T: Copy>(self, what: &T) {
+        match self.0 {
+            Some(prefetch) => {
+                let begin = core::ptr::from_ref(what);
+                prefetch(begin.cast());
+                // One past its end lies in its last line, or in one of no use.
+                prefetch(begin.wrapping_add(1).cast::<u8>().wrapping_sub(1));
+            }
+            None => {
+                core::hint::black_box(*what);
+            }
+        }
+    }
 }

@@ -16,6 +16,7 @@
 
 use super::deadlines::{Deadlines, Entry};
 use crate::ids::LeafId;
+use crate::prefetch::Prefetch;
 use alloc::vec::Vec;
 
 /// The queue.
@@ -128,6 +129,32 @@ impl InStep {
         is_in
     }
 
+    /// The same for who knows the lowest 32 bits of its number alone: only if the place is still
+    /// that of `step`, and kept.
+    #[inline]
+    pub(crate) fn revive_step(&mut self, number: u32, step: Step) -> bool {
+        let number = self.numbered(number);
+        let is_its =
+            number < self.end && self.is_idle(number) && self.ring[self.place(number)] == step;
+        if is_its {
+            self.unmark_idle(number);
+        }
+        is_its
+    }
+
+    /// The number with these lowest bits from the first on.
+    #[inline(always)]
+    fn numbered(&self, number: u32) -> u64 {
+        self.first + u64::from(number.wrapping_sub(self.first as u32))
+    }
+
+    /// Whoever has a number with these lowest bits waits no longer; its place is kept.
+    #[inline]
+    pub(crate) fn let_go(&mut self, number: u32) {
+        self.mark_idle(self.numbered(number));
+        self.pass_idle();
+    }
+
     /// Doubles the ring, as far as there may be places.
     #[cold]
     fn make_room(&mut self) -> bool {
@@ -157,8 +184,7 @@ impl InStep {
 
     /// Takes out whoever has a number with these lowest bits, and keeps no place.
     pub(crate) fn remove(&mut self, number: u32) {
-        let ahead = number.wrapping_sub(self.first as u32);
-        let number = self.first + u64::from(ahead);
+        let number = self.numbered(number);
         let place = self.place(number);
         self.ring[place].leaf = Step::NOBODY.leaf;
         self.mark_idle(number);
@@ -195,6 +221,14 @@ impl InStep {
     fn unmark_idle(&mut self, number: u64) {
         let place = self.place(number);
         self.idle[place / WORD] &= !(1 << (place % WORD));
+    }
+
+    /// Asks for the place of whoever has a number with these lowest bits.
+    #[inline]
+    pub(crate) fn touch(&self, number: u32, prefetch: Prefetch) {
+        if let Some(step) = self.ring.get(self.place(u64::from(number))) {
+            prefetch.ask(&step.start);
+        }
     }
 
     /// Takes out everybody.
@@ -267,9 +301,20 @@ mod tests {
                     steps.remove_first();
                 }
                 3 if found.is_some() => {
+                    let (step, number, waits) = &mut plain[found.unwrap()];
+                    let other = Step { finish: step.finish + 1, ..*step };
+                    assert!(!steps.revive_step(*number as u32, other));
+                    let revived = match at % 2 {
+                        0 => steps.revive(*number & ((1 << NUMBER_BITS) - 1)),
+                        _ => steps.revive_step(*number as u32, *step) || *waits,
+                    };
+                    assert!(revived);
+                    *waits = true;
+                }
+                4 if found.is_some_and(|row| plain[row].2) => {
                     let row = &mut plain[found.unwrap()];
-                    row.2 = true;
-                    assert!(steps.revive(row.1 & ((1 << NUMBER_BITS) - 1)));
+                    row.2 = false;
+                    steps.let_go(row.1 as u32);
                 }
                 draw if found.is_none() => {
                     let belongs = plain.last().is_none_or(|(last, ..)| {
@@ -285,8 +330,9 @@ mod tests {
                 _ => {}
             }
             let passed = plain.iter().position(|row| row.2).unwrap_or(plain.len());
-            for (_, number, _) in plain.drain(..passed) {
+            for (step, number, _) in plain.drain(..passed) {
                 assert!(!steps.revive(number), "{seed} {at}");
+                assert!(!steps.revive_step(number as u32, step), "{seed} {at}");
             }
             let is_last = plain.last().is_none_or(|row| row.0.start <= start);
             assert_eq!(steps.is_last(start), is_last, "{seed} {at}");

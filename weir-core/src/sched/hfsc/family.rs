@@ -61,7 +61,7 @@ pub(super) struct Times {
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line([u64; WAYS]);
+pub(super) struct Line(pub(super) [u64; WAYS]);
 
 /// Where a child is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,6 +182,12 @@ impl Times {
     #[inline]
     fn word(&self, slot: u32) -> u64 {
         self.words[slot as usize / WAYS].0[slot as usize % WAYS]
+    }
+
+    /// The line with the time of a child.
+    #[inline]
+    pub(super) fn lines(&self, slot: u32) -> &Line {
+        &self.words[slot as usize / WAYS]
     }
 
     /// The time last given to a child, wherever it is.

@@ -198,8 +198,15 @@ impl Scheduler for Hfsc {
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId, _prefetch: Prefetch) {
-        self.share.touch(leaf.0);
+    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
+        self.share.touch(leaf.0, prefetch);
+        self.real_time.touch(leaf.0, prefetch);
+    }
+
+    #[inline]
+    fn touch_above(&self, leaf: LeafId, prefetch: Prefetch) {
+        self.share.touch_above(leaf.0, prefetch);
+        self.real_time.touch_place(leaf.0, prefetch);
     }
 
     fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {

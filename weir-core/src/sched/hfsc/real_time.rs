@@ -11,6 +11,7 @@ use super::leaf::{Leaf, Mark};
 use super::share::{Child, LinkShare};
 use super::wheel::Wheel;
 use crate::ids::LeafId;
+use crate::prefetch::Prefetch;
 use crate::sched::Head;
 use crate::sched::deadlines::{Deadlines, Entry};
 use crate::sched::in_step::{self, InStep, Step};
@@ -27,6 +28,8 @@ pub(super) struct RealTime {
     /// Who became backlogged and eligible since somebody was last chosen: their deadlines are
     /// mostly later than those of others who are eligible by then.
     entered: Vec<u32>,
+    /// The length of the packet with which a leaf was last emptied.
+    last_length: u32,
     /// The curves of two slopes.
     bends: Vec<Progress>,
 }
@@ -36,7 +39,15 @@ impl RealTime {
     pub(super) fn new(leaves: usize, bends: Vec<Progress>) -> Self {
         let (waiting, deadlines) = (Wheel::new(leaves), Deadlines::new());
         let steps = InStep::new(leaves);
-        Self { steps, chosen_in_step: false, waiting, deadlines, entered: Vec::new(), bends }
+        Self {
+            steps,
+            chosen_in_step: false,
+            waiting,
+            deadlines,
+            entered: Vec::new(),
+            last_length: 0,
+            bends,
+        }
     }
 
     /// [algorithms §6.4] A leaf becomes backlogged. One that was so when the tree was changed goes
@@ -57,13 +68,32 @@ impl RealTime {
         }
         let this = &mut share.leaves[leaf as usize];
         if this.eligible > now.as_nanos() {
-            return self.wait(this, leaf);
+            if !self.return_to_step(share, leaf) {
+                self.wait(&mut share.leaves[leaf as usize], leaf);
+            }
+            return;
         }
         if !this.is(Mark::ENTERED) {
             this.mark(Mark::ENTERED);
             self.entered.push(leaf);
         }
         self.waiting.hurry(now.as_nanos());
+    }
+
+    /// Lets a leaf take the place that was kept for it, if there is one.
+    #[inline]
+    fn return_to_step(&mut self, share: &mut LinkShare, leaf: u32) -> bool {
+        let this = &share.leaves[leaf as usize];
+        if this.is(Mark::FILED) {
+            return false;
+        }
+        let (start, finish) = (this.eligible, self.deadline(share, leaf));
+        let number = *self.waiting.number(leaf);
+        let returned = self.steps.revive_step(number, Step { start, finish, leaf });
+        if returned {
+            share.leaves[leaf as usize].mark(Mark::IN_STEP);
+        }
+        returned
     }
 
     /// Appends a leaf that starts after all in step, if it belongs there.
@@ -131,6 +161,18 @@ impl RealTime {
         let step = self.steps.first();
         self.chosen_in_step = step.start <= now.as_nanos() && step.entry().precedes(&other);
         if self.chosen_in_step { step.entry() } else { other }
+    }
+
+    /// Asks for what is kept of a leaf here.
+    #[inline(always)]
+    pub(super) fn touch(&self, leaf: u32, prefetch: Prefetch) {
+        self.waiting.touch(leaf, prefetch);
+    }
+
+    /// Asks for the place in step of a leaf that was asked for before.
+    #[inline(always)]
+    pub(super) fn touch_place(&self, leaf: u32, prefetch: Prefetch) {
+        self.steps.touch(self.waiting.number_of(leaf), prefetch);
     }
 
     /// A guess: whose turn it is next, one after the other.
@@ -246,6 +288,21 @@ impl RealTime {
             if !self.append(this, leaf, deadline) {
                 self.file_apart(this, now, Entry { deadline, leaf });
             }
+        } else if core::mem::replace(&mut self.last_length, bytes) == bytes {
+            // Where lengths differ a place is of no use, and in the way.
+            self.keep(this, slope, leaf);
+        }
+    }
+
+    /// Keeps a place for a leaf with nothing to send, for a packet as long as the last.
+    #[inline(always)]
+    fn keep(&mut self, this: &Leaf, slope: &Slope, leaf: u32) {
+        if this.is(Mark::FILED) {
+            return;
+        }
+        let step = Step { start: this.eligible, finish: this.deadline(slope), leaf };
+        if let Some(number) = self.steps.keep(step) {
+            *self.waiting.number(leaf) = number as u32;
         }
     }
 
@@ -306,12 +363,13 @@ impl RealTime {
             this.length = length(next.length);
         }
         if this.is(Mark::IN_STEP) {
-            if next.is_none() || this.length != before {
+            let number = *self.waiting.number(leaf);
+            if next.is_none() {
                 this.clear(Mark::IN_STEP);
-                let number = *self.waiting.number(leaf);
+                self.steps.let_go(number);
+            } else if this.length != before {
+                this.clear(Mark::IN_STEP);
                 self.steps.remove(number);
-            }
-            if next.is_some() && this.length != before {
                 self.file(share, leaf, now);
             }
         } else if next.is_none() {

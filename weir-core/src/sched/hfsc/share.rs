@@ -14,6 +14,7 @@ use super::curve::{Curves, Progress, Slope};
 use super::family::{Family, KEY_MAX, Part, Times};
 use super::leaf::{Kind, Leaf, Mark, Own};
 use super::limit::{Limits, NONE};
+use crate::prefetch::Prefetch;
 use crate::units::Instant;
 use alloc::vec::Vec;
 
@@ -180,18 +181,20 @@ impl LinkShare {
         }
     }
 
-    /// Reads what the next packet of a leaf needs.
-    #[inline]
-    pub(super) fn touch(&self, leaf: u32) {
-        let Leaf { eligible, own, .. } = self.leaves[leaf as usize];
-        let family = &self.families[own.family as usize];
-        // Leaves and families are not cache lines: both ends of each.
-        let mut read = self.times.key(own.slot) ^ eligible ^ family.floor;
-        read ^= u64::from(family.own.kind) ^ u64::from(own.kind);
-        if own.family != self.top {
-            read ^= self.times.key(family.own.slot);
-        }
-        core::hint::black_box(read);
+    /// Asks for a leaf.
+    #[inline(always)]
+    pub(super) fn touch(&self, leaf: u32, prefetch: Prefetch) {
+        // Leaves are not cache lines: both ends.
+        let this = &self.leaves[leaf as usize];
+        prefetch.ask_both_ends(this);
+    }
+
+    /// Asks for the virtual time and the family of a leaf that was asked for before.
+    #[inline(always)]
+    pub(super) fn touch_above(&self, leaf: u32, prefetch: Prefetch) {
+        let own = self.leaves[leaf as usize].own;
+        prefetch.ask(&self.times.lines(own.slot).0[0]);
+        prefetch.ask_both_ends(&self.families[own.family as usize]);
     }
 
     fn set_fraction(&mut self, class: Child, fraction: u32) {

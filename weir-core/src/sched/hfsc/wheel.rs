@@ -10,6 +10,7 @@
 //! due. Invariant: every leaf here stands at an instant later than `base`, and not later than it is
 //! eligible; `next` is not later than any.
 
+use crate::prefetch::Prefetch;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -63,10 +64,21 @@ impl Wheel {
         self.is_exact
     }
 
+    #[inline(always)]
+    pub(super) fn number_of(&self, leaf: u32) -> u32 {
+        self.behind[leaf as usize]
+    }
+
     /// The number kept for a leaf that is not here.
     #[inline(always)]
     pub(super) fn number(&mut self, leaf: u32) -> &mut u32 {
         &mut self.behind[leaf as usize]
+    }
+
+    /// Asks for what is kept of a leaf.
+    #[inline(always)]
+    pub(super) fn touch(&self, leaf: u32, prefetch: Prefetch) {
+        prefetch.ask(&self.behind[leaf as usize]);
     }
 
     /// Nobody need wait until `at` any longer who did.
