@@ -119,6 +119,50 @@ fn go_on_long((key, fraction): (u64, u32), slope: &Slope, bytes: u32) -> (u64, u
     ((time >> FRACTION_BITS).min(u128::from(KEY_MAX)) as u64, time as u32)
 }
 
+/// What a packet moves at one active class of a family. If the class idles, so may the one above,
+/// which becomes the service.
+#[inline(always)]
+fn move_on(
+    own: &mut Own,
+    family: &mut Family,
+    times: &mut Times,
+    kinds: &[Kind],
+    service: &mut Sent,
+) {
+    // Who has no siblings competes with nobody, so its virtual time may stand still.
+    if family.size == 1 && !service.emptied {
+        return;
+    }
+    let word = times.word_mut(own.slot);
+    // No limit holds the class, so the word is the time alone.
+    let before = *word;
+    let slope = &kinds[own.kind as usize].share;
+    let (mut time, mut fraction) = go_on((before, own.fraction), slope, service.bytes);
+    if service.emptied {
+        own.fraction = fraction;
+        service.emptied = family.leave(time);
+        return times.take_out(family, own.slot, before, time);
+    }
+    if time < family.floor {
+        (time, fraction) = (family.floor, 0);
+    }
+    own.fraction = fraction;
+    *word = time;
+    times.went_on(family, own.slot, (before, time));
+}
+
+/// The classes above a family will be told of `bytes` of its children; answers whether they can
+/// wait.
+#[inline(always)]
+fn owe((family, number): (&mut Family, u32), bytes: u32, owing: &mut Vec<u32>) -> bool {
+    let Some(owed) = family.owed.checked_add(bytes) else { return false };
+    if family.owed == 0 && owed > 0 {
+        owing.push(number);
+    }
+    family.owed = owed;
+    true
+}
+
 impl LinkShare {
     /// The leaf that link sharing chooses now.
     #[inline]
@@ -333,38 +377,28 @@ impl LinkShare {
     /// served by deadlines, before link sharing needs to know.
     #[inline(always)]
     pub(super) fn serve_plain<const POSSIBLE: bool>(&mut self, leaf: u32, mut service: Sent) {
-        let own = self.leaves[leaf as usize].own;
-        let fraction = self.serve_at::<POSSIBLE>(own, &mut service);
-        self.leaves[leaf as usize].own.fraction = fraction;
-        if own.family == self.top {
+        if POSSIBLE {
+            self.note_choice(self.leaves[leaf as usize].own, service);
+        }
+        let Self { leaves, families, times, kinds, owing, top, .. } = self;
+        let (is_few, own) = (families.len() <= FEW, &mut leaves[leaf as usize].own);
+        let number = own.family;
+        let family = &mut families[number as usize];
+        move_on(own, family, times, kinds, &mut service);
+        if number == *top {
             return;
         }
-        if !POSSIBLE && self.families.len() <= FEW {
-            if !service.emptied && self.owe(own.family, service.bytes) {
+        if !POSSIBLE && is_few {
+            if !service.emptied && owe((family, number), service.bytes, owing) {
                 return;
             }
             self.settle();
         }
         // Most trees have no more classes than one between leaf and top.
-        let above = self.families[own.family as usize].own;
-        let fraction = self.serve_at::<POSSIBLE>(above, &mut service);
-        self.families[own.family as usize].own.fraction = fraction;
-        if above.family != self.top {
-            self.serve_above(above.family, service);
+        let above = self.serve_at::<POSSIBLE>(number, &mut service);
+        if above != self.top {
+            self.serve_above(above, service);
         }
-    }
-
-    /// The classes above a family will be told of `bytes` of its children; answers whether they
-    /// can wait.
-    #[inline(always)]
-    fn owe(&mut self, family: u32, bytes: u32) -> bool {
-        let this = &mut self.families[family as usize];
-        let Some(owed) = this.owed.checked_add(bytes) else { return false };
-        if this.owed == 0 && owed > 0 {
-            self.owing.push(family);
-        }
-        this.owed = owed;
-        true
     }
 
     /// Tells the classes above what their children were served.
@@ -394,42 +428,31 @@ impl LinkShare {
     #[inline(never)]
     fn serve_above(&mut self, mut family: u32, mut service: Sent) {
         while family != self.top {
-            let own = self.families[family as usize].own;
-            let fraction = self.serve_at::<true>(own, &mut service);
-            self.families[family as usize].own.fraction = fraction;
-            family = own.family;
+            family = self.serve_at::<true>(family, &mut service);
         }
     }
 
-    /// What a packet moves at one active class; answers its fraction. If the class idles, so may
-    /// the one above, which becomes the service.
+    /// What a packet moves at the active class above a family; answers the family that it is in.
     #[inline(always)]
-    fn serve_at<const POSSIBLE: bool>(&mut self, own: Own, service: &mut Sent) -> u32 {
-        // Who has no siblings competes with nobody, so its virtual time may stand still.
-        if self.families[own.family as usize].size == 1 && !service.emptied {
-            return own.fraction;
-        }
-        if POSSIBLE && service.shared {
-            self.raise_floor(own.family, self.times.key(own.slot));
+    fn serve_at<const POSSIBLE: bool>(&mut self, below: u32, service: &mut Sent) -> u32 {
+        let mut own = self.families[below as usize].own;
+        if POSSIBLE {
+            self.note_choice(own, *service);
         }
         let Self { families, times, kinds, .. } = self;
         let family = &mut families[own.family as usize];
-        let word = times.word_mut(own.slot);
-        // No limit holds the class, so the word is the time alone.
-        let before = *word;
-        let slope = &kinds[own.kind as usize].share;
-        let (mut time, mut fraction) = go_on((before, own.fraction), slope, service.bytes);
-        if service.emptied {
-            service.emptied = family.leave(time);
-            times.take_out(family, own.slot, before, time);
-            return fraction;
+        move_on(&mut own, family, times, kinds, service);
+        families[below as usize].own.fraction = own.fraction;
+        own.family
+    }
+
+    /// Raises the floor of a family to the time at which a child was chosen, if it was.
+    #[inline(always)]
+    fn note_choice(&mut self, own: Own, service: Sent) {
+        let is_alone = self.families[own.family as usize].size == 1 && !service.emptied;
+        if service.shared && !is_alone {
+            self.raise_floor(own.family, self.times.key(own.slot));
         }
-        if time < family.floor {
-            (time, fraction) = (family.floor, 0);
-        }
-        *word = time;
-        times.went_on(family, own.slot, (before, time));
-        fraction
     }
 
     /// The same for any leaf.
