@@ -374,13 +374,18 @@ fn lowest_below(
             return (low, at * WAYS + way);
         }
         // Its place promised too much; so may those above.
-        let mut low = low;
-        for start in &starts[..count] {
-            let line = &mut lines[start + at / WAYS];
-            line.0[at % WAYS] = low;
-            low = line.0.iter().fold(u64::MAX, |low, &place| low.min(place));
-            at /= WAYS;
-        }
+        mend(lines, first, at, low);
+    }
+}
+
+/// The lowest value below place `at` of the first tier is `low`.
+#[inline]
+fn mend(lines: &mut [Line], first: Tier, mut at: usize, mut low: u64) {
+    for (start, _) in tiers(first) {
+        let line = &mut lines[start + at / WAYS];
+        line.0[at % WAYS] = low;
+        low = line.0.iter().fold(u64::MAX, |low, &place| low.min(place));
+        at /= WAYS;
     }
 }
 
@@ -396,17 +401,27 @@ fn tiers(first: Tier) -> impl Iterator<Item = Tier> {
 /// The lowest value of some lines and where it is; of equals the first.
 #[inline(always)]
 fn least(lines: &[Line], value: impl Fn(u64) -> u64) -> (u64, usize) {
-    let (mut low, mut place) = (u64::MAX, 0);
-    for (index, line) in lines.iter().enumerate() {
-        for (way, &word) in line.0.iter().enumerate() {
-            let (here, at) = (value(word), index * WAYS + way);
-            let is_lower = here < low;
-            // Nobody can foretell it, so no jump.
-            low = select_unpredictable(is_lower, here, low);
-            place = select_unpredictable(is_lower, at, place);
-        }
-    }
-    (low, place)
+    let rows = lines.iter().enumerate().map(|(index, line)| {
+        let (low, way) = least_of(line.0.map(&value));
+        (low, index * WAYS + way)
+    });
+    rows.reduce(lower).unwrap_or((u64::MAX, 0))
+}
+
+/// The same of a line: its halves play, and the halves of these.
+#[inline(always)]
+fn least_of(values: [u64; WAYS]) -> (u64, usize) {
+    let pair = |at: usize| lower((values[at], at), (values[at + 1], at + 1));
+    lower(lower(pair(0), pair(2)), lower(pair(4), pair(6)))
+}
+
+/// The lower of two values and where it is; of equals the first. Nobody can foretell it, so there
+/// is no jump.
+#[inline(always)]
+fn lower(first: (u64, usize), second: (u64, usize)) -> (u64, usize) {
+    let is_second = second.0 < first.0;
+    let low = select_unpredictable(is_second, second.0, first.0);
+    (low, select_unpredictable(is_second, second.1, first.1))
 }
 
 /// The lower the higher the time of a word is, if it counts.

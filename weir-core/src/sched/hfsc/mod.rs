@@ -56,13 +56,13 @@ pub struct Hfsc {
 }
 
 impl Hfsc {
-    /// Who may send now, or when to ask again.
+    /// Who may send now, or when to ask again; it may be known that `nobody_is_eligible`.
     #[inline(never)]
-    fn select_any(&mut self, now: Instant) -> Selection {
+    fn select_any(&mut self, now: Instant, nobody_is_eligible: bool) -> Selection {
         if self.backlogged == 0 {
             return Selection::Idle;
         }
-        if let Some(leaf) = self.real_time.first(&mut self.share, now) {
+        if !nobody_is_eligible && let Some(leaf) = self.real_time.first(&mut self.share, now) {
             self.chosen_by_deadline = true;
             return Selection::Leaf(LeafId(leaf));
         }
@@ -147,13 +147,12 @@ impl Scheduler for Hfsc {
 
     #[inline(always)]
     fn select(&mut self, now: Instant) -> Selection {
-        match self.real_time.plain_first(now) {
-            Some(leaf) => {
-                self.chosen_by_deadline = true;
-                Selection::Leaf(LeafId(leaf))
-            }
-            None => self.select_any(now),
+        let first = self.real_time.plain_first(now);
+        if let Some(Some(leaf)) = first {
+            self.chosen_by_deadline = true;
+            return Selection::Leaf(LeafId(leaf));
         }
+        self.select_any(now, first.is_some())
     }
 
     #[inline(always)]

@@ -143,16 +143,15 @@ impl RealTime {
         deadline(&self.bends, share, leaf)
     }
 
-    /// The leaf with the earliest deadline among those that are eligible now, if that is known
-    /// without much ado.
+    /// The same as [`RealTime::first`], if it is known without much ado.
     #[inline(always)]
-    pub(super) fn plain_first(&mut self, now: Instant) -> Option<u32> {
+    pub(super) fn plain_first(&mut self, now: Instant) -> Option<Option<u32>> {
         if self.waiting.next() <= now.as_nanos() {
             return None;
         }
         let eligible = self.deadlines.plain_first()?;
         let first = self.choose(now, eligible);
-        (first != Entry::NOBODY).then_some(first.leaf)
+        Some((first != Entry::NOBODY).then_some(first.leaf))
     }
 
     /// The first of those in step, if it is eligible and goes before `other`; else that.
