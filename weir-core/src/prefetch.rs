@@ -30,8 +30,8 @@ impl Prefetch {
             Some(prefetch) => {
                 let begin = core::ptr::from_ref(what);
                 prefetch(begin.cast());
-                // One past its end lies in its last line, or in one of no use.
-                prefetch(begin.wrapping_add(1).cast::<u8>().wrapping_sub(1));
+                let last = begin.wrapping_add(1).cast::<u8>().wrapping_sub(1);
+                prefetch(last);
             }
             None => {
                 core::hint::black_box(*what);

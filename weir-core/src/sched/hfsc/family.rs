@@ -186,7 +186,7 @@ impl Times {
 
     /// The line with the time of a child.
     #[inline]
-    pub(super) fn lines(&self, slot: u32) -> &Line {
+    pub(super) fn line(&self, slot: u32) -> &Line {
         &self.words[slot as usize / WAYS]
     }
 
