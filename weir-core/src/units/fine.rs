@@ -198,6 +198,12 @@ impl Pace {
         }
     }
 
+    /// How many whole bytes take no longer than so many units, which are fewer than 2^32 take.
+    #[inline]
+    pub const fn bytes_in(self, units: u64) -> u32 {
+        (units / self.fine_per_byte) as u32
+    }
+
     /// The time that `bytes` take, held at the longest span.
     pub const fn span(self, bytes: Bytes) -> FineSpan {
         let cost = self.cost(bytes);

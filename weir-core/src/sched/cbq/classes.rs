@@ -277,6 +277,18 @@ impl Classes {
         }
     }
 
+    /// How many of `bytes` a class, which conforms, may send and conforms still; rounded down to
+    /// none where its terms, `terms`, are not short.
+    #[inline]
+    pub fn room(&self, class: usize, terms: &ShortTerms, now: Instant, bytes: u32) -> u32 {
+        let class = &self.list[class];
+        match class.meter.room_short(terms, now, bytes) {
+            Some(room) => room,
+            None if class.meter.covers(&self.plan_of(class).terms, now, bytes) => bytes,
+            None => 0,
+        }
+    }
+
     #[inline(never)]
     fn charge_far(&mut self, class: usize, now: Instant, sent: u32) -> bool {
         let (class, plan) = self.at_with_plan(class);

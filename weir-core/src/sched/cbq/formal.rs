@@ -102,6 +102,7 @@ impl Formal {
             Some(leaf) => leaf,
             None => self.turn(),
         };
+        self.find_dues(leaf);
         Selection::Leaf(LeafId(leaf as u32))
     }
 
@@ -155,6 +156,7 @@ impl Formal {
             class: leaf as u32,
             node: Places::of_leaf(leaf, !lends),
             ready: lends,
+            may_owe: terms.may_owe(),
             terms: terms.short,
         };
         let (parent, rank) = (class.parent, place.rank.into());
@@ -180,7 +182,8 @@ impl Formal {
                 lent |= !waits;
             }
             let ready = class.is_ready();
-            self.path.push_due(Due { class: at as u32, node, ready, terms: terms.short });
+            let (may_owe, terms) = (terms.may_owe(), terms.short);
+            self.path.push_due(Due { class: at as u32, node, ready, may_owe, terms });
             at = class.parent as usize;
         }
     }
@@ -221,24 +224,20 @@ impl Formal {
     /// How many bytes `leaf`, just selected, may send in a row: as long as every turn that led to
     /// it covers them, no class on the way up changes its row, and none that is overlimit would
     /// owe less for packet after packet.
+    #[inline]
     pub fn allowance(&self, now: Instant, leaf: LeafId) -> Bytes {
-        let link = self.classes.link();
-        let rank = self.classes.plan(leaf.index()).place.rank.into();
-        let (mut at, mut lent, mut bytes) = (leaf.index(), false, u32::MAX);
-        // The link is alone in its row, so its turn never ends.
-        while at != link && bytes > 0 {
-            let class = self.classes.at(at);
-            let terms = &self.classes.plan_of(class).terms;
-            if !lent {
-                lent = class.row != Row::Waiting;
-                bytes = bytes.min(self.rings.left(self.places.of(at, rank, !lent)));
-            }
-            if !class.is_ready() {
-                bytes = bytes.min(terms.may_owe());
-            } else if !class.meter.covers(terms, now, bytes) {
-                return Bytes::ZERO;
-            }
-            at = class.parent as usize;
+        let Found { credit, alone, .. } = self.path.found;
+        if self.rings.are_of_one_packet() || !self.path.owes(leaf.0) {
+            return Bytes::ZERO;
+        }
+        let covered = if alone == NONE { credit } else { credit.min(self.rings.credit(alone)) };
+        let mut bytes = Rings::bytes(covered);
+        let (due, above) = self.path.dues();
+        for due in core::iter::once(due).chain(above) {
+            bytes = match due.ready {
+                true => self.classes.room(due.class as usize, &due.terms, now, bytes),
+                false => bytes.min(due.may_owe),
+            };
         }
         Bytes::new(bytes.into())
     }

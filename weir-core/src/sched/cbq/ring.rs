@@ -178,13 +178,10 @@ impl Rings {
         prefetch.ask(&self.nodes[node as usize].credit);
     }
 
-    /// The bytes that the turn of `node` still covers, however they come in packets.
+    /// The bytes that a credit covers, however they come in packets.
     #[inline]
-    pub fn left(&self, node: u32) -> u32 {
-        match self.general {
-            General::Drr | General::Wrr => (self.credit(node).max(0) >> CREDIT_BITS) as u32,
-            General::Prr => 0,
-        }
+    pub fn bytes(credit: i32) -> u32 {
+        (credit.max(0) >> CREDIT_BITS) as u32
     }
 
     /// Takes over what `was`, a node of other rings, owes for turns; `node` is in no ring.
