@@ -52,6 +52,19 @@ pub(super) struct Class {
     pub row: Row,
     /// Of the fast engine: whether the class is among its waits.
     pub queued: bool,
+    /// Of the fast engine, of leaves only.
+    pub at_parent: AtParent,
+}
+
+/// Where a leaf that may borrow stands among its siblings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtParent {
+    /// Nowhere.
+    Away,
+    /// Noted for the ring of its parent, also after it went.
+    Noted,
+    /// In the ring.
+    Linked,
 }
 
 /// Where an active class stands under the formal rule.
@@ -336,7 +349,8 @@ impl Classes {
 impl Class {
     fn new(plan: u32, parent: u32) -> Self {
         let meter = Meter::FULL;
-        Self { meter, head: 0, plan, parent, active: 0, row: Row::Waiting, queued: false }
+        let (row, at_parent) = (Row::Waiting, AtParent::Away);
+        Self { meter, head: 0, plan, parent, active: 0, row, queued: false, at_parent }
     }
 
     /// Whether it is in the row of its level.

@@ -5,11 +5,13 @@
 //! below the unsatisfied classes of the lowest level that has any: one row of rings a level.
 //! Invariant: a class is active if something waits below it that could borrow up to it. Active
 //! classes that may borrow are in the ring of their parent, whether they need to or not, so that
-//! none loses its turn by conforming now and then. Those that conform are in the row of their
+//! none loses its turn by conforming now and then; a leaf may be only noted for it until the ring
+//! is asked. Those that conform are in the row of their
 //! level, the others among the waits. When a class lends, no row below is occupied, so whoever is
 //! in its ring needs to borrow.
 
-use super::classes::{Class, Classes, General, Plan, Row, counted};
+use super::classes::{AtParent, Class, Classes, General, Plan, Row, counted};
+use super::comers::NOTES_MAX;
 use super::path::{Due, Found, NONE, Path};
 use super::places::{LAST_RESORT, Places, ROWS};
 use super::ring::Rings;
@@ -200,7 +202,9 @@ impl Formal {
             if waits && self.borrows(at) {
                 let has_rank = active >> rank & 1 == 1;
                 let rank = if has_rank { rank } else { active.ilog2() as usize };
-                self.rings.pass_on(self.parent_ring(at, rank), self.places.borrow(at, rank));
+                let ring = self.parent_ring(at, rank);
+                self.complete(ring);
+                self.rings.pass_on(ring, self.places.borrow(at, rank));
             } else if let Some(row) = self.row(at).filter(|_| !lent) {
                 self.rings.pass_on(self.places.row_ring(row, rank), self.places.own(at, rank));
                 lent = true;
@@ -273,7 +277,7 @@ impl Formal {
         let rank = self.classes.plan_of(class).place.rank.into();
         let parent = class.parent as usize;
         prefetch.ask(&self.classes.at(parent).parent);
-        self.rings.ask_for_ring(self.places.family_ring(parent, rank), prefetch);
+        self.rings.ask_for_comers(self.places.family_ring(parent, rank), prefetch);
     }
 
     /// Why `leaf` could not send earlier; its lender is the class whose row gave the turn.
@@ -472,6 +476,7 @@ impl Formal {
     /// The path goes on with the class that has the turn in a ring, down to a leaf.
     fn extend_path(&mut self, mut ring: usize) {
         loop {
+            self.complete(ring);
             let node = self.rings.front(ring).expect("an active priority has a class in its ring");
             self.path.push(node);
             let class = self.places.class(node);
@@ -508,6 +513,10 @@ impl Formal {
         let (rank, parent) = (usize::from(place.rank), class.parent as usize);
         let (borrows, quantum) = (place.borrow, quanta.borrow);
         class.active = 1 << rank;
+        let noted = class.at_parent == AtParent::Noted;
+        if borrows {
+            class.at_parent = AtParent::Noted;
+        }
         if class.meter.conforms(terms, now) {
             class.row = Row::Ready;
             self.ready[0] |= 1 << rank;
@@ -518,9 +527,48 @@ impl Formal {
             class.row = Row::Waiting;
             self.wait(leaf);
         }
-        let ring = self.places.family_ring(parent, rank);
-        if borrows && self.rings.push(ring, Places::of_leaf(leaf, true), quantum) {
-            self.activate(now, parent, 1 << rank);
+        if borrows {
+            let ring = self.places.family_ring(parent, rank);
+            self.rings.note(ring, Places::of_leaf(leaf, true), quantum, noted);
+            let comers = self.rings.comers(ring);
+            let (is_first, is_full) = (comers.enter(), comers.is_full());
+            if is_full {
+                self.settle(ring);
+            }
+            if is_first {
+                self.activate(now, parent, 1 << rank);
+            }
+        }
+    }
+
+    /// Puts those into `ring` that are noted for it and did not go since, in the order in which
+    /// they came.
+    #[inline(never)]
+    fn settle(&mut self, ring: usize) {
+        let (mut notes, mut count) = ([(0, 0); NOTES_MAX], 0);
+        let mut last = self.rings.comers(ring).take();
+        while let Some(node) = last {
+            let (came, before) = self.rings.noted(node);
+            let class = self.classes.at_mut(self.places.class(node));
+            class.at_parent = AtParent::Away;
+            if class.active != 0 {
+                class.at_parent = AtParent::Linked;
+                notes[count] = (came, node);
+                count += 1;
+            }
+            last = (before != NONE).then_some(before);
+        }
+        notes[..count].sort_unstable();
+        for &(_, node) in &notes[..count] {
+            self.rings.link(ring, node);
+        }
+    }
+
+    /// Sees to it that all who belong into `ring` are in it.
+    #[inline]
+    fn complete(&mut self, ring: usize) {
+        if self.rings.comers(ring).is_noted() {
+            self.settle(ring);
         }
     }
 
@@ -529,15 +577,21 @@ impl Formal {
         self.path.clear();
         let (class, Plan { place, .. }) = self.classes.at_with_plan(leaf);
         let (rank, parent) = (usize::from(place.rank), class.parent as usize);
-        let borrows = place.borrow;
+        let (borrows, linked) = (place.borrow, class.at_parent == AtParent::Linked);
         class.active = 0;
         let ring = self.places.row_ring(0, rank);
         if class.row == Row::Ready && self.rings.remove(ring, Places::of_leaf(leaf, false)) {
             self.empty_row(0, rank);
         }
-        let ring = self.places.family_ring(parent, rank);
-        if borrows && self.rings.remove(ring, Places::of_leaf(leaf, true)) {
-            self.deactivate(parent, 1 << rank);
+        if borrows {
+            let ring = self.places.family_ring(parent, rank);
+            if linked {
+                self.classes.at_mut(leaf).at_parent = AtParent::Away;
+                self.rings.remove(ring, Places::of_leaf(leaf, true));
+            }
+            if self.rings.comers(ring).leave() {
+                self.deactivate(parent, 1 << rank);
+            }
         }
     }
 
@@ -645,8 +699,10 @@ impl Formal {
         let credit = self.classes.plan(class).quanta.borrow;
         let mut fresh = 0;
         for rank in ranks(bits) {
-            let node = self.places.borrow(class, rank);
-            if self.rings.push(self.parent_ring(class, rank), node, credit) {
+            let (ring, node) = (self.parent_ring(class, rank), self.places.borrow(class, rank));
+            self.complete(ring);
+            self.rings.push(ring, node, credit);
+            if self.rings.comers(ring).enter() {
                 fresh |= 1 << rank;
             }
         }
@@ -658,8 +714,9 @@ impl Formal {
     fn leave_parent(&mut self, class: usize, bits: u8) -> u8 {
         let mut emptied = 0;
         for rank in ranks(bits) {
-            let node = self.places.borrow(class, rank);
-            if self.rings.remove(self.parent_ring(class, rank), node) {
+            let (ring, node) = (self.parent_ring(class, rank), self.places.borrow(class, rank));
+            self.rings.remove(ring, node);
+            if self.rings.comers(ring).leave() {
                 emptied |= 1 << rank;
             }
         }
