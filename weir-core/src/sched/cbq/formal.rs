@@ -267,7 +267,9 @@ impl Formal {
     pub fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
         let class = leaf.index();
         self.rings.ask_for(Places::of_leaf(class, false), prefetch);
-        prefetch.ask(&self.classes.at(class).parent);
+        self.rings.ask_for(Places::of_leaf(class, true), prefetch);
+        prefetch.ask(&self.classes.at(class).meter);
+        prefetch.ask(&self.classes.at(class).at_parent);
     }
 
     /// Asks for what a packet of `leaf` needs of its parent.
@@ -276,7 +278,8 @@ impl Formal {
         let class = self.classes.at(leaf.index());
         let rank = self.classes.plan_of(class).place.rank.into();
         let parent = class.parent as usize;
-        prefetch.ask(&self.classes.at(parent).parent);
+        prefetch.ask(&self.classes.at(parent).meter);
+        prefetch.ask(&self.classes.at(parent).at_parent);
         self.rings.ask_for_comers(self.places.family_ring(parent, rank), prefetch);
     }
 
