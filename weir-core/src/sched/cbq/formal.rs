@@ -236,8 +236,7 @@ impl Formal {
         }
         let covered = if alone == NONE { credit } else { credit.min(self.rings.credit(alone)) };
         let mut bytes = Rings::bytes(covered);
-        let (due, above) = self.path.dues();
-        for due in core::iter::once(due).chain(above) {
+        for due in self.path.all_dues() {
             bytes = match due.ready {
                 true => self.classes.room(due.class as usize, &due.terms, now, bytes),
                 false => bytes.min(due.may_owe),
@@ -279,7 +278,7 @@ impl Formal {
         let rank = self.classes.plan_of(class).place.rank.into();
         let parent = class.parent as usize;
         prefetch.ask(&self.classes.at(parent).meter);
-        prefetch.ask(&self.classes.at(parent).at_parent);
+        prefetch.ask(&self.classes.at(parent).row);
         self.rings.ask_for_comers(self.places.family_ring(parent, rank), prefetch);
     }
 

@@ -155,6 +155,12 @@ impl Path {
         (first, &others[..self.due_count - 1])
     }
 
+    /// The same in one row.
+    #[inline]
+    pub fn all_dues(&self) -> &[Due] {
+        &self.dues[..self.due_count]
+    }
+
     /// Names what a packet of a leaf with this parent, which lends to itself or not, is charged to
     /// at the leaf; answers whether what is above it is known. Else that has to be named anew.
     pub const fn set_due(&mut self, (leaf, parent, lends): (u32, u32, bool), due: Due) -> bool {
