@@ -5,8 +5,8 @@
 //! them in and take them out would touch the nodes of their neighbours, all far away. So the ring
 //! is told of them by a chain of notes, each in a node of its own, and gets those that are still
 //! there, in the order in which they came, before it is asked. Who goes leaves its note, and uses
-//! it when it comes again. Invariant: there are at most [`NOTES_MAX`] notes, so that no packet
-//! pays for more.
+//! it when it comes again. After a ring was asked some go straight into it. Invariant: there are
+//! at most [`NOTES_MAX`] notes, so that no packet pays for more.
 
 /// Who is noted for one ring, and how many there are in it or noted for it.
 #[derive(Clone, Copy)]
@@ -15,14 +15,16 @@ pub(super) struct Comers {
     top: u32,
     /// How many of the ring something waits in, those in it and those that are noted.
     present: u32,
-    notes: u16,
     /// How many came since there was no note.
     came: u16,
+    notes: u8,
+    /// How many more go straight into the ring, since it was asked not long ago.
+    straight: u8,
 }
 
 impl Comers {
     /// Nobody.
-    pub const NONE: Comers = Comers { top: NONE, present: 0, notes: 0, came: 0 };
+    pub const NONE: Comers = Comers { top: NONE, present: 0, came: 0, notes: 0, straight: 0 };
 
     /// One more came: the number of its coming.
     #[inline]
@@ -40,16 +42,25 @@ impl Comers {
         core::mem::replace(&mut self.top, node)
     }
 
-    /// Whether somebody is noted.
+    /// The ring is asked: whether somebody is noted.
     #[inline]
-    pub const fn is_noted(&self) -> bool {
+    pub const fn ask(&mut self) -> bool {
+        self.straight = STRAIGHT;
         self.top != NONE
+    }
+
+    /// Whether who comes goes straight into the ring.
+    #[inline]
+    pub const fn goes_straight(&mut self) -> bool {
+        let straight = self.straight > 0 && self.top == NONE;
+        self.straight = self.straight.saturating_sub(1);
+        straight
     }
 
     /// Whether there is no room for another note.
     #[inline]
     pub const fn is_full(&self) -> bool {
-        self.notes >= NOTES_MAX as u16 || self.came == u16::MAX
+        self.notes >= NOTES_MAX as u8 || self.came == u16::MAX
     }
 
     /// Who has the last note, the others after it; then there is none.
@@ -77,5 +88,7 @@ impl Comers {
 
 /// As many notes as one packet may have to put into a ring.
 pub(super) const NOTES_MAX: usize = 128;
+/// So many go straight into a ring after it was asked, for it is likely to be asked again.
+const STRAIGHT: u8 = 16;
 /// Nobody.
 const NONE: u32 = u32::MAX;

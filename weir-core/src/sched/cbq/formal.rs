@@ -531,11 +531,16 @@ impl Formal {
         }
         if borrows {
             let ring = self.places.family_ring(parent, rank);
-            self.rings.note(ring, Places::of_leaf(leaf, true), quantum, noted);
-            let comers = self.rings.comers(ring);
-            let (is_first, is_full) = (comers.enter(), comers.is_full());
-            if is_full {
-                self.settle(ring);
+            let node = Places::of_leaf(leaf, true);
+            let is_first = self.rings.comers(ring).enter();
+            if self.rings.comers(ring).goes_straight() {
+                self.classes.at_mut(leaf).at_parent = AtParent::Linked;
+                self.rings.push(ring, node, quantum);
+            } else {
+                self.rings.note(ring, node, quantum, noted);
+                if self.rings.comers(ring).is_full() {
+                    self.settle(ring);
+                }
             }
             if is_first {
                 self.activate(now, parent, 1 << rank);
@@ -569,7 +574,7 @@ impl Formal {
     /// Sees to it that all who belong into `ring` are in it.
     #[inline]
     fn complete(&mut self, ring: usize) {
-        if self.rings.comers(ring).is_noted() {
+        if self.rings.comers(ring).ask() {
             self.settle(ring);
         }
     }
@@ -758,4 +763,51 @@ fn ranks(mut bits: u8) -> impl Iterator<Item = usize> {
         bits &= bits.wrapping_sub(1);
         rank
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::Params;
+    use crate::sched::{ClassSpec, Tree};
+    use crate::units::{Quantity, Rate};
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn a_ring_that_is_asked_has_those_present_in_the_order_in_which_they_came_last() {
+        let spec = |index: usize| {
+            let params = Params::new().with("rate", Quantity::Rate(Rate::MIN));
+            ClassSpec { name: index.to_string(), parent: None, params }
+        };
+        let specs = (0..300).map(spec).collect();
+        let tree = Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), specs);
+        let classes = Classes::build(&tree.expect("a tree")).expect("each has a rate");
+        let mut formal = Formal::new(classes, General::Drr, false);
+        let ring = formal.places.family_ring(formal.classes.link(), 0);
+        let head = Head { length: Bytes::new(100), arrived: Instant::ZERO };
+        let mut present = Vec::new();
+        let mut tell = |formal: &mut Formal, leaf: u32| {
+            let comes = !present.contains(&leaf);
+            present.retain(|&other| other != leaf);
+            present.extend(comes.then_some(leaf));
+            formal.set_head(Instant::ZERO, LeafId(leaf), comes.then_some(head));
+            present.clone()
+        };
+        for step in 0..2_000u32 {
+            // More than there is room for notes, so that some are put in before the ring is asked.
+            let present = tell(&mut formal, step * step % 299);
+            if step % 401 != 0 {
+                continue;
+            }
+            formal.complete(ring);
+            let mut order = Vec::new();
+            let mut at = formal.rings.front(ring);
+            while let Some(node) = at.filter(|&node| order.first() != Some(&(node / 2))) {
+                order.push(node / 2);
+                at = Some(formal.rings.next(node));
+            }
+            assert_eq!(order, present, "step {step}");
+        }
+    }
 }
