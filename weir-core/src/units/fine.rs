@@ -76,13 +76,11 @@ impl FineInstant {
     /// How many units this instant lies after `now`, none if it lies before; `None` where 64 bits
     /// do not hold them.
     #[inline(always)]
-    pub const fn lead(self, now: Instant) -> Option<u64> {
+    pub fn lead(self, now: Instant) -> Option<u64> {
         let lead = self.0.wrapping_sub(Self::from_instant(now).0);
-        match (lead >> u64::BITS) as i64 {
-            0 => Some(lead as u64),
-            ..0 => Some(0),
-            _ => None,
-        }
+        let high = (lead >> u64::BITS) as i64;
+        // Whether it lies before is hard to foresee: no branch for it.
+        (high <= 0).then(|| core::hint::select_unpredictable(high < 0, 0, lead as u64))
     }
 
     /// This instant moved earlier, held at the epoch.
@@ -196,6 +194,12 @@ impl Pace {
             Some(twice) => Some((cost as u64, twice as u64)),
             None => None,
         }
+    }
+
+    /// How many whole bytes take no longer than so many units, which are fewer than 2^32 take.
+    #[inline]
+    pub const fn bytes_in(self, units: u64) -> u32 {
+        (units / self.fine_per_byte) as u32
     }
 
     /// The time that `bytes` take, held at the longest span.

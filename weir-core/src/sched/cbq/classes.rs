@@ -52,6 +52,19 @@ pub(super) struct Class {
     pub row: Row,
     /// Of the fast engine: whether the class is among its waits.
     pub queued: bool,
+    /// Of the fast engine, of leaves only.
+    pub at_parent: AtParent,
+}
+
+/// Where a leaf that may borrow stands among its siblings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtParent {
+    /// Nowhere.
+    Away,
+    /// Noted for the ring of its parent, also after it went.
+    Noted,
+    /// In the ring.
+    Linked,
 }
 
 /// Where an active class stands under the formal rule.
@@ -277,6 +290,18 @@ impl Classes {
         }
     }
 
+    /// How many of `bytes` a class, which conforms, may send and conforms still; rounded down to
+    /// none where its terms, `terms`, are not short.
+    #[inline]
+    pub fn room(&self, class: usize, terms: &ShortTerms, now: Instant, bytes: u32) -> u32 {
+        let class = &self.list[class];
+        match class.meter.room_short(terms, now, bytes) {
+            Some(room) => room,
+            None if class.meter.covers(&self.plan_of(class).terms, now, bytes) => bytes,
+            None => 0,
+        }
+    }
+
     #[inline(never)]
     fn charge_far(&mut self, class: usize, now: Instant, sent: u32) -> bool {
         let (class, plan) = self.at_with_plan(class);
@@ -324,7 +349,8 @@ impl Classes {
 impl Class {
     fn new(plan: u32, parent: u32) -> Self {
         let meter = Meter::FULL;
-        Self { meter, head: 0, plan, parent, active: 0, row: Row::Waiting, queued: false }
+        let (row, at_parent) = (Row::Waiting, AtParent::Away);
+        Self { meter, head: 0, plan, parent, active: 0, row, queued: false, at_parent }
     }
 
     /// Whether it is in the row of its level.

@@ -5,11 +5,13 @@
 //! below the unsatisfied classes of the lowest level that has any: one row of rings a level.
 //! Invariant: a class is active if something waits below it that could borrow up to it. Active
 //! classes that may borrow are in the ring of their parent, whether they need to or not, so that
-//! none loses its turn by conforming now and then. Those that conform are in the row of their
+//! none loses its turn by conforming now and then; a leaf may be only noted for it until the ring
+//! is asked. Those that conform are in the row of their
 //! level, the others among the waits. When a class lends, no row below is occupied, so whoever is
 //! in its ring needs to borrow.
 
-use super::classes::{Class, Classes, General, Plan, Row, counted};
+use super::classes::{AtParent, Class, Classes, General, Plan, Row, counted};
+use super::comers::NOTES_MAX;
 use super::path::{Due, Found, NONE, Path};
 use super::places::{LAST_RESORT, Places, ROWS};
 use super::ring::Rings;
@@ -102,6 +104,7 @@ impl Formal {
             Some(leaf) => leaf,
             None => self.turn(),
         };
+        self.find_dues(leaf);
         Selection::Leaf(LeafId(leaf as u32))
     }
 
@@ -155,6 +158,7 @@ impl Formal {
             class: leaf as u32,
             node: Places::of_leaf(leaf, !lends),
             ready: lends,
+            may_owe: terms.may_owe(),
             terms: terms.short,
         };
         let (parent, rank) = (class.parent, place.rank.into());
@@ -180,7 +184,8 @@ impl Formal {
                 lent |= !waits;
             }
             let ready = class.is_ready();
-            self.path.push_due(Due { class: at as u32, node, ready, terms: terms.short });
+            let (may_owe, terms) = (terms.may_owe(), terms.short);
+            self.path.push_due(Due { class: at as u32, node, ready, may_owe, terms });
             at = class.parent as usize;
         }
     }
@@ -197,7 +202,9 @@ impl Formal {
             if waits && self.borrows(at) {
                 let has_rank = active >> rank & 1 == 1;
                 let rank = if has_rank { rank } else { active.ilog2() as usize };
-                self.rings.pass_on(self.parent_ring(at, rank), self.places.borrow(at, rank));
+                let ring = self.parent_ring(at, rank);
+                self.complete(ring);
+                self.rings.pass_on(ring, self.places.borrow(at, rank));
             } else if let Some(row) = self.row(at).filter(|_| !lent) {
                 self.rings.pass_on(self.places.row_ring(row, rank), self.places.own(at, rank));
                 lent = true;
@@ -221,24 +228,19 @@ impl Formal {
     /// How many bytes `leaf`, just selected, may send in a row: as long as every turn that led to
     /// it covers them, no class on the way up changes its row, and none that is overlimit would
     /// owe less for packet after packet.
+    #[inline]
     pub fn allowance(&self, now: Instant, leaf: LeafId) -> Bytes {
-        let link = self.classes.link();
-        let rank = self.classes.plan(leaf.index()).place.rank.into();
-        let (mut at, mut lent, mut bytes) = (leaf.index(), false, u32::MAX);
-        // The link is alone in its row, so its turn never ends.
-        while at != link && bytes > 0 {
-            let class = self.classes.at(at);
-            let terms = &self.classes.plan_of(class).terms;
-            if !lent {
-                lent = class.row != Row::Waiting;
-                bytes = bytes.min(self.rings.left(self.places.of(at, rank, !lent)));
-            }
-            if !class.is_ready() {
-                bytes = bytes.min(terms.may_owe());
-            } else if !class.meter.covers(terms, now, bytes) {
-                return Bytes::ZERO;
-            }
-            at = class.parent as usize;
+        let Found { credit, alone, .. } = self.path.found;
+        if self.rings.are_of_one_packet() || !self.path.owes(leaf.0) {
+            return Bytes::ZERO;
+        }
+        let covered = if alone == NONE { credit } else { credit.min(self.rings.credit(alone)) };
+        let mut bytes = Rings::bytes(covered);
+        for due in self.path.all_dues() {
+            bytes = match due.ready {
+                true => self.classes.room(due.class as usize, &due.terms, now, bytes),
+                false => bytes.min(due.may_owe),
+            };
         }
         Bytes::new(bytes.into())
     }
@@ -264,7 +266,9 @@ impl Formal {
     pub fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
         let class = leaf.index();
         self.rings.ask_for(Places::of_leaf(class, false), prefetch);
-        prefetch.ask(&self.classes.at(class).parent);
+        self.rings.ask_for(Places::of_leaf(class, true), prefetch);
+        prefetch.ask(&self.classes.at(class).meter);
+        prefetch.ask(&self.classes.at(class).at_parent);
     }
 
     /// Asks for what a packet of `leaf` needs of its parent.
@@ -273,8 +277,9 @@ impl Formal {
         let class = self.classes.at(leaf.index());
         let rank = self.classes.plan_of(class).place.rank.into();
         let parent = class.parent as usize;
-        prefetch.ask(&self.classes.at(parent).parent);
-        self.rings.ask_for_ring(self.places.family_ring(parent, rank), prefetch);
+        prefetch.ask(&self.classes.at(parent).meter);
+        prefetch.ask(&self.classes.at(parent).row);
+        self.rings.ask_for_comers(self.places.family_ring(parent, rank), prefetch);
     }
 
     /// Why `leaf` could not send earlier; its lender is the class whose row gave the turn.
@@ -473,6 +478,7 @@ impl Formal {
     /// The path goes on with the class that has the turn in a ring, down to a leaf.
     fn extend_path(&mut self, mut ring: usize) {
         loop {
+            self.complete(ring);
             let node = self.rings.front(ring).expect("an active priority has a class in its ring");
             self.path.push(node);
             let class = self.places.class(node);
@@ -509,6 +515,10 @@ impl Formal {
         let (rank, parent) = (usize::from(place.rank), class.parent as usize);
         let (borrows, quantum) = (place.borrow, quanta.borrow);
         class.active = 1 << rank;
+        let noted = class.at_parent == AtParent::Noted;
+        if borrows {
+            class.at_parent = AtParent::Noted;
+        }
         if class.meter.conforms(terms, now) {
             class.row = Row::Ready;
             self.ready[0] |= 1 << rank;
@@ -519,9 +529,53 @@ impl Formal {
             class.row = Row::Waiting;
             self.wait(leaf);
         }
-        let ring = self.places.family_ring(parent, rank);
-        if borrows && self.rings.push(ring, Places::of_leaf(leaf, true), quantum) {
-            self.activate(now, parent, 1 << rank);
+        if borrows {
+            let ring = self.places.family_ring(parent, rank);
+            let node = Places::of_leaf(leaf, true);
+            let is_first = self.rings.comers(ring).enter();
+            if self.rings.comers(ring).goes_straight() {
+                self.classes.at_mut(leaf).at_parent = AtParent::Linked;
+                self.rings.push(ring, node, quantum);
+            } else {
+                self.rings.note(ring, node, quantum, noted);
+                if self.rings.comers(ring).is_full() {
+                    self.settle(ring);
+                }
+            }
+            if is_first {
+                self.activate(now, parent, 1 << rank);
+            }
+        }
+    }
+
+    /// Puts those into `ring` that are noted for it and did not go since, in the order in which
+    /// they came.
+    #[inline(never)]
+    fn settle(&mut self, ring: usize) {
+        let (mut notes, mut count) = ([(0, 0); NOTES_MAX], 0);
+        let mut last = self.rings.comers(ring).take();
+        while let Some(node) = last {
+            let (came, before) = self.rings.noted(node);
+            let class = self.classes.at_mut(self.places.class(node));
+            class.at_parent = AtParent::Away;
+            if class.active != 0 {
+                class.at_parent = AtParent::Linked;
+                notes[count] = (came, node);
+                count += 1;
+            }
+            last = (before != NONE).then_some(before);
+        }
+        notes[..count].sort_unstable();
+        for &(_, node) in &notes[..count] {
+            self.rings.link(ring, node);
+        }
+    }
+
+    /// Sees to it that all who belong into `ring` are in it.
+    #[inline]
+    fn complete(&mut self, ring: usize) {
+        if self.rings.comers(ring).ask() {
+            self.settle(ring);
         }
     }
 
@@ -530,15 +584,21 @@ impl Formal {
         self.path.clear();
         let (class, Plan { place, .. }) = self.classes.at_with_plan(leaf);
         let (rank, parent) = (usize::from(place.rank), class.parent as usize);
-        let borrows = place.borrow;
+        let (borrows, linked) = (place.borrow, class.at_parent == AtParent::Linked);
         class.active = 0;
         let ring = self.places.row_ring(0, rank);
         if class.row == Row::Ready && self.rings.remove(ring, Places::of_leaf(leaf, false)) {
             self.empty_row(0, rank);
         }
-        let ring = self.places.family_ring(parent, rank);
-        if borrows && self.rings.remove(ring, Places::of_leaf(leaf, true)) {
-            self.deactivate(parent, 1 << rank);
+        if borrows {
+            let ring = self.places.family_ring(parent, rank);
+            if linked {
+                self.classes.at_mut(leaf).at_parent = AtParent::Away;
+                self.rings.remove(ring, Places::of_leaf(leaf, true));
+            }
+            if self.rings.comers(ring).leave() {
+                self.deactivate(parent, 1 << rank);
+            }
         }
     }
 
@@ -646,8 +706,10 @@ impl Formal {
         let credit = self.classes.plan(class).quanta.borrow;
         let mut fresh = 0;
         for rank in ranks(bits) {
-            let node = self.places.borrow(class, rank);
-            if self.rings.push(self.parent_ring(class, rank), node, credit) {
+            let (ring, node) = (self.parent_ring(class, rank), self.places.borrow(class, rank));
+            self.complete(ring);
+            self.rings.push(ring, node, credit);
+            if self.rings.comers(ring).enter() {
                 fresh |= 1 << rank;
             }
         }
@@ -659,8 +721,9 @@ impl Formal {
     fn leave_parent(&mut self, class: usize, bits: u8) -> u8 {
         let mut emptied = 0;
         for rank in ranks(bits) {
-            let node = self.places.borrow(class, rank);
-            if self.rings.remove(self.parent_ring(class, rank), node) {
+            let (ring, node) = (self.parent_ring(class, rank), self.places.borrow(class, rank));
+            self.rings.remove(ring, node);
+            if self.rings.comers(ring).leave() {
                 emptied |= 1 << rank;
             }
         }
@@ -700,4 +763,51 @@ fn ranks(mut bits: u8) -> impl Iterator<Item = usize> {
         bits &= bits.wrapping_sub(1);
         rank
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::Params;
+    use crate::sched::{ClassSpec, Tree};
+    use crate::units::{Quantity, Rate};
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn a_ring_that_is_asked_has_those_present_in_the_order_in_which_they_came_last() {
+        let spec = |index: usize| {
+            let params = Params::new().with("rate", Quantity::Rate(Rate::MIN));
+            ClassSpec { name: index.to_string(), parent: None, params }
+        };
+        let specs = (0..300).map(spec).collect();
+        let tree = Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), specs);
+        let classes = Classes::build(&tree.expect("a tree")).expect("each has a rate");
+        let mut formal = Formal::new(classes, General::Drr, false);
+        let ring = formal.places.family_ring(formal.classes.link(), 0);
+        let head = Head { length: Bytes::new(100), arrived: Instant::ZERO };
+        let mut present = Vec::new();
+        let mut tell = |formal: &mut Formal, leaf: u32| {
+            let comes = !present.contains(&leaf);
+            present.retain(|&other| other != leaf);
+            present.extend(comes.then_some(leaf));
+            formal.set_head(Instant::ZERO, LeafId(leaf), comes.then_some(head));
+            present.clone()
+        };
+        for step in 0..2_000u32 {
+            // More than there is room for notes, so that some are put in before the ring is asked.
+            let present = tell(&mut formal, step * step % 299);
+            if step % 401 != 0 {
+                continue;
+            }
+            formal.complete(ring);
+            let mut order = Vec::new();
+            let mut at = formal.rings.front(ring);
+            while let Some(node) = at.filter(|&node| order.first() != Some(&(node / 2))) {
+                order.push(node / 2);
+                at = Some(formal.rings.next(node));
+            }
+            assert_eq!(order, present, "step {step}");
+        }
+    }
 }

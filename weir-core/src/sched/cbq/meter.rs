@@ -100,6 +100,16 @@ impl Meter {
         start.plus(terms.short.pace.packet(bytes)) <= terms.limit(now)
     }
 
+    /// How many of `bytes` the class, which conforms, may send and conforms still; `None` where 64
+    /// bits do not hold the times.
+    #[inline(always)]
+    pub fn room_short(&self, terms: &ShortTerms, now: Instant, bytes: u32) -> Option<u32> {
+        let lead = self.theoretical.instant().lead(now).filter(|&lead| lead < terms.reach)?;
+        let (cost, _) = terms.pace.short_packet(bytes)?;
+        let room = terms.burst.saturating_sub(lead);
+        Some(if cost <= room { bytes } else { terms.pace.bytes_in(room) })
+    }
+
     /// The class, or one below it, sent a packet; answers whether it conforms now, but for
     /// the end of time.
     ///
@@ -154,3 +164,28 @@ impl Meter {
 
 /// Some four seconds: with a burst, a debt and a packet of at most as much each, 64 bits hold it.
 const SHORT_REACH: u64 = 1 << 62;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn the_room_is_what_the_meter_covers_and_not_a_byte_more() {
+        let mut random = Random::new(11, 0);
+        for bits in [9u64, 1_000, 99_999_989, 400_000_000_000] {
+            let rate = Rate::new(bits).expect("rows hold no zero");
+            let terms = Terms::new(rate, Bytes::new(6_000), Bytes::new(20_000));
+            let (mut meter, mut now) = (Meter::FULL, Instant::ZERO);
+            for _ in 0..2_000 {
+                now = now.after(rate.transmit_time(Bytes::new(random.below(1_500).into())));
+                let asked = random.below(3_000);
+                if let Some(room) = meter.room_short(&terms.short, now, asked) {
+                    let most = (0..=asked).rev().find(|&part| meter.covers(&terms, now, part));
+                    assert_eq!(room, most.unwrap_or(0), "{bits} bit/s");
+                }
+                meter.charge(&terms, now, random.below(1_500));
+            }
+        }
+    }
+}

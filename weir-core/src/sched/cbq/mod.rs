@@ -8,6 +8,7 @@
 //! Invariant: only a class that may not borrow, or that stands below one, ever waits for its meter.
 
 mod classes;
+mod comers;
 mod formal;
 mod meter;
 mod path;

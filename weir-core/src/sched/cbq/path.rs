@@ -52,8 +52,16 @@ pub(super) struct Due {
     pub node: u32,
     /// Whether the class conformed before.
     pub ready: bool,
+    /// Of a class that did not: what it may send in a row.
+    pub may_owe: u32,
     /// A copy, so that it lies near.
     pub terms: ShortTerms,
+}
+
+impl Due {
+    /// A place for one.
+    const NONE: Due =
+        Due { class: 0, node: NONE, ready: false, may_owe: 0, terms: ShortTerms::NONE };
 }
 
 impl Path {
@@ -62,7 +70,7 @@ impl Path {
         found: Found { leaf: 0, credit: NOTHING, alone: NONE, quantum: 0 },
         owes: NONE,
         above: NONE,
-        dues: [Due { class: 0, node: NONE, ready: false, terms: ShortTerms::NONE }; DEPTH_MAX],
+        dues: [Due::NONE; DEPTH_MAX],
         due_count: 0,
         nodes: [0; DEPTH_MAX],
         length: 0,
@@ -145,6 +153,12 @@ impl Path {
     pub fn dues(&self) -> (&Due, &[Due]) {
         let [first, others @ ..] = &self.dues;
         (first, &others[..self.due_count - 1])
+    }
+
+    /// The same in one row.
+    #[inline]
+    pub fn all_dues(&self) -> &[Due] {
+        &self.dues[..self.due_count]
     }
 
     /// Names what a packet of a leaf with this parent, which lends to itself or not, is charged to

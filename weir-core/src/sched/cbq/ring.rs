@@ -3,6 +3,7 @@
 //! Invariant: a node is in at most one ring; the node in front has the turn.
 
 use super::classes::General;
+use super::comers::Comers;
 use super::trail::Trail;
 use crate::prefetch::Prefetch;
 use alloc::vec::Vec;
@@ -15,6 +16,8 @@ pub(super) const CREDIT_BITS: u32 = 8;
 pub(super) struct Rings {
     nodes: Vec<Node>,
     rings: Vec<Ends>,
+    /// For each ring who is noted for it, if it is asked for rarely.
+    comers: Vec<Comers>,
     general: General,
     /// The ring whose order of turns is remembered, if one is.
     followed: usize,
@@ -47,6 +50,7 @@ impl Rings {
         Self {
             nodes: alloc::vec![node; nodes],
             rings: alloc::vec![Ends { front: NONE, last: NONE }; rings],
+            comers: alloc::vec![Comers::NONE; rings],
             general,
             followed: usize::MAX,
             trail,
@@ -92,10 +96,35 @@ impl Rings {
         self.nodes[node as usize].next
     }
 
-    /// Asks for what a ring needs that a node is put into.
+    /// Asks for what a ring needs for which a node is noted.
     #[inline]
-    pub fn ask_for_ring(&self, ring: usize, prefetch: Prefetch) {
-        prefetch.ask(&self.rings[ring]);
+    pub fn ask_for_comers(&self, ring: usize, prefetch: Prefetch) {
+        prefetch.ask(&self.comers[ring]);
+    }
+
+    /// Notes that `node` comes last into `ring`, with `credit` for its first turn; `again` if its
+    /// note is still there from an earlier time. Nothing but the node is touched.
+    #[inline]
+    pub fn note(&mut self, ring: usize, node: u32, credit: i32, again: bool) {
+        let at = &mut self.nodes[node as usize];
+        at.credit = at.credit.min(0) + credit;
+        at.previous = self.comers[ring].come();
+        if !again {
+            at.next = self.comers[ring].put(node);
+        }
+    }
+
+    /// How many come and go in `ring`, and who is noted for it.
+    #[inline]
+    pub fn comers(&mut self, ring: usize) -> &mut Comers {
+        &mut self.comers[ring]
+    }
+
+    /// When `node`, which is noted, came last, and who was noted before it.
+    #[inline]
+    pub fn noted(&self, node: u32) -> (u32, u32) {
+        let Node { previous, next, .. } = self.nodes[node as usize];
+        (previous, next)
     }
 
     /// Gives the turn to `node`, which is in the ring.
@@ -111,13 +140,20 @@ impl Rings {
     /// Puts `node` last, with `credit` for its first turn; answers whether the ring was empty.
     #[inline]
     pub fn push(&mut self, ring: usize, node: u32, credit: i32) -> bool {
+        let at = &mut self.nodes[node as usize];
+        // A turn that was overdrawn stays so: leaving and coming back is no way out of a debt.
+        at.credit = at.credit.min(0) + credit;
+        self.link(ring, node)
+    }
+
+    /// The same with the credit that it has.
+    #[inline]
+    pub fn link(&mut self, ring: usize, node: u32) -> bool {
         if ring == self.followed {
             self.trail.come(node);
         }
         let (nodes, ends) = (self.nodes.as_mut_slice(), &mut self.rings[ring]);
         let at = &mut nodes[node as usize];
-        // A turn that was overdrawn stays so: leaving and coming back is no way out of a debt.
-        at.credit = at.credit.min(0) + credit;
         let Ends { front, last } = *ends;
         if front == NONE {
             (at.previous, at.next) = (node, node);
@@ -178,13 +214,10 @@ impl Rings {
         prefetch.ask(&self.nodes[node as usize].credit);
     }
 
-    /// The bytes that the turn of `node` still covers, however they come in packets.
+    /// The bytes that a credit covers, however they come in packets.
     #[inline]
-    pub fn left(&self, node: u32) -> u32 {
-        match self.general {
-            General::Drr | General::Wrr => (self.credit(node).max(0) >> CREDIT_BITS) as u32,
-            General::Prr => 0,
-        }
+    pub fn bytes(credit: i32) -> u32 {
+        (credit.max(0) >> CREDIT_BITS) as u32
     }
 
     /// Takes over what `was`, a node of other rings, owes for turns; `node` is in no ring.
