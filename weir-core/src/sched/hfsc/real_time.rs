@@ -143,7 +143,7 @@ impl RealTime {
         deadline(&self.bends, share, leaf)
     }
 
-    /// The same as [`RealTime::first`], if it is known without much ado.
+    /// What [`RealTime::first`] answers, if that is known without much ado.
     #[inline(always)]
     pub(super) fn plain_first(&mut self, now: Instant) -> Option<Option<u32>> {
         if self.waiting.next() <= now.as_nanos() {
