@@ -38,6 +38,7 @@ pub(super) struct Classes {
 }
 
 /// A class as the sharing rules see it.
+#[derive(Clone, Copy)]
 pub(super) struct Class {
     pub meter: Meter,
     /// The length of the packet that waits first; only of leaves.

@@ -267,8 +267,7 @@ impl Formal {
         let class = leaf.index();
         self.rings.ask_for(Places::of_leaf(class, false), prefetch);
         self.rings.ask_for(Places::of_leaf(class, true), prefetch);
-        prefetch.ask(&self.classes.at(class).meter);
-        prefetch.ask(&self.classes.at(class).at_parent);
+        prefetch.ask_both_ends(self.classes.at(class));
     }
 
     /// Asks for what a packet of `leaf` needs of its parent.
@@ -277,8 +276,7 @@ impl Formal {
         let class = self.classes.at(leaf.index());
         let rank = self.classes.plan_of(class).place.rank.into();
         let parent = class.parent as usize;
-        prefetch.ask(&self.classes.at(parent).meter);
-        prefetch.ask(&self.classes.at(parent).row);
+        prefetch.ask_both_ends(self.classes.at(parent));
         self.rings.ask_for_comers(self.places.family_ring(parent, rank), prefetch);
     }
 

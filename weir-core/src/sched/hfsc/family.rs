@@ -13,6 +13,7 @@
 
 use super::leaf::Own;
 use super::limit::NONE;
+use crate::prefetch::Prefetch;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
@@ -61,7 +62,7 @@ pub(super) struct Times {
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-pub(super) struct Line(pub(super) [u64; WAYS]);
+struct Line([u64; WAYS]);
 
 /// Where a child is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,10 +185,10 @@ impl Times {
         self.words[slot as usize / WAYS].0[slot as usize % WAYS]
     }
 
-    /// The line with the time of a child.
-    #[inline]
-    pub(super) fn line(&self, slot: u32) -> &Line {
-        &self.words[slot as usize / WAYS]
+    /// Asks for the time of a child.
+    #[inline(always)]
+    pub(super) fn touch(&self, slot: u32, prefetch: Prefetch) {
+        prefetch.ask(&self.words[slot as usize / WAYS].0[0]);
     }
 
     /// The time last given to a child, wherever it is.

@@ -88,7 +88,7 @@ impl RealTime {
             return false;
         }
         let (start, finish) = (this.eligible, self.deadline(share, leaf));
-        let number = *self.waiting.number(leaf);
+        let number = self.waiting.number(leaf);
         let returned = self.steps.revive_step(number, Step { start, finish, leaf });
         if returned {
             share.leaves[leaf as usize].mark(Mark::IN_STEP);
@@ -133,7 +133,7 @@ impl RealTime {
         let step = Step { start: this.eligible, finish: deadline, leaf };
         let Some(number) = self.steps.append(step) else { return false };
         this.mark(Mark::IN_STEP);
-        *self.waiting.number(leaf) = number as u32;
+        self.waiting.set_number(leaf, number as u32);
         true
     }
 
@@ -171,7 +171,7 @@ impl RealTime {
     /// Asks for the place in step of a leaf that was asked for before.
     #[inline(always)]
     pub(super) fn touch_place(&self, leaf: u32, prefetch: Prefetch) {
-        self.steps.touch(self.waiting.number_of(leaf), prefetch);
+        self.steps.touch(self.waiting.number(leaf), prefetch);
     }
 
     /// A guess: whose turn it is next, one after the other.
@@ -301,7 +301,7 @@ impl RealTime {
         }
         let step = Step { start: this.eligible, finish: this.deadline(slope), leaf };
         if let Some(number) = self.steps.keep(step) {
-            *self.waiting.number(leaf) = number as u32;
+            self.waiting.set_number(leaf, number as u32);
         }
     }
 
@@ -362,7 +362,7 @@ impl RealTime {
             this.length = length(next.length);
         }
         if this.is(Mark::IN_STEP) {
-            let number = *self.waiting.number(leaf);
+            let number = self.waiting.number(leaf);
             if next.is_none() {
                 this.clear(Mark::IN_STEP);
                 self.steps.let_go(number);

@@ -237,7 +237,7 @@ impl LinkShare {
     #[inline(always)]
     pub(super) fn touch_above(&self, leaf: u32, prefetch: Prefetch) {
         let own = self.leaves[leaf as usize].own;
-        prefetch.ask(&self.times.line(own.slot).0[0]);
+        self.times.touch(own.slot, prefetch);
         prefetch.ask_both_ends(&self.families[own.family as usize]);
     }
 

@@ -64,15 +64,16 @@ impl Wheel {
         self.is_exact
     }
 
+    /// The number kept for a leaf that is not here.
     #[inline(always)]
-    pub(super) fn number_of(&self, leaf: u32) -> u32 {
+    pub(super) fn number(&self, leaf: u32) -> u32 {
         self.behind[leaf as usize]
     }
 
-    /// The number kept for a leaf that is not here.
+    /// Keeps another number for it.
     #[inline(always)]
-    pub(super) fn number(&mut self, leaf: u32) -> &mut u32 {
-        &mut self.behind[leaf as usize]
+    pub(super) fn set_number(&mut self, leaf: u32, number: u32) {
+        self.behind[leaf as usize] = number;
     }
 
     /// Asks for what is kept of a leaf.
