@@ -105,7 +105,7 @@ impl<S: Discipline> Link<S> {
         let most = (*asked + more).min(*count);
         for &leaf in leaves.get(*asked..most).unwrap_or_default() {
             self.queues.ask_for_leaf(leaf, *prefetch);
-            self.scheduler.touch(leaf, *prefetch);
+            self.scheduler.touch_turn(leaf, *prefetch);
         }
         *asked = most.max(*asked);
     }

@@ -111,9 +111,9 @@ impl<S: Discipline> Link<S> {
                 asked = Some(leaf);
                 break;
             };
-            self.scheduler.charge(now, leaf, entry.charged(), next);
             out[sent] = entry.departure(now, leaf, &mut line);
             sent += 1;
+            self.scheduler.charge(now, leaf, entry.charged(), next);
         }
         self.queues.give_back(room);
         self.line = line;

@@ -756,17 +756,19 @@ impl Leaf {
         self.packets -= 1;
         self.bytes -= u64::from(entry.charged);
         *room += 1;
-        if self.packets == 0 {
-            return (entry, None);
-        }
-        let slot = self.second;
+        let is_last = self.packets == 0;
+        // No branch, for whether it is empty now is hard to foresee: the slot that would be taken
+        // next is read then, and stays where it is.
+        let slot = core::hint::select_unpredictable(is_last, *free, self.second);
         let second = &mut slots[slot as usize];
         // From the slot, for what was just written is read back late.
         let head = second.entry.head();
         self.first = second.entry;
-        self.second = core::mem::replace(&mut second.next, *free);
+        let next = second.next;
+        second.next = core::hint::select_unpredictable(is_last, next, *free);
+        self.second = next;
         *free = slot;
-        (entry, Some(head))
+        (entry, (!is_last).then_some(head))
     }
 
     const EMPTY: Leaf = Leaf {

@@ -69,6 +69,18 @@ impl IdSet {
         }
     }
 
+    /// The same if `is_out`, without a branch; answers whether the set is empty now.
+    #[inline(always)]
+    pub(crate) fn remove_if(&mut self, id: u32, is_out: bool) -> bool {
+        let word = &mut self.words[id as usize / WORD];
+        *word &= !(u64::from(is_out) << (id as usize % WORD));
+        if *word != 0 {
+            return false;
+        }
+        self.remove_above(id as usize / WORD);
+        self.is_empty()
+    }
+
     /// Word `index` of the lowest tier is zero.
     fn remove_above(&mut self, mut index: usize) {
         for tier in 1..self.tiers {
@@ -93,6 +105,18 @@ impl IdSet {
             return Some(from as u32 + rest.trailing_zeros());
         }
         self.next_above(from / WORD + 1)
+    }
+
+    /// The same, or the smallest of all; the set is not empty.
+    #[inline(never)]
+    pub(crate) fn next_or_first(&self, from: u32) -> u32 {
+        self.next(from).or_else(|| self.next(0)).expect("it is not empty")
+    }
+
+    /// The members from 64 times `index` on, a bit each.
+    #[inline(always)]
+    pub(crate) fn word(&self, index: u32) -> u64 {
+        self.words[index as usize]
     }
 
     /// The smallest member in the lowest tier's word `index` or a later one.

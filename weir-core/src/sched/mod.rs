@@ -111,6 +111,12 @@ pub trait Scheduler {
     #[inline]
     fn touch(&self, _leaf: LeafId, _prefetch: Prefetch) {}
 
+    /// The same for a leaf that sends next, which may need less than one that begins to wait.
+    #[inline]
+    fn touch_turn(&self, leaf: LeafId, prefetch: Prefetch) {
+        self.touch(leaf, prefetch);
+    }
+
     /// The same, of what stands above `leaf`, whose own state was asked for before.
     #[inline]
     fn touch_above(&self, _leaf: LeafId, _prefetch: Prefetch) {}

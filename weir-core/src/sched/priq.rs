@@ -27,8 +27,19 @@ struct Band {
     leaves: Vec<LeafId>,
     /// Ranks, in `leaves`, of those that wait.
     waiting: IdSet,
+    turn: Turn,
+}
+
+/// Whose turn it is in a band. Who goes next is known before it is whether the leaf before it is
+/// empty now.
+#[derive(Clone, Copy)]
+struct Turn {
     /// The rank whose turn it is, or the next waiting one after it.
-    turn: u32,
+    from: u32,
+    /// The word of the waiting ranks where the turn was last.
+    word: u32,
+    /// Those of this word from `from` on.
+    coming: u64,
 }
 
 /// Where a leaf stands: its priority in the lowest bits, its rank in its band above.
@@ -65,8 +76,8 @@ impl Discipline for Priq {
             places.push(Place(u32::from(priority) | (band.len() as u32) << PRIORITY_BITS));
             band.push(leaf);
         }
-        let band =
-            |leaves: Vec<LeafId>| Band { waiting: IdSet::new(leaves.len()), leaves, turn: 0 };
+        let turn = Turn { from: 0, word: 0, coming: 0 };
+        let band = |leaves: Vec<LeafId>| Band { waiting: IdSet::new(leaves.len()), leaves, turn };
         Ok(Self { bands: leaves.map(band), places, busy: 0, served: (0, 0) })
     }
 
@@ -82,7 +93,7 @@ impl Scheduler for Priq {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
         let (priority, rank) = self.places[leaf.index()].parts();
-        self.bands[priority].waiting.insert(rank);
+        self.bands[priority].insert(rank);
         self.busy |= 1 << priority;
     }
 
@@ -99,9 +110,10 @@ impl Scheduler for Priq {
     fn charge(&mut self, _now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
         debug_assert_eq!(self.served, self.places[leaf.index()].parts(), "it was selected");
         let (priority, rank) = self.served;
-        self.bands[priority].turn = rank + 1;
-        if next.is_none() {
-            self.empty(priority, rank);
+        let band = &mut self.bands[priority];
+        band.turn.pass(rank, &band.waiting);
+        if band.waiting.remove_if(rank, next.is_none()) {
+            self.busy &= !(1 << priority);
         }
     }
 
@@ -116,6 +128,10 @@ impl Scheduler for Priq {
         prefetch.ask(&self.places[leaf.index()]);
     }
 
+    // Who is selected is known by its rank.
+    #[inline]
+    fn touch_turn(&self, _leaf: LeafId, _prefetch: Prefetch) {}
+
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         if head.is_some() {
             return;
@@ -129,37 +145,68 @@ impl Priq {
     /// Nothing waits any more in the leaf of this rank.
     #[inline]
     fn empty(&mut self, priority: usize, rank: u32) {
-        let waiting = &mut self.bands[priority].waiting;
-        waiting.remove(rank);
-        if waiting.is_empty() {
+        let band = &mut self.bands[priority];
+        band.remove(rank);
+        if band.waiting.is_empty() {
             self.busy &= !(1 << priority);
         }
     }
 }
 
 impl Band {
-    /// Whose turn it is, the first that waits from `turn` on or from the start, and its rank.
+    /// Whose turn it is, the first that waits from the turn on or from the start, and its rank.
     #[inline(always)]
     fn front(&self) -> (LeafId, u32) {
-        let rank = self.waiting.next(self.turn).or_else(|| self.waiting.next(0));
-        let rank = rank.expect("a leaf waits in a busy band");
+        let rank = self.turn.front(&self.waiting);
         (self.leaves[rank as usize], rank)
+    }
+
+    /// The leaves whose turns come next, as many as there is room for.
+    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
+        let mut turn = self.turn;
+        for place in &mut *leaves {
+            let rank = turn.front(&self.waiting);
+            turn.pass(rank, &self.waiting);
+            *place = self.leaves[rank as usize];
+        }
+        leaves.len()
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, rank: u32) {
+        self.waiting.insert(rank);
+        let Turn { from, word, coming } = &mut self.turn;
+        // No branch: hard to foresee.
+        let is_coming = (rank / WORD == *word) & (rank >= *from);
+        *coming |= u64::from(is_coming) << (rank % WORD);
+    }
+
+    fn remove(&mut self, rank: u32) {
+        self.waiting.remove(rank);
+        let Turn { word, coming, .. } = &mut self.turn;
+        *coming &= !(u64::from(rank / WORD == *word) << (rank % WORD));
     }
 }
 
-impl Band {
-    /// The leaves whose turns come next, as many as there is room for.
-    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
-        let (mut from, mut count) = (self.turn, 0);
-        while let Some(place) = leaves.get_mut(count) {
-            let Some(rank) = self.waiting.next(from).or_else(|| self.waiting.next(0)) else {
-                break;
-            };
-            *place = self.leaves[rank as usize];
-            from = rank + 1;
-            count += 1;
+impl Turn {
+    /// The rank whose turn it is, of those that wait: there are some.
+    #[inline(always)]
+    fn front(&self, waiting: &IdSet) -> u32 {
+        if self.coming == 0 {
+            return waiting.next_or_first(self.from);
         }
-        count
+        self.word * WORD + self.coming.trailing_zeros()
+    }
+
+    /// The turn goes on from `rank`, whose it was.
+    #[inline(always)]
+    fn pass(&mut self, rank: u32, waiting: &IdSet) {
+        if self.coming == 0 {
+            self.word = rank / WORD;
+            self.coming = waiting.word(self.word);
+        }
+        self.coming &= u64::MAX << (rank % WORD) << 1;
+        self.from = rank + 1;
     }
 }
 
@@ -171,6 +218,8 @@ impl Place {
     }
 }
 
+/// Ranks in a word of the set of those that wait.
+const WORD: u32 = u64::BITS;
 /// As many as ALTQ has.
 const PRIORITIES: usize = 1 << PRIORITY_BITS;
 const PRIORITY_BITS: u32 = 4;
@@ -180,8 +229,10 @@ const PRIORITY_DEFAULT: u64 = 1;
 mod tests {
     use super::*;
     use crate::parameter::Params;
+    use crate::random::Random;
     use crate::sched::ClassSpec;
     use crate::units::{Quantity, Rate};
+    use alloc::collections::BTreeSet;
     use alloc::string::{String, ToString};
 
     /// `priorities` of leaves a, b, ...; `backlog` packets each; `late` arrive after two were sent.
@@ -245,5 +296,52 @@ mod tests {
         assert_eq!(priq.select(Instant::ZERO), Selection::Leaf(LeafId(1)));
         priq.head_changed(Instant::ZERO, LeafId(1), None);
         assert_eq!(priq.select(Instant::ZERO), Selection::Idle);
+    }
+
+    /// The plain version: the next of an ordered set after whoever was served, or its first.
+    #[test]
+    fn turns_agree_with_an_ordered_set() {
+        let class = |index: usize| ClassSpec {
+            name: index.to_string(),
+            parent: None,
+            params: Params::new().with("priority", Quantity::Number(index as u64 % 2)),
+        };
+        let classes = (0..400).map(class).collect();
+        let tree = Tree::new(Rate::MIN, Bytes::new(1500), Params::new(), classes).expect("a tree");
+        let mut priq = Priq::build(&tree).expect("builds");
+        let head = Head { length: Bytes::new(100), arrived: Instant::ZERO };
+        let mut plain = [BTreeSet::new(), BTreeSet::new()];
+        let mut after = [0; 2];
+        let mut random = Random::new(7, 0);
+        for step in 0..100_000u32 {
+            // Long times with few that wait, and with many.
+            let arrivals = 30 + step / 5_000 % 2 * 40;
+            let leaf = LeafId(random.below(400));
+            let wait = &mut plain[leaf.index() % 2];
+            if random.below(100) < arrivals {
+                if wait.insert(leaf.0) {
+                    priq.enqueued(Instant::ZERO, leaf, head);
+                }
+            } else if random.below(20) == 0 {
+                if wait.remove(&leaf.0) {
+                    priq.head_changed(Instant::ZERO, leaf, None);
+                }
+            } else if let Some(band) = plain.iter().rposition(|wait| !wait.is_empty()) {
+                let wait = &mut plain[band];
+                let next = wait.range(after[band]..).next().or_else(|| wait.first());
+                let next = *next.expect("it is not empty");
+                let mut ahead = [LeafId(0); 3];
+                assert_eq!((priq.line_up(&mut ahead), ahead[0]), (3, LeafId(next)));
+                assert_eq!(priq.select(Instant::ZERO), Selection::Leaf(LeafId(next)));
+                let is_empty = random.below(2) == 0;
+                priq.charge(Instant::ZERO, LeafId(next), head.length, (!is_empty).then_some(head));
+                after[band] = next + 1;
+                if is_empty {
+                    wait.remove(&next);
+                }
+            } else {
+                assert_eq!(priq.select(Instant::ZERO), Selection::Idle);
+            }
+        }
     }
 }
