@@ -199,12 +199,13 @@ impl Play {
             let fate = fates[dropped.handle.0 as usize];
             assert_eq!(fate, Fate::Dropped, "both drop the same");
         });
-        self.burst.take_sojourns(&mut |sojourn: &Sojourn| {
+        let check = |sojourn: &Sojourn| {
             let parts =
                 [sojourn.own_leaf(), sojourn.line_busy(), sojourn.regulated(), sojourn.others()];
             let sum = parts.iter().fold(Duration::ZERO, |sum, &part| sum.plus(part));
             assert_eq!(sum, sojourn.total(), "the parts sum to the whole: {sojourn:?}");
-        });
+        };
+        self.burst.take_sojourns(&mut |all| all.iter().for_each(check));
     }
 
     /// Time goes on: by the time that packets take, up to years, or to the end; in between links

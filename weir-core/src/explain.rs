@@ -150,8 +150,9 @@ impl Explainer {
     }
 
     /// Hands over what was explained since the last call.
-    pub(crate) fn take(&mut self, each: &mut dyn FnMut(&Sojourn)) {
-        self.sojourns.iter().for_each(each);
+    // Together, for a call for each would cost a packet a tenth of what explaining does.
+    pub(crate) fn take(&mut self, all: &mut dyn FnMut(&[Sojourn])) {
+        all(&self.sojourns);
         self.sojourns.clear();
     }
 }

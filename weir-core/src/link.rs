@@ -152,7 +152,7 @@ pub trait AnyLink: Send {
 
     /// The sojourns of the packets that left or were dropped since this was last called; nothing
     /// unless they are explained.
-    fn take_sojourns(&mut self, each: &mut dyn FnMut(&Sojourn));
+    fn take_sojourns(&mut self, all: &mut dyn FnMut(&[Sojourn]));
 
     /// What was counted until now.
     fn account(&self) -> Account;
@@ -506,8 +506,11 @@ impl<S: Discipline> Link<S> {
         let (entry, next) = taken;
         let explainer = self.explainer.as_deref_mut().filter(|_| EXPLAINED);
         let waiting = explainer.map(|explainer| explainer.waiting(leaf));
-        let from = waiting.as_ref().map(|waiting| waiting.line_free());
-        let why = from.map_or(Why::FREE, |from| why(&self.scheduler, now, leaf, from));
+        // No closure, for that was not put in line.
+        let why = match &waiting {
+            Some(waiting) => why(&self.scheduler, now, leaf, waiting.line_free()),
+            None => Why::FREE,
+        };
         self.scheduler.charge(now, leaf, entry.charged(), next);
         self.line.begin(now);
         let departure = entry.departure(now, leaf, &mut self.line);
@@ -761,9 +764,9 @@ impl<S: Discipline> AnyLink for Link<S> {
         self.explainer = on.then(|| Box::new(Explainer::new(leaves, now)));
     }
 
-    fn take_sojourns(&mut self, each: &mut dyn FnMut(&Sojourn)) {
+    fn take_sojourns(&mut self, all: &mut dyn FnMut(&[Sojourn])) {
         if let Some(explainer) = &mut self.explainer {
-            explainer.take(each);
+            explainer.take(all);
         }
     }
 

@@ -353,7 +353,7 @@ fn run_with(
     }
     // Droppers may also drop what waits too long.
     link.take_dropped(&mut |dropped| log.dropped.push(dropped.handle));
-    link.take_sojourns(each);
+    link.take_sojourns(&mut |all| all.iter().for_each(&mut *each));
     let account = link.account();
     assert!(account.leaves().iter().all(|leaf| leaf.is_conserved()));
     let sent: u64 = account.leaves().iter().map(|leaf| leaf.sent.packets).sum();

@@ -107,8 +107,8 @@ impl Drive {
     }
 
     /// Shows the sojourns that ended since the last call, if they are explained.
-    pub fn take_sojourns(&mut self, each: &mut dyn FnMut(&Sojourn)) {
-        self.link.take_sojourns(each);
+    pub fn take_sojourns(&mut self, all: &mut dyn FnMut(&[Sojourn])) {
+        self.link.take_sojourns(all);
     }
 
     /// Shows the packets dropped since the last call.

@@ -404,9 +404,9 @@ impl<'a> Run<'a> {
         drive.take_dropped(&mut |dropped| state.dropped(&dropped));
         if let Some(explained) = &mut state.explained {
             let counting = state.counting;
-            drive.take_sojourns(&mut |sojourn| {
+            drive.take_sojourns(&mut |all| {
                 if counting {
-                    explained.add(sojourn);
+                    all.iter().for_each(|sojourn| explained.add(sojourn));
                 }
             });
         }

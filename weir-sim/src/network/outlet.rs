@@ -233,9 +233,9 @@ impl Log {
         });
         let counting = self.counting;
         if let Some(explained) = &mut self.explained {
-            drive.take_sojourns(&mut |sojourn| {
+            drive.take_sojourns(&mut |all| {
                 if counting {
-                    explained.add(sojourn);
+                    all.iter().for_each(|sojourn| explained.add(sojourn));
                 }
             });
         }
@@ -266,9 +266,9 @@ impl Outcome for Log {
         });
         let counting = self.counting;
         if let Some(explained) = &mut self.explained {
-            link.take_sojourns(&mut |sojourn| {
+            link.take_sojourns(&mut |all| {
                 if counting {
-                    explained.add(sojourn);
+                    all.iter().for_each(|sojourn| explained.add(sojourn));
                 }
             });
         }

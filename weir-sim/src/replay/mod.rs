@@ -242,7 +242,9 @@ impl<'a, W: Write> Run<'a, W> {
         // Of packets whose turn came too late.
         drive.take_dropped(&mut |dropped| state.dropped(&dropped));
         if let Some(explained) = &mut state.explained {
-            drive.take_sojourns(&mut |sojourn| explained.add(sojourn));
+            drive.take_sojourns(&mut |all| {
+                all.iter().for_each(|sojourn| explained.add(sojourn));
+            });
         }
         state.check()
     }

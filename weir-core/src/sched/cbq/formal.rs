@@ -281,18 +281,22 @@ impl Formal {
     }
 
     /// Why `leaf` could not send earlier; its lender is the class whose row gave the turn.
-    #[inline]
+    #[inline(always)]
     pub fn why(&self, leaf: LeafId, from: Instant) -> Why {
-        let class = leaf.index();
         // Most often it sends at its own account, and its meter has let it for long.
-        if self.row(class).is_some() && self.classes.conforms(class, from) {
+        let class = self.classes.at(leaf.index());
+        let has_row = class.active != 0 && class.row != Row::Waiting;
+        if has_row && class.meter.conforms_short(&self.classes.plan_of(class).terms.short, from) {
             return Why::FREE;
         }
-        self.why_held(class, from)
+        self.why_held(leaf.index(), from)
     }
 
     #[inline(never)]
     fn why_held(&self, class: usize, from: Instant) -> Why {
+        if self.row(class).is_some() && self.classes.conforms(class, from) {
+            return Why::FREE;
+        }
         let lender = self.classes.chain(class).find(|&at| self.row(at).is_some());
         self.classes.why(class, self.efficient, lender, from)
     }

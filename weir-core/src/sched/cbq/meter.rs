@@ -93,6 +93,13 @@ impl Meter {
         self.theoretical.instant() <= terms.limit(now) || now == Instant::MAX
     }
 
+    /// Whether the class is not overlimit, as far as 64 bits tell: if it is not so by `terms`, it
+    /// may still be.
+    #[inline(always)]
+    pub fn conforms_short(&self, terms: &ShortTerms, now: Instant) -> bool {
+        self.theoretical.instant().lead(now).is_some_and(|lead| lead <= terms.burst)
+    }
+
     /// Whether the class, which conforms, still does when it has sent so many bytes more.
     #[inline]
     pub fn covers(&self, terms: &Terms, now: Instant, bytes: u32) -> bool {

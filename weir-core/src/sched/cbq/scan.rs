@@ -113,6 +113,7 @@ impl Scan {
     }
 
     /// Why `leaf` could not send earlier.
+    #[inline(never)]
     pub fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         let lender = lender(&self.classes, now, leaf.index(), u8::MAX);
         self.classes.why(leaf.index(), self.efficient, lender, from)

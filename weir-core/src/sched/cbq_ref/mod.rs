@@ -89,34 +89,43 @@ impl Scheduler for CbqRef {
         self.rules.offered(seconds(now), leaf);
     }
 
+    #[inline(always)]
     fn why(&self, _now: Instant, leaf: LeafId, from: Instant) -> Why {
+        let class = self.rules.of_leaf(leaf);
+        let lender = self.rules.lender(leaf).filter(|lender| lender.index() != class);
         let held = self.rules.held_until(leaf);
-        let own = self.rules.of_leaf(leaf);
-        let lender = self.rules.lender(leaf).filter(|lender| lender.index() != own);
-        // What ended by then need not be found to the nanosecond.
-        if held <= 0.0 || seconds(from) > held {
+        let released = if held <= 0.0 { Instant::ZERO } else { first_after(held) };
+        if released <= from {
             return Why { lender, ..Why::FREE };
         }
-        Why { released: first_after(held), regulation: Regulation::Undertime, lender }
+        Why { released, regulation: Regulation::Undertime, lender }
     }
 }
 
 fn seconds(instant: Instant) -> f64 {
-    instant.as_nanos() as f64 / 1e9
+    instant.as_nanos() as f64 / NANOS
 }
 
-/// The first instant whose seconds are more than `past`; the end of time if there is none. Looked
-/// for near the product, which is rounded as seconds are: a few parts in 2^52.
+/// The first instant whose seconds are more than `past`; the end of time if there is none.
+#[inline]
 fn first_after(past: f64) -> Instant {
-    let near = (past * 1e9) as u64;
+    let product = past * NANOS;
+    let whole = product as i64;
+    let (part, error) = (product - whole as f64, product * ROUNDED);
+    // Farther from both nanoseconds than the product is rounded, or their seconds are.
+    if whole >= 0 && part > error && part < 1.0 - error {
+        return Instant::from_nanos(whole as u64 + 1);
+    }
+    first_near(past)
+}
+
+/// The same where that is not so: looked for near the product.
+#[inline(never)]
+fn first_near(past: f64) -> Instant {
+    let near = (past * NANOS) as u64;
     let reach = (near >> 50) + 2;
     let (low, high) = (near.saturating_sub(reach), near.saturating_add(reach));
     let is_after = |nanos: u64| seconds(Instant::from_nanos(nanos)) > past;
-    // The product is cut off, so that most often the next nanosecond is the first.
-    let next = near.saturating_add(1);
-    if !is_after(near) && is_after(next) {
-        return Instant::from_nanos(next);
-    }
     if is_after(high) && (low == 0 || !is_after(low)) {
         return first_between(past, low, high);
     }
@@ -136,6 +145,10 @@ fn first_between(past: f64, mut low: u64, mut high: u64) -> Instant {
     }
     Instant::from_nanos(low)
 }
+
+const NANOS: f64 = 1e9;
+/// More than a product or a quotient of floats is rounded by, of itself: a few parts in 2^53.
+const ROUNDED: f64 = 1.0 / (1u64 << 50) as f64;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {

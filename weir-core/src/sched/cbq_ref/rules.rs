@@ -390,13 +390,16 @@ impl Rules {
     }
 
     /// Until when `leaf` is held back, both ends of the loan looked at; 0 if it never was.
+    #[inline]
     pub fn held_until(&self, leaf: LeafId) -> f64 {
         let class = self.of_leaf(leaf);
         let mut held = self.classes[class].undertime;
         let mut above = self.above(class);
         while let Some(at) = above {
-            held = held.min(self.classes[at].undertime);
-            above = self.classes[at].parent();
+            let at = &self.classes[at];
+            // Not `min`, which also asks whether these are numbers.
+            held = if at.undertime < held { at.undertime } else { held };
+            above = at.parent();
         }
         held
     }
