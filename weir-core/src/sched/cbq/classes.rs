@@ -250,6 +250,12 @@ impl Classes {
         class.meter.conforms(&self.plan_of(class).terms, now)
     }
 
+    /// Whether it does by the copy `terms` of its terms; no where 64 bits do not hold the times.
+    #[inline(always)]
+    pub fn conforms_short(&self, class: usize, terms: &ShortTerms, now: Instant) -> bool {
+        self.list[class].meter.conforms_short(terms, now)
+    }
+
     /// From when on it does, if nothing more is sent.
     #[inline]
     pub fn conforms_at(&self, class: usize) -> Instant {

@@ -281,14 +281,14 @@ impl Formal {
     }
 
     /// Why `leaf` could not send earlier; its lender is the class whose row gave the turn.
-    #[inline]
+    #[inline(always)]
     pub fn why(&self, leaf: LeafId, from: Instant) -> Why {
         let class = leaf.index();
         // Most often it sends at its own account, and its meter has let it for long.
-        if self.row(class).is_some() && self.classes.conforms(class, from) {
-            return Why::FREE;
+        match self.path.own_terms(leaf.0) {
+            Some(terms) if self.classes.conforms_short(class, terms, from) => Why::FREE,
+            _ => self.why_held(class, from),
         }
-        self.why_held(class, from)
     }
 
     #[inline(never)]

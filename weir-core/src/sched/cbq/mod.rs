@@ -169,7 +169,7 @@ impl Scheduler for Cbq {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         match &self.engine {
             Engine::Formal(engine) => engine.why(leaf, from),

@@ -142,6 +142,13 @@ impl Path {
         self.found.credit = (self.found.credit - price).max(Rings::LEAST);
     }
 
+    /// The terms of `leaf` if it is known that it sends at its own account.
+    #[inline]
+    pub fn own_terms(&self, leaf: u32) -> Option<&ShortTerms> {
+        let due = &self.dues[0];
+        (self.owes == leaf && due.ready).then_some(&due.terms)
+    }
+
     /// Whether it is known what a packet of `leaf` is charged to.
     #[inline]
     pub const fn owes(&self, leaf: u32) -> bool {

@@ -93,11 +93,13 @@ impl Scheduler for CbqRef {
         let held = self.rules.held_until(leaf);
         let own = self.rules.of_leaf(leaf);
         let lender = self.rules.lender(leaf).filter(|lender| lender.index() != own);
-        // What ended by then need not be found to the nanosecond.
-        if held <= 0.0 || seconds(from) > held {
+        if held <= 0.0 {
             return Why { lender, ..Why::FREE };
         }
-        Why { released: first_after(held), regulation: Regulation::Undertime, lender }
+        match first_after(held) {
+            released if released <= from => Why { lender, ..Why::FREE },
+            released => Why { released, regulation: Regulation::Undertime, lender },
+        }
     }
 }
 
@@ -105,9 +107,25 @@ fn seconds(instant: Instant) -> f64 {
     instant.as_nanos() as f64 / 1e9
 }
 
-/// The first instant whose seconds are more than `past`; the end of time if there is none. Looked
-/// for near the product, which is rounded as seconds are: a few parts in 2^52.
+/// The first instant whose seconds are more than `past`; the end of time if there is none.
+///
+/// The product is off by 2^-53 of it, and seconds of an instant that is more than 2^-52 behind what
+/// they would be for `past` are more: farther than 2^-50 from whole nanoseconds nothing is in doubt.
+#[inline]
 fn first_after(past: f64) -> Instant {
+    let product = past * 1e9;
+    let doubt = product.max(1.0) / (1u64 << 50) as f64;
+    let whole = product as i64;
+    let part = product - whole as f64;
+    if part > doubt && part < 1.0 - doubt {
+        return Instant::from_nanos(whole as u64 + 1);
+    }
+    find_after(past)
+}
+
+/// The same, looked for near the product, which is rounded as seconds are: a few parts in 2^52.
+#[inline(never)]
+fn find_after(past: f64) -> Instant {
     let near = (past * 1e9) as u64;
     let reach = (near >> 50) + 2;
     let (low, high) = (near.saturating_sub(reach), near.saturating_add(reach));
