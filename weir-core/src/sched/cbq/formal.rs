@@ -285,14 +285,20 @@ impl Formal {
     pub fn why(&self, leaf: LeafId, from: Instant) -> Why {
         let class = leaf.index();
         // Most often it sends at its own account, and its meter has let it for long.
-        match self.path.own_terms(leaf.0) {
+        let own = self.path.own_terms(leaf.0);
+        debug_assert!(own.is_none() || self.classes.at(class).is_ready(), "its row is as it was");
+        match own {
             Some(terms) if self.classes.conforms_short(class, terms, from) => Why::FREE,
-            _ => self.why_held(class, from),
+            _ => self.why_by_meters(class, from),
         }
     }
 
+    /// The same where the way does not say it, or 64 bits do not hold the times.
     #[inline(never)]
-    fn why_held(&self, class: usize, from: Instant) -> Why {
+    fn why_by_meters(&self, class: usize, from: Instant) -> Why {
+        if self.row(class).is_some() && self.classes.conforms(class, from) {
+            return Why::FREE;
+        }
         let lender = self.classes.chain(class).find(|&at| self.row(at).is_some());
         self.classes.why(class, self.efficient, lender, from)
     }
