@@ -109,8 +109,8 @@ fn seconds(instant: Instant) -> f64 {
 
 /// The first instant whose seconds are more than `past`; the end of time if there is none.
 ///
-/// The product is off by 2^-53 of it, and seconds of an instant that is more than 2^-52 behind what
-/// they would be for `past` are more: farther than 2^-50 from whole nanoseconds nothing is in doubt.
+/// The product is off by 2^-53 of it, and seconds of an instant that is 2^-52 of it behind are more
+/// than `past`: farther than 2^-50 of it from whole nanoseconds nothing is in doubt.
 #[inline]
 fn first_after(past: f64) -> Instant {
     let product = past * 1e9;
