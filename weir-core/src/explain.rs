@@ -85,7 +85,7 @@ pub(crate) struct Explainer {
 
 /// Since when the first packet of a leaf is first, and when the line was free for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct First {
+pub(crate) struct First {
     since: Instant,
     line_free: Instant,
 }
@@ -157,22 +157,29 @@ impl Explainer {
     }
 }
 
-impl Waiting<'_> {
+impl<'a> Waiting<'a> {
     /// See [`Explainer::line_free`].
     #[inline(always)]
     pub(crate) fn line_free(&self) -> Instant {
         self.first.line_free
     }
 
-    /// It leaves at `now` and is handed to the line, which is free again from `line_free` on: until
-    /// then those behind it wait for it.
+    /// It leaves at `now`; answers where to note since when the next one is first.
     #[inline(always)]
-    pub(crate) fn sent(self, now: Instant, packet: Leaving, why: Why, line_free: Instant) {
+    pub(crate) fn sent(self, now: Instant, packet: Leaving, why: Why) -> &'a mut First {
+        debug_assert!(self.first.since <= now, "the line had sent the one before it");
+        self.sojourns.push(packet.sojourn(now, *self.first, why, None));
+        self.first
+    }
+}
+
+impl First {
+    /// The line has at `now` what was sent and is free again from `line_free` on: until then those
+    /// behind it wait for it.
+    #[inline(always)]
+    pub(crate) fn follow(&mut self, now: Instant, line_free: Instant) {
         let free = line_free.max(now);
-        let next = First { since: free, line_free: free };
-        let first = core::mem::replace(self.first, next);
-        debug_assert!(first.since <= now, "the line had sent the one before it");
-        self.sojourns.push(packet.sojourn(now, first, why, None));
+        *self = First { since: free, line_free: free };
     }
 }
 

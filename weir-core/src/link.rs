@@ -504,12 +504,14 @@ impl<S: Discipline> Link<S> {
         taken: (QueueEntry, Option<Head>),
     ) -> Departure {
         let (entry, next) = taken;
-        let explainer = self.explainer.as_deref_mut().filter(|_| EXPLAINED);
-        let waiting = explainer.map(|explainer| explainer.waiting(leaf));
-        // No closure, for that was not put in line.
-        let why = match &waiting {
-            Some(waiting) => why(&self.scheduler, now, leaf, waiting.line_free()),
-            None => Why::FREE,
+        // Noted before the charge, so that little has to be kept through that.
+        let follower = match &mut self.explainer {
+            Some(explainer) if EXPLAINED => {
+                let waiting = explainer.waiting(leaf);
+                let why = why(&self.scheduler, now, leaf, waiting.line_free());
+                Some(waiting.sent(now, entry.leaving(leaf), why))
+            }
+            _ => None,
         };
         self.scheduler.charge(now, leaf, entry.charged(), next);
         self.line.begin(now);
@@ -517,8 +519,8 @@ impl<S: Discipline> Link<S> {
         if S::COMPLETIONS {
             self.leaving.push_back((departure.finished, leaf, entry.charged()));
         }
-        if let Some(waiting) = waiting {
-            waiting.sent(now, entry.leaving(leaf), why, self.line.ready_at());
+        if let Some(follower) = follower {
+            follower.follow(now, self.line.ready_at());
         }
         departure
     }

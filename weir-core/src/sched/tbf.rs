@@ -124,17 +124,22 @@ impl Scheduler for Tbf {
         self.heads[leaf.index()] = head.map_or(Bytes::ZERO, |head| head.length);
     }
 
-    #[inline]
+    #[inline(always)]
     fn why(&self, _now: Instant, leaf: LeafId, from: Instant) -> Why {
-        let known = self.selected.filter(|selected| selected.0 == leaf);
-        match known.map_or_else(|| self.released(leaf), |selected| selected.1) {
-            released if released <= from => Why::FREE,
-            released => Why { released, regulation: Regulation::Tokens, ..Why::FREE },
+        match self.selected {
+            Some((selected, released)) if selected == leaf => held_until(released, from),
+            _ => self.why_unselected(leaf, from),
         }
     }
 }
 
 impl Tbf {
+    /// See [`Scheduler::why`]: of a packet that is dropped.
+    #[cold]
+    fn why_unselected(&self, leaf: LeafId, from: Instant) -> Why {
+        held_until(self.released(leaf), from)
+    }
+
     /// From when on both buckets have tokens for the first packet of `leaf`.
     #[inline]
     fn released(&self, leaf: LeafId) -> Instant {
@@ -142,6 +147,15 @@ impl Tbf {
         let peak = self.peak.map_or(FineInstant::ZERO, |peak| peak.conforms_at(head));
         self.bucket.conforms_at(head).max(peak).round_up()
     }
+}
+
+/// Why a packet waited that had tokens from `released` on.
+#[inline]
+fn held_until(released: Instant, from: Instant) -> Why {
+    if released <= from {
+        return Why::FREE;
+    }
+    Why { released, regulation: Regulation::Tokens, ..Why::FREE }
 }
 
 impl Bucket {

@@ -192,6 +192,12 @@ mod tests {
                     assert_eq!(room, most.unwrap_or(0), "{bits} bit/s");
                 }
                 meter.charge(&terms, now, random.below(1_500));
+                let then = now.after(rate.transmit_time(Bytes::new(random.below(9_000).into())));
+                let lead = meter.theoretical.instant().lead(then);
+                let is_near = lead.is_some_and(|lead| lead < terms.short.reach);
+                let conforms = meter.conforms(&terms, then);
+                let short = meter.conforms_short(&terms.short, then);
+                assert!(short == conforms || !short && !is_near, "{bits} bit/s");
             }
         }
     }

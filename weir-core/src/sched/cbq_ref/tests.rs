@@ -173,6 +173,10 @@ fn the_first_instant_after_is_exact_far_from_the_epoch_too() {
     for _ in 0..100_000 {
         let past = seconds(Instant::from_nanos(random.bits() >> random.below(64))) + 1e-10;
         assert_eq!(first_after(past), first_between(past, 0, u64::MAX), "{past}");
+        let whole = seconds(Instant::from_nanos(random.bits() >> (8 + random.below(56))));
+        for near in [whole, whole.next_up(), whole.next_down()] {
+            assert_eq!(first_after(near), first_between(near, 0, u64::MAX), "{near}");
+        }
     }
     assert_eq!(first_after(-1.0), Instant::ZERO);
     assert_eq!(first_after(f64::INFINITY), Instant::MAX);
