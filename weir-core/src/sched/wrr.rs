@@ -34,7 +34,8 @@ pub struct Wrr {
     free: bool,
 }
 
-/// What the round knows of a leaf; balances are in packets or in bytes.
+/// What the round knows of a leaf; balances are in packets or in bytes. Never in two cache lines.
+#[repr(align(16))]
 struct Turn {
     allotment: i32,
     balance: i32,
