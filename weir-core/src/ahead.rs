@@ -93,18 +93,23 @@ impl<S: Discipline> Link<S> {
             return;
         }
         let most = if S::RUNS { LEAVES_MAX } else { burst };
-        let (read, last) = (ahead.read, ahead.read.checked_sub(1).map(|last| ahead.leaves[last]));
+        // Without runs all of them have had their turn.
+        let read = if S::RUNS { ahead.read } else { 0 };
+        let last = read.checked_sub(1).map(|last| ahead.leaves[last]);
         ahead.count = self.scheduler.line_up(&mut ahead.leaves[..most]);
         self.scheduler.ask_for_order(ahead.prefetch);
         // Who was asked for before, up to the last one, is near.
-        let leaves = &ahead.leaves[..ahead.count];
-        let known = leaves.iter().position(|&leaf| Some(leaf) == last).map_or(0, |at| at + 1);
-        let known = if known > read { 0 } else { known };
+        let leaves = ahead.leaves.iter().take(ahead.count.min(read));
+        let known = leaves.rev().position(|&leaf| Some(leaf) == last);
+        let known = known.map_or(0, |after| ahead.count.min(read) - after);
         if known == 0 {
             ahead.chains.count = 0;
         }
-        ahead.held.copy_within(read - known..read, 0);
-        ahead.packets = ahead.held[..known].iter().map(|&held| held as usize).sum();
+        ahead.packets = 0;
+        for place in 0..known {
+            ahead.held[place] = ahead.held[read - known + place];
+            ahead.packets += ahead.held[place] as usize;
+        }
         (ahead.asked, ahead.read) = (known, known);
     }
 
@@ -137,7 +142,8 @@ impl<S: Discipline> Link<S> {
         let Ahead { prefetch, leaves, held: counts, asked, read, packets, chains, .. } =
             &mut self.ahead;
         let most = asked.saturating_sub(but);
-        let rows = leaves.iter().zip(counts).take(most).skip(*read);
+        let counts = counts.get_mut(*read..most).unwrap_or_default();
+        let rows = leaves.get(*read..most).unwrap_or_default().iter().zip(counts);
         for (&leaf, count) in rows {
             let (second, held) = self.queues.ask_for_second(leaf, *prefetch);
             self.scheduler.touch_above(leaf, *prefetch);

@@ -34,8 +34,8 @@ pub struct Wrr {
     free: bool,
 }
 
-/// What the round knows of a leaf; balances are in packets or in bytes. Never in two cache lines.
-#[repr(align(16))]
+/// What the round knows of a leaf; balances are in packets or in bytes.
+#[derive(Clone, Copy)]
 struct Turn {
     allotment: i32,
     balance: i32,
@@ -197,7 +197,7 @@ impl Scheduler for Wrr {
 
     #[inline]
     fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask(&self.leaves[leaf.index()].balance);
+        prefetch.ask_both_ends(&self.leaves[leaf.index()]);
     }
 }
 
