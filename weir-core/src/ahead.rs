@@ -20,6 +20,8 @@ pub(crate) struct Ahead {
     pub prefetch: Prefetch,
     /// The leaves whose turn comes, so many as `count` says.
     leaves: [LeafId; LEAVES_MAX],
+    /// How many packets each of them holds that was read.
+    held: [u32; LEAVES_MAX],
     count: usize,
     /// So many of them were asked for.
     asked: usize,
@@ -91,8 +93,24 @@ impl<S: Discipline> Link<S> {
             return;
         }
         let most = if S::RUNS { LEAVES_MAX } else { burst };
+        // Without runs all of them have had their turn.
+        let read = if S::RUNS { ahead.read } else { 0 };
+        let last = read.checked_sub(1).map(|last| ahead.leaves[last]);
         ahead.count = self.scheduler.line_up(&mut ahead.leaves[..most]);
-        (ahead.asked, ahead.read, ahead.packets, ahead.chains.count) = (0, 0, 0, 0);
+        self.scheduler.ask_for_order(ahead.prefetch);
+        // Who was asked for before, up to the last one, is near.
+        let leaves = ahead.leaves.iter().take(ahead.count.min(read));
+        let known = leaves.rev().position(|&leaf| Some(leaf) == last);
+        let known = known.map_or(0, |after| ahead.count.min(read) - after);
+        if known == 0 {
+            ahead.chains.count = 0;
+        }
+        ahead.packets = 0;
+        for place in 0..known {
+            ahead.held[place] = ahead.held[read - known + place];
+            ahead.packets += ahead.held[place] as usize;
+        }
+        (ahead.asked, ahead.read) = (known, known);
     }
 
     /// Asks for so many more of the leaves that send next.
@@ -121,13 +139,17 @@ impl<S: Discipline> Link<S> {
     /// asked for last.
     #[inline(never)]
     pub(crate) fn ask_for_seconds(&mut self, but: usize) {
-        let Ahead { prefetch, leaves, asked, read, packets, chains, .. } = &mut self.ahead;
+        let Ahead { prefetch, leaves, held: counts, asked, read, packets, chains, .. } =
+            &mut self.ahead;
         let most = asked.saturating_sub(but);
-        for &leaf in leaves.get(*read..most).unwrap_or_default() {
+        let counts = counts.get_mut(*read..most).unwrap_or_default();
+        let rows = leaves.get(*read..most).unwrap_or_default().iter().zip(counts);
+        for (&leaf, count) in rows {
             let (second, held) = self.queues.ask_for_second(leaf, *prefetch);
             self.scheduler.touch_above(leaf, *prefetch);
             if S::RUNS {
                 // All that a leaf holds may go at once.
+                *count = held;
                 *packets += held as usize;
                 chains.add(second, held.saturating_sub(2));
             } else {

@@ -107,6 +107,10 @@ pub trait Scheduler {
         count
     }
 
+    /// Asks for what the next [`Scheduler::line_up`] needs to read.
+    #[inline]
+    fn ask_for_order(&self, _prefetch: Prefetch) {}
+
     /// Asks for the state of `leaf`, so that it is near when it is needed.
     #[inline]
     fn touch(&self, _leaf: LeafId, _prefetch: Prefetch) {}

@@ -35,6 +35,7 @@ pub struct Wrr {
 }
 
 /// What the round knows of a leaf; balances are in packets or in bytes.
+#[derive(Clone, Copy)]
 struct Turn {
     allotment: i32,
     balance: i32,
@@ -196,7 +197,7 @@ impl Scheduler for Wrr {
 
     #[inline]
     fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask(&self.leaves[leaf.index()].balance);
+        prefetch.ask_both_ends(&self.leaves[leaf.index()]);
     }
 }
 

@@ -261,12 +261,16 @@ impl Formal {
         count
     }
 
+    /// Asks for what finding further leaves will need.
+    pub fn ask_for_order(&self, prefetch: Prefetch) {
+        self.rings.ask_for_order(LINED_UP_MAX, prefetch);
+    }
+
     /// Asks for what a packet of `leaf` needs.
     #[inline]
     pub fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
         let class = leaf.index();
-        self.rings.ask_for(Places::of_leaf(class, false), prefetch);
-        self.rings.ask_for(Places::of_leaf(class, true), prefetch);
+        self.rings.ask_for_pair(Places::of_leaf(class, false), prefetch);
         prefetch.ask_both_ends(self.classes.at(class));
     }
 

@@ -156,6 +156,13 @@ impl Scheduler for Cbq {
     }
 
     #[inline]
+    fn ask_for_order(&self, prefetch: Prefetch) {
+        if let Engine::Formal(engine) = &self.engine {
+            engine.ask_for_order(prefetch);
+        }
+    }
+
+    #[inline]
     fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
         if let Engine::Formal(engine) = &self.engine {
             engine.touch(leaf, prefetch);

@@ -83,6 +83,14 @@ impl Rings {
         count
     }
 
+    /// Asks for the nodes that [`Rings::line_up`] has to follow when so many more have had their
+    /// turn.
+    pub fn ask_for_order(&self, turns: usize, prefetch: Prefetch) {
+        for node in self.trail.ahead().skip(turns / 2).take(turns / 2) {
+            prefetch.ask(&self.nodes[node as usize].next);
+        }
+    }
+
     /// The node that has the turn.
     #[inline]
     pub fn front(&self, ring: usize) -> Option<u32> {
@@ -208,10 +216,14 @@ impl Rings {
         self.nodes[node as usize].credit
     }
 
-    /// Asks for `node`.
+    /// Asks for `node` and the one of the next number.
     #[inline]
-    pub fn ask_for(&self, node: u32, prefetch: Prefetch) {
-        prefetch.ask(&self.nodes[node as usize].credit);
+    pub fn ask_for_pair(&self, node: u32, prefetch: Prefetch) {
+        if let Some([first, second]) = self.nodes.get(node as usize..node as usize + 2) {
+            // All that is between is in one line with either.
+            prefetch.ask(&first.previous);
+            prefetch.ask(&second.credit);
+        }
     }
 
     /// The bytes that a credit covers, however they come in packets.
