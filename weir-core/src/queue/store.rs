@@ -23,6 +23,7 @@ use crate::sched::{Head, Kin};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 /// What the queue knows of a waiting packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +48,7 @@ pub struct Label(u32);
 /// The queues of all leaves, and what was counted of them.
 pub struct Queues {
     leaves: Vec<Leaf>,
+    /// The last is spare: it stands for the second packet of a leaf that has none.
     slots: Vec<Slot>,
     /// The first free slot: there always is one, for the first packet of a leaf needs none.
     free: u32,
@@ -227,7 +229,7 @@ impl Queues {
         let shared = Shared::new(names)?.map(Box::new);
         Ok(Self {
             leaves,
-            slots: (0..=plan.packets_max).map(|slot| Slot::free_before(slot + 1)).collect(),
+            slots: (1..=plan.packets_max).chain([NONE; 2]).map(Slot::free_before).collect(),
             free: 0,
             room: plan.packets_max,
             packets_max: plan.packets_max,
@@ -757,17 +759,15 @@ impl Leaf {
         self.bytes -= u64::from(entry.charged);
         *room += 1;
         let is_last = self.packets == 0;
-        // No branch, for whether it is empty now is hard to foresee: the slot that would be taken
-        // next is read then, and stays where it is.
-        let slot = core::hint::select_unpredictable(is_last, *free, self.second);
+        // No branch, for whether it is empty now is hard to foresee: the spare slot stands in.
+        let spare = slots.len() as u32 - 1;
+        let slot = select_unpredictable(is_last, spare, self.second);
         let second = &mut slots[slot as usize];
         // From the slot, for what was just written is read back late.
         let head = second.entry.head();
         self.first = second.entry;
-        let next = second.next;
-        second.next = core::hint::select_unpredictable(is_last, next, *free);
-        self.second = next;
-        *free = slot;
+        self.second = core::mem::replace(&mut second.next, *free);
+        *free = select_unpredictable(is_last, *free, slot);
         (entry, (!is_last).then_some(head))
     }
 
