@@ -69,7 +69,7 @@ pub struct Queues {
 struct Leaf {
     /// The first packet; meaningless while none waits.
     first: Entry,
-    /// The slot of the second packet, [`NONE`] if there is none.
+    /// The slot of the second packet; any number with fewer than two.
     second: u32,
     /// The slot of the last packet; any slot with fewer than two.
     last: u32,
