@@ -95,7 +95,8 @@ impl Scheduler for CbqRef {
         let lender = self.rules.lender(leaf).filter(|lender| lender.index() != class);
         let held = self.rules.held_until(leaf);
         let released = if held <= 0.0 { Instant::ZERO } else { first_after(held) };
-        if released <= from {
+        // At the end of time there is no later: who never may be sent is held back still.
+        if released <= from && released < Instant::MAX {
             return Why { lender, ..Why::FREE };
         }
         Why { released, regulation: Regulation::Undertime, lender }
