@@ -15,8 +15,8 @@
 use super::Limit;
 use super::store::{NONE, Slot};
 use crate::account::Count;
+use crate::order::rounds::Rounds;
 use crate::random::Random;
-use crate::rounds::Rounds;
 use crate::units::Bytes;
 use alloc::vec::Vec;
 

@@ -7,7 +7,7 @@
 //! that takes from the longest queue, its hash functions are in `classify/hash.rs`.
 //! Invariant: a leaf with a packet is in the ring; in the ring only the first has a quota above 0.
 
-use super::leaf_ring::{LeafRing, Standing};
+use crate::order::leaf_ring::{LeafRing, Standing};
 use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises};
 use super::{Scheduler, Selection, Tree};
 use crate::ids::LeafId;

@@ -6,7 +6,7 @@
 //! same, packet for packet: either way a leaf has one quantum more at each visit. A test compares.
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
-use super::leaf_ring::{LeafRing, Standing};
+use crate::order::leaf_ring::{LeafRing, Standing};
 use super::service::Rounds;
 use super::{
     ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service,

@@ -3,7 +3,7 @@
 //! Invariant: whose packet came first goes first, and nothing else is looked at. The yardstick of
 //! benchmarks.
 
-use super::arrival_order::ArrivalOrder;
+use crate::order::arrival_order::ArrivalOrder;
 use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;

@@ -9,7 +9,7 @@
 use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
-use crate::rounds::Rounds;
+use crate::order::rounds::Rounds;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 

@@ -3,25 +3,13 @@
 //! A scheduler decides the order of leaves. It holds no packet and knows no rule: the queue layer
 //! holds packets, so droppers, limits and accounts exist once.
 
-mod arrival_order;
-mod deadlines;
-mod families;
-mod id_set;
-mod in_step;
-mod leaf_lists;
-mod leaf_ring;
 mod proportional_delay;
 pub mod service;
-mod tournament;
-pub mod tree;
 #[cfg(test)]
 mod twins;
-mod wait_queue;
-mod weights;
-mod wheel;
 
+pub use crate::tree::{ClassSpec, DEPTH_MAX, Kin, Tree, TreeError};
 pub use service::Service;
-pub use tree::{ClassSpec, DEPTH_MAX, Tree, TreeError};
 
 use crate::ids::{ClassId, LeafId};
 use crate::link::{AnyLink, Link, LinkPlan};
@@ -29,7 +17,6 @@ use crate::parameter::{BuildError, Parameter};
 use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 /// The packet that waits first in a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -264,53 +251,6 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// What it does for each leaf of `tree`, which builds, whatever the others do.
     fn service(_tree: &Tree) -> Service {
         Service::Unknown
-    }
-}
-
-/// Which classes of a new tree are those of an old one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kin {
-    classes: Vec<Option<ClassId>>,
-    leaves: Vec<Option<LeafId>>,
-}
-
-impl Kin {
-    /// Classes of the same name are the same; a leaf is kin to a leaf only.
-    pub fn by_name(old: &Tree, new: &Tree) -> Self {
-        let mut names: Vec<_> =
-            old.classes().map(|(id, class)| (class.name.as_str(), id)).collect();
-        names.sort_unstable();
-        let find = |name: &str| {
-            let place = names.binary_search_by_key(&name, |row| row.0).ok()?;
-            Some(names[place].1)
-        };
-        let leaf = |name: &str| find(name).and_then(|class| old.leaf_of(class));
-        Self {
-            classes: new.classes().map(|(_, class)| find(&class.name)).collect(),
-            leaves: new.leaves().map(|(_, class)| leaf(&class.name)).collect(),
-        }
-    }
-
-    /// The old class that this new one was.
-    pub fn class(&self, new: ClassId) -> Option<ClassId> {
-        self.classes[new.index()]
-    }
-
-    /// The old leaf that this new one was.
-    pub fn leaf(&self, new: LeafId) -> Option<LeafId> {
-        self.leaves[new.index()]
-    }
-
-    /// Every new leaf with the old one that it was.
-    pub fn leaves(&self) -> impl Iterator<Item = (LeafId, LeafId)> {
-        let row = |(new, &old): (usize, &Option<LeafId>)| Some((LeafId(new as u32), old?));
-        self.leaves.iter().enumerate().filter_map(row)
-    }
-
-    /// Every new class with the old one that it was.
-    pub fn classes(&self) -> impl Iterator<Item = (ClassId, ClassId)> {
-        let row = |(new, &old): (usize, &Option<ClassId>)| Some((ClassId(new as u32), old?));
-        self.classes.iter().enumerate().filter_map(row)
     }
 }
 

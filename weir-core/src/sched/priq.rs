@@ -3,7 +3,7 @@
 //! Leaves of one priority take turns, a packet each, in the order of declaration. Invariant: `busy`
 //! has a bit for each priority at which a leaf waits, so the cost does not grow with the leaves.
 
-use super::id_set::IdSet;
+use crate::order::id_set::IdSet;
 use super::{
     ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree,
 };

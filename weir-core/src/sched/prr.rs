@@ -3,7 +3,7 @@
 //! Invariant: `round` holds each backlogged leaf once; nothing else is known of a leaf, so its
 //! state is one byte.
 
-use super::leaf_ring::{LeafRing, Standing};
+use crate::order::leaf_ring::{LeafRing, Standing};
 use super::service::Rounds;
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,

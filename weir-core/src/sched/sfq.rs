@@ -11,7 +11,7 @@
 //! class into many queues, needs a packet's flow, which schedulers are not told: it belongs to the
 //! leaf's queue and is not in this file.
 
-use super::leaf_ring::LeafRing;
+use crate::order::leaf_ring::LeafRing;
 use super::service::Rounds;
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,

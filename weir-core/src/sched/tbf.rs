@@ -10,7 +10,7 @@
 //! leave, or the longest packet if that is more than the burst. Invariant: a bucket is never faster
 //! than its rate, and `full_at` is at most a burst and a packet after now.
 
-use super::arrival_order::ArrivalOrder;
+use crate::order::arrival_order::ArrivalOrder;
 use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Service};
 use super::{Selection, Tree, Why};
 use crate::ids::LeafId;

@@ -20,11 +20,11 @@
 //!
 //! Drops: a dropped packet costs its leaf nothing. The next one starts where it did.
 
-use super::deadlines::{Deadlines, Entry};
-use super::in_step::{self, InStep, Step};
+use crate::order::deadlines::{Deadlines, Entry};
+use crate::order::in_step::{self, InStep, Step};
 use super::service::Weighted;
-use super::weights::{Sending, WEIGHT, Weights, counted, written};
-use super::wheel::{self, Wheel};
+use crate::order::weights::{Sending, WEIGHT, Weights, counted, written};
+use crate::order::wheel::{self, Wheel};
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
 };

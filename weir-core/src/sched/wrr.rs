@@ -11,7 +11,7 @@
 //! than allotments. A leaf that empties keeps its place and its balance until it is passed.
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
-use super::leaf_ring::{LeafRing, Standing};
+use crate::order::leaf_ring::{LeafRing, Standing};
 use super::service::Rounds;
 use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Service};
 use super::{Scheduler, Selection, Tree};

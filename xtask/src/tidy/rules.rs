@@ -93,8 +93,9 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("ids", &[]),
     ("random", &[]),
-    ("rounds", &[]),
     ("prefetch", &[]),
+    ("tree", &["units", "ids", "parameter"]),
+    ("order", &["units", "ids", "random", "prefetch", "parameter", "tree"]),
     ("parameter", &["units", "ids"]),
     ("packet", &["units", "ids"]),
     ("event", &["units", "ids", "packet"]),
@@ -102,20 +103,10 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("account", &["units", "ids", "packet", "event"]),
     (
         "queue",
-        &[
-            "units",
-            "ids",
-            "random",
-            "rounds",
-            "prefetch",
-            "packet",
-            "event",
-            "parameter",
-            "account",
-        ],
+        &["units", "ids", "random", "order", "prefetch", "packet", "event", "parameter", "account"],
     ),
     ("police", &["units", "ids", "random", "packet", "parameter"]),
-    ("sched", &["units", "ids", "random", "rounds", "prefetch", "parameter"]),
+    ("sched", &["units", "ids", "random", "prefetch", "parameter", "tree", "order"]),
     (
         "change",
         &[

@@ -6,7 +6,7 @@
 
 use super::meter::ShortTerms;
 use super::ring::Rings;
-use crate::sched::tree::DEPTH_MAX;
+use crate::tree::DEPTH_MAX;
 
 /// The nodes on the way.
 pub(super) struct Path {

@@ -5,7 +5,7 @@
 //! are counted in a power of two, so that shifts do.
 
 use super::classes::Classes;
-use crate::sched::tree::DEPTH_MAX;
+use crate::tree::DEPTH_MAX;
 
 /// The numbering of the nodes and rings of some classes.
 #[derive(Clone, Copy)]

@@ -10,7 +10,7 @@ use super::spec::Limits;
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
 use crate::sched::Tree;
-use crate::sched::families::Families;
+use crate::order::families::Families;
 use crate::units::Instant;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -6,7 +6,7 @@
 //! does not fit yet waits in the lane of its family.
 
 use super::curve::{Curves, Position, fine, round_up};
-use crate::sched::tournament::{Lane, Order};
+use crate::order::tournament::{Lane, Order};
 use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
 

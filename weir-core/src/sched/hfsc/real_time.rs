@@ -13,8 +13,8 @@ use super::wheel::Wheel;
 use crate::ids::LeafId;
 use crate::prefetch::Prefetch;
 use crate::sched::Head;
-use crate::sched::deadlines::{Deadlines, Entry};
-use crate::sched::in_step::{self, InStep, Step};
+use crate::order::deadlines::{Deadlines, Entry};
+use crate::order::in_step::{self, InStep, Step};
 use crate::units::Instant;
 use alloc::vec::Vec;
 

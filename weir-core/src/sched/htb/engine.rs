@@ -12,8 +12,8 @@ use super::turns::{Turns, bits};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
 use crate::prefetch::Prefetch;
-use crate::sched::families::Families;
-use crate::sched::wait_queue::WaitQueue;
+use crate::order::families::Families;
+use crate::order::heap::Heaps;
 use crate::sched::{Head, Kin, Regulation, Scheduler, Selection, Tree, Why};
 use crate::units::{Bytes, Duration, Instant};
 use alloc::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub struct Engine<P> {
     deficits_each: usize,
     turns: Turns,
     /// A lane for each level.
-    waits: WaitQueue,
+    waits: Heaps<Instant>,
     /// A bit for each level that has classes.
     levels: u8,
     backlogged: u32,
@@ -122,9 +122,9 @@ impl<P: Precision> Scheduler for Engine<P> {
                 return Selection::Leaf(leaf);
             }
         }
-        let earliest = bits(self.levels).filter_map(|level| self.waits.earliest(level)).min();
+        let earliest = bits(self.levels).filter_map(|level| self.first_event(level)).min();
         let earliest = earliest.expect("a backlogged leaf that may not send waits for an event");
-        let all_wait = || (0..LEVELS).all(|level| self.waits.earliest(level).is_some());
+        let all_wait = || (0..LEVELS).all(|level| self.waits.len(level) > 0);
         Selection::At(earliest.min(self.precision.patience(now, all_wait)))
     }
 
@@ -248,7 +248,7 @@ impl<P: Precision> Engine<P> {
         Ok(Self {
             precision,
             turns: Turns::new(&children(tree, &families), &places),
-            waits: WaitQueue::new(&sizes, places.len()),
+            waits: Heaps::new(&sizes, places.len()),
             classes: tables.classes,
             families,
             rates: tables.rates,
@@ -309,11 +309,20 @@ impl<P: Precision> Engine<P> {
         (own, until(ceiling, class.mode != Mode::CantSend))
     }
 
+    /// The earliest event of `level`.
+    fn first_event(&self, level: usize) -> Option<Instant> {
+        self.waits.first(level).map(|row| row.0)
+    }
+
     /// Re-evaluates the classes of `level` whose event is due.
     fn wake(&mut self, level: usize, now: Instant) {
         // Each class once: those that go on waiting have an event after now.
         for _ in 0..self.waits.len(level) {
-            let Some(class) = self.waits.pop_due(level, now) else { return };
+            let Some((due, class)) = self.waits.first(level) else { return };
+            if due > now {
+                return;
+            }
+            self.waits.remove(level, class);
             let wait = self.change_mode(class, now);
             if self.classes[class as usize].mode != Mode::CanSend {
                 self.waits.insert(level, class, self.precision.event(now, wait));

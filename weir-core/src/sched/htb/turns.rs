@@ -8,7 +8,7 @@
 
 use super::engine::{LEVELS, PRIORITIES};
 use crate::ids::LeafId;
-use crate::sched::id_set::IdSet;
+use crate::order::id_set::IdSet;
 use alloc::vec::Vec;
 
 /// All rows and feeds.

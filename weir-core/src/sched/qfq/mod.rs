@@ -20,9 +20,9 @@
 
 mod groups;
 
-use super::leaf_lists::LeafLists;
+use crate::order::leaf_lists::LeafLists;
 use super::service::Weighted;
-use super::weights::{LENGTH_MAX, Sending, WEIGHT, Weights, counted, written};
+use crate::order::weights::{LENGTH_MAX, Sending, WEIGHT, Weights, counted, written};
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
 };

@@ -8,8 +8,8 @@
 //! the line was handed packets for, nor much less, so a line that does not keep its rate takes the
 //! fluid along.
 
-use super::super::tournament::{Lane, Order};
-use super::super::weights::{LENGTH_MAX, Weights, written};
+use crate::order::tournament::{Lane, Order};
+use crate::order::weights::{LENGTH_MAX, Weights, written};
 use crate::ids::LeafId;
 use crate::sched::Tree;
 use crate::units::Instant;

@@ -17,8 +17,8 @@ mod fluid;
 mod starts;
 
 use super::service::Weighted;
-use super::tournament::{Lane, Order};
-use super::weights::{WEIGHT, Weights, counted, written};
+use crate::order::tournament::{Lane, Order};
+use crate::order::weights::{WEIGHT, Weights, counted, written};
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
 };

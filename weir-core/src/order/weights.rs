@@ -7,8 +7,8 @@
 //! more than the line and a packet moves no tag by more than 2^57. The rounding changes a leaf's
 //! part by less than one in 2^23.
 
-use super::Tree;
 use crate::parameter::{Kind, Parameter, Scope};
+use crate::tree::Tree;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -90,7 +90,7 @@ impl Sending {
 
 /// The weight of each leaf.
 pub(crate) fn written(tree: &Tree) -> impl Iterator<Item = u64> {
-    let weight = |class: &super::ClassSpec| class.params.number("weight").unwrap_or(1);
+    let weight = |class: &crate::tree::ClassSpec| class.params.number("weight").unwrap_or(1);
     tree.leaves().map(move |(_, class)| weight(class).clamp(1, WEIGHT_MAX))
 }
 
@@ -118,7 +118,7 @@ const SHIFT_MAX: u32 = 30;
 mod tests {
     use super::*;
     use crate::parameter::Params;
-    use crate::sched::ClassSpec;
+    use crate::tree::ClassSpec;
     use crate::units::{Quantity, Rate};
     use alloc::string::ToString;
 

@@ -8,8 +8,8 @@
 //! and has it again if a packet arrives before. So nothing costs more than a place, and a leaf
 //! whose packets are dropped again and again is not sent to the end each time.
 
-use super::Kin;
 use crate::ids::LeafId;
+use crate::tree::Kin;
 use alloc::vec::Vec;
 
 /// A queue of leaves.

@@ -3,6 +3,10 @@
 //! Invariant: parents exist, there is no loop, and a class without children is a leaf; leaves are
 //! numbered in the order of declaration.
 
+mod kin;
+
+pub use kin::Kin;
+
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::Params;
 use crate::units::{Bytes, Rate};

@@ -3,8 +3,8 @@
 //!
 //! So no table leads from leaves to classes, and one for the few with children leads back.
 
-use super::tree::Tree;
 use crate::ids::ClassId;
+use crate::tree::Tree;
 use alloc::vec::Vec;
 
 /// The classes with children of a tree, and how many leaves it has.
@@ -59,7 +59,7 @@ impl Families {
 mod tests {
     use super::*;
     use crate::parameter::Params;
-    use crate::sched::ClassSpec;
+    use crate::tree::ClassSpec;
     use crate::units::{Bytes, Rate};
     use alloc::string::ToString;
 

@@ -1,0 +1,52 @@
+//! Which classes of a changed tree are those of the tree before: kin.
+
+use super::Tree;
+use crate::ids::{ClassId, LeafId};
+use alloc::vec::Vec;
+
+/// Which classes of a new tree are those of an old one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kin {
+    classes: Vec<Option<ClassId>>,
+    leaves: Vec<Option<LeafId>>,
+}
+
+impl Kin {
+    /// Classes of the same name are the same; a leaf is kin to a leaf only.
+    pub fn by_name(old: &Tree, new: &Tree) -> Self {
+        let mut names: Vec<_> =
+            old.classes().map(|(id, class)| (class.name.as_str(), id)).collect();
+        names.sort_unstable();
+        let find = |name: &str| {
+            let place = names.binary_search_by_key(&name, |row| row.0).ok()?;
+            Some(names[place].1)
+        };
+        let leaf = |name: &str| find(name).and_then(|class| old.leaf_of(class));
+        Self {
+            classes: new.classes().map(|(_, class)| find(&class.name)).collect(),
+            leaves: new.leaves().map(|(_, class)| leaf(&class.name)).collect(),
+        }
+    }
+
+    /// The old class that this new one was.
+    pub fn class(&self, new: ClassId) -> Option<ClassId> {
+        self.classes[new.index()]
+    }
+
+    /// The old leaf that this new one was.
+    pub fn leaf(&self, new: LeafId) -> Option<LeafId> {
+        self.leaves[new.index()]
+    }
+
+    /// Every new leaf with the old one that it was.
+    pub fn leaves(&self) -> impl Iterator<Item = (LeafId, LeafId)> {
+        let row = |(new, &old): (usize, &Option<LeafId>)| Some((LeafId(new as u32), old?));
+        self.leaves.iter().enumerate().filter_map(row)
+    }
+
+    /// Every new class with the old one that it was.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, ClassId)> {
+        let row = |(new, &old): (usize, &Option<ClassId>)| Some((ClassId(new as u32), old?));
+        self.classes.iter().enumerate().filter_map(row)
+    }
+}
