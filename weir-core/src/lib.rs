@@ -9,14 +9,9 @@
 extern crate alloc;
 
 pub mod account;
-mod ahead;
-mod burst;
-pub mod change;
 pub mod classify;
 pub mod event;
-pub mod explain;
 pub mod ids;
-mod line;
 pub mod link;
 mod order;
 pub mod packet;
@@ -26,6 +21,7 @@ pub mod prefetch;
 pub mod queue;
 pub mod random;
 pub mod sched;
-mod serve;
 pub mod tree;
 pub mod units;
+
+pub use link::{change, explain};

@@ -148,7 +148,7 @@ fn check(seed: u64, queues: u64, limit: u32, flows: u64) {
     let rows = rows.each_ref().map(|(name, text)| (*name, text.as_str()));
     let mut plan = plan(100_000_000_000, "fq-codel", &rows);
     plan.seed = seed;
-    let hash = Queues::new(&plan).expect("builds");
+    let hash = Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
     let mut link = plan.build().expect("builds");
     let mut plain = Plain {
         quantum: quantum as i64,
@@ -311,7 +311,8 @@ fn other_seeds_put_other_flows_together() {
     let pairs = |seed| {
         let mut plan = plan(8_000, "fq-codel", &[]);
         plan.seed = seed;
-        let queues = Queues::new(&plan).expect("builds");
+        let queues =
+            Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
         let parts: Vec<u16> = (0..1000).map(|flow| queues.flow(flow) >> 6).collect();
         let both = |one: usize, other: usize| parts[one] == parts[other];
         (0..1000)

@@ -206,34 +206,7 @@ fn link_laws(entry: &Entry, seed: u64) -> bool {
 }
 
 #[test]
-fn a_burst_is_what_as_many_polls_are() {
-    for_all("burst", |entry, seed| {
-        let mut random = Random::new(seed);
-        let tree = random_tree(&mut random, entry.descriptor);
-        let mut plan = random_plan(&mut random, entry.descriptor, tree);
-        plan.buffer = Bytes::new(random.wide(1, 20_000));
-        let (Ok(mut single), Ok(mut burst)) = (plan.build(), plan.build()) else { return false };
-        for (now, leaf, packet) in random_arrivals(&mut random, &plan) {
-            assert_eq!(single.offer(now, leaf, packet), burst.offer(now, leaf, packet));
-            if random.one_in(4) {
-                let mut out = [Departure::default(); 8];
-                let size = random.between(1, out.len() as u64) as usize;
-                let sent = burst.poll_burst(now, &mut out[..size]);
-                for (index, departure) in out[..size].iter().enumerate() {
-                    let polled = single.poll(now);
-                    assert_eq!(polled == Poll::Packet(*departure), index < sent);
-                    if index >= sent {
-                        break;
-                    }
-                }
-            }
-        }
-        true
-    });
-}
-
-#[test]
-fn packets_served_together_are_what_each_for_itself_is() {
+fn a_series_is_served_as_single_offers_and_polls_at_the_same_instants_are() {
     for_all("serve", |entry, seed| {
         let mut random = Random::new(seed);
         let tree = random_tree(&mut random, entry.descriptor);
@@ -243,26 +216,43 @@ fn packets_served_together_are_what_each_for_itself_is() {
         }
         let (Ok(mut single), Ok(mut served)) = (plan.build(), plan.build()) else { return false };
         let mut logs = [(); 2].map(|()| (Vec::new(), Vec::new()));
-        let mut due = None;
-        for burst in random_arrivals(&mut random, &plan).chunks(7) {
-            for &(now, leaf, packet) in burst {
-                single.advance(now, &mut logs[0].0);
+        let mut at = Instant::ZERO;
+        let arrivals = random_arrivals(&mut random, &plan);
+        for (index, series) in arrivals.chunks(7).enumerate() {
+            for &(now, leaf, packet) in series {
+                poll_until(&mut *single, &mut at, now, &mut logs[0].0);
                 single.offer(now, leaf, packet);
+                at = now;
             }
             let arrival = |&(at, leaf, packet): &_| Arrival { at, leaf, packet };
-            let arrivals: Vec<_> = burst.iter().map(arrival).collect();
-            due = served.serve(due, &arrivals, &mut logs[1].0);
+            let stamped: Vec<_> = series.iter().map(arrival).collect();
+            let following = arrivals.get(7 * (index + 1)).map_or(Instant::MAX, |row| row.0);
+            let until = at.after(Duration::from_nanos(random.wide(0, 1 << 30))).min(following);
+            poll_until(&mut *single, &mut at, until, &mut logs[0].0);
+            let next = served.serve(&stamped, until, &mut logs[1].0);
+            assert_eq!(next.is_some(), served.backlog() > 0, "it says whether something waits");
             single.take_dropped(&mut |dropped| logs[0].1.push(dropped));
             served.take_dropped(&mut |dropped| logs[1].1.push(dropped));
             assert_eq!(logs[0], logs[1]);
             assert_eq!(single.account().leaves(), served.account().leaves());
         }
-        let end = due.unwrap_or_default().after(Duration::from_secs(1));
-        single.advance(end, &mut logs[0].0);
+        let end = at.after(Duration::from_secs(2));
+        poll_until(&mut *single, &mut at, end, &mut logs[0].0);
         served.advance(end, &mut logs[1].0);
         assert_eq!(logs[0].0, logs[1].0);
         true
     });
+}
+
+/// Polls a link at `at`, then at the instants that it names, up to `until`.
+fn poll_until(link: &mut dyn AnyLink, at: &mut Instant, until: Instant, out: &mut Vec<Departure>) {
+    loop {
+        match link.poll(*at) {
+            Poll::Packet(departure) => out.push(departure),
+            Poll::At(instant) if instant <= until && instant > *at => *at = instant,
+            Poll::At(_) | Poll::Idle => return,
+        }
+    }
 }
 
 #[test]
@@ -321,7 +311,7 @@ fn run(link: Box<dyn AnyLink>, arrivals: &Arrivals, wakes: Option<Random>) -> Lo
     run_with(link, arrivals, wakes, &mut |_| {})
 }
 
-/// The same; `each` is handed what is explained.
+/// Runs the arrivals and drains as [`run`] does; `each` is handed what is explained.
 fn run_with(
     mut link: Box<dyn AnyLink>,
     arrivals: &Arrivals,

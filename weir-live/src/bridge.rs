@@ -12,14 +12,13 @@ use weir_core::account::{HISTOGRAMS_MAX, Histogram};
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::Departure;
 use weir_core::ids::Handle;
-use weir_core::link::{AnyLink, Packet};
+use weir_core::link::{AnyLink, Arrival, Packet};
 use weir_core::packet::{Headers, LinkType, write_traffic_class};
 use weir_core::units::{Duration, Instant};
 
 use crate::error::Result;
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, PortConfig, Received};
-use crate::prefetch::prefetch;
 use crate::status::{Board, LaneStatus, PortStatus, Status, class_statuses};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
@@ -77,6 +76,7 @@ struct Lane {
     /// empty beyond [`HISTOGRAMS_MAX`] leaves.
     delays: Vec<Histogram>,
     inbox: Vec<Received>,
+    arrivals: Vec<Arrival>,
     departures: Vec<Departure>,
     /// When the link was last told the time.
     now: Instant,
@@ -159,10 +159,11 @@ impl Bridge {
         for (from, lane) in self.lanes.iter_mut().enumerate() {
             let (input, output) = pair(&mut self.ports, from);
             let taken = input.receive(&mut self.pool, &mut lane.inbox);
-            let arrived = lane.arrive(&mut self.pool, from);
+            lane.classify(&self.pool, from);
             // While more frames wait in the ring, time has only come as far as the last of these.
-            let horizon = if taken < BATCH { now } else { arrived.unwrap_or(now) };
-            lane.advance(horizon);
+            let horizon =
+                lane.arrivals.last().filter(|_| taken >= BATCH).map_or(now, |last| last.at);
+            lane.serve(horizon);
             lane.release_dropped(&mut self.pool);
             worked |= lane.send(&mut self.pool, output) | (taken > 0);
         }
@@ -244,16 +245,15 @@ impl Lane {
         let leaves = config.leaf_names.len();
         let histograms = if leaves <= HISTOGRAMS_MAX { leaves } else { 0 };
         let delays = vec![Histogram::new(); histograms];
-        let mut link = config.link;
-        link.lend(prefetch());
         Self {
             name: config.name,
             marked: vec![0; leaves],
             leaf_names: config.leaf_names,
             classifier: config.classifier,
-            link,
+            link: config.link,
             delays,
             inbox: Vec::with_capacity(BATCH),
+            arrivals: Vec::with_capacity(BATCH),
             departures: Vec::with_capacity(BATCH),
             now: Instant::ZERO,
             next: None,
@@ -261,17 +261,17 @@ impl Lane {
         }
     }
 
-    /// Offers the inbox, each frame at its own instant; answers that of the last.
-    fn arrive(&mut self, pool: &mut FramePool, port: usize) -> Option<Instant> {
-        let mut inbox = std::mem::take(&mut self.inbox);
-        for received in &inbox {
+    /// Makes an arrival of each frame of the inbox, at the instant at which it came.
+    fn classify(&mut self, pool: &FramePool, port: usize) {
+        self.arrivals.clear();
+        let mut now = self.now;
+        for received in self.inbox.drain(..) {
             // A stamp may lie a little before what the link was told already.
-            let at = Instant::from_nanos(received.at_ns).max(self.now);
-            self.advance(at);
+            now = now.max(Instant::from_nanos(received.at_ns));
             let bytes = pool.bytes(received.frame);
             let headers = Headers::parse_ethernet(bytes);
             let length = bytes.len() as u32;
-            let classified = self.classifier.classify(at, InterfaceId(port as u16), &headers);
+            let classified = self.classifier.classify(now, InterfaceId(port as u16), &headers);
             let packet = Packet {
                 handle: Handle(received.frame.0),
                 length,
@@ -279,13 +279,8 @@ impl Lane {
                 traffic_class: headers.traffic_class.unwrap_or(0),
                 meter: classified.meter,
             };
-            self.link.offer(at, classified.leaf, packet);
-            self.release_dropped(pool);
+            self.arrivals.push(Arrival { at: now, leaf: classified.leaf, packet });
         }
-        let last = inbox.last().map(|_| self.now);
-        inbox.clear();
-        self.inbox = inbox;
-        last
     }
 
     /// Frees the frames that the link dropped, on arrival or when their turn came.
@@ -293,9 +288,11 @@ impl Lane {
         self.link.take_dropped(&mut |dropped| pool.release(FrameId(dropped.handle.0)));
     }
 
-    fn advance(&mut self, to: Instant) {
-        self.now = self.now.max(to);
-        self.next = self.link.advance(self.now, &mut self.departures);
+    /// Lets the link serve the arrivals, and what leaves up to `until`.
+    fn serve(&mut self, until: Instant) {
+        let last = self.arrivals.last().map_or(self.now, |arrival| arrival.at);
+        self.now = until.max(last);
+        self.next = self.link.serve(&self.arrivals, until, &mut self.departures);
     }
 
     fn forfeit_before(&mut self, limit: Instant) {

@@ -15,7 +15,6 @@ pub mod offload;
 pub mod pages;
 pub mod pool;
 pub mod port;
-pub mod prefetch;
 pub mod privilege;
 pub mod probe;
 mod ring;

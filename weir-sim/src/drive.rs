@@ -78,7 +78,8 @@ impl Drive {
     /// leaves up to then: [`Drive::advance`] and [`Drive::offer`] in turn; answers all departures.
     pub fn serve(&mut self, arrivals: &[Arrival]) -> &[Departure] {
         self.departures.clear();
-        self.due = self.link.serve(self.due, arrivals, &mut self.departures);
+        let until = arrivals.last().map_or(Instant::ZERO, |last| last.at);
+        self.due = self.link.serve(arrivals, until, &mut self.departures);
         if let Some(last) = self.departures.last().filter(|_| !self.buffered) {
             self.line_free_at = last.finished;
         }

@@ -6,12 +6,14 @@
 
 pub(crate) mod fields;
 mod parse;
+mod scheduled;
 mod write;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use fields::{Dscp, Ecn, EtherType, FieldError, Protocol, VlanId};
 pub use parse::{EXTENSIONS_MAX, VLAN_TAGS_MAX};
+pub use scheduled::{Arrival, Head, Packet};
 pub use write::write_traffic_class;
 
 /// The headers of one packet, as far as they could be read.

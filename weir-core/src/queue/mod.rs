@@ -2,6 +2,9 @@
 //! registry. Any leaf may carry any dropper.
 
 mod average;
+mod droppers;
+mod drops;
+mod entry;
 mod flows;
 mod lateness;
 mod shared;
@@ -9,9 +12,12 @@ mod store;
 #[cfg(test)]
 mod trial;
 
+pub use entry::{Entry as QueueEntry, Label};
 pub use flows::{FlowQueues, Surplus};
 pub use shared::Membership;
-pub use store::{Entry as QueueEntry, Label, Queues};
+pub use store::Queues;
+
+use entry::Entry;
 
 use crate::account::Count;
 use crate::event::DropReason;
@@ -89,13 +95,6 @@ pub trait Dropper {
     /// is not asked at all. `None` has it asked for every packet.
     fn unasked_below(&self) -> Option<Limit> {
         None
-    }
-
-    /// Whether it refuses, as [`DropReason::Full`], whatever arrives above the backlog of
-    /// `unasked_below`, which is then one of packets: so it need not be asked about that either.
-    #[inline]
-    fn refuses_above(&self) -> bool {
-        false
     }
 
     /// Whether it decides by what it is told alone, so that one can serve all leaves that are
@@ -285,13 +284,6 @@ macro_rules! droppers {
             fn unasked_below(&self) -> Option<Limit> {
                 match self {
                     $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
-                }
-            }
-
-            #[inline]
-            fn refuses_above(&self) -> bool {
-                match self {
-                    $(AnyDropper::$name(dropper) => dropper.refuses_above(),)*
                 }
             }
 

@@ -1,56 +1,31 @@
 //! The packets that wait: one FIFO a leaf, in one store shared by all leaves.
 //!
-//! Layout decides the speed here. A leaf is one cache line: its first packet, its counts, and the
-//! backlog up to which its dropper need not be asked. Further packets wait in slots of one table,
-//! allocated once and chained, so no packet allocates and a burst meets two lines a packet, whose
-//! addresses are known early (`crate::ahead`). Invariant: every slot in use is in
-//! exactly one chain, that of a leaf or the free one; what a leaf counts is what its chain holds.
+//! A leaf is one cache line: its first packet, its counts, and the backlog up to which its dropper
+//! need not be asked. Further packets wait in the slots of one table, allocated once and chained, so
+//! no packet allocates. Invariant: every slot in use is in exactly one chain, that of a leaf or the
+//! free one; what a leaf counts is what its chain holds.
 
-use super::flows::{FlowHash, UNKNOWN_FLOW};
+use super::droppers::Droppers;
+use super::drops::Drops;
+use super::flows::FlowHash;
 use super::shared::Shared;
-use super::{
-    Admission, AnyDropper, Candidate, Dropper, ECN_MASK, Limit, Place, QueuePlan, Release, Surplus,
-};
+use super::{Admission, AnyDropper, Dropper, Entry, Limit, QueuePlan, Release, Surplus};
 use crate::account::{Account, Count, LeafAccount};
-use crate::event::{Departure, DropReason, Mark};
-use crate::explain::Leaving;
-use crate::ids::{Handle, LeafId};
-use crate::line::Line;
-use crate::link::LinkPlan;
+use crate::event::DropReason;
+use crate::ids::LeafId;
+use crate::packet::Head;
 use crate::parameter::BuildError;
-use crate::prefetch::Prefetch;
-use crate::sched::{Head, Kin};
-use crate::units::{Bytes, Instant};
+use crate::tree::{Kin, Tree};
+use crate::units::Bytes;
+use crate::units::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::hint::select_unpredictable;
-
-/// What the queue knows of a waiting packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
-    /// Which packet.
-    pub handle: Handle,
-    /// The length that schedulers charge.
-    pub charged: u32,
-    /// The length on the wire.
-    pub wire: u32,
-    /// What is written on it.
-    pub label: Label,
-    /// When the link was offered it.
-    pub arrived: Instant,
-}
-
-/// DSCP and ECN of a packet as they shall leave, whether it came with others, and which flow of its
-/// leaf it belongs to: one word, so that it is written at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Label(u32);
 
 /// The queues of all leaves, and what was counted of them.
 pub struct Queues {
     leaves: Vec<Leaf>,
-    /// The last is spare: it stands for the second packet of a leaf that has none.
     slots: Vec<Slot>,
-    /// The first free slot: there always is one, for the first packet of a leaf needs none.
+    /// The first free slot.
     free: u32,
     /// How many more packets may wait.
     room: u32,
@@ -69,15 +44,14 @@ pub struct Queues {
 struct Leaf {
     /// The first packet; meaningless while none waits.
     first: Entry,
-    /// The slot of the second packet; any number with fewer than two.
+    /// The slot of the second packet; meaningless with fewer than two.
     second: u32,
-    /// The slot of the last packet; any slot with fewer than two.
+    /// The slot of the last packet; meaningless with fewer than two.
     last: u32,
     packets: u32,
     unasked: Unasked,
-    sent_packets: u64,
     bytes: u64,
-    // Not beside the packets, or both would be counted by one wide addition, which is slower.
+    sent_packets: u64,
     sent_bytes: u64,
 }
 
@@ -93,201 +67,72 @@ pub(super) struct Slot {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Unasked(i32);
 
-/// The droppers of all leaves; leaves that are planned alike share one that keeps nothing.
-struct Droppers {
-    list: Vec<AnyDropper>,
-    /// By leaf, which one it has; empty where all have the first.
-    places: Vec<u32>,
-}
-
-/// Drops by leaf and reason; only leaves that dropped take memory.
-#[derive(Default)]
-struct Drops {
-    /// By leaf, 1 + the place in `counts`; empty while nobody dropped.
-    places: Vec<u32>,
-    counts: Vec<[Count; DropReason::ALL.len()]>,
-}
-
-impl Entry {
-    /// The length that schedulers charge.
-    pub const fn charged(&self) -> Bytes {
-        Bytes::new(self.charged as u64)
-    }
-
-    /// Writes into the packet that it met congestion.
-    pub const fn mark_congestion(&mut self) {
-        self.label.rewrite(self.label.traffic_class() | ECN_MASK);
-    }
-
-    /// The packet as it leaves now, over `line`, which was told so.
-    #[inline(always)]
-    pub(crate) fn departure(&self, now: Instant, leaf: LeafId, line: &mut Line) -> Departure {
-        Departure {
-            handle: self.handle,
-            leaf,
-            charged: self.charged(),
-            arrived: self.arrived,
-            at: now,
-            finished: line.send(self.wire),
-            mark: self.label.mark(),
-        }
-    }
-
-    /// The packet as it leaves `leaf`, sent or dropped.
-    pub(crate) const fn leaving(&self, leaf: LeafId) -> Leaving {
-        Leaving { handle: self.handle, leaf, arrived: self.arrived }
-    }
-
-    /// What droppers see of the packet.
-    const fn candidate(&self) -> Candidate {
-        Candidate {
-            length: self.charged(),
-            arrived: self.arrived,
-            traffic_class: self.label.traffic_class(),
-        }
-    }
-
-    /// What schedulers see of the packet when it waits first.
-    pub const fn head(&self) -> Head {
-        Head { length: self.charged(), arrived: self.arrived }
-    }
-
-    const EMPTY: Entry =
-        Entry { handle: Handle(0), charged: 0, wire: 0, label: Label(0), arrived: Instant::ZERO };
-}
-
-impl Label {
-    /// That of a packet that came with this traffic class.
-    #[inline(always)]
-    pub const fn new(traffic_class: u8) -> Self {
-        Self(traffic_class as u32)
-    }
-
-    /// DSCP and ECN, as they shall leave.
-    pub const fn traffic_class(self) -> u8 {
-        self.0 as u8
-    }
-
-    /// Lets the packet leave with another traffic class than it came with.
-    pub const fn rewrite(&mut self, traffic_class: u8) {
-        self.0 = self.0 & !0xff | REWRITTEN | traffic_class as u32;
-    }
-
-    /// Which flow of its leaf it belongs to: see [`Queues::flow`]. Meaningless in a leaf that keeps
-    /// none apart.
-    pub const fn flow(self) -> u16 {
-        (self.0 >> FLOW_SHIFT) as u16
-    }
-
-    /// Names the flow.
-    pub const fn assign(&mut self, flow: u16) {
-        self.0 = self.0 & ((1 << FLOW_SHIFT) - 1) | (flow as u32) << FLOW_SHIFT;
-    }
-
-    /// What the port writes into the packet.
-    #[inline(always)]
-    const fn mark(self) -> Mark {
-        Mark::of_word(self.0 as u16)
-    }
-
-    /// Whether its flow is known.
-    pub(crate) const fn has_flow(self) -> bool {
-        self.flow() != UNKNOWN_FLOW
-    }
-
-    /// The same packet where its flow is not known.
-    pub(crate) const fn without_flow(mut self) -> Self {
-        self.assign(UNKNOWN_FLOW);
-        self
-    }
-}
-
-/// Packets of one leaf that were taken to be sent.
-pub struct Run {
-    /// How many.
-    pub taken: usize,
-    /// What they are charged together.
-    pub charged: Bytes,
-    /// The packet that is first now.
-    pub next: Option<Head>,
-}
-
 impl Queues {
-    /// The queues of `plan`.
+    /// The queues of `plans`, one a leaf of `tree`, with room for `packets_max` packets together.
     ///
     /// # Errors
     /// When a dropper refuses its parameters.
-    pub fn new(plan: &LinkPlan) -> Result<Self, BuildError> {
-        let droppers = Droppers::new(plan)?;
+    pub fn new(
+        plans: &[QueuePlan],
+        tree: &Tree,
+        packets_max: u32,
+        seed: u64,
+    ) -> Result<Self, BuildError> {
+        let droppers = Droppers::new(plans, tree, seed)?;
         let of = |index: usize| droppers.of(LeafId(index as u32));
         let leaf = |index| Leaf { unasked: Unasked::of(of(index)), ..Leaf::EMPTY };
-        let leaves = (0..plan.queues.len()).map(leaf).collect();
-        let names = plan.tree.leaves().map(|(leaf, class)| {
+        let leaves = (0..plans.len()).map(leaf).collect();
+        let names = tree.leaves().map(|(leaf, class)| {
             let membership = droppers.of(leaf).membership();
-            (plan.tree.class_of(leaf), class.name.as_str(), membership)
+            (tree.class_of(leaf), class.name.as_str(), membership)
         });
         let shared = Shared::new(names)?.map(Box::new);
         Ok(Self {
             leaves,
-            slots: (1..=plan.packets_max).chain([NONE; 2]).map(Slot::free_before).collect(),
+            slots: (1..packets_max).chain([NONE]).map(Slot::free_before).collect(),
             free: 0,
-            room: plan.packets_max,
-            packets_max: plan.packets_max,
+            room: packets_max,
+            packets_max: packets_max,
             droppers,
             drops: Drops::default(),
             shared,
-            flow_hash: FlowHash::new(plan.seed),
+            flow_hash: FlowHash::new(seed),
         })
     }
 
-    /// Keeps room for so many packets, if there is so much. Each is then pushed as reserved, or its
-    /// room is given back.
+    /// Appends `entry` to `leaf` if its dropper need not be asked and the store has room; returns
+    /// whether the leaf was empty, `None` if the dropper is to be asked.
     #[inline]
-    pub(crate) fn reserve(&mut self, packets: usize) -> bool {
-        let rest = (self.room as usize).checked_sub(packets);
-        self.room = rest.map_or(self.room, |rest| rest as u32);
-        rest.is_some()
-    }
-
-    /// Gives back the room of so many packets.
-    #[inline(always)]
-    pub(crate) fn give_back(&mut self, packets: u32) {
-        self.room += packets;
-    }
-
-    /// Puts `entry` at the end of `leaf` if its dropper need not be asked and the store has room,
-    /// which it has if that was `RESERVED`; answers whether the leaf was empty, `None` if somebody
-    /// is to be asked.
-    #[inline(always)]
-    pub fn push_unasked<const RESERVED: bool>(
-        &mut self,
-        leaf: LeafId,
-        entry: Entry,
-    ) -> Option<bool> {
-        let state = &mut self.leaves[leaf.index()];
-        let before = state.packets;
-        if before as i32 >= state.unasked.0 {
+    pub fn push_unasked(&mut self, leaf: LeafId, entry: &Entry) -> Option<bool> {
+        let state = &self.leaves[leaf.index()];
+        if state.packets as i32 >= state.unasked.0 || self.room == 0 {
             return None;
         }
-        if !RESERVED {
-            self.room = self.room.checked_sub(1)?;
-        }
-        state.bytes += u64::from(entry.charged);
+        Some(self.append(leaf, entry))
+    }
+
+    /// Appends `entry` to the chain of `leaf`; returns whether the leaf was empty.
+    #[inline]
+    fn append(&mut self, leaf: LeafId, entry: &Entry) -> bool {
+        let state = &mut self.leaves[leaf.index()];
+        let before = state.packets;
+        self.room -= 1;
         state.packets = before + 1;
+        state.bytes += u64::from(entry.charged);
         if before == 0 {
-            state.first = entry;
-            return Some(true);
+            state.first = *entry;
+            return true;
         }
         let slot = self.free;
         let filled = &mut self.slots[slot as usize];
-        self.free = filled.next;
-        // Its `next` is written when another packet comes behind it.
-        filled.entry = entry;
+        self.free = core::mem::replace(&mut filled.next, NONE);
+        filled.entry = *entry;
         let last = core::mem::replace(&mut state.last, slot);
-        // No branch: whether two wait already is hard to foresee.
-        let behind_last = &mut self.slots[last as usize].next;
-        *(if before == 1 { &mut state.second } else { behind_last }) = slot;
-        Some(false)
+        match before {
+            1 => state.second = slot,
+            _ => self.slots[last as usize].next = slot,
+        }
+        false
     }
 
     /// Which flow of its leaf a packet belongs to that has this [`crate::link::Packet::flow`].
@@ -301,14 +146,6 @@ impl Queues {
     pub fn admit(&mut self, now: Instant, leaf: LeafId, entry: &Entry) -> Admission {
         let backlog = self.backlog(leaf);
         self.droppers.of_mut(leaf).admit(now, entry.candidate(), backlog)
-    }
-
-    /// Whether the dropper of `leaf` refuses whatever arrives now, as it would say if asked.
-    #[inline]
-    pub(crate) fn refuses(&self, leaf: LeafId) -> bool {
-        let Leaf { packets, unasked, .. } = self.leaves[leaf.index()];
-        let is_above = unasked.0 > 0 && packets as i32 >= unasked.0;
-        is_above && self.droppers.of(leaf).refuses_above()
     }
 
     /// What the dropper of `leaf` says to its first packet.
@@ -336,29 +173,26 @@ impl Queues {
         self.room == 0
     }
 
-    /// Puts `entry` at the end of `leaf`, in a store that is not full; answers whether the leaf was
-    /// empty.
-    pub fn push(&mut self, leaf: LeafId, entry: Entry) -> bool {
+    /// Appends `entry`, which its dropper accepted, in a store that is not full; returns whether
+    /// the leaf was empty.
+    pub fn push(&mut self, leaf: LeafId, entry: &Entry) -> bool {
+        assert!(!self.is_full(), "the store has room");
         if self.droppers.of(leaf).flows().is_some() {
             return self.push_to_flow(leaf, entry);
         }
-        let unasked = core::mem::replace(&mut self.leaves[leaf.index()].unasked, Unasked::ALL);
-        let pushed = self.push_unasked::<false>(leaf, entry);
-        self.leaves[leaf.index()].unasked = unasked;
         if let Some(shared) = &mut self.shared {
             shared.arrived(leaf, entry.charged());
         }
-        pushed.expect("the store has room")
+        self.append(leaf, entry)
     }
 
-    /// The same for a leaf that keeps flows apart.
-    fn push_to_flow(&mut self, leaf: LeafId, entry: Entry) -> bool {
-        assert!(!self.is_full(), "the store has room");
+    /// Appends `entry` to its flow in a leaf that keeps flows apart.
+    fn push_to_flow(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return false };
         let slot = self.free;
         let filled = &mut self.slots[slot as usize];
         self.free = filled.next;
-        *filled = Slot { entry, next: NONE };
+        *filled = Slot { entry: *entry, next: NONE };
         flows.join(&mut self.slots, slot);
         let state = &mut self.leaves[leaf.index()];
         self.room -= 1;
@@ -367,19 +201,16 @@ impl Queues {
         if state.packets > 1 {
             return false;
         }
-        state.first = entry;
+        state.first = *entry;
         let chosen = flows.choose(&mut self.slots);
         self.slots[chosen as usize].next = core::mem::replace(&mut self.free, chosen);
         true
     }
 
-    /// Takes the first packet of `leaf`, which holds one, to be sent; answers it and the one that
+    /// Takes the first packet of `leaf`, which holds one, to be sent; returns it and the one that
     /// is first now.
-    #[inline(always)]
     pub fn send(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
-        state.sent_packets += 1;
-        state.sent_bytes += u64::from(state.first.charged);
         if let Some(shared) = &mut self.shared {
             shared.left(leaf, state.first.charged());
         }
@@ -387,98 +218,27 @@ impl Queues {
             flows.sent(state.first.charged);
             state.second = flows.choose(&mut self.slots);
         }
-        state.pop(&mut self.room, &mut self.slots, &mut self.free)
+        self.take_first(leaf)
     }
 
-    /// The same, unless the dropper of `leaf` is to be asked first.
-    #[inline(always)]
+    /// [`Queues::send`], unless the dropper of `leaf` is to be asked first.
+    #[inline]
     pub fn send_unasked(&mut self, leaf: LeafId) -> Option<(Entry, Option<Head>)> {
-        let mut room = 0;
-        let sent = self.send_into(leaf, &mut room);
-        self.give_back(room);
-        sent
+        let is_asked = self.leaves[leaf.index()].unasked == Unasked::ALWAYS;
+        if is_asked { None } else { Some(self.take_first(leaf)) }
     }
 
-    /// The same; its room is added to `room`, to be given back later.
-    #[inline(always)]
-    pub(crate) fn send_into(
-        &mut self,
-        leaf: LeafId,
-        room: &mut u32,
-    ) -> Option<(Entry, Option<Head>)> {
+    /// Takes the first packet of `leaf` and counts it as sent.
+    #[inline]
+    fn take_first(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
-        if state.unasked == Unasked::ALWAYS {
-            return None;
-        }
         state.sent_packets += 1;
         state.sent_bytes += u64::from(state.first.charged);
-        Some(state.pop(room, &mut self.slots, &mut self.free))
+        self.room += 1;
+        state.pop(&mut self.slots, &mut self.free)
     }
 
-    /// Takes packets of a leaf, which holds one, to be sent, from the first on: at most one for
-    /// each element of `out`, further ones as long as all together are charged at most
-    /// `allowance`, and as long as the line has room at its horizon. `None` if the leaf's dropper
-    /// is to be asked first.
-    #[inline(always)]
-    pub(crate) fn send_run(
-        &mut self,
-        at: (Instant, LeafId),
-        allowance: Bytes,
-        line: (&mut Line, Instant),
-        out: &mut [Departure],
-    ) -> Option<Run> {
-        let ((now, leaf), (whole_line, horizon)) = (at, line);
-        let state = &mut self.leaves[leaf.index()];
-        if state.unasked == Unasked::ALWAYS {
-            return None;
-        }
-        assert!(state.packets > 0, "only a backlogged leaf sends");
-        let Leaf { first: mut entry, second: mut slot, packets, .. } = *state;
-        // A copy, so that nothing in the loop goes through memory.
-        let mut line = *whole_line;
-        line.begin(now);
-        let (place, others) = out.split_first_mut().expect("there is room for a packet");
-        *place = entry.departure(now, leaf, &mut line);
-        let mut charged = u64::from(entry.charged);
-        let most = others.len().min(packets as usize - 1);
-        let allowed = allowance.get().saturating_sub(charged);
-        let (mut rest, mut left) = (allowed, most);
-        for place in &mut others[..most] {
-            let behind = &self.slots[slot as usize];
-            match rest.checked_sub(u64::from(behind.entry.charged)) {
-                Some(after) if line.has_room(horizon) => rest = after,
-                _ => break,
-            }
-            entry = behind.entry;
-            slot = behind.next;
-            left -= 1;
-            *place = entry.departure(now, leaf, &mut line);
-        }
-        charged += allowed - rest;
-        let taken = (most - left) as u32 + 1;
-        *whole_line = line;
-        state.packets -= taken;
-        state.bytes -= charged;
-        state.sent_packets += u64::from(taken);
-        state.sent_bytes += charged;
-        self.room += taken;
-        // The slots that were read are a chain already: from the second to this one.
-        let freed = if state.packets > 0 { slot } else { state.last };
-        let second = state.second;
-        let mut next = None;
-        if state.packets > 0 {
-            let behind = &self.slots[slot as usize];
-            state.first = behind.entry;
-            state.second = behind.next;
-            next = Some(behind.entry.head());
-        }
-        if packets > 1 {
-            self.slots[freed as usize].next = core::mem::replace(&mut self.free, second);
-        }
-        Some(Run { taken: taken as usize, charged: Bytes::new(charged), next })
-    }
-
-    /// Drops the packet at `position` of `leaf`, which holds more than so many; answers it and the
+    /// Drops the packet at `position` of `leaf`, which holds more packets; returns it and the
     /// one that is first now.
     pub fn evict(
         &mut self,
@@ -529,7 +289,8 @@ impl Queues {
             flows.dropped_first(state.first.charged);
             state.second = flows.choose(&mut self.slots);
         }
-        state.pop(&mut self.room, &mut self.slots, &mut self.free)
+        self.room += 1;
+        state.pop(&mut self.slots, &mut self.free)
     }
 
     /// Takes the packet at `position`, which is not 0, out of the chain of `leaf`.
@@ -621,9 +382,14 @@ impl Queues {
         packets
     }
 
-    /// Takes over what `old` counted of the leaves that are kin, and the droppers of those whose
-    /// queue is planned as before. Packets are not taken over.
-    pub(crate) fn inherit(&mut self, old: &mut Queues, kin: &Kin, plans: [&LinkPlan; 2]) {
+    /// Takes over what `old` counted of the leaves that are kin, and the droppers of those that
+    /// `keeps` their queue (new leaf, old leaf). Packets are not taken over.
+    pub(crate) fn inherit(
+        &mut self,
+        old: &mut Queues,
+        kin: &Kin,
+        keeps: impl Fn(LeafId, LeafId) -> bool,
+    ) {
         for (new, before) in kin.leaves() {
             let (state, past) = (&mut self.leaves[new.index()], &old.leaves[before.index()]);
             state.sent_packets = past.sent_packets;
@@ -631,9 +397,7 @@ impl Queues {
             for (reason, count) in DropReason::ALL.into_iter().zip(old.drops.of(before)) {
                 self.drops.add(self.leaves.len(), new, reason, count);
             }
-            let [from, to] = plans;
-            let same_link = from.tree.rate() == to.tree.rate() && from.tree.mtu() == to.tree.mtu();
-            if same_link && from.queues[before.index()] == to.queues[new.index()] {
+            if keeps(new, before) {
                 let (mine, theirs) = (self.droppers.of_mut(new), old.droppers.of_mut(before));
                 core::mem::swap(mine, theirs);
                 if let Some(flows) = mine.flows_mut() {
@@ -641,55 +405,6 @@ impl Queues {
                 }
             }
         }
-    }
-
-    /// Asks for a leaf.
-    #[inline(always)]
-    pub(crate) fn ask_for_leaf(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask(&self.leaves[leaf.index()].packets);
-    }
-
-    /// Asks for what a packet needs that goes to the end of `leaf`; answers whether it is empty.
-    #[inline(always)]
-    pub(crate) fn ask_for_end(&self, leaf: LeafId, prefetch: Prefetch) -> bool {
-        let Leaf { packets, last, .. } = self.leaves[leaf.index()];
-        if packets > 1 {
-            self.ask_for_slot(last, prefetch);
-        }
-        packets == 0
-    }
-
-    /// Asks for the second packet of a leaf, which is first when the one before it was sent;
-    /// answers its slot and how many packets the leaf holds.
-    #[inline(always)]
-    pub(crate) fn ask_for_second(&self, leaf: LeafId, prefetch: Prefetch) -> (u32, u32) {
-        let Leaf { packets, second, .. } = self.leaves[leaf.index()];
-        if packets > 1 {
-            self.ask_for_slot(second, prefetch);
-        }
-        (second, packets)
-    }
-
-    /// Asks for the slot behind this one, which was asked for before; answers which that is.
-    #[inline(always)]
-    pub(crate) fn ask_behind(&self, slot: u32, prefetch: Prefetch) -> u32 {
-        let next = self.slots.get(slot as usize).map_or(NONE, |slot| slot.next);
-        self.ask_for_slot(next, prefetch);
-        next
-    }
-
-    /// Asks for a slot, if there is one.
-    #[inline(always)]
-    fn ask_for_slot(&self, slot: u32, prefetch: Prefetch) {
-        if let Some(slot) = self.slots.get(slot as usize) {
-            prefetch.ask(&slot.next);
-        }
-    }
-
-    /// Whether there are so many leaves that those of a burst are worth reading early.
-    #[inline(always)]
-    pub const fn are_far(&self) -> bool {
-        self.leaves.len() > NEAR_LEAVES
     }
 
     /// What was counted until now.
@@ -705,70 +420,24 @@ impl Queues {
     }
 }
 
-impl Droppers {
-    fn new(plan: &LinkPlan) -> Result<Self, BuildError> {
-        let (rate, mtu, seed) = (plan.tree.rate(), plan.tree.mtu(), plan.seed);
-        let (mut list, mut places) = (Vec::new(), Vec::new());
-        let mut alike: Option<(&QueuePlan, u32)> = None;
-        for (index, queue) in plan.queues.iter().enumerate() {
-            if let Some((_, place)) = alike.filter(|&(before, _)| before == queue) {
-                places.push(place);
-                continue;
-            }
-            let place = list.len() as u32;
-            let dropper =
-                AnyDropper::build(queue, Place { leaf: LeafId(index as u32), rate, mtu, seed })?;
-            if dropper.keeps_nothing() {
-                alike = Some((queue, place));
-            }
-            list.push(dropper);
-            places.push(place);
-        }
-        if list.len() == 1 {
-            places.clear();
-        }
-        list.shrink_to_fit();
-        places.shrink_to_fit();
-        Ok(Self { list, places })
-    }
-
-    #[inline]
-    fn place(&self, leaf: LeafId) -> usize {
-        self.places.get(leaf.index()).map_or(0, |&place| place as usize)
-    }
-
-    #[inline]
-    fn of(&self, leaf: LeafId) -> &AnyDropper {
-        &self.list[self.place(leaf)]
-    }
-
-    #[inline]
-    fn of_mut(&mut self, leaf: LeafId) -> &mut AnyDropper {
-        let place = self.place(leaf);
-        &mut self.list[place]
-    }
-}
-
 impl Leaf {
-    /// Takes the first packet out; `room`, `slots` and `free` are those of the store.
-    #[inline(always)]
-    fn pop(&mut self, room: &mut u32, slots: &mut [Slot], free: &mut u32) -> (Entry, Option<Head>) {
-        let entry = self.first;
+    /// Takes the first packet out; returns it and the one that is first now. Its slot goes to the
+    /// `free` ones.
+    #[inline]
+    fn pop(&mut self, slots: &mut [Slot], free: &mut u32) -> (Entry, Option<Head>) {
         assert!(self.packets > 0, "only a backlogged leaf sends");
+        let entry = self.first;
         self.packets -= 1;
         self.bytes -= u64::from(entry.charged);
-        *room += 1;
-        let is_last = self.packets == 0;
-        // No branch, for whether it is empty now is hard to foresee: the spare slot stands in.
-        let spare = slots.len() as u32 - 1;
-        let slot = select_unpredictable(is_last, spare, self.second);
-        let second = &mut slots[slot as usize];
-        // From the slot, for what was just written is read back late.
-        let head = second.entry.head();
-        self.first = second.entry;
-        self.second = core::mem::replace(&mut second.next, *free);
-        *free = select_unpredictable(is_last, *free, slot);
-        (entry, (!is_last).then_some(head))
+        if self.packets == 0 {
+            return (entry, None);
+        }
+        let slot = self.second;
+        let behind = &mut slots[slot as usize];
+        self.first = behind.entry;
+        self.second = core::mem::replace(&mut behind.next, *free);
+        *free = slot;
+        (entry, Some(behind.entry.head()))
     }
 
     const EMPTY: Leaf = Leaf {
@@ -791,8 +460,6 @@ impl Slot {
 }
 
 impl Unasked {
-    /// Whatever comes is taken.
-    const ALL: Unasked = Unasked(i32::MAX);
     const ALWAYS: Unasked = Unasked(0);
     const ON_ARRIVAL: Unasked = Unasked(-1);
 
@@ -807,60 +474,18 @@ impl Unasked {
     }
 }
 
-impl Drops {
-    #[inline]
-    fn count(&mut self, leaves: usize, leaf: LeafId, reason: DropReason, bytes: Bytes) {
-        let place = self.places.get(leaf.index()).map_or(0, |&place| place as usize);
-        match place.checked_sub(1).and_then(|place| self.counts.get_mut(place)) {
-            Some(counts) => counts[reason as usize].add(bytes),
-            None => self.add(leaves, leaf, reason, Count { packets: 1, bytes: bytes.get() }),
-        }
-    }
-
-    #[cold]
-    fn add(&mut self, leaves: usize, leaf: LeafId, reason: DropReason, count: Count) {
-        if count.packets == 0 {
-            return;
-        }
-        if self.places.is_empty() {
-            self.places = alloc::vec![0; leaves];
-        }
-        let place = &mut self.places[leaf.index()];
-        if *place == 0 {
-            self.counts.push(Default::default());
-            *place = self.counts.len() as u32;
-        }
-        let sum = &mut self.counts[*place as usize - 1][reason as usize];
-        *sum = sum.plus(count);
-    }
-
-    fn of(&self, leaf: LeafId) -> [Count; DropReason::ALL.len()] {
-        match self.places.get(leaf.index()) {
-            None | Some(0) => Default::default(),
-            Some(&place) => self.counts[place as usize - 1],
-        }
-    }
-}
-
-/// The bit of a label that says that the traffic class is not the one it came with; the seven above
-/// stay clear.
-const REWRITTEN: u32 = 1 << 8;
-/// Where the flow begins in a label.
-const FLOW_SHIFT: u32 = 16;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
-/// The state of so many leaves, and what their scheduler keeps beside it, stays in a cache of its
-/// own: 64 and some 30 bytes each, against 512 KiB.
-const NEAR_LEAVES: usize = 4096;
 
 const _: () = assert!(size_of::<Leaf>() == 64 && size_of::<Slot>() == 32);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Handle;
     use crate::parameter::Params;
     use crate::random::Random;
-    use crate::sched::{ClassSpec, Tree};
+    use crate::tree::ClassSpec;
     use crate::units::Rate;
     use alloc::collections::VecDeque;
     use alloc::string::ToString;
@@ -870,9 +495,8 @@ mod tests {
             |index: u32| ClassSpec { name: index.to_string(), parent: None, params: Params::new() };
         let classes = (0..leaves).map(class).collect();
         let tree = Tree::new(Rate::MIN, Bytes::new(1514), Params::new(), classes).expect("a tree");
-        let mut plan = LinkPlan::new("fifo", tree);
-        plan.packets_max = packets_max;
-        Queues::new(&plan).expect("tail drop takes its defaults")
+        let plans = alloc::vec![QueuePlan::default(); leaves as usize];
+        Queues::new(&plans, &tree, packets_max, 0).expect("tail drop takes its defaults")
     }
 
     /// The plain version: a standard queue for each leaf.
@@ -888,7 +512,7 @@ mod tests {
                 Entry { handle: Handle(step), charged: 1 + random.below(9), ..Entry::EMPTY };
             match random.below(6) {
                 0..=2 if !queues.is_full() => {
-                    assert_eq!(queues.push(leaf, entry), queue.is_empty());
+                    assert_eq!(queues.push(leaf, &entry), queue.is_empty());
                     queue.push_back(entry);
                 }
                 3 | 4 if !queue.is_empty() => {

@@ -40,11 +40,6 @@ impl Dropper for Tail {
         Some(self.limit.limit())
     }
 
-    #[inline]
-    fn refuses_above(&self) -> bool {
-        matches!(self.limit.limit(), Limit::Packets(_))
-    }
-
     fn keeps_nothing(&self) -> bool {
         true
     }

@@ -8,24 +8,15 @@ pub mod service;
 #[cfg(test)]
 mod twins;
 
+pub use crate::packet::Head;
 pub use crate::tree::{ClassSpec, DEPTH_MAX, Kin, Tree, TreeError};
 pub use service::Service;
 
 use crate::ids::{ClassId, LeafId};
-use crate::link::{AnyLink, Link, LinkPlan};
 use crate::parameter::{BuildError, Parameter};
 use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
-
-/// The packet that waits first in a leaf.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head {
-    /// The length that schedulers charge.
-    pub length: Bytes,
-    /// When the link was offered the packet.
-    pub arrived: Instant,
-}
 
 /// The one answer of a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -263,8 +254,6 @@ pub struct Entry {
     pub build: fn(&Tree) -> Result<Box<dyn Scheduler + Send>, BuildError>,
     /// What it does for each leaf of a tree that builds, whatever the others do.
     pub service: fn(&Tree) -> Service,
-    /// Builds a whole link around the scheduler, so that hot calls are monomorphic.
-    pub link: fn(&LinkPlan) -> Result<Box<dyn AnyLink>, BuildError>,
 }
 
 const fn entry<S: Discipline>() -> Entry {
@@ -272,7 +261,6 @@ const fn entry<S: Discipline>() -> Entry {
         descriptor: &S::DESCRIPTOR,
         build: |tree| Ok(Box::new(S::build(tree)?)),
         service: S::service,
-        link: |plan| Ok(Box::new(Link::new(plan, S::build(&plan.tree)?)?)),
     }
 }
 
@@ -285,8 +273,14 @@ macro_rules! schedulers {
     ($($module:ident::$name:ident,)*) => {
         $(pub mod $module;)*
 
-        /// Every scheduler.
+        /// What every scheduler says of itself.
         pub const SCHEDULERS: &[Entry] = &[$(entry::<$module::$name>(),)*];
+
+        /// Calls the macro `each` with the list of schedulers.
+        macro_rules! each_scheduler {
+            ($each:ident) => { $each! { $($module::$name,)* } };
+        }
+        pub(crate) use each_scheduler;
     };
 }
 

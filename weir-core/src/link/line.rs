@@ -1,14 +1,14 @@
 //! The line: when it has sent what it was handed, and from when on it takes more.
 //!
-//! It keeps fractions of a nanosecond, so that it loses no rate; what it answers is rounded up, so
-//! never early. Invariant: it falls idle `busy` after
-//! `since`, and `finished` is that instant, rounded up.
+//! It keeps fractions of a nanosecond, so that it loses no rate; what it returns is rounded up, so
+//! never early. Invariant: it falls idle `busy` after `since`, and `finished` is that instant,
+//! rounded up.
 
 use crate::units::{Bytes, Duration, Instant, Pace, Rate};
 
 /// The pace of the line and what it has still to send.
 #[derive(Clone, Copy)]
-pub(crate) struct Line {
+pub(super) struct Line {
     /// When it has sent everything that it was handed, rounded up.
     finished: Instant,
     /// A point since which it was never idle.
@@ -22,32 +22,20 @@ pub(crate) struct Line {
 
 impl Line {
     /// An idle line that takes `buffer` bytes before it has sent what it was handed earlier.
-    pub(crate) const fn new(rate: Rate, buffer: Bytes) -> Self {
+    pub(super) const fn new(rate: Rate, buffer: Bytes) -> Self {
         let lead = rate.transmit_time(buffer);
         let start = Instant::ZERO;
         Self { finished: start, since: start, busy: 0, pace: Pace::of(rate), lead }
     }
 
     /// When the line has room for another packet.
-    pub(crate) const fn ready_at(&self) -> Instant {
+    pub(super) const fn ready_at(&self) -> Instant {
         self.finished.before(self.lead)
-    }
-
-    /// The latest instant at which the line may fall idle to have room at `now`.
-    #[inline(always)]
-    pub(crate) const fn horizon(&self, now: Instant) -> Instant {
-        now.after(self.lead)
-    }
-
-    /// Whether [`Line::ready_at`] is not after the instant of `horizon`.
-    #[inline(always)]
-    pub(crate) fn has_room(&self, horizon: Instant) -> bool {
-        self.finished <= horizon
     }
 
     /// Before the first packet that is handed out at `now`.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, now: Instant) {
+    pub(super) fn begin(&mut self, now: Instant) {
         // Within the nanosecond in which the line falls idle the fraction is kept, or each packet
         // would start up to a nanosecond late and the line would lose rate.
         if self.finished < now {
@@ -56,10 +44,10 @@ impl Line {
         }
     }
 
-    /// Hands the line a packet of `wire` bytes at the instant of the last [`Line::begin`]; answers
+    /// Hands the line a packet of `wire` bytes at the instant of the last [`Line::begin`]; returns
     /// when its last bit is sent.
     #[inline(always)]
-    pub(crate) fn send(&mut self, wire: u32) -> Instant {
+    pub(super) fn send(&mut self, wire: u32) -> Instant {
         match self.pace.extend(self.busy, wire) {
             Some(busy) => self.busy = busy,
             None => self.extend_slowly(wire),
@@ -79,12 +67,12 @@ impl Line {
     }
 
     /// When the line has sent everything that it was handed.
-    pub(crate) const fn finished(&self) -> Instant {
+    pub(super) const fn finished(&self) -> Instant {
         self.finished
     }
 
     /// The line starts anew at `instant` if it has been idle or behind until then.
-    pub(crate) fn forfeit_before(&mut self, instant: Instant) {
+    pub(super) fn forfeit_before(&mut self, instant: Instant) {
         if self.finished < instant {
             self.finished = instant;
             self.since = instant;
@@ -104,17 +92,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_room_exactly_from_when_it_says() {
+    fn there_is_room_from_when_the_buffer_holds_no_more_than_it_may() {
         let rows = [(1u64, 0u64), (999, 2_000), (24_000_000_000, 1), (400_000_000_000, 2_048)];
         for (rate, buffer) in rows {
-            let mut line = Line::new(Rate::new(rate).expect("not zero"), Bytes::new(buffer));
+            let rate = Rate::new(rate).expect("not zero");
+            let mut line = Line::new(rate, Bytes::new(buffer));
+            let lead = rate.transmit_time(Bytes::new(buffer));
             let mut now = Instant::ZERO;
             for wire in 1..2_000u32 {
                 let ready_at = line.ready_at().max(now);
-                assert!(line.has_room(line.horizon(ready_at)), "{rate} {buffer} {wire}");
+                assert!(line.finished() <= ready_at.after(lead), "{rate} {buffer} {wire}");
                 let before = Instant::from_nanos(ready_at.as_nanos().saturating_sub(1));
                 if ready_at > now {
-                    assert!(!line.has_room(line.horizon(before)), "{rate} {buffer} {wire}");
+                    assert!(line.finished() > before.after(lead), "{rate} {buffer} {wire}");
                 }
                 // Sometimes the line idles for a while.
                 now = Instant::from_nanos(ready_at.as_nanos() + if wire % 7 == 0 { 9 } else { 0 });

@@ -6,15 +6,14 @@
 //! that is gone go to an heir, in the order of arrival. Invariant: a packet is lost only where the
 //! new limit of its leaf, or of the link, has no room for it; then it counts as such.
 
+use super::explain::Explainer;
+use super::line::Line;
+use super::{AnyLink, Link, LinkPlan};
 use crate::account::LeafAccount;
 use crate::event::{DropReason, Dropped};
-use crate::explain::Explainer;
 use crate::ids::LeafId;
-use crate::line::Line;
-use crate::link::{AnyLink, Link, LinkPlan};
 use crate::parameter::BuildError;
 use crate::police::Police;
-use crate::prefetch::Prefetch;
 use crate::queue::{Limit, QueueEntry, Queues};
 use crate::sched::{Discipline, Kin};
 use crate::units::{Bytes, Instant};
@@ -45,7 +44,6 @@ pub struct Estate {
     retired: LeafAccount,
     explainer: Option<Box<Explainer>>,
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
-    prefetch: Prefetch,
 }
 
 impl Change<'_> {
@@ -61,8 +59,17 @@ impl Change<'_> {
     }
 }
 
+impl Change<'_> {
+    /// Whether the queue of the leaf `new` is planned as that of `old` was, on a link as before.
+    fn keeps_queue(&self, new: LeafId, old: LeafId) -> bool {
+        let (from, to) = (&self.from, &self.to);
+        let same_link = from.tree.rate() == to.tree.rate() && from.tree.mtu() == to.tree.mtu();
+        same_link && from.queues[old.index()] == to.queues[new.index()]
+    }
+}
+
 impl<S: Discipline> Link<S> {
-    pub(crate) fn into_estate(self) -> Estate {
+    pub(super) fn into_estate(self) -> Estate {
         Estate {
             scheduler: Box::new(self.scheduler),
             queues: self.queues,
@@ -73,22 +80,20 @@ impl<S: Discipline> Link<S> {
             retired: self.retired,
             explainer: self.explainer,
             leaving: self.leaving,
-            prefetch: self.ahead.prefetch,
         }
     }
 
-    pub(crate) fn take_over(&mut self, now: Instant, mut estate: Estate, change: Change<'_>) {
+    pub(super) fn take_over(&mut self, now: Instant, mut estate: Estate, change: Change<'_>) {
         assert!(now >= estate.now, "time never goes back");
-        self.now = now;
+        (self.now, self.due) = (now, now);
         self.line.forfeit_before(estate.line.finished());
         self.dropped = estate.dropped;
-        self.ahead.prefetch = estate.prefetch;
         let kin = Kin::by_name(&change.from.tree, &change.to.tree);
         // Before their droppers go, which may know in which order they are.
         let mut waiting = waiting(&estate.queues, &kin, change.heir);
         let same_flows = change.from.seed == change.to.seed;
         forget_flows(&mut waiting, self.queues.leaf_count(), same_flows);
-        self.queues.inherit(&mut estate.queues, &kin, [change.from, change.to]);
+        self.queues.inherit(&mut estate.queues, &kin, |new, old| change.keeps_queue(new, old));
         if let (Some(police), Some(old)) = (&mut self.police, estate.police) {
             police.inherit(*old, &change.from.meters, &change.to.meters);
         }
@@ -124,11 +129,8 @@ impl<S: Discipline> Link<S> {
             return;
         }
         self.scheduler.offered(now, leaf);
-        if self.queues.push(leaf, entry) {
-            self.scheduler.enqueued(now, leaf, entry.head());
-        } else {
-            self.scheduler.joined(now, leaf, entry.charged());
-        }
+        let was_empty = self.queues.push(leaf, &entry);
+        self.queued(now, leaf, &entry, was_empty);
     }
 }
 

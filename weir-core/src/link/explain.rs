@@ -1,0 +1,219 @@
+//! Why a packet was late: how its sojourn divides.
+//!
+//! The scheduler says until when limits held a packet back ([`Why`]); the rest follows from when
+//! the packet came first in its leaf and when the line was free. Costs nothing unless asked for.
+//! Invariant: the parts of a sojourn sum to it, to the nanosecond; a sojourn is one cache line.
+
+use super::Link;
+use crate::event::DropReason;
+use crate::ids::{ClassId, Handle, LeafId};
+use crate::queue::QueueEntry;
+use crate::sched::{Discipline, Regulation, Scheduler, Why};
+use crate::units::{Duration, Instant};
+use alloc::vec::Vec;
+
+/// The sojourn of a packet in the link, from its offer to its departure or drop. It keeps what is
+/// known when the packet leaves; how its time divides is computed on demand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sojourn {
+    /// Which packet.
+    pub handle: Handle,
+    /// Its leaf.
+    pub leaf: LeafId,
+    /// When the link was offered it.
+    pub arrived: Instant,
+    /// When the link handed it out or dropped it.
+    pub at: Instant,
+    first: First,
+    /// From when on neither its own limits nor those above it held it back.
+    released: Instant,
+    /// The class that lent to it, if it was not sent at the account of its own class.
+    pub lender: Option<ClassId>,
+    /// What held it back while it was [regulated](Sojourn::regulated), if it was.
+    pub regulation: Regulation,
+    /// Why it was dropped, if it was.
+    pub dropped: Option<DropReason>,
+}
+
+impl Sojourn {
+    /// From offer to departure or drop.
+    pub const fn total(&self) -> Duration {
+        self.at.since(self.arrived)
+    }
+
+    /// Behind others of its own leaf, until the last of these was on the wire.
+    pub fn own_leaf(&self) -> Duration {
+        self.first.since.since(self.arrived)
+    }
+
+    /// First in its leaf, until the line had sent what it was handed before.
+    pub fn line_busy(&self) -> Duration {
+        self.line_was_free().since(self.became_first())
+    }
+
+    /// Then, until neither its own limits nor those above it held it back.
+    pub fn regulated(&self) -> Duration {
+        self.was_released().since(self.line_was_free())
+    }
+
+    /// Then, while others had their turns.
+    pub fn others(&self) -> Duration {
+        self.at.since(self.was_released())
+    }
+
+    // The instants at which its waits ended, of which none is before the one above it.
+
+    #[inline]
+    fn became_first(&self) -> Instant {
+        self.first.since.max(self.arrived)
+    }
+
+    #[inline]
+    fn line_was_free(&self) -> Instant {
+        self.first.line_free.min(self.at).max(self.became_first())
+    }
+
+    #[inline]
+    fn was_released(&self) -> Instant {
+        self.released.min(self.at).max(self.line_was_free())
+    }
+}
+
+/// Keeps what sojourns are divided by.
+pub(super) struct Explainer {
+    leaves: Vec<First>,
+    sojourns: Vec<Sojourn>,
+}
+
+/// Since when the first packet of a leaf is first, and when the line was free for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct First {
+    since: Instant,
+    line_free: Instant,
+}
+
+impl Explainer {
+    /// For so many leaves; packets that wait already count as first from `now` on.
+    pub(super) fn new(leaves: usize, now: Instant) -> Self {
+        let first = First { since: now, line_free: now };
+        Self { leaves: alloc::vec![first; leaves], sojourns: Vec::new() }
+    }
+
+    /// For the leaves of a changed plan, with the sojourns that were not taken yet.
+    pub(super) fn changed(self, leaves: usize, now: Instant) -> Self {
+        Self { sojourns: self.sojourns, ..Self::new(leaves, now) }
+    }
+
+    /// A packet is first in `leaf` from `now` on; the line is free for it from `line_free` on.
+    #[inline]
+    pub(super) fn first(&mut self, now: Instant, leaf: LeafId, line_free: Instant) {
+        self.leaves[leaf.index()] = First { since: now, line_free: line_free.max(now) };
+    }
+
+    /// From when on nothing but limits and the turns of others hold back the packet that is first
+    /// in `leaf`; later than now if the line does.
+    #[inline]
+    fn line_free(&self, leaf: LeafId) -> Instant {
+        self.leaves[leaf.index()].line_free
+    }
+
+    /// The first packet of `leaf` leaves at `now`.
+    #[inline]
+    fn sent(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry, why: Why) {
+        let first = self.leaves[leaf.index()];
+        debug_assert!(first.since <= now, "the line had sent the one before it");
+        self.sojourns.push(sojourn(now, leaf, entry, (first, why, None)));
+    }
+
+    /// The line was handed a packet of `leaf` at `now` and is free again from `line_free` on: the
+    /// packets behind it wait for the line until then.
+    #[inline]
+    pub(super) fn follow(&mut self, now: Instant, leaf: LeafId, line_free: Instant) {
+        let free = line_free.max(now);
+        self.leaves[leaf.index()] = First { since: free, line_free: free };
+    }
+
+    /// The first packet of `leaf` is dropped at `now`.
+    fn dropped(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &QueueEntry,
+        (why, reason): (Why, DropReason),
+    ) {
+        let First { since, line_free } = self.leaves[leaf.index()];
+        // The line may still be sending the one before it.
+        let first = First { since: since.min(now), line_free };
+        self.sojourns.push(sojourn(now, leaf, entry, (first, why, Some(reason))));
+    }
+
+    /// A packet that was not first in `leaf` is dropped at `now`: it waited behind others of its
+    /// own leaf only.
+    pub(super) fn dropped_behind(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &QueueEntry,
+        reason: DropReason,
+    ) {
+        let first = First { since: now, line_free: now };
+        self.sojourns.push(sojourn(now, leaf, entry, (first, Why::FREE, Some(reason))));
+    }
+
+    /// Hands over what was explained since the last call, as one slice.
+    pub(super) fn take(&mut self, all: &mut dyn FnMut(&[Sojourn])) {
+        all(&self.sojourns);
+        self.sojourns.clear();
+    }
+}
+
+impl<S: Discipline> Link<S> {
+    /// Notes the sojourn of the first packet of `leaf`, which was selected and not charged yet.
+    #[inline(never)]
+    pub(super) fn explain_sent(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry) {
+        let Some(explainer) = &mut self.explainer else { return };
+        let why = why(&self.scheduler, now, leaf, explainer.line_free(leaf));
+        explainer.sent(now, leaf, entry, why);
+    }
+
+    /// Notes the sojourn of the first packet of `leaf`, which is about to be dropped.
+    #[cold]
+    pub(super) fn explain_drop(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &QueueEntry,
+        reason: DropReason,
+    ) {
+        let Some(explainer) = &mut self.explainer else { return };
+        let why = why(&self.scheduler, now, leaf, explainer.line_free(leaf));
+        explainer.dropped(now, leaf, entry, (why, reason));
+        explainer.first(now, leaf, self.line.ready_at());
+    }
+}
+
+/// Why the first packet of `leaf` waited since `from`.
+#[inline]
+fn why(scheduler: &impl Scheduler, now: Instant, leaf: LeafId, from: Instant) -> Why {
+    let why = scheduler.why(now, leaf, from);
+    debug_assert!(
+        why.agrees_from(from, scheduler.why(now, leaf, Instant::ZERO)),
+        "what is left out ended before {from:?}: {why:?}"
+    );
+    why
+}
+
+/// The sojourn of `entry`, which ends at `at`.
+#[inline]
+fn sojourn(
+    at: Instant,
+    leaf: LeafId,
+    entry: &QueueEntry,
+    (first, why, dropped): (First, Why, Option<DropReason>),
+) -> Sojourn {
+    let QueueEntry { handle, arrived, .. } = *entry;
+    let Why { released, regulation, lender } = why;
+    Sojourn { handle, leaf, arrived, at, first, released, lender, regulation, dropped }
+}
+
+const _: () = assert!(size_of::<Sojourn>() == 64);

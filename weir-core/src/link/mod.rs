@@ -1,0 +1,217 @@
+//! The link: leaves, scheduler and account joined, and the pace of the line.
+//!
+//! Time is passed in and never goes back. [`AnyLink::serve`] offers a series of packets, each at its
+//! own instant, and hands out what leaves between and after them at the instants at which the line
+//! itself would have taken it. So a decision depends on the policy and the arrivals, never on when
+//! the caller woke. Invariant: per leaf, offered = sent + dropped + backlog.
+
+pub mod change;
+pub mod explain;
+mod line;
+mod offer;
+mod plan;
+mod poll;
+mod serve;
+#[cfg(test)]
+mod tests;
+
+pub use crate::packet::{Arrival, Packet};
+pub use change::{Change, Estate};
+pub use explain::Sojourn;
+pub use plan::{Charge, Framing, LinkPlan, PACKETS_MAX_DEFAULT};
+
+use crate::account::{Account, LeafAccount};
+use crate::event::{Departure, Dropped, Poll, Verdict};
+use crate::ids::LeafId;
+use crate::parameter::BuildError;
+use crate::police::Police;
+use crate::queue::Queues;
+use crate::sched::Discipline;
+use crate::units::{Bytes, Instant};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use explain::Explainer;
+use line::Line;
+
+/// A link around any scheduler: one dynamic call a series of packets, then everything is
+/// monomorphic.
+pub trait AnyLink: Send {
+    /// Offers packets in the order of their instants, hands out what leaves before each, and after
+    /// the last what leaves up to `until`, or up to now if that is later: departures are appended to
+    /// `out`. Returns when to call again if nothing is offered before; `None` if nothing waits.
+    ///
+    /// # Panics
+    /// When an instant is before that of an earlier call.
+    fn serve(
+        &mut self,
+        arrivals: &[Arrival],
+        until: Instant,
+        out: &mut Vec<Departure>,
+    ) -> Option<Instant>;
+
+    /// Hands out what leaves up to `until`: [`AnyLink::serve`] without arrivals.
+    fn advance(&mut self, until: Instant, out: &mut Vec<Departure>) -> Option<Instant> {
+        self.serve(&[], until, out)
+    }
+
+    /// Offers one packet, for callers that need its verdict.
+    fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict;
+
+    /// Returns the packet that leaves at `now`, or when to poll again, for drivers that fetch one
+    /// packet at a time.
+    fn poll(&mut self, now: Instant) -> Poll;
+
+    /// Hands over the packets dropped since the last call.
+    fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped));
+
+    /// Gives up what the line could have sent before `instant`: after a stall, the line starts anew
+    /// instead of sending the whole lag at once.
+    fn forfeit_before(&mut self, instant: Instant);
+
+    /// Begins to explain why packets wait, or ends it. Packets that wait already count from `now`.
+    fn explain(&mut self, now: Instant, on: bool);
+
+    /// Hands over the sojourns of the packets that left or were dropped since the last call;
+    /// nothing unless they are explained.
+    fn take_sojourns(&mut self, all: &mut dyn FnMut(&[Sojourn]));
+
+    /// What was counted until now.
+    fn account(&self) -> Account;
+
+    /// Packets that wait.
+    fn backlog(&self) -> u32;
+
+    /// Gives up everything to the link that replaces this one: see [`Change::apply`].
+    fn retire(self: Box<Self>) -> Estate;
+
+    /// Takes over what another link gave up, right after this one was built.
+    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>);
+}
+
+/// A link around one scheduler.
+pub struct Link<S> {
+    scheduler: S,
+    queues: Queues,
+    /// Absent where nothing is policed.
+    police: Option<Box<Police>>,
+    dropped: Vec<Dropped>,
+    framing: Framing,
+    charge: Charge,
+    line: Line,
+    now: Instant,
+    /// Nothing leaves before.
+    due: Instant,
+    explainer: Option<Box<Explainer>>,
+    /// What leaves that a change took away had sent and dropped.
+    retired: LeafAccount,
+    /// When each packet that was handed out has left the wire; only for a scheduler that is told.
+    leaving: VecDeque<(Instant, LeafId, Bytes)>,
+}
+
+impl<S: Discipline> Link<S> {
+    /// A link of `plan` around `scheduler`.
+    ///
+    /// # Errors
+    /// When a dropper refuses its parameters.
+    pub fn new(plan: &LinkPlan, scheduler: S) -> Result<Self, BuildError> {
+        assert_eq!(plan.queues.len(), plan.tree.leaf_count(), "every leaf has a queue");
+        let police = match plan.meters.as_slice() {
+            [] => None,
+            meters => Some(Box::new(Police::new(meters, &plan.leaf_meters, plan.seed)?)),
+        };
+        Ok(Self {
+            scheduler,
+            queues: Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed)?,
+            police,
+            dropped: Vec::new(),
+            framing: plan.framing,
+            charge: plan.charge,
+            line: Line::new(plan.tree.rate(), plan.buffer),
+            now: Instant::ZERO,
+            due: Instant::ZERO,
+            explainer: None,
+            retired: LeafAccount::default(),
+            leaving: VecDeque::new(),
+        })
+    }
+
+    /// Moves time on to `now`.
+    #[inline]
+    fn step_to(&mut self, now: Instant) {
+        assert!(now >= self.now, "time never goes back");
+        if S::COMPLETIONS {
+            self.complete(now);
+        }
+        self.now = now;
+    }
+
+    /// Tells the scheduler what has left the wire by `now`, each packet at its own instant.
+    fn complete(&mut self, now: Instant) {
+        while let Some(&(finished, leaf, length)) = self.leaving.front() {
+            if finished > now {
+                return;
+            }
+            self.leaving.pop_front();
+            self.scheduler.completed(finished, leaf, length);
+        }
+    }
+}
+
+impl<S: Discipline> AnyLink for Link<S> {
+    fn serve(
+        &mut self,
+        arrivals: &[Arrival],
+        until: Instant,
+        out: &mut Vec<Departure>,
+    ) -> Option<Instant> {
+        self.serve_all(arrivals, until, out)
+    }
+
+    fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        self.step_to(now);
+        self.accept(now, leaf, packet)
+    }
+
+    fn poll(&mut self, now: Instant) -> Poll {
+        self.step_to(now);
+        self.next(now)
+    }
+
+    fn take_dropped(&mut self, each: &mut dyn FnMut(Dropped)) {
+        self.dropped.drain(..).for_each(each);
+    }
+
+    fn forfeit_before(&mut self, instant: Instant) {
+        self.step_to(self.now.max(instant));
+        self.line.forfeit_before(instant);
+    }
+
+    fn explain(&mut self, now: Instant, on: bool) {
+        self.step_to(now);
+        let leaves = self.queues.leaf_count();
+        self.explainer = on.then(|| Box::new(Explainer::new(leaves, now)));
+    }
+
+    fn take_sojourns(&mut self, all: &mut dyn FnMut(&[Sojourn])) {
+        if let Some(explainer) = &mut self.explainer {
+            explainer.take(all);
+        }
+    }
+
+    fn account(&self) -> Account {
+        self.queues.account().with_retired(self.retired)
+    }
+
+    fn backlog(&self) -> u32 {
+        self.queues.packets()
+    }
+
+    fn retire(self: Box<Self>) -> Estate {
+        self.into_estate()
+    }
+
+    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>) {
+        self.take_over(now, estate, change);
+    }
+}

@@ -1,0 +1,215 @@
+//! What arrives: police, the dropper of the leaf, the queue; and what is dropped to make room.
+
+use super::{Charge, Link, Packet};
+use crate::event::{DropReason, Dropped, Verdict};
+use crate::ids::{LeafId, MeterId};
+use crate::packet::Head;
+use crate::police::{Judgement, Metered};
+use crate::queue::{Admission, Label, QueueEntry, Surplus};
+use crate::sched::Discipline;
+use crate::units::Instant;
+
+impl<S: Discipline> Link<S> {
+    /// Offers one packet at `now`, to which the link was stepped.
+    #[inline]
+    pub(super) fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        // It may leave at once, or let another leave; but not before the line has room.
+        self.due = now.max(self.line.ready_at());
+        let mut entry = self.entry(now, &packet);
+        if self.police.is_some() && !self.passes_police(now, leaf, packet.meter, &mut entry) {
+            return self.refuse(now, leaf, &entry, DropReason::Policed);
+        }
+        self.scheduler.offered(now, leaf);
+        let Some(was_empty) = self.queues.push_unasked(leaf, &entry) else {
+            return self.ask(now, leaf, packet.flow, entry);
+        };
+        self.queued(now, leaf, &entry, was_empty);
+        Verdict::Queued
+    }
+
+    #[inline]
+    fn entry(&self, now: Instant, packet: &Packet) -> QueueEntry {
+        let wire = self.framing.wire_length(packet.length);
+        let charged = match self.charge {
+            Charge::Wire => wire,
+            Charge::Frame => packet.length.max(1),
+        };
+        let label = Label::new(packet.traffic_class);
+        QueueEntry { handle: packet.handle, charged, wire, arrived: now, label }
+    }
+
+    /// Tells the scheduler that `leaf` accepted a packet.
+    #[inline]
+    pub(super) fn queued(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &QueueEntry,
+        was_empty: bool,
+    ) {
+        if !was_empty {
+            return self.scheduler.joined(now, leaf, entry.charged());
+        }
+        self.scheduler.enqueued(now, leaf, entry.head());
+        if let Some(explainer) = &mut self.explainer {
+            explainer.first(now, leaf, self.line.ready_at());
+        }
+    }
+
+    /// Whether the police let the packet of `entry` pass, marked or not.
+    #[inline(never)]
+    fn passes_police(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        own: Option<MeterId>,
+        entry: &mut QueueEntry,
+    ) -> bool {
+        let Some(police) = &mut self.police else { return true };
+        let metered =
+            Metered { length: entry.charged(), traffic_class: entry.label.traffic_class() };
+        match police.judge(now, leaf, own, metered) {
+            Judgement::Pass => {}
+            Judgement::Mark(traffic_class) => entry.label.rewrite(traffic_class),
+            Judgement::Drop => return false,
+        }
+        true
+    }
+
+    /// Asks the dropper of `leaf` about a packet, and does what it decides.
+    #[inline(never)]
+    fn ask(&mut self, now: Instant, leaf: LeafId, flow: u32, mut entry: QueueEntry) -> Verdict {
+        entry.label.assign(self.queues.flow(flow));
+        let mut evicted = false;
+        loop {
+            match self.queues.admit(now, leaf, &entry) {
+                Admission::Accept => break,
+                Admission::Mark => {
+                    entry.mark_congestion();
+                    break;
+                }
+                Admission::Evict(position, reason) => {
+                    self.evict(now, leaf, (position, reason), entry.head());
+                }
+                Admission::Refuse(reason) => {
+                    // The scheduler was told to expect it.
+                    assert!(!evicted, "a dropper that made room for a packet lets it in");
+                    return self.refuse(now, leaf, &entry, reason);
+                }
+            }
+            evicted = true;
+        }
+        if self.queues.is_full() {
+            return self.refuse(now, leaf, &entry, DropReason::Store);
+        }
+        let was_empty = self.queues.push(leaf, &entry);
+        self.queued(now, leaf, &entry, was_empty && !evicted);
+        if let Some(surplus) = self.queues.surplus(leaf) {
+            return self.shed(now, leaf, &entry, surplus);
+        }
+        match self.queues.victim() {
+            None => Verdict::Queued,
+            Some(victim) => self.drop_victims(now, leaf, victim),
+        }
+    }
+
+    /// Drops a packet of `leaf` to make room for `arriving`, which is first if no other waits.
+    fn evict(&mut self, now: Instant, leaf: LeafId, at: (u32, DropReason), arriving: Head) {
+        let (position, reason) = at;
+        let first = self.queues.first(leaf);
+        if self.explainer.is_some() && position == 0 {
+            self.explain_drop(now, leaf, &first, reason);
+        }
+        let (entry, first) = self.queues.evict(leaf, position, reason);
+        self.report_drop(now, leaf, &entry, reason);
+        if let Some(explainer) = self.explainer.as_mut().filter(|_| position > 0) {
+            explainer.dropped_behind(now, leaf, &entry, reason);
+        }
+        // A leaf that was emptied for what arrives keeps its turn: told that nothing waits, a round
+        // would put it at the end with every arrival, and it would starve.
+        self.scheduler.head_changed(now, leaf, Some(first.unwrap_or(arriving)));
+    }
+
+    /// Drops the first packet of `leaf`.
+    pub(super) fn drop_first(&mut self, now: Instant, leaf: LeafId, reason: DropReason) {
+        if self.explainer.is_some() {
+            let first = self.queues.first(leaf);
+            self.explain_drop(now, leaf, &first, reason);
+        }
+        let (entry, next) = self.queues.evict(leaf, 0, reason);
+        self.queues.check_emptied(now, leaf);
+        self.report_drop(now, leaf, &entry, reason);
+        self.scheduler.head_changed(now, leaf, next);
+    }
+
+    /// Does not let a packet in.
+    #[inline(never)]
+    pub(super) fn refuse(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &QueueEntry,
+        reason: DropReason,
+    ) -> Verdict {
+        if let Some(explainer) = &mut self.explainer {
+            explainer.dropped_behind(now, leaf, entry, reason);
+        }
+        self.queues.refuse(leaf, entry.charged(), reason);
+        self.report_drop(now, leaf, entry, reason);
+        Verdict::Dropped(reason)
+    }
+
+    fn report_drop(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry, reason: DropReason) {
+        let (handle, arrived) = (entry.handle, entry.arrived);
+        self.dropped.push(Dropped { handle, leaf, reason, at: now, arrived });
+    }
+
+    /// Drops from `victim`, then from further leaves while they exceed the limit that they share
+    /// with `leaf`, which accepted a packet.
+    fn drop_victims(&mut self, now: Instant, leaf: LeafId, victim: LeafId) -> Verdict {
+        let mut next = Some(victim);
+        while let Some(victim) = next {
+            self.drop_first(now, victim, DropReason::Longest);
+            next = self.queues.victim();
+        }
+        // The last in line goes only if all before it went.
+        match self.queues.head(leaf) {
+            Some(_) => Verdict::Queued,
+            None => Verdict::Dropped(DropReason::Longest),
+        }
+    }
+
+    /// Drops from the flows of `leaf`, which hold too much since it accepted `arrived`.
+    fn shed(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        arrived: &QueueEntry,
+        surplus: Surplus,
+    ) -> Verdict {
+        let reason = DropReason::Longest;
+        let mut verdict = Verdict::Queued;
+        let mut next = Some(surplus);
+        while let Some(surplus) = next {
+            match surplus {
+                Surplus::First => self.drop_first(now, leaf, reason),
+                Surplus::Behind(flow) => self.drop_from_flow(now, leaf, flow, reason),
+            }
+            if self.dropped.last().is_some_and(|last| last.handle == arrived.handle) {
+                verdict = Verdict::Dropped(reason);
+            }
+            next = self.queues.surplus(leaf);
+        }
+        verdict
+    }
+
+    /// Drops the first packet of a flow of `leaf`, which is not the leaf's first.
+    fn drop_from_flow(&mut self, now: Instant, leaf: LeafId, flow: u32, reason: DropReason) {
+        let entry = self.queues.evict_from_flow(leaf, flow, reason);
+        self.report_drop(now, leaf, &entry, reason);
+        if let Some(explainer) = &mut self.explainer {
+            explainer.dropped_behind(now, leaf, &entry, reason);
+        }
+        self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
+    }
+}

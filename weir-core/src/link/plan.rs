@@ -1,0 +1,130 @@
+//! What a link is built from: the classes, the queue of each leaf, and which lengths count.
+
+use super::{AnyLink, Link};
+use crate::ids::MeterId;
+use crate::parameter::BuildError;
+use crate::police::MeterPlan;
+use crate::queue::QueuePlan;
+use crate::sched::{self, Discipline};
+use crate::tree::Tree;
+use crate::units::Bytes;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// How the length on the wire follows from the length of a frame without its check sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Framing {
+    /// Bytes added to every frame, negative where the line carries less than the frame.
+    pub added: i32,
+    /// No frame is shorter on the wire than this, after the addition.
+    pub minimum: u32,
+    /// Bytes that count for each cell with 48 bytes of payload, where the line sends whole cells
+    /// (ATM); 0 where it does not.
+    pub cell: u32,
+}
+
+/// Which length schedulers charge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Charge {
+    /// The length on the wire.
+    #[default]
+    Wire,
+    /// The length of the frame.
+    Frame,
+}
+
+/// Everything that a link is built from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkPlan {
+    /// The keyword of the scheduler.
+    pub scheduler: &'static str,
+    /// The classes; holds the rate of the line.
+    pub tree: Tree,
+    /// The queue of each leaf, in the order of leaves.
+    pub queues: Vec<QueuePlan>,
+    /// How the length on the wire follows from a frame.
+    pub framing: Framing,
+    /// Which length schedulers charge.
+    pub charge: Charge,
+    /// Bytes that may be handed out before the line has sent what was handed out earlier: the
+    /// buffer of a driver. With 0 the next packet is chosen when the line falls idle.
+    pub buffer: Bytes,
+    /// The most packets that wait in all leaves together.
+    pub packets_max: u32,
+    /// The meters that police packets before their queue.
+    pub meters: Vec<MeterPlan>,
+    /// The meter of each leaf, if it has one; leaves beyond the end have none.
+    pub leaf_meters: Vec<Option<MeterId>>,
+    /// What droppers and hashes draw their random numbers from.
+    pub seed: u64,
+}
+
+impl LinkPlan {
+    /// A plan with the defaults: frames as they are, no buffer, 100 packets a leaf.
+    pub fn new(scheduler: &'static str, tree: Tree) -> Self {
+        let queues = alloc::vec![QueuePlan::default(); tree.leaf_count()];
+        Self {
+            scheduler,
+            tree,
+            queues,
+            framing: Framing::FRAME,
+            charge: Charge::Wire,
+            buffer: Bytes::ZERO,
+            packets_max: PACKETS_MAX_DEFAULT,
+            meters: Vec::new(),
+            leaf_meters: Vec::new(),
+            seed: 0,
+        }
+    }
+}
+
+/// Builds a link around each scheduler of the registry, so that hot calls are monomorphic.
+macro_rules! link_builders {
+    ($($module:ident::$name:ident,)*) => {
+        impl LinkPlan {
+            /// Builds the link.
+            ///
+            /// # Errors
+            /// When the scheduler is not registered, or it or a dropper refuses the plan.
+            pub fn build(&self) -> Result<Box<dyn AnyLink>, BuildError> {
+                $(if self.scheduler == sched::$module::$name::DESCRIPTOR.keyword {
+                    let scheduler = sched::$module::$name::build(&self.tree)?;
+                    return Ok(Box::new(Link::new(self, scheduler)?));
+                })*
+                let message = alloc::format!("no scheduler is called `{}`", self.scheduler);
+                Err(BuildError::in_link("scheduler", message))
+            }
+        }
+    };
+}
+
+sched::each_scheduler!(link_builders);
+
+impl Framing {
+    /// The frame as it is, as the kernel's own schedulers count.
+    pub const FRAME: Framing = Framing { added: 0, minimum: 0, cell: 0 };
+    /// Ethernet: check sequence 4, preamble 8, gap 12; 64-byte minimum [algorithms §13.1].
+    pub const ETHERNET: Framing = Framing { added: 24, minimum: 84, cell: 0 };
+    /// Only the IP packet: the 14 bytes of the Ethernet header go.
+    pub const IP: Framing = Framing { added: -14, minimum: 0, cell: 0 };
+    /// ATM, AAL5 with LLC/SNAP: IP + 8 + 8 in cells [algorithms §13.1].
+    pub const ATM: Framing = Framing { added: 2, minimum: 0, cell: 53 };
+    /// ATM with AAL5 where the rate counts only what cells carry: 48 bytes each.
+    pub const AAL5: Framing = Framing { added: 2, minimum: 0, cell: 48 };
+
+    /// The length on the wire of a frame of `length`, at least 1.
+    #[inline(always)]
+    pub const fn wire_length(self, length: u32) -> u32 {
+        let bytes = length as i64 + self.added as i64;
+        let minimum = if self.minimum == 0 { 1 } else { self.minimum as i64 };
+        let bytes = if bytes < minimum { minimum } else { bytes };
+        let bytes = if bytes > LENGTH_MAX { LENGTH_MAX as u32 } else { bytes as u32 };
+        if self.cell > 0 { bytes.div_ceil(48) * self.cell } else { bytes }
+    }
+}
+
+/// A longer frame counts as one of this length; in cells it still fits 32 bits.
+const LENGTH_MAX: i64 = 1 << 31;
+
+/// Packets that wait in a link without a bound of its own: 2 MiB of entries.
+pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;

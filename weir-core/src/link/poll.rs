@@ -1,0 +1,107 @@
+//! What leaves: the scheduler selects a leaf, its dropper may still drop, the line takes the packet.
+
+use super::Link;
+use crate::event::{Departure, Poll};
+use crate::ids::LeafId;
+use crate::packet::Head;
+use crate::queue::{QueueEntry, Release};
+use crate::sched::{Discipline, Selection};
+use crate::units::Instant;
+
+impl<S: Discipline> Link<S> {
+    /// The packet that leaves at `now`, or when to ask again; notes when that is.
+    #[inline]
+    pub(super) fn next(&mut self, now: Instant) -> Poll {
+        let ready_at = self.line.ready_at();
+        if ready_at > now && self.queues.packets() > 0 {
+            self.due = ready_at;
+            return Poll::At(ready_at);
+        }
+        // Ends: each further round drops a packet.
+        while self.queues.packets() > 0 {
+            match self.scheduler.select(now) {
+                Selection::Leaf(leaf) => {
+                    if let Some(departure) = self.release(now, leaf) {
+                        self.due = self.line.ready_at().max(now);
+                        return Poll::Packet(departure);
+                    }
+                }
+                Selection::At(instant) => {
+                    self.due = self.wait_until(now, instant);
+                    return Poll::At(self.due);
+                }
+                Selection::Idle => panic!("packets wait, but the scheduler knows of none"),
+            }
+        }
+        Poll::Idle
+    }
+
+    /// When to ask again, since the scheduler said at `now` that nothing may leave before `instant`.
+    #[inline]
+    fn wait_until(&self, now: Instant, instant: Instant) -> Instant {
+        // At the end of time there is no later: what is not sent by then never is.
+        let is_later = instant > now || now == Instant::MAX;
+        assert!(is_later, "a scheduler asks to be asked again later, not now");
+        // Only a scheduler that is told of what has left is also asked then.
+        let left = self.leaving.front().filter(|_| S::COMPLETIONS);
+        left.map_or(instant, |row| instant.min(row.0))
+    }
+
+    /// Hands out the first packet of `leaf`, which was selected, unless its dropper drops it.
+    #[inline]
+    fn release(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
+        if let Some((entry, next)) = self.queues.send_unasked(leaf) {
+            return Some(self.depart(now, leaf, &entry, next));
+        }
+        self.release_asked(now, leaf)
+    }
+
+    /// Hands out or drops the first packet of `leaf`, as its dropper decides.
+    #[inline(never)]
+    fn release_asked(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
+        match self.queues.release(now, leaf) {
+            Release::Send => {}
+            Release::Mark => self.queues.mark_first(leaf),
+            Release::Drop(reason) => {
+                self.drop_first(now, leaf, reason);
+                return None;
+            }
+        }
+        let (entry, next) = self.queues.send(leaf);
+        let departure = self.depart(now, leaf, &entry, next);
+        self.queues.check_emptied(now, leaf);
+        Some(departure)
+    }
+
+    /// Hands `entry`, which was taken from `leaf`, to the line; `next` is first there now.
+    #[inline]
+    fn depart(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &QueueEntry,
+        next: Option<Head>,
+    ) -> Departure {
+        if self.explainer.is_some() {
+            self.explain_sent(now, leaf, entry);
+        }
+        self.scheduler.charge(now, leaf, entry.charged(), next);
+        self.line.begin(now);
+        let finished = self.line.send(entry.wire);
+        if S::COMPLETIONS {
+            self.leaving.push_back((finished, leaf, entry.charged()));
+        }
+        if let Some(explainer) = &mut self.explainer {
+            explainer.follow(now, leaf, self.line.ready_at());
+        }
+        Departure {
+            handle: entry.handle,
+            leaf,
+            charged: entry.charged(),
+            arrived: entry.arrived,
+            at: now,
+            finished,
+            mark: entry.label.mark(),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Tests of the link as a whole.
+
+use super::*;
+use crate::ids::Handle;
+use crate::parameter::Params;
+use crate::sched::{ClassSpec, Cost, Descriptor, Promises};
+use crate::sched::{Head, Scheduler, Selection, Tree};
+use crate::units::Rate;
+use alloc::string::ToString;
+
+fn link(rate: u64, leaves: usize) -> Box<dyn AnyLink> {
+    let class =
+        |index: usize| ClassSpec { name: index.to_string(), parent: None, params: Params::new() };
+    let rate = Rate::new(rate).expect("not zero");
+    let classes = (0..leaves).map(class).collect();
+    let tree = Tree::new(rate, Bytes::new(1514), Params::new(), classes).expect("a tree");
+    LinkPlan::new("fifo", tree).build().expect("builds")
+}
+
+fn packet(handle: u32, length: u32) -> Packet {
+    Packet::new(Handle(handle), length)
+}
+
+#[test]
+fn the_line_sends_back_to_back_and_never_early() {
+    let mut link = link(24_000_000_000, 1);
+    for handle in 0..30 {
+        link.offer(Instant::ZERO, LeafId(0), packet(handle, 1));
+    }
+    let mut out = Vec::new();
+    assert_eq!(link.advance(Instant::from_nanos(5), &mut out), Some(Instant::from_nanos(6)));
+    // A third of a nanosecond each: three start per nanosecond, none before its turn.
+    let starts: Vec<_> = out.iter().map(|departure| departure.at.as_nanos()).collect();
+    assert_eq!(starts, [0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5]);
+}
+
+#[test]
+fn coming_late_changes_no_decision() {
+    let rows: [&[u64]; 3] = [&[9_000_000], &[1, 2, 700_000, 9_000_000], &[5_000_000, 9_000_000]];
+    let mut runs = rows.map(|wakes| {
+        let mut link = link(10_000_000, 2);
+        for handle in 0..6 {
+            link.offer(Instant::ZERO, LeafId(handle % 2), packet(handle, 1000));
+        }
+        let mut out = Vec::new();
+        for &wake in wakes {
+            link.advance(Instant::from_nanos(wake), &mut out);
+        }
+        out
+    });
+    runs.rotate_left(1);
+    assert_eq!(runs[0].len(), 6);
+    assert_eq!(runs[0], runs[1]);
+    assert_eq!(runs[1], runs[2]);
+}
+
+#[test]
+fn wire_lengths_follow_the_framing() {
+    let rows = [
+        (Framing::FRAME, 60, 60),
+        (Framing::FRAME, 0, 1),
+        (Framing::ETHERNET, 42, 84),
+        (Framing::ETHERNET, 1514, 1538),
+        (Framing::IP, 1514, 1500),
+        (Framing::ATM, 54, 106),
+        (Framing::ATM, 1514, 1696),
+    ];
+    for (framing, length, wire) in rows {
+        assert_eq!(framing.wire_length(length), wire, "{framing:?} {length}");
+    }
+}
+
+#[test]
+fn the_buffer_lets_packets_out_ahead_of_the_line() {
+    let mut plan = LinkPlan::new("fifo", {
+        let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
+        let rate = Rate::new(8_000_000).expect("not zero");
+        Tree::new(rate, Bytes::new(1000), Params::new(), alloc::vec![class]).expect("a tree")
+    });
+    plan.buffer = Bytes::new(2000);
+    let mut link = plan.build().expect("builds");
+    for handle in 0..4 {
+        link.offer(Instant::ZERO, LeafId(0), packet(handle, 1000));
+    }
+    let mut out = Vec::new();
+    link.advance(Instant::from_nanos(3_000_000), &mut out);
+    let rows: Vec<_> =
+        out.iter().map(|d| (d.at.as_nanos() / 1000, d.finished.as_nanos() / 1000)).collect();
+    assert_eq!(rows, [(0, 1000), (0, 2000), (0, 3000), (1000, 4000)]);
+}
+
+/// Serves one leaf, wants to be asked every 10 µs, and keeps what it is told of completions.
+struct Told {
+    waits: u32,
+    told: Vec<(u64, u64)>,
+}
+
+impl Discipline for Told {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        keyword: "told",
+        summary: "Serves when the wire is empty.",
+        parameters: &[],
+        sources: &[],
+        promises: Promises {
+            work_conserving: false,
+            hierarchical: false,
+            exact_wake: false,
+            cost: Cost::Constant,
+        },
+    };
+    const COMPLETIONS: bool = true;
+
+    fn build(_tree: &Tree) -> Result<Self, BuildError> {
+        Ok(Self { waits: 0, told: Vec::new() })
+    }
+}
+
+impl Scheduler for Told {
+    fn enqueued(&mut self, _now: Instant, _leaf: LeafId, _head: Head) {
+        self.waits = 1;
+    }
+
+    fn joined(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {
+        self.waits += 1;
+    }
+
+    fn select(&mut self, now: Instant) -> Selection {
+        match (self.waits, now.as_nanos() % 10_000) {
+            (0, _) => Selection::Idle,
+            (_, 0) => Selection::Leaf(LeafId(0)),
+            (_, part) => Selection::At(Instant::from_nanos(now.as_nanos() + 10_000 - part)),
+        }
+    }
+
+    fn charge(&mut self, _now: Instant, _leaf: LeafId, _sent: Bytes, _next: Option<Head>) {
+        self.waits -= 1;
+    }
+
+    fn head_changed(&mut self, _now: Instant, _leaf: LeafId, _head: Option<Head>) {
+        self.waits -= 1;
+    }
+
+    fn completed(&mut self, now: Instant, _leaf: LeafId, length: Bytes) {
+        self.told.push((now.as_nanos(), length.get()));
+    }
+}
+
+#[test]
+fn who_wants_to_know_is_told_of_each_completion_at_its_instant_and_asked_then() {
+    let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
+    let rate = Rate::new(8_000_000_000).expect("not zero");
+    let tree = Tree::new(rate, Bytes::new(1000), Params::new(), alloc::vec![class]);
+    let mut plan = LinkPlan::new("fifo", tree.expect("a tree"));
+    plan.buffer = Bytes::new(2000);
+    let mut link = Link::new(&plan, Told { waits: 0, told: Vec::new() }).expect("builds");
+    for handle in 0..4 {
+        link.offer(Instant::ZERO, LeafId(0), packet(handle, 1000 + handle));
+    }
+    let mut out = Vec::new();
+    // At 1 ns the buffer has room for a third, but by then nobody may send until 10 us.
+    let next = link.advance(Instant::from_nanos(500), &mut out);
+    assert_eq!((out.len(), next), (2, Some(Instant::from_nanos(1000))));
+    let next = link.advance(Instant::from_nanos(1000), &mut out);
+    assert_eq!(next, Some(Instant::from_nanos(2001)), "asked when a packet has left");
+    assert_eq!(link.scheduler.told, [(1000, 1000)]);
+    link.advance(Instant::from_nanos(30_000), &mut out);
+    link.poll(Instant::from_nanos(90_000));
+    assert_eq!(link.scheduler.told, [(1000, 1000), (2001, 1001), (11_002, 1002), (12_005, 1003)]);
+}

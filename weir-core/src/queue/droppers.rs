@@ -1,0 +1,59 @@
+//! The droppers of all leaves.
+
+use super::{AnyDropper, Dropper, Place, QueuePlan};
+use crate::ids::LeafId;
+use crate::parameter::BuildError;
+use crate::tree::Tree;
+use alloc::vec::Vec;
+
+/// The droppers of all leaves; leaves that are planned alike share one that keeps nothing.
+pub(super) struct Droppers {
+    list: Vec<AnyDropper>,
+    /// By leaf, which one it has; empty where all have the first.
+    places: Vec<u32>,
+}
+
+impl Droppers {
+    /// Builds a dropper for each queue of `plans`, one a leaf.
+    pub(super) fn new(plans: &[QueuePlan], tree: &Tree, seed: u64) -> Result<Self, BuildError> {
+        let (rate, mtu) = (tree.rate(), tree.mtu());
+        let (mut list, mut places) = (Vec::new(), Vec::new());
+        let mut alike: Option<(&QueuePlan, u32)> = None;
+        for (index, queue) in plans.iter().enumerate() {
+            if let Some((_, place)) = alike.filter(|&(before, _)| before == queue) {
+                places.push(place);
+                continue;
+            }
+            let place = list.len() as u32;
+            let dropper =
+                AnyDropper::build(queue, Place { leaf: LeafId(index as u32), rate, mtu, seed })?;
+            if dropper.keeps_nothing() {
+                alike = Some((queue, place));
+            }
+            list.push(dropper);
+            places.push(place);
+        }
+        if list.len() == 1 {
+            places.clear();
+        }
+        list.shrink_to_fit();
+        places.shrink_to_fit();
+        Ok(Self { list, places })
+    }
+
+    #[inline]
+    fn place(&self, leaf: LeafId) -> usize {
+        self.places.get(leaf.index()).map_or(0, |&place| place as usize)
+    }
+
+    #[inline]
+    pub(super) fn of(&self, leaf: LeafId) -> &AnyDropper {
+        &self.list[self.place(leaf)]
+    }
+
+    #[inline]
+    pub(super) fn of_mut(&mut self, leaf: LeafId) -> &mut AnyDropper {
+        let place = self.place(leaf);
+        &mut self.list[place]
+    }
+}
