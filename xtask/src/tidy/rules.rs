@@ -51,6 +51,11 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         check: "absence",
+        file: "weir-sim/src/replicate/parallel.rs",
+        reason: "replications run side by side; each thread has whole runs, which share nothing",
+    },
+    Exception {
+        check: "absence",
         file: "weir-core/src/sched/cbq_ref/class.rs",
         reason: "the estimator of ns-2 is in floats; only the same operations decide as it does",
     },
@@ -267,6 +272,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/sched/htb_265", "the sound form's engine and keyword, with a version"),
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
     ("weir-import/src/export/", "which algorithm the kernel calls how"),
+    ("weir-sim/src/compare/translate.rs", "in one scheduler the smaller priority goes first"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),
