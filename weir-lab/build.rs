@@ -1,5 +1,5 @@
-//! Builds the crate anew when the folder `lab/` changes, which is a part of it.
+//! Builds the crate anew when the folder `papers/` changes, which is a part of it.
 
 fn main() {
-    println!("cargo:rerun-if-changed=../lab");
+    println!("cargo:rerun-if-changed=../papers");
 }

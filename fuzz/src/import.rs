@@ -4,8 +4,8 @@
 //! comes out checks; and what can be exported reads back to a fixed point.
 
 use crate::policy::check_findings;
-use weir_policy::export::{Filters, to_tc};
-use weir_policy::import::{self, Fate, Options};
+use weir_import::export::{Filters, to_tc};
+use weir_import::import::{self, Fate, Options};
 use weir_policy::policy;
 
 /// Checks the input as an altq.conf.

@@ -1,6 +1,6 @@
 //! What links keep in memory is measured, and bounded. One test, so that nobody else allocates.
 
-use weir_lab::bench_memory::{self, CLASS_BYTES_MAX, PACKET_BYTES_MAX};
+use weir_lab::bench::memory::{self, CLASS_BYTES_MAX, PACKET_BYTES_MAX};
 use weir_live::pages::LargePages;
 
 #[global_allocator]
@@ -12,7 +12,7 @@ const ABOVE: &[(&str, f64)] = &[("htb", 260.0), ("cbq", 320.0)];
 #[test]
 fn classes_and_packets_keep_to_their_bytes() {
     for keyword in ["fifo", "priq", "drr", "wrr", "sfq", "qfq", "htb", "cbq", "hfsc"] {
-        let rows = bench_memory::measure(Some(keyword), 10_000, |_| {}).expect("registered");
+        let rows = memory::measure(Some(keyword), 10_000, |_| {}).expect("registered");
         let row = &rows[0];
         let above = ABOVE.iter().find(|row| row.0 == keyword);
         let class_bytes_max = above.map_or(CLASS_BYTES_MAX, |row| row.1);
@@ -20,5 +20,5 @@ fn classes_and_packets_keep_to_their_bytes() {
         assert!((16.0..=PACKET_BYTES_MAX).contains(&row.packet_bytes), "{row:?}");
         assert_eq!(row.holds, row.class_bytes <= CLASS_BYTES_MAX, "{row:?}");
     }
-    assert!(bench_memory::measure(Some("fiffo"), 1, |_| {}).is_err());
+    assert!(memory::measure(Some("fiffo"), 1, |_| {}).is_err());
 }

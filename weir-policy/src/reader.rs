@@ -128,12 +128,11 @@ impl<'a> Document<'a> {
 /// What to do about a file that is too large.
 const TOO_LARGE_CURE: &str = "name a policy, deployment or scenario, or split it up";
 
-/// The text, or what could be read of it and why not more;
-/// `too_large` is the cure for a file that is.
-pub(crate) fn decode<'a>(
-    bytes: &'a [u8],
-    too_large: &'static str,
-) -> Result<&'a str, (&'a str, Draft)> {
+/// The bytes as text; `too_large` is the cure for a file that is too large.
+///
+/// # Errors
+/// When they are too many or not UTF-8: the text up to there, and what is wrong.
+pub fn decode<'a>(bytes: &'a [u8], too_large: &'static str) -> Result<&'a str, (&'a str, Draft)> {
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
         let draft = Draft::new(&codes::TOO_LARGE, Span::default(), message);

@@ -515,6 +515,13 @@ pub fn table(head: &[&str]) -> Table {
     table
 }
 
+/// A table for people; all columns but the first are numbers.
+pub fn number_table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> impl fmt::Display {
+    let mut table = table(head);
+    table.add_rows(rows);
+    align(table, &[0])
+}
+
 /// Aligns all columns but `words` to the right.
 pub fn align(mut table: Table, words: &[usize]) -> Table {
     for (index, column) in table.column_iter_mut().enumerate() {

@@ -3,9 +3,9 @@
 use crate::Run;
 use crate::output::{Exit, Format, Output};
 use std::path::PathBuf;
-use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row, explain};
-use weir_lab::bench_classify::{self, Limit, RULES};
-use weir_lab::{bench_check, bench_memory, bench_peer, bench_profile};
+use weir_lab::bench::classify::{Limit, RULES};
+use weir_lab::bench::{self, Effort, Instructions, LEAVES, Row};
+use weir_lab::bench::{check, classify, explain, memory, peer, profile};
 
 /// Measures offer and poll per packet for every scheduler, beside `fifo` in the same run.
 ///
@@ -77,7 +77,7 @@ impl Run for Bench {
     fn run(self, output: &Output) -> Exit {
         if let Some(keyword) = &self.workload {
             let done = match &self.case {
-                Some(case) => bench_profile::workload(keyword, case, self.packets),
+                Some(case) => profile::workload(keyword, case, self.packets),
                 None => bench::workload(keyword, self.packets),
             };
             return match done {
@@ -153,7 +153,7 @@ impl Bench {
         let effort = Effort { rounds: self.rounds as usize, packets: self.packets };
         let text = output.format == Format::Text;
         if text {
-            let (plain, rules) = bench_classify::yardstick();
+            let (plain, rules) = classify::yardstick();
             let [classifier, cache, nanos] = ["classifier", "flow cache", "ns/packet"];
             output.text(&format!(
                 "{classifier:<12} {cache:<10} {:>8} {:>7} {nanos:>11} {:>12} {:>13}   limit\n",
@@ -163,9 +163,9 @@ impl Bench {
                 format!("to itself {rules}"),
             ));
         }
-        let rows = bench_classify::measure(&self.rules, effort, |row| {
+        let rows = classify::measure(&self.rules, effort, |row| {
             let cache = if row.cached { "hits" } else { "none" };
-            let bench_classify::Row { classifier, rules, tables, nanos, ratio, growth, .. } = row;
+            let classify::Row { classifier, rules, tables, nanos, ratio, growth, .. } = row;
             let verdict = if row.holds { "holds" } else { "FAILS" };
             let limit = match row.limit {
                 None => String::new(),
@@ -186,13 +186,13 @@ impl Bench {
     }
 
     fn run_beside(&self, output: &Output, program: &std::path::Path) -> Exit {
-        let leaves = if self.leaves == LEAVES { bench_peer::leaves() } else { self.leaves.clone() };
+        let leaves = if self.leaves == LEAVES { peer::leaves() } else { self.leaves.clone() };
         if output.format == Format::Text {
             output.text("scheduler       leaves   ns/packet   rte_sched   ratio   limit\n");
         }
-        let print = |row: &bench_peer::Row| {
+        let print = |row: &peer::Row| {
             if output.format == Format::Text {
-                let bench_peer::Row { scheduler, leaves, nanos, peer_nanos, ratio, limit, holds } =
+                let peer::Row { scheduler, leaves, nanos, peer_nanos, ratio, limit, holds } =
                     row;
                 let verdict = if *holds { "holds" } else { "FAILS" };
                 output.text(&format!(
@@ -202,7 +202,7 @@ impl Bench {
             }
         };
         let only = self.scheduler.as_deref();
-        match bench_peer::measure(program, only, &leaves, self.rounds as usize, print) {
+        match peer::measure(program, only, &leaves, self.rounds as usize, print) {
             Ok(rows) => {
                 if output.format == Format::Json {
                     output.json(&rows);
@@ -240,23 +240,23 @@ impl Bench {
     }
 
     fn weigh(&self, output: &Output) -> Exit {
-        let [classes, packets] = [bench_memory::CLASS_BYTES_MAX, bench_memory::PACKET_BYTES_MAX];
+        let [classes, packets] = [memory::CLASS_BYTES_MAX, memory::PACKET_BYTES_MAX];
         if output.format == Format::Text {
             output.text(&format!(
                 "scheduler    B/idle class  (limit {classes})  B/waiting packet  \
                  (limit {packets})\n"
             ));
         }
-        let print = |row: &bench_memory::Row| {
+        let print = |row: &memory::Row| {
             if output.format == Format::Text {
-                let bench_memory::Row { scheduler, class_bytes, packet_bytes, holds } = row;
+                let memory::Row { scheduler, class_bytes, packet_bytes, holds } = row;
                 let verdict = if *holds { "holds" } else { "FAILS" };
                 output.text(&format!(
                     "{scheduler:<12} {class_bytes:>12.1} {packet_bytes:>30.1} {verdict:>12}\n"
                 ));
             }
         };
-        match bench_memory::measure(self.scheduler.as_deref(), MEMORY_LEAVES, print) {
+        match memory::measure(self.scheduler.as_deref(), MEMORY_LEAVES, print) {
             Ok(rows) => {
                 if output.format == Format::Json {
                     output.json(&rows);
@@ -268,20 +268,20 @@ impl Bench {
     }
 
     fn time_check(&self, output: &Output) -> Exit {
-        let rows = match bench_check::measure(self.rounds as usize) {
+        let rows = match check::measure(self.rounds as usize) {
             Ok(rows) => rows,
             Err(error) => return output.refuse(&error),
         };
         match output.format {
             Format::Json => output.json(&rows),
             Format::Text => {
-                let (seconds, growth) = (bench_check::SECONDS_MAX, bench_check::GROWTH_MAX);
+                let (seconds, growth) = (check::SECONDS_MAX, check::GROWTH_MAX);
                 output.text(&format!(
                     "classes    rules      bytes   s (limit {seconds:.0})   growth (limit \
                      {growth:.0})\n"
                 ));
                 for row in &rows {
-                    let bench_check::Row { classes, rules, bytes, seconds, growth, holds } = row;
+                    let check::Row { classes, rules, bytes, seconds, growth, holds } = row;
                     let verdict = if *holds { "holds" } else { "FAILS" };
                     output.text(&format!(
                         "{classes:>7} {rules:>8} {bytes:>10} {seconds:>13.3} {growth:>19.2} \
@@ -301,8 +301,8 @@ impl Bench {
                 "per packet    classes  busy   {enqueue} {calls:>7}   {dequeue} {calls:>7}\n"
             ));
         }
-        let rows = bench_profile::profile(|row| {
-            let bench_profile::Row { scheduler, leaves, active, enqueue, dequeue, .. } = row;
+        let rows = profile::profile(|row| {
+            let profile::Row { scheduler, leaves, active, enqueue, dequeue, .. } = row;
             if text {
                 output.text(&format!(
                     "{scheduler:<12} {leaves:>8} {active:>5} {:>17.1} {:>7.1} {:>17.1} {:>7.1}\n",
@@ -323,7 +323,7 @@ impl Bench {
         let growth = rows.growth();
         for row in growth.iter().filter(|_| text) {
             let verdict = if row.holds { "holds" } else { "FAILS" };
-            let limit = bench_profile::GROWTH_MAX;
+            let limit = profile::GROWTH_MAX;
             output.text(&format!(
                 "{:<12} one class among 100 costs {:.3} x what it costs alone (limit {limit:.2}): \
                  {verdict}\n",

@@ -5,8 +5,9 @@ use crate::sim::{count_bar, memory, scenario};
 use crate::{Run, whole_file};
 use std::path::PathBuf;
 use weir_core::units::Bytes;
-use weir_lab::compare::{at, compare, find, plot};
-use weir_lab::replicate;
+use weir_lab::report::comparison;
+use weir_sim::compare::{at, compare, find};
+use weir_sim::replicate;
 use weir_live::signals::StopSignal;
 use weir_sim::memory::Beside;
 
@@ -75,7 +76,7 @@ impl Compare {
             whole_file::write(path, &(text + "\n"))?;
         }
         if let Some(path) = &self.plot {
-            whole_file::write(path, &plot::svg(&compared)?)?;
+            whole_file::write(path, &comparison::svg(&compared)?)?;
         }
         match output.format {
             Format::Json => output.json(&compared),

@@ -7,7 +7,7 @@ use crate::Run;
 use crate::output::{Exit, Format, Output};
 use serde::Serialize;
 use std::path::PathBuf;
-use weir_policy::export::{self, Filters, Loss};
+use weir_import::export::{self, Filters, Loss};
 use weir_policy::{Policy, file, policy, render};
 
 /// Writes a policy as another tool's configuration.

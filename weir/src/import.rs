@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_core::units::Rate;
 use weir_policy::finding::Finding;
-use weir_policy::import::{self, Fate, Import as Imports, Imported, LANGUAGES, Line, Options};
+use weir_import::import::{self, Fate, Import as Imports, Imported, LANGUAGES, Line, Options};
 use weir_policy::{file, render};
 
 /// Turns an altq.conf, a pf.conf or tc commands into policies, and says what became of each line.

@@ -14,7 +14,7 @@ use packets::{Rows, Trace};
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use weir_core::units::{Bytes, Duration};
-use weir_lab::replicate::{self, REPLICATIONS_MAX, Summary};
+use weir_sim::replicate::{self, REPLICATIONS_MAX, Summary};
 use weir_live::signals::StopSignal;
 use weir_policy::{file, render};
 use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};

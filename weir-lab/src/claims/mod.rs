@@ -1,6 +1,6 @@
 //! The papers' experiments as data: what each claims, held to what Weir measures.
 //!
-//! An experiment is a folder `lab/PAPER/ID/` with its scenarios and its sheet, `claims.toml`
+//! An experiment is a folder `papers/PAPER/ID/` with its scenarios and its sheet, `claims.toml`
 //! ([`Sheet`]). Rust code measures ([`crate::papers`]) and answers named figures ([`Measured`]);
 //! the sheet says which of them the paper speaks of, and [`judge()`] gives the verdict. So a claim
 //! can be read, and changed, without its code, and no code can bend a claim.

@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
     /// When it does not read: the findings.
     pub fn scenario(&self, file: &str, values: &[(&str, &str)]) -> Result<Scenario, String> {
         let text = self.filled(file, values)?;
-        let name = format!("lab/{}/{}/{file}", self.sheet.paper, self.sheet.id);
+        let name = format!("papers/{}/{}/{file}", self.sheet.paper, self.sheet.id);
         let read_file = |path: &Path| {
             let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let text = self.filled(file, values).map_err(std::io::Error::other)?;

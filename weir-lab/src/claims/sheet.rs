@@ -1,9 +1,9 @@
-//! The sheet of an experiment: what `lab/PAPER/ID/claims.toml` says. `docs/lab-format.md` has all
-//! keys.
+//! The sheet of an experiment: what `papers/PAPER/ID/claims.toml` says. `docs/lab-format.md` has
+//! all keys.
 
 use serde::{Deserialize, Serialize};
 
-/// A paper, as `lab/PAPER/paper.toml` presents it.
+/// A paper, as `papers/PAPER/paper.toml` presents it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
@@ -214,7 +214,7 @@ impl Sheet {
     /// # Errors
     /// When the text is not such a sheet, or a claim in it cannot be judged: which and why.
     pub fn parse(text: &str, paper: &str, id: &str) -> Result<Self, String> {
-        let place = format!("lab/{paper}/{id}/claims.toml");
+        let place = format!("papers/{paper}/{id}/claims.toml");
         let mut sheet: Sheet = toml::from_str(text)
             .map_err(|error| format!("{place}: {}", error.to_string().trim_end()))?;
         (sheet.id, sheet.paper) = (id.to_owned(), paper.to_owned());

@@ -1,9 +1,9 @@
-//! The folder `lab/`, which is part of the program: papers and their experiments.
+//! The folder `papers/`, which is part of the program: papers and their experiments.
 
 use super::sheet::{Paper, Sheet};
 use include_dir::{Dir, include_dir};
 
-static LAB: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../lab");
+static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../papers");
 
 /// Every paper with its experiments, in the order in which they are shown.
 pub struct Shelf {
@@ -20,9 +20,9 @@ impl Shelf {
     /// When something in it does not read: which file and why. A test reads it all.
     pub fn open() -> Result<Self, String> {
         let mut papers = Vec::new();
-        for folder in LAB.dirs() {
+        for folder in PAPERS.dirs() {
             let key = name(folder);
-            let place = format!("lab/{key}/paper.toml");
+            let place = format!("papers/{key}/paper.toml");
             let text = text(key, "paper.toml")?;
             let paper: Paper = toml::from_str(text).map_err(|error| format!("{place}: {error}"))?;
             papers.push(Paper { key: key.to_owned(), ..paper });
@@ -53,7 +53,8 @@ impl Shelf {
 
 /// The experiments of a paper, in the order of their names, numbers by value.
 fn read_sheets(paper: &str) -> Result<Vec<Sheet>, String> {
-    let folder = LAB.get_dir(paper).ok_or_else(|| format!("there is no folder lab/{paper}"))?;
+    let folder =
+        PAPERS.get_dir(paper).ok_or_else(|| format!("there is no folder papers/{paper}"))?;
     let mut sheets = Vec::new();
     for folder in folder.dirs() {
         let id = name(folder);
@@ -78,14 +79,14 @@ fn order(id: &str) -> Vec<(String, u64)> {
     parts
 }
 
-/// The text of a file in a folder of `lab/`.
+/// The text of a file in a folder of `papers/`.
 ///
 /// # Errors
 /// When there is none.
 pub(super) fn text(folder: &str, file: &str) -> Result<&'static str, String> {
     let path = format!("{folder}/{file}");
-    let found = LAB.get_file(&path).and_then(include_dir::File::contents_utf8);
-    found.ok_or_else(|| format!("there is no text lab/{path}"))
+    let found = PAPERS.get_file(&path).and_then(include_dir::File::contents_utf8);
+    found.ok_or_else(|| format!("there is no text papers/{path}"))
 }
 
 fn name<'a>(folder: &'a Dir<'_>) -> &'a str {

@@ -1,8 +1,8 @@
 //! The outcome for people: one table, the balances, the checks.
 
 use super::figures::{Balance, ClassOutcome, Conservation, Outcome, Transfers};
-use crate::replicate::table;
 use std::fmt;
+use weir_sim::report::number_table as table;
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

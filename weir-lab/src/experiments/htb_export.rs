@@ -8,7 +8,7 @@ use crate::rig::{self, Setup};
 use crate::tree::{CASES, Case, HEADER, Sharing};
 use std::time::Duration;
 use weir_live::testbed::RIGHT;
-use weir_policy::export::{self, Filters};
+use weir_import::export::{self, Filters};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

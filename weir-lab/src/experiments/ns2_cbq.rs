@@ -1,5 +1,5 @@
 //! The reference CBQ on another scenario of ns-2's family, from a file. What ns-2 itself ships are
-//! the experiments of `lab/ns2/`.
+//! the experiments of `papers/ns2/`.
 
 use super::{Experiment, Options, Row};
 use crate::papers::ns2;

@@ -9,7 +9,7 @@
 //! found at once by a hash of it [algorithms §11.1], sound ones `cbq` and tables.
 
 use super::Family;
-use crate::bench_profile::{Profile, Row};
+use crate::bench::profile::{Profile, Row};
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
 

@@ -1,5 +1,5 @@
 //! Who measures the papers' experiments. One family of experiments a file, one line each here; a
-//! sheet in `lab/` names its family.
+//! sheet in `papers/` names its family.
 
 use crate::claims::{Measured, Run};
 

@@ -1,6 +1,7 @@
 //! What came of the papers' experiments, for people: one HTML file that needs nothing else, and the
-//! claims as tables in Markdown.
+//! claims as tables in Markdown; and the plot of a comparison of schedulers.
 
+pub mod comparison;
 mod html;
 mod markdown;
 mod plot;
@@ -8,7 +9,6 @@ mod setup;
 
 pub use html::html;
 pub use markdown::{markdown, section};
-pub(crate) use plot::COLOURS;
 
 use crate::claims::{Outcome, Verdict};
 

@@ -158,7 +158,7 @@ fn the_report_says_where_its_figures_come_from() {
     }
 }
 
-/// Every id of the experiments of the papers, but of ns-2's tests, which are `lab/ns2/`.
+/// Every id of the experiments of the papers, but of ns-2's tests, which are `papers/ns2/`.
 #[rustfmt::skip]
 const IDS: &[&str] = &[
     "R-F5", "R-F6", "R-F7", "R-F8", "R-F9", "R-F10", "R-F11", "R-F12", "R-F13", "R-F14", "R-F15",

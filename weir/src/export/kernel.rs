@@ -2,8 +2,8 @@
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
-use weir_policy::export::Export;
-use weir_policy::export::state::differences;
+use weir_import::export::Export;
+use weir_import::export::state::differences;
 
 /// Replaces what the device has, and says where the kernel has another thing than was meant.
 pub fn apply(export: &Export, device: &str) -> Result<Vec<String>, String> {

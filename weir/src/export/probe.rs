@@ -16,8 +16,8 @@ use weir_core::packet::{EtherType, Headers};
 use weir_core::units;
 use weir_live::probe;
 use weir_policy::Policy;
-use weir_policy::export::Export;
-use weir_policy::export::state::packets_sent;
+use weir_import::export::Export;
+use weir_import::export::state::packets_sent;
 
 /// What became of the probes of a class.
 #[derive(Serialize)]

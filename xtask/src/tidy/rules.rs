@@ -41,6 +41,11 @@ impl Exception {
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         check: "absence",
+        file: "weir-sim/src/replicate/parallel.rs",
+        reason: "replications run side by side; each thread has whole runs, which share nothing",
+    },
+    Exception {
+        check: "absence",
         file: "weir-core/src/sched/cbq_ref/class.rs",
         reason: "the estimator of ns-2 is in floats; only the same operations decide as it does",
     },
@@ -65,13 +70,28 @@ pub const EXCEPTIONS: &[Exception] = &[
 pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-core", &[]),
     ("weir-policy", &["weir-core"]),
+    ("weir-import", &["weir-core", "weir-policy"]),
     ("weir-sim", &["weir-core", "weir-policy"]),
     ("weir-live", &["weir-core", "weir-policy"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-live"]),
-    ("weir-lab", &["weir-core", "weir-policy", "weir-sim", "weir-live", "weir-control"]),
-    ("weir", &["weir-core", "weir-policy", "weir-sim", "weir-live", "weir-control", "weir-lab"]),
+    (
+        "weir-lab",
+        &["weir-core", "weir-policy", "weir-import", "weir-sim", "weir-live", "weir-control"],
+    ),
+    (
+        "weir",
+        &[
+            "weir-core",
+            "weir-policy",
+            "weir-import",
+            "weir-sim",
+            "weir-live",
+            "weir-control",
+            "weir-lab",
+        ],
+    ),
     ("weir-python", &["weir-core", "weir-policy", "weir-sim", "weir-lab"]),
-    ("fuzz", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
+    ("fuzz", &["weir-core", "weir-policy", "weir-import", "weir-sim", "weir-live"]),
     ("xtask", &[]),
 ];
 
@@ -129,7 +149,7 @@ pub struct Absence {
 }
 
 /// The crates below the ports: same calls, same decisions, to the bit.
-const DETERMINISTIC: &[&str] = &["weir-core", "weir-policy", "weir-sim"];
+const DETERMINISTIC: &[&str] = &["weir-core", "weir-policy", "weir-import", "weir-sim"];
 
 /// The absences (product.md §2, style.md 1, 2 and 11).
 pub const ABSENCES: &[Absence] = &[
@@ -162,7 +182,7 @@ pub const ABSENCES: &[Absence] = &[
         cure: "use a `BTreeMap`, or a `Vec` indexed by id",
     },
     Absence {
-        crates: &["weir-core", "weir-policy", "weir-sim", "weir-lab"],
+        crates: &["weir-core", "weir-policy", "weir-import", "weir-sim", "weir-lab"],
         but: &[],
         tokens: &["thread_rng", "from_entropy", "from_os_rng", "getrandom", "OsRng", "ThreadRng"],
         what: "unseeded randomness",
@@ -213,8 +233,9 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/sched/hfsc", "a service curve with one slope is linear"),
     ("weir-python/src/registry.rs", "a cost in proportion to the leaves is linear"),
     ("weir-core/src/sched/htb_265", "the sound form's engine and keyword, with a version"),
-    ("weir-policy/src/import/", "other tools' words for algorithms, and which is which"),
-    ("weir-policy/src/export/", "which algorithm the kernel calls how"),
+    ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
+    ("weir-import/src/export/", "which algorithm the kernel calls how"),
+    ("weir-sim/src/compare/translate.rs", "in one scheduler the smaller priority goes first"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),

@@ -13,13 +13,12 @@
 mod peer;
 
 use super::{Experiment, Options, Row};
-use crate::replicate;
 use peer::{Peer, Program};
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant as Clock};
 use weir_live::wait::{CpuTimeOf, cpu_time, pin_to_cpu};
-use weir_sim::{Scenario, read};
+use weir_sim::{Scenario, read, replicate};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -8,8 +8,8 @@ use super::lines::{LineId, Reading};
 use super::sketch::{Class, Key, Order, Rule, Sketch, quoted};
 use super::words::{Word, Words, bad_value, decimal, number, scaled, split};
 use super::{Language, Options};
-use crate::codes;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use weir_policy::codes;
 
 pub(super) const LANGUAGE: Language =
     Language { name: "altq", summary: "an altq.conf of ALTQ's altqd", read };

@@ -1,8 +1,8 @@
 //! The words of a statement, and where they stand.
 
 use super::lines::Reading;
-use crate::codes;
-use crate::finding::Span;
+use weir_policy::codes;
+use weir_policy::finding::Span;
 
 /// A word of the file; what a variable stands for has the place of the variable.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,19 +1,16 @@
-//! Runs of a simulation side by side on all cores, and what they say together.
+//! Several runs of one scenario, each with another seed, and what they say together.
 //!
-//! Each run is a scenario of its own, so runs share nothing; results are put in the order in which
-//! the runs were given. Invariant: the results do not depend on the number of threads.
+//! [`each`] runs them side by side; a [`Summary`] gives means with their confidence intervals.
 
+mod parallel;
+
+pub use parallel::{Outcome, cores, each};
+
+use crate::network::OutletReport;
+use crate::report::{ClassReport, Report, number_table as table};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::thread;
-use std::time::Duration;
-use weir_sim::network::OutletReport;
-use weir_sim::report::{self, ClassReport};
-use weir_sim::{Report, RunError, Scenario};
 
 /// Reads a figure off a report.
 type Figure<'a> = &'a dyn Fn(&Report) -> f64;
@@ -22,75 +19,6 @@ type Figure<'a> = &'a dyn Fn(&Report) -> f64;
 type Over<'a> = &'a dyn Fn(Figure<'_>) -> Estimate;
 /// Finds rows of classes in a report.
 type Classes<'a> = &'a dyn Fn(&Report) -> &[ClassReport];
-
-/// What a run came to.
-pub type Outcome = Result<Report, RunError>;
-
-/// Runs the scenarios `make(0)` to `make(count - 1)`, each made when its turn comes, and tells
-/// `done` of each that ends. Once `stop` is set no run begins, and those that have not ended are
-/// left; what ended is answered with its place, in order.
-pub fn each(
-    count: usize,
-    make: impl Fn(usize) -> Scenario + Send + Sync + 'static,
-    threads: usize,
-    stop: &AtomicBool,
-    done: &mut dyn FnMut(),
-) -> Vec<(usize, Outcome)> {
-    let work = Arc::new(Work { count, make, next: AtomicUsize::new(0) });
-    let (tell, told) = mpsc::sync_channel(threads.max(1));
-    for _ in 0..threads.clamp(1, count.max(1)) {
-        let (work, tell) = (Arc::clone(&work), tell.clone());
-        // Not joined: who stops does not wait for runs that have not ended.
-        thread::spawn(move || work.run(&tell));
-    }
-    drop(tell);
-    let mut outcomes = Vec::new();
-    while outcomes.len() < count && !stop.load(Ordering::Relaxed) {
-        match told.recv_timeout(LOOK) {
-            Ok(outcome) => {
-                done();
-                outcomes.push(outcome);
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            // A run panicked, which its thread has said.
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    work.next.store(count, Ordering::Relaxed);
-    outcomes.sort_by_key(|row| row.0);
-    outcomes
-}
-
-/// The runs, and the next to begin.
-struct Work<F> {
-    count: usize,
-    make: F,
-    next: AtomicUsize,
-}
-
-impl<F: Fn(usize) -> Scenario> Work<F> {
-    fn run(&self, tell: &SyncSender<(usize, Outcome)>) {
-        loop {
-            let place = self.next.fetch_add(1, Ordering::Relaxed);
-            if place >= self.count {
-                return;
-            }
-            let mut outcome = weir_sim::run(&(self.make)(place), &mut |_| {});
-            if let Ok(Report { network: Some(network), .. }) = &mut outcome {
-                // Nobody reads them again, and all reports are kept until the end.
-                network.taps.iter_mut().for_each(|tap| tap.rows = Vec::new());
-            }
-            if tell.send((place, outcome)).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-/// How many runs this machine does side by side.
-pub fn cores() -> usize {
-    thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
 
 /// Several runs of one scenario, each with another seed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -302,13 +230,6 @@ fn class_table(classes: &[ClassSummary]) -> impl fmt::Display {
     table(&["class", "Mbit/s", "dropped", "p50 µs", "p99 µs", "mean µs"], rows)
 }
 
-/// A table for people; all columns but the first are numbers.
-pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> impl fmt::Display {
-    let mut table = report::table(head);
-    table.add_rows(rows);
-    report::align(table, &[0])
-}
-
 pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {
     duration.as_nanos() as f64 / 1e3
 }
@@ -316,8 +237,6 @@ pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {
 /// The most replications of one command: their reports are kept until the end.
 pub const REPLICATIONS_MAX: u64 = 10_000;
 const CONFIDENCE: f64 = 0.95;
-/// How long until a stop is seen.
-const LOOK: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@ use super::altq::bytes;
 use super::lines::Reading;
 use super::sketch::{Key, inline, quoted, rate_value};
 use super::words::{Words, decimal, number, scaled};
-use crate::codes;
+use weir_policy::codes;
 
 /// A named conditioner.
 pub(super) struct Conditioner {

@@ -1,9 +1,9 @@
 //! What became of each statement, and the findings of a file that is imported.
 
 use super::{Fate, Line};
-use crate::codes;
-use crate::finding::{Code, Draft, Report, Source, Span};
-use crate::reader::{list, suggest};
+use weir_policy::codes;
+use weir_policy::finding::{Code, Draft, Report, Source, Span};
+use weir_policy::reader::{list, suggest};
 
 /// The number of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

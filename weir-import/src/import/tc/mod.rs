@@ -14,11 +14,11 @@ use super::lines::{LineId, Reading};
 use super::sketch::Sketch;
 use super::words::{Word, Words};
 use super::{Language, Options};
-use crate::codes;
-use crate::reader::suggest;
 use disciplines::{ClassOptions, Discipline};
 use filters::Filter;
 use std::collections::BTreeMap;
+use weir_policy::codes;
+use weir_policy::reader::suggest;
 
 pub(super) const LANGUAGE: Language =
     Language { name: "tc", summary: "a shell script of tc commands or a `tc -batch` file", read };

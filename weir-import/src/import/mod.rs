@@ -14,13 +14,13 @@ mod sketch;
 mod tc;
 mod words;
 
-use crate::codes;
-use crate::finding::{Draft, Outcome, Place, Report, Severity, Source, Span};
-use crate::reader::decode;
 use lines::Reading;
 use serde::Serialize;
 use sketch::Sketch;
 use weir_core::units::Rate;
+use weir_policy::codes;
+use weir_policy::finding::{Draft, Outcome, Place, Report, Severity, Source, Span};
+use weir_policy::reader::decode;
 
 /// A configuration language that Weir reads.
 pub struct Language {
@@ -128,7 +128,7 @@ fn imported(mut sketch: Sketch, reading: &mut Reading) -> Option<Imported> {
         return None;
     }
     let policy = sketch.to_toml();
-    let outcome = crate::policy::parse(&policy, "the imported policy");
+    let outcome = weir_policy::policy::parse(&policy, "the imported policy");
     let error = outcome.findings.iter().find(|finding| finding.severity == Severity::Error);
     if let Some(error) = error {
         let message = format!(

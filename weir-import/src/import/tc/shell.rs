@@ -6,9 +6,9 @@
 
 use super::super::lines::{LineId, Reading};
 use super::super::words::Word;
-use crate::codes;
-use crate::finding::{Draft, Span};
 use std::collections::BTreeMap;
+use weir_policy::codes;
+use weir_policy::finding::{Draft, Span};
 
 /// A command of the file whose variables are filled in.
 pub(super) struct Command {

@@ -5,11 +5,11 @@
 
 use super::Options;
 use super::lines::{LineId, Reading};
-use crate::codes;
-use crate::finding::Span;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use weir_core::units::Rate;
+use weir_policy::codes;
+use weir_policy::finding::Span;
 
 /// A key and its value as TOML.
 pub(super) type Key = (&'static str, String);

@@ -6,11 +6,15 @@
 //! that run: a leaf that a TCP source without end feeds wants all it can get. Invariant: equal
 //! scenarios give equal comparisons, whatever the number of threads.
 
-pub mod plot;
+mod cost;
 pub mod translate;
 
-use crate::bench::Instructions;
-use crate::replicate::{self, micros, table};
+use crate::change::PlanChange;
+use crate::network::plan::{Network, OutletId};
+use crate::network::{self, route};
+use crate::replicate::{self, micros};
+use crate::report::{Report, number_table as table};
+use crate::scenario::{Scenario, Source, Traffic};
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -22,11 +26,6 @@ use weir_core::sched::{self, ClassSpec, Tree};
 use weir_core::units::{Quantity, Rate};
 use weir_policy::fluid::{Demand, shares};
 use weir_policy::reader::{list, suggest};
-use weir_sim::change::PlanChange;
-use weir_sim::network::plan::{Network, OutletId};
-use weir_sim::network::{self, route};
-use weir_sim::scenario::{Source, Traffic};
-use weir_sim::{Report, Scenario};
 
 /// One traffic under several schedulers.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -192,13 +191,14 @@ pub fn compare(
     }
     let make = move |place: usize| scenarios[place].clone();
     let outcomes = replicate::each(places.len(), make, threads, stop, done);
-    let counts = counts();
+    let counts = cost::counts();
     for (place, outcome) in outcomes {
         let row = &mut rows[places[place]];
         match outcome {
             Ok(report) => {
                 let mut measured = measure(scenario, &report);
-                measured.cost = counts.as_ref().and_then(|counts| cost(counts, row.scheduler));
+                measured.cost =
+                    counts.as_ref().and_then(|counts| counts.to_yardstick(row.scheduler));
                 row.result = Some(measured);
             }
             Err(error) => row.refused = Some(error.to_string()),
@@ -216,7 +216,7 @@ pub fn compare(
         cost_unit: format!(
             "instructions per packet for offer and poll with 104 leaves, as counted in \
              bench/instructions.json, to those of {}",
-            crate::bench::yardstick()
+            cost::yardstick()
         ),
         rows,
     }
@@ -328,16 +328,6 @@ fn fairness(leaves: &[Leaf]) -> f64 {
     let (sum, squares) =
         parts.iter().fold((0.0, 0.0), |(sum, squares), part| (sum + part, squares + part * part));
     if squares > 0.0 { sum * sum / squares / parts.len() as f64 } else { 1.0 }
-}
-
-/// The counts that are kept with the code.
-fn counts() -> Option<Instructions> {
-    serde_json::from_str(include_str!("../../../bench/instructions.json")).ok()
-}
-
-fn cost(counts: &Instructions, keyword: &str) -> Option<f64> {
-    let yardstick = counts.per_packet.get(crate::bench::yardstick())?;
-    Some(counts.per_packet.get(keyword)? / yardstick)
 }
 
 impl fmt::Display for Comparison {

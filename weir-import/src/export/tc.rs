@@ -6,12 +6,12 @@
 use super::tc_filters;
 use super::tc_queues;
 use super::{Export, ExportedClass, Filters, Loss};
-use crate::policy::Policy;
 use weir_core::ids::ClassId;
 use weir_core::link::{Charge, Framing};
 use weir_core::parameter::Params;
 use weir_core::sched::ClassSpec;
 use weir_core::units::Bytes;
+use weir_policy::policy::Policy;
 
 /// What is written so far.
 pub(super) struct Writer<'p> {
@@ -35,7 +35,7 @@ pub fn to_tc(policy: &Policy, device: &str, filters: Filters) -> Result<Export, 
         let known: Vec<_> = SCHEDULERS.iter().map(|row| row.0).collect();
         return Err(format!(
             "the kernel has no discipline like `{scheduler}`; it has {}",
-            crate::reader::list(&known)
+            weir_policy::reader::list(&known)
         ));
     };
     let count = policy.link.tree.classes().len();

@@ -93,7 +93,7 @@ class htb 1:3 parent 1:1 leaf 8002: prio 0 rate 15Mbit ceil 20Mbit burst 9100b c
                     match = [{ dscp = \"ef\" }]\n\
                     [class.b]\nparent = \"line\"\nrate = \"15 Mbit/s\"\nceil = \"20 Mbit/s\"\n\
                     default = true\n";
-        let policy = crate::parse(text, "p").plan.expect("it is right");
+        let policy = weir_policy::parse(text, "p").plan.expect("it is right");
         let export = to_tc(&policy, "eth0", Filters::U32).expect("the kernel has HTB");
         assert_eq!(differences(&export, shown), wanted, "{shown}");
     }

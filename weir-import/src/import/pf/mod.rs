@@ -9,10 +9,10 @@ use super::lines::{LineId, Reading};
 use super::sketch::Sketch;
 use super::words::{Word, Words, decimal, number, scaled};
 use super::{Language, Options};
-use crate::codes;
-use crate::finding::Span;
 use rules::PfRule;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_policy::codes;
+use weir_policy::finding::Span;
 
 pub(super) const LANGUAGE: Language =
     Language { name: "pf", summary: "a pf.conf with queues", read };
@@ -434,7 +434,7 @@ fn check_parents(file: &File, reading: &mut Reading) {
                 true => "name it in `altq on` or in the list of another queue".to_owned(),
                 false => format!(
                     "name it in a list; listed and not declared are: {}",
-                    crate::reader::list(&open)
+                    weir_policy::reader::list(&open)
                 ),
             };
             reading.error(&codes::UNDECLARED, queue.name.span, message, cure);

@@ -1,12 +1,12 @@
 //! The plot of a comparison: what each leaf sent beside its ideal, how long its packets waited, and
 //! for each scheduler its share error, drops, fairness and cost.
 
-use super::{Comparison, Leaf, Measured};
-use crate::report::COLOURS;
+use super::plot::COLOURS;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use weir_sim::compare::{Comparison, Leaf, Measured};
 
 /// The plot as SVG.
 ///

@@ -6,7 +6,12 @@
 //! number of leaves, so the ratio is taken within one run; absolute figures drift with the
 //! machine. Instructions are counted by callgrind over a fixed workload, in offer and poll alone.
 
+pub mod check;
+pub mod classify;
 pub mod explain;
+pub mod memory;
+pub mod peer;
+pub mod profile;
 
 use quanta::Clock;
 use serde::{Deserialize, Serialize};

@@ -3,9 +3,9 @@
 use super::super::lines::{LineId, Reading};
 use super::super::words::{Word, Words};
 use super::join;
-use crate::codes;
-use crate::finding::{Draft, Span};
 use std::collections::BTreeMap;
+use weir_policy::codes;
+use weir_policy::finding::{Draft, Span};
 
 /// The statements with their macros filled in. A line ends where no brace is open and no backslash
 /// stands before it; a macro's line is a statement of its own and kept here.

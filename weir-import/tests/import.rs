@@ -6,9 +6,9 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::random::Random;
 use weir_core::units::{Instant, Rate};
-use weir_policy::export::{self, Filters};
+use weir_import::export::{self, Filters};
+use weir_import::import::{self, Fate, Import, Options};
 use weir_policy::finding::Severity;
-use weir_policy::import::{self, Fate, Import, Options};
 use weir_policy::{Policy, policy};
 
 /// Reads `text`, which must be right.

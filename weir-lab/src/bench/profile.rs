@@ -81,8 +81,8 @@ pub fn profile(mut progress: impl FnMut(&Row)) -> Result<Profile, String> {
     for (scheduler, case) in cases() {
         let Case { leaves, active, parts } = case;
         let case = format!("{leaves}:{active}:{parts}");
-        let enqueue = callgrind(scheduler, &case, "*bench_profile::Loop::offer")?;
-        let dequeue = callgrind(scheduler, &case, "*bench_profile::Loop::poll")?;
+        let enqueue = callgrind(scheduler, &case, "*bench::profile::Loop::offer")?;
+        let dequeue = callgrind(scheduler, &case, "*bench::profile::Loop::poll")?;
         let row = Row { scheduler: scheduler.to_owned(), leaves, active, parts, enqueue, dequeue };
         progress(&row);
         rows.push(row);
@@ -90,7 +90,7 @@ pub fn profile(mut progress: impl FnMut(&Row)) -> Result<Profile, String> {
     let mut classifiers = Vec::new();
     for (classifier, rules) in searches() {
         let case = format!("{rules}:1:1");
-        let classify = callgrind(classifier, &case, "*bench_profile::Searched::classify")?;
+        let classify = callgrind(classifier, &case, "*bench::profile::Searched::classify")?;
         classifiers.push(Search { classifier: classifier.to_owned(), rules, classify });
     }
     Ok(Profile { schedulers: rows, classifiers })

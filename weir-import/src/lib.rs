@@ -1,0 +1,8 @@
+//! Other tools' files to policies, and policies to their files.
+//!
+//! [`import`] reads ALTQ's, pf's and tc's configurations; [`export`] writes tc's commands. Nothing
+//! here does I/O.
+#![forbid(unsafe_code)]
+
+pub mod export;
+pub mod import;
