@@ -1,9 +1,9 @@
 //! The link: leaves, scheduler and account joined, and the pace of the line.
 //!
-//! Time is passed in and never goes back. [`AnyLink::serve`] offers a series of packets, each at its
-//! own instant, and hands out what leaves between and after them at the instants at which the line
-//! itself would have taken it. So a decision depends on the policy and the arrivals, never on when
-//! the caller woke. Invariant: per leaf, offered = sent + dropped + backlog.
+//! Time is passed in and never goes back. [`AnyLink::serve`] offers a series of packets, each at
+//! its own instant, and hands out what leaves between and after them at the instants at which the
+//! line itself would have taken it. So a decision depends on the policy and the arrivals, never on
+//! when the caller woke. Invariant: per leaf, offered = sent + dropped + backlog.
 
 pub mod change;
 pub mod explain;
@@ -38,8 +38,9 @@ use line::Line;
 /// monomorphic.
 pub trait AnyLink: Send {
     /// Offers packets in the order of their instants, hands out what leaves before each, and after
-    /// the last what leaves up to `until`, or up to now if that is later: departures are appended to
-    /// `out`. Returns when to call again if nothing is offered before; `None` if nothing waits.
+    /// the last what leaves up to `until`, or up to the link's own time if that is later:
+    /// departures are appended to `out`. Returns when to call again if nothing is offered before;
+    /// `None` if nothing waits.
     ///
     /// # Panics
     /// When an instant is before that of an earlier call.
@@ -137,7 +138,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Moves time on to `now`.
-    #[inline]
+    #[inline(always)]
     fn step_to(&mut self, now: Instant) {
         assert!(now >= self.now, "time never goes back");
         if S::COMPLETIONS {

@@ -11,7 +11,7 @@ use crate::units::Instant;
 
 impl<S: Discipline> Link<S> {
     /// Offers one packet at `now`, to which the link was stepped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         // It may leave at once, or let another leave; but not before the line has room.
         self.due = now.max(self.line.ready_at());
@@ -27,7 +27,7 @@ impl<S: Discipline> Link<S> {
         Verdict::Queued
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(&self, now: Instant, packet: &Packet) -> QueueEntry {
         let wire = self.framing.wire_length(packet.length);
         let charged = match self.charge {
@@ -39,7 +39,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Tells the scheduler that `leaf` accepted a packet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn queued(
         &mut self,
         now: Instant,

@@ -1,4 +1,5 @@
-//! What leaves: the scheduler selects a leaf, its dropper may still drop, the line takes the packet.
+//! What leaves: the scheduler selects a leaf, its dropper may still drop, the line takes what is
+//! left.
 
 use super::Link;
 use crate::event::{Departure, Poll};
@@ -10,7 +11,7 @@ use crate::units::Instant;
 
 impl<S: Discipline> Link<S> {
     /// The packet that leaves at `now`, or when to ask again; notes when that is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, now: Instant) -> Poll {
         let ready_at = self.line.ready_at();
         if ready_at > now && self.queues.packets() > 0 {
@@ -36,8 +37,8 @@ impl<S: Discipline> Link<S> {
         Poll::Idle
     }
 
-    /// When to ask again, since the scheduler said at `now` that nothing may leave before `instant`.
-    #[inline]
+    /// When to ask again, if the scheduler said at `now` that nothing may leave before `instant`.
+    #[inline(always)]
     fn wait_until(&self, now: Instant, instant: Instant) -> Instant {
         // At the end of time there is no later: what is not sent by then never is.
         let is_later = instant > now || now == Instant::MAX;
@@ -48,7 +49,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Hands out the first packet of `leaf`, which was selected, unless its dropper drops it.
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
         if let Some((entry, next)) = self.queues.send_unasked(leaf) {
             return Some(self.depart(now, leaf, &entry, next));
@@ -74,7 +75,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Hands `entry`, which was taken from `leaf`, to the line; `next` is first there now.
-    #[inline]
+    #[inline(always)]
     fn depart(
         &mut self,
         now: Instant,

@@ -28,7 +28,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Hands out what leaves up to `until`.
-    #[inline]
+    #[inline(always)]
     fn hand_out(&mut self, until: Instant, out: &mut Vec<Departure>) {
         while self.due <= until && self.queues.packets() > 0 {
             let at = self.due;

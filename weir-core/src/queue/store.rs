@@ -1,9 +1,9 @@
 //! The packets that wait: one FIFO a leaf, in one store shared by all leaves.
 //!
 //! A leaf is one cache line: its first packet, its counts, and the backlog up to which its dropper
-//! need not be asked. Further packets wait in the slots of one table, allocated once and chained, so
-//! no packet allocates. Invariant: every slot in use is in exactly one chain, that of a leaf or the
-//! free one; what a leaf counts is what its chain holds.
+//! need not be asked. Further packets wait in the slots of one table, allocated once and chained,
+//! so no packet allocates. Invariant: every slot in use is in exactly one chain, that of a leaf or
+//! the free one; what a leaf counts is what its chain holds.
 
 use super::droppers::Droppers;
 use super::drops::Drops;
@@ -102,7 +102,7 @@ impl Queues {
 
     /// Appends `entry` to `leaf` if its dropper need not be asked and the store has room; returns
     /// whether the leaf was empty, `None` if the dropper is to be asked.
-    #[inline]
+    #[inline(always)]
     pub fn push_unasked(&mut self, leaf: LeafId, entry: &Entry) -> Option<bool> {
         let state = &self.leaves[leaf.index()];
         if state.packets as i32 >= state.unasked.0 || self.room == 0 {
@@ -112,7 +112,7 @@ impl Queues {
     }
 
     /// Appends `entry` to the chain of `leaf`; returns whether the leaf was empty.
-    #[inline]
+    #[inline(always)]
     fn append(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         let state = &mut self.leaves[leaf.index()];
         let before = state.packets;
@@ -222,14 +222,14 @@ impl Queues {
     }
 
     /// [`Queues::send`], unless the dropper of `leaf` is to be asked first.
-    #[inline]
+    #[inline(always)]
     pub fn send_unasked(&mut self, leaf: LeafId) -> Option<(Entry, Option<Head>)> {
         let is_asked = self.leaves[leaf.index()].unasked == Unasked::ALWAYS;
         if is_asked { None } else { Some(self.take_first(leaf)) }
     }
 
     /// Takes the first packet of `leaf` and counts it as sent.
-    #[inline]
+    #[inline(always)]
     fn take_first(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
         state.sent_packets += 1;
@@ -423,7 +423,7 @@ impl Queues {
 impl Leaf {
     /// Takes the first packet out; returns it and the one that is first now. Its slot goes to the
     /// `free` ones.
-    #[inline]
+    #[inline(always)]
     fn pop(&mut self, slots: &mut [Slot], free: &mut u32) -> (Entry, Option<Head>) {
         assert!(self.packets > 0, "only a backlogged leaf sends");
         let entry = self.first;
