@@ -1,7 +1,9 @@
 //! Target `scheduler`: any sequence of calls on a link of any plan, with the laws checked.
 //!
-//! The input is the keyword of a scheduler and a line feed, a plan, then calls. Two links take
-//! them: one packet by packet, the other in bursts and at times explained; what leaves is the same.
+//! The input is the keyword of a scheduler and a line feed, a plan, then calls. One link takes them
+//! packet by packet. Where it is polled at the instants that it names, as an idle line would, a
+//! second link serves the same arrivals in series, at times explained: what leaves is the same.
+//! Where it is polled when the input says, as a driver may, the laws are checked alone.
 
 use crate::draw::Draw;
 use crate::plan::{dropper_of, meter_id, plan};
@@ -10,7 +12,7 @@ use weir_core::change::Change;
 use weir_core::event::{Departure, Poll, Verdict};
 use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
 use weir_core::queue::Dropper;
 use weir_core::sched::{Entry, Kin, SCHEDULERS, Tree};
 use weir_core::units::{Bytes, Duration, Instant};
@@ -43,8 +45,15 @@ fn named(keyword: &[u8]) -> &'static Entry {
 struct Play {
     plan: LinkPlan,
     single: Box<dyn AnyLink>,
-    burst: Box<dyn AnyLink>,
+    /// The second link; absent where the first is polled as a driver may.
+    served: Option<Box<dyn AnyLink>>,
+    /// What the second link has still to serve.
+    series: Vec<Arrival>,
+    /// What left the first link since the second served.
+    departures: Vec<Departure>,
     now: Instant,
+    /// When the first link wants to be polled.
+    due: Instant,
     /// Where each packet is.
     fates: Vec<Fate>,
     /// What waits in each leaf, in order.
@@ -78,11 +87,15 @@ impl Play {
         let plan = plan(draw, entry)?;
         let build = || plan.build().expect("a plan that is drawn builds");
         let apart = flows_apart(&plan);
+        let is_driver = draw.one_in(4);
         Some(Self {
             ever_apart: apart.contains(&true),
             apart,
             single: build(),
-            burst: build(),
+            served: (!is_driver).then(build),
+            series: Vec::new(),
+            departures: Vec::new(),
+            due: Instant::ZERO,
             leaves: vec![Waiting::new(); plan.tree.leaf_count()],
             plan,
             now: Instant::ZERO,
@@ -96,8 +109,8 @@ impl Play {
         match call {
             0..=4 => self.offer(draw, 1),
             5 => self.offer(draw, several),
-            6 | 7 => drop(self.poll(1)),
-            8 => drop(self.poll(several)),
+            6 | 7 => drop(self.poll()),
+            8 => self.serve(),
             9..=11 => self.wait(draw),
             12 => self.explain(),
             13 => self.change(draw),
@@ -119,41 +132,68 @@ impl Play {
                 (leaf, Packet { flow, traffic_class, meter, ..Packet::new(handle, length) })
             })
             .collect();
-        for (leaf, packet) in &packets {
-            self.fates.push(Fate::Waits);
-            let Packet { handle, flow, .. } = *packet;
-            self.leaves[leaf.index()].push_back(Row { arrived: self.now, handle, flow });
-        }
-        self.burst.offer_burst(self.now, &packets);
         for (leaf, packet) in packets {
+            if self.served.is_some() {
+                while self.poll() == Some(self.now) && self.single.backlog() > 0 {}
+                self.series.push(Arrival { at: self.now, leaf, packet });
+            }
+            let Packet { handle, flow, .. } = packet;
+            self.fates.push(Fate::Waits);
+            self.leaves[leaf.index()].push_back(Row { arrived: self.now, handle, flow });
             let verdict = self.single.offer(self.now, leaf, packet);
+            self.due = self.now;
             self.take_dropped();
             let fate = self.fates[packet.handle.0 as usize];
             assert_eq!(verdict == Verdict::Queued, fate == Fate::Waits, "the verdict is true");
         }
-        self.take_dropped_of_burst();
     }
 
-    /// Polls until `count` left or nothing more leaves; answers when to come again.
-    fn poll(&mut self, count: usize) -> Option<Instant> {
-        // At the end of time a packet has left the wire at once, which a poll sees, a burst not.
-        let count = if self.now == Instant::MAX { 1 } else { count };
-        let mut out = vec![Departure::default(); count];
-        let sent = self.burst.poll_burst(self.now, &mut out);
-        let mut next = Some(self.now);
-        for (index, departure) in out.iter().enumerate() {
-            let poll = self.single.poll(self.now);
-            assert_eq!(poll == Poll::Packet(*departure), index < sent, "{poll:?} {departure:?}");
-            self.take_dropped();
-            if let Poll::Packet(departure) = poll {
-                self.left(departure);
-                continue;
-            }
-            next = self.later(poll);
-            break;
+    /// Polls once; returns when to come again, which is now if a packet left. Not before the link
+    /// wants to be polled, unless a driver does.
+    fn poll(&mut self) -> Option<Instant> {
+        if self.served.is_some() && self.due > self.now {
+            return (self.single.backlog() > 0).then_some(self.due);
         }
-        self.take_dropped_of_burst();
+        let poll = self.single.poll(self.now);
+        self.take_dropped();
+        let next = match poll {
+            Poll::Packet(departure) => {
+                self.left(departure);
+                Some(self.now)
+            }
+            Poll::At(_) | Poll::Idle => self.later(poll),
+        };
+        self.due = next.unwrap_or(Instant::MAX);
         next
+    }
+
+    /// The second link serves what arrived, up to now; it hands out what left the first.
+    fn serve(&mut self) {
+        self.poll_until(self.now);
+        let Some(served) = &mut self.served else { return };
+        let mut out = Vec::new();
+        let next = served.serve(&self.series, self.now, &mut out);
+        assert_eq!(out, self.departures, "a series is served as single calls are");
+        assert_eq!(next.is_some(), served.backlog() > 0, "it says whether something waits");
+        self.series.clear();
+        self.departures.clear();
+        self.check_served();
+    }
+
+    /// The second link dropped what the first did; its sojourns add up.
+    fn check_served(&mut self) {
+        let (fates, Some(served)) = (&self.fates, &mut self.served) else { return };
+        served.take_dropped(&mut |dropped| {
+            let fate = fates[dropped.handle.0 as usize];
+            assert_eq!(fate, Fate::Dropped, "both drop the same");
+        });
+        let check = |sojourn: &Sojourn| {
+            let parts =
+                [sojourn.own_leaf(), sojourn.line_busy(), sojourn.regulated(), sojourn.others()];
+            let sum = parts.iter().fold(Duration::ZERO, |sum, &part| sum.plus(part));
+            assert_eq!(sum, sojourn.total(), "the parts sum to the whole: {sojourn:?}");
+        };
+        served.take_sojourns(&mut |all| all.iter().for_each(check));
     }
 
     /// What an answer without a packet has to be.
@@ -179,6 +219,9 @@ impl Play {
             |row: &Row| row.arrived >= arrived || (self.apart[leaf.index()] && row.flow != flow);
         assert!(waiting.iter().all(goes_after), "what leaves waited first in its leaf or flow");
         self.fates[handle.0 as usize] = Fate::Left;
+        if self.served.is_some() {
+            self.departures.push(departure);
+        }
     }
 
     fn take_dropped(&mut self) {
@@ -192,22 +235,6 @@ impl Play {
         });
     }
 
-    /// The other link dropped the same; its sojourns add up.
-    fn take_dropped_of_burst(&mut self) {
-        let fates = &self.fates;
-        self.burst.take_dropped(&mut |dropped| {
-            let fate = fates[dropped.handle.0 as usize];
-            assert_eq!(fate, Fate::Dropped, "both drop the same");
-        });
-        let check = |sojourn: &Sojourn| {
-            let parts =
-                [sojourn.own_leaf(), sojourn.line_busy(), sojourn.regulated(), sojourn.others()];
-            let sum = parts.iter().fold(Duration::ZERO, |sum, &part| sum.plus(part));
-            assert_eq!(sum, sojourn.total(), "the parts sum to the whole: {sojourn:?}");
-        };
-        self.burst.take_sojourns(&mut |all| all.iter().for_each(check));
-    }
-
     /// Time goes on: by the time that packets take, up to years, or to the end; in between links
     /// are polled when they want to be.
     fn wait(&mut self, draw: &mut Draw<'_>) {
@@ -219,7 +246,7 @@ impl Play {
             _ => draw.wide(1, gap.saturating_mul(16)),
         };
         let until = self.now.after(Duration::from_nanos(nanos));
-        if draw.one_in(2) {
+        if self.served.is_some() || draw.one_in(2) {
             self.poll_until(until);
         }
         self.now = until;
@@ -230,13 +257,13 @@ impl Play {
         let (mut turns, mut since) = (0, self.now);
         loop {
             let waited = self.single.backlog();
-            let Some(next) = self.poll(1) else { return true };
+            let Some(next) = self.poll() else { return true };
             turns += 1;
             if self.single.backlog() < waited {
                 (turns, since) = (0, self.now);
             }
             if turns > TURNS_MAX {
-                // Who emulates a kernel's ticks wakes at each; they are not so near each other.
+                // A scheduler that emulates a kernel's ticks wakes at each; they are not so near each other.
                 let gone = self.now.since(since);
                 assert!(gone >= TURNS_TIME, "it keeps promising and never sends");
                 return false;
@@ -249,13 +276,16 @@ impl Play {
     }
 
     fn explain(&mut self) {
+        self.serve();
         self.explained = !self.explained;
-        self.burst.explain(self.now, self.explained);
+        let explained = self.served.as_mut().unwrap_or(&mut self.single);
+        explained.explain(self.now, self.explained);
     }
 
     fn forfeit(&mut self, draw: &mut Draw<'_>) {
+        self.serve();
         let back = Duration::from_nanos(draw.wide(0, 1_000_000_000));
-        for link in [&mut self.single, &mut self.burst] {
+        for link in [&mut self.single].into_iter().chain(&mut self.served) {
             link.forfeit_before(self.now.before(back));
         }
     }
@@ -267,22 +297,26 @@ impl Play {
         let entry = if same { named(self.plan.scheduler.as_bytes()) } else { &SCHEDULERS[index] };
         let Some(to) = plan(draw, entry) else { return };
         let heir = draw.leaf(to.tree.leaf_count());
+        self.serve();
         let change = Change { from: &self.plan, to: &to, heir };
-        change.apply(&mut self.single, self.now).expect("a plan that is drawn builds");
-        change.apply(&mut self.burst, self.now).expect("a plan that is drawn builds");
+        for link in [&mut self.single].into_iter().chain(&mut self.served) {
+            change.apply(link, self.now).expect("a plan that is drawn builds");
+        }
+        self.due = self.now;
         self.leaves = moved(&self.leaves, [&self.plan.tree, &to.tree], heir);
         self.apart = flows_apart(&to);
         self.ever_apart |= self.apart.contains(&true);
         self.plan = to;
         self.take_dropped();
-        self.take_dropped_of_burst();
+        self.check_served();
     }
 
     /// Everything offered is sent, dropped or waits, by the accounts of both links and by ours.
-    fn check(&self) {
+    fn check(&mut self) {
+        self.serve();
         let count = |of: Fate| self.fates.iter().filter(|fate| **fate == of).count();
         let ours = [Fate::Left, Fate::Dropped, Fate::Waits].map(count);
-        for link in [&self.single, &self.burst] {
+        for link in [&self.single].into_iter().chain(&self.served) {
             let account = link.account();
             let all = account.leaves().iter().chain([account.retired()]);
             let sums = all.fold([0; 3], |[sent, dropped, backlog], leaf| {
@@ -299,7 +333,7 @@ impl Play {
         }
     }
 
-    /// Nobody starves: all that waits leaves, unless time ends before.
+    /// All that waits leaves, unless time ends before.
     fn drain(&mut self) {
         let drained = self.poll_until(Instant::MAX);
         assert!(drained || self.single.backlog() > 0, "it knows that all is sent");
