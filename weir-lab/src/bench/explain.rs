@@ -1,17 +1,13 @@
-//! What it costs to explain why packets wait: single offers and polls, with and without.
+//! What it costs to explain why packets wait: the same road with and without.
 //!
-//! The closed loop of the bench, but each packet is offered and polled by itself, for a burst
-//! cannot be explained as one. Three links take turns: two that explain nothing, whose ratio says
-//! what the machine's noise is worth, and one that explains; taking the sojourns out counts.
+//! Three links take turns: two that explain nothing, whose ratio says what the machine's noise is
+//! worth, and one that explains; taking the sojourns out counts.
 
-use super::{BURST, Effort, Entry, LENGTH, LINK_RATE, Loop, group_of, measure_each, median};
+use super::road::{Lengths, Road, group_of, population};
+use super::{Effort, Entry, measure_each, median};
 use serde::Serialize;
-use std::time::{Duration as Spent, Instant as Clock};
-use weir_core::event::Poll;
-use weir_core::link::Packet;
-use weir_core::units::{Bytes, Rate};
 
-/// The most that explaining may cost, to single offers and polls without.
+/// The most that explaining may cost, to the road without.
 pub const RATIO_MAX: f64 = 1.25;
 
 /// One row of the table.
@@ -47,15 +43,15 @@ pub fn measure(
 }
 
 fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
-    let mut loops = [(); 3].map(|()| Loop::new(entry, leaves, group_of(leaves)));
-    let now = loops[2].now;
-    loops[2].link.explain(now, true);
-    for each in &mut loops {
-        each.run_singly(effort.packets / 4);
+    let road = || Road::new(entry, leaves, group_of(leaves), population(leaves), Lengths::Mixed);
+    let mut roads = [road(), road(), road()];
+    roads[2].explain();
+    for each in &mut roads {
+        each.run(effort.packets / 4);
     }
     let [mut nanos, mut explained, mut noises, mut ratios] = [const { Vec::new() }; 4];
     for _ in 0..effort.rounds {
-        let [without, again, with] = loops.each_mut().map(|each| each.run_singly(effort.packets));
+        let [without, again, with] = roads.each_mut().map(|each| each.run(effort.packets));
         nanos.push(without);
         explained.push(with);
         noises.push(again / without);
@@ -70,50 +66,6 @@ fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
         noise: median(&mut noises),
         ratio,
         holds: ratio <= RATIO_MAX,
-    }
-}
-
-impl Loop {
-    /// ns per packet over `packets` packets, each offered and polled by itself; neither the choice
-    /// of leaves counts nor the loop's own memory.
-    fn run_singly(&mut self, packets: u64) -> f64 {
-        let (mut done, mut spent) = (0u64, Spent::ZERO);
-        let rate = Rate::new(LINK_RATE).expect("not zero");
-        let burst_time = rate.transmit_time(Bytes::new(BURST as u64 * u64::from(LENGTH)));
-        while done < packets {
-            let start = Clock::now();
-            self.poll_singly();
-            spent += start.elapsed();
-            self.now = self.now.after(burst_time);
-            done += self.polled as u64;
-            for index in 0..self.polled {
-                let packet = Packet::new(self.departures[index].handle, LENGTH);
-                let leaf = self.random_leaf();
-                self.burst.push((leaf, packet));
-            }
-            let start = Clock::now();
-            for &(leaf, packet) in &self.burst {
-                std::hint::black_box(self.link.offer(self.now, leaf, packet));
-            }
-            spent += start.elapsed();
-            self.burst.clear();
-        }
-        spent.as_nanos() as f64 / done as f64
-    }
-
-    /// Polls until nothing more leaves now or a burst has, and takes the sojourns out.
-    fn poll_singly(&mut self) {
-        self.polled = 0;
-        while self.polled < BURST {
-            let Poll::Packet(departure) = self.link.poll(self.now) else { break };
-            self.departures[self.polled] = departure;
-            self.polled += 1;
-        }
-        let mut sum = 0u64;
-        self.link.take_sojourns(&mut |sojourns| {
-            sum = sojourns.iter().map(|sojourn| sojourn.own_leaf().as_nanos()).sum();
-        });
-        std::hint::black_box(sum);
     }
 }
 

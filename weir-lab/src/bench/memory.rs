@@ -5,7 +5,7 @@
 //! what its scheduler keeps from then on counts. The bytes are those that the program asked its
 //! allocator for.
 
-use crate::bench::{group_of, plan};
+use crate::bench::road::{group_of, plan};
 use serde::Serialize;
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};

@@ -1,10 +1,8 @@
-//! The cost of a packet: offer and poll, for every scheduler and number of leaves.
+//! The cost of a packet, for every scheduler and number of leaves, on the road that frames take.
 //!
-//! A closed loop: a fixed population of 64-byte packets waits in a link; a burst is polled, each
-//! of its packets gets a random leaf (untimed), the burst is offered again. Hierarchies have three
-//! levels; instructions are counted with two. Every scheduler runs in turn with `fifo` at the same
-//! number of leaves, so the ratio is taken within one run; absolute figures drift with the
-//! machine. Instructions are counted by callgrind over a fixed workload, in offer and poll alone.
+//! `road` is the loop that is measured. Every scheduler runs in turn with `fifo` at the same number
+//! of leaves, so the ratio is taken within one run; absolute figures drift with the machine.
+//! Instructions are counted by callgrind over a fixed workload, in `serve` alone.
 
 pub mod check;
 pub mod classify;
@@ -12,19 +10,15 @@ pub mod explain;
 pub mod memory;
 pub mod peer;
 pub mod profile;
+mod road;
 
-use quanta::Clock;
+pub use road::Lengths;
+
+use road::{BATCH, Road, group_of, population};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::process::Command;
-use weir_core::event::Departure;
-use weir_core::ids::{ClassId, Handle, LeafId};
-use weir_core::link::{AnyLink, LinkPlan, Packet};
-use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
-use weir_core::queue::QueuePlan;
-use weir_core::sched::{ClassSpec, Descriptor, Entry, SCHEDULERS, Tree};
-use weir_core::units::{Bytes, Dimension, Instant, Quantity, Rate, Share};
-use weir_live::prefetch::prefetch;
+use weir_core::sched::{Entry, SCHEDULERS};
 
 /// The numbers of leaves that `weir bench` runs.
 pub const LEAVES: &[usize] = &[1, 10, 100, 1_000, 10_000, 1_000_000];
@@ -40,7 +34,7 @@ pub struct Row {
     pub scheduler: &'static str,
     /// The number of leaves.
     pub leaves: usize,
-    /// ns per packet for offer and poll, the median of the rounds.
+    /// ns per packet, the median of the rounds.
     pub nanos: f64,
     /// To `fifo` in the same round, the median of the rounds.
     pub ratio: f64,
@@ -66,7 +60,7 @@ pub struct Effort {
 pub struct Instructions {
     /// What was counted, in words.
     pub workload: String,
-    /// Instructions per packet for offer and poll.
+    /// Instructions per packet.
     pub per_packet: BTreeMap<String, f64>,
 }
 
@@ -128,8 +122,9 @@ fn keywords() -> impl Iterator<Item = &'static str> {
 
 /// Alternates the scheduler with the yardstick, so that both see the same minute of the machine.
 fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
-    let mut subject = Loop::new(entry, leaves, group_of(leaves));
-    let mut yardstick = Loop::new(&SCHEDULERS[0], leaves, 0);
+    let road =
+        |entry| Road::new(entry, leaves, group_of(leaves), population(leaves), Lengths::Mixed);
+    let (mut subject, mut yardstick) = (road(entry), road(&SCHEDULERS[0]));
     subject.run(effort.packets / 4);
     yardstick.run(effort.packets / 4);
     let (mut nanos, mut ratios, mut differences) = (Vec::new(), Vec::new(), Vec::new());
@@ -164,172 +159,6 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// The closed loop around one link.
-pub(crate) struct Loop {
-    link: Box<dyn AnyLink>,
-    /// The processor's counter, which the peer's program reads too: the system's clock would cost
-    /// a packet more than a nanosecond.
-    clock: Clock,
-    now: Instant,
-    random: u64,
-    leaves: u64,
-    departures: [Departure; BURST],
-    /// How many of them the last burst filled.
-    polled: usize,
-    burst: Vec<(LeafId, Packet)>,
-}
-
-impl Loop {
-    /// A loop over so many leaves; those of hierarchies stand in groups of `group` where it is
-    /// not 0, else directly under the root.
-    pub(crate) fn new(entry: &Entry, leaves: usize, group: usize) -> Self {
-        let population = population(leaves);
-        let link = plan(entry.descriptor, leaves, group, population).build();
-        let mut link = link.unwrap_or_else(|error| panic!("{}: {error}", entry.descriptor.keyword));
-        link.lend(prefetch());
-        let mut this = Self {
-            link,
-            clock: Clock::new(),
-            now: Instant::ZERO,
-            random: 0x9e37_79b9_7f4a_7c15,
-            leaves: leaves as u64,
-            departures: [Departure::default(); BURST],
-            polled: 0,
-            burst: Vec::with_capacity(BURST),
-        };
-        for handle in 0..population as u32 {
-            let leaf = this.random_leaf();
-            this.link.offer(Instant::ZERO, leaf, Packet::new(Handle(handle), LENGTH));
-        }
-        this
-    }
-
-    fn random_leaf(&mut self) -> LeafId {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        LeafId(((u128::from(self.random) * u128::from(self.leaves)) >> 64) as u32)
-    }
-
-    /// A function of its own for callgrind to count in: see [`MEASURED`].
-    #[inline(never)]
-    fn poll_burst(&mut self) {
-        self.polled = self.link.poll_burst(self.now, &mut self.departures);
-        // Work after the call, or it would become a jump out of what is counted.
-        std::hint::black_box(&mut self.departures);
-    }
-
-    /// The other function that callgrind counts in.
-    #[inline(never)]
-    fn offer_burst(&mut self) {
-        self.link.offer_burst(self.now, &self.burst);
-        std::hint::black_box(&mut self.burst);
-    }
-
-    /// ns per packet over `packets` packets, the choice of leaves not counted.
-    pub(crate) fn run(&mut self, packets: u64) -> f64 {
-        let mut done = 0u64;
-        let mut ticks = 0;
-        let rate = Rate::new(LINK_RATE).expect("not zero");
-        while done < packets {
-            let start = self.clock.raw();
-            self.poll_burst();
-            ticks += self.clock.raw().saturating_sub(start);
-            // The line sends a burst in this time, so it never holds the next one back.
-            let burst_time = rate.transmit_time(Bytes::new(BURST as u64 * u64::from(LENGTH)));
-            self.now = self.now.after(burst_time);
-            done += self.polled as u64;
-            for index in 0..self.polled {
-                let packet = Packet::new(self.departures[index].handle, LENGTH);
-                let leaf = self.random_leaf();
-                self.burst.push((leaf, packet));
-            }
-            let start = self.clock.raw();
-            self.offer_burst();
-            ticks += self.clock.raw().saturating_sub(start);
-            self.burst.clear();
-        }
-        self.clock.delta_as_nanos(0, ticks) as f64 / done as f64
-    }
-}
-
-/// A link so fast that it never holds a packet back; its classes may borrow where they can.
-pub(crate) fn plan(
-    descriptor: &'static Descriptor,
-    leaves: usize,
-    group: usize,
-    population: usize,
-) -> LinkPlan {
-    plan_at(LINK_RATE, descriptor, leaves, group, population)
-}
-
-/// The same at `bits` bit/s.
-pub(crate) fn plan_at(
-    bits: u64,
-    descriptor: &'static Descriptor,
-    leaves: usize,
-    group: usize,
-    population: usize,
-) -> LinkPlan {
-    let rate = Rate::new(bits).expect("not zero");
-    let part = |of: usize| Rate::new((bits / of as u64).max(1)).expect("at least 1");
-    let class = |name, parent, rate: Rate| class(name, parent, descriptor, (rate, bits));
-    let mut classes = Vec::with_capacity(leaves + 1);
-    let mut parent = descriptor.promises.hierarchical.then_some(ClassId(0));
-    if parent.is_some() {
-        classes.push(class("root".to_owned(), None, rate));
-    }
-    for leaf in 0..leaves {
-        if group > 0 && parent.is_some() && leaf.is_multiple_of(group) {
-            let name = format!("group{}", leaf / group);
-            parent = Some(ClassId(classes.len() as u32));
-            classes.push(class(name, Some(ClassId(0)), part(leaves.div_ceil(group))));
-        }
-        classes.push(class(format!("leaf{leaf}"), parent, part(leaves)));
-    }
-    let mtu = Bytes::new(MTU);
-    let tree = Tree::new(rate, mtu, Params::new(), classes).expect("two levels under a root");
-    let mut plan = LinkPlan::new(descriptor.keyword, tree);
-    plan.packets_max = population as u32;
-    let limit = Value::Quantity(Quantity::Packets(population as u32));
-    let mut params = Params::new();
-    params.set("limit", limit);
-    plan.queues.fill(QueuePlan { params, ..QueuePlan::default() });
-    plan.buffer = Bytes::new(BURST as u64 * u64::from(LENGTH));
-    plan
-}
-
-/// A class of `rate` on a link of `bits` bit/s.
-fn class(
-    name: String,
-    parent: Option<ClassId>,
-    descriptor: &Descriptor,
-    (rate, bits): (Rate, u64),
-) -> ClassSpec {
-    let link = Rate::new(bits).expect("not zero");
-    let mut params = Params::new();
-    let is_rate =
-        |row: &&Parameter| row.kind == Kind::Quantity(Dimension::Rate) && row.scope == Scope::Class;
-    for row in descriptor.parameters.iter().filter(is_rate) {
-        // A rate that would be `rate` if it were not written is a ceiling; others stay unwritten.
-        let value = match row.default {
-            None => rate,
-            Some(_) if row.name == "rate" => rate,
-            Some("rate") => link,
-            Some(_) => continue,
-        };
-        params.set(row.name, Value::Quantity(Quantity::Rate(value)));
-    }
-    let is_share = |row: &&Parameter| row.kind == Kind::Quantity(Dimension::Share);
-    for row in descriptor.parameters.iter().filter(is_share) {
-        let billionths = u128::from(rate.bits_per_second()) * 1_000_000_000;
-        let part = (billionths / u128::from(bits)) as u64;
-        let share = Share::from_ppb(part.max(1)).unwrap_or(Share::WHOLE);
-        params.set(row.name, Value::Quantity(Quantity::Share(share)));
-    }
-    ClassSpec { name, parent, params }
-}
-
 /// Runs the workload whose instructions are counted; `weir bench --workload` is this.
 ///
 /// # Errors
@@ -337,12 +166,13 @@ fn class(
 pub fn workload(keyword: &str, packets: u64) -> Result<(), String> {
     let entry = weir_core::sched::find(keyword)
         .ok_or_else(|| format!("no scheduler is called `{keyword}`"))?;
-    Loop::new(entry, LEAVES_COUNTED, 0).run(packets);
+    let (group, waiting) = (group_of(LEAVES_COUNTED), population(LEAVES_COUNTED));
+    Road::new(entry, LEAVES_COUNTED, group, waiting, Lengths::Mixed).run(packets);
     Ok(())
 }
 
-/// Counts instructions per packet of every scheduler under callgrind, in offer and poll alone: not
-/// those of the loop around them, nor of set-up.
+/// Counts instructions per packet of every scheduler under callgrind, in `serve` alone: not
+/// those of the loop around it, nor of set-up.
 ///
 /// # Errors
 /// When valgrind is missing or fails.
@@ -352,8 +182,9 @@ pub fn count_instructions() -> Result<Instructions, String> {
         let each = callgrind(keyword, COUNTED)? as f64 / COUNTED as f64;
         per_packet.insert(keyword.to_owned(), (each * 10.0).round() / 10.0);
     }
-    let workload =
-        format!("offer and poll in bursts of {BURST}, {LEAVES_COUNTED} leaves at random");
+    let workload = format!(
+        "`serve` with batches of {BATCH} of mixed lengths, {LEAVES_COUNTED} leaves at random"
+    );
     Ok(Instructions { workload, per_packet })
 }
 
@@ -400,42 +231,10 @@ pub fn compare(now: &Instructions, committed: &Instructions) -> Vec<String> {
 const ABOVE_CLAIMED: [&str; 2] = ["htb", "cbq"];
 const ABOVE_MAX: f64 = 120.0;
 const ABOVE_LEAVES_MAX: usize = 10_000;
-/// Packets offered and polled at once.
-const BURST: usize = 32;
-/// Bytes of every packet.
-const LENGTH: u32 = 64;
-/// The largest packet that the link is meant for, as on Ethernet: a turn in a round robin.
-const MTU: u64 = 1514;
-/// Leaves in a group of the three-level tree, as in the peer's pipes.
-pub(crate) const fn group_of(leaves: usize) -> usize {
-    if leaves < 16 {
-        4
-    } else if leaves.is_multiple_of(13) {
-        13
-    } else {
-        16
-    }
-}
-
-/// Packets that wait, as in the peer's set-up (`peers.md` §8): 16 a leaf with few, 4 with many, one
-/// with a million.
-pub fn population(leaves: usize) -> usize {
-    let each = if leaves < 16 {
-        16
-    } else if leaves > 500_000 {
-        1
-    } else {
-        4
-    };
-    (leaves * each).max(4 * BURST)
-}
-
-/// Far above what any machine forwards.
-const LINK_RATE: u64 = 1_000_000_000_000;
-/// Packets of the run under callgrind: whole bursts, so that this is exactly how many there are.
-const COUNTED: u64 = 1_250 * BURST as u64;
-/// The functions in which callgrind counts: callgrind heeds only one pattern reliably.
-const MEASURED: &str = "*bench::Loop::*_burst";
+/// Packets of the run under callgrind.
+const COUNTED: u64 = 40_000;
+/// The function in which callgrind counts.
+const MEASURED: &str = "*bench::road::Road::serve";
 
 #[cfg(test)]
 mod tests {
@@ -450,16 +249,5 @@ mod tests {
         assert!(compare(&counts(101.9), &counts(100.0)).is_empty());
         assert_eq!(compare(&counts(103.0), &counts(100.0)).len(), 1);
         assert_eq!(compare(&counts(97.0), &counts(100.0)).len(), 1);
-    }
-
-    #[test]
-    fn the_loop_loses_no_packet() {
-        for entry in SCHEDULERS {
-            let mut subject = Loop::new(entry, 10, 4);
-            subject.run(10_000);
-            let account = subject.link.account();
-            let backlog: u64 = account.leaves().iter().map(|leaf| leaf.backlog.packets).sum();
-            assert_eq!(backlog, population(10) as u64, "{}", entry.descriptor.keyword);
-        }
     }
 }

@@ -5,7 +5,8 @@
 //! runs once and every scheduler after it, so that all see the same minute of the machine; ratios
 //! are taken within a round, and the median of the rounds is held against the limit.
 
-use crate::bench::{Loop, group_of, median};
+use crate::bench::median;
+use crate::bench::road::{Lengths, Road, group_of};
 use serde::Serialize;
 use std::path::Path;
 use std::process::Command;
@@ -76,7 +77,13 @@ fn beside(
     for limit in LIMITS.iter().filter(wanted) {
         let entry: &Entry = find(limit.scheduler)
             .ok_or_else(|| format!("no scheduler is called `{}`", limit.scheduler))?;
-        let mut subject = Loop::new(entry, set_up.leaves, group_of(set_up.leaves));
+        let mut subject = Road::new(
+            entry,
+            set_up.leaves,
+            group_of(set_up.leaves),
+            set_up.population(),
+            Lengths::Mixed,
+        );
         subject.run(set_up.packets() / 2);
         subjects.push((limit, subject, Vec::new(), Vec::new()));
     }
@@ -91,7 +98,7 @@ fn beside(
         }
     }
     let peer_nanos = median(&mut peer_nanos);
-    let row = |(limit, _, mut nanos, mut ratios): (&Limit, Loop, Vec<f64>, Vec<f64>)| {
+    let row = |(limit, _, mut nanos, mut ratios): (&Limit, Road, Vec<f64>, Vec<f64>)| {
         let ratio = median(&mut ratios);
         let bound = if set_up.leaves <= SMALL_MAX { limit.small } else { limit.large };
         Row {
@@ -129,6 +136,16 @@ struct SetUp {
 }
 
 impl SetUp {
+    /// Packets that circulate: as many as in the peer.
+    fn population(&self) -> usize {
+        let each = match self.leaves {
+            ..16 => 16,
+            16..500_000 => 4,
+            _ => 1,
+        };
+        (self.leaves * each).max(128)
+    }
+
     const fn packets(&self) -> u64 {
         if self.leaves > SMALL_MAX { 3_200_000 } else { 1_600_000 }
     }

@@ -4,7 +4,7 @@
 //! next of the active leaves. Polls that find nobody who may send count as well. Callgrind counts
 //! in the two functions alone; calls are those that the compiler left.
 
-use crate::bench;
+use crate::bench::road;
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 use weir_core::classify::{
@@ -274,7 +274,7 @@ impl Loop {
 /// Classes of equal rates that may borrow, on 100 Mbit/s.
 fn plan(descriptor: &'static Descriptor, case: Case) -> Result<LinkPlan, String> {
     let waiting = case.leaves * WAITING as usize + 1;
-    let mut plan = bench::plan_at(LINK_RATE, descriptor, case.leaves, 0, waiting);
+    let mut plan = road::plan_at(LINK_RATE, descriptor, case.leaves, 0, waiting);
     plan.buffer = Bytes::ZERO;
     let borrow = |row: &&Parameter| row.kind == Kind::Flag && row.name == "borrow";
     let borrow = descriptor.parameters.iter().find(borrow);
