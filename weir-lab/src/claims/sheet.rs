@@ -37,7 +37,7 @@ pub struct Sheet {
     pub section: String,
     /// What it asks.
     pub question: String,
-    /// The name of the family in [`crate::papers`] that measures it.
+    /// The name of the entry in [`crate::experiments`] that measures it.
     pub measure: String,
     /// The eras that are run.
     #[serde(default)]

@@ -4,8 +4,8 @@
 mod page;
 
 use std::sync::LazyLock;
-use weir_lab::claims::{self, Eras, NEVER, Outcome, Request, Sheet, Shelf, Verdict};
-use weir_lab::report;
+use weir_lab::claims::{Eras, NEVER, Outcome, Request, Sheet, Shelf, Verdict};
+use weir_lab::{experiments, report};
 
 /// The part of the document that begins with this experiment's heading.
 fn section<'a>(document: &'a str, sheet: &Sheet) -> Option<&'a str> {
@@ -23,7 +23,7 @@ static OUTCOMES: LazyLock<Vec<Outcome<'static>>> = LazyLock::new(|| {
     let sheets: Vec<&Sheet> = SHELF.sheets.iter().filter(|sheet| !sheet.slow).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let request = Request { eras: Eras::Both, only: None, seed: 1, threads, stop: &NEVER };
-    claims::run(&sheets, &request, &|_, _, _| {})
+    experiments::run(&sheets, &request, &|_, _, _| {})
 });
 
 #[test]
@@ -60,7 +60,8 @@ fn the_number_of_threads_changes_nothing() {
     let sheets = SHELF.select("H-5");
     let run = |threads| {
         let request = Request { eras: Eras::Both, only: None, seed: 7, threads, stop: &NEVER };
-        serde_json::to_string(&claims::run(&sheets, &request, &|_, _, _| {})).expect("it is JSON")
+        serde_json::to_string(&experiments::run(&sheets, &request, &|_, _, _| {}))
+            .expect("it is JSON")
     };
     assert_eq!(run(1), run(5));
 }

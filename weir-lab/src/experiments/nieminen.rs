@@ -10,17 +10,18 @@
 //! else. `LOAD.SCHEDULER.lent` is the part of packets on loan, `LOAD.SCHEDULER.raised` how much
 //! longer packets take with the stage, both in percent.
 
-use super::Family;
+use super::Experiment;
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
 use weir_core::units::Duration;
 use weir_sim::report::ClassReport;
 use weir_sim::{Report, Scenario, Watch};
 
 /// See the module.
-pub const FAMILY: Family = Family {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "nieminen",
     summary: "voice, video, web and files: proportional delay, CBQ, priorities",
-    measure,
+    measure: Some(measure),
+    own: None,
 };
 
 /// What each class of one run got.

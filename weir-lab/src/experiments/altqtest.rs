@@ -3,16 +3,17 @@
 //! A row is one run of a scenario of the experiment: the rates of both classes, who borrows, and
 //! what comes for each. Historic runs have ALTQ's CBQ, sound ones this program's.
 
-use super::Family;
+use super::Experiment;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
 use weir_sim::{Report, Scenario};
 
 /// See the module.
-pub const FAMILY: Family = Family {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "altqtest",
     summary: "two classes of CBQ: alone, together, borrowing; UDP and TCP",
-    measure,
+    measure: Some(measure),
+    own: None,
 };
 
 /// One run of a scenario.

@@ -6,16 +6,17 @@
 //! whole chain of packets is out, sound ones a card that tells it for each packet
 //! [algorithms §13.4].
 
-use super::Family;
+use super::Experiment;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
 use weir_sim::{Report, Scenario};
 
 /// See the module.
-pub const FAMILY: Family = Family {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "quadros",
     summary: "two floods through fair queueing: what weight, dropper and card make of them",
-    measure,
+    measure: Some(measure),
+    own: None,
 };
 
 /// One run of the scenario.

@@ -20,7 +20,7 @@ fn builtin(id: &str) -> Scenario {
 fn verdicts(name: &str) -> Vec<(String, Verdict)> {
     let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
     let request = Request { eras: Eras::Both, only: None, seed: 1, threads: 2, stop: &NEVER };
-    let outcomes = claims::run(&shelf.select(name), &request, &|_, _, _| {});
+    let outcomes = crate::experiments::run(&shelf.select(name), &request, &|_, _, _| {});
     let rows = outcomes.iter().flat_map(|outcome| {
         let name = |claim: &Judged| format!("{} {} {}", outcome.id, claim.id, claim.measured);
         outcome.claims.iter().map(move |claim| (name(claim), claim.verdict))

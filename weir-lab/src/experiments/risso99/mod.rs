@@ -6,7 +6,7 @@
 
 mod taps;
 
-use super::Family;
+use super::Experiment;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -16,10 +16,11 @@ use weir_sim::network::{Network, OutletReport};
 use weir_sim::{Report, Scenario};
 
 /// See the module.
-pub const FAMILY: Family = Family {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "risso99",
     summary: "an ATM router: rates of classes, what waits in them, packets on the link",
-    measure,
+    measure: Some(measure),
+    own: None,
 };
 
 /// One run of a scenario.

@@ -9,15 +9,19 @@ mod sound;
 #[cfg(test)]
 mod tests;
 
-use super::Family;
+use super::{Experiment, Own};
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
-use crate::experiments::Row;
+use crate::rows::{Options, Row};
 use network::Sent;
 use scenario::{Claim, Scenario, That};
 
 /// See the module.
-pub const FAMILY: Family =
-    Family { name: "ns2-cbq", summary: "ns-2's tests of CBQ: shares per second, bursts", measure };
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "ns2-cbq",
+    summary: "the reference CBQ: ns-2's own tests (`weir lab run ns2`), others with --file",
+    measure: Some(measure),
+    own: Some(Own { live: false, takes_file: true, run: run_file }),
+};
 
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let text = run.text("scenario.toml")?;
@@ -79,11 +83,20 @@ fn setup(scenario: &Scenario) -> Setup {
     setup
 }
 
-/// What another scenario of the family sends, and the claims in it.
-///
-/// # Errors
-/// When the scenario has faults: all of them, with places and cures.
-pub fn rows(bytes: &[u8], file: &str, name: &str) -> Result<Vec<Row>, String> {
+/// Runs another scenario of the family, from a file.
+fn run_file(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+    let file = options.file.as_ref().ok_or("name a scenario with --file")?;
+    let shown = file.display().to_string();
+    let bytes = std::fs::read(file).map_err(|error| format!("{shown}: {error}"))?;
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let rows = rows(&bytes, &shown, &stem)?;
+    let rows: Vec<Row> = rows.into_iter().filter(|row| options.wants(&row.subject)).collect();
+    rows.iter().for_each(progress);
+    Ok(rows)
+}
+
+/// What another scenario of the family sends, and the claims in it; all its faults if it has any.
+fn rows(bytes: &[u8], file: &str, name: &str) -> Result<Vec<Row>, String> {
     let scenario = scenario::parse(bytes, file, name)?;
     let sent = network::run(&scenario)?;
     let mut rows = series(&scenario, &sent);

@@ -4,16 +4,17 @@
 //! offered rate. Frames are the generator's: four bytes of check sequence longer than what the
 //! kernel sees [algorithms §0.4].
 
-use super::Family;
+use super::Experiment;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
 use weir_sim::{Report, Scenario};
 
 /// See the module.
-pub const FAMILY: Family = Family {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "benita",
     summary: "HTB: what leaves, by burst, packet size, rate and what is offered",
-    measure,
+    measure: Some(measure),
+    own: None,
 };
 
 /// One run of the scenario.

@@ -8,16 +8,17 @@
 //! other figures follow. Historic runs have the paper's CBQ, whose filter for one destination is
 //! found at once by a hash of it [algorithms §11.1], sound ones `cbq` and tables.
 
-use super::Family;
+use super::Experiment;
 use crate::bench::profile::{Profile, Row};
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
 
 /// See the module.
-pub const FAMILY: Family = Family {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "cost",
     summary: "cost of a packet by scheduler, size, classes and load, from counted instructions",
-    measure,
+    measure: Some(measure),
+    own: None,
 };
 
 /// The settings of a sheet.
