@@ -45,7 +45,7 @@ pub struct Sheet {
     /// How many seeds are run; figures are means over them.
     #[serde(default = "one")]
     pub seeds: u64,
-    /// Whether it runs for long: then the test of `docs/lab.md` looks at what is claimed only.
+    /// Whether it runs for long: then the test of `docs/lab/` looks at what is claimed only.
     #[serde(default)]
     pub slow: bool,
     /// What the family reads: rates, sizes, whatever is varied.
