@@ -33,6 +33,7 @@ pub mod report;
 mod run;
 pub mod scenario;
 mod senders;
+pub mod shown;
 mod source;
 mod tcp;
 pub mod watch;

@@ -3,14 +3,15 @@
 //! `docs/sim-report.md` describes the JSON. Numbers cover the time after the warm-up; the balance
 //! covers the whole run. Invariant: equal runs print equal bytes.
 
-use crate::bins::BinsReport;
+use crate::bins::{BinsReport, quoted};
 use crate::change::ChangeReport;
 use crate::classes::ClassSums;
 use crate::explain::ExplainReport;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
 use crate::network::NetworkReport;
 use crate::scenario::{Scenario, Source};
-use comfy_table::{CellAlignment, Table, TableComponent, presets};
+use crate::shown::{align, bits_per_second, micros, seconds, table};
+use comfy_table::Table;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -361,22 +362,28 @@ impl Serialize for Dropped {
     }
 }
 
-pub(crate) fn seconds<S: Serializer>(
-    duration: &Duration,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_nanos() as f64 / 1e9)
+impl Report {
+    /// The bins as lines of `start_s,class,bytes`, of a network `start_s,link,from,class,bytes`; if
+    /// there are any.
+    pub fn bins_csv(&self) -> Option<String> {
+        let bins = self.bins.as_ref()?;
+        let network = self.network.as_ref();
+        Some(network.map_or_else(|| bins.to_csv(), NetworkReport::bins_csv))
+    }
 }
 
-pub(crate) fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_nanos() as f64 / 1e3)
-}
-
-pub(crate) fn bits_per_second<S: Serializer>(
-    rate: &Rate,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(rate.bits_per_second())
+impl NetworkReport {
+    /// Those of each outlet after those of the one before.
+    fn bins_csv(&self) -> String {
+        let mut text = "start_s,link,from,class,bytes\n".to_owned();
+        for outlet in &self.outlets {
+            if let Some(bins) = &outlet.bins {
+                let place = format!("{},{},", quoted(&outlet.link), quoted(&outlet.from));
+                bins.lines(&place, &mut text);
+            }
+        }
+        text
+    }
 }
 
 impl fmt::Display for Report {
@@ -503,31 +510,4 @@ impl Delays {
 
 fn megabits(bits_per_second: u64) -> String {
     format!("{:.4}", bits_per_second as f64 / 1e6)
-}
-
-/// An empty table for people.
-pub fn table(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
-    // No line between rows.
-    table.remove_style(TableComponent::HorizontalLines);
-    table.remove_style(TableComponent::MiddleIntersections);
-    table
-}
-
-/// A table for people; all columns but the first are numbers.
-pub fn number_table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> impl fmt::Display {
-    let mut table = table(head);
-    table.add_rows(rows);
-    align(table, &[0])
-}
-
-/// Aligns all columns but `words` to the right.
-pub fn align(mut table: Table, words: &[usize]) -> Table {
-    for (index, column) in table.column_iter_mut().enumerate() {
-        if !words.contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }

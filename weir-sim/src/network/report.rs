@@ -7,10 +7,9 @@ use crate::bins::{Bins, BinsReport};
 use crate::classes::ClassSums;
 use crate::explain::Explained;
 use crate::meter::{DROPPED, LEFT, SENT};
-use crate::report::{
-    ClassReport, Conservation, LinkReport, Report, bits_per_second, class_table, source_report,
-};
+use crate::report::{ClassReport, Conservation, LinkReport, Report, class_table, source_report};
 use crate::run::Runner;
+use crate::shown::bits_per_second;
 use serde::Serialize;
 use std::fmt;
 use weir_core::units::{Duration, Rate};
