@@ -32,6 +32,7 @@ pub mod replicate;
 pub mod report;
 mod run;
 pub mod scenario;
+pub mod script;
 mod senders;
 pub mod shown;
 mod source;
