@@ -17,6 +17,7 @@ pub mod drive;
 mod events;
 pub mod explain;
 mod feeds;
+mod figures;
 pub mod frame;
 pub mod keeping;
 pub mod kinds;

@@ -27,7 +27,7 @@ pub use video::{Sway, Video};
 pub use voip::Voip;
 pub use web::Web;
 
-use crate::read::Files;
+use crate::read::files::Files;
 use crate::scenario::{Mtu, Spacing, Traffic};
 use weir_core::packet::{Addresses, Headers, Protocol};
 use weir_core::units::{Duration, Rate};

@@ -1,7 +1,8 @@
 //! One `[[source]]`: whose packets, and what traffic.
 
 pub(crate) use super::bounded;
-use super::{Files, Place, codes, network};
+use super::files::Files;
+use super::{Place, codes, network};
 use crate::kinds::{self, Context, Part};
 use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
