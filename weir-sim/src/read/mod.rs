@@ -27,6 +27,7 @@ mod driver;
 pub(crate) mod files;
 mod network;
 pub(crate) mod source;
+mod values;
 
 pub use change::CHANGES_MAX;
 
