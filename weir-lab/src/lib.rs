@@ -4,7 +4,7 @@ pub mod bench;
 pub mod claims;
 pub mod demo;
 pub mod experiments;
-pub mod papers;
 pub mod report;
 pub mod rig;
+pub mod rows;
 pub mod tree;

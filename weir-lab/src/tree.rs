@@ -7,8 +7,8 @@
 //!                     \- d 5         (parts of 30 of the link)
 //! ```
 
-use crate::experiments::Row;
 use crate::rig::{FIRST_PORT, Flow};
+use crate::rows::Row;
 use std::collections::BTreeMap;
 use weir_core::classify::InterfaceId;
 use weir_core::ids::{Handle, LeafId};

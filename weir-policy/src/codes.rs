@@ -1,11 +1,54 @@
-//! Every kind of finding: `W0xx` reading any file, `W1xx` policies, `W2xx` deployments,
-//! `W4xx` other tools' files.
+//! Kinds of findings: `W0xx` reading any file, `W1xx` policies, `W2xx` deployments, `W4xx` other
+//! tools' files.
 //!
-//! `W3xx` belongs to scenarios, whose crate keeps its own table. A code is never given another
-//! meaning; one that is no longer needed stays free. `docs/findings.md` prints this table, and a
-//! test holds it to it.
+//! A lint's code stands in its file in `lints/`; [`crate::every_code`] has them all. `W3xx` belongs
+//! to scenarios, whose crate has its own table. A code is never given another meaning; one that is
+//! no longer needed stays free. `docs/findings.md` prints all codes, and a test holds it to them.
 
-use crate::finding::{Code, Severity};
+use serde::Serialize;
+use std::fmt;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// It works, but hardly as meant.
+    Warning,
+    /// No plan can be made of the file.
+    Error,
+}
+
+/// A kind of finding. Its id never changes its meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Code {
+    /// `W` and three digits.
+    pub id: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is, for the table of all codes.
+    pub title: &'static str,
+    /// Where the trap is described: a key of `docs/sources.md` with its section.
+    pub source: Option<&'static str>,
+}
+
+impl Severity {
+    /// The word in messages and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
 
 macro_rules! codes {
     ($($name:ident $id:literal $severity:ident $title:literal $($source:literal)?;)*) => {
@@ -17,7 +60,7 @@ macro_rules! codes {
             source: codes!(@source $($source)?),
         };)*
 
-        /// The whole table, in the order of the codes.
+        /// This table, in the order of the codes.
         pub static ALL: &[&Code] = &[$(&$name,)*];
     };
     (@source) => { None };
@@ -65,27 +108,6 @@ codes! {
     LIMIT_BELOW_PACKET "W125" Warning "a queue too small for the largest packet";
     STORE_TOO_SMALL "W126" Warning "the queues together may hold more than the link";
 
-    BUFFER_OVER_SHARE "W130" Warning
-        "a line's buffer larger than a class's part of what is under way" "risso99 §5.4";
-    THRESHOLD_BELOW_TURN "W131" Warning
-        "a threshold for early drops below what a turn sends" "risso99 §5.4";
-    PACKET_SIZE_FAR "W132" Warning "a configured packet size far from the real one" "risso99 §6.3";
-    BURSTS_CROSSED "W133" Warning "a smallest burst above the largest" "risso99 §6.4";
-    BURST_COSTS "W134" Warning "a burst that costs throughput" "risso99 §6.4";
-    BURST_BELOW_TICK "W135" Warning "a burst too small for rate and timer" "algorithms §5.10";
-    CLASS_TOO_SLOW "W136" Warning "a class too slow for its packets" "algorithms §3.3";
-    SHARE_IS_NOTHING "W137" Warning "a share that rounds to nothing" "risso99 §6.3";
-    PRIORITY_BORROWS "W138" Warning
-        "priority, a small share and borrowing together" "algorithms §3.18";
-    WINDOW_TOO_SMALL "W139" Warning "a TCP window that cannot fill its class" "risso99 §5.4";
-    ROUND_TOO_LONG "W140" Error "too many classes for the delay wanted of a round" "drr95 §4";
-    FRAGMENTS_LEAVE "W141" Warning "fragments that leave their class" "risso99 §7.1";
-    WEIGHT_TURNED_ROUND "W142" Warning "weights that the dropper turns round" "quadros §3.1";
-    CEILING_ABOVE "W143" Warning "a ceiling above the link or the parent's" "algorithms §5.2";
-    QUEUE_TOO_LONG "W144" Warning "a queue longer than the delay wanted" "parekh93 §IV";
-    DEFAULT_STARVED "W145" Warning "a default class that priority starves" "algorithms §7";
-    DELAY_NOT_KEPT "W146" Error "a delay that cannot be kept" "parekh93 §IV";
-    DELAY_UNKNOWN "W147" Warning "a delay for which no bound is known";
     BAD_PROMISE "W150" Error "a promise that cannot be read";
     PROMISE_OF_NOBODY "W151" Error "a promise about a class that is not there";
 

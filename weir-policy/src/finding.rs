@@ -4,34 +4,11 @@
 //! [`Finding`] with line and column. Invariant: an [`Outcome`] holds a plan exactly if none of its
 //! findings is an error.
 
+pub use crate::codes::{Code, Severity};
+
+use crate::codes;
 use serde::Serialize;
-use std::fmt;
 use std::ops::Range;
-
-/// How much a finding matters.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Worth knowing.
-    Info,
-    /// It works, but hardly as meant.
-    Warning,
-    /// No plan can be made of the file.
-    Error,
-}
-
-/// A kind of finding. Its id never changes its meaning.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Code {
-    /// `W` and three digits.
-    pub id: &'static str,
-    /// How much it matters.
-    pub severity: Severity,
-    /// What it is, for the table of all codes.
-    pub title: &'static str,
-    /// Where the trap is described: a key of `docs/sources.md` with its section.
-    pub source: Option<&'static str>,
-}
 
 /// A range of bytes in a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize)]
@@ -119,23 +96,6 @@ pub struct Outcome<T> {
     pub findings: Vec<Finding>,
     /// The files that findings point into.
     pub sources: Vec<Source>,
-}
-
-impl Severity {
-    /// The word in messages and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        }
-    }
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }
 
 impl From<Range<usize>> for Span {
@@ -258,7 +218,7 @@ impl Report {
         assert!(plan.is_some() || self.failed(), "without a plan an error says why");
         self.findings.sort_by_key(|finding| finding.place.span);
         if self.suppressed > 0 {
-            let code = if self.failed() { &crate::codes::MORE_ERRORS } else { &crate::codes::MORE };
+            let code = if self.failed() { &codes::MORE_ERRORS } else { &codes::MORE };
             let message = format!("{} more findings are not shown", self.suppressed + 1);
             let end = Span { start: self.source.text.len(), end: self.source.text.len() };
             // The last makes room for this one, so that the bound holds.
@@ -342,9 +302,9 @@ mod tests {
     fn findings_past_the_bound_are_counted_and_still_fail() {
         let mut report = Report::new(Source::new("f", ""));
         for _ in 0..FINDINGS_MAX {
-            report.push(Draft::new(&crate::codes::MORE, Span::default(), "w"));
+            report.push(Draft::new(&codes::MORE, Span::default(), "w"));
         }
-        report.push(Draft::new(&crate::codes::NOT_UTF8, Span::default(), "e"));
+        report.push(Draft::new(&codes::NOT_UTF8, Span::default(), "e"));
         let outcome = report.finish(Some(()));
         assert_eq!((outcome.findings.len(), outcome.plan), (FINDINGS_MAX, None));
         assert!(outcome.failed());

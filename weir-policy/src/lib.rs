@@ -19,4 +19,12 @@ pub mod render;
 
 pub use deployment::Deployment;
 pub use finding::{Finding, Outcome, Severity};
+pub use lints::{Trap, traps};
 pub use policy::{Policy, Promise, parse};
+
+/// Every code of this crate, in order: those of [`codes`] and one a lint.
+pub fn every_code() -> Vec<&'static codes::Code> {
+    let mut all: Vec<_> = codes::ALL.iter().chain(lints::CODES).copied().collect();
+    all.sort_by_key(|code| code.id);
+    all
+}

@@ -7,9 +7,8 @@
 //!
 //! In a network each outlet has bins of its own.
 
-use crate::network::NetworkReport;
-use crate::report::{Report, align, seconds, table};
 use crate::scenario::Scenario;
+use crate::shown::{align, seconds, table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -121,7 +120,7 @@ impl BinsReport {
     }
 
     /// The lines, with `place` behind the start of each bin.
-    fn lines(&self, place: &str, text: &mut String) {
+    pub(crate) fn lines(&self, place: &str, text: &mut String) {
         for bin in 0..self.len() {
             for class in &self.classes {
                 let (start, name) = (self.start(bin), quoted(&class.name));
@@ -148,32 +147,8 @@ impl BinsReport {
     }
 }
 
-impl Report {
-    /// The bins as lines of `start_s,class,bytes`, of a network `start_s,link,from,class,bytes`; if
-    /// there are any.
-    pub fn bins_csv(&self) -> Option<String> {
-        let bins = self.bins.as_ref()?;
-        let network = self.network.as_ref();
-        Some(network.map_or_else(|| bins.to_csv(), NetworkReport::bins_csv))
-    }
-}
-
-impl NetworkReport {
-    /// Those of each outlet after those of the one before.
-    fn bins_csv(&self) -> String {
-        let mut text = "start_s,link,from,class,bytes\n".to_owned();
-        for outlet in &self.outlets {
-            if let Some(bins) = &outlet.bins {
-                let place = format!("{},{},", quoted(&outlet.link), quoted(&outlet.from));
-                bins.lines(&place, &mut text);
-            }
-        }
-        text
-    }
-}
-
 /// A field of a CSV file `[rfc4180 §2]`.
-fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     if name.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", name.replace('"', "\"\""));
     }

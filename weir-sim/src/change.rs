@@ -1,7 +1,7 @@
 //! The link's change to another plan in the middle of a run, and what a report says of it.
 
 use crate::network::plan::OutletId;
-use crate::report::{bits_per_second, seconds};
+use crate::shown::{bits_per_second, seconds};
 use serde::Serialize;
 use std::fmt;
 use weir_core::account::Account;

@@ -4,13 +4,40 @@
 //! classes of one name are one row, whatever their place in the tree. Invariant: the rows of the
 //! leaves sum to what the link sent and dropped while it counted.
 
+use crate::figures::{Amount, Delays, Dropped, megabits};
 use crate::meter::{LinkMeter, since};
-use crate::report::{Amount, ClassReport, Delays, Dropped};
+use crate::shown::{align, table};
+use comfy_table::Table;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::account::{Account, Count, Histogram, LeafAccount};
 use weir_core::event::DropReason;
 use weir_core::sched::{Kin, Tree};
 use weir_core::units::Duration;
+
+/// One class.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClassReport {
+    /// The name.
+    pub name: String,
+    /// The class above.
+    pub parent: Option<String>,
+    /// Whether it holds packets itself.
+    pub leaf: bool,
+    /// Everything that was offered.
+    pub offered: Amount,
+    /// Everything that was handed to the line.
+    pub sent: Amount,
+    /// Packets of these that left with another traffic class than they came with.
+    pub marked: u64,
+    /// Everything dropped.
+    pub dropped: Dropped,
+    /// What waits at the end.
+    pub backlog: Amount,
+    /// From offer to handing out.
+    #[serde(rename = "delay_us")]
+    pub delay: Delays,
+}
 
 /// The rows of the report, as far as phases have ended.
 #[derive(Clone, Debug, Default)]
@@ -108,6 +135,40 @@ pub(crate) fn phase_start(old: &Account, new: &Account, kin: &Kin) -> Vec<LeafAc
         start[leaf.index()].dropped[RECONFIGURED] = lost;
     }
     start
+}
+
+/// The table for people.
+pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
+    let mut table = table(&[
+        "class",
+        "offered",
+        "sent",
+        "Mbit/s",
+        "marked",
+        "dropped",
+        "by reason",
+        "backlog",
+        "p50 µs",
+        "p90",
+        "p99",
+        "max",
+        "mean",
+    ]);
+    for class in classes {
+        let mut row = vec![
+            class.name.clone(),
+            class.offered.packets.to_string(),
+            class.sent.packets.to_string(),
+            megabits(class.sent.bits_per_second),
+            class.marked.to_string(),
+            class.dropped.total.packets.to_string(),
+            class.dropped.reasons(),
+            class.backlog.packets.to_string(),
+        ];
+        row.extend(class.delay.cells());
+        table.add_row(row);
+    }
+    align(table, &[0, 6])
 }
 
 const RECONFIGURED: usize = DropReason::Reconfigured as usize;

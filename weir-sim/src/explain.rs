@@ -3,7 +3,7 @@
 //! Invariant: whatever the number of packets, it holds sums for each class and the slowest few, and
 //! the parts of a class sum to the sojourns of its packets.
 
-use crate::report::{align, micros, seconds, table};
+use crate::shown::{align, micros, seconds, table};
 use comfy_table::Table;
 use serde::Serialize;
 use std::collections::BTreeMap;

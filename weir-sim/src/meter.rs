@@ -3,7 +3,7 @@
 //! Two ledgers: totals since the beginning, which must balance, and what counts in the report,
 //! which begins after the warm-up.
 
-use crate::kinds::Datagram;
+use crate::script::Datagram;
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::{Departure, DropReason};
 use weir_core::units::{Bytes, Duration, Instant};

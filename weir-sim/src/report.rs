@@ -3,19 +3,22 @@
 //! `docs/sim-report.md` describes the JSON. Numbers cover the time after the warm-up; the balance
 //! covers the whole run. Invariant: equal runs print equal bytes.
 
-use crate::bins::BinsReport;
+use crate::bins::{BinsReport, quoted};
 use crate::change::ChangeReport;
-use crate::classes::ClassSums;
+pub use crate::classes::ClassReport;
+pub use crate::figures::{Amount, Delays, Dropped};
+
+use crate::classes::{ClassSums, class_table};
 use crate::explain::ExplainReport;
+use crate::figures::{megabits, rate};
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
 use crate::network::NetworkReport;
 use crate::scenario::{Scenario, Source};
-use comfy_table::{CellAlignment, Table, TableComponent, presets};
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use crate::shown::{align, bits_per_second, seconds, table};
+use comfy_table::Table;
+use serde::Serialize;
 use std::fmt;
-use weir_core::account::{Account, Count, Histogram, LeafAccount};
-use weir_core::event::DropReason;
+use weir_core::account::{Account, LeafAccount};
 use weir_core::ids::LeafId;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Rate};
@@ -63,73 +66,6 @@ pub struct LinkReport {
     pub rate: Rate,
     /// The part of the time in which the line was sending.
     pub utilisation: f64,
-}
-
-/// One class.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ClassReport {
-    /// The name.
-    pub name: String,
-    /// The class above.
-    pub parent: Option<String>,
-    /// Whether it holds packets itself.
-    pub leaf: bool,
-    /// Everything that was offered.
-    pub offered: Amount,
-    /// Everything that was handed to the line.
-    pub sent: Amount,
-    /// Packets of these that left with another traffic class than they came with.
-    pub marked: u64,
-    /// Everything dropped.
-    pub dropped: Dropped,
-    /// What waits at the end.
-    pub backlog: Amount,
-    /// From offer to handing out.
-    #[serde(rename = "delay_us")]
-    pub delay: Delays,
-}
-
-/// Packets with their bytes, and the rate of these over the time that counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Amount {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes: charged ones of classes, frames of sources.
-    pub bytes: u64,
-    /// The rate of the bytes, rounded to bit/s.
-    #[serde(rename = "bps")]
-    pub bits_per_second: u64,
-}
-
-/// What was dropped, in all and by reason.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Dropped {
-    /// For whatever reason.
-    pub total: Amount,
-    /// In the order of [`DropReason::ALL`].
-    pub by_reason: [Amount; DropReason::ALL.len()],
-}
-
-/// A distribution of durations; quantiles are up to 3 % too long, the others exact.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Delays {
-    /// How many were measured.
-    pub count: u64,
-    /// Half took no longer.
-    #[serde(serialize_with = "micros")]
-    pub p50: Duration,
-    /// 90 % took no longer.
-    #[serde(serialize_with = "micros")]
-    pub p90: Duration,
-    /// 99 % took no longer.
-    #[serde(serialize_with = "micros")]
-    pub p99: Duration,
-    /// The longest.
-    #[serde(serialize_with = "micros")]
-    pub max: Duration,
-    /// The mean.
-    #[serde(serialize_with = "micros")]
-    pub mean: Duration,
 }
 
 /// One source.
@@ -324,59 +260,28 @@ impl fmt::Display for Conservation {
     }
 }
 
-impl Amount {
-    pub(crate) fn of(count: Count, span: Duration) -> Self {
-        let bits_per_second = rate(count.bytes, span);
-        Self { packets: count.packets, bytes: count.bytes, bits_per_second }
+impl Report {
+    /// The bins as lines of `start_s,class,bytes`, of a network `start_s,link,from,class,bytes`; if
+    /// there are any.
+    pub fn bins_csv(&self) -> Option<String> {
+        let bins = self.bins.as_ref()?;
+        let network = self.network.as_ref();
+        Some(network.map_or_else(|| bins.to_csv(), NetworkReport::bins_csv))
     }
 }
 
-/// `bytes` in `span` as bit/s, to the nearest.
-fn rate(bytes: u64, span: Duration) -> u64 {
-    let span = u128::from(span.as_nanos());
-    ((u128::from(bytes) * 8_000_000_000 + span / 2) / span) as u64
-}
-
-impl Delays {
-    pub(crate) fn of(histogram: &Histogram) -> Self {
-        Self {
-            count: histogram.count(),
-            p50: histogram.quantile(500),
-            p90: histogram.quantile(900),
-            p99: histogram.quantile(990),
-            max: histogram.max(),
-            mean: histogram.mean(),
+impl NetworkReport {
+    /// Those of each outlet after those of the one before.
+    fn bins_csv(&self) -> String {
+        let mut text = "start_s,link,from,class,bytes\n".to_owned();
+        for outlet in &self.outlets {
+            if let Some(bins) = &outlet.bins {
+                let place = format!("{},{},", quoted(&outlet.link), quoted(&outlet.from));
+                bins.lines(&place, &mut text);
+            }
         }
+        text
     }
-}
-
-impl Serialize for Dropped {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("total", &self.total)?;
-        for (reason, amount) in DropReason::ALL.iter().zip(&self.by_reason) {
-            map.serialize_entry(reason.name(), amount)?;
-        }
-        map.end()
-    }
-}
-
-pub(crate) fn seconds<S: Serializer>(
-    duration: &Duration,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_nanos() as f64 / 1e9)
-}
-
-pub(crate) fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_nanos() as f64 / 1e3)
-}
-
-pub(crate) fn bits_per_second<S: Serializer>(
-    rate: &Rate,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(rate.bits_per_second())
 }
 
 impl fmt::Display for Report {
@@ -444,90 +349,4 @@ impl Report {
         }
         align(table, &[0, 1, 2])
     }
-}
-
-/// The table for people.
-pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
-    let mut table = table(&[
-        "class",
-        "offered",
-        "sent",
-        "Mbit/s",
-        "marked",
-        "dropped",
-        "by reason",
-        "backlog",
-        "p50 µs",
-        "p90",
-        "p99",
-        "max",
-        "mean",
-    ]);
-    for class in classes {
-        let mut row = vec![
-            class.name.clone(),
-            class.offered.packets.to_string(),
-            class.sent.packets.to_string(),
-            megabits(class.sent.bits_per_second),
-            class.marked.to_string(),
-            class.dropped.total.packets.to_string(),
-            class.dropped.reasons(),
-            class.backlog.packets.to_string(),
-        ];
-        row.extend(class.delay.cells());
-        table.add_row(row);
-    }
-    align(table, &[0, 6])
-}
-
-impl Dropped {
-    /// `full 3, evicted 4`.
-    fn reasons(&self) -> String {
-        let rows = DropReason::ALL.iter().zip(&self.by_reason);
-        let rows = rows.filter(|row| row.1.packets > 0);
-        let words: Vec<_> = rows.map(|row| format!("{} {}", row.0.name(), row.1.packets)).collect();
-        words.join(", ")
-    }
-}
-
-impl Delays {
-    fn cells(&self) -> [String; 5] {
-        [self.p50, self.p90, self.p99, self.max, self.mean].map(|duration| {
-            if self.count == 0 {
-                return "-".to_owned();
-            }
-            format!("{:.1}", duration.as_nanos() as f64 / 1e3)
-        })
-    }
-}
-
-fn megabits(bits_per_second: u64) -> String {
-    format!("{:.4}", bits_per_second as f64 / 1e6)
-}
-
-/// An empty table for people.
-pub fn table(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
-    // No line between rows.
-    table.remove_style(TableComponent::HorizontalLines);
-    table.remove_style(TableComponent::MiddleIntersections);
-    table
-}
-
-/// A table for people; all columns but the first are numbers.
-pub fn number_table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> impl fmt::Display {
-    let mut table = table(head);
-    table.add_rows(rows);
-    align(table, &[0])
-}
-
-/// Aligns all columns but `words` to the right.
-pub fn align(mut table: Table, words: &[usize]) -> Table {
-    for (index, column) in table.column_iter_mut().enumerate() {
-        if !words.contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }

@@ -4,8 +4,8 @@
 //! (an interval of zero, a packet without bytes) is refused where the value is made.
 
 use crate::change::PlanChange;
-use crate::kinds::{Script, Work};
 use crate::network::plan::{Ends, Network};
+use crate::script::{Script, Work};
 use std::sync::Arc;
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::link::LinkPlan;

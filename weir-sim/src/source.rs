@@ -3,9 +3,9 @@
 //! Invariant: the instants of a source never go back, and a rate is kept exactly over time, since
 //! fractions of a nanosecond are carried from packet to packet.
 
-use crate::kinds::{Player, Step};
 use crate::random::Random;
 use crate::scenario::{Period, Sizes, Spacing};
+use crate::script::{Player, Step};
 use weir_core::account::Count;
 use weir_core::units::{Bytes, Duration, Instant, Share};
 

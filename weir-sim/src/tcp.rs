@@ -5,9 +5,9 @@
 //! nanosecond with which its own begins, so it is never early. Invariant: whenever
 //! [`Connection::serve`] returns, the applications have nothing left to read or write.
 
-use crate::kinds::{Turn, Turns};
 use crate::random::Random;
 use crate::scenario::{Congestion, Tcp, WINDOW_MAX};
+use crate::script::{Turn, Turns};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};

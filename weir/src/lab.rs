@@ -10,7 +10,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_lab::claims::{Eras, Shelf};
-use weir_lab::experiments::{self, EXPERIMENTS, Experiment, Options};
+use weir_lab::experiments;
+use weir_lab::rows::Options;
 
 /// Lists experiments, or runs them and holds what they measure to their claims.
 ///
@@ -99,8 +100,8 @@ impl Run for Lab {
 
 impl Request {
     fn run(self, shelf: &Shelf, output: &Output) -> Exit {
-        let own = experiments::find(&self.which.name);
-        if self.file.is_some() && !own.is_some_and(Experiment::takes_file) {
+        let own = experiments::find(&self.which.name).and_then(|found| found.own);
+        if self.file.is_some() && !own.is_some_and(|own| own.takes_file) {
             return output.refuse(&format!("`{}` runs no scenario of a file", self.which.name));
         }
         let sheets = shelf.select(&self.which.name);
@@ -123,7 +124,7 @@ impl Which {
 
     fn unknown(&self, shelf: &Shelf, output: &Output) -> Exit {
         let papers = shelf.papers.iter().map(|paper| paper.key.as_str());
-        let own = EXPERIMENTS.iter().map(|row| row.name);
+        let own = experiments::own().map(|(row, _)| row.name);
         let names = papers.chain(own).collect::<Vec<_>>().join(", ");
         let name = &self.name;
         let message = format!(

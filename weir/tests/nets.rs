@@ -240,11 +240,11 @@ fn a_stop_keeps_the_experiments_that_ended() {
 #[test]
 fn a_stopped_report_has_what_ended_and_leaves_the_document_alone() {
     let folder = Folder::new();
-    let (html, document) = (folder.at("r.html"), folder.write("lab.md", "as it was"));
+    let (html, document) = (folder.at("r.html"), folder.write("README.md", "as it was"));
     let wait = Duration::from_secs(4);
     interrupted(&["lab", "report", "--threads", "1", "--out", &html], wait);
     let page = std::fs::read_to_string(&html).expect("it was written");
     assert!(page.contains("<article") && page.trim_end().ends_with("</html>"), "{page}");
-    interrupted(&["lab", "report", "--threads", "1", "--markdown", &document], wait);
+    interrupted(&["lab", "report", "--threads", "1", "--markdown", &folder.at(".")], wait);
     assert_eq!(std::fs::read_to_string(&document).expect("it is there"), "as it was");
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: every step that a change must pass, in order, each timed.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -57,11 +57,6 @@ pub fn run(root: &Path, names: &[&str], keep_going: bool) -> bool {
 pub fn list() -> bool {
     STEPS.iter().for_each(|step| println!("{}", step.name));
     true
-}
-
-/// The folder where cargo builds.
-pub fn target_directory(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 fn summarise(outcomes: &[Outcome]) {

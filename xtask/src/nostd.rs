@@ -15,7 +15,7 @@ const LIBRARY: [&str; 4] = ["core", "alloc", "compiler_builtins", "rustc_std_wor
 /// Builds `weir-core` without `std` in reach, after showing that a crate that wants `std` fails
 /// there.
 pub fn prove(root: &Path) -> Result<String, String> {
-    let target = crate::ci::target_directory(root).join("nostd");
+    let target = target_directory(root).join("nostd");
     let host = host_triple()?;
     let sysroot = bare_sysroot(&target.join("sysroot"), &host)?;
     control_fails(&target, &sysroot)?;
@@ -100,4 +100,9 @@ fn rustc(arguments: &[&str]) -> Result<String, String> {
         .output()
         .map_err(|error| format!("cannot run rustc: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The folder where cargo builds.
+pub fn target_directory(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

@@ -6,6 +6,7 @@ pub mod state;
 mod tc;
 mod tc_filters;
 mod tc_queues;
+mod writer;
 
 pub use tc::to_tc;
 

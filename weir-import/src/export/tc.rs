@@ -5,25 +5,13 @@
 
 use super::tc_filters;
 use super::tc_queues;
-use super::{Export, ExportedClass, Filters, Loss};
+use super::writer::Writer;
+use super::{Export, ExportedClass, Filters};
 use weir_core::ids::ClassId;
-use weir_core::link::{Charge, Framing};
 use weir_core::parameter::Params;
 use weir_core::sched::ClassSpec;
 use weir_core::units::Bytes;
 use weir_policy::policy::Policy;
-
-/// What is written so far.
-pub(super) struct Writer<'p> {
-    pub policy: &'p Policy,
-    pub device: &'p str,
-    pub lines: Vec<String>,
-    pub lost: Vec<Loss>,
-    /// The handle of each class, by its number.
-    pub ids: Vec<String>,
-    /// The handle of the discipline with the classes.
-    pub root: &'static str,
-}
 
 /// The commands for `device`.
 ///
@@ -65,110 +53,6 @@ const SCHEDULERS: &[(&str, Write)] = &[
     ("tbf", single),
     ("fifo", single),
 ];
-
-impl Writer<'_> {
-    pub(super) fn command(&mut self, line: String) {
-        self.lines.push(line);
-    }
-
-    pub(super) fn lose(&mut self, what: impl Into<String>, why: impl Into<String>) {
-        if self.lost.len() < LOST_MAX {
-            self.lost.push(Loss { what: what.into(), why: why.into() });
-        }
-    }
-
-    /// The classes, parents before their children, otherwise as declared.
-    fn downward(&self) -> Vec<(ClassId, &ClassSpec)> {
-        let tree = &self.policy.link.tree;
-        let mut classes: Vec<_> = tree.classes().collect();
-        classes.sort_by_key(|(id, _)| tree.path(*id).count());
-        classes
-    }
-
-    fn default_class(&self) -> ClassId {
-        self.policy.link.tree.class_of(self.policy.default.leaf)
-    }
-
-    /// The charged length of the largest packet.
-    fn packet(&self) -> u64 {
-        self.policy.link.tree.mtu().get()
-    }
-
-    fn rate(&self) -> u64 {
-        self.policy.link.tree.rate().bits_per_second()
-    }
-
-    /// `overhead N mpu N linklayer atm`, as far as the framing asks for it.
-    fn overhead(&self) -> String {
-        let framing = self.policy.link.framing;
-        if self.policy.link.charge == Charge::Frame {
-            return String::new();
-        }
-        let mut text = String::new();
-        if framing.added != 0 || framing.cell > 0 {
-            text.push_str(&format!(" overhead {}", framing.added));
-        }
-        if framing.minimum > 0 {
-            text.push_str(&format!(" mpu {}", framing.minimum));
-        }
-        if framing.cell == Framing::ATM.cell {
-            text.push_str(" linklayer atm");
-        }
-        text
-    }
-
-    /// `stab ...`, for disciplines whose classes have no `overhead` of their own.
-    fn stab(&self) -> String {
-        let overhead = self.overhead();
-        if overhead.is_empty() { overhead } else { format!(" stab{overhead}") }
-    }
-
-    fn named(&mut self, id: &str, name: &str) {
-        self.command(format!("# class {id} is {name}"));
-    }
-
-    fn exported(&mut self, id: ClassId, handle: String) -> ExportedClass {
-        let tree = &self.policy.link.tree;
-        let class = tree.class(id);
-        self.ids[id.index()].clone_from(&handle);
-        ExportedClass {
-            name: class.name.clone(),
-            id: handle,
-            leaf: tree.leaf_of(id).is_some(),
-            rate: None,
-            ceil: None,
-        }
-    }
-
-    /// The shaper above a discipline without a rate of its own.
-    fn shaper(&mut self) {
-        let (rate, packet) = (self.rate(), self.packet());
-        let device = self.device;
-        let burst = packet.max(rate / 8 / 1000);
-        let stab = self.stab();
-        // What waits does so below; the limit is not used.
-        let limit = burst + 1000 * packet;
-        self.command(format!(
-            "qdisc add dev {device} root handle 1:{stab} tbf rate {rate}bit burst {burst} \
-             limit {limit}"
-        ));
-    }
-
-    fn lose_rest(&mut self) {
-        let link = &self.policy.link;
-        let packets = link.packets_max;
-        let held: u64 = link.queues.len() as u64 * 100;
-        if u64::from(packets) < held {
-            self.lose("packets_max", "the kernel has no bound for all queues together");
-        }
-        if link.framing.cell == Framing::AAL5.cell {
-            self.lose("overhead", "the kernel counts 53 bytes for a cell, not the 48 it carries");
-        }
-        if link.buffer != Bytes::ZERO {
-            self.lose("buffer", "the device's own queue is set by its driver");
-        }
-    }
-}
 
 /// A handle's minor number: as declared, from 1.
 fn handle(major: u16, id: ClassId) -> String {
@@ -216,13 +100,6 @@ fn htb(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
         exported.push(ExportedClass { rate: Some(rate), ceil: Some(ceil), ..row });
     }
     exported
-}
-
-impl Writer<'_> {
-    /// As [`Writer::downward`], for a caller that writes meanwhile.
-    fn downward_owned(&self) -> Vec<(ClassId, ClassSpec)> {
-        self.downward().into_iter().map(|(id, class)| (id, class.clone())).collect()
-    }
 }
 
 /// The kernel's HFSC has no rate of a link: a class above all holds it, unless the policy has one.
@@ -378,5 +255,3 @@ fn single(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
 /// Minor numbers below this are classes'; the next is a class above them all.
 const CLASSES_MAX: usize = 0xff00;
 const BANDS_MAX: usize = 16;
-/// The most losses that are told.
-const LOST_MAX: usize = 1000;

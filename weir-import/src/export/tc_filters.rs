@@ -2,7 +2,7 @@
 //! tried [linux, algorithms §11.3].
 
 use super::Filters;
-use super::tc::Writer;
+use super::writer::Writer;
 use weir_core::classify::{Match, PortRange, Prefix, Rule};
 use weir_core::ids::MeterId;
 use weir_core::packet::{EtherType, Protocol};

@@ -1,7 +1,7 @@
 //! The queue of each leaf as a discipline of the kernel.
 
 use super::ExportedClass;
-use super::tc::Writer;
+use super::writer::Writer;
 use weir_core::parameter::{Params, Value};
 use weir_core::queue::{Limit, QueuePlan};
 use weir_core::units::Quantity;

@@ -6,7 +6,7 @@ use super::altq_classes::{AltqClass, Curve, Discipline, Early, lower};
 use super::altq_meters::{self, Conditioner};
 use super::lines::{LineId, Reading};
 use super::sketch::{Class, Key, Order, Rule, Sketch, quoted};
-use super::words::{Word, Words, bad_value, decimal, number, scaled, split};
+use super::words::{Word, Words, bad_value, bytes, decimal, number, split, with_letter};
 use super::{Language, Options};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_policy::codes;
@@ -637,23 +637,6 @@ fn finish(mut one: Interface, options: &Options, reading: &mut Reading) -> Optio
 /// A rate in bit/s: `10M`, `128K`, `1000000`.
 fn bits(text: &str) -> Option<u64> {
     with_letter(text, [1_000, 1_000_000, 1_000_000_000])
-}
-
-/// A size in bytes: `64K`.
-pub(super) fn bytes(text: &str) -> Option<u64> {
-    with_letter(text, [1 << 10, 1 << 20, 1 << 30])
-}
-
-fn with_letter(text: &str, [kilo, mega, giga]: [u64; 3]) -> Option<u64> {
-    let (millionths, unit) = decimal(text)?;
-    let unit = match unit {
-        "" => 1,
-        "k" | "K" => kilo,
-        "m" | "M" => mega,
-        "g" | "G" => giga,
-        _ => return None,
-    };
-    scaled(millionths, unit)
 }
 
 /// Millionths of a hundredth.

@@ -1,9 +1,8 @@
 //! ALTQ's conditioners as `police` tables [altq, algorithms §10].
 
-use super::altq::bytes;
 use super::lines::Reading;
 use super::sketch::{Key, inline, quoted, rate_value};
-use super::words::{Words, decimal, number, scaled};
+use super::words::{Words, bytes, decimal, number, scaled};
 use weir_policy::codes;
 
 /// A named conditioner.

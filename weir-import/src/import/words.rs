@@ -150,3 +150,21 @@ pub(super) fn decimal(text: &str) -> Option<(u64, &str)> {
 pub(super) fn scaled(millionths: u64, unit: u64) -> Option<u64> {
     u64::try_from(u128::from(millionths) * u128::from(unit) / 1_000_000).ok()
 }
+
+/// A size in bytes: `64K`.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    with_letter(text, [1 << 10, 1 << 20, 1 << 30])
+}
+
+/// A number with `K`, `M` or `G` behind it, which are so much each.
+pub(super) fn with_letter(text: &str, [kilo, mega, giga]: [u64; 3]) -> Option<u64> {
+    let (millionths, unit) = decimal(text)?;
+    let unit = match unit {
+        "" => 1,
+        "k" | "K" => kilo,
+        "m" | "M" => mega,
+        "g" | "G" => giga,
+        _ => return None,
+    };
+    scaled(millionths, unit)
+}

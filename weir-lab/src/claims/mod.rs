@@ -1,9 +1,9 @@
 //! The papers' experiments as data: what each claims, held to what Weir measures.
 //!
 //! An experiment is a folder `papers/PAPER/ID/` with its scenarios and its sheet, `claims.toml`
-//! ([`Sheet`]). Rust code measures ([`crate::papers`]) and answers named figures ([`Measured`]);
-//! the sheet says which of them the paper speaks of, and [`judge()`] gives the verdict. So a claim
-//! can be read, and changed, without its code, and no code can bend a claim.
+//! ([`Sheet`]). Rust code measures ([`crate::experiments`]) and returns named figures
+//! ([`Measured`]); the sheet says which of them the paper speaks of, and [`judge()`] gives the
+//! verdict. So a claim can be read, and changed, without its code, and no code can bend a claim.
 
 mod judge;
 mod measured;
@@ -13,6 +13,6 @@ mod shelf;
 
 pub use judge::{Judged, Verdict, judge};
 pub use measured::{Edge, Figure, Kind, Measured, Plot, Series, Setup, Table};
-pub use run::{NEVER, Outcome, Request, Run, count, run};
+pub use run::{MeasureRun, NEVER, Outcome, Request, Run, count, run};
 pub use sheet::{Choice, Claim, Era, Eras, Irreproducible, Paper, Sheet, Target, Tolerance};
 pub use shelf::Shelf;

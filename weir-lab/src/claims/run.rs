@@ -4,7 +4,6 @@ use super::judge::{Judged, judge};
 use super::measured::Measured;
 use super::sheet::{Era, Eras, Sheet};
 use super::shelf;
-use crate::papers;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -37,6 +36,9 @@ pub struct Request<'a> {
     /// Once it is set no run begins; those under way end.
     pub stop: &'a AtomicBool,
 }
+
+/// Measures one run.
+pub type MeasureRun<'a> = &'a (dyn Fn(&Run<'_>) -> Result<Measured, String> + Sync);
 
 /// A flag that nobody sets.
 pub static NEVER: AtomicBool = AtomicBool::new(false);
@@ -118,12 +120,6 @@ impl<'a> Run<'a> {
         let value = self.sheet.settings.get(key).ok_or_else(|| format!("{place} is missing"))?;
         value.clone().try_into().map_err(|error| format!("{place}: {error}"))
     }
-
-    fn measure(&self) -> Result<Measured, String> {
-        let family = papers::find(&self.sheet.measure)
-            .ok_or_else(|| format!("no family is called `{}`", self.sheet.measure))?;
-        (family.measure)(self)
-    }
 }
 
 impl Request<'_> {
@@ -142,12 +138,13 @@ impl Request<'_> {
     }
 }
 
-/// Runs these experiments; `progress` is told how many runs are done, of how many, and what was
-/// done last, from any thread. Outcomes are in the order of the experiments; those of which a stop
-/// left a run out are missing.
+/// Runs these experiments; `measure` measures one run. `progress` is told how many runs are done,
+/// of how many, and what was done last, from any thread. Outcomes are in the order of the
+/// experiments; those of which a stop left a run out are missing.
 pub fn run<'a>(
     sheets: &[&'a Sheet],
     request: &Request<'_>,
+    measure: MeasureRun<'_>,
     progress: &(dyn Fn(usize, usize, &str) + Sync),
 ) -> Vec<Outcome<'a>> {
     let eras = |&sheet: &&'a Sheet| Era::ALL.map(|era| (sheet, era));
@@ -158,7 +155,7 @@ pub fn run<'a>(
         let seeds = (0..sheet.seeds).map(|number| request.seed.wrapping_add(number));
         runs.extend(seeds.map(|seed| Run { sheet, era, seed }));
     }
-    let mut measured = measure_all(&runs, request, progress).into_iter();
+    let mut measured = measure_all(&runs, request, measure, progress).into_iter();
     let outcome = |(sheet, era): (&'a Sheet, Era)| {
         let seeds: Vec<Option<_>> = measured.by_ref().take(sheet.seeds as usize).collect();
         let seeds: Result<Vec<Measured>, String> =
@@ -183,6 +180,7 @@ pub fn count(sheets: &[&Sheet], request: &Request<'_>) -> usize {
 fn measure_all(
     runs: &[Run<'_>],
     request: &Request<'_>,
+    measure: MeasureRun<'_>,
     progress: &(dyn Fn(usize, usize, &str) + Sync),
 ) -> Vec<Option<Result<Measured, String>>> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -192,7 +190,7 @@ fn measure_all(
         while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed))
             && let Some(run) = runs.get(index).filter(|_| !request.stop.load(Ordering::Relaxed))
         {
-            let answer = run.measure();
+            let answer = measure(run);
             *answers[index].lock().expect("nobody panics with it") = Some(answer);
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             progress(done, runs.len(), &run.sheet.id);

@@ -37,7 +37,7 @@ pub struct Sheet {
     pub section: String,
     /// What it asks.
     pub question: String,
-    /// The name of the family in [`crate::papers`] that measures it.
+    /// The name of the entry in [`crate::experiments`] that measures it.
     pub measure: String,
     /// The eras that are run.
     #[serde(default)]
@@ -45,7 +45,7 @@ pub struct Sheet {
     /// How many seeds are run; figures are means over them.
     #[serde(default = "one")]
     pub seeds: u64,
-    /// Whether it runs for long: then the test of `docs/lab.md` looks at what is claimed only.
+    /// Whether it runs for long: then the test of `docs/lab/` looks at what is claimed only.
     #[serde(default)]
     pub slow: bool,
     /// What the family reads: rates, sizes, whatever is varied.

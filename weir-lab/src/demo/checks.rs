@@ -1,25 +1,7 @@
 //! What the demo promises, and whether it held: these decide the exit code.
 
-use super::figures::{ClassOutcome, Figures, Outcome};
+use super::figures::{Check, ClassOutcome, Figures, Outcome};
 use super::mix::Class;
-use serde::Serialize;
-
-/// One promise.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Check {
-    /// What was to hold.
-    pub what: String,
-    /// What was found.
-    pub found: String,
-    /// Whether it held.
-    pub held: bool,
-}
-
-impl Check {
-    fn new(what: impl Into<String>, found: impl Into<String>, held: bool) -> Self {
-        Self { what: what.into(), found: found.into(), held }
-    }
-}
 
 /// Every check, in the order of the report.
 pub(super) fn all(outcome: &Outcome) -> Vec<Check> {

@@ -1,6 +1,5 @@
 //! The numbers of the demo: per class, per side, and whether everything balances.
 
-use super::checks::Check;
 use super::live::{LiveRun, Window};
 use super::mix::{Class, POLICY, POLICY_PATH, WARMUP};
 use super::simulated::WEB_PREFIX;
@@ -43,6 +42,23 @@ pub struct Outcome {
     pub stalls: u64,
     /// What was to hold, and whether it did.
     pub checks: Vec<Check>,
+}
+
+/// One promise.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Check {
+    /// What was to hold.
+    pub what: String,
+    /// What was found.
+    pub found: String,
+    /// Whether it held.
+    pub held: bool,
+}
+
+impl Check {
+    pub(super) fn new(what: impl Into<String>, found: impl Into<String>, held: bool) -> Self {
+        Self { what: what.into(), found: found.into(), held }
+    }
 }
 
 /// One class.

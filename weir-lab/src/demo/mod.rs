@@ -19,8 +19,7 @@ use weir_live::error::SystemError;
 use weir_live::signals::StopSignal;
 use weir_policy::Policy;
 
-pub use checks::Check;
-pub use figures::{Conservation, Figures, Outcome};
+pub use figures::{Check, Conservation, Figures, Outcome};
 pub use mix::{Class, POLICY, POLICY_PATH, WARMUP};
 
 /// The shortest and the longest measurement in seconds: a shorter one measures chance, and each web

@@ -2,7 +2,7 @@
 
 use super::figures::{Balance, ClassOutcome, Conservation, Outcome, Transfers};
 use std::fmt;
-use weir_sim::report::number_table as table;
+use weir_sim::shown::number_table as table;
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

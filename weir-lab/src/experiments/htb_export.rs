@@ -3,9 +3,10 @@
 //!
 //! Packets are 400 µs or more apart, from which spacing on the kernel is exact (`htb_kernel`).
 
-use super::{Experiment, Options, Row};
+use super::{Experiment, Own};
 use crate::rig::{self, Setup};
 use crate::tree::{CASES, Case, HEADER, Sharing};
+use crate::rows::{Options, Row};
 use std::time::Duration;
 use weir_live::testbed::RIGHT;
 use weir_import::export::{self, Filters};
@@ -14,8 +15,8 @@ use weir_import::export::{self, Filters};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "htb-export",
     summary: "exported policies in the kernel's HTB against Weir's simulation of them",
-    live: true,
-    run,
+    measure: None,
+    own: Some(Own { live: true, takes_file: false, run }),
 };
 
 /// Percent.

@@ -6,9 +6,10 @@
 //! backlogged, and is off by 3 to 10 % at 120 to 140 µs; with one borrower in the right branch it
 //! gives that branch less than siblings-first at any spacing.
 
-use super::{Experiment, Options, Row};
+use super::{Experiment, Own};
 use crate::rig::{self, Measured, Setup};
 use crate::tree::{CASES, Case, HEADER, Sharing, tc_lines};
+use crate::rows::{Options, Row};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_core::ids::LeafId;
@@ -18,8 +19,8 @@ use weir_live::testbed::RIGHT;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "htb-kernel",
     summary: "the tree of sharing-live through the kernel's HTB and through Weir's, class by class",
-    live: true,
-    run,
+    measure: None,
+    own: Some(Own { live: true, takes_file: false, run }),
 };
 
 /// Percent, between Weir and the kernel and between the kernel and the ideal.

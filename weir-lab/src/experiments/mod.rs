@@ -1,111 +1,64 @@
-//! Experiments: each measures something and holds it against a claim. One file, one line here.
+//! Every experiment, a paper's or Weir's own: one file, one line here.
+//!
+//! A paper's experiments are data, the sheets in `papers/` ([`crate::claims`]); an entry here
+//! measures all sheets that name it. Weir's own need no sheet: they measure and judge rows.
 
-use serde::Serialize;
-use std::path::PathBuf;
-use std::time::Duration;
-
-/// Measures, shows each row as it comes, and answers all.
-pub type RunExperiment = fn(&Options, &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String>;
+use crate::claims::{self, Measured, Outcome, Request, Run, Sheet};
+use crate::rows::{Options, Row};
 
 /// What the registry knows of an experiment.
 pub struct Experiment {
-    /// The name after `weir lab run`.
+    /// The word behind `measure` in a sheet, or after `weir lab run`.
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,
+    /// Measures a run of a sheet; of Weir's own experiments most have none.
+    pub measure: Option<Measure>,
+    /// Runs it without a sheet; the papers' experiments have none.
+    pub own: Option<Own>,
+}
+
+/// Measures one run of a sheet: what comes out depends on the sheet, the era and the seed alone.
+pub type Measure = fn(&Run<'_>) -> Result<Measured, String>;
+
+/// How an experiment of Weir's own runs.
+#[derive(Clone, Copy)]
+pub struct Own {
     /// Whether it needs private networks, and so privileges.
     pub live: bool,
-    /// Runs it.
-    pub run: RunExperiment,
-}
-
-/// How long and which part.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Of one measurement; experiments in virtual time ignore it.
-    pub duration: Duration,
-    /// Only rows whose subject contains this.
-    pub only: Option<String>,
-    /// A scenario of the experiment's family to run instead of those it has.
-    pub file: Option<PathBuf>,
-}
-
-/// One measured figure beside its claim.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// What was measured.
-    pub subject: String,
-    /// The figure, with its unit.
-    pub measured: String,
-    /// What it should be, with its unit; empty if it is only shown.
-    pub expected: String,
-    /// How far off it is: in percent, or the ratio that was asked for.
-    pub deviation: f64,
-    /// The limit of that; infinite where no claim is made.
-    pub limit: f64,
-    /// Whether the claim holds.
-    pub holds: bool,
-}
-
-impl Options {
-    /// Whether this subject was asked for.
-    pub fn wants(&self, subject: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| subject.contains(only.as_str()))
-    }
-}
-
-impl Row {
-    /// A rate in bit/s beside the one expected; may differ by `limit` percent.
-    pub fn rate(subject: String, measured: f64, expected: f64, limit: f64) -> Self {
-        let deviation = (measured / expected - 1.0) * 100.0;
-        Self {
-            subject,
-            measured: format!("{:.4} Mbit/s", measured / 1e6),
-            expected: format!("{:.4} Mbit/s", expected / 1e6),
-            deviation,
-            limit,
-            holds: deviation.abs() <= limit,
-        }
-    }
-
-    /// A figure that nothing is claimed of.
-    pub fn shown(subject: String, measured: String) -> Self {
-        let (deviation, limit) = (0.0, 0.0);
-        Self { subject, measured, expected: String::new(), deviation, limit, holds: true }
-    }
-
-    /// What was measured and expected, in words, and how far it is off: at most `limit`.
-    pub fn off(subject: String, texts: (String, String), deviation: f64, limit: f64) -> Self {
-        let (measured, expected) = texts;
-        Self { subject, measured, expected, deviation, limit, holds: deviation <= limit }
-    }
-
-    /// A ratio that must be at least `minimum`.
-    pub fn ratio(subject: String, measured: f64, minimum: f64) -> Self {
-        Self {
-            subject,
-            measured: format!("{measured:.2} x"),
-            expected: format!(">= {minimum} x"),
-            deviation: measured,
-            limit: minimum,
-            holds: measured >= minimum,
-        }
-    }
-}
-
-impl Experiment {
     /// Whether it runs scenarios from files.
-    pub fn takes_file(&self) -> bool {
-        TAKE_FILES.contains(&self.name)
-    }
+    pub takes_file: bool,
+    /// Measures, shows each row as it comes, and returns all.
+    pub run: RunOwn,
 }
 
-/// The experiments that run scenarios from files.
-const TAKE_FILES: &[&str] = &[ns2_cbq::EXPERIMENT.name];
+/// Measures, shows each row as it comes, and returns all.
+pub type RunOwn = fn(&Options, &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String>;
 
 /// The experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
     EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+}
+
+/// Weir's own experiments.
+pub fn own() -> impl Iterator<Item = (&'static Experiment, Own)> {
+    EXPERIMENTS.iter().filter_map(|experiment| Some((experiment, experiment.own?)))
+}
+
+/// Runs the papers' experiments of these sheets ([`claims::run`]).
+pub fn run<'a>(
+    sheets: &[&'a Sheet],
+    request: &Request<'_>,
+    progress: &(dyn Fn(usize, usize, &str) + Sync),
+) -> Vec<Outcome<'a>> {
+    claims::run(sheets, request, &measure, progress)
+}
+
+/// Measures a run with the experiment that its sheet names.
+fn measure(run: &Run<'_>) -> Result<Measured, String> {
+    let name = &run.sheet.measure;
+    let measure = find(name).and_then(|experiment| experiment.measure);
+    measure.ok_or_else(|| format!("no experiment called `{name}` measures sheets"))?(run)
 }
 
 macro_rules! experiments {
@@ -125,5 +78,43 @@ experiments! {
     sharing_sim,
     packet_size,
     simulator_speed,
-    ns2_cbq,
+    ns2,
+    benita,
+    quadros,
+    altqtest,
+    cost,
+    risso99,
+    nieminen,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::Shelf;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_sheet_names_an_experiment_that_measures_sheets() {
+        let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
+        for sheet in &shelf.sheets {
+            let found = find(&sheet.measure).and_then(|experiment| experiment.measure);
+            assert!(found.is_some(), "{}: {}", sheet.id, sheet.measure);
+        }
+        let measured: BTreeSet<&str> =
+            shelf.sheets.iter().map(|sheet| sheet.measure.as_str()).collect();
+        for experiment in EXPERIMENTS {
+            let used = measured.contains(experiment.name);
+            assert_eq!(experiment.measure.is_some(), used, "{}", experiment.name);
+        }
+    }
+
+    #[test]
+    fn a_name_means_one_thing() {
+        let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
+        let names: BTreeSet<&str> = EXPERIMENTS.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), EXPERIMENTS.len());
+        for (experiment, _) in own() {
+            assert!(shelf.select(experiment.name).is_empty(), "{}", experiment.name);
+        }
+    }
 }

@@ -3,7 +3,8 @@
 //! The papers' CBQ, told of another size than packets have, misses by up to 70 %
 //! [risso99 §6.3, Figure 22].
 
-use super::{Experiment, Options, Row};
+use super::{Experiment, Own};
+use crate::rows::{Options, Row};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::Packet;
 use weir_core::units::{Duration, Instant};
@@ -13,8 +14,8 @@ use weir_policy::policy;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "packet-size",
     summary: "one cbq class of a quarter of the link, 64 to 9180-byte packets: its share",
-    live: false,
-    run,
+    measure: None,
+    own: Some(Own { live: false, takes_file: false, run }),
 };
 
 /// Percent of the share.

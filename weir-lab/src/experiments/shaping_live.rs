@@ -3,8 +3,9 @@
 //!
 //! Rebuilds the accuracy table of [benita §4] as `peers.md` §2b does for the kernel.
 
-use super::{Experiment, Options, Row};
+use super::{Experiment, Own};
 use crate::rig::{self, Flow, Setup};
+use crate::rows::{Options, Row};
 use std::time::Duration;
 use weir_core::units::Rate;
 use weir_policy::policy;
@@ -13,8 +14,8 @@ use weir_policy::policy;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "shaping-live",
     summary: "one htb class at 5, 30, 100 Mbit/s, 64 to 1500 B packets: the rate at the receiver",
-    live: true,
-    run,
+    measure: None,
+    own: Some(Own { live: true, takes_file: false, run }),
 };
 
 /// Percent of the rate.

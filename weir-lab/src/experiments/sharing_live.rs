@@ -3,16 +3,17 @@
 //! `cbq` is held to the fluid ideal in which siblings share an excess first; `htb` to what its own
 //! rules give with the same arrivals in virtual time.
 
-use super::{Experiment, Options, Row};
+use super::{Experiment, Own};
 use crate::rig::{self, Setup};
 use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
+use crate::rows::{Options, Row};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sharing-live",
     summary: "a three-level tree at 30 and 100 Mbit/s with idle leaves: each class at the receiver",
-    live: true,
-    run,
+    measure: None,
+    own: Some(Own { live: true, takes_file: false, run }),
 };
 
 /// Percent of the expected rate, for every class.

@@ -1,15 +1,16 @@
 //! Sharing in virtual time: the same tree, arrivals and classes as `sharing-live`, from 1 kbit/s to
 //! 100 Gbit/s. No timer and no machine: what is off here is off by rule.
 
-use super::{Experiment, Options, Row};
+use super::{Experiment, Own};
 use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, Sharing};
+use crate::rows::{Options, Row};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sharing-sim",
     summary: "the same tree in virtual time, 1 kbit/s to 100 Gbit/s, against the fluid ideal",
-    live: false,
-    run,
+    measure: None,
+    own: Some(Own { live: false, takes_file: false, run }),
 };
 
 /// Percent of the fluid ideal, for every class.

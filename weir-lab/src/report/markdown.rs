@@ -1,41 +1,61 @@
-//! The claims as tables in Markdown: the same on every machine.
+//! The claims as tables in Markdown, a page a paper: the same on every machine.
 
 use super::Tally;
 use crate::claims::{Era, Judged, Outcome, Paper, Sheet, Shelf, Verdict};
 
-/// `docs/lab.md`: every paper, every experiment, every claim.
-pub fn markdown(shelf: &Shelf, outcomes: &[Outcome<'_>]) -> String {
+/// A page of `docs/lab/`.
+pub struct Page {
+    /// The file's name.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// `docs/lab/`: the index, then a page a paper with every experiment and every claim.
+pub fn markdown(shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Vec<Page> {
+    let mut pages = vec![Page { file: INDEX.to_owned(), text: index(shelf, outcomes) }];
+    for paper in &shelf.papers {
+        let mut text = head(paper, tally(paper, outcomes));
+        shelf.of(paper).for_each(|sheet| text += &section(sheet, outcomes));
+        pages.push(Page { file: format!("{}.md", paper.key), text });
+    }
+    pages
+}
+
+fn index(shelf: &Shelf, outcomes: &[Outcome<'_>]) -> String {
     let mut text = HEAD.to_owned();
     text += &format!("\n{}.\n\n", Tally::of(outcomes));
     text += "| paper | claims that hold | fail, explained | fail | cannot be reproduced |\n";
     text += "| --- | --- | --- | --- | --- |\n";
     for paper in &shelf.papers {
-        let of_paper = outcomes.iter().filter(|outcome| outcome.sheet.paper == paper.key);
-        let tally = Tally::of(of_paper);
-        let Tally { holds, explained, fails, not_reproduced } = tally;
-        let (key, judged) = (&paper.key, tally.judged());
-        text += &format!(
-            "| `{key}` | {holds} of {judged} | {explained} | {fails} | {not_reproduced} |\n"
-        );
-    }
-    for paper in shelf.papers.iter().filter(|paper| shelf.of(paper).next().is_some()) {
-        text += &of_paper(paper);
-        for sheet in shelf.of(paper) {
-            text += &section(sheet, outcomes);
-        }
+        text += &index_row(paper, tally(paper, outcomes));
     }
     text
 }
 
-fn of_paper(paper: &Paper) -> String {
+/// A paper's row in the table of the index.
+pub fn index_row(paper: &Paper, tally: Tally) -> String {
+    let (key, judged) = (&paper.key, tally.judged());
+    let Tally { holds, explained, fails, not_reproduced } = tally;
+    format!(
+        "| [{key}]({key}.md) | {holds} of {judged} | {explained} | {fails} | {not_reproduced} |\n"
+    )
+}
+
+fn tally(paper: &Paper, outcomes: &[Outcome<'_>]) -> Tally {
+    Tally::of(outcomes.iter().filter(|outcome| outcome.sheet.paper == paper.key))
+}
+
+/// What stands above the experiments on a paper's page.
+pub fn head(paper: &Paper, tally: Tally) -> String {
     let Paper { key, title, question, found, .. } = paper;
-    format!("\n## {key}\n\n{title}\n\n*{question}* {found}\n")
+    format!("# {key}\n\n{title}\n\n*{question}* {found}\n\n{tally}. [All papers]({INDEX})\n")
 }
 
 /// The section of one experiment; it begins with a heading of its id.
 pub fn section(sheet: &Sheet, outcomes: &[Outcome<'_>]) -> String {
     let Sheet { id, title, section, question, .. } = sheet;
-    let mut text = format!("\n### {id}: {title}\n\n{section}. {question}\n");
+    let mut text = format!("\n## {id}: {title}\n\n{section}. {question}\n");
     let claims: Vec<&Judged> = outcomes
         .iter()
         .filter(|outcome| outcome.sheet.id == *id)
@@ -77,10 +97,13 @@ fn note(claim: &Judged) -> Option<String> {
     })
 }
 
+/// The file of the index, which a forge shows for the folder.
+pub const INDEX: &str = "README.md";
+
 const HEAD: &str = "\
 # What the papers claim, and what Weir measures
 
-Written by `weir lab report --markdown docs/lab.md`; a test runs the experiments again and compares.
+Written by `weir lab report --markdown docs/lab`; a test runs the experiments again and compares.
 *Historic* is the scheduler and machine of the paper, faults and all; *sound* the scheduler as it
-should have been. How an experiment is written down is in [lab-format.md](lab-format.md).
+should have been. How an experiment is written down is in [lab-format.md](../lab-format.md).
 ";

@@ -8,7 +8,7 @@ mod plot;
 mod setup;
 
 pub use html::html;
-pub use markdown::{markdown, section};
+pub use markdown::{INDEX, Page, head, index_row, markdown, section};
 
 use crate::claims::{Outcome, Verdict};
 

@@ -20,7 +20,7 @@ mod servers;
 pub use effective::{Effective, due};
 pub use server::Server;
 
-use crate::policy::Demand;
+use crate::policy::demand::Demand;
 use weir_core::link::{Charge, LinkPlan};
 use weir_core::queue::{DROPPERS, Limit, QueuePlan};
 use weir_core::sched::{self, Service};

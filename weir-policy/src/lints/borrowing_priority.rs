@@ -2,12 +2,21 @@
 //! ancestors lend although others still wait for their own, who goes first borrows all of it.
 
 use super::{Subject, about, rate, span};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 use std::collections::BTreeMap;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W138",
+    severity: Severity::Warning,
+    title: "priority, a small share and borrowing together",
+    source: Some("algorithms §3.18"),
+};
+
 /// Reports each leaf that has all three.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     if subject.row("borrow").is_none() || lends_in_order(subject) {
         return;
     }
@@ -30,7 +39,7 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
             part * 100.0
         );
         let cure = "write `borrow = false`, a larger rate, or the priority of its siblings";
-        report.push(about(code, class, span(class, "priority"), message).cure(cure));
+        report.push(about(&CODE, class, span(class, "priority"), message).cure(cure));
     }
 }
 
@@ -54,3 +63,25 @@ fn priority(class: &ClassDraft<'_>) -> u64 {
 /// A tenth of the parent: what a class for calls or control traffic is given.
 const SMALL: f64 = 0.1;
 const PRIORITY_DEFAULT: u64 = 1;
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "cbq"
+
+[link.cbq]
+sharing = "top-level"
+
+[class.a]
+match = { dscp = "ef" }
+rate = "100 kbit/s"
+priority = 7
+
+[class.b]
+default = true
+rate = "9 Mbit/s"
+"#,
+    replace: "priority = 7",
+    by: "priority = 7\nborrow = false",
+};

@@ -2,10 +2,19 @@
 //! there is beyond the scheduler's reach, and a TCP flow waits there instead of in its queue.
 
 use super::{Subject, about, rate};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
+
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W130",
+    severity: Severity::Warning,
+    title: "a line's buffer larger than a class's part of what is under way",
+    source: Some("risso99 §5.4"),
+};
 
 /// Reports the class whose part of the path's capacity the buffer exceeds most.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let (buffer, link) = (subject.plan.buffer.get(), subject.link);
     let (Some(span), Some(rtt)) = (link.buffer_span, link.rtt) else { return };
     let leaves = subject.leaves().filter_map(|(_, class)| Some((rate(class)?, class)));
@@ -19,5 +28,25 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
          in {rtt}, so its packets wait where no class counts"
     );
     let cure = format!("write `buffer = \"{share} B\"` or less, or set the driver's own limit");
-    report.push(about(code, class, span, message).related(class.span, "the class").cure(cure));
+    report.push(about(&CODE, class, span, message).related(class.span, "the class").cure(cure));
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "2 Mbit/s"
+scheduler = "cbq"
+buffer = "52 KB"
+rtt = "9 ms"
+
+[class.a]
+match = { dscp = "ef" }
+rate = "500 kbit/s"
+
+[class.b]
+default = true
+rate = "1.5 Mbit/s"
+"#,
+    replace: r#"buffer = "52 KB""#,
+    by: r#"buffer = "500 B""#,
+};

@@ -1,12 +1,21 @@
 //! A ceiling that nothing can reach [algorithms §5.2]: above the link, or above the parent's.
 
 use super::{Subject, about, span};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 use weir_core::units::Rate;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W143",
+    severity: Severity::Warning,
+    title: "a ceiling above the link or the parent's",
+    source: Some("algorithms §5.2"),
+};
+
 /// Reports each class whose ceiling is above the lowest that stands over it.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for class in subject.classes {
         for name in NAMES {
             let Some(own) = class.written.params.rate(name) else { continue };
@@ -16,7 +25,7 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
             }
             let message = format!("it may never send {own}, since {owner} sends {above} at most");
             let cure = format!("write `{name} = \"{above}\"` or less, or take it out");
-            report.push(about(code, class, span(class, name), message).cure(cure));
+            report.push(about(&CODE, class, span(class, name), message).cure(cure));
         }
     }
 }
@@ -33,3 +42,22 @@ fn above(subject: &Subject<'_, '_>, class: &ClassDraft<'_>, name: &str) -> (Rate
 
 /// The last slope of an upper limit is a ceiling.
 const NAMES: [&str; 2] = ["ceil", "ul_m2"];
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "htb"
+
+[class.a]
+match = { dscp = "ef" }
+rate = "6 Mbit/s"
+ceil = "12 Mbit/s"
+
+[class.b]
+default = true
+rate = "4 Mbit/s"
+"#,
+    replace: r#"ceil = "12 Mbit/s""#,
+    by: r#"ceil = "10 Mbit/s""#,
+};

@@ -3,10 +3,19 @@
 
 use super::crossed_bursts::bursts;
 use super::{Subject, about, rate, seconds, span};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
+
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W134",
+    severity: Severity::Warning,
+    title: "a burst that costs throughput",
+    source: Some("risso99 §6.4"),
+};
 
 /// Reports each class that pauses for the time of that many packets or more.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let link = subject.link_rate();
     for class in subject.classes {
         let (Some((least, most)), Some(rate)) = (bursts(subject, class), rate(class)) else {
@@ -28,7 +37,7 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
             pause * 1e3
         );
         let cure = "write `minburst = 2`, and a larger `maxburst` for bursts after a silence";
-        report.push(about(code, class, span(class, "minburst"), message).cure(cure));
+        report.push(about(&CODE, class, span(class, "minburst"), message).cure(cure));
     }
 }
 
@@ -38,3 +47,22 @@ const COSTLY: u64 = 5;
 const GAIN: f64 = 31.0 / 32.0;
 /// Beyond, a pause is as good as for ever.
 const STEPS_MAX: u64 = 1000;
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "2 Mbit/s"
+scheduler = "cbq-altq"
+
+[class.a]
+match = { dscp = "ef" }
+rate = "500 kbit/s"
+
+[class.b]
+default = true
+rate = "1.5 Mbit/s"
+minburst = 10
+"#,
+    replace: "minburst = 10",
+    by: "minburst = 2",
+};

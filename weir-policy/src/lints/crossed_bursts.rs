@@ -1,11 +1,20 @@
 //! `minburst` above `maxburst` [algorithms §3.2]: ALTQ lowers it without a word [risso99 §6.4].
 
 use super::{Subject, about, seconds, span};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W133",
+    severity: Severity::Warning,
+    title: "a smallest burst above the largest",
+    source: Some("risso99 §6.4"),
+};
+
 /// Reports each class whose `minburst` is not what will hold.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for class in subject.classes {
         let Some((least, most)) = bursts(subject, class).filter(|(least, most)| least > most)
         else {
@@ -15,7 +24,7 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
             "a minburst of {least} packets is above its maxburst of {most}, and is lowered to that"
         );
         let cure = format!("write `minburst = {most}`, or raise `maxburst` to {least}");
-        report.push(about(code, class, span(class, "minburst"), message).cure(cure));
+        report.push(about(&CODE, class, span(class, "minburst"), message).cure(cure));
     }
 }
 
@@ -34,3 +43,23 @@ fn default_most(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> u64 {
     let apart = seconds(packet, rate) - seconds(packet, subject.link_rate());
     if apart > 0.010 { 4 } else { 16 }
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "2 Mbit/s"
+scheduler = "cbq-altq"
+
+[class.a]
+match = { dscp = "ef" }
+rate = "500 kbit/s"
+minburst = 10
+maxburst = 4
+
+[class.b]
+default = true
+rate = "1.5 Mbit/s"
+"#,
+    replace: "minburst = 10",
+    by: "minburst = 2",
+};

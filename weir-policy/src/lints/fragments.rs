@@ -2,11 +2,20 @@
 //! others go where packets without ports go.
 
 use super::Subject;
-use crate::finding::{Code, Draft, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::{Draft, Report};
 use weir_core::classify::FragmentPolicy;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W141",
+    severity: Severity::Warning,
+    title: "fragments that leave their class",
+    source: Some("risso99 §7.1"),
+};
+
 /// Reports rules for ports beside fragments that are each matched alone.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let alone =
         matches!(subject.search.fragments, FragmentPolicy::EachAlone | FragmentPolicy::AltqBroken);
     let by_ports = subject.rules.iter().filter(|rule| rule.matches.needs_ports()).count();
@@ -21,5 +30,22 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
     );
     let span = subject.link.fragments_span.unwrap_or(subject.link.span);
     let cure = "take `fragments` out, so that they follow the first";
-    report.push(Draft::new(code, span, message).cure(cure));
+    report.push(Draft::new(&CODE, span, message).cure(cure));
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "drr"
+fragments = "none"
+
+[class.a]
+match = { proto = "udp", dport = "5004-5010" }
+
+[class.b]
+default = true
+"#,
+    replace: r#"fragments = "none""#,
+    by: r#"fragments = "cache""#,
+};

@@ -3,9 +3,18 @@
 
 use super::{Subject, about, long_round};
 use crate::calculus;
-use crate::finding::{Code, Draft, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::{Draft, Report};
 use crate::policy::class::ClassDraft;
 use weir_core::sched::Service;
+
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W146",
+    severity: Severity::Error,
+    title: "a delay that cannot be kept",
+    source: Some("parekh93 §IV"),
+};
 
 /// What a leaf wants, and what it gets.
 pub(super) struct Wanted {
@@ -33,7 +42,7 @@ pub(super) fn wanted(
 }
 
 /// Reports each leaf whose bound is longer than its delay.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (leaf, class) in subject.leaves() {
         let Some(wanted) = wanted(subject, (leaf, class)) else { continue };
         let known = subject.bounds[leaf].guaranteed.is_some();
@@ -45,12 +54,11 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
         {
             continue;
         }
-        report.push_error(|| conflict(code, subject, (leaf, class), &wanted));
+        report.push_error(|| conflict(subject, (leaf, class), &wanted));
     }
 }
 
 fn conflict(
-    code: &'static Code,
     subject: &Subject<'_, '_>,
     (leaf, class): (usize, &ClassDraft<'_>),
     wanted: &Wanted,
@@ -69,7 +77,7 @@ fn conflict(
         ),
     };
     let span = class.demand.span("delay").unwrap_or(class.span);
-    let mut draft = about(code, class, span, message)
+    let mut draft = about(&CODE, class, span, message)
         .cure("write a longer `delay`, more for this class, or less for those that are named");
     for other in rivals(subject, leaf) {
         let other = subject.leaves().find(|row| row.0 == other);
@@ -106,3 +114,33 @@ fn rivals(subject: &Subject<'_, '_>, leaf: usize) -> Vec<usize> {
 
 /// Who reads more names than this?
 const RIVALS_MAX: usize = 4;
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "htb"
+
+[class.a]
+match = { dscp = "ef" }
+rate = "500 kbit/s"
+delay = "5 ms"
+
+[class.b]
+default = true
+rate = "9.5 Mbit/s"
+"#,
+    replace: r#"rate = "500 kbit/s"
+delay = "5 ms"
+
+[class.b]
+default = true
+rate = "9.5 Mbit/s""#,
+    by: r#"rate = "8 Mbit/s"
+delay = "15 ms"
+arrival = { rate = "1 Mbit/s", burst = "3000 B" }
+
+[class.b]
+default = true
+rate = "2 Mbit/s""#,
+};

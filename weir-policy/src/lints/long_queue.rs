@@ -4,11 +4,20 @@
 use super::late::wanted;
 use super::{Subject, about};
 use crate::calculus;
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use weir_core::queue::Limit;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W144",
+    severity: Severity::Warning,
+    title: "a queue longer than the delay wanted",
+    source: Some("parekh93 §IV"),
+};
+
 /// Reports each leaf whose full queue takes longer than its delay, which it could keep otherwise.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (leaf, class) in subject.leaves() {
         let Some(wanted) = wanted(subject, (leaf, class)) else { continue };
         if wanted.bound.is_none_or(|bound| bound > wanted.delay) {
@@ -26,7 +35,7 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
             format!("its queue of {limit} may take {full}, longer than the {delay} it wants");
         let cure = "write a smaller `limit`, or `arrival = { rate, burst }` for what it is offered";
         let span = class.queue_parameter_span(Some("limit"));
-        report.push(about(code, class, span, message).cure(cure));
+        report.push(about(&CODE, class, span, message).cure(cure));
     }
 }
 
@@ -36,3 +45,22 @@ fn shown(limit: Limit) -> String {
         Limit::Bytes(bytes) => bytes.to_string(),
     }
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "wf2q+"
+
+[class.a]
+match = { dscp = "ef" }
+weight = 4
+delay = "10 ms"
+queue = { limit = "50 packets" }
+
+[class.b]
+default = true
+"#,
+    replace: r#"queue = { limit = "50 packets" }"#,
+    by: r#"queue = { limit = "4 packets" }"#,
+};

@@ -3,9 +3,18 @@
 
 use super::{Subject, about, seconds};
 use crate::calculus;
-use crate::finding::{Code, Draft, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::{Draft, Report};
 use crate::policy::class::ClassDraft;
 use weir_core::sched::Service;
+
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W140",
+    severity: Severity::Error,
+    title: "too many classes for the delay wanted of a round",
+    source: Some("drr95 §4"),
+};
 
 /// Whether the turns of the others alone take longer than the leaf wants to wait.
 pub(super) fn is_too_long(subject: &Subject<'_, '_>, leaf: usize, wanted: f64) -> bool {
@@ -14,18 +23,17 @@ pub(super) fn is_too_long(subject: &Subject<'_, '_>, leaf: usize, wanted: f64) -
 }
 
 /// Reports each leaf that wants less.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (leaf, class) in subject.leaves() {
         let Some(delay) = class.demand.demand.delay else { continue };
         if !is_too_long(subject, leaf, delay.as_nanos() as f64 / 1e9) {
             continue;
         }
-        report.push_error(|| draft(code, subject, (leaf, class)));
+        report.push_error(|| draft(subject, (leaf, class)));
     }
 }
 
 fn draft(
-    code: &'static Code,
     subject: &Subject<'_, '_>,
     (leaf, class): (usize, &ClassDraft<'_>),
 ) -> Draft {
@@ -42,5 +50,83 @@ fn draft(
     let cure = "give it less company, the others smaller turns, or choose a scheduler whose \
                 delay does not grow with the classes";
     let span = class.demand.span("delay").unwrap_or(class.span);
-    about(code, class, span, message).cure(cure)
+    about(&CODE, class, span, message).cure(cure)
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "drr"
+
+[class.voice]
+delay = "10 ms"
+match = { dscp = "ef" }
+queue = { limit = "2 packets" }
+
+[class.c0]
+match = { dport = 5000 }
+
+[class.c1]
+match = { dport = 5001 }
+
+[class.c2]
+match = { dport = 5002 }
+
+[class.c3]
+match = { dport = 5003 }
+
+[class.c4]
+match = { dport = 5004 }
+
+[class.c5]
+match = { dport = 5005 }
+
+[class.c6]
+match = { dport = 5006 }
+
+[class.c7]
+match = { dport = 5007 }
+
+[class.c8]
+match = { dport = 5008 }
+
+[class.c9]
+match = { dport = 5009 }
+
+[class.c10]
+match = { dport = 5010 }
+
+[class.c11]
+match = { dport = 5011 }
+
+[class.c12]
+match = { dport = 5012 }
+
+[class.c13]
+match = { dport = 5013 }
+
+[class.c14]
+match = { dport = 5014 }
+
+[class.c15]
+match = { dport = 5015 }
+
+[class.c16]
+match = { dport = 5016 }
+
+[class.c17]
+match = { dport = 5017 }
+
+[class.c18]
+match = { dport = 5018 }
+
+[class.c19]
+match = { dport = 5019 }
+
+[class.rest]
+default = true
+"#,
+    replace: r#"delay = "10 ms""#,
+    by: r#"delay = "120 ms""#,
+};

@@ -1,13 +1,14 @@
 //! Traps of the literature and of the field: what a policy may say although it hardly means it.
 //!
-//! A lint is a function in a file of this folder and a line in the macro call at the end of this
-//! one. It sees the whole checked policy and reports what it finds under the code of its line, with
-//! the figure that shows the trap, the cure and, by the code, the source. It asks for parameters by
-//! their names, so it holds for every scheduler or dropper that has them.
-//! `tests/traps/` has a policy for each code that triggers just that, and one that is cured.
+//! A lint is a file of this folder and a line in the macro call at the end of this one. The file
+//! has its code, with title and source, which `docs/findings.md` prints; `check`, which sees the
+//! whole checked policy and reports what it finds with the figure that shows the trap and the cure;
+//! and a policy that triggers just it, with what cures that. It reads parameters by their names, so
+//! it holds for every scheduler or dropper that has them.
 
 use crate::calculus::{self, Bound};
-use crate::finding::{Code, Draft, Report, Span};
+use crate::codes::Code;
+use crate::finding::{Draft, Report, Span};
 use crate::policy::class::{self, ClassDraft};
 use crate::policy::link::LinkSection;
 use weir_core::classify::{ClassifierPlan, Rule};
@@ -29,15 +30,31 @@ pub(crate) struct Subject<'s, 'a> {
     pub(crate) bounds: Vec<Bound>,
 }
 
+/// An example of what a lint finds.
+#[derive(Clone, Copy, Debug)]
+pub struct Trap {
+    /// A policy in which nothing else is found.
+    pub policy: &'static str,
+    /// The part of it that is wrong.
+    pub replace: &'static str,
+    /// What cures it.
+    pub by: &'static str,
+}
+
+/// The code of each lint and an example of what it finds.
+pub fn traps() -> impl Iterator<Item = (&'static Code, Trap)> {
+    TRAPS.iter().copied()
+}
+
 /// Reports every trap.
 pub(crate) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
-    for (code, lint) in LINTS {
-        lint(code, subject, report);
+    for lint in LINTS {
+        lint(subject, report);
     }
 }
 
-/// A lint, which reports under the code of its line.
-type Lint = fn(&'static Code, &Subject<'_, '_>, &mut Report);
+/// Reports a trap wherever the policy has it.
+type Lint = fn(&Subject<'_, '_>, &mut Report);
 
 impl<'s, 'a> Subject<'s, 'a> {
     /// The subject that a policy is.
@@ -122,31 +139,37 @@ fn default_quantity(row: &Parameter) -> Option<Quantity> {
 }
 
 macro_rules! lints {
-    ($($module:ident::$check:ident => $code:ident,)*) => {
+    ($($module:ident,)*) => {
         $(mod $module;)*
 
-        /// Every lint with the code that it reports.
-        const LINTS: &[(&Code, Lint)] = &[$((&crate::codes::$code, $module::$check),)*];
+        /// Every lint.
+        const LINTS: &[Lint] = &[$($module::check,)*];
+
+        /// Its code, lint by lint.
+        pub(crate) const CODES: &[&Code] = &[$(&$module::CODE,)*];
+
+        /// Its code and its trap, lint by lint.
+        const TRAPS: &[(&Code, Trap)] = &[$((&$module::CODE, $module::TRAP),)*];
     };
 }
 
 lints! {
-    buffer::check => BUFFER_OVER_SHARE,
-    threshold::check => THRESHOLD_BELOW_TURN,
-    packet_size::check => PACKET_SIZE_FAR,
-    crossed_bursts::check => BURSTS_CROSSED,
-    costly_bursts::check => BURST_COSTS,
-    tick::check => BURST_BELOW_TICK,
-    slow::check => CLASS_TOO_SLOW,
-    tiny_share::check => SHARE_IS_NOTHING,
-    borrowing_priority::check => PRIORITY_BORROWS,
-    window::check => WINDOW_TOO_SMALL,
-    long_round::check => ROUND_TOO_LONG,
-    fragments::check => FRAGMENTS_LEAVE,
-    turned_round::check => WEIGHT_TURNED_ROUND,
-    ceiling::check => CEILING_ABOVE,
-    long_queue::check => QUEUE_TOO_LONG,
-    starved_default::check => DEFAULT_STARVED,
-    late::check => DELAY_NOT_KEPT,
-    no_bound::check => DELAY_UNKNOWN,
+    buffer,
+    threshold,
+    packet_size,
+    crossed_bursts,
+    costly_bursts,
+    tick,
+    slow,
+    tiny_share,
+    borrowing_priority,
+    window,
+    long_round,
+    fragments,
+    turned_round,
+    ceiling,
+    long_queue,
+    starved_default,
+    late,
+    no_bound,
 }

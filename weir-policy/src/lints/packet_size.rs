@@ -2,10 +2,19 @@
 //! for one of that size, so short packets get less than their share and long ones more.
 
 use super::{Subject, about, span};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
+
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W132",
+    severity: Severity::Warning,
+    title: "a configured packet size far from the real one",
+    source: Some("risso99 §6.3"),
+};
 
 /// Reports each leaf whose `packetsize` is more than twice, or less than half, of what it sends.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     if subject.row("packetsize").is_none() {
         return;
     }
@@ -25,9 +34,29 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
             real as f64 / configured as f64
         );
         let cure = format!("write `packetsize = \"{real} B\"`");
-        report.push(about(code, class, span(class, "packetsize"), message).cure(cure));
+        report.push(about(&CODE, class, span(class, "packetsize"), message).cure(cure));
     }
 }
 
 /// At a third of the configured size a quarter of the rate was lost [risso99 §6.3].
 const FAR: u64 = 2;
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "2 Mbit/s"
+scheduler = "cbq-altq"
+
+[class.a]
+match = { dscp = "ef" }
+rate = "500 kbit/s"
+packetsize = "1500 B"
+typical_packet = "64 B"
+
+[class.b]
+default = true
+rate = "1.5 Mbit/s"
+"#,
+    replace: r#"packetsize = "1500 B""#,
+    by: r#"packetsize = "64 B""#,
+};

@@ -2,11 +2,20 @@
 //! nanoseconds, and whoever waits for one waits for seconds.
 
 use super::{Subject, about, rate, seconds, span, tiny_share};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use weir_core::units::Rate;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W136",
+    severity: Severity::Warning,
+    title: "a class too slow for its packets",
+    source: Some("algorithms §3.3"),
+};
+
 /// Reports each leaf whose largest packet takes longer than that.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (_, class) in subject.leaves() {
         let mtu = subject.plan.tree.mtu();
         let packet = class.written.params.bytes("maxpacketsize").unwrap_or(mtu).get();
@@ -22,9 +31,27 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
             "at {rate} a packet of {packet} B takes {time:.1} s, longer than {LONGEST:.2} s"
         );
         let cure = format!("write at least `{least}`, or a smaller `mtu` in [link]");
-        report.push(about(code, class, span(class, "rate"), message).cure(cure));
+        report.push(about(&CODE, class, span(class, "rate"), message).cure(cure));
     }
 }
 
 /// 2^31 ns.
 const LONGEST: f64 = 2.147_483_648;
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "htb"
+
+[class.a]
+match = { dscp = "ef" }
+rate = "4 kbit/s"
+
+[class.b]
+default = true
+rate = "9 Mbit/s"
+"#,
+    replace: r#"rate = "4 kbit/s""#,
+    by: r#"rate = "8 kbit/s""#,
+};

@@ -2,11 +2,20 @@
 //! sends nothing, and with it everything that no rule knows: ARP, routing, what somebody forgot.
 
 use super::{Subject, about};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use weir_core::sched::Service;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W145",
+    severity: Severity::Warning,
+    title: "a default class that priority starves",
+    source: Some("algorithms §7"),
+};
+
 /// Reports the default class if a higher rank without a limit stands over it.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let Service::Ranks(ranks) = &subject.service else { return };
     let Some((at, default)) = subject.leaves().find(|(_, class)| class.default.is_some()) else {
         return;
@@ -28,5 +37,24 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
     let cure = "police what goes before it, declare its `arrival`, or raise the default class";
     let span = default.default.unwrap_or(default.span);
     report
-        .push(about(code, default, span, message).related(other.span, "it goes first").cure(cure));
+        .push(about(&CODE, default, span, message).related(other.span, "it goes first").cure(cure));
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "priq"
+
+[class.a]
+match = { dscp = "ef" }
+priority = 7
+
+[class.b]
+default = true
+priority = 1
+"#,
+    replace: "priority = 7",
+    by: r#"priority = 7
+arrival = { rate = "1 Mbit/s", burst = "3000 B" }"#,
+};

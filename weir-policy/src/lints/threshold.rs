@@ -2,13 +2,22 @@
 //! turns as much has to wait, so packets are dropped although nothing is congested.
 
 use super::{Subject, about, default_quantity};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 use weir_core::queue::DROPPERS;
 use weir_core::units::Quantity;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W131",
+    severity: Severity::Warning,
+    title: "a threshold for early drops below what a turn sends",
+    source: Some("risso99 §5.4"),
+};
+
 /// Reports each leaf whose `min` is below its turn.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let mtu = subject.plan.tree.mtu().get();
     for (leaf, class) in subject.leaves() {
         let packet = class.demand.demand.typical_packet.map_or(mtu, |bytes| bytes.get());
@@ -27,7 +36,7 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
             turn.div_ceil(packet)
         );
         let span = class.queue_parameter_span(Some("min"));
-        report.push(about(code, class, span, message).cure(cure));
+        report.push(about(&CODE, class, span, message).cure(cure));
     }
 }
 
@@ -43,3 +52,21 @@ fn threshold(class: &ClassDraft<'_>, packet: u64) -> Option<u64> {
         _ => None,
     }
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "drr"
+
+[class.a]
+match = { dscp = "ef" }
+quantum = "15 KB"
+queue = { dropper = "red", min = "5 packets", max = "15 packets" }
+
+[class.b]
+default = true
+"#,
+    replace: r#"quantum = "15 KB""#,
+    by: r#"quantum = "6000 B""#,
+};

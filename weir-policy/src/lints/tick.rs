@@ -2,12 +2,21 @@
 //! that is looked at once a tick gets no more than its burst in each.
 
 use super::{Subject, about};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 use weir_core::units::Rate;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W135",
+    severity: Severity::Warning,
+    title: "a burst too small for rate and timer",
+    source: Some("algorithms §5.10"),
+};
+
 /// Reports each class whose written burst is used up before the next tick.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let Some(hz) = subject.link_number("hz").filter(|&hz| hz > 0) else { return };
     // With hysteresis a class may go a whole burst below zero.
     let slack = match subject.row("hysteresis") {
@@ -16,13 +25,12 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
     };
     for class in subject.classes {
         for (rate, burst) in [("rate", "burst"), ("ceil", "cburst")] {
-            check_one(code, (class, rate, burst), (hz, slack), report);
+            check_one((class, rate, burst), (hz, slack), report);
         }
     }
 }
 
 fn check_one(
-    code: &'static Code,
     (class, rate_name, name): (&ClassDraft<'_>, &str, &str),
     (hz, slack): (u64, u64),
     report: &mut Report,
@@ -41,5 +49,27 @@ fn check_one(
     );
     let cure = format!("write `{name} = \"{needed} B\"` or more, or a larger `hz`");
     let span = class.written.span(name).unwrap_or(class.span);
-    report.push(about(code, class, span, message).cure(cure));
+    report.push(about(&CODE, class, span, message).cure(cure));
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "100 Mbit/s"
+scheduler = "htb-2.6.5"
+
+[link."htb-2.6.5"]
+hz = 100
+
+[class.a]
+match = { dscp = "ef" }
+rate = "40 Mbit/s"
+burst = "15 KB"
+
+[class.b]
+default = true
+rate = "50 Mbit/s"
+"#,
+    replace: r#"burst = "15 KB""#,
+    by: r#"burst = "25 KB""#,
+};

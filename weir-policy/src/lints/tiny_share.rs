@@ -2,12 +2,21 @@
 //! the class with none was served only when it could borrow.
 
 use super::{Subject, about, rate};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 use weir_core::units::Rate;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W137",
+    severity: Severity::Warning,
+    title: "a share that rounds to nothing",
+    source: Some("risso99 §6.3"),
+};
+
 /// Reports each class whose share of its parent is less than a bit a second.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for class in subject.classes {
         let Some(exact) = exact(subject, class).filter(|exact| *exact < 1.0) else { continue };
         let above = above(subject, class);
@@ -18,7 +27,7 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
         );
         let least = 1e9 / above.bits_per_second() as f64 * 100.0 / 1e9;
         let cure = format!("write a share of at least {least:.9} %, or a `rate`");
-        report.push(about(code, class, span, message).cure(cure));
+        report.push(about(&CODE, class, span, message).cure(cure));
     }
 }
 
@@ -31,3 +40,48 @@ pub(super) fn exact(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> Option
 fn above(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> Rate {
     subject.parent(class).and_then(rate).unwrap_or(subject.link_rate())
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "htb"
+
+[class.p]
+rate = "64 kbit/s"
+
+[class.none]
+parent = "p"
+share = "0.0000001 %"
+match = { dscp = "ef" }
+
+[class.p-rest]
+parent = "p"
+rate = "60 kbit/s"
+match = { dscp = "cs1" }
+
+[class.b]
+default = true
+rate = "9 Mbit/s"
+"#,
+    replace: r#"rate = "64 kbit/s"
+
+[class.none]
+parent = "p"
+share = "0.0000001 %"
+match = { dscp = "ef" }
+
+[class.p-rest]
+parent = "p"
+rate = "60 kbit/s""#,
+    by: r#"rate = "640 kbit/s"
+
+[class.none]
+parent = "p"
+share = "2 %"
+match = { dscp = "ef" }
+
+[class.p-rest]
+parent = "p"
+rate = "600 kbit/s""#,
+};

@@ -3,10 +3,19 @@
 //! waits longest.
 
 use super::{Subject, about};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 use weir_core::parameter::Scope;
 use weir_core::queue::DROPPERS;
+
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W142",
+    severity: Severity::Warning,
+    title: "weights that the dropper turns round",
+    source: Some("quadros §3.1"),
+};
 
 /// A leaf that shares a limit: its part of the line and its part of the limit.
 struct Sharer<'s, 'a> {
@@ -16,7 +25,7 @@ struct Sharer<'s, 'a> {
 }
 
 /// Reports the leaf with most of the line, if one with less waits less behind a full queue.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     if !subject.row("weight").is_some_and(|row| row.scope == Scope::Leaf) {
         return;
     }
@@ -40,7 +49,7 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
     let cure = "write the same weights in the queues as in the classes, or smaller ratios, or give \
                 each leaf a limit of its own";
     let span = most.class.queue_parameter_span(Some("weight"));
-    let draft = about(code, most.class, span, message);
+    let draft = about(&CODE, most.class, span, message);
     report.push(draft.related(least.class.span, "the lighter class").cure(cure));
 }
 
@@ -60,3 +69,23 @@ fn sharer<'s, 'a>(subject: &Subject<'_, '_>, class: &'s ClassDraft<'a>) -> Optio
 fn shares(rows: &[weir_core::parameter::Parameter]) -> bool {
     !rows.iter().any(|row| row.name.ends_with("max"))
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "altq-wfq"
+
+[class.a]
+match = { dscp = "ef" }
+weight = 300
+queue = { dropper = "longest", weight = 600 }
+
+[class.b]
+default = true
+weight = 100
+queue = { dropper = "longest", weight = 100 }
+"#,
+    replace: r#"queue = { dropper = "longest", weight = 600 }"#,
+    by: r#"queue = { dropper = "longest", weight = 300 }"#,
+};

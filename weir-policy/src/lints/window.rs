@@ -2,11 +2,20 @@
 //! the window, so in a round trip it sends no more than that.
 
 use super::{Subject, about, rate};
-use crate::finding::{Code, Report};
+use crate::codes::{Code, Severity};
+use crate::finding::Report;
 use weir_core::units::Rate;
 
+/// See the module.
+pub(super) static CODE: Code = Code {
+    id: "W139",
+    severity: Severity::Warning,
+    title: "a TCP window that cannot fill its class",
+    source: Some("risso99 §5.4"),
+};
+
 /// Reports each leaf whose `window` is less than its rate has under way.
-pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let Some(rtt) = subject.link.rtt.filter(|rtt| rtt.as_nanos() > 0) else { return };
     for (_, class) in subject.leaves() {
         let (Some(window), Some(rate)) = (class.demand.demand.window, rate(class)) else {
@@ -24,6 +33,26 @@ pub(super) fn check(code: &'static Code, subject: &Subject<'_, '_>, report: &mut
         );
         let cure = format!("raise the hosts' window to {needed}, or lower the rate to {most}");
         let span = class.demand.span("window").unwrap_or(class.span);
-        report.push(about(code, class, span, message).cure(cure));
+        report.push(about(&CODE, class, span, message).cure(cure));
     }
 }
+
+/// The trap, and its cure.
+pub(super) const TRAP: super::Trap = super::Trap {
+    policy: r#"[link]
+rate = "10 Mbit/s"
+scheduler = "htb"
+rtt = "94 ms"
+
+[class.a]
+match = { dscp = "ef" }
+rate = "6 Mbit/s"
+window = "16 KB"
+
+[class.b]
+default = true
+rate = "4 Mbit/s"
+"#,
+    replace: r#"window = "16 KB""#,
+    by: r#"window = "72 KB""#,
+};

@@ -6,7 +6,7 @@
 
 pub(crate) mod class;
 mod classifier;
-mod demand;
+pub(crate) mod demand;
 pub(crate) mod link;
 mod police;
 mod promise;

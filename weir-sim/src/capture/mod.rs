@@ -11,6 +11,7 @@
 
 mod error;
 mod fields;
+mod input;
 mod interface;
 mod pcap;
 mod pcapng;

@@ -3,8 +3,8 @@
 use super::PACKET_BYTES_MAX;
 use super::error::{CaptureError, CaptureFault};
 use super::fields::{ByteOrder, Fields};
+use super::input::{Input, Record};
 use super::interface::{CaptureLink, Interface};
-use super::reader::{Input, Record};
 use super::stream::{Part, Stream};
 use super::tick::Clock;
 

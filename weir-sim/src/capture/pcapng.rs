@@ -2,8 +2,8 @@
 
 use super::error::{CaptureError, CaptureFault};
 use super::fields::{ByteOrder, Fields};
+use super::input::{Input, Record};
 use super::interface::{CaptureLink, Interface};
-use super::reader::{Input, Record};
 use super::stream::{Part, Stream};
 use super::tick::Clock;
 use super::{INTERFACE_BLOCK_BYTES_MAX, INTERFACES_MAX, NAME_BYTES_MAX, PACKET_BYTES_MAX};

@@ -1,6 +1,7 @@
 //! The reader: frame after frame of a capture of either format, with one order and one numbering.
 
 use super::error::{CaptureError, CaptureFault};
+use super::input::{Input, Record};
 use super::interface::Interface;
 use super::pcap::Pcap;
 use super::pcapng::{Pcapng, SECTION};
@@ -57,21 +58,6 @@ pub struct CaptureTotals {
     pub backward: u64,
     /// Frames without a timestamp.
     pub untimed: u64,
-}
-
-/// What both formats read from and into.
-pub(super) struct Input<'s> {
-    pub stream: Stream<'s>,
-    pub packet: Vec<u8>,
-    pub interfaces: Vec<Interface>,
-}
-
-/// A packet as its format tells it; its bytes are in [`Input::packet`].
-pub(super) struct Record {
-    pub timestamp: Option<u64>,
-    pub interface: u32,
-    pub original_length: u32,
-    pub offset: u64,
 }
 
 enum Format {

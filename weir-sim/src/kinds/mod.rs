@@ -17,6 +17,7 @@ mod video;
 mod voip;
 mod web;
 
+pub use crate::script::{Datagram, Player, Script, Step, Turn, Turns, Work};
 pub use capture::{RECORD_FLOWS_MAX, RECORDS_MAX, Recorded};
 pub use ftp::Ftp;
 pub use probe::Probe;
@@ -26,83 +27,12 @@ pub use video::{Sway, Video};
 pub use voip::Voip;
 pub use web::Web;
 
-use crate::random::Random;
-use crate::read::Files;
+use crate::read::files::Files;
 use crate::scenario::{Mtu, Spacing, Traffic};
-use std::fmt::Debug;
 use weir_core::packet::{Addresses, Headers, Protocol};
-use weir_core::units::{Bytes, Duration, Rate};
+use weir_core::units::{Duration, Rate};
 use weir_policy::finding::Report;
 use weir_policy::reader::Table;
-
-/// What an application sends without listening.
-pub trait Script: Debug + Send + Sync {
-    /// The word in scenarios and reports.
-    fn keyword(&self) -> &'static str;
-
-    /// Begins it.
-    fn start(&self) -> Box<dyn Player>;
-
-    /// Its datagrams, if each may be cut into several frames.
-    fn datagram(&self) -> Option<Datagram> {
-        None
-    }
-
-    /// The bytes that its plan holds beside itself, for who estimates memory.
-    fn held_bytes(&self) -> u64 {
-        0
-    }
-}
-
-/// A datagram that is cut into frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Datagram {
-    /// How many frames it is.
-    pub frames: u32,
-    /// Its bytes after the UDP header.
-    pub payload: u32,
-}
-
-/// A script that runs.
-pub trait Player: Debug + Send {
-    /// The next packet; `None` after the last.
-    fn next(&mut self, random: &mut Random) -> Option<Step>;
-}
-
-/// A packet that a script sends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step {
-    /// How long after the packet before it, or after the start.
-    pub after: Duration,
-    /// The length of the frame.
-    pub length: u32,
-    /// Which datagram, counted from 0, it is a part of.
-    pub datagram: u32,
-}
-
-/// What the application of a TCP source transfers.
-pub trait Work: Debug + Send + Sync {
-    /// The word in scenarios and reports.
-    fn keyword(&self) -> &'static str;
-
-    /// Begins it.
-    fn start(&self) -> Box<dyn Turns>;
-}
-
-/// A work that is done.
-pub trait Turns: Debug + Send {
-    /// The next transfer; `None` without one.
-    fn next(&mut self, random: &mut Random) -> Option<Turn>;
-}
-
-/// One transfer, over a connection of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turn {
-    /// How much, at least a byte; `None` for no end.
-    pub bytes: Option<Bytes>,
-    /// From its end to the beginning of the next; `None` if it is the last.
-    pub pause: Option<Duration>,
-}
 
 /// What a kind is read from.
 pub(crate) struct Context<'c, 't> {

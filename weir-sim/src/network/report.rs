@@ -4,13 +4,12 @@ use super::engine::Engine;
 use super::plan::OutletId;
 use super::tap::TapReport;
 use crate::bins::{Bins, BinsReport};
-use crate::classes::ClassSums;
+use crate::classes::{ClassSums, class_table};
 use crate::explain::Explained;
 use crate::meter::{DROPPED, LEFT, SENT};
-use crate::report::{
-    ClassReport, Conservation, LinkReport, Report, bits_per_second, class_table, source_report,
-};
+use crate::report::{ClassReport, Conservation, LinkReport, Report, source_report};
 use crate::run::Runner;
+use crate::shown::bits_per_second;
 use serde::Serialize;
 use std::fmt;
 use weir_core::units::{Duration, Rate};

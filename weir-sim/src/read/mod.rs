@@ -24,12 +24,15 @@
 mod change;
 pub mod codes;
 mod driver;
+pub(crate) mod files;
 mod network;
 pub(crate) mod source;
+mod values;
 
 pub use change::CHANGES_MAX;
 
 use crate::scenario::{Scenario, Source};
+use files::Files;
 use std::path::Path;
 use weir_core::units::Duration;
 use weir_policy::codes as common;
@@ -143,30 +146,6 @@ fn refuse_keys_of_one_link(top: &mut Table<'_>, report: &mut Report) -> Option<P
 
 /// Duration, warm-up and delay.
 type Times = (Duration, Duration, Duration);
-
-/// Reads the other files that a scenario names.
-pub(crate) struct Files<'a> {
-    scenario: &'a str,
-    read_file: ReadFile<'a>,
-}
-
-impl Files<'_> {
-    /// The name of the file that `node` names, relative to the scenario, and its bytes.
-    pub fn read(&self, node: &Node<'_>, report: &mut Report) -> Option<(String, Vec<u8>)> {
-        let folder = Path::new(self.scenario).parent().unwrap_or(Path::new(""));
-        let path = folder.join(node.name(report)?);
-        let name = path.display().to_string();
-        match (self.read_file)(&path) {
-            Ok(bytes) => Some((name, bytes)),
-            Err(error) => {
-                let message = format!("cannot read {name}: {error}");
-                let cure = "name a file, relative to this one";
-                report.push(node.draft(&common::UNREADABLE, message).cure(cure));
-                None
-            }
-        }
-    }
-}
 
 /// Reads the policies that a scenario names or holds.
 struct Policies<'a> {

@@ -1,7 +1,7 @@
 //! The `[[node]]`, `[[link]]` and `[[tap]]` entries: a network in place of one link.
 
 use super::driver::{driver, tick};
-use super::source::Address;
+use super::values::Address;
 use super::{Policies, bounded, codes};
 use crate::network::plan::{
     Cpu, Driver, INPUT_QUEUE_DEFAULT, LINKS_MAX, NODES_MAX, Network, NetworkLink, Node as Place,

@@ -1,7 +1,9 @@
 //! One `[[source]]`: whose packets, and what traffic.
 
 pub(crate) use super::bounded;
-use super::{Files, Place, codes, network};
+use super::files::Files;
+use super::values::{Address, Number};
+use super::{Place, codes, network};
 use crate::kinds::{self, Context, Part};
 use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
@@ -11,7 +13,6 @@ use crate::scenario::{
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 use weir_core::classify::InterfaceId;
 use weir_core::packet::{Addresses, Dscp, Ecn, Headers, Ports, Protocol, VlanId, VlanTag};
 use weir_core::units::{Bytes, Duration, Instant, Share};
@@ -713,30 +714,6 @@ pub(crate) fn fraction(
     let cure = format!("write {least}, for example");
     report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
     None
-}
-
-/// An address as a scenario writes it.
-pub(super) struct Address(pub IpAddr);
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let address = text.parse().map(Address);
-        address.map_err(|_| format!("{text:?} is no address; write one such as 192.0.2.1"))
-    }
-}
-
-/// A number with a fraction.
-struct Number(f64);
-
-impl FromStr for Number {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.parse().map(Number);
-        number.map_err(|_| format!("{text:?} is no number; write one such as 1.5"))
-    }
 }
 
 const MTU_MIN: u32 = 576;

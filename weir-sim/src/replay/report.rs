@@ -4,10 +4,11 @@
 
 use super::{ETHERNET_HEADER, HELD_BYTES_MAX, Run};
 use crate::capture::{CaptureError, CaptureTotals, PACKET_BYTES_MAX};
-use crate::classes::ClassSums;
+use crate::classes::{ClassSums, class_table};
 use crate::explain::{ExplainReport, Explained};
 use crate::keeping::Holding;
-use crate::report::{ClassReport, Conservation, LinkReport, class_table, seconds};
+use crate::report::{ClassReport, Conservation, LinkReport};
+use crate::shown::seconds;
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;

@@ -7,7 +7,8 @@ mod parallel;
 pub use parallel::{Outcome, cores, each};
 
 use crate::network::OutletReport;
-use crate::report::{ClassReport, Report, number_table as table};
+use crate::report::{ClassReport, Report};
+use crate::shown::number_table as table;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::fmt;

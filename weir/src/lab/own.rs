@@ -1,10 +1,11 @@
 //! Weir's own experiments: rows as they are measured.
 
 use crate::output::{Exit, Format, Output};
-use weir_lab::experiments::{Experiment, Options, Row};
+use weir_lab::experiments::Own;
+use weir_lab::rows::{Options, Row};
 
 /// Runs one; exits 1 if a claim does not hold.
-pub fn run(output: &Output, experiment: &Experiment, options: &Options) -> Exit {
+pub fn run(output: &Output, experiment: Own, options: &Options) -> Exit {
     let mut print = |row: &Row| {
         if output.format == Format::Text {
             output.text(&line(row));

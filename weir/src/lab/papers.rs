@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::{IsTerminal, stderr};
 use weir_lab::claims::{self, Judged, Outcome, Sheet, Shelf, Verdict};
-use weir_lab::experiments::EXPERIMENTS;
+use weir_lab::experiments;
 use weir_lab::report::Tally;
 use weir_live::signals::StopSignal;
 
@@ -24,7 +24,7 @@ struct Listed<'a> {
 pub fn list(shelf: &Shelf, output: &Output) -> Exit {
     if output.format == Format::Json {
         let mut rows: Vec<Listed<'_>> = shelf.sheets.iter().map(listed).collect();
-        rows.extend(EXPERIMENTS.iter().map(|row| Listed {
+        rows.extend(experiments::own().map(|(row, _)| Listed {
             id: row.name,
             paper: "",
             title: row.summary,
@@ -42,8 +42,8 @@ pub fn list(shelf: &Shelf, output: &Output) -> Exit {
         }
     }
     output.text("Weir's own\n");
-    for row in EXPERIMENTS {
-        let live = if row.live { " (live)" } else { "" };
+    for (row, own) in experiments::own() {
+        let live = if own.live { " (live)" } else { "" };
         output.text(&format!("    {:<18} {}{live}\n", row.name, row.summary));
     }
     Exit::Clean
@@ -112,7 +112,7 @@ pub fn measure<'a>(
         threads: which.threads(),
         stop: stop.flag(),
     };
-    let outcomes = claims::run(sheets, &request, &|done, of, last| {
+    let outcomes = experiments::run(sheets, &request, &|done, of, last| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
         bar.set_message(last.to_owned());

@@ -9,7 +9,7 @@ use weir_lab::claims::{Outcome, Shelf};
 use weir_lab::report::{About, Tally, html, markdown};
 
 /// Exits 1 if a claim fails without a reason, with the report written. Ctrl-C writes a report of
-/// what has ended, but no tables in Markdown.
+/// what has ended, but no pages in Markdown.
 #[derive(clap::Args)]
 pub struct Report {
     #[command(flatten)]
@@ -17,8 +17,8 @@ pub struct Report {
     /// Where the HTML goes: one file that needs nothing else.
     #[arg(long, value_name = "FILE", default_value = "lab-report.html")]
     out: PathBuf,
-    /// Writes the claims as tables in Markdown to this file instead.
-    #[arg(long, value_name = "FILE", conflicts_with = "out")]
+    /// Writes the claims as tables in Markdown to this folder instead: an index and a page a paper.
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
     markdown: Option<PathBuf>,
 }
 
@@ -29,28 +29,36 @@ impl Report {
         if sheets.is_empty() {
             return self.which.unknown(shelf, output);
         }
+        if self.markdown.is_some() && sheets.len() < shelf.sheets.len() {
+            return output.refuse("`--markdown` writes a page of every paper; leave the name out");
+        }
         let Measurement { outcomes, asked } = match papers::measure(&sheets, &self.which, None) {
             Ok(measurement) => measurement,
             Err(error) => return output.refuse(&error),
         };
         // What is kept with the code is whole or as it was.
         if outcomes.len() == asked || self.markdown.is_none() {
-            let (file, text) = self.written(shelf, &outcomes);
-            if let Err(error) = whole_file::write(file, &text) {
-                return output.refuse(&error);
+            match self.write(shelf, &outcomes) {
+                Ok(to) => output.text(&format!("{}: {}\n", to.display(), Tally::of(&outcomes))),
+                Err(error) => return output.refuse(&error),
             }
-            output.text(&format!("{}: {}\n", file.display(), Tally::of(&outcomes)));
         }
         papers::ended(&outcomes, asked, output)
     }
 
-    /// The file and what goes into it.
-    fn written(&self, shelf: &Shelf, outcomes: &[Outcome<'_>]) -> (&Path, String) {
-        if let Some(file) = &self.markdown {
-            return (file, markdown(shelf, outcomes));
+    /// Writes the file or the pages, and returns where.
+    fn write(&self, shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Result<&Path, String> {
+        if let Some(folder) = &self.markdown {
+            let made = std::fs::create_dir_all(folder);
+            made.map_err(|error| format!("{}: {error}", folder.display()))?;
+            for page in markdown(shelf, outcomes) {
+                whole_file::write(&folder.join(page.file), &page.text)?;
+            }
+            return Ok(folder);
         }
         let words: Vec<String> = std::env::args().skip(1).collect();
         let about = About::this(format!("weir {}", words.join(" ")), self.which.seed);
-        (&self.out, html(shelf, outcomes, &about))
+        whole_file::write(&self.out, &html(shelf, outcomes, &about))?;
+        Ok(&self.out)
     }
 }

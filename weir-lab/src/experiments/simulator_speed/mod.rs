@@ -12,7 +12,8 @@
 
 mod peer;
 
-use super::{Experiment, Options, Row};
+use super::{Experiment, Own};
+use crate::rows::{Options, Row};
 use peer::{Peer, Program};
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
@@ -24,8 +25,8 @@ use weir_sim::{Scenario, read, replicate};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "simulator-speed",
     summary: "delivered packets per wall second beside ns-2's, which must be installed, and ns-3's",
-    live: false,
-    run,
+    measure: None,
+    own: Some(Own { live: false, takes_file: false, run }),
 };
 
 /// A scheduler, a peer, and how many times its speed is claimed.

@@ -1,0 +1,168 @@
+//! What two classes of ALTQ's CBQ get, alone, together and borrowing `[altqtest]`.
+//!
+//! A row is one run of a scenario of the experiment: the rates of both classes, who borrows, and
+//! what comes for each. Historic runs have ALTQ's CBQ, sound ones this program's.
+
+use super::Experiment;
+use crate::claims::{Kind, Measured, Plot, Run, Setup};
+use serde::Deserialize;
+use weir_sim::{Report, Scenario};
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "altqtest",
+    summary: "two classes of CBQ: alone, together, borrowing; UDP and TCP",
+    measure: Some(measure),
+    own: None,
+};
+
+/// One run of a scenario.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    /// The number of the row in the page's tables; figures begin with it.
+    name: String,
+    /// The scenario, without era and ending: `flat` or `nested`.
+    tree: String,
+    /// Rates of the classes a and b, in kbit/s.
+    rates: [u32; 2],
+    /// Whether each borrows.
+    #[serde(default)]
+    borrow: [bool; 2],
+    /// What comes for each: `udp`, `tcp` or `nothing`.
+    traffic: [String; 2],
+    /// The state of ALTQ.
+    #[serde(default = "altq1")]
+    preset: String,
+    /// Replaces `$filter`, what finds the packets of class a.
+    #[serde(default = "port")]
+    filter: String,
+    /// What a UDP packet carries, in bytes: replaces `$payload`.
+    #[serde(default = "buffer")]
+    payload: u32,
+    /// How long the run is and how much of that comes before it counts, in seconds: they replace
+    /// `$duration` and `$warmup`.
+    #[serde(default = "minutes")]
+    seconds: [u32; 2],
+    /// What the page has, in kbit/s of payload; 0 where it has nothing.
+    paper: [f64; 2],
+}
+
+fn altq1() -> String {
+    "altq1".to_owned()
+}
+
+fn port() -> String {
+    format!("dport = \"{}\"", PORTS[0])
+}
+
+fn buffer() -> u32 {
+    8192
+}
+
+fn minutes() -> [u32; 2] {
+    [320, 20]
+}
+
+fn measure(run: &Run<'_>) -> Result<Measured, String> {
+    let rows: Vec<Row> = run.setting("row")?;
+    let mut measured = Measured::default();
+    let (mut payloads, mut table) = (Vec::new(), Vec::new());
+    for row in &rows {
+        let scenario = row.scenario(run)?;
+        let report = weir_sim::run(&scenario, &mut |_| {}).map_err(|error| error.to_string())?;
+        let payload = row.figures(&report, &mut measured)?;
+        let pair = |pair: [f64; 2]| format!("{:.1} / {:.1}", pair[0], pair[1]);
+        let paper = if row.paper == [0.0; 2] { "-".to_owned() } else { pair(row.paper) };
+        table.push(vec![row.name.clone(), paper, pair(payload)]);
+        payloads.push(payload);
+        measured.setup = Some(setup(&scenario));
+    }
+    let title = format!("{}: {}", run.sheet.id, run.sheet.title);
+    let names = rows.iter().map(|row| row.name.as_str());
+    let mut plot = Plot::new(Kind::Bars, &title, "run", "payload in kbit/s").named(names);
+    let papers: Vec<[f64; 2]> = rows.iter().map(|row| row.paper).collect();
+    for (index, class) in CLASSES.into_iter().enumerate() {
+        for (whose, values) in [("paper: ", &papers), ("", &payloads)] {
+            if values.iter().all(|pair| pair[index] == 0.0) {
+                continue;
+            }
+            let points = values.iter().enumerate().map(|(x, pair)| (x as f64, pair[index]));
+            plot = plot.with(format!("{whose}{class}"), points.collect());
+        }
+    }
+    let columns = ["row", "the page, kbit/s", "measured, kbit/s"];
+    measured.plot(plot).table(&title, &columns, table);
+    Ok(measured)
+}
+
+impl Row {
+    fn scenario(&self, run: &Run<'_>) -> Result<Scenario, String> {
+        let mut sources = String::new();
+        let udp = self.traffic.iter().filter(|kind| *kind == "udp").count();
+        let (payload, mut turn) = (self.payload.to_string(), 0);
+        for ((class, port), kind) in CLASSES.into_iter().zip(PORTS).zip(&self.traffic) {
+            if kind == "nothing" {
+                continue;
+            }
+            let [interval, start] =
+                [ETHERNET_NANOS * udp.max(1), ETHERNET_NANOS * turn].map(|it| format!("{it} ns"));
+            turn += usize::from(kind == "udp");
+            let values = [
+                ("name", class),
+                ("port", port),
+                ("payload", &payload),
+                ("interval", &interval),
+                ("start", &start),
+            ];
+            sources += &run.filled(&format!("{kind}.toml"), &values)?;
+        }
+        let rates = self.rates.map(|rate| format!("{rate} kbit/s"));
+        let borrows = self.borrow.map(|borrows| borrows.to_string());
+        let [duration, warmup] = self.seconds.map(|seconds| format!("{seconds} s"));
+        let values = [
+            ("duration", duration.as_str()),
+            ("warmup", &warmup),
+            ("filter", &self.filter),
+            ("preset", self.preset.as_str()),
+            ("rate_a", &rates[0]),
+            ("rate_b", &rates[1]),
+            ("borrow_a", &borrows[0]),
+            ("borrow_b", &borrows[1]),
+            ("sources", &sources),
+        ];
+        run.scenario(&format!("{}-{}.toml", run.era.name(), self.tree), &values)
+    }
+
+    /// `ROW.a` and `ROW.b` in kbit/s of payload, `ROW.total` of both; `ROW.part_a` as part of the
+    /// class's rate; `ROW.ip_a` in kbit/s of IP packets.
+    fn figures(&self, report: &Report, measured: &mut Measured) -> Result<[f64; 2], String> {
+        let mut payload = [0.0; 2];
+        for (index, class) in CLASSES.into_iter().enumerate() {
+            let source = report.source(class);
+            payload[index] = source.map_or(0.0, |source| source.goodput_bps as f64 / 1e3);
+            let sent = report.class(class).ok_or_else(|| format!("no class `{class}`"))?.sent;
+            let (row, rate) = (&self.name, f64::from(self.rates[index]));
+            measured.figure(format!("{row}.{class}"), payload[index], "kbit/s");
+            measured.figure(format!("{row}.part_{class}"), payload[index] / rate, "");
+            let packets = sent.bits_per_second as f64 / 1e3;
+            measured.figure(format!("{row}.ip_{class}"), packets, "kbit/s");
+        }
+        measured.figure(format!("{}.total", self.name), payload.iter().sum(), "kbit/s");
+        Ok(payload)
+    }
+}
+
+fn setup(scenario: &Scenario) -> Setup {
+    let label = format!("155 Mbit/s ATM, {} of 1 Mbit/s", scenario.link.scheduler);
+    let edges = Setup::default().edge("sender", "router", "Ethernet");
+    edges.edge("router", "sink", &label).tree(&scenario.link.tree)
+}
+
+/// The classes of the scenarios, and their sources.
+const CLASSES: [&str; 2] = ["a", "b"];
+/// By which packets find their class.
+const PORTS: [&str; 2] = ["5001", "5002"];
+/// What a datagram of 8192 bytes takes on an Ethernet of 10 Mbit/s, in six fragments of 20 bytes of
+/// header and 38 of Ethernet each. Senders of UDP take turns there: `$interval` and `$start`.
+const ETHERNET_NANOS: usize = (8_200 + 6 * (20 + 38)) * 800;

@@ -1,0 +1,122 @@
+//! HTB's accuracy against burst, packet size, rate and load `[benita]`.
+//!
+//! A row is one run of the experiment's scenario, historic or sound, with its own burst, frame and
+//! offered rate. Frames are the generator's: four bytes of check sequence longer than what the
+//! kernel sees [algorithms §0.4].
+
+use super::Experiment;
+use crate::claims::{Kind, Measured, Plot, Run, Setup};
+use serde::Deserialize;
+use weir_sim::{Report, Scenario};
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "benita",
+    summary: "HTB: what leaves, by burst, packet size, rate and what is offered",
+    measure: Some(measure),
+    own: None,
+};
+
+/// One run of the scenario.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    /// Such as `15k-512-32`; figures begin with it.
+    name: String,
+    /// The line of the plot that it belongs to.
+    line: String,
+    /// Where it stands on that line.
+    x: f64,
+    /// The generator's frames.
+    frame: u32,
+    /// The class's rate in Mbit/s.
+    rate: f64,
+    /// What each source offers, in Mbit/s of the generator's frames.
+    offered: Vec<f64>,
+    /// Replaces `$burst`.
+    burst: String,
+    /// Replaces `$kernel`: what is unlike `htb-2.6.5`'s defaults.
+    #[serde(default = "defaults")]
+    kernel: String,
+}
+
+fn defaults() -> String {
+    "{}".to_owned()
+}
+
+fn measure(run: &Run<'_>) -> Result<Measured, String> {
+    let rows: Vec<Row> = run.setting("row")?;
+    let axis: String = run.setting("axis")?;
+    let title = format!("{}: {}", run.sheet.id, run.sheet.title);
+    let mut plot = Plot::new(Kind::Lines, &title, &axis, "out in Mbit/s");
+    let mut measured = Measured::default();
+    let (mut table, mut outs) = (Vec::new(), Vec::new());
+    for row in &rows {
+        let scenario = row.scenario(run)?;
+        let report = weir_sim::run(&scenario, &mut |_| {}).map_err(|error| error.to_string())?;
+        let out = row.figures(&report, &scenario, &mut measured);
+        outs.push(out);
+        match plot.series.iter_mut().find(|series| series.name == row.line) {
+            Some(series) => series.points.push((row.x, out)),
+            None => plot = plot.with(&row.line, vec![(row.x, out)]),
+        }
+        let offered: f64 = row.offered.iter().sum();
+        let cells =
+            [&row.burst, &row.frame.to_string(), &format!("{offered}"), &format!("{out:.2}")];
+        table.push(cells.map(String::clone).to_vec());
+        measured.setup = Some(setup(&scenario));
+    }
+    let highest = outs.iter().copied().fold(f64::MIN, f64::max);
+    let lowest = outs.iter().copied().fold(f64::MAX, f64::min);
+    measured.figure("spread", highest - lowest, "Mbit/s");
+    let columns = ["burst", "frame in B", "in, Mbit/s", "out, Mbit/s"];
+    measured.plot(plot).table(&title, &columns, table);
+    Ok(measured)
+}
+
+impl Row {
+    fn scenario(&self, run: &Run<'_>) -> Result<Scenario, String> {
+        let size = format!("{} B", self.frame - CHECK_SEQUENCE);
+        let interval = |mbit: &f64| format!("{:.0} ns", f64::from(self.frame) * 8e3 / mbit);
+        let intervals: Vec<String> = self.offered.iter().map(interval).collect();
+        let rate = format!("{} kbit/s", self.rate * 1e3);
+        let names = ["interval1", "interval2", "interval3", "interval4"];
+        let mut values = vec![
+            ("size", size.as_str()),
+            ("burst", &self.burst),
+            ("rate", &rate),
+            ("kernel", &self.kernel),
+        ];
+        values.extend(names.into_iter().zip(intervals.iter().map(String::as_str)));
+        run.scenario(&format!("{}.toml", run.era.name()), &values)
+    }
+
+    /// `NAME.out`, all that left in Mbit/s of the generator's frames, and `NAME.SOURCE` of each
+    /// source; answers the first.
+    fn figures(&self, report: &Report, scenario: &Scenario, measured: &mut Measured) -> f64 {
+        let seconds =
+            scenario.duration.as_nanos().saturating_sub(scenario.warmup.as_nanos()) as f64 / 1e9;
+        let mbit = |packets: u64| packets as f64 * f64::from(self.frame) * 8.0 / seconds / 1e6;
+        let mut out = 0.0;
+        for source in &report.sources {
+            let rate = mbit(source.received.packets);
+            measured.figure(format!("{}.{}", self.name, source.name), rate, "Mbit/s");
+            out += rate;
+        }
+        measured.figure(format!("{}.out", self.name), out, "Mbit/s");
+        measured.figure(format!("{}.ratio", self.name), out / self.rate, "");
+        out
+    }
+}
+
+fn setup(scenario: &Scenario) -> Setup {
+    let mut setup = Setup::default();
+    for source in &scenario.sources {
+        setup = setup.edge(&source.name, "Linux, eth0", "100 Mbit/s Ethernet");
+    }
+    let label = format!("100 Mbit/s, {}", scenario.link.scheduler);
+    setup.edge("Linux, eth0", "generator, port 2", &label).tree(&scenario.link.tree)
+}
+
+/// Bytes of a frame that the kernel does not see.
+const CHECK_SEQUENCE: u32 = 4;

@@ -1,0 +1,303 @@
+//! What a packet costs, as the papers measured it: throughput by scheduler, packet size, number of
+//! classes and offered load [algorithms §13.5].
+//!
+//! Weir's own schedulers are not the papers', nor is a processor of today theirs. What is held to
+//! the papers is the shape: instructions counted under callgrind (`bench/profile.json`, written by
+//! `weir bench --profile --write`) beyond those of a FIFO are put on top of what forwarding took
+//! with a FIFO, at so many nanoseconds an instruction that one figure of the paper comes out; all
+//! other figures follow. Historic runs have the paper's CBQ, whose filter for one destination is
+//! found at once by a hash of it [algorithms §11.1], sound ones `cbq` and tables.
+
+use super::Experiment;
+use crate::bench::profile::{Profile, Row};
+use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
+use serde::Deserialize;
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "cost",
+    summary: "cost of a packet by scheduler, size, classes and load, from counted instructions",
+    measure: Some(measure),
+    own: None,
+};
+
+/// The settings of a sheet.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, tag = "kind", rename_all = "kebab-case")]
+enum Model {
+    /// Instructions and calls of enqueue and dequeue [nieminen §5, Table II].
+    Operations,
+    /// Throughput of each scheduler: `bare_us` with a FIFO, `anchor_us` with CBQ.
+    Schedulers { bare_us: f64, anchor_us: f64, frame: f64 },
+    /// Packets per second by packet size, with and without CBQ.
+    Sizes { fixed_us: f64, cell_us: f64, anchor_us: f64, anchor_ip: u32, ips: Vec<u32> },
+    /// Packets per second by number of classes; the first is the paper's.
+    Classes { anchor_us: f64, bare_us: f64 },
+    /// What is forwarded of what is offered, when receiving goes before forwarding.
+    Load { bare_us: f64, anchor_us: f64, receive_part: f64 },
+}
+
+fn measure(run: &Run<'_>) -> Result<Measured, String> {
+    let profile = serde_json::from_str(PROFILE).map_err(|error| error.to_string())?;
+    let counts = Counts { profile, era: run.era, cbq: cbq(run.era) };
+    let mut measured = Measured::default();
+    let title = format!("{}: {}", run.sheet.id, run.sheet.title);
+    match run.setting("model")? {
+        Model::Operations => operations(&counts, &title, &mut measured),
+        Model::Schedulers { bare_us, anchor_us, frame } => {
+            let costs = counts.costs(bare_us, anchor_us, FOUR)?;
+            schedulers(&counts, &costs, frame, &title, &mut measured)
+        }
+        Model::Sizes { fixed_us, cell_us, anchor_us, anchor_ip, ips } => {
+            let bare = |ip: u32| fixed_us + cell_us * cells(ip);
+            let costs = counts.costs(bare(anchor_ip), anchor_us, ONE)?;
+            sizes(&counts, &costs, bare, &ips, (&title, &mut measured))
+        }
+        Model::Classes { anchor_us, bare_us } => {
+            let costs = counts.costs(bare_us, anchor_us, ONE)?;
+            classes(&counts, &costs, &title, &mut measured)
+        }
+        Model::Load { bare_us, anchor_us, receive_part } => {
+            let costs = counts.costs(bare_us, anchor_us, ONE)?;
+            let takes = costs.takes(counts.cbq(ONE)?);
+            load(run.era, takes, receive_part, &title, &mut measured);
+            Ok(())
+        }
+    }?;
+    let label = format!("Ethernet or ATM, {}", counts.cbq);
+    let setup = Setup::default().edge("generator", "router", "as fast as it goes");
+    measured.setup = Some(setup.edge("router", "sink", &label));
+    Ok(measured)
+}
+
+/// The CBQ of an era.
+const fn cbq(era: Era) -> &'static str {
+    match era {
+        Era::Historic => "cbq-altq",
+        Era::Sound => "cbq",
+    }
+}
+
+/// What was counted.
+struct Counts {
+    profile: Profile,
+    era: Era,
+    cbq: &'static str,
+}
+
+/// What a packet takes.
+struct Costs {
+    /// With a FIFO, in µs.
+    bare_us: f64,
+    /// µs for each instruction of a scheduler.
+    instruction_us: f64,
+    /// Instructions of the FIFO, which `bare_us` has in it.
+    fifo: f64,
+}
+
+/// Classes, and how many of them have traffic.
+type Case = (usize, usize);
+
+impl Counts {
+    fn row(&self, scheduler: &str, (leaves, active): Case) -> Result<&Row, String> {
+        let suits =
+            |row: &&Row| row.scheduler == scheduler && (row.leaves, row.active) == (leaves, active);
+        self.profile.schedulers.iter().find(suits).ok_or_else(|| {
+            format!("no count of {scheduler} with {leaves} classes; run `weir bench --profile`")
+        })
+    }
+
+    /// Instructions of a packet through this era's CBQ, to find its class included.
+    fn cbq(&self, case: Case) -> Result<f64, String> {
+        self.cbq_of(self.era, case)
+    }
+
+    fn cbq_of(&self, era: Era, case: Case) -> Result<f64, String> {
+        Ok(self.row(cbq(era), case)?.instructions() + self.search(era, case.0)?)
+    }
+
+    /// Instructions to find the class of a packet among as many rules as there are classes.
+    fn search(&self, era: Era, classes: usize) -> Result<f64, String> {
+        let (classifier, rules) = match era {
+            // Filters of other destinations are in other buckets.
+            Era::Historic => ("linear", 1),
+            Era::Sound => ("tuple-space", classes),
+        };
+        let mut searches = self.profile.classifiers.iter();
+        let search = searches.find(|row| row.classifier == classifier && row.rules == rules);
+        let search = search.ok_or_else(|| format!("no count of {classifier}"))?;
+        Ok(search.classify.instructions)
+    }
+
+    /// So much an instruction that the historic CBQ takes `anchor_us`: one machine for both eras.
+    fn costs(&self, bare_us: f64, anchor_us: f64, case: Case) -> Result<Costs, String> {
+        let instructions = match case {
+            FOUR => self.row(cbq(Era::Historic), FOUR)?.instructions(),
+            _ => self.cbq_of(Era::Historic, case)?,
+        };
+        let fifo = self.row("fifo", case)?.instructions();
+        let instruction_us = (anchor_us - bare_us) / (instructions - fifo);
+        Ok(Costs { bare_us, instruction_us, fifo })
+    }
+}
+
+impl Costs {
+    /// A packet for which a scheduler needs so many instructions, in µs.
+    fn takes(&self, instructions: f64) -> f64 {
+        self.bare_us + self.instruction_us * (instructions - self.fifo)
+    }
+}
+
+fn operations(counts: &Counts, title: &str, measured: &mut Measured) -> Result<(), String> {
+    let mut table = Vec::new();
+    let mut plot = Plot::new(Kind::Bars, title, "operation", "instructions per packet")
+        .named(["enqueue", "dequeue"]);
+    for (name, scheduler) in [("priq", "priq"), ("cbq", counts.cbq), ("dbhpd", "dbhpd")] {
+        let Row { enqueue, dequeue, .. } = counts.row(scheduler, FOUR)?;
+        for (side, count) in [("enqueue", enqueue), ("dequeue", dequeue)] {
+            let unit = "instructions";
+            measured.figure(format!("{name}.{side}"), count.instructions, unit);
+            measured.figure(format!("{name}.{side}.calls"), count.calls, "calls");
+        }
+        let sum = enqueue.instructions + dequeue.instructions;
+        measured.figure(format!("{name}.sum"), sum, "instructions");
+        plot = plot.with(scheduler, vec![(0.0, enqueue.instructions), (1.0, dequeue.instructions)]);
+    }
+    let four = |row: &&Row| (row.leaves, row.active) == FOUR;
+    for row in counts.profile.schedulers.iter().filter(four) {
+        let Row { scheduler, enqueue, dequeue, .. } = row;
+        let number = |number: f64| format!("{number:.1}");
+        let counted = [enqueue.instructions, dequeue.instructions, enqueue.calls, dequeue.calls];
+        table.push([vec![scheduler.clone()], counted.map(number).to_vec()].concat());
+    }
+    let columns = ["scheduler", "enqueue", "dequeue", "enqueue calls", "dequeue calls"];
+    let heading = "Instructions and calls per packet, four classes, all busy";
+    measured.plot(plot).table(heading, &columns, table);
+    Ok(())
+}
+
+fn schedulers(
+    counts: &Counts,
+    costs: &Costs,
+    frame: f64,
+    title: &str,
+    measured: &mut Measured,
+) -> Result<(), String> {
+    let mut plot = Plot::new(Kind::Bars, title, "scheduler", "Mbit/s").named(["all"]);
+    let mut table = Vec::new();
+    for (name, scheduler) in [("priq", "priq"), ("cbq", counts.cbq), ("dbhpd", "dbhpd")] {
+        let takes = costs.takes(counts.row(scheduler, FOUR)?.instructions());
+        let mbit = frame * 8.0 / takes;
+        measured.figure(name, mbit, "Mbit/s");
+        measured.figure(format!("{name}.relative"), costs.bare_us / takes, "");
+        plot = plot.with(scheduler, vec![(0.0, mbit)]);
+        table.push(vec![scheduler.to_owned(), format!("{mbit:.2}"), format!("{takes:.2}")]);
+    }
+    measured.plot(plot).table(title, &["scheduler", "Mbit/s", "µs per frame"], table);
+    Ok(())
+}
+
+fn sizes(
+    counts: &Counts,
+    costs: &Costs,
+    bare: impl Fn(u32) -> f64,
+    ips: &[u32],
+    (title, measured): (&str, &mut Measured),
+) -> Result<(), String> {
+    let instructions = counts.cbq(ONE)?;
+    let (mut fifo, mut cbq, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+    for &ip in ips {
+        let without = bare(ip);
+        let with = without + costs.instruction_us * (instructions - costs.fifo);
+        let loss = (1.0 - without / with) * 100.0;
+        measured.figure(format!("fifo.{ip}"), 1e6 / without, "pps");
+        measured.figure(format!("cbq.{ip}"), 1e6 / with, "pps");
+        fifo.push((f64::from(ip), 1e6 / without));
+        cbq.push((f64::from(ip), 1e6 / with));
+        losses.push(loss);
+    }
+    measured.figure("loss.first", losses[0], "%");
+    measured.figure("loss.last", losses[losses.len() - 1], "%");
+    let plot = Plot::new(Kind::Lines, title, "length of the IP packet in B", "packets per second");
+    measured.series("loss", losses).plot(plot.with("fifo", fifo).with(counts.cbq, cbq));
+    Ok(())
+}
+
+fn classes(
+    counts: &Counts,
+    costs: &Costs,
+    title: &str,
+    measured: &mut Measured,
+) -> Result<(), String> {
+    let mut points = Vec::new();
+    for row in counts.profile.schedulers.iter().filter(|row| row.scheduler == counts.cbq) {
+        if row.active == 1 && row.parts == row.leaves {
+            let instructions = counts.cbq((row.leaves, 1))?;
+            let rate = 1e6 / costs.takes(instructions);
+            measured.figure(format!("pps.{}", row.leaves), rate, "pps");
+            measured.figure(format!("instructions.{}", row.leaves), instructions, "");
+            points.push((row.leaves as f64, rate));
+        }
+    }
+    // A class that has all of the link never borrows; one and the same class is compared, whose
+    // rate is that of one among a hundred.
+    let same = counts.profile.schedulers.iter().find(|row| {
+        row.scheduler == counts.cbq && (row.leaves, row.active) == ONE && row.parts > 1
+    });
+    if let Some(row) = same {
+        let instructions = row.instructions() + counts.search(counts.era, 1)?;
+        measured.figure("instructions.same", instructions, "");
+    }
+    let rising = points.windows(2).filter(|pair| pair[1].1 > pair[0].1 * LEVEL).count();
+    measured.figure("rises", rising as f64, "");
+    let plot = Plot::new(Kind::Lines, title, "classes", "packets per second");
+    let paper = [(1, 20513), (5, 20353), (10, 20245), (20, 19871), (50, 18718), (100, 15918)];
+    let paper = paper.map(|(x, y)| (f64::from(x), f64::from(y))).to_vec();
+    let plot = plot.with(counts.cbq, points).with("paper: Table 5", paper);
+    measured.plot(plot);
+    Ok(())
+}
+
+/// Receiving has interrupts, which go before all else: beyond saturation each packet received
+/// takes time from forwarding. Sound, the router receives only what it can forward.
+fn load(era: Era, takes_us: f64, receive_part: f64, title: &str, measured: &mut Measured) {
+    let receive = takes_us * receive_part;
+    let saturation = 1e6 / takes_us;
+    let forwarded = |offered: f64| match era {
+        _ if offered <= saturation => offered,
+        Era::Historic => ((1e6 - offered * receive) / (takes_us - receive)).max(0.0),
+        Era::Sound => saturation,
+    };
+    let points: Vec<(f64, f64)> = (0..=40)
+        .map(|step| saturation * f64::from(step) / 20.0)
+        .map(|offered| (offered, forwarded(offered)))
+        .collect();
+    let lossless = points.iter().filter(|point| point.0 <= saturation * LEVEL);
+    let lost = lossless.map(|point| point.0 - point.1).fold(0.0, f64::max);
+    let beyond = points.iter().filter(|point| point.0 >= saturation).collect::<Vec<_>>();
+    let falling = beyond.windows(2).filter(|pair| pair[1].1 < pair[0].1 || pair[1].1 == 0.0);
+    let steps = beyond.len() - 1;
+    measured.figure("saturation", saturation, "pps").figure("lost below", lost, "pps");
+    measured.figure("falling", falling.count() as f64 / steps as f64, "");
+    measured.figure("at twice", forwarded(saturation * 2.0), "pps");
+    let plot = Plot::new(
+        Kind::Lines,
+        title,
+        "offered, packets per second",
+        "forwarded, packets per second",
+    );
+    measured.plot(plot.with("forwarded", points));
+}
+
+/// ATM cells of an IP packet, with LLC/SNAP and the trailer of AAL5 [algorithms §13.1].
+fn cells(ip: u32) -> f64 {
+    f64::from((ip + 16).div_ceil(48))
+}
+
+const PROFILE: &str = include_str!("../../../bench/profile.json");
+/// Four classes, all with traffic.
+const FOUR: Case = (4, 4);
+/// One class.
+const ONE: Case = (1, 1);
+/// Less is the rounding of floats.
+const LEVEL: f64 = 1.000_001;

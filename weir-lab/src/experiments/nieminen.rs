@@ -1,0 +1,265 @@
+//! Voice, video, web and files through delay-bounded proportional delay, CBQ and priorities
+//! `[nieminen]`.
+//!
+//! A run has each scheduler at each load; the load is what is offered divided by the line's rate,
+//! as in the paper. The CBQ of historic runs is ALTQ's, that of sound ones this program's, both
+//! with deficit round robin. Figures are `LOAD.SCHEDULER.CLASS.QUANTITY`, where CBQ is `cbq`.
+//!
+//! With the setting `overhead_us` packets pass a stage behind the scheduler that takes so long for
+//! each, and as long again for one that was sent on loan [algorithms §13.5]; it holds up nobody
+//! else. `LOAD.SCHEDULER.lent` is the part of packets on loan, `LOAD.SCHEDULER.raised` how much
+//! longer packets take with the stage, both in percent.
+
+use super::Experiment;
+use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
+use weir_core::units::Duration;
+use weir_sim::report::ClassReport;
+use weir_sim::{Report, Scenario, Watch};
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "nieminen",
+    summary: "voice, video, web and files: proportional delay, CBQ, priorities",
+    measure: Some(measure),
+    own: None,
+};
+
+/// What each class of one run got.
+struct Classes {
+    scheduler: &'static str,
+    /// Milliseconds in the queue: median, mean, 99th percentile, the longest.
+    delays: [[f64; 4]; 4],
+    /// Mbit/s sent.
+    rates: [f64; 4],
+    /// Mbit/s in each bin.
+    bins: [Vec<f64>; 4],
+    /// The mean delay of all packets in ms, and the part of them that was sent on loan.
+    all: (f64, f64),
+}
+
+fn measure(run: &Run<'_>) -> Result<Measured, String> {
+    let loads: Vec<u32> = run.setting("loads")?;
+    let mut measured = Measured::default();
+    for load in loads {
+        let mut all = Vec::new();
+        for scheduler in SCHEDULERS {
+            let classes = Classes::measure(run, load, scheduler)?;
+            classes.figures(load, &mut measured);
+            if let Ok(overhead) = run.setting("overhead_us") {
+                classes.raised(load, overhead, &mut measured);
+            }
+            all.push(classes);
+        }
+        show(run, load, &all, &mut measured);
+    }
+    measured.setup = Some(setup(run));
+    Ok(measured)
+}
+
+impl Classes {
+    fn measure(run: &Run<'_>, load: u32, scheduler: &'static str) -> Result<Self, String> {
+        let scenario = scenario(run, load, scheduler)?;
+        let slowest = run.setting::<f64>("overhead_us").is_ok().then_some(0);
+        let watch = Watch { bins: Some(BIN), slowest, ..Watch::default() };
+        let report = weir_sim::run_watched(&scenario, watch, &mut |_| {});
+        let report = report.map_err(|error| error.to_string())?;
+        if !report.conservation.holds {
+            return Err(format!("{scheduler} at {load} %: packets are not all accounted for"));
+        }
+        Self::of(&report, scheduler)
+    }
+
+    fn of(report: &Report, scheduler: &'static str) -> Result<Self, String> {
+        let bins = report.bins.as_ref().ok_or("no bins")?;
+        let warmup = report.warmup.as_nanos() / BIN.as_nanos();
+        let mut this = Self {
+            scheduler,
+            delays: [[0.0; 4]; 4],
+            rates: [0.0; 4],
+            bins: [const { Vec::new() }; 4],
+            all: all(report),
+        };
+        for (index, name) in CLASSES.into_iter().enumerate() {
+            let missing = || format!("no class `{name}`");
+            let class = report.class(name).ok_or_else(missing)?;
+            let delay = &class.delay;
+            this.delays[index] = [delay.p50, delay.mean, delay.p99, delay.max]
+                .map(|delay| delay.as_nanos() as f64 / 1e6);
+            this.rates[index] = class.sent.bits_per_second as f64 / 1e6;
+            let row = bins.classes.iter().find(|row| row.name == name).ok_or_else(missing)?;
+            let counted = row.bytes.iter().skip(warmup as usize);
+            let megabits = |&bytes: &u64| bytes as f64 * 8e3 / BIN.as_nanos() as f64;
+            this.bins[index] = counted.map(megabits).collect();
+        }
+        Ok(this)
+    }
+
+    fn figures(&self, load: u32, measured: &mut Measured) {
+        let name = format!("{load}.{}", self.scheduler);
+        for (index, class) in CLASSES.into_iter().enumerate() {
+            for (quantity, delay) in QUANTITIES.into_iter().zip(self.delays[index]) {
+                measured.figure(format!("{name}.{class}.{quantity}"), delay, "ms");
+            }
+            measured.figure(format!("{name}.{class}.rate"), self.rates[index], "Mbit/s");
+            let peak = peak(&self.bins[index], guarantee(index, load));
+            measured.figure(format!("{name}.{class}.peak"), peak, "");
+        }
+        let [voip, video, http, ftp] = self.rates;
+        let (real, rest) = (voip + video, http + ftp);
+        measured.figure(format!("{name}.rt.rate"), real, "Mbit/s");
+        measured.figure(format!("{name}.nrt.rate"), rest, "Mbit/s");
+        measured.figure(format!("{name}.nrt.part"), rest / (real + rest) * 100.0, "%");
+    }
+}
+
+impl Classes {
+    /// What the stage does that takes `overhead` µs.
+    fn raised(&self, load: u32, overhead: f64, measured: &mut Measured) {
+        let (name, (delay, lent)) = (format!("{load}.{}", self.scheduler), self.all);
+        let raised = overhead / 1e3 * (1.0 + lent) / delay;
+        measured.figure(format!("{name}.delay"), delay, "ms");
+        measured.figure(format!("{name}.lent"), 100.0 * lent, "%");
+        measured.figure(format!("{name}.raised"), 100.0 * raised, "%");
+    }
+}
+
+/// The mean delay of all packets in ms, and the part on loan as far as explanations tell.
+fn all(report: &Report) -> (f64, f64) {
+    let leaves = || CLASSES.into_iter().filter_map(|name| report.class(name));
+    let packets: f64 = leaves().map(|class| class.delay.count as f64).sum();
+    let millis = |class: &ClassReport| class.delay.mean.as_nanos() as f64 / 1e6;
+    let sum: f64 = leaves().map(|class| class.delay.count as f64 * millis(class)).sum();
+    let explained = report.explain.iter().flat_map(|explain| &explain.classes);
+    let explained = explained.filter(|class| CLASSES.contains(&class.name.as_str()));
+    let (mut sent, mut lent) = (0u64, 0u64);
+    for class in explained {
+        sent += class.packets;
+        lent += class.lenders.values().sum::<u64>();
+    }
+    (sum / packets.max(1.0), lent as f64 / sent.max(1) as f64)
+}
+
+/// The rate around which most bins lie, as a part of the guarantee: the middle of the tenth of the
+/// guarantee that holds the most, where tenths overlap by all but a hundredth; the first of equals.
+fn peak(bins: &[f64], guarantee: f64) -> f64 {
+    let parts: Vec<f64> = bins.iter().map(|rate| rate / guarantee).collect();
+    let near = |middle: f64| parts.iter().filter(|&&part| (part - middle).abs() <= 0.05).count();
+    let mut best = (0, 0.0);
+    for hundredth in 5..=300 {
+        let middle = f64::from(hundredth) / 100.0;
+        let count = near(middle);
+        if count > best.0 {
+            best = (count, middle);
+        }
+    }
+    best.1
+}
+
+fn scenario(run: &Run<'_>, load: u32, scheduler: &str) -> Result<Scenario, String> {
+    let mut sources = String::new();
+    for (file, count) in SOURCES {
+        for number in 0..count {
+            let start = format!("{} ms", number * 7);
+            sources += &run.filled(file, &[("number", &number.to_string()), ("start", &start)])?;
+            sources.push('\n');
+        }
+    }
+    let rate = |percent: u64| format!("{} bit/s", OFFERED / u64::from(load.max(1)) * percent);
+    let rates = [100, 30, 70, 10, 20, 40].map(rate);
+    let cbq = match run.era {
+        Era::Historic => "cbq-altq",
+        Era::Sound => "cbq",
+    };
+    let words = match run.era {
+        Era::Historic => "{ preset = \"altq3\", hz = 1000, general = \"drr\" }",
+        Era::Sound => "{ general = \"drr\" }",
+    };
+    let values = [
+        ("link", rates[0].as_str()),
+        ("realtime", &rates[1]),
+        ("rest", &rates[2]),
+        ("voip", &rates[3]),
+        ("video", &rates[4]),
+        ("http", &rates[5]),
+        ("cbq", cbq),
+        ("words", words),
+        ("sources", &sources),
+    ];
+    run.scenario(&format!("{scheduler}.toml"), &values)
+}
+
+/// What CBQ guarantees a class, in Mbit/s.
+fn guarantee(class: usize, load: u32) -> f64 {
+    [10.0, 20.0, 40.0, 30.0][class] * OFFERED as f64 / 1e6 / f64::from(load.max(1))
+}
+
+fn show(run: &Run<'_>, load: u32, all: &[Classes], measured: &mut Measured) {
+    let title = format!("{}: {} % load", run.sheet.id, load);
+    let mut plot =
+        Plot::new(Kind::Bars, &format!("{title}: mean delay in the queue"), "class", "ms")
+            .named(CLASSES);
+    let mut rows = Vec::new();
+    for classes in all {
+        let points = classes.delays.iter().enumerate().map(|(x, delay)| (x as f64, delay[1]));
+        plot = plot.with(classes.scheduler, points.collect());
+        for (index, class) in CLASSES.into_iter().enumerate() {
+            let delays = classes.delays[index].map(|delay| format!("{delay:.2}"));
+            let rate = format!("{:.3}", classes.rates[index]);
+            let mut row = vec![classes.scheduler.to_owned(), class.to_owned(), rate];
+            row.extend(delays);
+            rows.push(row);
+        }
+    }
+    for (index, class) in CLASSES.into_iter().enumerate() {
+        let title = format!("{title}: delays of {class}");
+        let mut delays =
+            Plot::new(Kind::Bars, &title, "delay in the queue", "ms").named(QUANTITIES);
+        for classes in all {
+            let points = classes.delays[index].into_iter().enumerate();
+            delays = delays.with(classes.scheduler, points.map(|(x, y)| (x as f64, y)).collect());
+        }
+        measured.plot(delays);
+    }
+    let columns = ["scheduler", "class", "Mbit/s", "median, ms", "mean", "99 %", "longest"];
+    measured.plot(plot).table(&title, &columns, rows);
+    for classes in all.iter().filter(|classes| classes.scheduler != "priq") {
+        let title = format!("{title}: bandwidth, {}", classes.scheduler);
+        let mut plot = Plot::new(Kind::Steps, &title, "time after the warm-up in s", "Mbit/s");
+        for (name, bins) in CLASSES.into_iter().zip(&classes.bins) {
+            let at = |(bin, &rate): (usize, &f64)| (bin as f64 * BIN.as_nanos() as f64 / 1e9, rate);
+            plot = plot.with(name, bins.iter().enumerate().map(at).collect());
+        }
+        measured.plot(plot);
+    }
+}
+
+fn setup(run: &Run<'_>) -> Setup {
+    let cbq = match run.era {
+        Era::Historic => "cbq-altq with drr",
+        Era::Sound => "cbq with drr",
+    };
+    Setup::default()
+        .edge("30 calls, 4 films, web readers, 10 file senders", "router", "10 Mbit/s offered")
+        .edge("router", "sink", &format!("10 Mbit/s divided by the load; dbhpd, {cbq}, priq"))
+        .class("root", None, "100 %")
+        .class("realtime", Some("root"), "30 %")
+        .class("rest", Some("root"), "70 %")
+        .class("voip", Some("realtime"), "10 %, 15 packets")
+        .class("video", Some("realtime"), "20 %, 15 packets")
+        .class("http", Some("rest"), "40 %, 80 packets")
+        .class("ftp", Some("rest"), "30 %, 200 packets")
+}
+
+/// The scenarios of an experiment, without their ending.
+const SCHEDULERS: [&str; 3] = ["dbhpd", "cbq", "priq"];
+/// The classes of the scenarios, in the paper's order.
+const CLASSES: [&str; 4] = ["voip", "video", "http", "ftp"];
+/// The names of [`Classes::delays`].
+const QUANTITIES: [&str; 4] = ["p50", "mean", "p99", "max"];
+/// Texts of sources, and how many there are of each.
+const SOURCES: [(&str, u32); 4] =
+    [("call.toml", 30), ("film.toml", 4), ("pages.toml", 1), ("file.toml", 10)];
+/// What is offered, in bit/s.
+const OFFERED: u64 = 10_000_000;
+/// The bins of the rates.
+const BIN: Duration = Duration::from_micros(500_000);

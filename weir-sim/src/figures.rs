@@ -1,0 +1,115 @@
+//! The figures of reports: amounts of packets, what was dropped, distributions of delays.
+
+use crate::shown::micros;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use weir_core::account::{Count, Histogram};
+use weir_core::event::DropReason;
+use weir_core::units::Duration;
+
+/// Packets with their bytes, and the rate of these over the time that counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Amount {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes: charged ones of classes, frames of sources.
+    pub bytes: u64,
+    /// The rate of the bytes, rounded to bit/s.
+    #[serde(rename = "bps")]
+    pub bits_per_second: u64,
+}
+
+/// What was dropped, in all and by reason.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Dropped {
+    /// For whatever reason.
+    pub total: Amount,
+    /// In the order of [`DropReason::ALL`].
+    pub by_reason: [Amount; DropReason::ALL.len()],
+}
+
+/// A distribution of durations; quantiles are up to 3 % too long, the others exact.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Delays {
+    /// How many were measured.
+    pub count: u64,
+    /// Half took no longer.
+    #[serde(serialize_with = "micros")]
+    pub p50: Duration,
+    /// 90 % took no longer.
+    #[serde(serialize_with = "micros")]
+    pub p90: Duration,
+    /// 99 % took no longer.
+    #[serde(serialize_with = "micros")]
+    pub p99: Duration,
+    /// The longest.
+    #[serde(serialize_with = "micros")]
+    pub max: Duration,
+    /// The mean.
+    #[serde(serialize_with = "micros")]
+    pub mean: Duration,
+}
+
+impl Amount {
+    pub(crate) fn of(count: Count, span: Duration) -> Self {
+        let bits_per_second = rate(count.bytes, span);
+        Self { packets: count.packets, bytes: count.bytes, bits_per_second }
+    }
+}
+
+/// `bytes` in `span` as bit/s, to the nearest.
+pub(crate) fn rate(bytes: u64, span: Duration) -> u64 {
+    let span = u128::from(span.as_nanos());
+    ((u128::from(bytes) * 8_000_000_000 + span / 2) / span) as u64
+}
+
+impl Delays {
+    pub(crate) fn of(histogram: &Histogram) -> Self {
+        Self {
+            count: histogram.count(),
+            p50: histogram.quantile(500),
+            p90: histogram.quantile(900),
+            p99: histogram.quantile(990),
+            max: histogram.max(),
+            mean: histogram.mean(),
+        }
+    }
+}
+
+impl Serialize for Dropped {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("total", &self.total)?;
+        for (reason, amount) in DropReason::ALL.iter().zip(&self.by_reason) {
+            map.serialize_entry(reason.name(), amount)?;
+        }
+        map.end()
+    }
+}
+
+impl Dropped {
+    /// `full 3, evicted 4`.
+    pub(crate) fn reasons(&self) -> String {
+        let rows = DropReason::ALL.iter().zip(&self.by_reason);
+        let rows = rows.filter(|row| row.1.packets > 0);
+        let words: Vec<_> = rows.map(|row| format!("{} {}", row.0.name(), row.1.packets)).collect();
+        words.join(", ")
+    }
+}
+
+impl Delays {
+    /// The quantiles in µs for a table.
+    pub(crate) fn cells(&self) -> [String; 5] {
+        [self.p50, self.p90, self.p99, self.max, self.mean].map(|duration| {
+            if self.count == 0 {
+                return "-".to_owned();
+            }
+            format!("{:.1}", duration.as_nanos() as f64 / 1e3)
+        })
+    }
+}
+
+/// A rate in Mbit/s for a table.
+pub(crate) fn megabits(bits_per_second: u64) -> String {
+    format!("{:.4}", bits_per_second as f64 / 1e6)
+}
