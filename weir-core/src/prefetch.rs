@@ -1,18 +1,19 @@
-//! Asking for memory before it is needed.
+//! Prefetching memory before it is needed.
 
-/// How memory is asked for: by the processor's prefetch, if whoever runs the link lends it, for
-/// nothing waits for that; else by reading it.
+/// How to prefetch: by the processor's instruction, if the caller supplies it as a function, since
+/// nothing waits for that; else by reading the memory.
 #[derive(Clone, Copy, Default)]
 pub struct Prefetch(Option<fn(*const u8)>);
 
 impl Prefetch {
-    /// By this function, which may do whatever does not show with the line at an address.
+    /// Prefetches with this function, whose effect must be limited to the cache.
     pub const fn by(prefetch: fn(*const u8)) -> Self {
         Self(Some(prefetch))
     }
 
-    /// Asks for the line that holds `what`.
-    // One call a line: many at once, from a list, were measured to be slower than reading.
+    /// Prefetches the cache line that holds `what`.
+    // One call for each line: several at once, from a list, were measured to be slower than
+    // reading.
     #[inline(always)]
     pub(crate) fn ask<T: Copy>(self, what: &T) {
         match self.0 {
@@ -23,7 +24,7 @@ impl Prefetch {
         }
     }
 
-    /// The same for something that may begin in one line and end in the next.
+    /// Prefetches a value that may begin in one cache line and end in the next.
     #[inline(always)]
     pub(crate) fn ask_both_ends<T: Copy>(self, what: &T) {
         match self.0 {
