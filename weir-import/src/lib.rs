@@ -1,4 +1,4 @@
-//! Other tools' files to policies, and policies to their files.
+//! Imports other tools' files as policies, and exports policies to their files.
 //!
 //! [`import`] reads ALTQ's, pf's and tc's configurations; [`export`] writes tc's commands. Nothing
 //! here does I/O.

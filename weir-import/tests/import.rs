@@ -1,4 +1,4 @@
-//! `weir import` and `weir export`: what files become, and that there and back changes nothing.
+//! `weir import` and `weir export`: their results, and that a round trip changes nothing.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -11,16 +11,16 @@ use weir_import::import::{self, Fate, Import, Options};
 use weir_policy::finding::Severity;
 use weir_policy::{Policy, policy};
 
-/// Reads `text`, which must be right.
+/// Reads `text`, which must be valid.
 fn imported(language: &str, text: &str) -> Import {
     let language = import::find(language).expect("rows name languages");
     let outcome = import::read(language, text.as_bytes(), "f", &Options::default());
     assert!(outcome.plan.is_some(), "{text}\n{:#?}", outcome.findings);
-    outcome.plan.expect("it was looked at")
+    outcome.plan.expect("errors were ruled out")
 }
 
-/// Every policy checks and holds each of `wanted`; the lines in `fates` have that fate, with a
-/// note that holds the text; all others are kept.
+/// Checks that every policy checks and contains each of `wanted`; the lines in `fates` have that
+/// fate, with a note that contains the text; all others are kept.
 fn check(language: &str, text: &str, wanted: &[&str], fates: &[(usize, Fate, &str)]) {
     let import = imported(language, text);
     let all: String = import.policies.iter().map(|one| one.policy.as_str()).collect();
@@ -43,7 +43,7 @@ fn check(language: &str, text: &str, wanted: &[&str], fates: &[(usize, Fate, &st
     }
 }
 
-/// Each error as `code@line:column`, and what the first one's cure holds.
+/// Checks each error as `code@line:column`, and a part of the first one's cure.
 fn check_faults(language: &str, text: &str, wanted: &[&str], cure: &str) {
     let language = import::find(language).expect("rows name languages");
     let outcome = import::read(language, text.as_bytes(), "f", &Options::default());
@@ -98,7 +98,7 @@ fn altq_conf_keeps_its_classes_filters_and_order() {
 }
 
 #[test]
-fn a_default_class_of_altq_gives_way_to_a_control_class() {
+fn a_default_class_of_altq_gives_rate_to_a_control_class() {
     let text = "interface en0 bandwidth 100M cbq\nclass cbq en0 root NULL pbandwidth 100\n\
                 class cbq en0 def root borrow pbandwidth 95 default\n";
     let wanted =
@@ -140,7 +140,7 @@ fn conditioners_of_altq_become_police() {
 }
 
 #[test]
-fn faults_of_altq_conf_point_at_their_word() {
+fn errors_of_altq_conf_point_at_their_word() {
     let head = "interface en0 bandwidth 10M cbq\nclass cbq en0 root NULL default\n";
     let rows = [
         ("filtre en0 root 0 0 0 0 6", "W401@3:1", "did you mean `filter`?"),
@@ -212,7 +212,7 @@ fn the_newer_queues_of_pf_become_curves() {
 }
 
 #[test]
-fn faults_of_pf_conf_point_at_their_word() {
+fn errors_of_pf_conf_point_at_their_word() {
     let head = "altq on em0 cbq bandwidth 1Mb queue { a, bb }\nqueue a cbq(default)\n";
     let rows = [
         ("queue bbb", "W404@3:7", "`bb`"),
@@ -278,7 +278,7 @@ fn scripts_of_tc_are_read_with_their_variables() {
 }
 
 #[test]
-fn what_is_replaced_or_taken_away_counts_no_more() {
+fn replaced_or_deleted_objects_have_no_effect() {
     let text = "\
 qdisc add dev a root handle 1: prio
 qdisc del dev a root
@@ -291,7 +291,7 @@ filter del dev a parent 1:
     check("tc", text, &wanted, &[(1, Fate::Approximated, "priomap"), (6, Fate::Lost, "single")]);
 }
 
-/// A tree of which the classes with children have filters of their own.
+/// A tree in which the classes with children have filters of their own.
 const NESTED: &str = "\
 qdisc add dev a root handle 1: htb default 30
 class add dev a parent 1: classid 1:1 htb rate 10mbit
@@ -309,7 +309,7 @@ filter add dev a parent 1:1 protocol ip prio 1 u32 match ip dport 81 0xffff flow
 ";
 
 #[test]
-fn filters_of_a_class_count_for_what_leads_there() {
+fn filters_of_a_class_apply_to_packets_sent_there() {
     let wanted = [
         "[class.1-11]\nparent = \"1-10\"\nrate = \"2 Mbit/s\"\nmatch = [\n    \
          { dst = \"10.1.0.0/16\", proto = 6, prio = 1 },\n]",
@@ -322,14 +322,14 @@ fn filters_of_a_class_count_for_what_leads_there() {
     imported("tc", NESTED).policies.iter().for_each(|one| check_fixed(&one.policy));
 }
 
-/// What the kernel's HTB does with a packet, filter by filter, and what the policy does.
+/// Compares the kernel's HTB, filter by filter, with the policy.
 #[test]
 fn a_chain_of_filters_takes_what_the_kernel_takes() {
     let policy = parsed(&imported("tc", NESTED).policies.remove(0).policy);
     let mut classifier = policy.classifier();
     let rows = [
         ("10.1.2.3", 6, 80, "1-11"),
-        // The chain ends in the class: the root's next filter is not asked.
+        // The chain ends in the class: the root's next filter is not tried.
         ("10.2.0.1", 6, 25, "1-30"),
         ("10.1.2.3", 17, 5004, "1-12"),
         ("10.1.2.3", 17, 4999, "1-30"),
@@ -390,7 +390,7 @@ qdisc add dev e parent 1:1 red limit 60000 min 15000 max 45000 avpkt 1000 burst 
 }
 
 #[test]
-fn faults_of_tc_point_at_their_word() {
+fn errors_of_tc_point_at_their_word() {
     let head = "qdisc add dev a root handle 1: htb default 10\n\
                 class add dev a parent 1: classid 1:10 htb rate 1mbit\n";
     let rows = [
@@ -413,8 +413,8 @@ fn faults_of_tc_point_at_their_word() {
     }
 }
 
-/// The policy that an export of `text` reads back to.
-fn there_and_back(text: &str, filters: Filters) -> String {
+/// Returns the policy that an export of `text` reads back to.
+fn round_trip(text: &str, filters: Filters) -> String {
     let policy = parsed(text);
     let export = export::to_tc(&policy, "eth0", filters).expect("the kernel has its scheduler");
     let mut back = imported("tc", &export.batch());
@@ -425,14 +425,14 @@ fn there_and_back(text: &str, filters: Filters) -> String {
 fn parsed(text: &str) -> Policy {
     let outcome = policy::parse(text, "p");
     assert!(outcome.plan.is_some(), "{text}\n{:#?}", outcome.findings);
-    outcome.plan.expect("it was looked at")
+    outcome.plan.expect("errors were ruled out")
 }
 
-/// Import after export is a fixed point from the first time on.
+/// Checks that import after export is a fixed point from the first time on.
 fn check_fixed(text: &str) {
     for filters in [Filters::Flower, Filters::U32] {
-        let once = there_and_back(text, filters);
-        let twice = there_and_back(&once, filters);
+        let once = round_trip(text, filters);
+        let twice = round_trip(&once, filters);
         assert_eq!(once, twice, "from:\n{text}");
         let (before, after) = (parsed(text), parsed(&once));
         assert_eq!(before.leaf_name(before.default.leaf), after.leaf_name(after.default.leaf));
@@ -440,7 +440,7 @@ fn check_fixed(text: &str) {
 }
 
 #[test]
-fn there_and_back_is_a_fixed_point_for_imports_and_examples() {
+fn a_round_trip_is_a_fixed_point_for_imports_and_examples() {
     imported("tc", TC).policies.iter().for_each(|one| check_fixed(&one.policy));
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     for name in ["home-htb.toml", "office-htb.toml", "home-flows.toml", "home-down.toml"] {
@@ -454,11 +454,11 @@ fn there_and_back_is_a_fixed_point_for_imports_and_examples() {
     }
 }
 
-/// Import, export, import, export: what the kernel has is the same from the first export on, and
-/// what it does not have is refused by name. The files are samples of others, which are read where
-/// they lie beside the repository; `WEIR_SAMPLES` names another folder.
+/// Import, export, import, export: the supported part is equal from the first export on, and the
+/// rest is refused by name. The files are others' samples, read from a folder beside the
+/// repository; `WEIR_SAMPLES` names another folder.
 #[test]
-fn there_and_back_is_a_fixed_point_for_samples() {
+fn a_round_trip_is_a_fixed_point_for_samples() {
     let beside = || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/samples");
     let folder = std::env::var_os("WEIR_SAMPLES").map_or_else(beside, Into::into);
     for language in ["altq", "pf"] {
@@ -493,13 +493,13 @@ fn sample(name: &str, text: &str) {
 }
 
 #[test]
-fn there_and_back_is_a_fixed_point_for_generated_policies() {
+fn a_round_trip_is_a_fixed_point_for_generated_policies() {
     for seed in 0..200 {
         check_fixed(&generated(&mut Random::new(seed, 0)));
     }
 }
 
-/// A tree of two levels with queues and rules of every kind that the kernel has.
+/// Draws a tree of two levels with queues and rules of every kind that the kernel has.
 fn generated(random: &mut Random) -> String {
     let scheduler = ["htb", "hfsc", "drr", "priq"][random.below(4) as usize];
     let tree = ["htb", "hfsc"].contains(&scheduler);
@@ -550,7 +550,7 @@ fn generated(random: &mut Random) -> String {
 }
 
 #[test]
-fn an_export_says_what_the_kernel_cannot_say() {
+fn an_export_reports_what_the_kernel_cannot_express() {
     let text = "[link]\nrate = \"10 Mbit/s\"\nscheduler = \"htb\"\n[class.a]\nrate = \"4 Mbit/s\"\n\
                 queue = { dropper = \"blue\" }\nmatch = [{ interface = \"lan\", proto = 6 }, { vlan = 7 }]\n\
                 [class.b]\nrate = \"6 Mbit/s\"\ndefault = true\n";

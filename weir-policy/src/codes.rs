@@ -1,9 +1,9 @@
 //! Kinds of findings: `W0xx` reading any file, `W1xx` policies, `W2xx` deployments, `W4xx` other
 //! tools' files.
 //!
-//! A lint's code stands in its file in `lints/`; [`crate::every_code`] has them all. `W3xx` belongs
-//! to scenarios, whose crate has its own table. A code is never given another meaning; one that is
-//! no longer needed stays free. `docs/findings.md` prints all codes, and a test holds it to them.
+//! A lint's code is in its file in `lints/`; [`crate::every_code`] returns all. `W3xx` are
+//! scenarios', whose crate has its own table. A code never changes its meaning; a retired one is
+//! not reused. `docs/findings.md` prints all codes, and a test compares it with them.
 
 use serde::Serialize;
 use std::fmt;
@@ -14,9 +14,9 @@ use std::fmt;
 pub enum Severity {
     /// Worth knowing.
     Info,
-    /// It works, but hardly as meant.
+    /// The file works, but probably not as intended.
     Warning,
-    /// No plan can be made of the file.
+    /// The file gives no plan.
     Error,
 }
 
@@ -25,16 +25,16 @@ pub enum Severity {
 pub struct Code {
     /// `W` and three digits.
     pub id: &'static str,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// What it is, for the table of all codes.
+    /// The description in the table of all codes.
     pub title: &'static str,
-    /// Where the trap is described: a key of `docs/sources.md` with its section.
+    /// The source that describes the trap: a key of `docs/sources.md` with its section.
     pub source: Option<&'static str>,
 }
 
 impl Severity {
-    /// The word in messages and JSON.
+    /// Returns the word in messages and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Severity::Info => "info",
@@ -74,15 +74,15 @@ codes! {
     UNREADABLE "W004" Error "a file that this one names cannot be read";
     MORE "W008" Info "more warnings than are shown";
     MORE_ERRORS "W009" Error "more findings than are shown, errors among them";
-    UNKNOWN_KEY "W010" Error "a key that is not known here";
+    UNKNOWN_KEY "W010" Error "an unknown key";
     MISSING_KEY "W011" Error "a key that must be written is missing";
-    WRONG_TYPE "W012" Error "a value of another TOML type than the one wanted";
+    WRONG_TYPE "W012" Error "a value of the wrong TOML type";
     BAD_QUANTITY "W013" Error "a quantity that cannot be read";
     AMBIGUOUS_UNIT "W014" Error "a unit that means bits to some and bytes to others";
     OUT_OF_RANGE "W015" Error "a value outside its range";
-    UNKNOWN_CHOICE "W016" Error "a word that is none of those possible here";
-    BAD_VALUE "W017" Error "a value that cannot be read as what it should be";
-    TOO_MANY "W018" Error "more entries than Weir takes";
+    UNKNOWN_CHOICE "W016" Error "a word that is not one of the choices";
+    BAD_VALUE "W017" Error "a value that cannot be read";
+    TOO_MANY "W018" Error "more entries than Weir allows";
 
     UNSUPPORTED_PARAMETER "W101" Error "a parameter that the algorithm does not have";
     OTHER_SCHEDULER "W102" Error "parameters for a scheduler that the link does not use";
@@ -91,25 +91,25 @@ codes! {
     PARENT_LOOP "W105" Error "a class that is its own ancestor";
     TOO_DEEP "W106" Error "a class below the deepest level" "algorithms §5.3";
     NOT_HIERARCHICAL "W107" Error "a hierarchy under a scheduler that has none";
-    INTERIOR "W108" Error "a class with children holds what only a leaf can";
+    INTERIOR "W108" Error "a class with children has a key that only a leaf may have";
     NO_DEFAULT "W109" Error "no class takes what no rule matches" "algorithms §3.16";
     TWO_DEFAULTS "W110" Error "more than one default class";
     RATE_AND_SHARE "W111" Error "both a rate and a share";
-    SHARE_OF_NOTHING "W112" Error "a share of a parent that has no rate";
+    SHARE_OF_NOTHING "W112" Error "a share of a parent without a rate";
     OVERCOMMITTED "W113" Error "children are promised more than their parent has" "algorithms §5.6";
-    REFUSED "W114" Error "values that each are in range, but not together";
-    BAD_NAME "W115" Error "a name that cannot be used everywhere";
+    REFUSED "W114" Error "values that are in range but contradict each other";
+    BAD_NAME "W115" Error "a name that is not allowed";
     UNKNOWN_INTERFACE "W116" Error "a rule names a port that the deployment does not have";
     UNREACHABLE "W120" Warning "a leaf that no packet can reach" "algorithms §11.4";
     SHADOWED "W121" Warning "a rule that an earlier one covers" "algorithms §11.4";
     NEVER_MATCHES "W122" Warning "a rule whose conditions exclude each other" "algorithms §11.1";
     BELOW_PACKET "W123" Warning "a burst or quantum below the largest packet" "algorithms §5.10";
-    ZERO_LIMIT "W124" Error "a queue that holds nothing";
+    ZERO_LIMIT "W124" Error "a queue with a limit of 0";
     LIMIT_BELOW_PACKET "W125" Warning "a queue too small for the largest packet";
-    STORE_TOO_SMALL "W126" Warning "the queues together may hold more than the link";
+    STORE_TOO_SMALL "W126" Warning "the queues together may hold more packets than the link";
 
     BAD_PROMISE "W150" Error "a promise that cannot be read";
-    PROMISE_OF_NOBODY "W151" Error "a promise about a class that is not there";
+    PROMISE_WITHOUT_CLASS "W151" Error "a promise about a class that does not exist";
 
     PORT_COUNT "W201" Error "a deployment without two ports";
     SAME_PORT "W202" Error "two ports on one interface";
@@ -118,12 +118,12 @@ codes! {
     SAME_WAY "W205" Error "directions that do not join both ports both ways";
     POLICY_FAULTY "W206" Error "a policy that a deployment names has errors";
 
-    UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not have here";
+    UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not allow here";
     INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";
     BAD_IMPORT_VALUE "W403" Error "an imported value that cannot be read";
-    UNDECLARED "W404" Error "an imported line names what nothing declares";
+    UNDECLARED "W404" Error "an imported line names something undeclared";
     DECLARED_TWICE "W405" Error "an imported name that is declared twice";
     INCONSISTENT "W406" Error "imported lines that contradict each other or lack a part";
-    IMPORT_REFUSED "W407" Error "a file that makes no policy which Weir takes";
-    NOTHING_IMPORTED "W408" Error "a file that shapes nothing";
+    IMPORT_REFUSED "W407" Error "a file whose policy Weir refuses";
+    NOTHING_IMPORTED "W408" Error "a file without any shaping";
 }

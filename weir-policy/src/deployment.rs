@@ -5,7 +5,7 @@
 //! name = "home"                                   # default: the name of the file
 //! ports = { inside = "eth0", outside = "eth1" }
 //! wait = "hybrid"                                 # or "block", "spin"
-//! cpu = 3                                         # default: wherever the system puts it
+//! cpu = 3                                         # default: the system's choice
 //! control = "/run/weir/home.sock"                 # default: made from the name
 //! lag_max = "100 ms"
 //! pool = "16384 packets"
@@ -29,21 +29,21 @@ use weir_core::units::Duration;
 /// A checked deployment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Deployment {
-    /// What `weir status` calls it.
+    /// The name in `weir status`.
     pub name: String,
     /// The ports, in the order of their numbers.
     pub ports: Vec<Port>,
-    /// What is shaped, in the order of the file.
+    /// The shaped directions, in the order of the file.
     pub directions: Vec<Direction>,
     /// How the run loop waits.
     pub wait: Wait,
-    /// The CPU to run on, if one is asked for.
+    /// The CPU to run on, if one is given.
     pub cpu: Option<u32>,
-    /// The control socket, if one is asked for.
+    /// The control socket, if one is given.
     pub control: Option<PathBuf>,
-    /// A loop that comes later than this starts the line anew.
+    /// A stall longer than this restarts the line.
     pub lag_max: Duration,
-    /// Frames that both directions together hold at most.
+    /// The most frames that both directions hold together.
     pub pool: u32,
 }
 
@@ -56,16 +56,16 @@ pub struct Port {
     pub interface: String,
 }
 
-/// One way through, with its policy.
+/// One direction with its policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Direction {
     /// The name.
     pub name: String,
     /// The index of the port where frames come in.
     pub from: usize,
-    /// The index of the port where they go out.
+    /// The index of the port where frames leave.
     pub to: usize,
-    /// Where the policy was read.
+    /// The file of the policy.
     pub path: PathBuf,
     /// The policy.
     pub policy: Policy,
@@ -74,7 +74,7 @@ pub struct Direction {
 /// How the run loop waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wait {
-    /// Sleeps until shortly before a deadline, then looks again and again.
+    /// Sleeps until shortly before a deadline, then polls.
     #[default]
     Hybrid,
     /// Sleeps until the deadline.
@@ -83,10 +83,10 @@ pub enum Wait {
     Spin,
 }
 
-/// How files that a deployment names are read.
+/// Reads the files that a deployment names.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
-/// Whether a file with these top-level keys is a deployment.
+/// Returns whether a file with these top-level keys is a deployment.
 pub fn is_deployment(top_level: &[String]) -> bool {
     top_level.iter().any(|key| key == "deployment" || key == "direction")
 }
@@ -95,7 +95,7 @@ pub fn is_deployment(top_level: &[String]) -> bool {
 pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deployment> {
     let mut policies = Policies { folder: folder(name), read_file, outcomes: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
-        // Known also if the other table is missing.
+        // Makes the key known even if the other table is missing.
         top.field("direction");
         let mut table = top.required("deployment", report)?.table(report)?.named("[deployment]");
         let settings = settings(&mut table, name, report);
@@ -112,7 +112,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(name).parent().map(Path::to_owned).unwrap_or_default()
 }
 
-/// Everything of `[deployment]`; directions are still missing.
+/// Reads `[deployment]`; directions are still missing.
 fn settings(table: &mut Table<'_>, file: &str, report: &mut Report) -> Deployment {
     let name = table.field("name").and_then(|node| node.name(report)).map(str::to_owned);
     let ports = table.required("ports", report).map(|node| ports(&node, report));
@@ -147,7 +147,7 @@ fn ports(node: &Node<'_>, report: &mut Report) -> Vec<Port> {
             let cure = "name another interface";
             report.push(Draft::new(&codes::SAME_PORT, node.span(), message).cure(cure));
         }
-        // A port whose interface is a finding is declared all the same.
+        // A port whose interface is wrong is still declared.
         let interface = interface.unwrap_or_default().to_owned();
         ports.push(Port { name: node.key().to_owned(), interface });
     }
@@ -160,14 +160,14 @@ fn ports(node: &Node<'_>, report: &mut Report) -> Vec<Port> {
     ports
 }
 
-/// The name of an interface as Linux takes it.
+/// Reads the name of an interface, as Linux allows it.
 fn interface<'a>(node: &Node<'a>, report: &mut Report) -> Option<&'a str> {
     let name = node.name(report)?;
     let fits = |c: char| c.is_ascii_graphic() && c != '/';
     if name.len() <= INTERFACE_BYTES_MAX && name.chars().all(fits) {
         return Some(name);
     }
-    let message = format!("{name:?} is no interface of Linux");
+    let message = format!("{name:?} is not a name of a Linux interface");
     let cure = format!("write the name that `ip link` shows, at most {INTERFACE_BYTES_MAX} bytes");
     report.push(node.draft(&codes::BAD_VALUE, message).cure(cure));
     None
@@ -207,7 +207,7 @@ fn pool(node: &Node<'_>, report: &mut Report) -> Option<u32> {
 struct Policies<'a> {
     folder: PathBuf,
     read_file: ReadFile<'a>,
-    /// What was found in them.
+    /// The outcome of reading each policy.
     outcomes: Vec<Outcome<Policy>>,
 }
 
@@ -228,10 +228,10 @@ impl Policies<'_> {
         let mut outcome = policy::parse_bytes(&bytes, &name, Some(&names));
         if outcome.failed() {
             let message = format!("the policy {name} has errors");
-            report.push(node.draft(&codes::POLICY_FAULTY, message).cure("mend the policy"));
+            report.push(node.draft(&codes::POLICY_FAULTY, message).cure("correct the policy"));
         }
         let policy = outcome.plan.take();
-        // A policy for both directions is told of once.
+        // A policy for both directions is reported once.
         let known = self.outcomes.iter().any(|other| other.sources == outcome.sources);
         if !known {
             self.outcomes.push(outcome);
@@ -254,7 +254,7 @@ fn directions(
             format!("a deployment has one or {PORTS} directions, but {} are written", nodes.len());
         let cure = "write `[direction.NAME]` with from, to and policy for each way to shape";
         report.push(Draft::new(&codes::DIRECTION_COUNT, table.span(), message).cure(cure));
-        // Also keeps the number of files to read bounded.
+        // This also bounds the number of files to read.
         return Vec::new();
     }
     let mut directions: Vec<Direction> = Vec::new();
@@ -304,7 +304,7 @@ fn port(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<usize> {
     found
 }
 
-/// A bridge has two sides, and a direction from each.
+/// A bridge has two sides, and one direction from each.
 const PORTS: usize = 2;
 /// IFNAMSIZ of Linux, less the zero at the end.
 const INTERFACE_BYTES_MAX: usize = 15;

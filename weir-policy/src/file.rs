@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads the file, at most one byte more than [`FILE_BYTES_MAX`], so that whoever parses it sees
-/// that it is too large without having read it all.
+/// Reads the file, at most one byte more than [`FILE_BYTES_MAX`], so that the parser sees that it
+/// is too large without reading it all.
 ///
 /// # Errors
 /// As the system says.

@@ -19,7 +19,7 @@ pub struct Span {
     pub end: usize,
 }
 
-/// A span in a named file, as people count.
+/// A span in a named file, in lines and columns.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Place {
     /// The file, as the user named it.
@@ -35,9 +35,9 @@ pub struct Place {
 /// Another place that belongs to a finding.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Related {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What is there.
+    /// A description of what is there.
     pub label: String,
 }
 
@@ -46,21 +46,21 @@ pub struct Related {
 pub struct Finding {
     /// The stable code, such as `W101`.
     pub code: &'static str,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// What is wrong, and why.
     pub message: String,
-    /// Where.
+    /// The place of the problem.
     pub place: Place,
-    /// What to do.
+    /// How to cure it.
     pub cure: String,
-    /// Where the trap is described, if it is one of the literature.
+    /// The source that describes the trap, if it is in the literature.
     pub source: Option<&'static str>,
-    /// Other places that belong to it.
+    /// Related places.
     pub related: Vec<Related>,
 }
 
-/// A finding on its way into a [`Report`].
+/// A finding before its [`Report`] locates it.
 #[derive(Clone, Debug)]
 pub struct Draft {
     code: &'static Code,
@@ -87,12 +87,12 @@ pub struct Report {
     errors: usize,
 }
 
-/// What became of a file.
+/// The result of reading a file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome<T> {
-    /// What the file says, if no finding is an error.
+    /// The plan, if no finding is an error.
     pub plan: Option<T>,
-    /// What was found, in the order of the file.
+    /// The findings, in the order of the file.
     pub findings: Vec<Finding>,
     /// The files that findings point into.
     pub sources: Vec<Source>,
@@ -105,19 +105,19 @@ impl From<Range<usize>> for Span {
 }
 
 impl Draft {
-    /// A finding of this kind at `span`. The message names the value and the limit.
+    /// Makes a finding of this kind at `span`. The message names the value and the limit.
     pub fn new(code: &'static Code, span: Span, message: impl Into<String>) -> Self {
         let (message, cure, related) = (message.into(), String::new(), Vec::new());
         Self { code, span, message, cure, related }
     }
 
-    /// The same with what to do, a clause without a full stop.
+    /// Sets the cure, a clause without a full stop.
     pub fn cure(mut self, cure: impl Into<String>) -> Self {
         self.cure = cure.into();
         self
     }
 
-    /// The same with another place that belongs to it. Past [`RELATED_MAX`] places are left out.
+    /// Adds a related place. Places past [`RELATED_MAX`] are left out.
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
         if self.related.len() < RELATED_MAX {
             self.related.push((span, label.into()));
@@ -135,17 +135,17 @@ impl Source {
         Self { name: name.into(), text, line_starts }
     }
 
-    /// The name, as the user wrote it.
+    /// Returns the name, as the user wrote it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The place of `span`, which is moved to the nearest characters of the text.
+    /// Returns the place of `span`, moved to the nearest character boundaries.
     pub fn locate(&self, span: Span) -> Place {
         let start = char_start(&self.text, span.start);
         let end = char_start(&self.text, span.end.max(start));
@@ -154,7 +154,7 @@ impl Source {
         Place { file: self.name.clone(), line, column, span: Span { start, end } }
     }
 
-    /// The bytes of the lines on which `span` lies, and the number of the first, from 1.
+    /// Returns the bytes of the lines that `span` covers, and the number of the first, from 1.
     pub fn lines_of(&self, span: Span) -> (Span, usize) {
         let first = self.line_starts.partition_point(|&at| at <= span.start).max(1);
         let last = self.line_starts.partition_point(|&at| at < span.end).max(first);
@@ -174,17 +174,17 @@ impl Report {
         &self.source
     }
 
-    /// Whether an error was found.
+    /// Returns whether an error was found.
     pub fn failed(&self) -> bool {
         self.errors > 0
     }
 
-    /// How many errors were found, also past the bound.
+    /// Returns the number of errors, including those past the bound.
     pub fn errors(&self) -> usize {
         self.errors
     }
 
-    /// Adds a finding. Past [`FINDINGS_MAX`] they are counted only.
+    /// Adds a finding. Past [`FINDINGS_MAX`] findings are only counted.
     pub fn push(&mut self, draft: Draft) {
         self.errors += usize::from(draft.code.severity == Severity::Error);
         if self.findings.len() >= FINDINGS_MAX {
@@ -203,8 +203,8 @@ impl Report {
         });
     }
 
-    /// Adds an error that takes long to put into words: past the bound it is only counted, so that
-    /// a hostile file costs no more than its length.
+    /// Adds an error whose message is costly to build: past the bound it is only counted, so that a
+    /// hostile file costs no more than its length.
     pub fn push_error(&mut self, draft: impl FnOnce() -> Draft) {
         if self.findings.len() < FINDINGS_MAX {
             return self.push(draft());
@@ -213,7 +213,7 @@ impl Report {
         self.suppressed += 1;
     }
 
-    /// Ends the file: `plan` counts only if no error was found.
+    /// Finishes the report: `plan` is dropped if an error was found.
     pub fn finish<T>(mut self, plan: Option<T>) -> Outcome<T> {
         assert!(plan.is_some() || self.failed(), "without a plan an error says why");
         self.findings.sort_by_key(|finding| finding.place.span);
@@ -221,9 +221,9 @@ impl Report {
             let code = if self.failed() { &codes::MORE_ERRORS } else { &codes::MORE };
             let message = format!("{} more findings are not shown", self.suppressed + 1);
             let end = Span { start: self.source.text.len(), end: self.source.text.len() };
-            // The last makes room for this one, so that the bound holds.
+            // Remove the last finding to stay within the bound.
             self.findings.pop();
-            let cure = format!("mend the first {} and check again", self.findings.len());
+            let cure = format!("correct the first {} and check again", self.findings.len());
             let draft = Draft::new(code, end, message).cure(cure);
             self.push(draft);
         }
@@ -233,23 +233,23 @@ impl Report {
 }
 
 impl<T> Outcome<T> {
-    /// Whether a finding is an error.
+    /// Returns whether a finding is an error.
     pub fn failed(&self) -> bool {
         self.count(Severity::Error) > 0
     }
 
-    /// How many findings matter as much as `severity`.
+    /// Returns the number of findings of this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// The same with another plan.
+    /// Converts the plan.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
         let Outcome { plan, findings, sources } = self;
         Outcome { plan: plan.map(change), findings, sources }
     }
 
-    /// Takes the plan and leaves the findings to `other`, which goes on with them.
+    /// Takes the plan and moves the findings to `other`.
     pub fn merge_into<U>(self, other: &mut Outcome<U>) -> Option<T> {
         other.findings.extend(self.findings);
         other.sources.extend(self.sources);
@@ -257,19 +257,19 @@ impl<T> Outcome<T> {
     }
 }
 
-/// The nearest beginning of a character at or before byte `at`; the end of a longer text.
+/// Returns the nearest character boundary at or before byte `at`; the end of a shorter text.
 fn char_start(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
-    // Ends: 0 is a boundary, and none is further than three bytes away.
+    // Terminates: 0 is a boundary, and the nearest is at most three bytes away.
     while !text.is_char_boundary(at) {
         at -= 1;
     }
     at
 }
 
-/// The most findings of one file: nobody reads more at once.
+/// The most findings of one file, as many as a user may read at once.
 pub const FINDINGS_MAX: usize = 100;
-/// The most further places of one finding.
+/// The most related places of one finding.
 pub const RELATED_MAX: usize = 8;
 
 #[cfg(test)]

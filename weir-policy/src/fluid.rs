@@ -1,31 +1,31 @@
-//! What the classes of a tree get in the fluid ideal, where bits are so small that every instant is
-//! shared as it should be.
+//! The rates of a tree's classes in the fluid ideal, where the link is shared at every instant as
+//! if packets could be divided without end.
 //!
 //! A parent's share is divided among its children in proportion to their rates; what a child cannot
-//! use, its siblings divide again, so an excess stays among siblings as long as one of them wants
-//! more [floyd95 §2]. Priorities decide who goes first, not who gets how much, so they have no part
-//! in this. Invariant: no class gets more than it wants or may have, and nothing is left while a
-//! class that may have more wants it.
+//! use is divided among its siblings, so an excess stays among siblings as long as one of them
+//! wants more [floyd95 §2]. Priorities decide the order of service, not the amounts, so they are
+//! ignored here. Invariant: no class gets more than it wants or may have, and nothing is left while
+//! a class that may have more wants it.
 
 use weir_core::ids::ClassId;
 use weir_core::sched::{ClassSpec, Tree};
 
-/// What a leaf wants.
+/// The demand of a leaf.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Demand {
     /// This much, in bit/s.
     Rate(f64),
-    /// More than it gets, whatever that is: it is always backlogged.
+    /// More than it gets, whatever that is: the leaf is always backlogged.
     Greedy,
 }
 
-/// What each class gets, in bit/s and in the order of declaration, while each leaf (in the order of
-/// leaves) wants what `demand` says.
+/// Returns what each class gets, in bit/s and in the order of declaration, while each leaf (in the
+/// order of leaves) wants what `demand` says.
 ///
-/// Of a class it reads `rate` (its weight, and what it may have without `borrow`), `borrow` and
-/// `ceil`; of one with service curves their last slopes: that of link sharing is its weight, the
-/// upper limit what it may have, and a leaf with a real-time curve only has no more than that.
-/// Classes without any of these weigh as much as each other.
+/// Of a class it reads `rate` (its weight, and its limit without `borrow`), `borrow` and `ceil`; of
+/// a class with service curves their last slopes: that of link sharing is its weight, the upper
+/// limit its limit, and a leaf with only a real-time curve gets no more than that. Classes without
+/// any of these have equal weights.
 ///
 /// # Panics
 /// If there is not one demand for each leaf.
@@ -35,23 +35,23 @@ pub fn shares(tree: &Tree, demand: &[Demand]) -> Vec<f64> {
     parts.into_iter().map(|part| part.share).collect()
 }
 
-/// What a class gets, and what that comes from; in bit/s.
+/// What a class gets, and how that is derived; in bit/s.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Part {
     /// What it gets.
     pub(crate) share: f64,
-    /// What it gets whatever the others do.
+    /// What it gets at least, whatever the others do.
     pub(crate) floor: f64,
     /// What it can use.
     pub(crate) wants: f64,
-    /// What its weight alone would give it among its siblings; without end if all of them have what
+    /// What its weight alone would give it among its siblings; infinite if all of them have what
     /// they can use.
     pub(crate) even: f64,
 }
 
-/// What each class gets of a line of `link` bit/s, where each leaf has at least its floor of
-/// `floors`, in bit/s, as far as it wants that: whatever limits are above it, and at the cost of
-/// all others.
+/// Returns what each class gets of a line of `link` bit/s, where each leaf has at least its floor
+/// of `floors`, in bit/s, as far as it wants that: whatever limits its ancestors have, and at the
+/// cost of all others.
 ///
 /// # Panics
 /// If there is not one demand and one floor for each leaf.
@@ -60,8 +60,8 @@ pub(crate) fn parts(tree: &Tree, link: f64, demand: &[Demand], floors: &[f64]) -
     assert!(demand.len() == count && floors.len() == count, "each leaf has a demand and a floor");
     let children = children(tree);
     let mut parts = room(tree, (demand, floors), &children);
-    // From the top down, as the stack hands each parent's share on; it ends, for a tree has no
-    // loop.
+    // From the top down, as the stack hands each parent's share on; it terminates, since a tree has
+    // no loop.
     let mut open = vec![(children.len() - 1, link)];
     while let Some((parent, whole)) = open.pop() {
         divide(tree, &children[parent], whole, &mut parts);
@@ -71,7 +71,7 @@ pub(crate) fn parts(tree: &Tree, link: f64, demand: &[Demand], floors: &[f64]) -
     parts
 }
 
-/// The children of each class; those of the link come last.
+/// Returns the children of each class; those of the link come last.
 fn children(tree: &Tree) -> Vec<Vec<usize>> {
     let link = tree.classes().len();
     let mut children = vec![Vec::new(); link + 1];
@@ -81,8 +81,7 @@ fn children(tree: &Tree) -> Vec<Vec<usize>> {
     children
 }
 
-/// What is wanted of each class and below it, as far as each class on the way may have it, and the
-/// floors.
+/// Returns what each class wants with all below it, within the limits on the way, and the floors.
 fn room(tree: &Tree, (demand, floors): (&[Demand], &[f64]), children: &[Vec<usize>]) -> Vec<Part> {
     let mut room = vec![Part::default(); tree.classes().len()];
     for (leaf, _) in tree.leaves() {
@@ -105,7 +104,7 @@ fn room(tree: &Tree, (demand, floors): (&[Demand], &[f64]), children: &[Vec<usiz
     room
 }
 
-/// The classes, each before its parent.
+/// Returns the classes, each before its parent.
 fn upwards(tree: &Tree) -> Vec<usize> {
     let depth = |class: usize| tree.path(ClassId(class as u32)).count();
     let mut classes: Vec<usize> = (0..tree.classes().len()).collect();
@@ -113,7 +112,7 @@ fn upwards(tree: &Tree) -> Vec<usize> {
     classes
 }
 
-/// The most that a class may have, by its own parameters, in bit/s.
+/// Returns the most that a class may have by its own parameters, in bit/s.
 pub(crate) fn limit(class: &ClassSpec) -> f64 {
     let own = rate(class, "rate").filter(|_| class.params.flag("borrow") == Some(false));
     let shares = ["rate", "ls_m2"].iter().any(|name| rate(class, name).is_some());
@@ -127,7 +126,7 @@ fn weight(class: &ClassSpec) -> f64 {
     slopes.iter().find_map(|name| rate(class, name)).unwrap_or(1.0)
 }
 
-/// A rate that a class has, in bit/s.
+/// Returns a rate parameter of a class, in bit/s.
 pub(crate) fn rate(class: &ClassSpec, name: &str) -> Option<f64> {
     class.params.rate(name).map(|rate| rate.bits_per_second() as f64)
 }
@@ -136,8 +135,8 @@ pub(crate) fn rate(class: &ClassSpec, name: &str) -> Option<f64> {
 /// floor or more than it wants.
 fn divide(tree: &Tree, siblings: &[usize], whole: f64, parts: &mut [Part]) {
     let weight = |class: usize| weight(tree.class(ClassId(class as u32)));
-    // As the part of a unit of weight rises, each class grows with it from its floor on until it
-    // has what it wants.
+    // As the part of a unit of weight rises, each class grows with it from its floor until it has
+    // what it wants.
     let bends = |&class: &usize| {
         let (Part { floor, wants, .. }, weight) = (parts[class], weight(class));
         [(floor / weight, weight), (wants / weight, -weight)]
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_leaves_its_siblings_divide() {
+    fn siblings_divide_what_one_leaves() {
         let rows = ["voice - 1", "video - 6", "web - 5", "bulk - 8"];
         let demand = [mbit(0.1), mbit(60.0), mbit(1.7), ALL];
         check(20, &rows, &demand, &[0.1, 7.8, 1.7, 10.4]);
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_have_no_part_in_it() {
+    fn priorities_do_not_matter() {
         let rows = ["a - 5", "b - 5"];
         let plain = tree(10, &rows);
         let classes = plain.classes().map(|(id, class)| {

@@ -1,8 +1,8 @@
-//! Policy text to a checked plan, with findings that point at the line.
+//! Turns policy text into a checked plan, with findings that point at the line.
 //!
-//! [`reader`] reads any spanned TOML; [`finding`] says what is wrong, where, and what to do.
-//! What a policy may say of a scheduler or a dropper comes from its descriptor in `weir-core`.
-//! Nothing here does I/O, except [`mod@file`].
+//! [`reader`] reads any spanned TOML; [`finding`] reports what is wrong, where, and the cure. The
+//! parameters of a scheduler or dropper come from its descriptor in `weir-core`. Nothing here does
+//! I/O, except [`mod@file`].
 #![forbid(unsafe_code)]
 
 pub mod calculus;
@@ -22,7 +22,7 @@ pub use finding::{Finding, Outcome, Severity};
 pub use lints::{Trap, traps};
 pub use policy::{Policy, Promise, parse};
 
-/// Every code of this crate, in order: those of [`codes`] and one a lint.
+/// Returns every code of this crate, in order: those of [`codes`] and one for each lint.
 pub fn every_code() -> Vec<&'static codes::Code> {
     let mut all: Vec<_> = codes::ALL.iter().chain(lints::CODES).copied().collect();
     all.sort_by_key(|code| code.id);

@@ -1,9 +1,9 @@
-//! Typed reading of spanned TOML: tables, keys and values that know where they stand.
+//! Typed reading of spanned TOML: tables, keys and values that know their places.
 //!
-//! A reading function takes the [`Report`], answers `None` for a value it cannot read, and has then
-//! pushed the finding that says why. So callers read on past a fault and a user sees all faults at
-//! once; whether there was one, [`Report::failed`] knows. A [`Table`] remembers which keys it was
-//! asked for; [`Table::finish`] refuses all others and names those.
+//! A reading function takes the [`Report`] and returns `None` for a value that it cannot read,
+//! after pushing the finding that says why. So callers read on past an error and a user sees all
+//! errors at once; [`Report::failed`] says whether there was one. A [`Table`] records which keys
+//! were requested; [`Table::finish`] refuses all others and lists those.
 //!
 //! ```
 //! use weir_policy::reader;
@@ -31,7 +31,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate, Share, UnitError};
 
-/// A TOML table, and which of its keys were asked for.
+/// A TOML table, and which of its keys were requested.
 #[derive(Debug)]
 pub struct Table<'a> {
     name: Owner<'a>,
@@ -40,19 +40,19 @@ pub struct Table<'a> {
     asked: Vec<&'static str>,
 }
 
-/// What messages call a table. Of a hundred thousand tables hardly one is ever named, so the words
-/// are put together only then.
+/// The name of a table in messages. Of a hundred thousand tables hardly one is ever named, so the
+/// words are formatted only then.
 #[derive(Clone, Debug)]
 pub enum Owner<'a> {
     /// These words.
     Words(&'static str),
     /// These words, and the name that the file gives in quotes; without words, the name alone.
     Named(&'static str, &'a str),
-    /// A text that was put together.
+    /// A formatted text.
     Text(Rc<str>),
 }
 
-/// A value, and where it stands.
+/// A value, and its place.
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
     key: &'a str,
@@ -62,7 +62,7 @@ pub struct Node<'a> {
     value: &'a DeValue<'a>,
 }
 
-/// A file that is parsed as TOML once, before it is known what it describes.
+/// A file parsed as TOML, before its kind is known.
 #[derive(Debug)]
 pub struct Document<'a> {
     name: String,
@@ -71,8 +71,8 @@ pub struct Document<'a> {
     faults: Vec<Draft>,
 }
 
-/// Reads a whole file with `build`, which gets the top-level table. Top-level keys that `build`
-/// did not ask for are findings.
+/// Reads a whole file with `build`, which gets the top-level table. Top-level keys that `build` did
+/// not request are reported.
 pub fn read<T>(
     name: &str,
     bytes: &[u8],
@@ -81,13 +81,14 @@ pub fn read<T>(
     Document::new(name, bytes).read(build)
 }
 
-/// The names of the top-level tables of `bytes`, to tell kinds of file apart; none if unreadable.
+/// Returns the names of the top-level tables of `bytes`, to tell kinds of file apart; none if
+/// unreadable.
 pub fn top_level(bytes: &[u8]) -> Vec<String> {
     Document::new("", bytes).top_level()
 }
 
 impl<'a> Document<'a> {
-    /// Parses `bytes` of the file `name`; faults are findings of [`Document::read`].
+    /// Parses `bytes` of the file `name`; [`Document::read`] reports errors.
     pub fn new(name: &str, bytes: &'a [u8]) -> Self {
         let name = name.to_owned();
         match decode(bytes, TOO_LARGE_CURE) {
@@ -100,7 +101,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The names of the top-level tables, to tell kinds of file apart.
+    /// Returns the names of the top-level tables, to tell kinds of file apart.
     pub fn top_level(&self) -> Vec<String> {
         self.root.keys().map(|key| key.get_ref().to_string()).collect()
     }
@@ -115,7 +116,7 @@ impl<'a> Document<'a> {
             report.push(fault.clone());
         }
         if report.failed() {
-            // What follows from half a file would only mislead.
+            // Findings from half a file would only mislead.
             return report.finish(None);
         }
         let mut top = Table::new(Owner::Words("the file"), Span::default(), &self.root);
@@ -125,13 +126,13 @@ impl<'a> Document<'a> {
     }
 }
 
-/// What to do about a file that is too large.
+/// The cure for a file that is too large.
 const TOO_LARGE_CURE: &str = "name a policy, deployment or scenario, or split it up";
 
-/// The bytes as text; `too_large` is the cure for a file that is too large.
+/// Returns the bytes as text; `too_large` is the cure for a file that is too large.
 ///
 /// # Errors
-/// When they are too many or not UTF-8: the text up to there, and what is wrong.
+/// When there are too many bytes or they are not UTF-8: the valid text, and the finding.
 pub fn decode<'a>(bytes: &'a [u8], too_large: &'static str) -> Result<&'a str, (&'a str, Draft)> {
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
@@ -150,7 +151,7 @@ pub fn decode<'a>(bytes: &'a [u8], too_large: &'static str) -> Result<&'a str, (
 fn syntax(error: &toml::de::Error) -> Draft {
     let span = error.span().unwrap_or(0..0).into();
     let duplicate = error.message().starts_with("duplicate key");
-    let cure = if duplicate { "keep one of the two" } else { "mend the TOML" };
+    let cure = if duplicate { "keep one of the two" } else { "correct the TOML" };
     Draft::new(&codes::NOT_TOML, span, error.message()).cure(cure)
 }
 
@@ -188,30 +189,30 @@ impl<'a> Table<'a> {
         Self { name, span, map, asked: Vec::with_capacity(KEYS_USUAL) }
     }
 
-    /// What messages call it, such as "class `voice`".
+    /// Returns its name in messages, such as "class `voice`".
     pub fn name(&self) -> &Owner<'a> {
         &self.name
     }
 
-    /// The same table under another name.
+    /// Gives the table another name.
     pub fn named(mut self, name: impl Into<Owner<'a>>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Where it stands: its key, or its braces if it has no key.
+    /// Returns its place: its key, or its braces if it has no key.
     pub fn span(&self) -> Span {
         self.span
     }
 
-    /// The value of `key`, if it is written. From now on `key` is known here.
+    /// Returns the value of `key`, if it is written. From now on `key` is known here.
     pub fn field(&mut self, key: &'static str) -> Option<Node<'a>> {
         self.asked.push(key);
         let (key, value) = self.find(key)?;
         Some(self.node(key, value))
     }
 
-    /// In a short table a look at each key costs less than the hash of the one wanted.
+    /// In a short table comparing each key costs less than a hash.
     fn find(&self, key: &str) -> Option<(&'a Spanned<Cow<'a, str>>, &'a Spanned<DeValue<'a>>)> {
         if self.map.len() > KEYS_USUAL {
             return self.map.get_key_value(key);
@@ -219,7 +220,7 @@ impl<'a> Table<'a> {
         self.map.iter().find(|(found, _)| found.get_ref() == key)
     }
 
-    /// The value of `key`; that it is missing is a finding.
+    /// Returns the value of `key`; reports it if it is missing.
     pub fn required(&mut self, key: &'static str, report: &mut Report) -> Option<Node<'a>> {
         let node = self.field(key);
         if node.is_none() {
@@ -231,25 +232,25 @@ impl<'a> Table<'a> {
         node
     }
 
-    /// Whether `key` is written; does not make it known.
+    /// Returns whether `key` is written; does not make it known.
     pub fn has(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
 
-    /// Everything in the order of the file, for tables whose keys the user chooses. Do not `finish`
-    /// such a table.
+    /// Returns all entries in the order of the file, for tables whose keys the user chooses. Do not
+    /// `finish` such a table.
     pub fn entries(&self) -> impl Iterator<Item = Node<'a>> {
         self.map.iter().map(|(key, value)| self.node(key, value))
     }
 
-    /// The entries that nobody asked for.
+    /// Returns the entries whose keys were not requested.
     pub fn unasked(&self) -> impl Iterator<Item = Node<'a>> {
         let unasked =
             self.map.iter().filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref()));
         unasked.map(|(key, value)| self.node(key, value))
     }
 
-    /// The keys that are known here: those asked for, each once.
+    /// Returns the keys that are known here: those requested, each once.
     pub fn known(&self) -> Vec<&'static str> {
         let mut known = Vec::new();
         for key in &self.asked {
@@ -260,7 +261,7 @@ impl<'a> Table<'a> {
         known
     }
 
-    /// Refuses the keys that nobody asked for, and names those that are known here.
+    /// Refuses the keys that were not requested, and lists those that are known here.
     pub fn finish(&self, report: &mut Report) {
         for node in self.unasked() {
             report.push_error(|| unknown_key(&node, &self.known()));
@@ -278,44 +279,44 @@ impl<'a> Table<'a> {
     }
 }
 
-/// That the key of `node` is not among `known`.
+/// Makes the finding that the key of `node` is not among `known`.
 pub fn unknown_key(node: &Node<'_>, known: &[&'static str]) -> Draft {
     let message = format!("{} has no key `{}`; it has {}", node.owner, node.key, list(known));
     Draft::new(&codes::UNKNOWN_KEY, node.key_span, message).cure(suggest(node.key, known))
 }
 
 impl<'a> Node<'a> {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &'a str {
         self.key
     }
 
-    /// Where the key stands.
+    /// Returns the place of the key.
     pub fn key_span(&self) -> Span {
         self.key_span
     }
 
-    /// Where the value stands.
+    /// Returns the place of the value.
     pub fn span(&self) -> Span {
         self.span
     }
 
-    /// A finding that points at the value; `message` goes on after "`key` of owner".
+    /// Makes a finding at the value; `message` follows "`key` of owner".
     pub fn draft(&self, code: &'static Code, message: impl Display) -> Draft {
         Draft::new(code, self.span, format!("`{}` of {}: {message}", self.key, self.owner))
     }
 
-    /// Whether the value is a table.
+    /// Returns whether the value is a table.
     pub fn is_table(&self) -> bool {
         self.value.is_table()
     }
 
-    /// Whether the value is an array.
+    /// Returns whether the value is an array.
     pub fn is_array(&self) -> bool {
         self.value.is_array()
     }
 
-    /// A text.
+    /// Reads a text.
     pub fn text(&self, report: &mut Report) -> Option<&'a str> {
         let text = self.value.as_str();
         if text.is_none() {
@@ -324,7 +325,7 @@ impl<'a> Node<'a> {
         text
     }
 
-    /// A text that is not empty.
+    /// Reads a text that is not empty.
     pub fn name(&self, report: &mut Report) -> Option<&'a str> {
         let text = self.text(report)?;
         if text.is_empty() {
@@ -334,7 +335,7 @@ impl<'a> Node<'a> {
         Some(text)
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub fn flag(&self, report: &mut Report) -> Option<bool> {
         let flag = self.value.as_bool();
         if flag.is_none() {
@@ -343,17 +344,17 @@ impl<'a> Node<'a> {
         flag
     }
 
-    /// A table, called after its key until [`Table::named`].
+    /// Reads a table, named after its key until [`Table::named`].
     pub fn table(&self, report: &mut Report) -> Option<Table<'a>> {
         let Some(map) = self.value.as_table() else {
             self.wrong_type("a table", "write `{ key = value }` or a `[table]`", report);
             return None;
         };
-        // A key that is a header says more than the braces or the whole table would.
+        // A key that is a header locates more precisely than the braces or the whole table.
         Some(Table::new(Owner::Named("", self.key), self.key_span, map))
     }
 
-    /// The elements of an array; each points at itself and keeps the array's key.
+    /// Returns the elements of an array; each has its own place and the array's key.
     pub fn elements(&self, report: &mut Report) -> Option<Vec<Node<'a>>> {
         let Some(array) = self.value.as_array() else {
             self.wrong_type("an array", "write `[ ... ]`", report);
@@ -362,7 +363,7 @@ impl<'a> Node<'a> {
         Some(self.nodes(array))
     }
 
-    /// The elements of an array, or the one value that is no array.
+    /// Returns the elements of an array, or the value itself if it is not an array.
     pub fn one_or_many(&self) -> Vec<Node<'a>> {
         match self.value.as_array() {
             Some(array) => self.nodes(array),
@@ -380,18 +381,18 @@ impl<'a> Node<'a> {
         array.iter().map(node).collect()
     }
 
-    /// One of `words`.
+    /// Reads one of `words`.
     pub fn choice(&self, words: &[&'static str], report: &mut Report) -> Option<&'static str> {
         let text = self.text(report)?;
         let found = words.iter().find(|word| **word == text).copied();
         if found.is_none() {
-            let message = format!("`{text}` is none of {}", list(words));
+            let message = format!("`{text}` is not one of {}", list(words));
             report.push(self.draft(&codes::UNKNOWN_CHOICE, message).cure(suggest(text, words)));
         }
         found
     }
 
-    /// A whole number from `min` to `max`, both included.
+    /// Reads a whole number from `min` to `max`, both included.
     pub fn number(&self, min: u64, max: u64, report: &mut Report) -> Option<u64> {
         let Some(integer) = self.value.as_integer() else {
             self.wrong_type("a whole number", "write it without quotes and unit", report);
@@ -407,7 +408,7 @@ impl<'a> Node<'a> {
         number
     }
 
-    /// A whole number of either sign.
+    /// Reads a whole number of either sign.
     pub fn integer(&self, report: &mut Report) -> Option<i64> {
         let Some(integer) = self.value.as_integer() else {
             self.wrong_type("a whole number", "write it without quotes and unit", report);
@@ -421,12 +422,13 @@ impl<'a> Node<'a> {
         number
     }
 
-    /// A quantity of `dimension`. A number without unit is written with or without quotes.
+    /// Reads a quantity of `dimension`. A number without unit may be written with or without
+    /// quotes.
     pub fn quantity(&self, dimension: Dimension, report: &mut Report) -> Option<Quantity> {
         self.quantity_of(&[dimension], report)
     }
 
-    /// A quantity of one of `dimensions`.
+    /// Reads a quantity of one of `dimensions`.
     pub fn quantity_of(&self, dimensions: &[Dimension], report: &mut Report) -> Option<Quantity> {
         let Some(text) = self.scalar() else {
             self.wrong_type("a quantity", &examples(dimensions), report);
@@ -438,7 +440,7 @@ impl<'a> Node<'a> {
                 let names: Vec<_> = dimensions.iter().map(|wanted| wanted.name()).collect();
                 let message = match quantity {
                     Quantity::Number(_) => format!("`{text}` has no unit"),
-                    _ => format!("`{text}` is no {}", names.join(" and no ")),
+                    _ => format!("`{text}` is not a {}", names.join(" or a ")),
                 };
                 report.push(self.draft(&codes::BAD_QUANTITY, message).cure(examples(dimensions)));
                 None
@@ -450,7 +452,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A rate.
+    /// Reads a rate.
     pub fn rate(&self, report: &mut Report) -> Option<Rate> {
         match self.quantity(Dimension::Rate, report)? {
             Quantity::Rate(rate) => Some(rate),
@@ -458,7 +460,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A length of time.
+    /// Reads a duration.
     pub fn duration(&self, report: &mut Report) -> Option<Duration> {
         match self.quantity(Dimension::Duration, report)? {
             Quantity::Duration(duration) => Some(duration),
@@ -466,7 +468,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A size in bytes.
+    /// Reads a size in bytes.
     pub fn bytes(&self, report: &mut Report) -> Option<Bytes> {
         match self.quantity(Dimension::Bytes, report)? {
             Quantity::Bytes(bytes) => Some(bytes),
@@ -474,7 +476,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A part of a whole.
+    /// Reads a share.
     pub fn share(&self, report: &mut Report) -> Option<Share> {
         match self.quantity(Dimension::Share, report)? {
             Quantity::Share(share) => Some(share),
@@ -482,7 +484,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A number of packets.
+    /// Reads a number of packets.
     pub fn packets(&self, report: &mut Report) -> Option<u32> {
         match self.quantity(Dimension::Packets, report)? {
             Quantity::Packets(packets) => Some(packets),
@@ -490,8 +492,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Anything that is read from text; a whole number counts as its text. The error's text goes
-    /// into the message; what follows its last `; ` is taken for the cure.
+    /// Parses any type from text; a whole number counts as its text. The error's text becomes the
+    /// message; the part behind its last `; ` becomes the cure.
     pub fn parsed<T: FromStr>(&self, report: &mut Report) -> Option<T>
     where
         T::Err: Display,
@@ -511,7 +513,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The text of a string or a whole number.
+    /// Returns the text of a string or a whole number.
     fn scalar(&self) -> Option<Cow<'a, str>> {
         match self.value {
             DeValue::String(text) => Some(Cow::Borrowed(text)),
@@ -561,7 +563,7 @@ fn examples(dimensions: &[Dimension]) -> String {
     format!("write it like {}", examples.join(" or "))
 }
 
-/// `words` as a message lists them.
+/// Formats `words` as a list in a message.
 pub fn list(words: &[&str]) -> String {
     if words.is_empty() {
         return "none".to_owned();
@@ -570,31 +572,31 @@ pub fn list(words: &[&str]) -> String {
     quoted.join(", ")
 }
 
-/// What to write instead of `word`: the nearest of `known`, if one is near.
+/// Returns a cure for an unknown `word`: the nearest of `known`, if one is similar.
 pub fn suggest(word: &str, known: &[&str]) -> String {
-    // A hostile word would cost its length times theirs.
+    // Comparing a hostile word would cost the product of the lengths.
     let short = word.len() <= WORD_BYTES_MAX;
     let distance = |other: &&str| strsim::damerau_levenshtein(word, other);
-    let near = known.iter().filter(|_| short).map(|other| (distance(other), *other)).min();
-    match near {
+    let nearest = known.iter().filter(|_| short).map(|other| (distance(other), *other)).min();
+    match nearest {
         Some((distance, other)) if distance * 3 <= other.len().max(word.len()) => {
             format!("did you mean `{other}`?")
         }
-        _ if known.is_empty() => "take it out".to_owned(),
-        _ => format!("take it out, or write one of {}", list(known)),
+        _ if known.is_empty() => "remove it".to_owned(),
+        _ => format!("remove it, or write one of {}", list(known)),
     }
 }
 
-/// As many keys as most tables may have.
+/// The number of keys that most tables have.
 const KEYS_USUAL: usize = 16;
-/// Longer words than this are compared with nothing.
+/// Longer words are not compared.
 const WORD_BYTES_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What reading `value` in `x = value` finds, as `code message [cure]`, or `ok`.
+    /// Checks what reading `value` in `x = value` reports, as `code message [cure]`, or `ok`.
     fn check(value: &str, read_it: impl FnOnce(&Node<'_>, &mut Report) -> bool, wanted: &str) {
         let text = format!("x = {value}");
         let outcome = read("f", text.as_bytes(), |top, report| {
@@ -622,7 +624,7 @@ mod tests {
         check(
             "'5 ms'",
             rate,
-            "W013 `x` of the file: `5 ms` is no rate [write it like `10 Mbit/s`]",
+            "W013 `x` of the file: `5 ms` is not a rate [write it like `10 Mbit/s`]",
         );
         check(
             "'10 mbps'",
@@ -654,12 +656,12 @@ mod tests {
         check(
             "'tial'",
             word,
-            "W016 `x` of the file: `tial` is none of `tail`, `head` [did you mean `tail`?]",
+            "W016 `x` of the file: `tial` is not one of `tail`, `head` [did you mean `tail`?]",
         );
         check(
             "'red'",
             word,
-            "W016 `x` of the file: `red` is none of `tail`, `head` [take it out, or write one of `tail`, `head`]",
+            "W016 `x` of the file: `red` is not one of `tail`, `head` [remove it, or write one of `tail`, `head`]",
         );
         let parsed = |node: &Node<'_>, report: &mut Report| node.parsed::<Rate>(report).is_some();
         check("'1 kbit/s'", parsed, "ok");
@@ -670,7 +672,7 @@ mod tests {
         );
     }
 
-    /// The findings of a whole file of which only `a` and the table `t` with key `k` are known.
+    /// Checks the findings of a file in which only `a` and the table `t` with key `k` are known.
     fn check_file(bytes: &[u8], wanted: &[&str]) {
         let outcome = read("f", bytes, |top, report| {
             top.field("a");
@@ -690,7 +692,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_file_point_at_their_place() {
+    fn errors_of_the_file_point_at_their_place() {
         check_file(b"a = 1\n[t]\nk = 1\n", &[]);
         check_file(b"a = 1\n[t]\nkk = 1\n", &["W010@3:1"]);
         check_file(b"b = 1\n[t]\nk = 1\n[u]\n", &["W010@1:1", "W010@4:2"]);

@@ -1,9 +1,9 @@
-//! Findings as people read them: message, excerpt of the file, cure, source.
+//! Formats findings for people: message, excerpt of the file, cure, source.
 
 use crate::finding::{Finding, Place, Severity, Source};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-/// All findings with excerpts of their files, in colour if `colour`.
+/// Formats all findings with excerpts of their files, in colour if `colour`.
 pub fn render(findings: &[Finding], sources: &[Source], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let mut text = String::new();
@@ -14,7 +14,7 @@ pub fn render(findings: &[Finding], sources: &[Source], colour: bool) -> String 
     text
 }
 
-/// A line that counts them, such as `2 errors, 1 warning`.
+/// Returns a line with their numbers, such as `2 errors, 1 warning`.
 pub fn summary(findings: &[Finding]) -> String {
     let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
     let noun = |count, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
@@ -48,7 +48,7 @@ fn group<'a>(finding: &'a Finding, sources: &'a [Source]) -> Group<'a> {
     }
 }
 
-/// Only the lines of the place go to the library, so that the cost does not grow with the file.
+/// Passes only the lines of the place to the library, so that the cost does not grow with the file.
 fn snippet<'a>(
     place: &'a Place,
     label: &'a str,

@@ -1,4 +1,4 @@
-//! What is found in deployments and in the policies that they name.
+//! Findings in deployments and in the policies that they name.
 
 use std::io;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn check(text: &str, wanted: &[&str]) -> Outcome<Deployment> {
 }
 
 #[test]
-fn a_sound_deployment_has_two_ways_with_their_policies() {
+fn a_valid_deployment_has_two_directions_with_their_policies() {
     let options = "name = 'home'\nwait = 'spin'\ncpu = 3\ncontrol = '/run/x'\nlag_max = '50 ms'\n\
                    pool = '1000 packets'\n";
     let deployment = check(&format!("{HEAD}{options}{WAYS}"), &[]).plan.expect("it is sound");
@@ -51,7 +51,7 @@ fn a_sound_deployment_has_two_ways_with_their_policies() {
 }
 
 #[test]
-fn faults_point_into_the_deployment_or_the_policy() {
+fn findings_point_into_the_deployment_or_the_policy() {
     let sound = format!("{HEAD}{WAYS}");
     let rows: &[(&str, &str, &[&str])] = &[
         ("'eth1'", "'eth0'", &["W202@d:2:30"]),

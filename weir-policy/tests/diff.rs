@@ -1,4 +1,4 @@
-//! What `diff` says of packets is what every packet, tried in both policies, says.
+//! `diff` agrees with classifying every packet under both policies.
 
 use std::net::Ipv4Addr;
 use weir_core::classify::{Classifier, InterfaceId};
@@ -8,7 +8,7 @@ use weir_core::units::Instant;
 use weir_policy::diff::{Difference, Moves, moves::moves};
 use weir_policy::policy::{Policy, parse};
 
-/// A policy whose classes have these rules; the last one is the default.
+/// Makes a policy whose classes have these rules; `default` is the default class.
 fn policy(rules: &[(usize, String)], default: usize, order: &str) -> Policy {
     let mut text =
         format!("[link]\nrate = '10 Mbit/s'\nscheduler = 'drr'\nmatch_order = '{order}'\n");
@@ -25,7 +25,7 @@ fn policy(rules: &[(usize, String)], default: usize, order: &str) -> Policy {
     outcome.plan.unwrap_or_else(|| panic!("{:#?}\n{text}", outcome.findings))
 }
 
-/// A rule whose values come from few, so that rules meet.
+/// Draws a rule with few distinct values, so that rules overlap.
 fn rule(random: &mut Random) -> String {
     let mut conditions = Vec::new();
     let mut one_in = |part: u32, text: String, random: &mut Random| {
@@ -56,7 +56,7 @@ fn rule(random: &mut Random) -> String {
     format!("{{ {} }}", conditions.join(", "))
 }
 
-/// A packet at or beside the values of rules.
+/// Draws a packet at or beside the values of rules.
 fn packet(random: &mut Random) -> Headers {
     let address = |random: &mut Random| {
         let octet = |random: &mut Random| random.below(3) as u8;
@@ -82,7 +82,7 @@ fn packet(random: &mut Random) -> Headers {
     headers
 }
 
-/// The name of the class that a packet goes to; interfaces are numbered as `names` has them.
+/// Returns the name of the class that a packet goes to; interfaces are numbered as in `names`.
 fn class_of<'p>(
     (policy, classifier): (&'p Policy, &mut Classifier),
     headers: &Headers,
@@ -117,7 +117,7 @@ fn check(found: &Moves, old: &Policy, new: &Policy, random: &mut Random) {
 }
 
 #[test]
-fn the_regions_that_move_are_those_that_brute_force_finds() {
+fn the_regions_that_move_agree_with_brute_force() {
     for seed in 0..RULE_SETS {
         let random = &mut Random::new(seed, 0);
         let draw = |random: &mut Random| {
@@ -128,7 +128,7 @@ fn the_regions_that_move_are_those_that_brute_force_finds() {
         let orders = ["first", "altq", "u32"];
         let order = orders[random.below(3) as usize];
         let old = policy(&rules, 0, order);
-        // Take out, put in, move, or nothing of it.
+        // Remove, insert, swap, or nothing.
         if random.below(2) == 0 {
             rules.remove(random.below(rules.len() as u32) as usize);
         }
@@ -150,7 +150,7 @@ fn the_regions_that_move_are_those_that_brute_force_finds() {
 }
 
 #[test]
-fn a_rule_more_in_a_hundred_thousand_is_found_at_once() {
+fn one_more_rule_in_a_hundred_thousand_is_found_quickly() {
     let rules = |more: bool| {
         let mut rules: Vec<_> = (0..100_000)
             .map(|rule| {
@@ -177,7 +177,7 @@ fn a_rule_more_in_a_hundred_thousand_is_found_at_once() {
 }
 
 #[test]
-fn classes_are_compared_by_what_they_may_count_on() {
+fn classes_are_compared_by_their_guarantees() {
     let text = |rate: &str, more: &str| {
         format!(
             "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n[class.a]\nrate = '{rate}'\n\

@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The table of codes as docs/findings.md prints it.
+/// Returns the table of codes as docs/findings.md prints it.
 fn table() -> String {
     let mut rows = String::from("| code | severity | what | source |\n| --- | --- | --- | --- |\n");
     for code in every_code() {
@@ -25,7 +25,7 @@ fn every_code_is_in_the_document_with_its_meaning() {
     let wanted = table();
     assert!(
         document.contains(&wanted),
-        "docs/findings.md should hold this table; it is a copy of what stands here:\n{wanted}"
+        "docs/findings.md should hold this table; it must equal:\n{wanted}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! What is found in policies, and what a sound policy becomes.
+//! Findings in policies, and the plans of valid ones.
 
 use weir_core::classify::{FragmentLimits, FragmentPolicy, InterfaceId, Reason};
 use weir_core::ids::{LeafId, MeterId};
@@ -9,7 +9,7 @@ use weir_core::units::{Bytes, Duration, Instant, Rate};
 use weir_policy::finding::Outcome;
 use weir_policy::policy::{Policy, parse, parse_bytes};
 
-/// The findings of `text` as `CODE@line:column`, in the order of the file.
+/// Returns the findings of `text` as `CODE@line:column`, in the order of the file.
 fn codes<T>(outcome: &Outcome<T>) -> Vec<String> {
     let row = |finding: &weir_policy::Finding| {
         format!("{}@{}:{}", finding.code, finding.place.line, finding.place.column)
@@ -28,12 +28,12 @@ fn check(text: &str, wanted: &[&str]) -> Outcome<Policy> {
     outcome
 }
 
-/// As [`check`], for what follows three lines of `[link]` with an HTB of 10 Mbit/s.
+/// As [`check`], for text after three lines of `[link]` with an HTB of 10 Mbit/s.
 fn check_htb(rest: &str, wanted: &[&str]) -> Outcome<Policy> {
     check(&format!("[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n{rest}"), wanted)
 }
 
-/// As [`check`], for what follows three lines of `[link]` with a DRR of 10 Mbit/s.
+/// As [`check`], for text after three lines of `[link]` with a DRR of 10 Mbit/s.
 fn check_drr(rest: &str, wanted: &[&str]) -> Outcome<Policy> {
     check(&format!("[link]\nrate = '10 Mbit/s'\nscheduler = 'drr'\n{rest}"), wanted)
 }
@@ -90,7 +90,7 @@ fn the_link_is_read_or_says_what_is_wrong() {
         ("[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\noverhead = { byte = 1 }\n", &["W010@4:14"]),
     ];
     for (link, wanted) in rows {
-        // The class needs a rate under HTB; that is another test's subject.
+        // The class needs a rate under HTB; another test checks that.
         let class = if link.contains("'htb'") {
             "[class.a]\nrate = '1 kbit/s'\ndefault = true\n"
         } else {
@@ -131,7 +131,7 @@ fn parameters_are_those_of_the_scheduler() {
     let (message, cure) = first(&outcome);
     assert_eq!(message, "scheduler `drr` has no class parameter `ceil`; it has `quantum`");
     assert!(cure.contains("`htb`"), "{cure}");
-    // Required by its descriptor; ceil below rate is refused by the scheduler itself.
+    // The descriptor requires a rate; the scheduler itself refuses a ceil below it.
     check_htb(
         "[class.a]\nmatch = {}\n[class.b]\nrate = '1 bit/s'\ndefault = true\n",
         &["W011@4:8"],
@@ -160,7 +160,7 @@ fn queues_have_the_parameters_of_their_dropper() {
 }
 
 #[test]
-fn the_tree_is_sound_or_says_where_not() {
+fn the_tree_is_valid_or_the_finding_says_where_not() {
     let rate = "rate = '10 kbit/s'";
     check_htb("", &["W103@1:1"]);
     check_htb("[class]\n", &["W103@4:2"]);
@@ -217,7 +217,7 @@ fn a_long_chain_and_a_long_loop_cost_no_more_than_their_length() {
 }
 
 #[test]
-fn children_are_promised_no_more_than_their_parent_has() {
+fn children_are_promised_at_most_their_parents_rate() {
     let tree = |parent: &str, a: &str, b: &str| {
         format!(
             "[class.p]\n{parent}\n[class.a]\nparent = 'p'\n{a}\ndefault = true\n\
@@ -317,7 +317,7 @@ fn rules_are_tried_in_the_order_of_the_file() {
     assert_eq!((classified.leaf, classified.reason), (LeafId(1), Reason::Rule(2)));
 }
 
-/// As [`check_drr`], with a line more in `[link]`; the first rule stands in line 6.
+/// As [`check_drr`], with one more line in `[link]`; the first rule is in line 6.
 #[track_caller]
 fn check_search(line: &str, matches: &str, wanted: &[&str]) -> Outcome<Policy> {
     check_drr(&format!("{line}\n[class.a]\nmatch = {matches}\n[class.b]\ndefault = true\n"), wanted)
@@ -351,7 +351,7 @@ fn the_search_for_rules_is_read_or_says_what_is_wrong() {
 }
 
 #[test]
-fn what_decides_nothing_follows_from_the_order_of_rules() {
+fn the_rules_that_decide_nothing_depend_on_the_match_order() {
     let general_first = "[{ dst = '10.0.0.0/8' }, { dst = '10.0.0.1' }]";
     check_search("match_order = 'first'", general_first, &["W121@6:34"]);
     check_search("match_order = 'altq'", general_first, &[]);
@@ -362,7 +362,7 @@ fn what_decides_nothing_follows_from_the_order_of_rules() {
     );
     check_search("match_order = 'u32'", "[{ prio = 2 }, { dscp = 46, prio = 1 }]", &[]);
     check_search("match_order = 'u32'", "[{ prio = 1 }, { dscp = 46, prio = 2 }]", &["W121@6:24"]);
-    // Half of the rule is tried before the one that takes all.
+    // Part of the rule is tried before the one that takes all.
     let halves = "[{ dst = ['10.0.0.0/8', '10.0.0.1'] }, {}]";
     check_search("match_order = 'altq'", halves, &[]);
 }
@@ -413,7 +413,7 @@ fn promises_are_read_with_the_classes_they_are_about() {
 }
 
 #[test]
-fn the_store_has_room_for_what_the_queues_may_hold() {
+fn the_store_has_room_for_the_queues_limits() {
     let class = |index: usize| format!("[class.c{index}]\nmatch = {{ dport = {index} }}\n");
     let text: String = (0..1000).map(class).collect();
     let policy = sound(check_drr(&format!("{text}[class.rest]\ndefault = true\n"), &[]));
@@ -442,7 +442,7 @@ fn the_example_of_the_design_is_clean_where_the_scheduler_takes_a_delay() {
     };
     let outcomes = [
         check(&policy("cbq", ""), &[]),
-        // 15 of the largest packets wait longer than that.
+        // A queue of 15 of the largest packets takes longer.
         check(&policy("hfsc", "delay = '5 ms'\n"), &["W144@11:37"]),
     ];
     for outcome in outcomes {
@@ -476,7 +476,7 @@ fn police_are_read_or_say_what_is_wrong() {
     ];
     for (police, wanted) in rows {
         check_drr(&format!("[class.a]\ndefault = true\npolice = {police}\n"), wanted);
-        // In a rule all stands in one line, nine characters further on.
+        // In a rule the table is in one line, nine characters further right.
         let shifted: Vec<_> = wanted.iter().map(|code| in_rule(code)).collect();
         let shifted: Vec<_> = shifted.iter().map(String::as_str).collect();
         let rule = format!("[class.a]\ndefault = true\nmatch = {{ police = {police} }}\n");
@@ -484,7 +484,7 @@ fn police_are_read_or_say_what_is_wrong() {
     }
 }
 
-/// `W000@line:column` ten columns further right: behind `match = { `.
+/// Moves `W000@line:column` ten columns to the right: behind `match = { `.
 fn in_rule(code: &str) -> String {
     let (place, column) = code.rsplit_once(':').expect("a place");
     format!("{place}:{}", column.parse::<u32>().expect("a column") + 10)
@@ -564,7 +564,7 @@ fn queues_by_hash_are_read_or_say_what_is_wrong() {
     }
 }
 
-/// Queues count where their sums do: rates, limits, leaves. Rules and the policer are one for all.
+/// Queues count in sums of rates, limits and leaves. They share the rules and the policer.
 #[test]
 fn a_class_with_queues_stands_for_as_many_leaves() {
     let text = |rate: &str| {
@@ -616,7 +616,7 @@ fn a_class_with_children_has_no_queues_by_hash() {
 }
 
 #[test]
-fn what_queues_refuse_is_said_once_at_their_class() {
+fn an_error_of_queues_is_reported_once_at_their_class() {
     let text = "[class.a]\nhash = 'full'\nqueues = 99\ndefault = true\n\
                 [class.b]\nmatch = { dscp = 1 }\nhash = 'full'\nqueues = 2\n\
                 queue = { dropper = 'pie', update = '1 us' }\n";

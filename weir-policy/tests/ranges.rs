@@ -1,4 +1,4 @@
-//! A value beyond its range is refused where the plan is made, and the finding names the range.
+//! A value beyond its range is refused when the plan is made, and the finding names the range.
 
 use weir_core::parameter::{Kind, Parameter, Scope};
 use weir_core::queue::DROPPERS;
@@ -26,7 +26,7 @@ fn a_value_beyond_its_range_is_refused_and_the_range_named() {
     assert!(checked > 40, "most tables have ranges: {checked} values checked");
 }
 
-/// A policy in which `row` of the scheduler has this value.
+/// Makes a policy in which `row` of the scheduler has this value.
 fn text(scheduler: &str, row: &Parameter, value: &str) -> String {
     let link = format!("[link]\nrate = '1 Mbit/s'\nscheduler = '{scheduler}'\n");
     match row.scope {
@@ -35,7 +35,7 @@ fn text(scheduler: &str, row: &Parameter, value: &str) -> String {
     }
 }
 
-/// Tries the values right beyond both ends, 0 among them where it is one; answers how many.
+/// Tries the values just beyond both ends; returns how many.
 fn check(row: &Parameter, policy: &dyn Fn(&str) -> String) -> usize {
     let (low, high) = match row.kind {
         Kind::Number(low, high) | Kind::Size(low, high) => (low, high),

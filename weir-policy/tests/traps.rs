@@ -1,6 +1,6 @@
-//! Every trap that reading a policy finds has a policy that shows just it, and a cured one that
-//! shows nothing: `traps/CODE-slug.toml` and `traps/CODE-slug.cured.toml`. A lint has both in its
-//! own file.
+//! Every trap that reading a policy reports has a policy with only this trap, and a cured one
+//! without findings: `traps/CODE-slug.toml` and `traps/CODE-slug.cured.toml`. A lint has both in
+//! its own file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ fn findings(name: &str) -> Vec<Finding> {
     policy::parse_bytes(&bytes, name, None).findings
 }
 
-/// The names of the traps, without `.toml`.
+/// Returns the names of the traps, without `.toml`.
 fn traps() -> Vec<String> {
     let names = fs::read_dir(folder()).expect("it is in the tree");
     let names = names.map(|entry| entry.expect("it can be listed").file_name());
@@ -30,7 +30,7 @@ fn traps() -> Vec<String> {
 }
 
 #[test]
-fn a_trap_is_found_alone_and_its_cure_leaves_nothing() {
+fn a_trap_is_the_only_finding_and_its_cure_leaves_none() {
     for trap in traps() {
         let found = findings(&format!("{trap}.toml"));
         let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
@@ -42,12 +42,12 @@ fn a_trap_is_found_alone_and_its_cure_leaves_nothing() {
 }
 
 #[test]
-fn a_finding_says_place_and_cure() {
+fn a_finding_has_place_and_cure() {
     for trap in traps() {
         let finding = findings(&format!("{trap}.toml")).remove(0);
         assert!(!finding.cure.is_empty(), "{trap}: {finding:#?}");
         assert!(finding.place.line > 1, "{trap}: {finding:#?}");
-        // A fault of one kind of queue or of a promise is of no literature.
+        // Errors of a kind of queue or of a promise have no source in the literature.
         let sourced = ["W113", "W120", "W121", "W122", "W123"];
         assert!(!sourced.contains(&&trap[..4]) || finding.source.is_some(), "{trap}");
     }
@@ -63,7 +63,7 @@ fn every_trap_has_its_pair() {
 }
 
 #[test]
-fn a_lint_finds_its_trap_alone_and_its_cure_leaves_nothing() {
+fn a_lint_finds_only_its_trap_and_its_cure_leaves_none() {
     for (code, trap) in weir_policy::traps() {
         let found = parse(trap.policy, code.id).findings;
         let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
@@ -75,7 +75,7 @@ fn a_lint_finds_its_trap_alone_and_its_cure_leaves_nothing() {
 }
 
 #[test]
-fn a_finding_of_a_lint_says_place_cure_source_and_figure() {
+fn a_finding_of_a_lint_has_place_cure_source_and_figure() {
     for (code, trap) in weir_policy::traps() {
         let finding = parse(trap.policy, code.id).findings.remove(0);
         assert!(!finding.cure.is_empty(), "{finding:#?}");

@@ -1,6 +1,6 @@
-//! Policies to other tools' configurations, and what of a policy cannot be said there.
+//! Exports policies to other tools' configurations, and reports what cannot be expressed there.
 //!
-//! Invariant: what comes out reads back, by [`crate::import`], to a policy that exports to it.
+//! Invariant: the output reads back, by [`crate::import`], to a policy that exports to it.
 
 pub mod state;
 mod tc;
@@ -12,22 +12,22 @@ pub use tc::to_tc;
 
 use serde::Serialize;
 
-/// How filters are written.
+/// The kind of filters to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Filters {
     /// `flower`, which parses headers as Weir does.
     #[default]
     Flower,
-    /// `u32`, which reads fixed offsets; every kernel has it.
+    /// `u32`, which reads fixed offsets; available in every kernel.
     U32,
 }
 
-/// Something that the policy says and the export does not.
+/// A part of the policy that the export leaves out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Loss {
     /// A class, a rule or a key.
     pub what: String,
-    /// Why it cannot be said.
+    /// Why it cannot be expressed.
     pub why: String,
 }
 
@@ -40,9 +40,9 @@ pub struct ExportedClass {
     pub id: String,
     /// Whether packets wait in it.
     pub leaf: bool,
-    /// Bit/s, where the discipline has a rate for it.
+    /// Its rate in bit/s, where the discipline has one.
     pub rate: Option<u64>,
-    /// Bit/s at most, likewise.
+    /// Its ceiling in bit/s, where the discipline has one.
     pub ceil: Option<u64>,
 }
 
@@ -53,12 +53,12 @@ pub struct Export {
     pub lines: Vec<String>,
     /// The classes, parents before their children.
     pub classes: Vec<ExportedClass>,
-    /// What is lost.
+    /// The parts of the policy that are lost.
     pub lost: Vec<Loss>,
 }
 
 impl Export {
-    /// As a shell script that first takes away what `device` has.
+    /// Returns a shell script that first deletes the root qdisc of `device`.
     pub fn script(&self, device: &str) -> String {
         let mut text =
             format!("#!/bin/sh -e\ntc qdisc del dev {device} root 2>/dev/null || true\n");
@@ -72,7 +72,7 @@ impl Export {
         text
     }
 
-    /// As input of `tc -batch`.
+    /// Returns the input of `tc -batch`.
     pub fn batch(&self) -> String {
         self.lines.iter().map(|line| format!("{line}\n")).collect()
     }

@@ -1,16 +1,16 @@
-//! What `tc class show` says, beside what an export meant.
+//! Compares the output of `tc class show` with an export.
 
 use super::Export;
 use std::collections::BTreeMap;
 
-/// Where the classes that `shown`, the output of `tc class show`, names are others than exported.
-/// Rates may differ by a thousandth: `tc` shows four digits.
+/// Returns the differences between the classes in `shown`, the output of `tc class show`, and the
+/// exported ones. Rates may differ by a thousandth, since `tc` shows four digits.
 pub fn differences(export: &Export, shown: &str) -> Vec<String> {
     let classes = classes(shown);
     let mut found = Vec::new();
     for class in &export.classes {
         let Some(fields) = classes.get(class.id.as_str()) else {
-            // What stands below a shaper without classes has none to show.
+            // Classes below a shaper without classes have no rate to compare.
             let has_rate = class.rate.is_some();
             found.extend(
                 has_rate.then(|| format!("class {} (`{}`) is missing", class.id, class.name)),
@@ -24,7 +24,9 @@ pub fn differences(export: &Export, shown: &str) -> Vec<String> {
             let got = crate::import::tc_rate(text).unwrap_or(0);
             if got.abs_diff(wanted) > wanted / 1000 + 8 {
                 let (id, name) = (&class.id, &class.name);
-                found.push(format!("class {id} (`{name}`): {key} is {text}, meant {wanted}bit"));
+                found.push(format!(
+                    "class {id} (`{name}`): {key} is {text}, exported as {wanted}bit"
+                ));
             }
         }
     }
@@ -33,13 +35,13 @@ pub fn differences(export: &Export, shown: &str) -> Vec<String> {
             || export.lines.iter().any(|line| line.contains(&format!("classid {id} ")));
         let shaper = ["1:1", "1:"].contains(id);
         if !meant && !shaper && !export.lines.iter().any(|line| line.contains(" prio bands ")) {
-            found.push(format!("class {id} is there and was not meant"));
+            found.push(format!("class {id} is present but was not exported"));
         }
     }
     found
 }
 
-/// The words behind each class's handle.
+/// Returns the words after each class's handle.
 fn classes(shown: &str) -> BTreeMap<&str, Vec<&str>> {
     let words = |line: &str| line.starts_with("class ");
     let lines = shown.lines().filter(|line| words(line));
@@ -51,7 +53,7 @@ fn classes(shown: &str) -> BTreeMap<&str, Vec<&str>> {
         .collect()
 }
 
-/// The packets that each class has sent, of the output of `tc -s class show`.
+/// Returns the packets that each class has sent, from the output of `tc -s class show`.
 pub fn packets_sent(shown: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     let mut class = None;
@@ -99,14 +101,14 @@ class htb 1:3 parent 1:1 leaf 8002: prio 0 rate 15Mbit ceil 20Mbit burst 9100b c
     }
 
     #[test]
-    fn what_the_kernel_has_is_compared_class_by_class() {
+    fn classes_of_the_kernel_are_compared_with_the_export() {
         check(SHOWN, &[]);
         check(
             &SHOWN.replace("rate 15Mbit", "rate 14Mbit").replace("1:2 ", "1:7 "),
             &[
                 "class 1:2 (`a`) is missing",
-                "class 1:3 (`b`): rate is 14Mbit, meant 15000000bit",
-                "class 1:7 is there and was not meant",
+                "class 1:3 (`b`): rate is 14Mbit, exported as 15000000bit",
+                "class 1:7 is present but was not exported",
             ],
         );
     }

@@ -1,7 +1,7 @@
-//! A policy as the kernel's disciplines, by `tc` `[linux]`.
+//! Exports a policy as the kernel's disciplines, by `tc` `[linux]`.
 //!
-//! Disciplines without a rate of their own stand below a `tbf` with the link's. Every queue, burst
-//! and quantum is written out, so that the kernel's own defaults decide nothing.
+//! A discipline without a rate of its own is put below a `tbf` with the link's rate. Every queue,
+//! burst and quantum is written, so that no default of the kernel applies.
 
 use super::tc_filters;
 use super::tc_queues;
@@ -13,10 +13,10 @@ use weir_core::sched::ClassSpec;
 use weir_core::units::Bytes;
 use weir_policy::policy::Policy;
 
-/// The commands for `device`.
+/// Returns the commands for `device`.
 ///
 /// # Errors
-/// If the kernel has no discipline that the policy's scheduler is like: which those are.
+/// If the kernel has no discipline for the policy's scheduler; the message lists those it has.
 pub fn to_tc(policy: &Policy, device: &str, filters: Filters) -> Result<Export, String> {
     let scheduler = policy.link.scheduler;
     let Some((_, write)) = SCHEDULERS.iter().find(|row| row.0 == scheduler) else {
@@ -44,7 +44,7 @@ pub fn to_tc(policy: &Policy, device: &str, filters: Filters) -> Result<Export, 
 
 type Write = fn(&mut Writer<'_>) -> Vec<ExportedClass>;
 
-/// What each scheduler becomes.
+/// The writer for each scheduler.
 const SCHEDULERS: &[(&str, Write)] = &[
     ("htb", htb),
     ("hfsc", hfsc),
@@ -54,7 +54,7 @@ const SCHEDULERS: &[(&str, Write)] = &[
     ("fifo", single),
 ];
 
-/// A handle's minor number: as declared, from 1.
+/// Returns the handle with a class's minor number: as declared, from 1.
 fn handle(major: u16, id: ClassId) -> String {
     format!("{major:x}:{:x}", id.0 + 1)
 }
@@ -75,7 +75,7 @@ fn htb(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
         let parent = class.parent.map_or_else(|| "1:".to_owned(), |parent| handle(1, parent));
         let rate = params.rate("rate").map_or(1, |rate| rate.bits_per_second());
         let ceil = params.rate("ceil").map_or(rate, |ceil| ceil.bits_per_second());
-        // What may be sent at once: as Weir's default is, 4 ms of the rate and a packet.
+        // The burst: Weir's default, 4 ms of the rate and a packet.
         let burst = |name: &str, rate: u64| {
             let default = rate / 8 / 250 + 1600;
             params.bytes(name).map_or(default, Bytes::get)
@@ -102,7 +102,7 @@ fn htb(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     exported
 }
 
-/// The kernel's HFSC has no rate of a link: a class above all holds it, unless the policy has one.
+/// The kernel's HFSC has no rate of a link: an added top class has it, unless the policy has one.
 fn hfsc(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     let (device, rate, stab) = (writer.device, writer.rate(), writer.stab());
     let default = writer.default_class().0 + 1;
@@ -135,7 +135,7 @@ fn hfsc(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     exported
 }
 
-/// `rt`, `ls` and `ul`, with what `rate` and `delay` stand for.
+/// Returns `rt`, `ls` and `ul`, with the curves that `rate` and `delay` stand for.
 fn curves(params: &Params, leaf: bool, packet: u64) -> String {
     let rate = |name: &str| params.rate(name).map(|rate| rate.bits_per_second());
     let own = rate("rate");
@@ -160,7 +160,7 @@ fn curves(params: &Params, leaf: bool, packet: u64) -> String {
         }
         text.push_str(&match first {
             (_, 0) => format!(" {kind} m2 {slope}bit"),
-            // The kernel's `tc` counts a curve's first part in whole microseconds.
+            // `tc` counts the first part of a curve in whole microseconds.
             (m1, d) => format!(" {kind} m1 {m1}bit d {}us m2 {slope}bit", d.div_ceil(1000)),
         });
     }
@@ -186,8 +186,8 @@ fn drr(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     exported
 }
 
-/// Bands in the order of priorities; leaves of one priority, which take turns, come one after the
-/// other instead.
+/// Bands in the order of priorities; leaves of one priority, which alternate in Weir, get
+/// consecutive bands.
 fn priq(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     writer.shaper();
     writer.root = "10:";
@@ -206,11 +206,12 @@ fn priq(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     let mut above = None;
     for (band, (id, class)) in classes.into_iter().enumerate() {
         if above.replace(priority(&class)) == Some(priority(&class)) {
-            let why = "classes of one priority take turns in Weir; here the first goes first";
+            let why =
+                "classes of one priority take turns in Weir; in the kernel the first precedes";
             writer.lose(format!("priority of class `{}`", class.name), why);
         }
         if band >= BANDS_MAX {
-            let why = format!("the kernel has {BANDS_MAX} bands; it shares the last one");
+            let why = format!("the kernel has {BANDS_MAX} bands; the class shares the last one");
             writer.lose(format!("class `{}`", class.name), why);
         }
         let own = format!("10:{:x}", band.min(BANDS_MAX - 1) + 1);
@@ -252,6 +253,6 @@ fn single(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     exported
 }
 
-/// Minor numbers below this are classes'; the next is a class above them all.
+/// Minor numbers below this are classes'; the next is that of an added top class.
 const CLASSES_MAX: usize = 0xff00;
 const BANDS_MAX: usize = 16;

@@ -1,5 +1,5 @@
-//! Rules as filters of the kernel, each with a priority of its own, in the order in which they are
-//! tried [linux, algorithms §11.3].
+//! Exports rules as filters of the kernel, each with a priority of its own, in match order [linux,
+//! algorithms §11.3].
 
 use super::Filters;
 use super::writer::Writer;
@@ -9,7 +9,7 @@ use weir_core::packet::{EtherType, Protocol};
 use weir_core::police::{Action, MeterPlan};
 use weir_core::units::Bytes;
 
-/// The version of IP that a filter is for, or any frame.
+/// The version of IP that a filter matches, or any frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layer {
     Any,
@@ -18,7 +18,7 @@ enum Layer {
     Other(EtherType),
 }
 
-/// One filter: single values where a rule has several.
+/// One filter, with single values where a rule has several.
 struct Single<'m> {
     layer: Layer,
     protocol: Option<Protocol>,
@@ -27,7 +27,7 @@ struct Single<'m> {
     rule: &'m Match,
 }
 
-/// Writes them, and one that takes the rest where the discipline has no default.
+/// Writes the filters, and one for all other packets where the discipline has no default.
 pub(super) fn write(writer: &mut Writer<'_>, filters: Filters) {
     let policy = writer.policy;
     let tried = policy.search.order.arrange(policy.rules.clone());
@@ -61,7 +61,7 @@ pub(super) fn write(writer: &mut Writer<'_>, filters: Filters) {
     default_filter(writer, filters);
 }
 
-/// DRR drops what no filter takes.
+/// DRR drops packets that no filter takes.
 fn default_filter(writer: &mut Writer<'_>, filters: Filters) {
     if writer.policy.link.scheduler != "drr" {
         return;
@@ -80,18 +80,18 @@ fn default_filter(writer: &mut Writer<'_>, filters: Filters) {
 
 fn impossible(matches: &Match, filters: Filters) -> Option<&'static str> {
     if matches.interface.is_some() {
-        return Some("the kernel's egress does not know by which port of Weir a packet came in");
+        return Some("the kernel's egress does not know Weir's port by which a packet came in");
     }
     if matches.vlan_inner.is_some() {
         return Some("the inner tag of two is not written");
     }
     if matches.vlan.is_some() && filters == Filters::U32 {
-        return Some("u32 does not look at VLAN tags; flower does");
+        return Some("u32 cannot match VLAN tags; flower can");
     }
     None
 }
 
-/// The filters that a rule stands for: each version, protocol and pair of prefixes.
+/// Returns the filters of a rule: one for each version, protocol and pair of prefixes.
 fn singles(matches: &Match) -> Vec<Single<'_>> {
     let mut out = Vec::new();
     for layer in layers(matches) {
@@ -139,7 +139,7 @@ fn layers(matches: &Match) -> Vec<Layer> {
     if ip { vec![Layer::Four, Layer::Six] } else { vec![Layer::Any] }
 }
 
-/// Ports are those of a protocol there: without one, of each that has ports.
+/// Ports need a protocol there: without one, each that has ports.
 fn protocols(matches: &Match) -> Vec<Option<Protocol>> {
     match matches.protocol {
         None if matches.needs_ports() => [6, 17, 132].map(|one| Some(Protocol(one))).to_vec(),
@@ -147,7 +147,7 @@ fn protocols(matches: &Match) -> Vec<Option<Protocol>> {
     }
 }
 
-/// What stands behind `protocol`, and the conditions.
+/// Returns the text behind `protocol`, and the conditions.
 fn texts(one: &Single<'_>, filters: Filters) -> Vec<(String, String)> {
     match filters {
         Filters::Flower => vec![flower(one)],
@@ -176,7 +176,7 @@ fn flower(one: &Single<'_>) -> (String, String) {
     }
     if let Some(number) = one.protocol {
         let named = NAMED.iter().find(|row| row.0 == number.0).map(|row| row.1.to_owned());
-        // Numbers are hexadecimal there, whatever stands before them.
+        // Numbers there are hexadecimal, whatever precedes them.
         text.push_str(&format!(
             " ip_proto {}",
             named.unwrap_or_else(|| format!("{:#04x}", number.0))
@@ -205,7 +205,7 @@ fn traffic_class(rule: &Match) -> (u8, u8) {
     (dscp | ecn, dscp_mask | ecn_mask)
 }
 
-/// A filter for each pair of blocks that ranges of ports consist of.
+/// Returns a filter for each pair of blocks of the port ranges.
 fn u32_filters(one: &Single<'_>) -> Vec<(String, String)> {
     let protocol = layer_word(one.layer);
     let ip = if one.layer == Layer::Six { "ip6" } else { "ip" };
@@ -240,12 +240,12 @@ fn u32_filters(one: &Single<'_>) -> Vec<(String, String)> {
     out
 }
 
-/// The blocks, a port and a mask each, that make up a range.
+/// Returns the blocks, a port and a mask each, that make up a range.
 fn blocks(range: Option<PortRange>) -> Vec<(u16, u16)> {
     let Some(range) = range else { return vec![(0, 0)] };
     let (mut at, last) = (u32::from(range.first()), u32::from(range.last()));
     let mut blocks = Vec::new();
-    // Ends: each block moves `at` on; a range has at most 30 of them.
+    // Terminates: each block advances `at`; a range has at most 30 of them.
     while at <= last {
         let aligned = if at == 0 { 16 } else { at.trailing_zeros().min(16) };
         let fits = (last - at + 1).ilog2();
@@ -256,7 +256,7 @@ fn blocks(range: Option<PortRange>) -> Vec<(u16, u16)> {
     blocks
 }
 
-/// The policer of a rule, or of its class.
+/// Returns the policer of a rule, or of its class.
 fn police(rule: &Rule, what: &str, writer: &mut Writer<'_>) -> String {
     let link = &writer.policy.link;
     let of_leaf = || link.leaf_meters.get(rule.leaf.index()).copied().flatten();
@@ -266,7 +266,7 @@ fn police(rule: &Rule, what: &str, writer: &mut Writer<'_>) -> String {
         None => {
             writer.lose(
                 format!("police of {what}"),
-                "only a token bucket that passes or drops is written",
+                "only a token bucket that passes or drops can be exported",
             );
             String::new()
         }
@@ -295,5 +295,5 @@ const NAMED: [(u8, &str); 5] =
     [(1, "icmp"), (6, "tcp"), (17, "udp"), (58, "icmpv6"), (132, "sctp")];
 /// The last priority of a filter.
 const PRIO_MAX: u32 = 65_535;
-/// The most filters that a rule stands for.
+/// The most filters of one rule.
 const SINGLES_MAX: usize = 4096;

@@ -1,4 +1,4 @@
-//! The queue of each leaf as a discipline of the kernel.
+//! Exports the queue of each leaf as a discipline of the kernel.
 
 use super::ExportedClass;
 use super::writer::Writer;
@@ -6,7 +6,7 @@ use weir_core::parameter::{Params, Value};
 use weir_core::queue::{Limit, QueuePlan};
 use weir_core::units::Quantity;
 
-/// Writes them below their classes.
+/// Writes the queues below their classes.
 pub(super) fn write(writer: &mut Writer<'_>, classes: &[ExportedClass]) {
     let link = &writer.policy.link;
     let leaves: Vec<(String, QueuePlan)> = classes
@@ -19,7 +19,7 @@ pub(super) fn write(writer: &mut Writer<'_>, classes: &[ExportedClass]) {
         .collect();
     for (name, plan) in leaves {
         let class =
-            classes.iter().find(|class| class.name == name).expect("it was taken from there");
+            classes.iter().find(|class| class.name == name).expect("the name is one of these");
         let queue = discipline(&name, &plan, writer);
         let device = writer.device;
         writer.command(format!("qdisc add dev {device} parent {} {queue}", class.id));
@@ -40,7 +40,8 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         }
         dropper => {
             if dropper != "tail" {
-                let why = "the kernel's is of another kind: a queue with the same limit instead";
+                let why =
+                    "the kernel's dropper differs: a queue with the same limit is used instead";
                 writer.lose(format!("dropper `{dropper}` of class `{name}`"), why);
             }
             match plan.limit() {
@@ -51,7 +52,7 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
     }
 }
 
-/// A parameter here, the word there, and what holds if it is not written.
+/// A parameter of Weir, the word in `tc`, and the default.
 type Row = (&'static str, &'static str, &'static str);
 
 fn keys(kind: &str, params: &Params, rows: &[Row]) -> String {
@@ -99,5 +100,5 @@ const PIE: &[Row] = &[
     ("alpha", "alpha", "2"),
     ("beta", "beta", "20"),
 ];
-/// A queue in bytes is taken to hold packets of this size.
+/// The packet size by which a queue in bytes is converted.
 const TYPICAL: u64 = 500;

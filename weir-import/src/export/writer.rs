@@ -1,4 +1,4 @@
-//! The commands that are written so far, and what is lost on the way.
+//! The commands written so far, and what is lost.
 
 use super::{ExportedClass, Loss};
 use weir_core::ids::ClassId;
@@ -7,7 +7,7 @@ use weir_core::sched::ClassSpec;
 use weir_core::units::Bytes;
 use weir_policy::policy::Policy;
 
-/// What is written so far.
+/// The output so far.
 pub(super) struct Writer<'p> {
     pub policy: &'p Policy,
     pub device: &'p str,
@@ -15,7 +15,7 @@ pub(super) struct Writer<'p> {
     pub lost: Vec<Loss>,
     /// The handle of each class, by its number.
     pub ids: Vec<String>,
-    /// The handle of the discipline with the classes.
+    /// The handle of the discipline that has the classes.
     pub root: &'static str,
 }
 
@@ -30,7 +30,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The classes, parents before their children, otherwise as declared.
+    /// Returns the classes, parents before their children, otherwise as declared.
     pub(super) fn downward(&self) -> Vec<(ClassId, &ClassSpec)> {
         let tree = &self.policy.link.tree;
         let mut classes: Vec<_> = tree.classes().collect();
@@ -42,7 +42,7 @@ impl Writer<'_> {
         self.policy.link.tree.class_of(self.policy.default.leaf)
     }
 
-    /// The charged length of the largest packet.
+    /// Returns the charged length of the largest packet.
     pub(super) fn packet(&self) -> u64 {
         self.policy.link.tree.mtu().get()
     }
@@ -51,7 +51,7 @@ impl Writer<'_> {
         self.policy.link.tree.rate().bits_per_second()
     }
 
-    /// `overhead N mpu N linklayer atm`, as far as the framing asks for it.
+    /// Returns `overhead N mpu N linklayer atm`, as far as the framing requires it.
     pub(super) fn overhead(&self) -> String {
         let framing = self.policy.link.framing;
         if self.policy.link.charge == Charge::Frame {
@@ -70,7 +70,7 @@ impl Writer<'_> {
         text
     }
 
-    /// `stab ...`, for disciplines whose classes have no `overhead` of their own.
+    /// Returns `stab ...`, for disciplines whose classes have no `overhead`.
     pub(super) fn stab(&self) -> String {
         let overhead = self.overhead();
         if overhead.is_empty() { overhead } else { format!(" stab{overhead}") }
@@ -93,13 +93,13 @@ impl Writer<'_> {
         }
     }
 
-    /// The shaper above a discipline without a rate of its own.
+    /// Writes the shaper above a discipline without a rate of its own.
     pub(super) fn shaper(&mut self) {
         let (rate, packet) = (self.rate(), self.packet());
         let device = self.device;
         let burst = packet.max(rate / 8 / 1000);
         let stab = self.stab();
-        // What waits does so below; the limit is not used.
+        // Packets wait below it; this limit is not used.
         let limit = burst + 1000 * packet;
         self.command(format!(
             "qdisc add dev {device} root handle 1:{stab} tbf rate {rate}bit burst {burst} \
@@ -122,11 +122,11 @@ impl Writer<'_> {
         }
     }
 
-    /// As [`Writer::downward`], for a caller that writes meanwhile.
+    /// As [`Writer::downward`], for a caller that writes during the iteration.
     pub(super) fn downward_owned(&self) -> Vec<(ClassId, ClassSpec)> {
         self.downward().into_iter().map(|(id, class)| (id, class.clone())).collect()
     }
 }
 
-/// The most losses that are told.
+/// The most losses that are reported.
 const LOST_MAX: usize = 1000;

@@ -1,6 +1,7 @@
-//! `altq.conf`: interfaces, classes, filters and conditioners [altq, algorithms §3.2, §10, §11.1].
+//! Imports `altq.conf`: interfaces, classes, filters and conditioners [altq, algorithms §3.2, §10,
+//! §11.1].
 //!
-//! Filters keep ALTQ's order: a destination of its own goes first, then `ruleno`, then the newest.
+//! Filters keep ALTQ's order: those for one destination first, then by `ruleno`, then the newest.
 
 use super::altq_classes::{AltqClass, Curve, Discipline, Early, lower};
 use super::altq_meters::{self, Conditioner};
@@ -14,7 +15,7 @@ use weir_policy::codes;
 pub(super) const LANGUAGE: Language =
     Language { name: "altq", summary: "an altq.conf of ALTQ's altqd", read };
 
-/// What shapes an interface.
+/// The discipline of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// Classes.
@@ -32,7 +33,7 @@ struct Interface {
     classes: Vec<AltqClass>,
     control: bool,
     conditioners: Vec<Conditioner>,
-    /// Of an interface with conditioners only.
+    /// The rules of an interface with conditioners only.
     metered: Vec<Rule>,
 }
 
@@ -54,7 +55,7 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     interfaces.into_iter().filter_map(|one| finish(one, options, reading)).collect()
 }
 
-/// The words of each line; a line that ends in a backslash goes on.
+/// Splits the text into the words of each line; a line that ends in a backslash continues.
 fn statements(text: &str) -> Vec<Vec<Word>> {
     let mut statements = Vec::new();
     let mut open: Vec<Word> = Vec::new();
@@ -128,7 +129,7 @@ fn interface(
     Some(one)
 }
 
-/// What a discipline without classes makes its one class from.
+/// The values from which a discipline without classes makes its one class.
 #[derive(Default)]
 struct Flows {
     scheduler: Option<&'static str>,
@@ -258,7 +259,7 @@ fn class(words: &mut Words, line: LineId, known: &mut [Interface], reading: &mut
     add_class(one, class, &options, discipline);
 }
 
-/// What is reckoned once the line is read.
+/// Values that are computed once the line is read.
 #[derive(Default)]
 struct ClassOptions {
     control: bool,
@@ -313,7 +314,7 @@ fn class_option(
             let kind = words.need("`none` or `cntlload`", reading)?;
             if kind.text != "none" {
                 reading
-                    .approximated(line, "`admission` is left out: nothing asks Weir for admission");
+                    .approximated(line, "`admission` is left out: Weir has no admission control");
             }
         }
         other => {
@@ -355,7 +356,7 @@ fn add_class(
     class.burst = options.packets.filter(|_| cbq).map(|packets| packets.saturating_mul(size));
     class.limit = match (options.limit, options.delay) {
         (Some(limit), _) => limit,
-        // [algorithms §3.3] As long as packets of the average size take the delay at the rate.
+        // [algorithms §3.3] For as many packets of the average size as take the delay at the rate.
         (_, Some(delay)) if delay > 0 => {
             let bits = u128::from(class.bandwidth) * u128::from(delay) / 1000;
             u64::try_from(bits / (8 * u128::from(size))).unwrap_or(u64::MAX).clamp(4, 1 << 20)
@@ -375,8 +376,8 @@ fn add_class(
     one.classes.push(class);
 }
 
-/// [algorithms §3.2, §3.16] A default class that comes before any control class gives it two
-/// hundredths of the link.
+/// [algorithms §3.2, §3.16] A default class that comes before any control class gives two
+/// hundredths of the link to a control class.
 fn add_control(one: &mut Interface, default: &mut AltqClass) {
     let rate = one.sketch.rate / 50;
     let mut control = AltqClass::new(CONTROL, default.parent, default.line);
@@ -389,7 +390,7 @@ fn add_control(one: &mut Interface, default: &mut AltqClass) {
     one.classes.push(control);
 }
 
-/// ICMP, IGMP and RSVP.
+/// The rules for ICMP, IGMP and RSVP.
 fn control_rules() -> Vec<Rule> {
     let rule = |proto: u8| Rule { keys: vec![("proto", proto.to_string())], rank: 0 };
     [1, 2, 46].map(rule).to_vec()
@@ -402,7 +403,7 @@ fn conditioner(words: &mut Words, line: LineId, known: &mut [Interface], reading
     let Some(action) = altq_meters::action(words, reading) else { return };
     let conditioner = Conditioner { name: name.text, action };
     if one.kind != Kind::None {
-        let why = "conditioners act on what comes in, and this policy is for what goes out: write \
+        let why = "conditioners act on arriving packets, but this policy is for departing ones: write \
                    `police` in the policy of the other direction";
         reading.lost(line, why);
     } else if altq_meters::police(&conditioner.action).is_err() {
@@ -442,7 +443,7 @@ fn filter(
     }
 }
 
-/// The rule number and the rules that a filter stands for.
+/// Returns the rule number and the rules of a filter.
 fn conditions(
     words: &mut Words,
     six: bool,
@@ -477,7 +478,7 @@ fn conditions(
     let sport = words.value("a source port", port, reading)?;
     let proto = words.value("a protocol's number", protocol, reading)?;
     if !expressible {
-        reading.lost(line, "a netmask with holes is no prefix");
+        reading.lost(line, "a netmask with holes is not a prefix");
     }
     if keys.is_empty() {
         keys.push(("ethertype", quoted(if six { "ipv6" } else { "ipv4" })));
@@ -489,7 +490,7 @@ fn conditions(
     Some((ruleno, if expressible { rules } else { Vec::new() }))
 }
 
-/// What may follow the protocol.
+/// Reads what may follow the protocol.
 fn further(
     words: &mut Words,
     keys: Vec<Key>,
@@ -504,7 +505,7 @@ fn further(
             "tosmask" | "tclassmask" => mask = words.value("a byte", byte, reading)?,
             "gpi" | "flowlabel" => {
                 if words.value("a number", number, reading)? > 0 {
-                    let why = format!("Weir's rules do not look at `{}`", word.text);
+                    let why = format!("Weir's rules cannot match `{}`", word.text);
                     reading.lost(line, why);
                     *expressible = false;
                 }
@@ -521,7 +522,7 @@ fn further(
     })
 }
 
-/// A rule for each value of the traffic class that agrees with `tos` under `mask`.
+/// Makes a rule for each value of the traffic class that agrees with `tos` under `mask`.
 pub(super) fn with_tos(keys: &[Key], tos: u8, mask: u8) -> Vec<Vec<Key>> {
     let agrees = |mask: u8, wanted: u8| move |value: &u8| value & mask == wanted & mask;
     let ecns: Vec<Option<u8>> = match mask & 3 {
@@ -634,12 +635,12 @@ fn finish(mut one: Interface, options: &Options, reading: &mut Reading) -> Optio
     Some(one.sketch)
 }
 
-/// A rate in bit/s: `10M`, `128K`, `1000000`.
+/// Parses a rate in bit/s: `10M`, `128K`, `1000000`.
 fn bits(text: &str) -> Option<u64> {
     with_letter(text, [1_000, 1_000_000, 1_000_000_000])
 }
 
-/// Millionths of a hundredth.
+/// Parses a percentage, in millionths of a percent.
 fn percent(text: &str) -> Option<u64> {
     let (millionths, rest) = decimal(text)?;
     (["", "%"].contains(&rest) && millionths <= 100_000_000).then_some(millionths)
@@ -714,10 +715,10 @@ const ECN: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
 const A_RATE: &str = "a rate in bit/s such as 10M or 128K";
 const A_PERCENTAGE: &str = "a percentage from 0 to 100";
 const A_SIZE: &str = "a size in bytes";
-/// The most interfaces of a file.
+/// The most interfaces in a file.
 const INTERFACES_MAX: usize = 256;
 /// The most classes of an interface.
 const CLASSES_MAX: usize = 4095;
 const CONTROL: &str = "ctl_class";
-/// ALTQ's default for the size of packets is the interface's.
+/// ALTQ's default packet size is the MTU of the interface.
 const MTU: u64 = 1500;

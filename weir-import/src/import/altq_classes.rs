@@ -1,5 +1,5 @@
-//! The classes of ALTQ's disciplines as Weir's: for `altq.conf` and for the queues of pf, which
-//! mean the same classes [altq, algorithms §3.2, §7, §11].
+//! Converts the classes of ALTQ's disciplines: for `altq.conf` and for the queues of pf, which mean
+//! the same classes [altq, algorithms §3.2, §7, §11].
 
 use super::lines::{LineId, Reading};
 use super::sketch::{Class, Key, Rule, Sketch, quoted, rate_value};
@@ -12,7 +12,7 @@ pub(super) enum Discipline {
     Priq,
 }
 
-/// How a class drops before its queue is full.
+/// The early dropper of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Early {
     #[default]
@@ -30,7 +30,7 @@ pub(super) struct Curve {
     pub m2: u64,
 }
 
-/// A class as ALTQ knows it.
+/// A class as ALTQ defines it.
 #[derive(Clone, Debug)]
 pub(super) struct AltqClass {
     pub name: String,
@@ -41,14 +41,14 @@ pub(super) struct AltqClass {
     pub bandwidth: u64,
     pub borrow: bool,
     pub priority: Option<u64>,
-    /// Bytes that it may send at once.
+    /// The burst in bytes.
     pub burst: Option<u64>,
     pub real_time: Option<Curve>,
     pub link_share: Option<Curve>,
     pub upper_limit: Option<Curve>,
     pub early: Early,
     pub ecn: bool,
-    /// Packets.
+    /// The limit in packets.
     pub limit: u64,
     pub default: bool,
     pub rules: Vec<Rule>,
@@ -89,13 +89,13 @@ impl Curve {
             keys.extend((self.m1 > 0).then(|| (m1, rate_value(self.m1))));
             keys.push((d, quoted(&format!("{} ms", self.d))));
         }
-        // A curve that ends flat has the least slope instead: Weir knows no rate of zero.
+        // A curve that ends flat gets the least slope instead: Weir has no rate of zero.
         keys.push((m2, rate_value(self.m2)));
         keys
     }
 }
 
-/// Fills the sketch with `classes`.
+/// Adds `classes` to the sketch.
 pub(super) fn lower(
     discipline: Discipline,
     classes: Vec<AltqClass>,
@@ -125,7 +125,7 @@ pub(super) fn lower(
 fn cbq(class: &AltqClass, link: u64, lowered: &mut Class, reading: &mut Reading) {
     let least = (link / 10_000).max(1);
     if class.bandwidth == 0 {
-        // [algorithms §3.2] With `borrow` ALTQ takes a ten-thousandth of the link.
+        // [algorithms §3.2] With `borrow` ALTQ gives it a ten-thousandth of the link.
         let note = "no bandwidth: a ten-thousandth of the link instead";
         match class.borrow {
             true => reading.noted(class.line, note),
@@ -172,7 +172,7 @@ fn push_priority(class: &AltqClass, lowered: &mut Class) {
 }
 
 /// [algorithms §3.17, §9] The droppers of ALTQ's classes; inside class-based queueing RED is not
-/// told of pauses, and a full queue loses its first packet.
+/// told of pauses, and a full queue drops its first packet.
 fn queue(discipline: Discipline, class: &AltqClass) -> Vec<Key> {
     let cbq = discipline == Discipline::Cbq;
     let dropper = match class.early {

@@ -1,4 +1,4 @@
-//! ALTQ's conditioners as `police` tables [altq, algorithms §10].
+//! Converts ALTQ's conditioners to `police` tables [altq, algorithms §10].
 
 use super::lines::Reading;
 use super::sketch::{Key, inline, quoted, rate_value};
@@ -11,7 +11,7 @@ pub(super) struct Conditioner {
     pub action: Action,
 }
 
-/// What is done with a packet.
+/// What a conditioner does with a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     Pass,
@@ -47,7 +47,7 @@ fn nested(words: &mut Words, reading: &mut Reading, depth: usize) -> Option<Acti
     let kind = words.need("an action", reading)?;
     if depth == DEPTH_MAX {
         let message = format!("actions within actions are deeper than {DEPTH_MAX}");
-        reading.error(&codes::TOO_DEEP, kind.span, message, "take some out");
+        reading.error(&codes::TOO_DEEP, kind.span, message, "remove some");
         return None;
     }
     let action = match kind.text.as_str() {
@@ -111,12 +111,12 @@ fn size(words: &mut Words, reading: &mut Reading) -> Option<u64> {
     words.value("a depth in bytes such as 64K", bytes, reading)
 }
 
-/// The `police` table that does the same; none if every packet passes unchanged.
+/// Returns the equivalent `police` table; none if every packet passes unchanged.
 pub(super) fn police(action: &Action) -> Result<Option<String>, ()> {
     let lazy = ("lazy", "true".to_owned());
     let keys = match action {
         Action::Pass => return Ok(None),
-        // A bucket that holds one byte is never in profile, and both outcomes are the same.
+        // A bucket that holds one byte is never in profile, and both outcomes are equal.
         Action::Drop | Action::Mark(_) => {
             let both = simple(action)?;
             let mut keys = vec![("rate", rate_value(1)), ("depth", quoted("1 B"))];
@@ -124,7 +124,7 @@ pub(super) fn police(action: &Action) -> Result<Option<String>, ()> {
             keys
         }
         Action::TokenBucket { rate, depth, outcomes } => match outcomes.as_slice() {
-            // Two buckets in a row, the wide one first, are a meter of two rates [algorithms §10].
+            // Two buckets in a row, the larger first, are a meter of two rates [algorithms §10].
             [Action::TokenBucket { rate: inner, depth: bucket, outcomes }, red] => {
                 let mut outcomes = outcomes.clone();
                 outcomes.push(red.clone());
@@ -181,7 +181,7 @@ fn outcome_keys(names: &[&'static str], outcomes: &[Action]) -> Result<Vec<Key>,
     names.iter().zip(outcomes).map(|(name, action)| Ok((*name, simple(action)?))).collect()
 }
 
-/// An action that is no meter.
+/// Returns an action that is not a meter.
 fn simple(action: &Action) -> Result<String, ()> {
     match action {
         Action::Pass => Ok(quoted("pass")),
@@ -193,5 +193,5 @@ fn simple(action: &Action) -> Result<String, ()> {
 
 const ACTIONS: [&str; 6] = ["pass", "drop", "mark", "tbmeter", "trtcm", "tswtcm"];
 const COLOURS: [&str; 3] = ["green", "yellow", "red"];
-/// Actions within actions.
+/// The deepest nesting of actions.
 const DEPTH_MAX: usize = 8;

@@ -1,4 +1,4 @@
-//! What became of each statement, and the findings of a file that is imported.
+//! The fate of each statement, and the findings of an imported file.
 
 use super::{Fate, Line};
 use weir_policy::codes;
@@ -9,9 +9,9 @@ use weir_policy::reader::{list, suggest};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LineId(usize);
 
-/// A file while it is read.
+/// The state of reading a file.
 pub(super) struct Reading {
-    /// What is wrong with it.
+    /// Its findings.
     pub report: Report,
     lines: Vec<Statement>,
 }
@@ -27,7 +27,7 @@ impl Reading {
         Self { report: Report::new(source), lines: Vec::new() }
     }
 
-    /// A statement at `span`, kept until something else is said of it. Past the bound all share
+    /// Adds a statement at `span`, kept unless another fate is reported. Past the bound all share
     /// the last one.
     pub(super) fn line(&mut self, span: Span) -> LineId {
         if self.lines.len() < LINES_MAX {
@@ -39,17 +39,17 @@ impl Reading {
         LineId(self.lines.len() - 1)
     }
 
-    /// The policy says it, and `note` is worth knowing.
+    /// The policy expresses it; `note` gives more detail.
     pub(super) fn noted(&mut self, line: LineId, note: impl Into<String>) {
         self.note(line, Fate::Kept, note.into());
     }
 
-    /// The policy says something near it.
+    /// The policy expresses something similar.
     pub(super) fn approximated(&mut self, line: LineId, note: impl Into<String>) {
         self.note(line, Fate::Approximated, note.into());
     }
 
-    /// The policy does not say it.
+    /// The policy does not express it.
     pub(super) fn lost(&mut self, line: LineId, note: impl Into<String>) {
         self.note(line, Fate::Lost, note.into());
     }
@@ -62,12 +62,12 @@ impl Reading {
         }
     }
 
-    /// Where a statement stands.
+    /// Returns the place of a statement.
     pub(super) fn span(&self, line: LineId) -> Span {
         self.lines[line.0].span
     }
 
-    /// An error at `span`.
+    /// Reports an error at `span`.
     pub(super) fn error(
         &mut self,
         code: &'static Code,
@@ -78,14 +78,14 @@ impl Reading {
         self.report.push_error(|| Draft::new(code, span, message).cure(cure));
     }
 
-    /// That `word` is none of those that may stand here.
+    /// Reports that `word` is not one of those allowed here.
     pub(super) fn unknown(&mut self, word: (&str, Span), what: &str, known: &[&str]) {
         let shown: String = word.0.chars().take(SHOWN_MAX).collect();
-        let message = format!("`{shown}` is no {what}; known are {}", list(known));
+        let message = format!("`{shown}` is not a known {what}; known are {}", list(known));
         self.error(&codes::UNKNOWN_STATEMENT, word.1, message, suggest(word.0, known));
     }
 
-    /// That nothing of the name `word` is declared.
+    /// Reports that nothing of the name `word` is declared.
     pub(super) fn undeclared<'n>(
         &mut self,
         word: (&str, Span),
@@ -94,9 +94,11 @@ impl Reading {
     ) {
         let known: Vec<_> = known.take(SUGGESTED_MAX).collect();
         let shown: String = word.0.chars().take(SHOWN_MAX).collect();
-        let message = format!("there is no {what} `{shown}`");
+        let message = format!("{what} `{shown}` is not declared");
         let cure = match known.is_empty() {
-            true => format!("declare it before this line, or take the line out: no {what} is"),
+            true => {
+                format!("declare it before this line, or remove the line: there is no {what} yet")
+            }
             false => format!("declare it, or name another: {}", suggest(word.0, &known)),
         };
         self.error(&codes::UNDECLARED, word.1, message, cure);
@@ -116,7 +118,7 @@ impl Reading {
     }
 }
 
-/// A statement on one line, without runs of blanks, cut if it is long.
+/// Returns a statement on one line, without runs of blanks, cut if it is long.
 fn shown(text: &str) -> String {
     let words = text.split_whitespace().filter(|word| *word != "\\");
     let mut shown = String::new();
@@ -133,11 +135,11 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// The most statements of a file.
+/// The most statements in a file.
 const LINES_MAX: usize = 1 << 17;
 /// The most notes on one statement.
 const NOTES_MAX: usize = 8;
-/// The most bytes of a statement, and characters of a word, that are shown.
+/// The most bytes of a statement, and characters of a word, in messages.
 const SHOWN_MAX: usize = 160;
-/// So many names are searched for one like a name that is not known.
+/// Names compared to suggest one for an unknown name.
 const SUGGESTED_MAX: usize = 64;

@@ -1,9 +1,9 @@
-//! Other tools' configurations to policies, with what became of each statement.
+//! Imports other tools' configurations as policies, with the fate of each statement.
 //!
 //! A [`Language`] is a file here and a line in [`LANGUAGES`]. Its reader turns text into sketches,
-//! one an interface; `sketch` makes them what Weir takes and writes them as TOML, and every
-//! policy that comes out was checked. Invariant: each statement of the file has one fate, and what
-//! is lost or approximated says why or how.
+//! one an interface; `sketch` completes them and writes them as TOML, and every resulting policy is
+//! checked. Invariant: each statement of the file has one fate, and a lost or approximated one says
+//! why or how.
 
 mod altq;
 mod altq_classes;
@@ -31,20 +31,20 @@ pub struct Language {
     read: fn(&str, &Options, &mut Reading) -> Vec<Sketch>,
 }
 
-/// What a file does not say.
+/// Values that a file does not give.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// The rate of an interface for which the file names none.
+    /// The rate of an interface for which the file gives none.
     pub rate: Option<Rate>,
 }
 
-/// What became of a statement.
+/// The fate of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
     /// The policy says the same.
     Kept,
-    /// The policy says something near, and the note says what is different.
+    /// The policy says something similar, and the note says what differs.
     Approximated,
     /// The policy does not say it, and the note says why.
     Lost,
@@ -53,11 +53,11 @@ pub enum Fate {
 /// One statement of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Line {
-    /// Where it begins.
+    /// Its place.
     pub place: Place,
     /// Its first line, cut if it is long.
     pub text: String,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
     /// How it was approximated, or why it was lost.
     pub note: String,
@@ -72,7 +72,7 @@ pub struct Imported {
     pub policy: String,
 }
 
-/// What a file became.
+/// The result of an import.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Import {
     /// One policy an interface, in the order of the file.
@@ -82,7 +82,7 @@ pub struct Import {
 }
 
 impl Fate {
-    /// The word in reports.
+    /// Returns the word used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Fate::Kept => "kept",
@@ -92,7 +92,7 @@ impl Fate {
     }
 }
 
-/// The language of this name.
+/// Returns the language of this name.
 pub fn find(name: &str) -> Option<&'static Language> {
     LANGUAGES.iter().find(|language| language.name == name)
 }
@@ -112,7 +112,7 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
     let policies = sketches.into_iter().filter_map(|sketch| imported(sketch, &mut reading));
     let policies: Vec<_> = policies.collect();
     if policies.is_empty() && !reading.report.failed() {
-        let message = "nothing in the file shapes an interface, so there is no policy to write";
+        let message = "the file shapes no interface, so there is no policy to write";
         let draft = Draft::new(&codes::NOTHING_IMPORTED, Span::default(), message);
         reading.report.push(draft.cure(format!("check that the file is {}", language.summary)));
     }
@@ -120,7 +120,7 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
     report.finish(Some(Import { policies, lines }))
 }
 
-/// Writes a sketch and checks what was written.
+/// Writes a sketch as a policy and checks it.
 fn imported(mut sketch: Sketch, reading: &mut Reading) -> Option<Imported> {
     let span = sketch.span;
     sketch.complete(reading);
@@ -143,7 +143,7 @@ fn imported(mut sketch: Sketch, reading: &mut Reading) -> Option<Imported> {
     Some(Imported { interface: sketch.interface, policy })
 }
 
-/// Bit/s of a rate as `tc` writes it.
+/// Parses a rate as `tc` writes it, in bit/s.
 pub(crate) fn tc_rate(text: &str) -> Option<u64> {
     tc::units::rate(text)
 }

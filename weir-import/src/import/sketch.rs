@@ -1,7 +1,7 @@
-//! A policy on its way from another language: completed to what Weir takes, then written as TOML.
+//! A policy converted from another language, completed to Weir's rules and then written as TOML.
 //!
 //! Weir's classes with children hold no packets; other schedulers' do. Such a class gets a child of
-//! its own, `NAME-own`, which holds what it held.
+//! its own, `NAME-own`, which holds its packets.
 
 use super::Options;
 use super::lines::{LineId, Reading};
@@ -18,11 +18,11 @@ pub(super) type Key = (&'static str, String);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Rule {
     pub keys: Vec<Key>,
-    /// Which of two goes first [`Order`] says.
+    /// The rank, by which [`Order`] sorts rules.
     pub rank: u64,
 }
 
-/// In which order rules are tried.
+/// The order in which rules are tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Order {
     /// Smaller ranks first.
@@ -32,11 +32,11 @@ pub(super) enum Order {
     Altq,
 }
 
-/// A policy that is not whole yet.
+/// A policy that is not complete yet.
 #[derive(Debug)]
 pub(super) struct Sketch {
     pub interface: String,
-    /// Where the file speaks of the interface first.
+    /// The first mention of the interface in the file.
     pub span: Span,
     /// Bits per second.
     pub rate: u64,
@@ -49,7 +49,7 @@ pub(super) struct Sketch {
     pub order: Order,
 }
 
-/// A class of it.
+/// A class of a sketch.
 #[derive(Clone, Debug)]
 pub(super) struct Class {
     pub name: String,
@@ -58,9 +58,9 @@ pub(super) struct Class {
     pub line: LineId,
     /// Bits per second; the scheduler's `rate` of the class.
     pub rate: Option<u64>,
-    /// What any class may have.
+    /// Keys that any class may have.
     pub keys: Vec<Key>,
-    /// What only a leaf may have.
+    /// Keys that only a leaf may have.
     pub leaf_keys: Vec<Key>,
     pub queue: Vec<Key>,
     pub default: bool,
@@ -89,7 +89,7 @@ impl Sketch {
         }
     }
 
-    /// Where the file names no rate, that of the options, or else a gigabit per second.
+    /// Sets the rate where the file gives none: that of the options, or else a gigabit per second.
     pub(super) fn rate_or(&mut self, options: &Options, line: LineId, reading: &mut Reading) {
         if self.rate > 0 {
             return;
@@ -97,7 +97,7 @@ impl Sketch {
         self.rate = options.rate.map_or(RATE_DEFAULT, Rate::bits_per_second);
         if options.rate.is_none() {
             let note = format!(
-                "the file names no rate for `{}`: taken as {}; say it with `--rate`",
+                "the file gives no rate for `{}`: {} is assumed; set it with `--rate`",
                 self.interface,
                 show_rate(self.rate)
             );
@@ -105,7 +105,7 @@ impl Sketch {
         }
     }
 
-    /// Makes it what Weir takes.
+    /// Completes it to a policy that Weir accepts.
     pub(super) fn complete(&mut self, reading: &mut Reading) {
         self.rate = self.rate.max(1);
         if self.classes.len() > CLASSES_MAX {
@@ -119,7 +119,8 @@ impl Sketch {
         self.order_rules(reading);
     }
 
-    /// Rules are tried class after class; where that is not their order, each says its place.
+    /// Rules are tried class after class; where that is not the file's order, each rule gets a sort
+    /// key.
     fn order_rules(&mut self, reading: &mut Reading) {
         let mut ranks: Vec<u64> = self
             .classes
@@ -169,7 +170,7 @@ impl Sketch {
             };
             if holds {
                 let note = format!(
-                    "classes with children hold no packets here: `{}` holds what it held itself",
+                    "classes with children hold no packets here: `{}` holds its own packets",
                     own.name
                 );
                 reading.approximated(own.line, note);
@@ -178,7 +179,7 @@ impl Sketch {
         }
     }
 
-    /// Gives the class's own leaf what its children leave, or a hundredth if that is more.
+    /// Gives the class's own leaf the rest of its children's rate, or a hundredth if that is more.
     fn add_own(&mut self, mut own: Class, parent: usize) {
         if let Some(rate) = self.classes[parent].rate {
             let siblings = self.classes.iter().filter(|class| class.parent == Some(parent));
@@ -188,7 +189,7 @@ impl Sketch {
         self.classes.push(own);
     }
 
-    /// Scales children down that are promised more than their parent has, from the top.
+    /// Scales down children that are promised more than their parent has, from the top.
     fn fit_rates(&mut self, reading: &mut Reading) {
         let mut open = vec![None];
         while let Some(parent) = open.pop() {
@@ -208,7 +209,7 @@ impl Sketch {
                     let class = &mut self.classes[at];
                     class.rate = class.rate.map(|_| scaled);
                     let note = format!(
-                        "its siblings and it are promised more than their parent has: \
+                        "it and its siblings are promised more than their parent has: \
                          lowered to {}",
                         show_rate(scaled)
                     );
@@ -219,7 +220,7 @@ impl Sketch {
         }
     }
 
-    /// Names that Weir takes, each once.
+    /// Changes names that Weir does not allow, and makes each unique.
     fn mend_names(&mut self, reading: &mut Reading) {
         let mut taken = BTreeSet::new();
         for class in &mut self.classes {
@@ -232,7 +233,7 @@ impl Sketch {
             let base = if name.is_empty() { "class".to_owned() } else { name };
             let mut name = base.clone();
             let mut number = 2_u64;
-            // Ends: there are fewer classes than numbers.
+            // Terminates: there are fewer classes than numbers.
             while !taken.insert(name.clone()) {
                 name = format!("{base}-{number}");
                 number += 1;
@@ -244,7 +245,7 @@ impl Sketch {
         }
     }
 
-    /// The policy as TOML.
+    /// Returns the policy as TOML.
     pub(super) fn to_toml(&self) -> String {
         let mut text = format!("# Interface {}\n[link]\n", self.interface.replace('\n', " "));
         write_key(&mut text, "rate", &quoted(&show_rate(self.rate)));
@@ -261,7 +262,7 @@ impl Sketch {
     }
 
     fn write_class(&self, class: &Class, text: &mut String) {
-        // A name of letters that TOML takes bare needs no quotes; others do.
+        // TOML allows names of these letters without quotes; others need them.
         let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let name = match class.name.chars().all(bare) {
             true => class.name.clone(),
@@ -297,7 +298,7 @@ fn write_key(text: &mut String, key: &str, value: &str) {
     let _ = writeln!(text, "{key} = {value}");
 }
 
-/// An inline table.
+/// Formats an inline table.
 pub(super) fn inline(keys: &[Key]) -> String {
     let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     match keys.is_empty() {
@@ -306,7 +307,7 @@ pub(super) fn inline(keys: &[Key]) -> String {
     }
 }
 
-/// A text as TOML.
+/// Formats a text as TOML.
 pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -320,7 +321,7 @@ pub(super) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A rate as policies write it; no rate is 1 bit/s, the least that Weir knows.
+/// Formats a rate as policies write it; a rate of zero becomes 1 bit/s, Weir's least.
 pub(super) fn show_rate(bits_per_second: u64) -> String {
     match Rate::new(bits_per_second) {
         Some(rate) => rate.to_string(),
@@ -328,16 +329,16 @@ pub(super) fn show_rate(bits_per_second: u64) -> String {
     }
 }
 
-/// A rate as a value.
+/// Formats a rate as a value.
 pub(super) fn rate_value(bits_per_second: u64) -> String {
     quoted(&show_rate(bits_per_second))
 }
 
-/// Names that end in `-own` and a number stay below the 64 bytes of a class's name.
+/// Names with `-own` and a number appended stay below the 64 bytes of a class's name.
 const NAME_MAX: usize = 48;
 /// The most classes of an interface.
 const CLASSES_MAX: usize = 4096;
-/// The most that Linux's order of rules can tell apart.
+/// The most rules that Linux's order can distinguish.
 const PRIO_MAX: usize = 65_535;
-/// What an interface is taken for of which nobody says anything.
+/// The assumed rate of an interface without one.
 const RATE_DEFAULT: u64 = 1_000_000_000;

@@ -1,10 +1,10 @@
-//! The words of a statement, and where they stand.
+//! The words of a statement, with their places.
 
 use super::lines::Reading;
 use weir_policy::codes;
 use weir_policy::finding::Span;
 
-/// A word of the file; what a variable stands for has the place of the variable.
+/// A word of the file; an expanded variable has the place of its use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Word {
     pub text: String,
@@ -19,51 +19,51 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// The words; there is at least one.
+    /// Starts at the first of at least one word.
     pub(super) fn new(words: Vec<Word>) -> Self {
         assert!(!words.is_empty(), "a statement has a word");
         Self { words, at: 0 }
     }
 
-    /// All of them.
+    /// Returns the place of all words.
     pub(super) fn span(&self) -> Span {
         let ends = self.words.iter().map(|word| word.span.end);
         let start = self.words.iter().map(|word| word.span.start).min().unwrap_or(0);
         Span { start, end: ends.max().unwrap_or(start) }
     }
 
-    /// The next one, without taking it.
+    /// Returns the next word without taking it.
     pub(super) fn peek(&self) -> Option<&str> {
         self.words.get(self.at).map(|word| word.text.as_str())
     }
 
-    /// Takes the next one.
+    /// Takes the next word.
     pub(super) fn take(&mut self) -> Option<Word> {
         let word = self.words.get(self.at).cloned();
         self.at += usize::from(word.is_some());
         word
     }
 
-    /// Takes the next one if it is `text`.
+    /// Takes the next word if it is `text`.
     pub(super) fn accept(&mut self, text: &str) -> bool {
         let found = self.peek() == Some(text);
         self.at += usize::from(found);
         found
     }
 
-    /// Takes the next one; that there is none is a finding.
+    /// Takes the next word; reports it if there is none.
     pub(super) fn need(&mut self, what: &str, reading: &mut Reading) -> Option<Word> {
         let word = self.take();
         if word.is_none() {
             let last = self.words.last().map_or(Span::default(), |word| word.span);
             let span = Span { start: last.end, end: last.end };
-            let message = format!("the line ends where {what} should stand");
+            let message = format!("the line ends where {what} should be");
             reading.error(&codes::INCOMPLETE, span, message, format!("write {what}"));
         }
         word
     }
 
-    /// Takes the next one as what `parse` makes of it; that it makes nothing is a finding.
+    /// Takes the next word and parses it; reports a failure.
     pub(super) fn value<T>(
         &mut self,
         what: &str,
@@ -79,15 +79,15 @@ impl Words {
     }
 }
 
-/// That `word` cannot be read as `what`.
+/// Reports that `word` cannot be read as `what`.
 pub(super) fn bad_value(word: &Word, what: &str, reading: &mut Reading) {
     let shown: String = word.text.chars().take(64).collect();
     let message = format!("`{shown}` is not {what}");
     reading.error(&codes::BAD_IMPORT_VALUE, word.span, message, format!("write {what}"));
 }
 
-/// The words of a line that ends in a comment after `#`; `offset` is where the line begins. Each of
-/// `own` is a word of its own.
+/// Splits a line with an optional comment after `#` into words; `offset` is where the line begins.
+/// Each character of `own` is a word of its own.
 pub(super) fn split(line: &str, offset: usize, own: &[char]) -> Vec<Word> {
     let line = line.split('#').next().unwrap_or("");
     let mut words = Vec::new();
@@ -115,7 +115,7 @@ pub(super) fn split(line: &str, offset: usize, own: &[char]) -> Vec<Word> {
     words
 }
 
-/// A whole number, also `0x` hexadecimal.
+/// Parses a whole number, also `0x` hexadecimal.
 pub(super) fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -124,7 +124,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A decimal such as `1.5` in millionths, cut to that; what follows it.
+/// Parses a decimal such as `1.5` in millionths, truncated; returns it and the rest of the text.
 pub(super) fn decimal(text: &str) -> Option<(u64, &str)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let whole_end = digits(text);
@@ -146,17 +146,17 @@ pub(super) fn decimal(text: &str) -> Option<(u64, &str)> {
     Some((whole.checked_mul(1_000_000)?.checked_add(millionths)?, rest))
 }
 
-/// A decimal times a unit, rounded down.
+/// Multiplies a decimal by a unit, rounded down.
 pub(super) fn scaled(millionths: u64, unit: u64) -> Option<u64> {
     u64::try_from(u128::from(millionths) * u128::from(unit) / 1_000_000).ok()
 }
 
-/// A size in bytes: `64K`.
+/// Parses a size in bytes: `64K`.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     with_letter(text, [1 << 10, 1 << 20, 1 << 30])
 }
 
-/// A number with `K`, `M` or `G` behind it, which are so much each.
+/// Parses a number with the suffix `K`, `M` or `G`, whose factors are given.
 pub(super) fn with_letter(text: &str, [kilo, mega, giga]: [u64; 3]) -> Option<u64> {
     let (millionths, unit) = decimal(text)?;
     let unit = match unit {

@@ -1,7 +1,7 @@
-//! What leaves get in the long run: while all want more than they get, and while one is alone.
+//! The long-run rates of leaves: while all want more than they get, and while only one sends.
 //!
-//! Where lengths count, packets are the largest. Nothing is said where the order of arrival, or a
-//! rule that is not known here, decides.
+//! Where lengths matter, packets are the largest. The result is `None` where the order of arrival
+//! decides, or a rule that this file does not model.
 
 use super::excess::{self, Given};
 use super::{Line, service};
@@ -14,23 +14,23 @@ use weir_core::sched::service::{Bucket, Buckets, Curve, Excess, Weighted};
 use weir_core::sched::{self, ClassSpec, Service, Tree};
 use weir_core::units::{Quantity, Rate};
 
-/// What the leaves get, in bit/s and in the order of leaves; `None` where nothing is known.
+/// The rates of leaves, in bit/s and in the order of leaves; `None` where unknown.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Effective {
     /// While every leaf always has something to send.
     pub greedy: Vec<Option<f64>>,
-    /// While no other leaf has.
+    /// While no other leaf sends.
     pub alone: Vec<Option<f64>>,
 }
 
 impl Effective {
-    /// Of the leaves of `plan`.
+    /// Computes the rates of the leaves of `plan`.
     pub fn of(plan: &LinkPlan) -> Self {
         let link = line(plan);
         let count = plan.tree.leaf_count();
         let all = |alone| Self { greedy: vec![None; count], alone: vec![alone; count] };
         match service(plan) {
-            // Who offers more gets more: there is no share that all would have.
+            // A leaf that offers more gets more, so no share holds in general.
             Service::Arrivals { shaper } => {
                 let rate = shaper.map_or(link, |rate| rate.bits_per_second() as f64);
                 all(Some(rate.min(link)))
@@ -52,7 +52,7 @@ impl Effective {
     }
 }
 
-/// What the line sends, in charged bit/s.
+/// Returns the rate of the line, in charged bit/s.
 fn line(plan: &LinkPlan) -> f64 {
     let rate = plan.tree.rate().bits_per_second() as f64;
     let packet = plan.tree.mtu().get().max(1);
@@ -86,8 +86,8 @@ fn of_buckets(plan: &LinkPlan, buckets: &Buckets, link: f64) -> Effective {
     }
 }
 
-/// What classes lend, as long as no turns are missed; and where the line is never idle, as long as
-/// nobody loses some of its rate in a pause that is longer than its burst, for others to have.
+/// Excess lent by turns, as long as no leaf misses a turn; and on a busy line, as long as no leaf
+/// loses rate to others in a pause longer than its burst.
 fn by_turns(plan: &LinkPlan, leaves: &[Bucket], link: f64) -> Vec<Option<f64>> {
     let given = excess::by_turns(&plan.tree, leaves, &vec![f64::INFINITY; leaves.len()], link);
     let busy = given.iter().map(|given| given.rate).sum::<f64>() > link * BUSY;
@@ -96,14 +96,15 @@ fn by_turns(plan: &LinkPlan, leaves: &[Bucket], link: f64) -> Vec<Option<f64>> {
     let lost = busy && (short || keep.iter().any(|keeps| !keeps));
     let known = |(leaf, given): (usize, &Given)| {
         let own = leaves[leaf].rate.bits_per_second() as f64;
-        let kept = !lost || (keep[leaf] && given.rate <= own * (1.0 + SLACK));
-        (kept && !given.doubtful).then_some(given.rate)
+        let certain = !lost || (keep[leaf] && given.rate <= own * (1.0 + SLACK));
+        (certain && !given.doubtful).then_some(given.rate)
     };
     given.iter().enumerate().map(known).collect()
 }
 
-/// For each leaf whether its burst outlasts the pauses of a busy line on which all are greedy, so
-/// that nobody has saved anything up: a packet of each other of its rank and of those before it.
+/// Returns for each leaf whether its burst outlasts the pauses of a busy line on which all are
+/// greedy, so that no leaf loses tokens: a pause is one packet of each other leaf of its rank and
+/// of those before it.
 fn keep_rates(leaves: &[Bucket], line: &Line) -> Vec<bool> {
     let mut ranks: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for leaf in leaves {
@@ -124,15 +125,16 @@ fn keep_rates(leaves: &[Bucket], line: &Line) -> Vec<bool> {
     leaves.iter().map(keeps).collect()
 }
 
-/// Whether a class, which may lend, has a burst that pauses of a busy line outlast.
+/// Returns whether a class, which may lend, has a burst shorter than the pauses of a busy line.
 fn is_short(class: &ClassSpec) -> bool {
     let rate = fluid::rate(class, "rate").unwrap_or(0.0);
     let burst = class.params.bytes("burst").map(|burst| burst.get() as f64 * 8.0);
     burst.is_some_and(|burst| burst < rate * PAUSE)
 }
 
-/// In proportion to rates, level by level, as long as this gives each class its rate: who is within
-/// it goes first, whatever the part of its parent; and as long as ranks have nothing to say.
+/// Divides in proportion to rates, level by level, as long as this gives each class its rate, since
+/// a class within its rate precedes others whatever its parent's share; and as long as ranks do not
+/// matter.
 fn by_rates(tree: &Tree, buckets: &Buckets, link: f64) -> Vec<Option<f64>> {
     let count = buckets.leaves.len();
     let parts = fluid::parts(tree, link, &vec![Demand::Greedy; count], &vec![0.0; count]);
@@ -143,15 +145,15 @@ fn by_rates(tree: &Tree, buckets: &Buckets, link: f64) -> Vec<Option<f64>> {
         let rate = fluid::rate(class, "rate").unwrap_or(0.0);
         let (share, is_leaf) = (shares[id.index()], tree.leaf_of(id).is_some());
         let has_more = share > rate * (1.0 + SLACK);
-        // A class does not have what its children may not use.
-        let kept = share >= rate * (1.0 - SLACK) || (!is_leaf && !roomy[id.index()]);
-        kept && !(ranked && is_leaf && has_more)
+        // A class does not get what its children may not use.
+        let holds = share >= rate * (1.0 - SLACK) || (!is_leaf && !roomy[id.index()]);
+        holds && !(ranked && is_leaf && has_more)
     });
     let share = |(leaf, _)| shares[tree.class_of(leaf).index()];
     tree.leaves().map(|leaf| holds.then(|| share(leaf))).collect()
 }
 
-/// For each class whether a child of it may have more than its share.
+/// Returns for each class whether a child of it may have more than its share.
 fn roomy(tree: &Tree, shares: &[f64]) -> Vec<bool> {
     let mut roomy = vec![false; shares.len()];
     for (id, class) in tree.classes() {
@@ -161,7 +163,7 @@ fn roomy(tree: &Tree, shares: &[f64]) -> Vec<bool> {
     roomy
 }
 
-/// The most that a class or one that it may borrow from, one through the other, has of its own.
+/// Returns the largest rate among a class and the ancestors that it may borrow from.
 fn borrowed(tree: &Tree, leaf: ClassId, link: f64) -> f64 {
     let mut most = 0.0_f64;
     for class in tree.path(leaf) {
@@ -174,7 +176,8 @@ fn borrowed(tree: &Tree, leaf: ClassId, link: f64) -> f64 {
     link
 }
 
-/// By link sharing, and at least what real-time curves promise, which no limit holds back.
+/// Divides by link sharing, but gives at least what real-time curves promise, which no limit holds
+/// back.
 fn of_curves(tree: &Tree, curves: &[Option<Curve>], link: f64) -> Effective {
     let floor = |curve: &Option<Curve>| curve.map_or(0.0, |it| it.m2.bits_per_second() as f64);
     let floors: Vec<f64> = curves.iter().map(floor).collect();
@@ -197,24 +200,25 @@ fn of_curves(tree: &Tree, curves: &[Option<Curve>], link: f64) -> Effective {
     }
 }
 
-/// The number of the class whose child this is; that of the link comes last.
+/// Returns the number of the class's parent; that of the link comes last.
 fn family(tree: &Tree, class: ClassId) -> usize {
     tree.class(class).parent.map_or(tree.classes().len(), ClassId::index)
 }
 
-/// [algorithms §6.5] For each family whether somebody in it is passed over when it is at its upper
-/// limit for the moment, although it has less in the long run. It never makes that good, so what
-/// all siblings have is another matter. Who would have far more without its limit has that.
+/// [algorithms §6.5] Returns for each family whether a class in it is passed over while it is at
+/// its upper limit for the moment, although it gets less in the long run. It never catches up, so
+/// the division among its siblings differs. A class that would have far more without its limit
+/// simply gets its limit.
 fn held(tree: &Tree, parts: &[fluid::Part], link: f64) -> Vec<bool> {
     let mut held = vec![false; parts.len() + 1];
     let leaf = |(leaf, _)| parts[tree.class_of(leaf).index()].share;
     let busy = tree.leaves().map(leaf).sum::<f64>() > link * FULL;
     for (id, _) in tree.classes() {
         let part = &parts[id.index()];
-        // Link sharing gives nothing to who has no more than its real-time curve.
+        // Link sharing gives nothing to a class that gets no more than its real-time curve.
         let shares = part.wants > part.floor;
-        let near = part.even < part.wants * FAR || (busy && part.wants > link * FAST);
-        held[family(tree, id)] |= shares && part.wants < link && near;
+        let may_bind = part.even < part.wants * CLEARLY_ABOVE || (busy && part.wants > link * FAST);
+        held[family(tree, id)] |= shares && part.wants < link && may_bind;
     }
     held
 }
@@ -224,7 +228,7 @@ fn in_proportion(weights: impl Iterator<Item = u64> + Clone, link: f64) -> Vec<O
     weights.map(|weight| Some(link * weight as f64 / whole)).collect()
 }
 
-/// The first rank takes all, its leaves a packet each in turn.
+/// The first rank takes all, and its leaves alternate packet by packet.
 fn first_rank(ranks: &[u32], link: f64) -> Vec<Option<f64>> {
     let first = ranks.iter().min().copied().unwrap_or(0);
     let peers = ranks.iter().filter(|&&rank| rank == first).count() as f64;
@@ -232,8 +236,8 @@ fn first_rank(ranks: &[u32], link: f64) -> Vec<Option<f64>> {
     ranks.iter().map(part).collect()
 }
 
-/// What each leaf is due of what it is offered, in bit/s: the fluid ideal, by weights where the
-/// scheduler has them and not by rates, and by turns where it lends by turns.
+/// Returns what each leaf is due of what it is offered, in bit/s: the fluid ideal, by weights where
+/// the scheduler has them instead of rates, and by turns where it lends by turns.
 pub fn due(plan: &LinkPlan, offered: &[f64]) -> Vec<f64> {
     let demand: Vec<_> = offered.iter().map(|&rate| Demand::Rate(rate)).collect();
     let weights: Option<Vec<u64>> = match service(plan) {
@@ -251,7 +255,7 @@ pub fn due(plan: &LinkPlan, offered: &[f64]) -> Vec<f64> {
     tree.leaves().map(|(leaf, _)| shares[tree.class_of(leaf).index()]).collect()
 }
 
-/// The leaves of a plan side by side, with weights for rates.
+/// Returns the leaves of a plan as siblings, with weights for rates.
 fn weighted(plan: &LinkPlan, weights: &[u64]) -> Option<Tree> {
     let leaf = |((_, class), &weight): ((_, &ClassSpec), &u64)| {
         let rate = Rate::new(weight).unwrap_or(Rate::MIN);
@@ -262,19 +266,19 @@ fn weighted(plan: &LinkPlan, weights: &[u64]) -> Option<Tree> {
     Tree::new(plan.tree.rate(), plan.tree.mtu(), Params::new(), leaves).ok()
 }
 
-/// The part of a rate by which shares may miss it, for rates are rounded.
+/// The relative error that shares may have, since rates are rounded.
 const SLACK: f64 = 1e-3;
-/// From this part of it on a line is hardly ever idle, and from this on now and then.
+/// From this part of its rate on a line is hardly ever idle, and from the next only now and then.
 const BUSY: f64 = 0.95;
 const FULL: f64 = 0.8;
-/// Pauses are seldom as long as they may be.
+/// Pauses are rarely as long as they can be.
 const OUTLASTS: f64 = 2.0;
 /// [algorithms §5.2] A default burst outlasts such a pause of a busy line, in seconds.
 const PAUSE: f64 = 4e-3;
 /// A limit that is more than this part of the line loses some of it if the line is busy.
 const FAST: f64 = 0.25;
-/// A limit is far below a part that is so many times as much.
-const FAR: f64 = 4.0;
+/// The ratio from which on a limit is clearly below a part.
+const CLEARLY_ABOVE: f64 = 4.0;
 
 #[cfg(test)]
 mod tests {
@@ -282,7 +286,7 @@ mod tests {
     use weir_core::parameter::Value;
     use weir_core::units::Bytes;
 
-    /// Leaves of so many Mbit/s and priorities under one class of 10 Mbit/s, which is the link.
+    /// Checks leaves of these Mbit/s and priorities under one class of 10 Mbit/s, the whole link.
     fn check(keyword: &'static str, leaves: &[(u64, u64)], expected: Option<f64>) {
         let rate = |megabits: u64| Rate::new(megabits * 1_000_000).expect("not zero");
         let class = |name: &str, parent, megabits| ClassSpec {
@@ -313,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_first_takes_an_excess_that_the_fluid_ideal_cannot_name() {
+    fn priority_takes_an_excess_that_the_fluid_ideal_does_not_know() {
         check("cbq", &[(2, 0), (3, 0)], Some(4.0));
         check("cbq", &[(2, 0), (3, 1)], None);
         check("cbq", &[(2, 0), (8, 1)], Some(2.0));

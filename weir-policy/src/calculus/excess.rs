@@ -1,16 +1,17 @@
-//! What leaves with rates of their own get in the long run where classes lend by turns
-//! [algorithms §5.5-5.6].
+//! The long-run rates of leaves with rates of their own, where classes lend by turns [algorithms
+//! §5.5-5.6].
 //!
-//! The rates of leaves go first, then what the deepest classes lend, and so on up to those at the
-//! top; at each of these levels the smaller rank goes first. So a level and a rank make a *stage*,
-//! and stages follow each other until the link is used up. Within a stage leaves have turns, so
-//! that each gets in proportion to its turn until it, or a class between it and its lender, or the
-//! lender, or the link has no more for it.
+//! The rates of leaves come first, then what the deepest classes lend, and so on up to the top; at
+//! each of these levels the smaller rank comes first. So a level and a rank make a *stage*, and
+//! stages follow each other until the link is used up. Within a stage leaves take turns, so each
+//! gets in proportion to its turn until it, or a class between it and its lender, or the lender, or
+//! the link has no more for it.
 //!
-//! That is exact as long as nobody misses a turn, as two do: who is at its ceiling for the moment,
-//! and a class that lends itself, for its children have but one turn, whoever lends. So a division
-//! is in *doubt* if a ceiling is near what somebody gets and below what is lent, if a class between
-//! lends, too, or if one before it was in doubt and leaves more to it than was said.
+//! That is exact as long as no leaf misses a turn, which happens in two cases: a leaf that is at
+//! its ceiling for the moment, and a class that lends itself, whose children share one turn whoever
+//! the lender is. So a division is in *doubt* if a ceiling is close to what a leaf gets and below
+//! what is lent, if a class in between lends too, or if an earlier one was in doubt and leaves more
+//! than computed.
 
 use crate::fluid;
 use std::collections::BTreeMap;
@@ -18,12 +19,12 @@ use weir_core::ids::{ClassId, LeafId};
 use weir_core::sched::Tree;
 use weir_core::sched::service::Bucket;
 
-/// What a leaf gets.
+/// The rate of a leaf.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Given {
     /// In bit/s.
     pub(super) rate: f64,
-    /// Whether it may be something else, since somebody misses turns.
+    /// Whether the rate may differ, since a leaf misses turns.
     pub(super) doubtful: bool,
 }
 
@@ -32,11 +33,11 @@ struct Lending<'t> {
     tree: &'t Tree,
     leaves: &'t [Bucket],
     wants: &'t [f64],
-    /// The classes above each leaf and itself, the top first.
+    /// For each leaf its ancestors and itself, the top first.
     paths: Vec<Vec<ClassId>>,
-    /// What each class was given with all below it.
+    /// What each class was given, with all below it.
     given: Vec<f64>,
-    /// Which classes' parts are in doubt, or those of a leaf below.
+    /// The classes whose parts, or those of a leaf below, are in doubt.
     doubtful: Vec<bool>,
     /// What each class lent.
     lent: Vec<f64>,
@@ -48,16 +49,16 @@ struct Lending<'t> {
 /// A leaf in a stage.
 struct Player {
     leaf: usize,
-    /// Its turn.
+    /// The bytes of its turn.
     turn: f64,
-    /// What it gets of the stage for each unit of its turn.
+    /// What it gets in the stage for each unit of its turn.
     part: f64,
-    /// The largest part at which a ceiling below what is lent would hold it; 0 if there is none.
+    /// The largest part at which a ceiling below what is lent would limit it; 0 if there is none.
     ceiling: f64,
     doubtful: bool,
 }
 
-/// What each leaf gets if it wants what `wants` says, in bit/s; `link` is what there is.
+/// Returns what each leaf gets if it wants `wants`, in bit/s, on a link of `link` bit/s.
 pub(super) fn by_turns(tree: &Tree, leaves: &[Bucket], wants: &[f64], link: f64) -> Vec<Given> {
     let path = |leaf| {
         let mut path: Vec<_> = tree.path(tree.class_of(leaf)).collect();
@@ -87,7 +88,7 @@ pub(super) fn by_turns(tree: &Tree, leaves: &[Bucket], wants: &[f64], link: f64)
 }
 
 impl Lending<'_> {
-    /// Gives to `members` what classes `lender` steps below the top lend, or their own rates.
+    /// Gives `members` what classes `lender` steps below the top lend, or their own rates.
     fn stage(&mut self, lender: Option<usize>, members: &[usize]) {
         let below = |&&leaf: &&usize| lender.is_none_or(|depth| depth + 1 < self.paths[leaf].len());
         let players = members.iter().filter(below);
@@ -124,8 +125,8 @@ impl Lending<'_> {
         Player { leaf, turn, part: own, ceiling, doubtful }
     }
 
-    /// Holds players to what the class `depth` steps below the top, above each of them, has left:
-    /// of what it lends, or else of its ceiling.
+    /// Limits players to what the class `depth` steps below the top, the ancestor of each of them,
+    /// has left: of what it lends, or else of its ceiling.
     fn hold(&self, players: &mut [Player], depth: usize, lender: Option<usize>) {
         let above = |player: &Player| {
             let path = &self.paths[player.leaf];
@@ -153,12 +154,12 @@ impl Lending<'_> {
         }
     }
 
-    /// Whether the ceiling of a class is lower than all that `lender` has.
+    /// Returns whether the ceiling of a class is lower than all that `lender` has.
     fn holds(&self, class: ClassId, lender: ClassId) -> bool {
         ceiling(self.tree, class) < rate(self.tree, lender)
     }
 
-    /// Whether a class lends more than roundings of its rate.
+    /// Returns whether a class lends more than roundings of its rate.
     fn lends(&self, class: ClassId) -> bool {
         self.lent[class.index()] > rate(self.tree, class) * SLACK
     }
@@ -167,23 +168,23 @@ impl Lending<'_> {
         self.given[self.tree.class_of(LeafId(leaf as u32)).index()]
     }
 
-    /// What is left of a class's ceiling.
+    /// Returns the rest of a class's ceiling.
     fn room(&self, class: ClassId) -> f64 {
         (ceiling(self.tree, class) - self.given[class.index()]).max(0.0)
     }
 }
 
-/// What there is to divide.
+/// What remains to be divided.
 #[derive(Clone, Copy)]
 struct Room {
     left: f64,
-    /// Of so much.
+    /// The whole of which it remains.
     whole: f64,
-    /// Whether there may be more.
+    /// Whether more may remain.
     doubtful: bool,
 }
 
-/// Ends the rise of all parts where together they make what is left.
+/// Lets all parts rise together until they add up to what remains.
 fn fill(players: &mut [Player], room: Room) {
     players.sort_by(|one, other| one.part.total_cmp(&other.part));
     let mut turns: f64 = players.iter().map(|player| player.turn).sum();
@@ -201,21 +202,22 @@ fn fill(players: &mut [Player], room: Room) {
     }
 }
 
-/// Doubts all who have more or less than was said if one of them misses turns, where parts rise up
-/// to `even`. Who would have far more without its ceiling has that, whatever turns it misses.
+/// Marks all parts that may differ if one of the players misses turns, where parts rise up to
+/// `even`. A player that would have far more without its ceiling gets its ceiling, whatever turns
+/// it misses.
 fn doubt(players: &mut [Player], even: f64, room: Room) {
-    let near = even / FAR;
-    let misses = |player: &Player| player.doubtful || player.ceiling > near;
-    // Of nothing nobody misses a part.
-    let is_something = room.left > room.whole * SLACK;
-    if room.doubtful || (is_something && players.iter().any(misses)) {
-        let others = players.iter_mut().filter(|player| player.part > near);
+    let least = even / CLEARLY_ABOVE;
+    let misses = |player: &Player| player.doubtful || player.ceiling > least;
+    // A zero excess needs no split.
+    let has_excess = room.left > room.whole * SLACK;
+    if room.doubtful || (has_excess && players.iter().any(misses)) {
+        let others = players.iter_mut().filter(|player| player.part > least);
         others.for_each(|player| player.doubtful = true);
     }
 }
 
-/// What a leaf alone gets, in bit/s: the most that it or a class above it has of its own, as far as
-/// the ceilings on the way let it through.
+/// Returns what a leaf alone gets, in bit/s: the largest rate of it and its ancestors, limited by
+/// the ceilings on the way.
 pub(super) fn alone(tree: &Tree, leaf: ClassId, link: f64) -> f64 {
     let (mut most, mut ceilings) = (0.0_f64, link);
     for class in tree.path(leaf) {
@@ -229,14 +231,14 @@ fn rate(tree: &Tree, class: ClassId) -> f64 {
     fluid::rate(tree.class(class), "rate").unwrap_or(0.0)
 }
 
-/// A class without a ceiling has its rate for one.
+/// Returns the ceiling of a class; without one, its rate.
 fn ceiling(tree: &Tree, class: ClassId) -> f64 {
     fluid::rate(tree.class(class), "ceil").unwrap_or(rate(tree, class))
 }
 
-/// A ceiling is far below a part that is so many times as much.
-const FAR: f64 = 4.0;
-/// The part of a rate by which sums of rates may miss it, for they are rounded.
+/// The ratio from which on a ceiling is clearly below a part.
+const CLEARLY_ABOVE: f64 = 4.0;
+/// The relative error of sums of rates, since rates are rounded.
 const SLACK: f64 = 1e-3;
 
 #[cfg(test)]
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_lends_first_and_ceilings_between_hold() {
+    fn the_deepest_lends_first_within_the_ceilings_between() {
         let rows = ["- 10", "0 6 7", "1 1 10 1", "1 1 10 1", "0 1 10 0"];
         check(&rows, &[3.0, 3.0, 4.0]);
         check(&["- 10", "0 4 7", "1 1 10", "1 1 10", "0 1 10"], &[3.5, 3.5, 3.0]);

@@ -1,16 +1,15 @@
-//! Network calculus: what every leaf is guaranteed, how long its packets wait at worst, how much of
-//! them waits at worst.
+//! Network calculus: each leaf's guaranteed rate, and bounds on its delay and its backlog.
 //!
-//! A scheduler says what it does for a leaf whatever the others do
-//! ([`weir_core::sched::service`]); `servers.rs` makes a [`Server`] of it for each leaf, and
-//! here that meets what the leaf may be offered: an arrival curve, or else what its queue holds. A
-//! delay is from the offer to the last bit on the line, so what reports call a delay, which
-//! ends when a packet is handed out, is shorter.
+//! A scheduler describes what it does for a leaf whatever the others do
+//! ([`weir_core::sched::service`]); `servers.rs` turns that into a [`Server`] for each leaf, and
+//! this module combines it with what the leaf may be offered: an arrival curve, or else the content
+//! of its queue. A delay is from the offer to the last bit on the line, so the delay in reports,
+//! which ends when a packet is handed out, is shorter.
 //!
 //! Seconds and bytes are `f64`; every result is enlarged by a millionth and a microsecond
-//! ([`outward`]), which is far more than the roundings of these few operations and of the line's
-//! whole nanoseconds. Invariant: no law, simulation or live run exceeds a bound, as long as
-//! packets are no longer than the link's `mtu` and who declared an arrival curve keeps it.
+//! ([`outward`]), which exceeds the rounding of these few operations and of the line's whole
+//! nanoseconds. Invariant: no law, simulation or live run exceeds a bound, as long as packets are
+//! no longer than the link's `mtu` and classes conform to their declared arrival curves.
 
 mod effective;
 mod excess;
@@ -25,16 +24,16 @@ use weir_core::link::{Charge, LinkPlan};
 use weir_core::queue::{DROPPERS, Limit, QueuePlan};
 use weir_core::sched::{self, Service};
 
-/// What a leaf may count on.
+/// What a leaf is guaranteed.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Bound {
-    /// What it gets whatever the others do, in bit/s; `None` if nothing is known.
+    /// The rate that it gets whatever the others do, in bit/s; `None` if unknown.
     pub guaranteed: Option<f64>,
     /// The longest that a packet takes from the offer to its last bit on the line, in seconds.
     pub delay: Option<f64>,
-    /// The most that waits, in charged bytes.
+    /// The largest backlog, in charged bytes.
     pub backlog: Option<f64>,
-    /// The same delay for a leaf that offers one largest packet at a time, within its guarantee.
+    /// The delay for a leaf that offers one largest packet at a time, within its guarantee.
     pub alone_packet: Option<f64>,
 }
 
@@ -43,26 +42,26 @@ pub struct Bound {
 pub struct Traffic {
     /// Burst and rate of the declared arrival curve.
     pub arrival: Option<(f64, f64)>,
-    /// What its queue holds,
+    /// The limit of its queue in bytes,
     pub limit: f64,
-    /// and in packets, if that is what limits it.
+    /// and in packets, if that is its limit.
     pub packets: Option<f64>,
-    /// Whether packets leave the queue in the order in which they came.
+    /// Whether packets leave the queue in the order of arrival.
     pub in_order: bool,
 }
 
-/// The line as bounds see it.
+/// The line, for the computation of bounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Line {
     /// Charged bytes a second.
     pub rate: f64,
     /// The largest packet, charged.
     pub packet: f64,
-    /// The time of what may be handed out ahead of the line.
+    /// The time that packets handed out ahead of the line take.
     pub buffer: f64,
 }
 
-/// The bounds of every leaf, in the order of leaves. `demands` are those of the leaves.
+/// Returns the bounds of every leaf, in the order of leaves. `demands` are those of the leaves.
 ///
 /// # Panics
 /// If there is not one demand for each leaf.
@@ -82,22 +81,22 @@ pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
     servers.into_iter().zip(&traffic).map(bound).collect()
 }
 
-/// What the scheduler of a plan says of itself.
+/// Returns what the scheduler of a plan guarantees.
 pub fn service(plan: &LinkPlan) -> Service {
     sched::find(plan.scheduler).map_or(Service::Unknown, |entry| (entry.service)(&plan.tree))
 }
 
-/// The result of a calculation, made so much larger that no rounding leaves it too small.
+/// Enlarges the result of a calculation so that rounding cannot make it too small.
 pub fn outward(value: f64, unit: f64) -> f64 {
     value * (1.0 + 1e-6) + unit
 }
 
 impl Line {
-    /// The line of `plan`.
+    /// Returns the line of `plan`.
     pub fn of(plan: &LinkPlan) -> Self {
         let rate = plan.tree.rate().bits_per_second() as f64 / 8.0;
         let wire = |frame: u32| f64::from(plan.framing.wire_length(frame)) / f64::from(frame);
-        // Where frames are charged, the line is slower by what it adds; most to the shortest.
+        // Where frames are charged, the line is slower by the bytes it adds; most for the shortest.
         let dearest = match plan.charge {
             Charge::Wire => 1.0,
             Charge::Frame => {
@@ -111,7 +110,7 @@ impl Line {
         }
     }
 
-    /// The time of so many bytes.
+    /// Returns the time of `bytes`.
     pub fn time(&self, bytes: f64) -> f64 {
         bytes / self.rate
     }
@@ -124,7 +123,7 @@ impl Traffic {
             Limit::Bytes(bytes) => (bytes.get() as f64, None),
         };
         let arrival = demand.arrival.map(|arrival| {
-            // A packet comes whole, so no burst is shorter.
+            // A packet arrives whole, so no burst is shorter.
             let burst = (arrival.burst.get() as f64).max(packet);
             (burst, arrival.rate.bits_per_second() as f64 / 8.0)
         });
@@ -134,7 +133,7 @@ impl Traffic {
     }
 }
 
-/// What is known without a server: the queue's own limit.
+/// Returns what is known without a server: the queue's own limit.
 fn nothing(traffic: &Traffic) -> Bound {
     Bound { backlog: Some(outward(traffic.limit, 1.0)), ..Bound::default() }
 }
@@ -161,7 +160,7 @@ fn smaller(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     }
 }
 
-/// A length of time as messages and tables have it.
+/// Formats a time in seconds for messages and tables.
 pub fn shown(seconds: f64) -> String {
     format!("{:.3} ms", seconds * 1e3)
 }

@@ -1,18 +1,18 @@
-//! A service curve, inverted: the time in which so many bytes are served at worst.
+//! A service curve, inverted: the worst-case time in which a number of bytes is served.
 //!
 //! Invariant: [`Serving::time`] never falls as bytes grow, and grows by no more than bytes over
 //! [`Serving::rate`] in the long run.
 
-/// What serves one leaf.
+/// The service of one leaf.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Server {
     /// From the beginning of a busy period of the leaf.
     pub fresh: Serving,
-    /// From any instant at which packets of the leaf wait; `None` if nothing is known of that.
+    /// From any instant at which packets of the leaf wait; `None` if unknown.
     pub standing: Option<Serving>,
 }
 
-/// How long bytes take; seconds and bytes.
+/// How long serving bytes takes; in seconds and bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Serving {
     /// `late`, then at `rate`.
@@ -22,64 +22,64 @@ pub enum Serving {
         /// The longest time before it begins.
         late: f64,
     },
-    /// The same time for all that may wait, at a rate that is left for it.
+    /// A fixed delay for all that may wait, at the rate that is left.
     Fixed {
         /// Bytes a second.
         rate: f64,
-        /// The time.
+        /// The delay.
         delay: f64,
     },
-    /// A visit a round, each worth `gain` bytes of which the first `owed` are lost.
+    /// A visit a round, each worth `gain` bytes; the first `debt` bytes are lost.
     Rounds {
         /// Bytes a visit.
         gain: f64,
-        /// Bytes owed at first.
-        owed: f64,
-        /// What the others take in a round, in seconds.
+        /// Bytes lost at first.
+        debt: f64,
+        /// The time that the others take in a round, in seconds.
         others: f64,
-        /// What comes once.
+        /// A delay that occurs once, in seconds.
         late: f64,
         /// Bytes a second of the line.
         line: f64,
     },
-    /// A rate that is left out for up to `wait` whenever a whole `burst` was saved up.
+    /// A rate that pauses for up to `wait` whenever a whole `burst` was saved up.
     Bucket {
         /// Bytes a second.
         rate: f64,
-        /// Bytes that count first.
+        /// Bytes served before.
         debt: f64,
         /// The longest time without service although within the rate.
         wait: f64,
-        /// Bytes that a pause is worth at most.
+        /// The most bytes that a pause is worth.
         burst: f64,
-        /// All that pauses longer than that lose together, if that is bounded.
+        /// The most time that all longer pauses lose together, if that is bounded.
         lost: Option<f64>,
     },
     /// Slope `m1` for `d`, then `m2`; each byte at most `late` after that.
     Curve {
         /// Bytes a second at first.
         m1: f64,
-        /// For so long.
+        /// The length of the first slope.
         d: f64,
         /// Bytes a second after it.
         m2: f64,
-        /// The lateness.
+        /// The lateness, in seconds.
         late: f64,
     },
 }
 
 impl Serving {
-    /// The time after which `bytes` are served, whatever comes after them.
+    /// Returns the time after which `bytes` are served, whatever follows them.
     pub fn time(&self, bytes: f64) -> f64 {
         match *self {
             Serving::Late { rate, late } => late + bytes / rate,
             Serving::Fixed { delay, .. } => delay,
-            Serving::Rounds { gain, owed, others, late, line } => {
-                let visits = ((bytes + owed) / gain).ceil().max(1.0);
+            Serving::Rounds { gain, debt, others, late, line } => {
+                let visits = ((bytes + debt) / gain).ceil().max(1.0);
                 late + visits * others + bytes / line
             }
             Serving::Bucket { rate, debt, wait, burst, lost } => {
-                // A pause longer than the burst lasts is lost, at most once for each burst.
+                // The time of a pause beyond the burst is lost, at most once for each burst.
                 let each = if burst >= rate * wait { 0.0 } else { (bytes / burst).ceil() * wait };
                 (bytes + debt) / rate + wait + lost.map_or(each, |lost| lost.min(each))
             }
@@ -90,7 +90,7 @@ impl Serving {
         }
     }
 
-    /// Bytes a second in the long run.
+    /// Returns the rate in the long run, in bytes a second.
     pub fn rate(&self) -> f64 {
         match *self {
             Serving::Late { rate, .. } | Serving::Fixed { rate, .. } => rate,
@@ -103,8 +103,8 @@ impl Serving {
         }
     }
 
-    /// The longest delay under an arrival curve of `burst` and `rate`: the horizontal distance of
-    /// the two curves. `None` if it grows without end.
+    /// Returns the longest delay under an arrival curve of `burst` and `rate`: the horizontal
+    /// distance of the two curves. `None` if it is unbounded.
     pub fn delay(&self, (burst, rate): (f64, f64)) -> Option<f64> {
         if rate > self.rate() * (1.0 + 1e-9) {
             return None;
@@ -117,8 +117,8 @@ impl Serving {
         Some(self.kinks(burst).into_iter().map(at).fold(at(burst), f64::max))
     }
 
-    /// The most that waits under an arrival curve: their vertical distance, where service comes in
-    /// whole packets of up to `packet` bytes.
+    /// Returns the largest backlog under an arrival curve: the vertical distance of the curves,
+    /// where service comes in whole packets of up to `packet` bytes.
     pub fn backlog(&self, (burst, rate): (f64, f64), packet: f64) -> Option<f64> {
         (rate <= self.rate() * (1.0 + 1e-9)).then(|| {
             let after = |served: f64| burst + rate * self.time(served + packet) - served;
@@ -131,13 +131,13 @@ impl Serving {
         })
     }
 
-    /// Amounts of bytes beyond which the time grows at once, or faster than before.
+    /// Returns the amounts of bytes beyond which the time jumps, or grows faster than before.
     fn kinks(&self, burst: f64) -> [f64; 2] {
         let just_more = |bytes: f64| bytes * (1.0 + 1e-9) + 1e-6;
         match *self {
-            Serving::Rounds { gain, owed, .. } => {
-                let visits = ((burst + owed) / gain).ceil().max(1.0);
-                [burst, just_more(visits * gain - owed).max(burst)]
+            Serving::Rounds { gain, debt, .. } => {
+                let visits = ((burst + debt) / gain).ceil().max(1.0);
+                [burst, just_more(visits * gain - debt).max(burst)]
             }
             Serving::Bucket { burst: saved, .. } => {
                 [burst, just_more((burst / saved).ceil() * saved).max(burst)]
@@ -152,7 +152,7 @@ impl Serving {
 mod tests {
     use super::*;
 
-    /// The delay by trying many instants of the busy period.
+    /// The oracle: searches many instants of the busy period for the longest delay.
     fn searched(serving: &Serving, (burst, rate): (f64, f64)) -> f64 {
         let at = |step: u32| {
             let came = f64::from(step) * 1e-4;
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn the_delay_is_the_longest_of_a_busy_period() {
         let rounds =
-            Serving::Rounds { gain: 1500.0, owed: 0.0, others: 0.01, late: 0.002, line: 1e6 };
+            Serving::Rounds { gain: 1500.0, debt: 0.0, others: 0.01, late: 0.002, line: 1e6 };
         let bucket =
             |wait, lost| Serving::Bucket { rate: 1e5, debt: 1500.0, wait, burst: 4000.0, lost };
         let rows = [
@@ -180,8 +180,10 @@ mod tests {
             (bucket(0.05, Some(0.06)), (9e3, 1e5)),
         ];
         for (serving, arrival) in rows {
-            let (bound, searched) =
-                (serving.delay(arrival).expect("it is bounded"), searched(&serving, arrival));
+            let (bound, searched) = (
+                serving.delay(arrival).expect("the delay is bounded"),
+                searched(&serving, arrival),
+            );
             assert!(
                 bound * (1.0 + 1e-9) >= searched,
                 "{serving:?} {arrival:?}: {bound} < {searched}"

@@ -1,9 +1,9 @@
-//! What serves each leaf, by what its scheduler says of itself. One function a [`Service`].
+//! The server of each leaf, from what its scheduler guarantees. One function for each [`Service`].
 //!
-//! Each is the argument of the source that it cites, carried out for the worst case of that
-//! service; what a queue holds at an instant is served as [`Server::standing`] says, what comes
-//! under an arrival curve as [`Server::fresh`]. Sums over all leaves are made once, so the cost is
-//! that of the leaves.
+//! Each function is the argument of the source that it cites, for the worst case of that service.
+//! The content of a queue at an instant is served as [`Server::standing`] says, arrivals under an
+//! arrival curve as [`Server::fresh`]. Sums over all leaves are computed once, so the cost is
+//! linear in the leaves.
 
 use super::server::{Server, Serving};
 use super::{Line, Traffic};
@@ -12,7 +12,7 @@ use weir_core::sched::Service;
 use weir_core::sched::service::{Bucket, Curve, Rounds, Weighted};
 use weir_core::units::{Duration, Rate};
 
-/// The server of each leaf; `None` where nothing is guaranteed.
+/// Returns the server of each leaf; `None` where nothing is guaranteed.
 pub(super) fn servers(service: &Service, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
     match service {
         Service::Unknown => vec![None; traffic.len()],
@@ -30,8 +30,8 @@ fn bytes_per_second(rate: Rate) -> f64 {
     rate.bits_per_second() as f64 / 8.0
 }
 
-/// All wait in one line: a packet waits for all that is in it. Who declared nothing keeps its
-/// queue full; who did adds what comes in the meantime.
+/// All packets wait in one line: a packet waits for all that are in it. A leaf without an arrival
+/// curve may fill its queue; one with a curve adds what arrives in the meantime.
 fn arrivals(shaper: Option<Rate>, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
     let rate = shaper.map_or(line.rate, |rate| bytes_per_second(rate).min(line.rate));
     let mut sums = (0.0, 0.0, 0.0);
@@ -42,7 +42,7 @@ fn arrivals(shaper: Option<Rate>, line: &Line, traffic: &[Traffic]) -> Vec<Optio
         }
     }
     let (bursts, rates, queues) = sums;
-    // What the shaper may have given away before, and what the line is busy with.
+    // The tokens that the shaper may have spent before, and the packet on the line.
     let behind = line.packet / rate + if shaper.is_some() { line.time(line.packet) } else { 0.0 };
     let full = (rates < rate).then(|| (bursts + queues) / (rate - rates) + behind);
     let declared = (queues == 0.0 && rates <= rate).then(|| bursts / rate + behind);
@@ -57,7 +57,7 @@ fn arrivals(shaper: Option<Rate>, line: &Line, traffic: &[Traffic]) -> Vec<Optio
     traffic.iter().map(server).collect()
 }
 
-/// [algorithms §7] What higher ranks may send goes first; a rank that declared nothing takes all.
+/// [algorithms §7] Higher ranks send first; a rank with an undeclared leaf may take all.
 fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
     let mut sums: BTreeMap<u32, (f64, f64, u32)> = BTreeMap::new();
     for (rank, leaf) in ranks.iter().zip(traffic) {
@@ -75,7 +75,8 @@ fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server
         let ((bursts, rates), own) = (higher[rank], leaf.arrival.unwrap_or((0.0, 0.0)));
         let peers = sums[rank];
         let alone = peers.2 == 1;
-        // Peers take turns of a packet: as good as first, if they say what they offer.
+        // Peers alternate packet by packet, which is no better than precedence if they declare
+        // arrivals.
         let others = if alone { (0.0, 0.0) } else { (peers.0 - own.0, peers.1 - own.1) };
         let (bursts, rates) = (bursts + others.0, rates + others.1);
         let rate = line.rate - rates;
@@ -83,7 +84,7 @@ fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server
             return None;
         }
         let late = (bursts + line.packet) / rate;
-        // Others may have waited before; no longer than a packet of anybody takes.
+        // Others may have waited before, for no longer than one packet takes.
         let waited = (bursts + rates * line.time(line.packet)) / rate;
         let fresh = Serving::Late { rate, late };
         Some(Server { fresh, standing: Some(Serving::Late { rate, late: late + waited }) })
@@ -91,30 +92,30 @@ fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server
     ranks.iter().zip(traffic).map(server).collect()
 }
 
-/// [drr95 §4] A visit of each other leaf before each visit of this one; a packet that is not
-/// covered by a deficit, or that overdraws one, once.
+/// [drr95 §4] One visit of each other leaf before each visit of this one; and once, a packet that
+/// its deficit does not cover or that overdraws it.
 fn in_rounds(rounds: &Rounds, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
-    // In packets, a visit of others is of the largest, one's own of the shortest.
+    // Where turns count packets, a visit of others has the largest, its own the shortest.
     let (long, short) =
         if rounds.in_packets { (line.packet, f64::from(super::FRAME_MIN)) } else { (1.0, 1.0) };
     let slack = if rounds.in_packets { 0.0 } else { line.packet };
-    // Who owes nothing after it was empty may overdraw each of its visits.
+    // A leaf that owes nothing after it was empty may overdraw each of its visits.
     let each = if rounds.overdraws && rounds.forgets { slack } else { 0.0 };
     let whole: f64 = rounds.gains.iter().map(|&gain| gain as f64 * long).sum();
     let count = rounds.gains.len() as f64 - 1.0;
     let server = |(&gain, traffic): (&u64, &Traffic)| {
         let others = (whole - gain as f64 * long).max(0.0);
         let others = line.time(others + count * each);
-        // And its own packet that is being sent when it joins the end of the round again.
+        // Also its own packet that is being sent when it joins the end of the round again.
         let late = line.time(count * slack + line.packet);
         let serving = Serving::Rounds {
             gain: gain as f64 * short,
-            owed: if rounds.overdraws { line.packet } else { 0.0 },
+            debt: if rounds.overdraws { line.packet } else { 0.0 },
             others,
             late,
             line: line.rate,
         };
-        // So many packets take so many visits, however short they are.
+        // This many packets take as many visits, however short they are.
         let counted = traffic.packets.filter(|_| rounds.in_packets).map(|packets| {
             let visits = (packets / gain as f64).ceil().max(1.0);
             let delay = late + visits * others + line.time(packets * line.packet);
@@ -125,12 +126,12 @@ fn in_rounds(rounds: &Rounds, line: &Line, traffic: &[Traffic]) -> Vec<Option<Se
     rounds.gains.iter().zip(traffic).map(server).collect()
 }
 
-/// [parekh93 §IV] As in the fluid, and so much later.
+/// [parekh93 §IV] As in the fluid, plus a constant delay.
 fn fluid(leaves: &[Weighted], line: &Line) -> Vec<Option<Server>> {
     let whole: f64 = leaves.iter().map(|leaf| leaf.weight as f64).sum();
     let server = |leaf: &Weighted| {
         let rate = line.rate * leaf.weight as f64 / whole;
-        // What it handed out ahead of the line may all be its own.
+        // All that was handed out ahead of the line may be its own.
         let ahead = leaf.ahead.get() as f64 + line.buffer * line.rate;
         let late = line.time(leaf.late.get() as f64);
         let standing = Serving::Late { rate, late: late + ahead / rate };
@@ -139,13 +140,13 @@ fn fluid(leaves: &[Weighted], line: &Line) -> Vec<Option<Server>> {
     leaves.iter().map(server).collect()
 }
 
-/// Sums over those of one rank.
+/// Sums over the leaves of one rank.
 #[derive(Clone, Copy, Default)]
 struct Rank {
     /// What they may send at once, with the packet that overdraws it.
     bursts: f64,
     rates: f64,
-    /// What a visit of each lasts; `None` if nothing is known of turns.
+    /// The time of one visit of each; `None` if turns are unknown.
     turns: Option<f64>,
 }
 
@@ -167,9 +168,8 @@ impl Rank {
     }
 }
 
-/// [algorithms §5.6] A leaf is either beyond its rate, and then has been served, or within it, and
-/// then only others within theirs go before it: their bursts first, or their turns if those are
-/// shorter.
+/// [algorithms §5.6] A leaf is either beyond its rate, and then was served, or within it, and then
+/// only others within theirs precede it: their bursts first, or their turns if those are shorter.
 fn by_bucket(buckets: &[Bucket], line: &Line) -> Vec<Option<Server>> {
     let zero = Rank { turns: Some(0.0), ..Rank::default() };
     let mut ranks: BTreeMap<u32, Rank> = BTreeMap::new();
@@ -199,11 +199,11 @@ fn by_bucket(buckets: &[Bucket], line: &Line) -> Vec<Option<Server>> {
     buckets.iter().map(server).collect()
 }
 
-/// How long a leaf that is within its rate waits at most beyond that rate.
+/// Returns how long a leaf within its rate waits at most, beyond the time at that rate.
 fn wait(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) -> Option<f64> {
     let left = line.rate - higher.rates;
     let blind = left - (peers.rates - own.rates);
-    // What is being sent, its own packet perhaps, cannot be called back.
+    // The packet on the line, possibly its own, cannot be recalled.
     let sending = line.packet;
     if blind < own.rates * (1.0 - 1e-9) {
         return None;
@@ -211,7 +211,7 @@ fn wait(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) 
     let bursts = (sending + higher.bursts + peers.bursts - own.bursts) / blind;
     let in_turn = peers.turns.zip(bucket.turn).and_then(|(turns, turn)| {
         let (turn, others) = (turn.get() as f64, turns - own.turns.unwrap_or(0.0));
-        // The others' turns without what overdraws them, which comes once.
+        // The others' turns without the overdraft, which occurs once.
         let share = turn / (turn + others);
         let keeps_up = left * share >= own.rates;
         let first = (sending + higher.bursts + others) / left;
@@ -220,8 +220,8 @@ fn wait(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) 
     Some(in_turn.map_or(bursts, |in_turn| in_turn.min(bursts)))
 }
 
-/// What a leaf loses altogether in pauses longer than its burst lasts, if that is bounded: such a
-/// pause takes more from the bursts of the others than they earn until the next.
+/// Returns the total time that a leaf loses in pauses longer than its burst lasts, if that is
+/// bounded: such a pause takes more from the bursts of the others than they earn until the next.
 fn lost(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) -> Option<f64> {
     let (rates, bursts) =
         (higher.rates + peers.rates - own.rates, higher.bursts + peers.bursts - own.bursts);
@@ -231,7 +231,7 @@ fn lost(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) 
     (left > 0.0 && earned <= left * burst / own.rates).then(|| bursts / left)
 }
 
-/// [stoica97 §IV] By the deadline, and a largest packet of anybody later, if all curves fit.
+/// [stoica97 §IV] By the deadline plus one largest packet, if all curves fit.
 fn by_curve(curves: &[Option<Curve>], line: &Line) -> Vec<Option<Server>> {
     if !fit(curves, line) {
         return vec![None; curves.len()];
@@ -242,8 +242,8 @@ fn by_curve(curves: &[Option<Curve>], line: &Line) -> Vec<Option<Server>> {
         let (m1, m2) = (m1 as f64 / 8.0, bytes_per_second(m2));
         let d = d.as_nanos() as f64 / 1e9;
         let fresh = Serving::Curve { m1, d, m2, late };
-        // The next bytes of a curve take longest where it is flattest, and what an eligible packet
-        // was served ahead of it comes off.
+        // The next bytes of a curve take longest where it is flattest; service ahead of the curve
+        // is subtracted.
         let flat = if m1 < m2 { d } else { 0.0 };
         let standing = Serving::Late { rate: m2, late: late + flat + line.packet / m2 };
         Some(Server { fresh, standing: Some(standing) })
@@ -251,7 +251,7 @@ fn by_curve(curves: &[Option<Curve>], line: &Line) -> Vec<Option<Server>> {
     curves.iter().map(server).collect()
 }
 
-/// Whether the sum of all curves stays below the line: it bends where one of them does.
+/// Returns whether the sum of all curves stays below the line: it bends where one of them does.
 fn fit(curves: &[Option<Curve>], line: &Line) -> bool {
     let mut bends: Vec<(f64, f64)> = Vec::new();
     let mut slope = 0.0;
@@ -274,8 +274,8 @@ fn fit(curves: &[Option<Curve>], line: &Line) -> bool {
     slope <= line.rate * (1.0 + 1e-9)
 }
 
-/// [nieminen §2.B] When it waited so long a packet of the first leaf goes before all, behind those
-/// of its own that came earlier and the one that is being sent.
+/// [nieminen §2.B] After this wait a packet of the first leaf precedes all others, except earlier
+/// packets of its own leaf and the one being sent.
 fn deadline(patience: Duration, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
     let late = patience.as_nanos() as f64 / 1e9 + line.time(line.packet);
     let first = Serving::Late { rate: line.rate, late };

@@ -1,5 +1,5 @@
-//! What changes in effect from one policy to another: which packets go to another class, and what
-//! classes may count on before and after.
+//! The effective difference between two policies: which packets go to another class, and what
+//! classes are guaranteed before and after.
 
 pub mod moves;
 pub mod region;
@@ -12,7 +12,7 @@ use crate::policy::Policy;
 use std::collections::BTreeMap;
 use weir_core::ids::LeafId;
 
-/// All that changes in effect.
+/// All effective differences.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Difference {
     /// Which packets go to another class.
@@ -21,18 +21,18 @@ pub struct Difference {
     pub gone: Vec<String>,
     /// Classes that only the second policy has.
     pub new: Vec<String>,
-    /// Classes of both that may count on something else.
+    /// Classes of both whose guarantees differ.
     pub changed: Vec<ClassChange>,
 }
 
-/// What a class may count on in one of the policies.
+/// What a class is guaranteed in one of the policies.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Standing {
-    /// What holds whatever the others do.
+    /// The bounds that hold whatever the others do.
     pub bound: Bound,
-    /// What it gets while all want more, in bit/s.
+    /// Its rate while all want more, in bit/s.
     pub greedy: Option<f64>,
-    /// What it gets alone, in bit/s.
+    /// Its rate when it sends alone, in bit/s.
     pub alone: Option<f64>,
 }
 
@@ -48,7 +48,7 @@ pub struct ClassChange {
 }
 
 impl Difference {
-    /// From `old` to `new`.
+    /// Compares `old` with `new`.
     pub fn between(old: &Policy, new: &Policy) -> Self {
         let (before, after) = (standings(old), standings(new));
         let only = |these: &BTreeMap<String, Standing>, those: &BTreeMap<String, Standing>| {
@@ -66,7 +66,7 @@ impl Difference {
         }
     }
 
-    /// Whether nothing changes in effect.
+    /// Returns whether nothing changes in effect.
     pub fn is_empty(&self) -> bool {
         self.moves.moves.is_empty()
             && !self.moves.given_up
@@ -77,7 +77,7 @@ impl Difference {
 }
 
 impl Standing {
-    /// Each figure with its name, in the order of tables; `None` where nothing is known.
+    /// Returns each figure with its name, in the order of tables; `None` where unknown.
     pub fn figures(&self) -> [(&'static str, Option<f64>); 5] {
         [
             ("guaranteed bit/s", self.bound.guaranteed),
@@ -93,7 +93,7 @@ impl Standing {
     }
 }
 
-/// Whether two figures differ by more than roundings do.
+/// Returns whether two figures differ by more than rounding.
 pub fn differ(one: Option<f64>, other: Option<f64>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => (one - other).abs() > 1e-6 * one.abs().max(other.abs()),
@@ -101,7 +101,7 @@ pub fn differ(one: Option<f64>, other: Option<f64>) -> bool {
     }
 }
 
-/// What each leaf of a policy may count on, by name.
+/// Returns what each leaf of a policy is guaranteed, by name.
 pub fn standings(policy: &Policy) -> BTreeMap<String, Standing> {
     let bounds = calculus::bounds(&policy.link, &policy.demands);
     let Effective { greedy, alone } = Effective::of(&policy.link);

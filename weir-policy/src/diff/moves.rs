@@ -1,10 +1,10 @@
 //! Which packets go to another class: the regions in which two lists of rules decide differently.
 //!
-//! A packet that meets no changed rule is decided by the longest common part of both lists, so by
-//! both alike. So only regions of changed rules are looked at; each is cut along the rules of both
-//! lists that reach into it until one rule of each decides all that is left. Invariant: the regions
-//! answered are disjoint, and hold exactly the packets that move, unless the search was given up
-//! (`WORK_MAX`), which is said.
+//! A packet that matches no changed rule is decided by the longest common part of both lists, so
+//! equally by both. So only regions of changed rules are examined; each is cut along the rules of
+//! both lists that overlap it until one rule of each decides all that is left. Invariant: the
+//! returned regions are disjoint and hold exactly the packets that move, unless the search was
+//! given up (`WORK_MAX`), which is reported.
 
 use super::region::Region;
 use crate::policy::Policy;
@@ -18,22 +18,22 @@ pub struct Move {
     pub from: String,
     /// The class of the second policy.
     pub to: String,
-    /// Which packets, in disjoint regions.
+    /// The packets, in disjoint regions.
     pub regions: Vec<Region>,
 }
 
 /// All packets that move.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Moves {
-    /// By class and class.
+    /// Moves, by old and new class.
     pub moves: Vec<Move>,
     /// The names of the interfaces that regions number.
     pub interfaces: Vec<String>,
-    /// Whether there may be more than these.
+    /// Whether the search ended early and there may be more.
     pub given_up: bool,
 }
 
-/// A rule as a comparison sees it.
+/// A rule, as compared.
 #[derive(Clone, PartialEq)]
 struct Row {
     regions: Vec<Region>,
@@ -46,7 +46,7 @@ struct List {
     default: usize,
 }
 
-/// What both lists decide for.
+/// The classes that both lists decide for.
 #[derive(Default)]
 struct Names {
     of: Vec<String>,
@@ -71,7 +71,7 @@ impl Names {
     }
 }
 
-/// The packets that go to another class by `new` than by `old`.
+/// Returns the packets that `new` sends to another class than `old`.
 pub fn moves(old: &Policy, new: &Policy) -> Moves {
     let mut interfaces = old.interfaces.clone();
     for name in &new.interfaces {
@@ -116,11 +116,11 @@ struct Search<'l> {
     work: usize,
 }
 
-/// Rules of both lists that reach into a region, as places in their lists.
+/// The rules of both lists that overlap a region, as places in their lists.
 type Candidates = [Vec<u32>; 2];
 
 impl Search<'_> {
-    /// Looks at the regions of the rules that are not in the common part, each packet once.
+    /// Examines the regions of the rules that are not in the common part, each packet once.
     fn changed_regions(&mut self) {
         let mut done: Vec<Region> = Vec::new();
         for (list, place) in changed(self.lists) {
@@ -165,7 +165,7 @@ impl Search<'_> {
                 continue;
             }
             let reaches = row.regions.iter().find_map(|part| part.meet(&region));
-            let cut = reaches.expect("a candidate reaches into the region");
+            let cut = reaches.expect("a candidate overlaps the region");
             let mut parts = region.without(&cut);
             parts.push(cut);
             let with = |part: Region| (part, self.within(&part, candidates));
@@ -177,7 +177,7 @@ impl Search<'_> {
         Vec::new()
     }
 
-    /// The candidates that reach into `region`, up to one that takes all of it.
+    /// Returns the candidates that overlap `region`, up to one that takes all of it.
     fn within(&self, region: &Region, candidates: &Candidates) -> Candidates {
         [0, 1].map(|list: usize| {
             let mut within = Vec::new();
@@ -194,7 +194,7 @@ impl Search<'_> {
         })
     }
 
-    /// Whether both lists go on with the same rules.
+    /// Returns whether both lists continue with the same rules.
     fn same(&self, candidates: &Candidates) -> bool {
         let rows = |list: usize| {
             let row = move |&place: &u32| &self.lists[list].rows[place as usize];
@@ -205,13 +205,13 @@ impl Search<'_> {
     }
 }
 
-/// The rules that are not in a longest common part of both lists, as list and place.
+/// Returns the rules that are not in a longest common part of both lists, as list and place.
 fn changed(lists: &[List; 2]) -> Vec<(usize, usize)> {
     let mut places: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (place, row) in lists[1].rows.iter().enumerate().rev() {
         places.entry(key(row)).or_default().push(place);
     }
-    // Equal rules meet in their order; those pairs that do not cross are common.
+    // Equal rules are paired in their order; pairs that do not cross are common.
     let pairs: Vec<_> = lists[0]
         .rows
         .iter()
@@ -230,12 +230,12 @@ fn changed(lists: &[List; 2]) -> Vec<(usize, usize)> {
     changed(0).chain(changed(1)).collect()
 }
 
-/// Equal for equal rows, and in some order.
+/// Returns a sort key that is equal for equal rows.
 fn key(row: &Row) -> String {
     format!("{:?} {}", row.regions, row.target)
 }
 
-/// The places of a longest part of `pairs` whose second numbers rise.
+/// Returns the places of a longest part of `pairs` whose second numbers rise.
 fn longest_rise(pairs: &[(usize, usize)]) -> Vec<usize> {
     let (mut ends, mut before): (Vec<usize>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
     for (at, pair) in pairs.iter().enumerate() {
@@ -251,7 +251,7 @@ fn longest_rise(pairs: &[(usize, usize)]) -> Vec<usize> {
     rise
 }
 
-/// Fewer regions for the same packets, where two join to one.
+/// Merges regions that form one box.
 fn joined(mut regions: Vec<Region>) -> Vec<Region> {
     if regions.len() > JOINED_MAX {
         return regions;
@@ -265,7 +265,7 @@ fn joined(mut regions: Vec<Region>) -> Vec<Region> {
             Some((other, both)) => {
                 regions[at] = both;
                 regions.swap_remove(other);
-                // Each join takes a region away, so this ends.
+                // Terminates: each merge removes a region.
                 at = 0;
             }
             None => at += 1,
@@ -274,7 +274,7 @@ fn joined(mut regions: Vec<Region>) -> Vec<Region> {
     regions
 }
 
-/// Rules looked at before the search is given up: some seconds.
+/// The most rules examined before the search is given up: some seconds.
 const WORK_MAX: usize = 50_000_000;
-/// More regions are answered as they were found.
+/// More regions than this are returned unmerged.
 const JOINED_MAX: usize = 500;

@@ -1,15 +1,15 @@
 //! Sets of packets as boxes: for each field that rules test, a range of its values.
 //!
-//! A field that a packet does not have is the value below all others, so that "any" includes it.
-//! Both addresses of a packet are of one IP version, which is a field of its own. Invariant: no
-//! range of a box is empty.
+//! A field that a packet lacks has the value below all others, so that "any" includes it. Both
+//! addresses of a packet are of one IP version, which is a field of its own. Invariant: no range of
+//! a box is empty.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_core::classify::{InterfaceId, Match, PortRange, Prefix};
 use weir_core::packet::{Addresses, Headers, Protocol};
 
-/// A set of packets: those whose every field lies in its range, both ends included.
+/// A set of packets: those with every field in its range, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region([(u128, u128); FIELDS.len()]);
 
@@ -17,7 +17,7 @@ struct Field {
     name: &'static str,
     /// Its largest value.
     most: u128,
-    /// Whether a packet may be without it; 0 says so, and a value v is v + 1.
+    /// Whether a packet may lack it; then 0 means absent, and a value v is stored as v + 1.
     optional: bool,
 }
 
@@ -33,7 +33,8 @@ impl Region {
         Region(ranges)
     };
 
-    /// What `matches` accepts, in disjoint or overlapping boxes; `interface` numbers its interface.
+    /// Returns what `matches` accepts, in boxes that may overlap; `interface` numbers its
+    /// interface.
     pub(super) fn of(matches: &Match, interface: Option<u16>) -> Vec<Region> {
         let mut base = Region::ALL;
         let mut fix = |field: usize, value: Option<u128>| {
@@ -70,7 +71,7 @@ impl Region {
         }
     }
 
-    /// The same for addresses in these blocks; `None` if they are of different versions.
+    /// Restricts the box to addresses in these blocks; `None` if they are of different versions.
     fn with(mut self, source: Option<Prefix>, destination: Option<Prefix>) -> Option<Region> {
         for (field, prefix) in [(SRC, source), (DST, destination)] {
             let Some(prefix) = prefix else { continue };
@@ -84,13 +85,13 @@ impl Region {
         Some(self)
     }
 
-    /// Whether the packet that came in by the interface of this number lies in it.
+    /// Returns whether the set contains the packet that came in by this interface.
     pub fn contains(&self, interface: InterfaceId, headers: &Headers) -> bool {
         let point = point(interface, headers);
         self.0.iter().zip(point).all(|(range, value)| (range.0..=range.1).contains(&value))
     }
 
-    /// What lies in both.
+    /// Returns the intersection.
     pub(super) fn meet(&self, other: &Region) -> Option<Region> {
         let mut both = *self;
         for (range, other) in both.0.iter_mut().zip(other.0) {
@@ -102,12 +103,12 @@ impl Region {
         Some(both)
     }
 
-    /// Whether it holds all of `other`.
+    /// Returns whether it holds all of `other`.
     pub(super) fn covers(&self, other: &Region) -> bool {
         self.0.iter().zip(other.0).all(|(own, other)| own.0 <= other.0 && own.1 >= other.1)
     }
 
-    /// What lies in it and not in `other`, in disjoint boxes.
+    /// Returns the difference with `other`, in disjoint boxes.
     pub(super) fn without(&self, other: &Region) -> Vec<Region> {
         let mut parts = Vec::new();
         if self.meet(other).is_none() {
@@ -132,7 +133,7 @@ impl Region {
         self
     }
 
-    /// One box for both, if they differ in one field and meet there.
+    /// Returns one box for both, if they differ in one field and are adjacent there.
     pub(super) fn joined(&self, other: &Region) -> Option<Region> {
         let mut differing = (0..FIELDS.len()).filter(|&field| self.0[field] != other.0[field]);
         let (field, None) = (differing.next()?, differing.next()) else { return None };
@@ -141,7 +142,8 @@ impl Region {
         meet.then(|| self.with_range(field, (low.min(first), high.max(last))))
     }
 
-    /// Whether some packet can lie in it: ports need a protocol that has them, addresses a version.
+    /// Returns whether the set can contain a packet: ports need a protocol that has them, addresses
+    /// a version.
     pub(super) fn is_possible(&self) -> bool {
         let (low, high) = self.0[PROTOCOL];
         let ports = [SPORT, DPORT].iter().any(|&field| self.0[field].0 > 0);
@@ -155,7 +157,7 @@ impl Region {
         has_ports && addressed
     }
 
-    /// Its conditions in words, such as `proto 17, dport 5004-5010`; interfaces by their names.
+    /// Describes its conditions, such as `proto 17, dport 5004-5010`; interfaces by their names.
     pub fn describe(&self, interfaces: &[String]) -> String {
         let words: Vec<_> =
             (0..FIELDS.len()).filter_map(|field| self.condition(field, interfaces)).collect();
@@ -166,7 +168,7 @@ impl Region {
         let (low, high) = self.0[field];
         let Field { name, most, optional } = FIELDS[field];
         let whole = match (field, self.0[VERSION]) {
-            // Of one version, all its addresses are all that there are.
+            // For one version, its whole range of addresses means any.
             (SRC | DST, (V4, V4)) => (0, u32::MAX.into()),
             _ => (0, most),
         };
@@ -207,7 +209,7 @@ impl fmt::Display for Region {
     }
 }
 
-/// A block of addresses in words if it is one, else its first and last address.
+/// Describes a range of addresses: a block if it is one, else its first and last address.
 fn addresses(v6: bool, first: u128, last: u128) -> String {
     let address = |value: u128| match v6 {
         true => IpAddr::V6(Ipv6Addr::from(value)),
@@ -224,7 +226,7 @@ fn addresses(v6: bool, first: u128, last: u128) -> String {
     }
 }
 
-/// The version of a block, and its first and last address.
+/// Returns the version of a block, and its first and last address.
 fn block(prefix: Prefix) -> (u128, (u128, u128)) {
     let size = |width: u8| match width - prefix.prefix_len() {
         128 => u128::MAX,
@@ -242,7 +244,7 @@ fn block(prefix: Prefix) -> (u128, (u128, u128)) {
     }
 }
 
-/// The values of a packet's fields.
+/// Returns the values of a packet's fields.
 fn point(interface: InterfaceId, headers: &Headers) -> [u128; FIELDS.len()] {
     let some = |value: Option<u128>| value.map_or(0, |value| value + 1);
     let ports = |port: fn(&weir_core::packet::Ports) -> u16| {
@@ -282,7 +284,7 @@ const SPORT: usize = 9;
 const DST: usize = 10;
 const DPORT: usize = 11;
 
-/// The fields in the order of the numbers above, in which a box is described.
+/// The fields in the order of the numbers above, which is also that of descriptions.
 const FIELDS: [Field; 12] = [
     Field { name: "interface", most: u16::MAX as u128, optional: false },
     Field { name: "vlan", most: 1 << 12, optional: true },
@@ -297,7 +299,7 @@ const FIELDS: [Field; 12] = [
     Field { name: "dst", most: u128::MAX, optional: false },
     Field { name: "dport", most: 1 << 16, optional: true },
 ];
-/// The versions, 0 being none.
+/// The versions; 0 means none.
 const V4: u128 = 1;
 const V6: u128 = 2;
 
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_are_described_by_what_they_ask_for() {
+    fn regions_are_described_by_their_conditions() {
         let prefix = |text: &str| vec![text.parse().expect("a prefix")];
         let ports = "5004-5010".parse().ok();
         check(Match::default(), "any packet");
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_into_two_parts_joins_again() {
+    fn the_parts_of_a_cut_region_join_again() {
         let rest = Region::ALL.with_range(DPORT, (0, 80));
         let other = Region::ALL.with_range(DPORT, (81, 1 << 16));
         assert_eq!(rest.joined(&other), Some(Region::ALL));

@@ -1,5 +1,5 @@
-//! High priority, a small share and borrowing together [algorithms §3.18]: where
-//! ancestors lend although others still wait for their own, who goes first borrows all of it.
+//! High priority, a small share and borrowing together [algorithms §3.18]: where ancestors lend
+//! although others still wait for their own rate, the class that is served first borrows all of it.
 
 use super::{Subject, about, rate, span};
 use crate::codes::{Code, Severity};
@@ -15,7 +15,7 @@ pub(super) static CODE: Code = Code {
     source: Some("algorithms §3.18"),
 };
 
-/// Reports each leaf that has all three.
+/// Reports each leaf that combines all three.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     if subject.row("borrow").is_none() || lends_in_order(subject) {
         return;
@@ -34,8 +34,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             continue;
         }
         let message = format!(
-            "it has {:.1} % of what its parent has, goes before its siblings and borrows, so it \
-             may take from all of them what it likes",
+            "it has {:.1} % of its parent's rate, precedes its siblings and borrows, so it \
+             may take as much as it likes from all of them",
             part * 100.0
         );
         let cure = "write `borrow = false`, a larger rate, or the priority of its siblings";
@@ -43,7 +43,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     }
 }
 
-/// Whether nobody lends while somebody waits for its own rate: the formal rule, the first word.
+/// Returns whether no ancestor lends while a class waits for its own rate: the formal rule, the
+/// first choice.
 fn lends_in_order(subject: &Subject<'_, '_>) -> bool {
     let written = subject.plan.tree.params().choice("sharing");
     let formal = |word: &str| word == "formal";
@@ -60,7 +61,7 @@ fn priority(class: &ClassDraft<'_>) -> u64 {
     class.written.params.number("priority").unwrap_or(PRIORITY_DEFAULT)
 }
 
-/// A tenth of the parent: what a class for calls or control traffic is given.
+/// A tenth of the parent: typical of a class for calls or control traffic.
 const SMALL: f64 = 0.1;
 const PRIORITY_DEFAULT: u64 = 1;
 

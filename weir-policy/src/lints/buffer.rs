@@ -1,5 +1,5 @@
-//! A driver's buffer that holds more than a class may have under way [risso99 §5.4]: what waits
-//! there is beyond the scheduler's reach, and a TCP flow waits there instead of in its queue.
+//! A driver's buffer that holds more than a class may have in flight [risso99 §5.4]: packets there
+//! are beyond the scheduler's reach, and a TCP flow waits there instead of in its queue.
 
 use super::{Subject, about, rate};
 use crate::codes::{Code, Severity};
@@ -9,7 +9,7 @@ use crate::finding::Report;
 pub(super) static CODE: Code = Code {
     id: "W130",
     severity: Severity::Warning,
-    title: "a line's buffer larger than a class's part of what is under way",
+    title: "a driver's buffer larger than a class's part of the data in flight",
     source: Some("risso99 §5.4"),
 };
 
@@ -24,8 +24,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         return;
     }
     let message = format!(
-        "the line's buffer of {buffer} B holds more than the {share} B that {rate} have under way \
-         in {rtt}, so its packets wait where no class counts"
+        "the line's buffer of {buffer} B holds more than the {share} B that {rate} have in flight \
+         in {rtt}, so its packets wait where no class matters"
     );
     let cure = format!("write `buffer = \"{share} B\"` or less, or set the driver's own limit");
     report.push(about(&CODE, class, span, message).related(class.span, "the class").cure(cure));

@@ -1,4 +1,4 @@
-//! A ceiling that nothing can reach [algorithms §5.2]: above the link, or above the parent's.
+//! A ceiling that is never reached [algorithms §5.2]: above the link's rate, or above the parent's.
 
 use super::{Subject, about, span};
 use crate::codes::{Code, Severity};
@@ -14,7 +14,7 @@ pub(super) static CODE: Code = Code {
     source: Some("algorithms §5.2"),
 };
 
-/// Reports each class whose ceiling is above the lowest that stands over it.
+/// Reports each class whose ceiling is above the lowest of its ancestors'.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for class in subject.classes {
         for name in NAMES {
@@ -23,14 +23,14 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             if own <= above {
                 continue;
             }
-            let message = format!("it may never send {own}, since {owner} sends {above} at most");
-            let cure = format!("write `{name} = \"{above}\"` or less, or take it out");
+            let message = format!("it may never send {own}, since {owner} sends at most {above}");
+            let cure = format!("write `{name} = \"{above}\"` or less, or remove it");
             report.push(about(&CODE, class, span(class, name), message).cure(cure));
         }
     }
 }
 
-/// The ceiling of the parent, or the link's rate, and whose it is.
+/// Returns the ceiling of the parent, or the link's rate, and the name of its owner.
 fn above(subject: &Subject<'_, '_>, class: &ClassDraft<'_>, name: &str) -> (Rate, String) {
     let link = (subject.link_rate(), "the link".to_owned());
     let Some(parent) = subject.parent(class) else { return link };

@@ -1,5 +1,5 @@
-//! Long bursts of a class that is held back cost it rate [risso99 §6.4]: it pays for them with one
-//! long pause, and what the timer and an empty queue lose of that is not made good.
+//! Long bursts of a regulated class reduce its rate [risso99 §6.4]: it pays for each with one long
+//! pause, and what timer ticks and an empty queue lose of that is not recovered.
 
 use super::crossed_bursts::bursts;
 use super::{Subject, about, rate, seconds, span};
@@ -45,7 +45,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
 const COSTLY: u64 = 5;
 /// [algorithms §3.3] 1 - 1/32.
 const GAIN: f64 = 31.0 / 32.0;
-/// Beyond, a pause is as good as for ever.
+/// A longer pause counts as endless.
 const STEPS_MAX: u64 = 1000;
 
 /// The trap, and its cure.

@@ -1,4 +1,4 @@
-//! `minburst` above `maxburst` [algorithms §3.2]: ALTQ lowers it without a word [risso99 §6.4].
+//! `minburst` above `maxburst` [algorithms §3.2]: ALTQ lowers it silently [risso99 §6.4].
 
 use super::{Subject, about, seconds, span};
 use crate::codes::{Code, Severity};
@@ -13,7 +13,7 @@ pub(super) static CODE: Code = Code {
     source: Some("risso99 §6.4"),
 };
 
-/// Reports each class whose `minburst` is not what will hold.
+/// Reports each class whose `minburst` does not take effect.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for class in subject.classes {
         let Some((least, most)) = bursts(subject, class).filter(|(least, most)| least > most)
@@ -28,7 +28,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     }
 }
 
-/// `minburst` and `maxburst` of a class that has the first written [algorithms §3.2].
+/// Returns `minburst` and `maxburst` of a class that sets the first [algorithms §3.2].
 pub(super) fn bursts(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> Option<(u64, u64)> {
     let least = class.written.params.number("minburst")?;
     let most = class.written.params.number("maxburst");
@@ -39,7 +39,7 @@ pub(super) fn bursts(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> Optio
 fn default_most(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> u64 {
     let Some(rate) = super::rate(class) else { return 16 };
     let packet = subject.plan.tree.mtu().get();
-    // What its packets are apart at its rate, beyond the time on the line.
+    // The distance of its packets at its rate, less their time on the line.
     let apart = seconds(packet, rate) - seconds(packet, subject.link_rate());
     if apart > 0.010 { 4 } else { 16 }
 }

@@ -1,5 +1,5 @@
-//! Fragments that leave their class [risso99 §7.1]: only the first of a datagram has ports, so the
-//! others go where packets without ports go.
+//! Fragments that leave their class [risso99 §7.1]: only the first fragment of a datagram has
+//! ports, so the others go where packets without ports go.
 
 use super::Subject;
 use crate::codes::{Code, Severity};
@@ -14,7 +14,7 @@ pub(super) static CODE: Code = Code {
     source: Some("risso99 §7.1"),
 };
 
-/// Reports rules for ports beside fragments that are each matched alone.
+/// Reports rules for ports if fragments are each matched alone.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let alone =
         matches!(subject.search.fragments, FragmentPolicy::EachAlone | FragmentPolicy::AltqBroken);
@@ -24,12 +24,12 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     }
     let largest = 65_535_usize.div_ceil(subject.plan.tree.mtu().get().max(1) as usize);
     let message = format!(
-        "{by_ports} rules ask for ports, which only the first fragment of a datagram has: of the \
+        "{by_ports} rules test ports, which only the first fragment of a datagram has: of the \
          longest datagram {} fragments of {largest} go to another class",
         largest.saturating_sub(1)
     );
     let span = subject.link.fragments_span.unwrap_or(subject.link.span);
-    let cure = "take `fragments` out, so that they follow the first";
+    let cure = "remove `fragments`, so that they follow the first";
     report.push(Draft::new(&CODE, span, message).cure(cure));
 }
 

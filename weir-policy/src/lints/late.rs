@@ -1,5 +1,5 @@
-//! A delay that cannot be kept, whatever the class itself does [parekh93 §IV]: an error, with those
-//! that stand in the way.
+//! A delay that cannot be met, whatever the class itself does [parekh93 §IV]: an error that names
+//! the classes in the way.
 
 use super::{Subject, about, long_round};
 use crate::calculus;
@@ -12,21 +12,22 @@ use weir_core::sched::Service;
 pub(super) static CODE: Code = Code {
     id: "W146",
     severity: Severity::Error,
-    title: "a delay that cannot be kept",
+    title: "a delay that cannot be met",
     source: Some("parekh93 §IV"),
 };
 
-/// What a leaf wants, and what it gets.
+/// The delay that a leaf wants, and its bounds.
 pub(super) struct Wanted {
-    /// The delay in seconds; where it shapes a curve, a packet that is being sent goes first.
+    /// The delay in seconds; where it shapes a curve, plus the packet being sent.
     pub(super) delay: f64,
-    /// The bound for what it declared, or else for a packet at a time; `None` if there is none.
+    /// The bound for its declared arrivals, or else for one packet at a time; `None` if there is
+    /// none.
     pub(super) bound: Option<f64>,
-    /// The bound for all that its queue holds.
+    /// The bound for a full queue.
     pub(super) full: Option<f64>,
 }
 
-/// What the leaf wants, if it wants something.
+/// Returns what the leaf wants, if it wants a delay.
 pub(super) fn wanted(
     subject: &Subject<'_, '_>,
     (leaf, class): (usize, &ClassDraft<'_>),
@@ -72,23 +73,23 @@ fn conflict(
             rate
         ),
         None => format!(
-            "it is offered more than the {rate:.0} bit/s that it may count on, so nothing bounds \
+            "it is offered more than its guaranteed {rate:.0} bit/s, so nothing bounds \
              its delay to {delay}"
         ),
     };
     let span = class.demand.span("delay").unwrap_or(class.span);
     let mut draft = about(&CODE, class, span, message)
-        .cure("write a longer `delay`, more for this class, or less for those that are named");
+        .cure("write a longer `delay`, a higher rate for this class, or lower ones for those named");
     for other in rivals(subject, leaf) {
         let other = subject.leaves().find(|row| row.0 == other);
         if let Some((_, other)) = other {
-            draft = draft.related(other.span, format!("`{}` goes before it", other.name));
+            draft = draft.related(other.span, format!("`{}` precedes it", other.name));
         }
     }
     draft
 }
 
-/// The leaves that take most of the time, the worst first.
+/// Returns the leaves that take most of the time, the worst first.
 fn rivals(subject: &Subject<'_, '_>, leaf: usize) -> Vec<usize> {
     let weight = |other: usize| match &subject.service {
         Service::Rounds(rounds) => rounds.gains[other],
@@ -112,7 +113,7 @@ fn rivals(subject: &Subject<'_, '_>, leaf: usize) -> Vec<usize> {
     others
 }
 
-/// Who reads more names than this?
+/// The most classes named in a message.
 const RIVALS_MAX: usize = 4;
 
 /// The trap, and its cure.

@@ -1,5 +1,5 @@
-//! A queue longer than the delay that is wanted [parekh93 §IV]: what fills it waits longer, and
-//! nothing that the class declared says that it will not be filled.
+//! A queue longer than the wanted delay [parekh93 §IV]: packets in a full queue wait longer, and
+//! the class declares nothing that keeps it from filling.
 
 use super::late::wanted;
 use super::{Subject, about};
@@ -12,11 +12,11 @@ use weir_core::queue::Limit;
 pub(super) static CODE: Code = Code {
     id: "W144",
     severity: Severity::Warning,
-    title: "a queue longer than the delay wanted",
+    title: "a queue longer than the wanted delay",
     source: Some("parekh93 §IV"),
 };
 
-/// Reports each leaf whose full queue takes longer than its delay, which it could keep otherwise.
+/// Reports each leaf whose full queue takes longer than its delay, which it could meet otherwise.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (leaf, class) in subject.leaves() {
         let Some(wanted) = wanted(subject, (leaf, class)) else { continue };

@@ -1,5 +1,5 @@
-//! Too many classes for the delay that is wanted from a round robin [drr95 §4]: a packet that has
-//! just missed its turn waits for a turn of everybody else.
+//! Too many classes in a round robin for the wanted delay [drr95 §4]: a packet that has just missed
+//! its turn waits for a turn of every other class.
 
 use super::{Subject, about, seconds};
 use crate::calculus;
@@ -12,17 +12,17 @@ use weir_core::sched::Service;
 pub(super) static CODE: Code = Code {
     id: "W140",
     severity: Severity::Error,
-    title: "too many classes for the delay wanted of a round",
+    title: "too many classes in a round for the wanted delay",
     source: Some("drr95 §4"),
 };
 
-/// Whether the turns of the others alone take longer than the leaf wants to wait.
+/// Returns whether the turns of the others alone take longer than the leaf wants to wait.
 pub(super) fn is_too_long(subject: &Subject<'_, '_>, leaf: usize, wanted: f64) -> bool {
     let Service::Rounds(_) = &subject.service else { return false };
     subject.bounds[leaf].alone_packet.is_some_and(|bound| bound > wanted)
 }
 
-/// Reports each leaf that wants less.
+/// Reports each leaf whose wanted delay is shorter.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (leaf, class) in subject.leaves() {
         let Some(delay) = class.demand.demand.delay else { continue };
@@ -47,7 +47,7 @@ fn draft(
         calculus::shown(round),
         calculus::shown(bound)
     );
-    let cure = "give it less company, the others smaller turns, or choose a scheduler whose \
+    let cure = "use fewer classes or smaller turns for the others, or choose a scheduler whose \
                 delay does not grow with the classes";
     let span = class.demand.span("delay").unwrap_or(class.span);
     about(&CODE, class, span, message).cure(cure)

@@ -1,10 +1,10 @@
-//! Traps of the literature and of the field: what a policy may say although it hardly means it.
+//! Traps of the literature and of practice: what a policy may say but hardly intends.
 //!
 //! A lint is a file of this folder and a line in the macro call at the end of this one. The file
 //! has its code, with title and source, which `docs/findings.md` prints; `check`, which sees the
-//! whole checked policy and reports what it finds with the figure that shows the trap and the cure;
-//! and a policy that triggers just it, with what cures that. It reads parameters by their names, so
-//! it holds for every scheduler or dropper that has them.
+//! whole checked policy and reports the trap with its figure and the cure; and a policy that
+//! triggers only this lint, with its cure. A lint reads parameters by their names, so it applies to
+//! every scheduler or dropper that has them.
 
 use crate::calculus::{self, Bound};
 use crate::codes::Code;
@@ -26,38 +26,38 @@ pub(crate) struct Subject<'s, 'a> {
     pub(crate) search: &'s ClassifierPlan,
     /// What the scheduler does for each leaf.
     pub(crate) service: Service,
-    /// The bounds of each leaf; none if nobody asked for a delay.
+    /// The bounds of each leaf; empty if no class wants a delay.
     pub(crate) bounds: Vec<Bound>,
 }
 
-/// An example of what a lint finds.
+/// An example of what a lint reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Trap {
-    /// A policy in which nothing else is found.
+    /// A policy in which this lint finds something and no other does.
     pub policy: &'static str,
     /// The part of it that is wrong.
     pub replace: &'static str,
-    /// What cures it.
+    /// The text that cures it.
     pub by: &'static str,
 }
 
-/// The code of each lint and an example of what it finds.
+/// Returns the code of each lint and an example of what it reports.
 pub fn traps() -> impl Iterator<Item = (&'static Code, Trap)> {
     TRAPS.iter().copied()
 }
 
-/// Reports every trap.
+/// Runs every lint.
 pub(crate) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for lint in LINTS {
         lint(subject, report);
     }
 }
 
-/// Reports a trap wherever the policy has it.
+/// Reports a trap wherever it occurs in the policy.
 type Lint = fn(&Subject<'_, '_>, &mut Report);
 
 impl<'s, 'a> Subject<'s, 'a> {
-    /// The subject that a policy is.
+    /// Prepares a policy for lints.
     pub(crate) fn new(
         link: &'s LinkSection,
         classes: &'s [ClassDraft<'a>],
@@ -71,25 +71,25 @@ impl<'s, 'a> Subject<'s, 'a> {
         Self { link, classes, plan, rules, search, service, bounds }
     }
 
-    /// The leaf classes, each with the number of its first leaf.
+    /// Returns the leaf classes, each with the number of its first leaf.
     fn leaves(&self) -> impl Iterator<Item = (usize, &'s ClassDraft<'a>)> {
         class::leaves(self.classes).map(|(leaf, class)| (leaf.index(), class))
     }
 
-    /// The row of the scheduler's table that has this name.
+    /// Returns the parameter of the scheduler with this name.
     fn row(&self, name: &str) -> Option<&'static Parameter> {
         let entry = sched::find(self.plan.scheduler)?;
         entry.descriptor.parameters.iter().find(|row| row.name == name)
     }
 
-    /// The link's parameter of this name as written, or its default if that is a quantity.
+    /// Returns the link's parameter of this name as written, or its default if that is a quantity.
     fn link_number(&self, name: &str) -> Option<u64> {
         let row = self.row(name).filter(|row| row.scope == Scope::Link)?;
         let written = self.plan.tree.params().number(name);
         written.or_else(|| row.default?.parse().ok())
     }
 
-    /// The charged bytes that a leaf sends in a turn of its scheduler, if it takes turns.
+    /// Returns the charged bytes that a leaf sends in a turn of its scheduler, if it takes turns.
     fn turn(&self, leaf: usize) -> Option<u64> {
         let packet = self.plan.tree.mtu().get();
         match &self.service {
@@ -106,34 +106,34 @@ impl<'s, 'a> Subject<'s, 'a> {
         self.plan.tree.rate()
     }
 
-    /// The class above.
+    /// Returns the parent.
     fn parent(&self, class: &ClassDraft<'_>) -> Option<&'s ClassDraft<'a>> {
         let parent = class.above?;
         self.classes.get(parent)
     }
 }
 
-/// The rate of a class.
+/// Returns the rate of a class.
 fn rate(class: &ClassDraft<'_>) -> Option<Rate> {
     class.written.params.rate("rate")
 }
 
-/// Where a parameter of a class is written, or else the class.
+/// Returns where a parameter of a class is written, or else the class.
 fn span(class: &ClassDraft<'_>, name: &str) -> Span {
     class.written.span(name).unwrap_or(class.span)
 }
 
-/// A finding about a class.
+/// Makes a finding about a class.
 fn about(code: &'static Code, class: &ClassDraft<'_>, at: Span, message: String) -> Draft {
     Draft::new(code, at, format!("class `{}`: {message}", class.name))
 }
 
-/// The time of `bytes` at `rate` in seconds.
+/// Returns the time of `bytes` at `rate` in seconds.
 fn seconds(bytes: u64, rate: Rate) -> f64 {
     bytes as f64 * 8.0 / rate.bits_per_second() as f64
 }
 
-/// The quantity that a parameter's default is, if it is one.
+/// Returns a parameter's default if it is a quantity.
 fn default_quantity(row: &Parameter) -> Option<Quantity> {
     row.default?.parse().ok()
 }
@@ -145,10 +145,10 @@ macro_rules! lints {
         /// Every lint.
         const LINTS: &[Lint] = &[$($module::check,)*];
 
-        /// Its code, lint by lint.
+        /// The code of every lint.
         pub(crate) const CODES: &[&Code] = &[$(&$module::CODE,)*];
 
-        /// Its code and its trap, lint by lint.
+        /// The code and the trap of every lint.
         const TRAPS: &[(&Code, Trap)] = &[$((&$module::CODE, $module::TRAP),)*];
     };
 }

@@ -1,5 +1,4 @@
-//! A delay that nobody can vouch for: nothing is known that this scheduler does for the class
-//! whatever the others do.
+//! A delay without any known bound: the scheduler guarantees the class nothing against the others.
 
 use super::{Subject, about};
 use crate::codes::{Code, Severity};
@@ -21,11 +20,11 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             continue;
         }
         let message = format!(
-            "under `{}` others may keep it waiting for as long as they like, so no bound says \
-             whether {delay} is kept",
+            "under `{}` others may delay it without limit, so no bound says \
+             whether {delay} is met",
             subject.plan.scheduler
         );
-        let cure = "declare `arrival` for those that go before it, choose another scheduler, or \
+        let cure = "declare `arrival` for the classes that precede it, choose another scheduler, or \
                     state a `[[promise]]` and simulate it";
         let span = class.demand.span("delay").unwrap_or(class.span);
         report.push(about(&CODE, class, span, message).cure(cure));

@@ -1,5 +1,5 @@
-//! A configured packet size far from the real one [risso99 §6.3]: the estimator takes each packet
-//! for one of that size, so short packets get less than their share and long ones more.
+//! A configured packet size that differs much from the real one [risso99 §6.3]: the estimator takes
+//! each packet for one of that size, so short packets get less than their share and long ones more.
 
 use super::{Subject, about, span};
 use crate::codes::{Code, Severity};
@@ -9,11 +9,11 @@ use crate::finding::Report;
 pub(super) static CODE: Code = Code {
     id: "W132",
     severity: Severity::Warning,
-    title: "a configured packet size far from the real one",
+    title: "a configured packet size that differs much from the real one",
     source: Some("risso99 §6.3"),
 };
 
-/// Reports each leaf whose `packetsize` is more than twice, or less than half, of what it sends.
+/// Reports each leaf whose `packetsize` is more than twice, or less than half, of its real packets.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     if subject.row("packetsize").is_none() {
         return;

@@ -1,5 +1,5 @@
-//! A class too slow for its packets [algorithms §3.3]: ALTQ reckons the time of one in 31 bits of
-//! nanoseconds, and whoever waits for one waits for seconds.
+//! A class too slow for its packets [algorithms §3.3]: ALTQ stores the time of one in 31 bits of
+//! nanoseconds, and other packets wait for it for seconds.
 
 use super::{Subject, about, rate, seconds, span, tiny_share};
 use crate::codes::{Code, Severity};
@@ -14,14 +14,14 @@ pub(super) static CODE: Code = Code {
     source: Some("algorithms §3.3"),
 };
 
-/// Reports each leaf whose largest packet takes longer than that.
+/// Reports each leaf whose largest packet takes longer.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (_, class) in subject.leaves() {
         let mtu = subject.plan.tree.mtu();
         let packet = class.written.params.bytes("maxpacketsize").unwrap_or(mtu).get();
         let Some(rate) = rate(class) else { continue };
         let time = seconds(packet, rate);
-        // A share that rounds to nothing is a trap of its own.
+        // Another lint reports a share that rounds to zero.
         let is_nothing = tiny_share::exact(subject, class).is_some_and(|exact| exact < 1.0);
         if time <= LONGEST || is_nothing {
             continue;

@@ -1,5 +1,5 @@
 //! A default class that priority starves [algorithms §7]: as long as a higher rank has packets it
-//! sends nothing, and with it everything that no rule knows: ARP, routing, what somebody forgot.
+//! sends nothing, and neither does any traffic without a rule: ARP, routing, forgotten services.
 
 use super::{Subject, about};
 use crate::codes::{Code, Severity};
@@ -14,7 +14,7 @@ pub(super) static CODE: Code = Code {
     source: Some("algorithms §7"),
 };
 
-/// Reports the default class if a higher rank without a limit stands over it.
+/// Reports the default class if a class of higher rank without a limit precedes it.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let Service::Ranks(ranks) = &subject.service else { return };
     let Some((at, default)) = subject.leaves().find(|(_, class)| class.default.is_some()) else {
@@ -28,16 +28,16 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     });
     let Some((leaf, other)) = unlimited.min_by_key(|(leaf, _)| ranks[*leaf]) else { return };
     let message = format!(
-        "`{}` goes before it by {} ranks and may take all {}, so what no rule matches may wait \
+        "`{}` precedes it by {} ranks and may take all {}, so what no rule matches may wait \
          for ever",
         other.name,
         ranks[at] - ranks[leaf],
         subject.link_rate()
     );
-    let cure = "police what goes before it, declare its `arrival`, or raise the default class";
+    let cure = "police that class, declare its `arrival`, or raise the default class";
     let span = default.default.unwrap_or(default.span);
     report
-        .push(about(&CODE, default, span, message).related(other.span, "it goes first").cure(cure));
+        .push(about(&CODE, default, span, message).related(other.span, "it is served first").cure(cure));
 }
 
 /// The trap, and its cure.

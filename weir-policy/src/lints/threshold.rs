@@ -1,5 +1,5 @@
-//! A threshold for early drops below what the leaf sends in a turn [risso99 §5.4]: between two
-//! turns as much has to wait, so packets are dropped although nothing is congested.
+//! A threshold for early drops below what the leaf sends in a turn [risso99 §5.4]: that much waits
+//! between two turns, so packets are dropped without congestion.
 
 use super::{Subject, about, default_quantity};
 use crate::codes::{Code, Severity};
@@ -40,7 +40,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     }
 }
 
-/// The bytes from which on the leaf drops early, if its dropper has two thresholds.
+/// Returns the bytes from which on the leaf drops early, if its dropper has two thresholds.
 fn threshold(class: &ClassDraft<'_>, packet: u64) -> Option<u64> {
     let dropper = DROPPERS.iter().find(|row| row.keyword == class.queue.dropper)?;
     let row = |name| dropper.parameters.iter().find(move |row| row.name == name);

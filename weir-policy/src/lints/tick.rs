@@ -1,5 +1,5 @@
-//! A burst too small for the rate and the kernel's timer [algorithms §5.10]: a class
-//! that is looked at once a tick gets no more than its burst in each.
+//! A burst too small for the rate and the kernel's timer [algorithms §5.10]: a class that is served
+//! once a tick gets no more than its burst in each.
 
 use super::{Subject, about};
 use crate::codes::{Code, Severity};

@@ -1,5 +1,5 @@
-//! A share that rounds to nothing [risso99 §6.3]: whole per cents ran out at a hundred classes, and
-//! the class with none was served only when it could borrow.
+//! A share that rounds to zero [risso99 §6.3]: with whole percents a hundred classes were the most,
+//! and a class with 0 % was served only when it could borrow.
 
 use super::{Subject, about, rate};
 use crate::codes::{Code, Severity};
@@ -11,7 +11,7 @@ use weir_core::units::Rate;
 pub(super) static CODE: Code = Code {
     id: "W137",
     severity: Severity::Warning,
-    title: "a share that rounds to nothing",
+    title: "a share that rounds to zero",
     source: Some("risso99 §6.3"),
 };
 
@@ -31,7 +31,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     }
 }
 
-/// What the share of a class is before it is rounded, in bit/s.
+/// Returns the share of a class before rounding, in bit/s.
 pub(super) fn exact(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> Option<f64> {
     let share = class.share?.0?;
     Some(above(subject, class).bits_per_second() as f64 * f64::from(share.ppb()) / 1e9)

@@ -1,6 +1,5 @@
-//! Weights whose dropper turns them round [quadros §3.1]: where leaves share a limit by weights of
-//! their own, a leaf with more of the line may have so much more of the limit that it
-//! waits longest.
+//! Weights that a dropper reverses [quadros §3.1]: where leaves share a limit by weights of their
+//! own, a leaf with more of the line may have so much more of the limit that it waits longest.
 
 use super::{Subject, about};
 use crate::codes::{Code, Severity};
@@ -13,7 +12,7 @@ use weir_core::queue::DROPPERS;
 pub(super) static CODE: Code = Code {
     id: "W142",
     severity: Severity::Warning,
-    title: "weights that the dropper turns round",
+    title: "weights whose effect the dropper reverses",
     source: Some("quadros §3.1"),
 };
 
@@ -50,7 +49,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
                 each leaf a limit of its own";
     let span = most.class.queue_parameter_span(Some("weight"));
     let draft = about(&CODE, most.class, span, message);
-    report.push(draft.related(least.class.span, "the lighter class").cure(cure));
+    report.push(draft.related(least.class.span, "the class with less weight").cure(cure));
 }
 
 fn sharer<'s, 'a>(subject: &Subject<'_, '_>, class: &'s ClassDraft<'a>) -> Option<Sharer<'s, 'a>> {
@@ -65,7 +64,7 @@ fn sharer<'s, 'a>(subject: &Subject<'_, '_>, class: &'s ClassDraft<'a>) -> Optio
     Some(Sharer { class, line: line as f64, limit: limit as f64 })
 }
 
-/// Early droppers average over a `weight`, too, but they have thresholds.
+/// Early droppers average over a `weight`, too, but those have thresholds.
 fn shares(rows: &[weir_core::parameter::Parameter]) -> bool {
     !rows.iter().any(|row| row.name.ends_with("max"))
 }

@@ -1,5 +1,5 @@
-//! One TCP flow whose window cannot fill its class [risso99 §5.4]: it never has more under way than
-//! the window, so in a round trip it sends no more than that.
+//! One TCP flow whose window cannot fill its class [risso99 §5.4]: it never has more in flight than
+//! the window, so it sends no more than that in a round trip.
 
 use super::{Subject, about, rate};
 use crate::codes::{Code, Severity};
@@ -14,7 +14,7 @@ pub(super) static CODE: Code = Code {
     source: Some("risso99 §5.4"),
 };
 
-/// Reports each leaf whose `window` is less than its rate has under way.
+/// Reports each leaf whose `window` is less than its rate has in flight.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let Some(rtt) = subject.link.rtt.filter(|rtt| rtt.as_nanos() > 0) else { return };
     for (_, class) in subject.leaves() {

@@ -1,4 +1,4 @@
-//! The `[class.NAME]` tables, each by itself.
+//! Reads the `[class.NAME]` tables, each by itself.
 
 use super::demand;
 use super::values::Written;
@@ -13,24 +13,24 @@ use weir_core::queue::{DROPPERS, DropperDescriptor, QueuePlan};
 use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
 use weir_core::units::{Dimension, Share};
 
-/// A class as written; what concerns other classes is not looked at yet.
+/// A class as written; relations to other classes are checked later.
 pub(crate) struct ClassDraft<'a> {
     pub name: &'a str,
     pub span: Span,
     pub parent: Option<Node<'a>>,
-    /// A share that is written, and its value unless that is a finding.
+    /// The written share, with its value unless that is wrong.
     pub share: Option<(Option<Share>, Span)>,
     pub written: Written,
-    /// Those of `written` that only a leaf may have.
+    /// The entries of `written` that only a leaf may have.
     pub leaf_only: Vec<(&'static str, Span)>,
     pub queue: QueuePlan,
     pub queue_span: Option<Span>,
     pub queue_written: Written,
-    /// What it says of its traffic.
+    /// What it declares of its traffic.
     pub demand: demand::Written,
-    /// The `police` table, which is not looked at yet.
+    /// The `police` table, not read yet.
     pub police: Option<Node<'a>>,
-    /// It stands for several leaves, over which its packets are spread.
+    /// How its packets are spread if it stands for several leaves.
     pub spread: Option<Spread>,
     pub spread_span: Option<Span>,
     /// The elements of `match`.
@@ -44,8 +44,8 @@ pub(crate) struct ClassDraft<'a> {
     pub above: Option<usize>,
 }
 
-/// Reads every class in the order of the file. Without a scheduler, which is then a finding
-/// already, parameters are not looked at.
+/// Reads every class in the order of the file. Without a scheduler, which was already reported,
+/// parameters are not checked.
 pub(super) fn read_all<'a>(
     top: &mut Table<'a>,
     scheduler: Option<&'static Entry>,
@@ -55,7 +55,7 @@ pub(super) fn read_all<'a>(
     let nodes: Vec<_> = table.iter().flat_map(Table::entries).collect();
     if nodes.is_empty() {
         let span = table.map_or(Span::default(), |table| table.span());
-        let message = "the policy has no class, so no packet has a place to wait";
+        let message = "the policy has no class, so packets have no queue";
         let cure = "write `[class.NAME]` with `default = true`";
         report.push(Draft::new(&codes::NO_CLASS, span, message).cure(cure));
         return None;
@@ -73,7 +73,7 @@ pub(super) fn read_all<'a>(
     (!classes.is_empty()).then_some(classes)
 }
 
-/// The classes that are no parents, each with the number of its first leaf.
+/// Returns the classes without children, each with the number of its first leaf.
 pub(crate) fn leaves<'c, 'a>(
     classes: &'c [ClassDraft<'a>],
 ) -> impl Iterator<Item = (LeafId, &'c ClassDraft<'a>)> {
@@ -85,7 +85,7 @@ pub(crate) fn leaves<'c, 'a>(
     })
 }
 
-/// The demands of each leaf.
+/// Returns the demands of each leaf.
 pub(crate) fn demands(classes: &[ClassDraft<'_>]) -> Vec<demand::Demand> {
     let row = |(_, class): (LeafId, &ClassDraft<'_>)| {
         std::iter::repeat_n(class.demand.demand, class.width() as usize)
@@ -94,12 +94,12 @@ pub(crate) fn demands(classes: &[ClassDraft<'_>]) -> Vec<demand::Demand> {
 }
 
 impl ClassDraft<'_> {
-    /// For how many classes of the plan it stands.
+    /// Returns the number of leaves that it stands for.
     pub(super) fn width(&self) -> u32 {
         self.spread.map_or(1, |spread| spread.queues)
     }
 
-    /// The names of these classes.
+    /// Returns the names of these leaves.
     pub(super) fn names(&self) -> impl Iterator<Item = String> {
         let name = |at| match self.spread {
             None => self.name.to_owned(),
@@ -108,12 +108,12 @@ impl ClassDraft<'_> {
         (0..self.width()).map(name)
     }
 
-    /// Where the limit of its queue is written.
+    /// Returns where the limit of its queue is written.
     pub(super) fn limit_span(&self) -> Option<Span> {
         self.queue_written.span("limit")
     }
 
-    /// Where a parameter of its queue is written.
+    /// Returns where a parameter of its queue is written.
     pub(crate) fn queue_parameter_span(&self, name: Option<&str>) -> Span {
         let own = name.and_then(|name| self.queue_written.span(name));
         own.or(self.queue_span).unwrap_or(self.span)
@@ -163,7 +163,7 @@ fn read<'a>(
     Some(draft)
 }
 
-/// Names go into file names, tables and promises such as `voice.delay.p99`.
+/// Checks a name, which is used in file names, tables and promises such as `voice.delay.p99`.
 fn check_name(node: &Node<'_>, report: &mut Report) {
     let name = node.key();
     let fits = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
@@ -171,7 +171,7 @@ fn check_name(node: &Node<'_>, report: &mut Report) {
         return;
     }
     let shown: String = name.chars().take(NAME_BYTES_MAX).collect();
-    let message = format!("{shown:?} is no name for a class");
+    let message = format!("{shown:?} is not a valid name of a class");
     let cure = format!("use letters, digits, `-` and `_`, at most {NAME_BYTES_MAX} bytes");
     report.push(Draft::new(&codes::BAD_NAME, node.key_span(), message).cure(cure));
 }
@@ -197,7 +197,7 @@ fn read_parameters(
     }
 }
 
-/// Whether classes under this scheduler have a rate, so that a share of one makes sense.
+/// Returns whether classes under this scheduler have a rate, so that a share of one is defined.
 pub(super) fn has_rate(descriptor: &Descriptor) -> bool {
     let kind = Kind::Quantity(Dimension::Rate);
     descriptor.parameters.iter().any(|row| {
@@ -205,7 +205,7 @@ pub(super) fn has_rate(descriptor: &Descriptor) -> bool {
     })
 }
 
-/// Whether `delay` is a parameter of the scheduler, which shapes its curves.
+/// Returns whether `delay` is a parameter of the scheduler, where it shapes curves.
 fn has_delay(descriptor: &Descriptor) -> bool {
     descriptor.parameters.iter().any(|row| row.name == "delay")
 }
@@ -241,10 +241,10 @@ fn unsupported(node: &Node<'_>, known: &[&'static str], descriptor: &Descriptor)
         list(&own)
     );
     Draft::new(&codes::UNSUPPORTED_PARAMETER, node.key_span(), message)
-        .cure(format!("take it out, or choose a scheduler that has it: {}", list(&keywords)))
+        .cure(format!("remove it, or choose a scheduler that has it: {}", list(&keywords)))
 }
 
-/// `hash` and `queues`: of one without the other, what is missing is a finding.
+/// Reads `hash` and `queues`; reports one without the other.
 fn read_spread(table: &mut Table<'_>, report: &mut Report) -> (Option<Spread>, Option<Span>) {
     if !table.has("hash") && !table.has("queues") {
         return (None, None);
@@ -259,7 +259,7 @@ fn read_spread(table: &mut Table<'_>, report: &mut Report) -> (Option<Spread>, O
     (spread, span)
 }
 
-/// Finds classes that stand for too many, and names that a queue of another class has.
+/// Reports classes that stand for too many leaves, and names that a queue of another class has.
 fn check_spread(classes: &[ClassDraft<'_>], report: &mut Report) {
     let spread: BTreeMap<_, _> =
         classes.iter().filter_map(|class| Some((class.name, class.spread?.queues))).collect();
@@ -280,10 +280,10 @@ fn check_spread(classes: &[ClassDraft<'_>], report: &mut Report) {
         }
         let Some((owner, number)) = class.name.rsplit_once('-') else { continue };
         let Some(&queues) = spread.get(owner) else { continue };
-        // Only as `names` writes it.
+        // Only in the form in which `names` writes it.
         let taken = number.parse().is_ok_and(|at: u32| at < queues && at.to_string() == number);
         if taken {
-            let message = format!("a queue of class `{owner}` is called `{}`, too", class.name);
+            let message = format!("a queue of class `{owner}` has the same name, `{}`", class.name);
             let cure = "give this class another name";
             report.push(Draft::new(&codes::BAD_NAME, class.span, message).cure(cure));
         }
@@ -326,7 +326,7 @@ fn unsupported_in_queue(
         .cure(suggest(node.key(), known))
 }
 
-/// What every class may have under any scheduler.
+/// Keys of a class under any scheduler.
 const CLASS_KEYS: &[&str] = &[
     "parent",
     "match",
@@ -343,11 +343,11 @@ const CLASS_KEYS: &[&str] = &[
 /// More than the largest file could hold with rules.
 const CLASSES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 64;
-/// What ALTQ's WFQ could take a packet's queue from, as its configuration called it.
+/// ALTQ's hashes for WFQ, by their names in its configuration.
 const HASHES: [(&str, AltqHash); 3] = [
     ("dstaddr", AltqHash::Destination),
     ("srcport", AltqHash::SourcePort),
     ("full", AltqHash::Full),
 ];
-/// [algorithms §4.1] As many as ALTQ allowed.
+/// [algorithms §4.1] ALTQ's limit.
 const QUEUES_MAX: u64 = 2048;

@@ -1,4 +1,4 @@
-//! What `[link]` says of classification: algorithm, order of rules, fragments.
+//! Reads the classification keys of `[link]`: algorithm, match order, fragments.
 
 use crate::codes;
 use crate::finding::Report;
@@ -25,7 +25,7 @@ pub(super) fn read(table: &mut Table<'_>, report: &mut Report) -> ClassifierPlan
     plan
 }
 
-/// A word, or `{ entries, timeout }` for a table of other than the default size.
+/// Reads a word, or `{ entries, timeout }` for a table of another size.
 fn fragments(node: &Node<'_>, report: &mut Report) -> Option<FragmentPolicy> {
     if !node.is_table() {
         return match node.choice(&FRAGMENTS, report)? {

@@ -1,4 +1,4 @@
-//! What a class says of its traffic and of the delay it wants: for bounds and lints, never for the
+//! Reads a class's traffic declarations and its wanted delay: for bounds and lints, never for the
 //! datapath.
 
 use super::values::size;
@@ -7,25 +7,25 @@ use crate::reader::Table;
 use weir_core::parameter::Params;
 use weir_core::units::{Bytes, Duration, Rate};
 
-/// What is asked for a leaf, and what it says that it will be offered.
+/// What a leaf wants, and what it declares that it will be offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Demand {
-    /// The longest that a packet may take.
+    /// The longest delay of a packet.
     pub delay: Option<Duration>,
-    /// What it is offered at most.
+    /// The most that it is offered.
     pub arrival: Option<Arrival>,
-    /// The window of the one TCP flow that it is meant for.
+    /// The window of the single TCP flow that it carries.
     pub window: Option<Bytes>,
     /// The length of most of its packets.
     pub typical_packet: Option<Bytes>,
 }
 
-/// An arrival curve: in any time no more than the burst, and the rate times it.
+/// An arrival curve: in any interval no more than the burst plus the rate times the interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
     /// The rate.
     pub rate: Rate,
-    /// What may come at once.
+    /// The most that arrives at once.
     pub burst: Bytes,
 }
 
@@ -34,13 +34,13 @@ pub struct Arrival {
 pub(crate) struct Written {
     pub demand: Demand,
     pub spans: Vec<(&'static str, Span)>,
-    /// Whether the scheduler has a parameter `delay` of its own, which is then the demand.
+    /// Whether the scheduler has a parameter `delay`, which is then the demand.
     pub delay_is_parameter: bool,
 }
 
 impl Written {
-    /// Reads the keys of a class; `params` are its scheduler's, `own_delay` whether `delay` is one
-    /// of them.
+    /// Reads the keys of a class; `params` are its scheduler's, `own_delay` says whether `delay` is
+    /// one of them.
     pub(super) fn read(table: &mut Table<'_>, own_delay: bool, report: &mut Report) -> Self {
         let mut written = Self { delay_is_parameter: own_delay, ..Self::default() };
         let demand = &mut written.demand;
@@ -64,7 +64,7 @@ impl Written {
         written
     }
 
-    /// Takes the delay that the scheduler has as a parameter for what is demanded.
+    /// Takes the scheduler's `delay` parameter as the demand.
     pub(super) fn take_delay(&mut self, params: &Params, span: Option<Span>) {
         if let (true, Some(span)) = (self.delay_is_parameter, span) {
             self.demand.delay = params.duration("delay");
@@ -72,13 +72,13 @@ impl Written {
         }
     }
 
-    /// Where a part is written.
+    /// Returns where a part is written.
     pub(crate) fn span(&self, name: &str) -> Option<Span> {
         self.spans.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 }
 
-/// `arrival = { rate, burst }`.
+/// Reads `arrival = { rate, burst }`.
 fn arrival(table: Table<'_>, report: &mut Report) -> Option<Arrival> {
     let mut table = table.named("the arrival curve");
     let rate = table.required("rate", report).and_then(|node| node.rate(report));
@@ -87,7 +87,7 @@ fn arrival(table: Table<'_>, report: &mut Report) -> Option<Arrival> {
     Some(Arrival { rate: rate?, burst: burst? })
 }
 
-/// [rfc7323 §2.3] The largest window that TCP can say.
+/// [rfc7323 §2.3] The largest window that TCP can advertise.
 const WINDOW_MAX: u64 = 1 << 30;
 const PACKET_MAX: u64 = 65_535;
 /// A terabyte, as for token buckets.

@@ -13,7 +13,7 @@ use weir_core::queue::Limit;
 use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate};
 
-/// What `[link]` says; `None` where it is missing or wrong.
+/// The contents of `[link]`; `None` where a key is missing or wrong.
 pub(crate) struct LinkSection {
     pub span: Span,
     pub rate: Option<Rate>,
@@ -24,7 +24,7 @@ pub(crate) struct LinkSection {
     pub charge: Charge,
     pub buffer: Bytes,
     pub buffer_span: Option<Span>,
-    /// The round-trip time of the paths across the link, for lints.
+    /// The round-trip time of the paths through the link, for lints.
     pub rtt: Option<Duration>,
     pub fragments_span: Option<Span>,
     mtu: u32,
@@ -70,7 +70,7 @@ impl LinkSection {
         }
     }
 
-    /// The charged length of the largest packet.
+    /// Returns the charged length of the largest packet.
     pub(super) fn packet_max(&self) -> Bytes {
         let frame = self.mtu + ETHERNET_HEADER;
         Bytes::new(u64::from(match self.charge {
@@ -79,13 +79,13 @@ impl LinkSection {
         }))
     }
 
-    /// The packets that wait at most: as written, else as many as the queues want.
+    /// Returns the limit on waiting packets: as written, else the sum of the queues' limits.
     pub(super) fn packets_max(&self, classes: &[ClassDraft<'_>]) -> u32 {
         let wanted = limits_sum(classes).clamp(u64::from(PACKETS_MAX_DEFAULT), PACKETS_MAX_MAX);
         self.packets_max.map_or(wanted as u32, |(packets, _)| packets)
     }
 
-    /// Finds sizes that are too small for a packet, or for all queues.
+    /// Reports sizes that are too small for a packet, or for all queues.
     pub(super) fn check_sizes(&self, classes: &[ClassDraft<'_>], report: &mut Report) {
         let packet = self.packet_max();
         for class in classes {
@@ -132,13 +132,11 @@ fn packets_max(node: &Node<'_>, report: &mut Report) -> Option<(u32, Span)> {
         return Some((packets, node.span()));
     }
     let message = format!("{packets} packets is not in 1..={PACKETS_MAX_MAX}");
-    report.push(
-        node.draft(&codes::OUT_OF_RANGE, message).cure("leave it out for what the queues need"),
-    );
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure("leave it out to fit the queues"));
     None
 }
 
-/// A preset, or `{ bytes, minimum, cell }`.
+/// Reads a preset, or `{ bytes, minimum, cell }`.
 fn framing(node: &Node<'_>, report: &mut Report) -> Option<Framing> {
     if !node.is_table() {
         let words: Vec<_> = PRESETS.iter().map(|row| row.0).collect();
@@ -157,7 +155,7 @@ fn framing(node: &Node<'_>, report: &mut Report) -> Option<Framing> {
     })
 }
 
-/// A number of bytes, negative where the line carries less than the frame.
+/// Reads a number of bytes, negative where the line carries less than the frame.
 fn added(node: &Node<'_>, report: &mut Report) -> Option<i32> {
     let added: Option<i32> = node.integer(report)?.try_into().ok();
     let added = added.filter(|added| ADDED.contains(added));
@@ -169,8 +167,8 @@ fn added(node: &Node<'_>, report: &mut Report) -> Option<i32> {
     added
 }
 
-/// The scheduler's own table `[link.KEYWORD]`. Also ends `[link]`: a table for another scheduler
-/// and keys that nothing knows are findings.
+/// Reads the scheduler's own table `[link.KEYWORD]`. Also finishes `[link]`: reports a table for
+/// another scheduler and unknown keys.
 fn parameters(
     table: &mut Table<'_>,
     scheduler: Option<&'static Entry>,
@@ -209,7 +207,7 @@ fn own_parameters(
 
 fn other_scheduler(node: &Node<'_>, keyword: &str) -> Draft {
     let message = format!("[link.{}] is written, but the scheduler is `{keyword}`", node.key());
-    let cure = format!("take it out, or write `scheduler = \"{}\"`", node.key());
+    let cure = format!("remove it, or write `scheduler = \"{}\"`", node.key());
     Draft::new(&codes::OTHER_SCHEDULER, node.key_span(), message).cure(cure)
 }
 
@@ -233,7 +231,7 @@ fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Report) {
             Draft::new(
                 &codes::ZERO_LIMIT,
                 span,
-                format!("class `{}`: its queue holds nothing", class.name),
+                format!("class `{}`: its queue has a limit of 0", class.name),
             )
             .cure("write at least `1 packet`"),
         ),
@@ -252,7 +250,7 @@ fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Report) {
     }
 }
 
-/// The packets that all queues together may hold.
+/// Returns the packets that all queues together may hold.
 fn limits_sum(classes: &[ClassDraft<'_>]) -> u64 {
     let limit = |class: &ClassDraft<'_>| {
         let packets = match class.queue.limit() {
@@ -273,21 +271,21 @@ const PRESETS: &[(&str, Framing)] = &[
     ("atm", Framing::ATM),
     ("aal5", Framing::AAL5),
 ];
-/// Parameters that should hold the largest packet, whatever scheduler has them.
+/// Parameters that should cover the largest packet, under any scheduler.
 const PER_PACKET: &[&str] = &["burst", "cburst", "quantum"];
 const MTU_DEFAULT: u32 = 1500;
 /// [RFC 791 §3.2] Every line carries packets of 68 bytes.
 const MTU_MIN: u64 = 68;
 const MTU_MAX: u64 = 65_535;
 const ETHERNET_HEADER: u32 = 14;
-/// What a cell carries; lines with other cells are not known.
+/// The payload of a cell; other cell sizes are not supported.
 const ATM_PAYLOAD: u64 = 48;
 const ATM_CELL: u32 = 53;
-/// Bytes that framings in use add or take away.
+/// The range of bytes that framings add or remove.
 const ADDED: std::ops::RangeInclusive<i32> = -64..=256;
-/// More would be a queue that no dropper sees.
+/// A larger buffer would be a queue that no dropper sees.
 const BUFFER_MAX: u64 = 64 << 20;
-/// Entries for so many packets take half a gigabyte.
+/// Entries for this many packets take half a gigabyte.
 const PACKETS_MAX_MAX: u64 = 1 << 24;
-/// A queue in bytes is taken to hold packets of this size: the mean of common traffic mixes.
+/// The packet size by which a queue in bytes is converted: the mean of common traffic mixes.
 const PACKET_TYPICAL: u64 = 500;

@@ -1,8 +1,8 @@
 //! A policy: one link, its tree of classes, the rules that lead to them, and promises.
 //!
 //! Rules are tried in the order of the file, class after class and in a class from first to last,
-//! unless `match_order` names another.
-//! Invariant: a [`Policy`] builds. Its scheduler and its droppers were built once to be sure.
+//! unless `match_order` names another order. Invariant: a [`Policy`] builds, since its scheduler
+//! and its droppers were built once as a check.
 
 pub(crate) mod class;
 mod classifier;
@@ -31,62 +31,63 @@ pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
 /// A checked policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Policy {
-    /// What the link is built from.
+    /// The plan of the link.
     pub link: LinkPlan,
     /// The rules in the order of the file.
     pub rules: Vec<Rule>,
-    /// How they are searched.
+    /// How rules are searched.
     pub search: ClassifierPlan,
-    /// Where packets go that no rule matches.
+    /// The target of packets that no rule matches.
     pub default: Target,
     /// The names of interfaces: `InterfaceId(n)` in a rule is the nth of them.
     pub interfaces: Vec<String>,
-    /// What each leaf wants, and says that it will be offered.
+    /// What each leaf wants, and what it declares that it will be offered.
     pub demands: Vec<Demand>,
-    /// What the policy promises.
+    /// The promises.
     pub promises: Vec<Promise>,
 }
 
-/// Checks the policy `text` of the file `name`. Interfaces are numbered as rules first name them.
+/// Checks the policy `text` of the file `name`. Interfaces are numbered in the order in which rules
+/// name them.
 pub fn parse(text: &str, name: &str) -> Outcome<Policy> {
     parse_bytes(text.as_bytes(), name, None)
 }
 
-/// As [`parse`], for bytes that may be no text. With `ports`, rules may name only these, and
+/// As [`parse`], for bytes that may not be text. With `ports`, rules may name only these, and
 /// `InterfaceId(n)` is the nth.
 pub fn parse_bytes(bytes: &[u8], name: &str, ports: Option<&[String]>) -> Outcome<Policy> {
     of_document(&Document::new(name, bytes), ports)
 }
 
-/// As [`parse_bytes`], for a file that was parsed already.
+/// As [`parse_bytes`], for a file that was already parsed.
 pub fn of_document(document: &Document<'_>, ports: Option<&[String]>) -> Outcome<Policy> {
     document.read(|top, report| build(top, report, ports))
 }
 
 impl Policy {
-    /// A classifier of its rules.
+    /// Builds a classifier of its rules.
     pub fn classifier(&self) -> Classifier {
         let classifier = Classifier::build(self.rules.clone(), self.default, &self.search);
         classifier.expect("the keyword came from the registry")
     }
 
-    /// The name of a leaf's class.
+    /// Returns the name of a leaf's class.
     pub fn leaf_name(&self, leaf: LeafId) -> &str {
         &self.link.tree.class(self.link.tree.class_of(leaf)).name
     }
 
-    /// The leaf of this name.
+    /// Returns the leaf of this name.
     pub fn leaf(&self, name: &str) -> Option<LeafId> {
         self.link.tree.leaf_of(self.class(name)?)
     }
 
-    /// The class of this name.
+    /// Returns the class of this name.
     pub fn class(&self, name: &str) -> Option<ClassId> {
         self.link.tree.classes().find(|(_, class)| class.name == name).map(|(id, _)| id)
     }
 }
 
-/// Reads the policy in the table `top`, which may lie inside another file; the caller finishes it.
+/// Reads the policy in the table `top`, which may be inside another file; the caller finishes it.
 pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>) -> Option<Policy> {
     let link = top.required("link", report).and_then(|node| node.table(report));
     let link = link.map(|table| LinkSection::read(table, report));
@@ -121,7 +122,7 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     Some(Policy { link, rules, search, default, interfaces, demands, promises })
 }
 
-/// Finds that there is not one default class.
+/// Reports a missing default class, or more than one.
 fn check_default(classes: &[ClassDraft<'_>], report: &mut Report) {
     let mut defaults = classes.iter().filter(|class| class.default.is_some());
     let Some(class) = defaults.next() else {

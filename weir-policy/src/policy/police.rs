@@ -1,4 +1,4 @@
-//! The `police` tables of classes and rules: a meter, its parameters, and what becomes of each
+//! Reads the `police` tables of classes and rules: a meter, its parameters, and the action of each
 //! outcome.
 
 use super::class::ClassDraft;
@@ -11,7 +11,7 @@ use weir_core::link::LinkPlan;
 use weir_core::parameter::Scope;
 use weir_core::police::{Action, AnyMeter, METERS, MeterPlan};
 
-/// The meters of a policy, as they are found.
+/// The meters of a policy, collected while reading.
 #[derive(Default)]
 pub(super) struct Meters {
     plans: Vec<MeterPlan>,
@@ -19,18 +19,18 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    /// The meters of the classes.
+    /// Reads the meters of the classes.
     pub(super) fn of_classes(classes: &[ClassDraft<'_>], report: &mut Report) -> Self {
         let mut meters = Self::default();
         for class in classes.iter().filter(|class| !class.interior) {
             let id = class.police.as_ref().and_then(|node| meters.read(node, report));
-            // One meter for all queues of a class.
+            // All queues of a class share one meter.
             meters.of_leaf.extend((0..class.width()).map(|_| id));
         }
         meters
     }
 
-    /// Reads a `police` table; answers the number of its meter.
+    /// Reads a `police` table; returns the number of its meter.
     pub(super) fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<MeterId> {
         let plan = plan(node, report)?;
         let Some(id) = MeterId::from_index(self.plans.len()) else {
@@ -48,14 +48,14 @@ impl Meters {
         Some(id)
     }
 
-    /// Gives them to the plan of the link.
+    /// Moves them to the plan of the link.
     pub(super) fn give_to(self, link: &mut LinkPlan) {
         link.meters = self.plans;
         link.leaf_meters = self.of_leaf;
     }
 }
 
-/// `police = { meter, parameters, outcomes }`.
+/// Reads `police = { meter, parameters, outcomes }`.
 fn plan(node: &Node<'_>, report: &mut Report) -> Option<MeterPlan> {
     let errors = report.errors();
     let mut table = node.table(report)?.named("the police");

@@ -1,4 +1,4 @@
-//! The `[[promise]]` tables: what is to hold of results, and under which scenario.
+//! Reads the `[[promise]]` tables: conditions on results, each under a scenario.
 //!
 //! ```text
 //! promise  = measure comparison goal
@@ -21,51 +21,51 @@ use weir_core::ids::ClassId;
 use weir_core::sched::Tree;
 use weir_core::units::Quantity;
 
-/// What a policy promises.
+/// A promise of a policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Promise {
-    /// What is to hold, as written, such as `voice.delay.p99 < 10 ms`.
+    /// The condition as written, such as `voice.delay.p99 < 10 ms`.
     pub that: String,
-    /// The scenario in which it is to hold: a file, relative to the policy.
+    /// The scenario in which it must hold: a file, relative to the policy.
     pub under: String,
-    /// What is to hold, as read.
+    /// The condition as read.
     pub promised: Promised<ClassId>,
 }
 
-/// A condition on results; `C` says which class.
+/// A condition on results; `C` identifies a class.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Promised<C> {
     /// What is measured.
     pub measure: Measure<C>,
     /// How it is compared.
     pub comparison: Comparison,
-    /// With what.
+    /// The goal it is compared with.
     pub goal: Goal<C>,
 }
 
-/// What can be measured of a run.
+/// A measure of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure<C> {
-    /// Something of one class.
+    /// A metric of one class.
     Class(C, Metric),
-    /// Jain's index of what leaves get, each in relation to what it is due: 1 is just.
+    /// Jain's index of the leaves' rates, each relative to what it is due: 1 is fair.
     Fairness,
 }
 
-/// Something of a class.
+/// A metric of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metric {
-    /// What it sends, in bit/s.
+    /// The rate that it sends, in bit/s.
     Rate,
-    /// The time that so many of a thousand packets do not exceed, in seconds.
+    /// The delay that this many of a thousand packets do not exceed, in seconds.
     Delay(u16),
     /// The mean delay in seconds.
     DelayMean,
     /// Packets dropped.
     Drops,
-    /// Packets dropped, of those offered.
+    /// The fraction of offered packets that are dropped.
     Loss,
-    /// The most that waits, in bytes.
+    /// The largest backlog, in bytes.
     BacklogMax,
 }
 
@@ -82,7 +82,7 @@ pub enum Comparison {
     AtLeast,
 }
 
-/// What a measure is compared with.
+/// The goal that a measure is compared with.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Goal<C> {
     /// A value in the unit of the measure.
@@ -91,7 +91,7 @@ pub enum Goal<C> {
     Part(f64, Measure<C>),
 }
 
-/// A promise whose classes are names still.
+/// A promise whose classes are still names.
 pub(super) struct PromiseDraft<'a> {
     that: &'a str,
     under: &'a str,
@@ -113,7 +113,7 @@ impl Metric {
         ("backlog.max", Metric::BacklogMax),
     ];
 
-    /// The value of a quantity in the metric's unit, if it has that dimension.
+    /// Returns the value of a quantity in the metric's unit, if the dimension fits.
     fn value(self, quantity: Quantity) -> Option<f64> {
         Some(match (self, quantity) {
             (Metric::Rate, Quantity::Rate(rate)) => rate.bits_per_second() as f64,
@@ -128,7 +128,7 @@ impl Metric {
         })
     }
 
-    /// A value that can be written for it.
+    /// Returns an example of a value.
     fn example(self) -> &'static str {
         match self {
             Metric::Rate => "10 Mbit/s",
@@ -149,7 +149,7 @@ impl Comparison {
         (">", Comparison::Above),
     ];
 
-    /// Whether `measured` compares so with `goal`.
+    /// Returns whether the comparison of `measured` with `goal` holds.
     pub fn holds(self, measured: f64, goal: f64) -> bool {
         match self {
             Comparison::Below => measured < goal,
@@ -159,7 +159,7 @@ impl Comparison {
         }
     }
 
-    /// Whether less is better.
+    /// Returns whether less is better.
     pub fn wants_less(self) -> bool {
         matches!(self, Comparison::Below | Comparison::AtMost)
     }
@@ -173,7 +173,7 @@ impl fmt::Display for Comparison {
 }
 
 impl<C> Promised<C> {
-    /// The same about other names of classes; `None` if one has none.
+    /// Maps the classes; `None` if `of` returns none for one of them.
     fn map<D>(self, mut of: impl FnMut(C) -> Option<D>) -> Option<Promised<D>> {
         let measure = self.measure.map(&mut of)?;
         let goal = match self.goal {
@@ -209,10 +209,10 @@ impl<C> Measure<C> {
     }
 }
 
-/// Reads a promise; the error says what is wrong and, after `; `, what to do.
+/// Reads a promise; the error says what is wrong and, after `; `, the cure.
 ///
 /// # Errors
-/// When the text is none.
+/// When the text is not a promise.
 pub fn read(text: &str) -> Result<Promised<&str>, String> {
     let Some(at) = text.find(['<', '>']) else {
         let cure = "write it like `voice.delay.p99 < 10 ms`";
@@ -233,18 +233,18 @@ fn measure(text: &str) -> Result<Measure<&str>, String> {
     let words: Vec<_> = Metric::ALL.iter().map(|row| row.0).collect();
     let Some((class, word)) = text.split_once('.').filter(|row| !row.0.is_empty()) else {
         let example = "write `fairness` or a class with a point, such as `voice.rate`";
-        return Err(format!("`{}` measures nothing; {example}", shown(text)));
+        return Err(format!("`{}` is not a measure; {example}", shown(text)));
     };
     match Metric::ALL.iter().find(|row| row.0 == word) {
         Some(&(_, metric)) => Ok(Measure::Class(class, metric)),
-        None => Err(format!("nothing is called `{}`; {}", shown(word), suggest(word, &words))),
+        None => Err(format!("`{}` is not a metric; {}", shown(word), suggest(word, &words))),
     }
 }
 
 fn goal<'t>(text: &'t str, of: &Measure<&'t str>) -> Result<Goal<&'t str>, String> {
     if let Some((part, other)) = text.split_once(" of ") {
         let Ok(Quantity::Share(share)) = part.trim().parse() else {
-            return Err(format!("`{}` is no share; write it like `90 %`", shown(part.trim())));
+            return Err(format!("`{}` is not a share; write it like `90 %`", shown(part.trim())));
         };
         let other = comparable(measure(other.trim())?, of)?;
         return Ok(Goal::Part(f64::from(share.ppb()) / 1e9, other));
@@ -255,7 +255,7 @@ fn goal<'t>(text: &'t str, of: &Measure<&'t str>) -> Result<Goal<&'t str>, Strin
     let quantity = text.parse::<Quantity>().map_err(|error| error.to_string())?;
     let value = of.value(quantity);
     let wrong =
-        || format!("`{}` is not of its kind; write it like `{}`", shown(text), of.example());
+        || format!("`{}` does not fit the measure; write it like `{}`", shown(text), of.example());
     value.map(Goal::Value).ok_or_else(wrong)
 }
 
@@ -267,15 +267,15 @@ fn comparable<'t>(
     if other.example() == of.example() {
         return Ok(other);
     }
-    Err("the two measures are of different kinds; compare like with like".to_owned())
+    Err("the two measures have different units; compare measures of one unit".to_owned())
 }
 
-/// So much of a text as a message can show.
+/// Shortens a text for a message.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }
 
-/// Reads the tables; which classes there are is not known yet.
+/// Reads the tables; classes are not known yet.
 pub(super) fn read_all<'a>(top: &mut Table<'a>, report: &mut Report) -> Vec<PromiseDraft<'a>> {
     let Some(node) = top.field("promise") else { return Vec::new() };
     let elements = node.elements(report).unwrap_or_default();
@@ -303,7 +303,7 @@ pub(super) fn read_all<'a>(top: &mut Table<'a>, report: &mut Report) -> Vec<Prom
     elements.iter().filter_map(|element| one(element, report)).collect()
 }
 
-/// Finds the classes of the promises in `tree`.
+/// Looks up the classes of the promises in `tree`.
 pub(super) fn resolve(
     drafts: Vec<PromiseDraft<'_>>,
     tree: &Tree,
@@ -324,8 +324,8 @@ pub(super) fn resolve(
         });
         if let Some(name) = missing {
             let known: Vec<_> = names.keys().take(SUGGESTED_MAX).copied().collect();
-            let message = format!("there is no class `{}` to promise something of", shown(name));
-            let draft = Draft::new(&codes::PROMISE_OF_NOBODY, span, message);
+            let message = format!("there is no class `{}` for a promise", shown(name));
+            let draft = Draft::new(&codes::PROMISE_WITHOUT_CLASS, span, message);
             report.push(draft.cure(suggest(name, &known)));
         }
         let (that, under) = (that.to_owned(), under.to_owned());
@@ -335,9 +335,9 @@ pub(super) fn resolve(
 }
 
 const SHOWN_MAX: usize = 64;
-/// So many names are searched for one like a name that is not known.
+/// Names compared to suggest one for an unknown name.
 const SUGGESTED_MAX: usize = 64;
-/// Each is simulated several times.
+/// Each promise is simulated several times.
 const PROMISES_MAX: usize = 1000;
 
 #[cfg(test)]
@@ -395,8 +395,8 @@ mod tests {
         check("voice.rate", Err("no comparison"));
         check("voice > 3", Err("measures nothing"));
         check(".rate > 3 bit/s", Err("measures nothing"));
-        check("voice.delay > 3 ms", Err("nothing is called `delay`"));
-        check("voice.rate > 3 ms", Err("not of its kind; write it like `10 Mbit/s`"));
+        check("voice.delay > 3 ms", Err("`delay` is not a metric"));
+        check("voice.rate > 3 ms", Err("does not fit the measure; write it like `10 Mbit/s`"));
         check("voice.rate > ", Err("measures nothing"));
         check("a.rate > 3 of b.rate", Err("no share"));
         check("a.rate > 3 % of b.drops", Err("different kinds"));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_hold_at_their_ends_as_they_say() {
+    fn comparisons_are_exact_at_the_goal() {
         for (sign, comparison) in Comparison::ALL {
             assert_eq!(comparison.to_string(), sign);
             assert_eq!(comparison.holds(1.0, 1.0), sign.ends_with('='), "{sign}");

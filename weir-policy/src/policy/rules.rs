@@ -1,4 +1,4 @@
-//! The `match` tables: rules in the order of the file, and those that can decide nothing.
+//! Reads the `match` tables: rules in the order of the file; reports rules that decide nothing.
 
 use super::class::{self, ClassDraft};
 use super::police::Meters;
@@ -10,7 +10,7 @@ use weir_core::classify::{InterfaceId, Match, MatchOrder, Prefix, Rule, cover};
 use weir_core::ids::LeafId;
 use weir_core::packet::EtherType;
 
-/// Reads the rules of all leaves, and names the interfaces in them.
+/// Reads the rules of all leaves, and numbers the interfaces in them.
 pub(super) fn read_all(
     classes: &[ClassDraft<'_>],
     (ports, order): (Option<&[String]>, MatchOrder),
@@ -36,7 +36,7 @@ pub(super) fn read_all(
             let errors = report.errors();
             let Some(rule) = read(node, (class, leaf), &mut reading, report) else { continue };
             if report.errors() > errors {
-                // It is not what was meant, so what it covers says nothing.
+                // The rule is not what was meant, so skip what it covers.
                 continue;
             }
             rules.push(rule);
@@ -47,8 +47,8 @@ pub(super) fn read_all(
     (rules, reading.names)
 }
 
-/// What all rules have in common: interfaces by number, which follow the first mention unless a
-/// deployment gave them, a count of prefixes, meters, and the order that they may name a key for.
+/// State shared by all rules: interfaces by number, which follow the first mention unless a
+/// deployment gave them, a count of prefixes, meters, and the match order.
 struct Reading<'p> {
     names: Vec<String>,
     fixed: bool,
@@ -75,12 +75,12 @@ impl Reading<'_> {
         u16::try_from(index).ok().map(InterfaceId)
     }
 
-    /// One prefix or several. An empty list is a finding: it would match every packet.
+    /// Reads one prefix or several. Reports an empty list, since it would match every packet.
     fn prefixes(&mut self, node: Option<Node<'_>>, report: &mut Report) -> Vec<Prefix> {
         let Some(node) = node else { return Vec::new() };
         let nodes = node.one_or_many();
         if nodes.is_empty() {
-            let cure = "write a prefix, or take the key out to match any address";
+            let cure = "write a prefix, or remove the key to match any address";
             report.push(node.draft(&codes::BAD_VALUE, "is an empty list").cure(cure));
         }
         self.prefixes = self.prefixes.saturating_add(nodes.len());
@@ -120,14 +120,14 @@ fn read(
     Some(Rule { matches, leaf, meter, spread: class.spread, sort_key })
 }
 
-/// What the order of rules sorts by. The key of another order is a finding.
+/// Reads the sort key of the match order. Reports the key of another order.
 fn sort_key(table: &mut Table<'_>, order: MatchOrder, report: &mut Report) -> Option<u32> {
     for other in MatchOrder::ALL.into_iter().filter(|other| *other != order) {
         let Some((name, _, _, _)) = other.sort_key() else { continue };
         let Some(node) = table.has(name).then(|| table.field(name)).flatten() else { continue };
         let word = other.keyword();
-        let message = format!("counts only with `match_order = \"{word}\"`");
-        let cure = format!("take it out, or write `match_order = \"{word}\"` in [link]");
+        let message = format!("has an effect only with `match_order = \"{word}\"`");
+        let cure = format!("remove it, or write `match_order = \"{word}\"` in [link]");
         report.push(node.draft(&codes::UNKNOWN_KEY, message).cure(cure));
     }
     let (name, min, max, _) = order.sort_key()?;
@@ -135,11 +135,11 @@ fn sort_key(table: &mut Table<'_>, order: MatchOrder, report: &mut Report) -> Op
     Some(number as u32)
 }
 
-/// Finds conditions that no packet can meet together.
+/// Reports conditions that exclude each other.
 fn check_possible(matches: &Match, table: &Table<'_>, span: Span, report: &mut Report) {
     let Some(why) = impossible(matches) else { return };
     let message = format!("{} matches no packet: {why}", table.name());
-    let cure = "take out the condition that is not meant";
+    let cure = "remove the condition that is not intended";
     report.push(Draft::new(&codes::NEVER_MATCHES, span, message).cure(cure));
 }
 
@@ -160,7 +160,9 @@ fn impossible(matches: &Match) -> Option<String> {
         EtherType::IPV4 if possible(true) => None,
         EtherType::IPV6 if possible(false) => None,
         EtherType::IPV4 | EtherType::IPV6 => Some(format!("its addresses are not {wanted}")),
-        _ if needs_ip(matches) => Some(format!("a frame of ethertype {wanted} is no IP packet")),
+        _ if needs_ip(matches) => {
+            Some(format!("a frame of ethertype {wanted} is not an IP packet"))
+        }
         _ => None,
     }
 }
@@ -174,7 +176,7 @@ fn needs_ip(matches: &Match) -> bool {
         || !matches.destinations.is_empty()
 }
 
-/// Finds rules that decide nothing, since others that are tried earlier take all their packets.
+/// Reports rules that decide nothing, since earlier ones take all their packets.
 fn check_reach(rules: &[Rule], spans: &[Span], order: MatchOrder, report: &mut Report) {
     let (declared, tried): (Vec<u32>, Cow<'_, [Rule]>) = match order {
         MatchOrder::First => ((0..rules.len() as u32).collect(), Cow::Borrowed(rules)),
@@ -183,7 +185,7 @@ fn check_reach(rules: &[Rule], spans: &[Span], order: MatchOrder, report: &mut R
             (declared, Cow::Owned(tried))
         }
     };
-    // An order may try a rule in parts, each at its place; it is reached if one of them is.
+    // An order may try a rule in parts; it is reached if one of them is.
     let mut parts = vec![0_u32; rules.len()];
     for &place in &declared {
         parts[place as usize] += 1;
@@ -198,12 +200,12 @@ fn check_reach(rules: &[Rule], spans: &[Span], order: MatchOrder, report: &mut R
         report.push(
             Draft::new(&codes::SHADOWED, spans[place], message)
                 .related(spans[by], "the earlier rule")
-                .cure("put it before the earlier rule, or take it out"),
+                .cure("put it before the earlier rule, or remove it"),
         );
     }
 }
 
 /// More would be a file larger than Weir reads.
 const RULES_MAX: usize = 1 << 18;
-/// All rules together.
+/// Of all rules together.
 const PREFIXES_MAX: usize = 1 << 20;

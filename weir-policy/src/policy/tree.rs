@@ -1,4 +1,4 @@
-//! How classes hang together: parents, depth, what leaves may hold, sums of rates; and the plan.
+//! Builds the tree: parents, depth, keys of leaves, sums of rates; and the plan.
 
 use super::class::{ClassDraft, has_rate, leaves};
 use super::link::LinkSection;
@@ -13,7 +13,7 @@ use weir_core::queue::{AnyDropper, Place};
 use weir_core::sched::{ClassSpec, DEPTH_MAX, Descriptor, Entry, Tree, TreeError};
 use weir_core::units::{Quantity, Rate};
 
-/// Who is above whom. Classes are known by their index in the order of the file.
+/// The parents and children of classes, each known by its index in the order of the file.
 pub(super) struct Shape {
     parents: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
@@ -22,8 +22,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Finds the parents. `None` if one is missing or classes form a loop: what follows from such
-    /// a tree would only mislead.
+    /// Resolves the parents. `None` if one is missing or classes form a loop: findings about such a
+    /// tree would only mislead.
     pub(super) fn of(classes: &mut [ClassDraft<'_>], report: &mut Report) -> Option<Self> {
         let parents = parents(classes, report)?;
         let depths = depths(classes, &parents, report)?;
@@ -40,7 +40,7 @@ impl Shape {
         Some(Self { parents, children, downward })
     }
 
-    /// The classes directly under `parent`, or under the link.
+    /// Returns the classes directly under `parent`, or under the link.
     fn under(&self, parent: Option<usize>) -> Vec<usize> {
         match parent {
             Some(parent) => self.children[parent].clone(),
@@ -48,7 +48,7 @@ impl Shape {
         }
     }
 
-    /// Finds a hierarchy that the scheduler cannot have.
+    /// Reports a hierarchy under a scheduler without one.
     pub(super) fn check_scheduler(
         &self,
         classes: &[ClassDraft<'_>],
@@ -73,7 +73,7 @@ impl Shape {
         let cure = match hierarchical.as_slice() {
             [] => "take `parent` out".to_owned(),
             words => format!(
-                "take `parent` out, or choose a scheduler with a hierarchy: {}",
+                "remove `parent`, or choose a scheduler with a hierarchy: {}",
                 crate::reader::list(words)
             ),
         };
@@ -81,14 +81,14 @@ impl Shape {
     }
 }
 
-/// Finds what a class with children cannot have, and leaves that nothing leads to.
+/// Reports keys that a class with children cannot have, and leaves without rules.
 pub(super) fn check_leaves(classes: &[ClassDraft<'_>], report: &mut Report) {
     for class in classes {
         if class.interior {
             check_interior(class, report);
         } else if class.matches.is_empty() && class.default.is_none() {
             let message = format!("no rule leads to class `{}`, so it stays empty", class.name);
-            let cure = "write `match = [{ ... }]`, or take the class out";
+            let cure = "write `match = [{ ... }]`, or remove the class";
             report.push(Draft::new(&codes::UNREACHABLE, class.span, message).cure(cure));
         }
     }
@@ -139,13 +139,13 @@ fn unknown_parent(
     span: Span,
     by_name: &BTreeMap<&str, usize>,
 ) -> Draft {
-    let message = format!("class `{}`: there is no class `{name}` to be its parent", class.name);
+    let message = format!("class `{}`: its parent `{name}` is not declared", class.name);
     let known: Vec<_> = by_name.keys().take(SUGGESTED_MAX).copied().collect();
     Draft::new(&codes::UNKNOWN_PARENT, span, message)
         .cure(format!("declare `[class.{name}]` or name another class: {}", suggest(name, &known)))
 }
 
-/// How deep each class lies, from 1; `None` if there is a loop. Every class is entered once.
+/// Returns the depth of each class, from 1; `None` if there is a loop. Every class is visited once.
 fn depths(
     classes: &[ClassDraft<'_>],
     parents: &[Option<usize>],
@@ -164,7 +164,7 @@ fn depths(
                 break;
             }
             if entered_from[class] != usize::MAX {
-                // It leads into a loop that is reported already.
+                // It leads into a loop that was already reported.
                 break;
             }
             entered_from[class] = start;
@@ -194,9 +194,9 @@ fn report_loop(
     let place = |at: usize| classes[at].parent.as_ref().map_or(classes[at].span, |p| p.span());
     let message = format!("class `{}` is its own ancestor", classes[class].name);
     let mut draft = Draft::new(&codes::PARENT_LOOP, place(class), message)
-        .cure("take `parent` out of one of these classes");
+        .cure("remove `parent` from one of these classes");
     let mut at = parents[class];
-    // Ends: the walk comes back to `class`, or the named bound is reached.
+    // Terminates: the walk returns to `class`, or reaches the bound.
     for _ in 0..crate::finding::RELATED_MAX {
         let Some(next) = at.filter(|&next| next != class) else { break };
         draft = draft.related(place(next), format!("the parent of `{}`", classes[next].name));
@@ -207,11 +207,11 @@ fn report_loop(
 
 fn too_deep(class: &ClassDraft<'_>) -> Draft {
     let span = class.parent.as_ref().map_or(class.span, |node| node.span());
-    let message = format!("class `{}` lies below level {DEPTH_MAX}, the deepest", class.name);
+    let message = format!("class `{}` is below level {DEPTH_MAX}, the deepest", class.name);
     Draft::new(&codes::TOO_DEEP, span, message).cure("flatten the tree")
 }
 
-/// Turns shares into rates, finds missing parameters, and parents that cannot keep what their
+/// Turns shares into rates; reports missing parameters, and parents with less rate than their
 /// children are promised.
 pub(super) fn resolve_rates(
     classes: &mut [ClassDraft<'_>],
@@ -251,9 +251,8 @@ pub(super) fn resolve_rates(
     }
 }
 
-/// Where a class must have a rate and the default class has none written, or may have one and has
-/// nothing written, it gets what its siblings leave of their parent's rate. If they leave nothing,
-/// the missing rate is a finding.
+/// Gives the default class the rest of its parent's rate, if it needs a rate and has none written,
+/// or may have one and has nothing written. If nothing is left, reports the missing rate.
 fn give_rest_to_default(
     classes: &mut [ClassDraft<'_>],
     shape: &Shape,
@@ -295,7 +294,7 @@ fn share_of_nothing(class: &ClassDraft<'_>, span: Span) -> Draft {
 }
 
 fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: (Rate, Span), report: &mut Report) {
-    // What a class must be given: its rate, or else what its children must be given.
+    // The rate that a class needs: its own, or else the sum of its children's.
     let mut promised = vec![0u128; classes.len()];
     for &index in shape.downward.iter().rev() {
         let sum = shape.children[index].iter().map(|&child| promised[child]).sum();
@@ -348,7 +347,8 @@ fn show_rate(bits_per_second: u128) -> String {
     rate.map_or_else(|| format!("{bits_per_second} bit/s"), |rate| rate.to_string())
 }
 
-/// The plan of a link, after every other check; builds scheduler and droppers once to be sure.
+/// Builds the plan of a link, after every other check; builds scheduler and droppers once as a
+/// check.
 pub(super) fn plan(
     link: &LinkSection,
     classes: &[ClassDraft<'_>],
@@ -388,7 +388,7 @@ pub(super) fn plan(
     Some(plan)
 }
 
-/// The first number in the plan of each class: one with queues takes as many.
+/// Returns the first number in the plan of each class: a class with queues takes several.
 fn first_ids(classes: &[ClassDraft<'_>]) -> Vec<ClassId> {
     let next = |next: &mut u32, class: &ClassDraft<'_>| {
         let first = ClassId(*next);
@@ -403,7 +403,7 @@ fn class_of<'c, 'a>(id: ClassId, classes: &'c [ClassDraft<'a>]) -> Option<&'c Cl
     classes.get(after.checked_sub(1)?)
 }
 
-/// Cannot happen after the checks above; if the core's rules grow, the user still learns of it.
+/// Cannot happen after the checks above; if the core gains a rule, the user still sees the error.
 fn tree_refused(error: TreeError, classes: &[ClassDraft<'_>]) -> Draft {
     let class = match error {
         TreeError::Empty => None,
@@ -429,5 +429,5 @@ fn refused_at(span: Span, owner: &str, error: &BuildError) -> Draft {
     Draft::new(&codes::REFUSED, span, format!("{owner}: {message}")).cure(cure)
 }
 
-/// So many names are searched for one like a name that is not known.
+/// Names compared to suggest one for an unknown name.
 const SUGGESTED_MAX: usize = 64;

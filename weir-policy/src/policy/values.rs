@@ -1,4 +1,4 @@
-//! Values of parameters, read as the descriptor of a scheduler or dropper says.
+//! Reads values of parameters as the descriptor of a scheduler or dropper describes them.
 
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
@@ -14,7 +14,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Reads those of `parameters` that belong in one of `scopes`.
+    /// Reads the `parameters` that belong in one of `scopes`.
     pub(super) fn read(
         table: &mut Table<'_>,
         parameters: &[Parameter],
@@ -24,7 +24,7 @@ impl Written {
         let mut written = Self::default();
         for parameter in parameters.iter().filter(|row| scopes.contains(&row.scope)) {
             let Some(node) = table.field(parameter.name) else { continue };
-            // Also a value that cannot be read is written.
+            // A value that cannot be read also counts as written.
             written.spans.push((parameter.name, node.span()));
             if let Some(value) = value(&node, parameter.kind, report) {
                 written.params.set(parameter.name, value);
@@ -33,7 +33,7 @@ impl Written {
         written
     }
 
-    /// Finds those of `parameters` that have no default and are not written.
+    /// Reports the `parameters` without default that are not written.
     pub(super) fn check_required<'p>(
         &self,
         owner: &str,
@@ -50,7 +50,7 @@ impl Written {
         }
     }
 
-    /// Where `name` is written.
+    /// Returns where `name` is written.
     pub(crate) fn span(&self, name: &str) -> Option<Span> {
         self.spans.iter().find(|row| row.0 == name).map(|row| row.1)
     }
@@ -70,7 +70,7 @@ fn value(node: &Node<'_>, kind: Kind, report: &mut Report) -> Option<Value> {
     })
 }
 
-/// A size from `min` to `max` bytes, both included.
+/// Reads a size from `min` to `max` bytes, both included.
 pub(super) fn size(node: &Node<'_>, min: u64, max: u64, report: &mut Report) -> Option<Bytes> {
     let bytes = node.bytes(report)?;
     if (min..=max).contains(&bytes.get()) {

@@ -1,5 +1,5 @@
-//! `pf.conf`: the queues of ALTQ's time, `altq on ... queue { ... }`, and the newer `queue ... on
-//! ... bandwidth`, with macros, lists, and queues that rules assign [altq, algorithms §3.3, §11.2].
+//! Imports `pf.conf`: ALTQ's queues, `altq on ... queue { ... }`, and the newer `queue ... on ...
+//! bandwidth`, with macros, lists, and rules that assign queues [altq, algorithms §3.3, §11.2].
 
 mod rules;
 mod text;
@@ -17,7 +17,7 @@ use weir_policy::finding::Span;
 pub(super) const LANGUAGE: Language =
     Language { name: "pf", summary: "a pf.conf with queues", read };
 
-/// What a file says of queues.
+/// The contents of a file.
 #[derive(Default)]
 struct File {
     interfaces: Vec<Altq>,
@@ -37,16 +37,16 @@ struct Altq {
     limit: u64,
     /// The names of the queues at the top.
     top: Vec<Word>,
-    /// The newer kind.
+    /// Whether it is of the newer kind.
     is_new: bool,
 }
 
-/// A queue as declared, perhaps for several interfaces.
+/// A queue as declared, possibly for several interfaces.
 #[derive(Clone)]
 struct Queue {
     name: Word,
     line: LineId,
-    /// Only there.
+    /// Its only interface, if it names one.
     on: Option<String>,
     bandwidth: Bandwidth,
     min: Option<Bandwidth>,
@@ -56,7 +56,7 @@ struct Queue {
     class: AltqClass,
     limit: Option<u64>,
     children: Vec<Word>,
-    /// The newer kind names it.
+    /// Its parent, which only the newer kind names.
     parent: Option<Word>,
     flows: bool,
 }
@@ -64,7 +64,7 @@ struct Queue {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bandwidth {
     Bits(u64),
-    /// Millionths of a hundredth of the parent's.
+    /// Millionths of a percent of the parent's bandwidth.
     Percent(u64),
 }
 
@@ -111,11 +111,11 @@ fn statement(words: &mut Words, line: LineId, file: &mut File, reading: &mut Rea
             let position = file.rules.len();
             file.rules.extend(rules::read(words, (line, position), &file.tables, reading));
         }
-        "block" => reading.lost(line, "Weir does not filter: what comes to it is sent"),
+        "block" => reading.lost(line, "Weir does not filter: it sends every packet"),
         "table" => drop(table(words, line, file, reading)),
         "set" | "scrub" | "nat" | "rdr" | "binat" | "no" | "anchor" | "nat-anchor"
         | "rdr-anchor" | "load" | "antispoof" | "include" | "nat-to" | "af-to" => {
-            reading.lost(line, "it says nothing of queues");
+            reading.lost(line, "it assigns no queue");
         }
         other => reading.unknown((other, first.span), "statement", &STATEMENTS),
     }
@@ -137,7 +137,7 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
                 (early, ecn) = (class.early, class.ecn);
             }
             "codel" | "fairq" => {
-                let why = format!("Weir has no `{}` of ALTQ", word.text);
+                let why = format!("Weir has no `{}` as in ALTQ", word.text);
                 reading.lost(line, why);
                 return None;
             }
@@ -198,7 +198,7 @@ fn scheduler(word: &str) -> Discipline {
     }
 }
 
-/// `(OPTIONS)` behind a scheduler.
+/// Reads `(OPTIONS)` behind a scheduler.
 fn parenthesised(words: &mut Words, class: &mut AltqClass, reading: &mut Reading) -> Option<()> {
     if !words.accept("(") {
         return Some(());
@@ -243,7 +243,7 @@ fn parenthesised(words: &mut Words, class: &mut AltqClass, reading: &mut Reading
     }
 }
 
-/// `R`, `(M1 D M2)`; percentages are kept in the upper half and resolved with the parent.
+/// Reads `R` or `(M1 D M2)`; percentages are marked in the upper half and resolved with the parent.
 fn curve(words: &mut Words, reading: &mut Reading) -> Option<Curve> {
     if !words.accept("(") {
         return Some(Curve::straight(words.value(A_BANDWIDTH, packed, reading)?));
@@ -257,7 +257,7 @@ fn curve(words: &mut Words, reading: &mut Reading) -> Option<Curve> {
     Some(Curve { m1, d, m2 })
 }
 
-/// A bandwidth in one number: percentages have the top bit.
+/// Packs a bandwidth into one number: percentages have the top bit set.
 fn packed(text: &str) -> Option<u64> {
     match bandwidth(text)? {
         Bandwidth::Bits(bits) => Some(bits & !PERCENT),
@@ -335,7 +335,7 @@ fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
     Some(())
 }
 
-/// An option of a queue; `Some(false)` if it is none.
+/// Reads an option of a queue; returns `Some(false)` for any other word.
 fn queue_option(
     word: &Word,
     words: &mut Words,
@@ -409,7 +409,7 @@ fn table(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
     Some(())
 }
 
-/// Finds queues that lie below nothing.
+/// Reports queues without a parent.
 fn check_parents(file: &File, reading: &mut Reading) {
     let mut listed: Vec<&str> = Vec::new();
     for words in file.interfaces.iter().map(|one| &one.top) {
@@ -488,7 +488,7 @@ fn sketch(
     Some(sketch)
 }
 
-/// The classes of an interface, as they are found below one another.
+/// The classes of an interface, collected from the top down.
 struct Tree<'f> {
     altq: &'f Altq,
     file: &'f File,
@@ -496,7 +496,7 @@ struct Tree<'f> {
 }
 
 impl Tree<'_> {
-    /// Adds a queue and those below it; ends, for none is added twice.
+    /// Adds a queue and those below it; terminates, since none is added twice.
     fn add(&mut self, name: &Word, parent: Option<usize>, bandwidth: u64, reading: &mut Reading) {
         if self.classes.iter().any(|class| class.name == name.text) {
             return;
@@ -509,7 +509,7 @@ impl Tree<'_> {
         };
         let depth = std::iter::successors(parent, |at| self.classes[*at].parent).count();
         if depth >= weir_core::sched::DEPTH_MAX {
-            return reading.lost(queue.line, "it lies deeper than Weir's classes may");
+            return reading.lost(queue.line, "it is deeper than Weir allows");
         }
         let own = queue.bandwidth.of(bandwidth);
         let class = self.class(queue, parent, (own, bandwidth), reading);
@@ -598,7 +598,7 @@ fn bandwidth(text: &str) -> Option<Bandwidth> {
 fn bits(text: &str) -> Option<u64> {
     match bandwidth(text)? {
         Bandwidth::Bits(bits) => Some(bits),
-        // Of the interface's own rate, which only the machine knows.
+        // A part of the interface's own rate, which only the machine knows.
         Bandwidth::Percent(_) => None,
     }
 }
@@ -611,9 +611,9 @@ fn join(first: Span, last: Span) -> Span {
 const INTERFACES_MAX: usize = 256;
 /// The most queues of a file.
 const QUEUES_MAX: usize = 4096;
-/// So many names are shown of those that would fit.
+/// Names shown of those that would fit.
 const SHOWN_MAX: usize = 16;
-/// The most rules of an interface, each list written out.
+/// The most rules of an interface, with lists expanded.
 const RULES_MAX: usize = 1 << 16;
 const PERCENT: u64 = 1 << 63;
 const A_BANDWIDTH: &str = "a bandwidth such as 10Mb or 20%";
@@ -662,5 +662,5 @@ const QUEUE_WORDS: [&str; 13] = [
     "flows",
     "quantum",
 ];
-/// Words that look like options, so that they are not taken for the one child of a queue.
+/// Words that look like options and so are not taken for the single child of a queue.
 const OPTION_LIKE: [&str; 6] = ["(", ")", "}", "burst", "for", "="];

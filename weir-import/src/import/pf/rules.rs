@@ -1,9 +1,10 @@
-//! Rules that assign queues [algorithms §11.2].
+//! Converts rules that assign queues [algorithms §11.2].
 //!
-//! pf keeps a connection's queue in its state, and of all rules that match a connection's first
+//! pf stores a connection's queue in its state, and of all rules that match a connection's first
 //! packet the last decides, or the first with `quick`. Weir decides packet by packet and by the
-//! first rule. So: a rule for packets that come in by the queue's own interface stands for the
-//! answers, with both ends exchanged; rules with `quick` go first, the others last to first.
+//! first rule. So a rule for packets that come in by the queue's own interface is converted to one
+//! for the replies, with both ends exchanged; rules with `quick` go first, the others in reverse
+//! order.
 
 use super::super::altq_classes::AltqClass;
 use super::super::lines::{LineId, Reading};
@@ -19,11 +20,11 @@ pub(super) struct PfRule {
     position: usize,
     direction: Direction,
     quick: bool,
-    /// The interfaces; none: all.
+    /// The interfaces; empty means all.
     on: Vec<String>,
     conditions: Option<Conditions>,
     queue: Option<Word>,
-    /// Of acknowledgements and packets that ask for low delay.
+    /// The queue for acknowledgements and packets that request low delay.
     second: Option<Word>,
 }
 
@@ -34,7 +35,7 @@ enum Direction {
     Both,
 }
 
-/// What a packet must be; each list is an alternative.
+/// The conditions of a rule; each list is an alternative.
 #[derive(Default)]
 struct Conditions {
     version: Option<&'static str>,
@@ -46,7 +47,7 @@ struct Conditions {
     tos: Option<u8>,
 }
 
-/// Why a rule cannot be written.
+/// Why a rule cannot be converted.
 type Lost = String;
 
 pub(super) fn read(
@@ -108,13 +109,13 @@ fn interfaces(
     reading: &mut Reading,
 ) -> Option<Vec<String>> {
     if words.accept("!") {
-        *lost = Some("an interface that is not meant cannot be written".to_owned());
+        *lost = Some("a negated interface cannot be expressed".to_owned());
     }
     let names = text::list(words, "an interface", reading)?;
     Some(names.into_iter().map(|word| word.text).collect())
 }
 
-/// What may stand in a rule and is no condition, or none that Weir has.
+/// Reads parts of a rule that are not conditions, or that Weir does not have.
 fn further(
     text: &str,
     word: &Word,
@@ -148,7 +149,7 @@ fn further(
         }
         "user" | "group" | "os" | "icmp-type" | "icmp6-type" | "probability" | "tagged"
         | "received-on" | "fragment" | "prio" => {
-            *lost = Some(format!("Weir's rules do not look at `{text}`"));
+            *lost = Some(format!("Weir's rules cannot match `{text}`"));
             if !["fragment"].contains(&text) {
                 words.accept("!");
                 text::list(words, "a value", reading)?;
@@ -176,7 +177,7 @@ fn skip_parentheses(words: &mut Words) {
     }
 }
 
-/// `NAME` or `(NAME, NAME)`.
+/// Reads `NAME` or `(NAME, NAME)`.
 fn assigned(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Option<()> {
     if !words.accept("(") {
         rule.queue = Some(words.need("the name of a queue", reading)?);
@@ -193,7 +194,7 @@ fn assigned(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Opti
     }
 }
 
-/// `set queue ...`, `set prio N`, `set ( ... )`.
+/// Reads `set queue ...`, `set prio N`, `set ( ... )`.
 fn set(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Option<()> {
     let open = words.accept("(");
     while let Some(word) = words.take() {
@@ -247,7 +248,7 @@ fn protocol(word: &Word, reading: &mut Reading) -> Option<u64> {
     found
 }
 
-/// Addresses and ports behind `from` or `to`.
+/// Reads addresses and ports behind `from` or `to`.
 fn endpoint(
     words: &mut Words,
     tables: &BTreeMap<String, Vec<Word>>,
@@ -258,7 +259,7 @@ fn endpoint(
     if words.peek().is_none_or(|word| word != "port") {
         let mut listed = Vec::new();
         while words.accept("!") {
-            *lost = Some("addresses that are not meant cannot be written".to_owned());
+            *lost = Some("negated addresses cannot be expressed".to_owned());
         }
         match words.peek() {
             Some("(") => {
@@ -299,7 +300,7 @@ fn table(
         return None;
     };
     match found.is_empty() {
-        // An empty table holds no address; the name of none is none, too.
+        // An empty table matches no address; this name resolves to none.
         true => Some(vec![name]),
         false => Some(found.clone()),
     }
@@ -327,7 +328,7 @@ fn prefix(text: &str) -> Option<String> {
     Some(format!("{network}/{length}"))
 }
 
-/// A port, a list, `A:B`, or an operator and ports.
+/// Reads a port, a list, `A:B`, or an operator and ports.
 fn ports(words: &mut Words, lost: &mut Option<Lost>, reading: &mut Reading) -> Option<Vec<String>> {
     let mut operator = String::new();
     while words.peek().is_some_and(|word| ["=", "!", "<", ">"].contains(&word)) {
@@ -352,7 +353,7 @@ fn ports(words: &mut Words, lost: &mut Option<Lost>, reading: &mut Reading) -> O
             ">" => (first.saturating_add(1), u16::MAX),
             ">=" => (first, u16::MAX),
             _ => {
-                *lost = Some(format!("ports with `{pending}` cannot be written"));
+                *lost = Some(format!("ports with `{pending}` cannot be expressed"));
                 (first, last)
             }
         };
@@ -368,7 +369,7 @@ fn ports(words: &mut Words, lost: &mut Option<Lost>, reading: &mut Reading) -> O
             words.take();
         }
         words.need("a port", reading)?;
-        *lost = Some("ports between two others cannot be written: write `A:B`".to_owned());
+        *lost = Some("ports between two others cannot be expressed: write `A:B`".to_owned());
     }
     Some(ports)
 }
@@ -394,7 +395,7 @@ fn tos(text: &str) -> Option<u8> {
 }
 
 impl PfRule {
-    /// Gives its rules to the queues of `interface`; false if it says nothing of them.
+    /// Adds its rules to the queues of `interface`; returns false if it assigns none of them.
     pub(super) fn assign(
         &self,
         interface: &str,
@@ -404,7 +405,7 @@ impl PfRule {
     ) -> bool {
         let Some(conditions) = &self.conditions else { return true };
         let own = self.on.is_empty() || self.on.iter().any(|on| on == interface);
-        let answers = self.direction == Direction::In && own && !self.on.is_empty();
+        let replies = self.direction == Direction::In && own && !self.on.is_empty();
         // Packets that came in elsewhere keep their queue on the way out.
         let reaches = own || self.direction != Direction::Out && self.queue.is_some();
         if !reaches {
@@ -416,10 +417,10 @@ impl PfRule {
                 Some(at) => (at, self.second.as_ref().and_then(find)),
                 None => return false,
             },
-            None if answers || self.direction == Direction::In => return false,
+            None if replies || self.direction == Direction::In => return false,
             None => (default, None),
         };
-        let tier = match answers {
+        let group = match replies {
             true if conditions.has_ports() => 0,
             true => 2,
             false => 1,
@@ -428,9 +429,9 @@ impl PfRule {
             true => self.position,
             false => POSITIONS - self.position.min(POSITIONS - 1),
         };
-        let rank = (tier << 60) | ((u64::from(!self.quick)) << 59) | (place as u64) << 1;
-        if answers {
-            let note = "packets that come in make the answers go to the queue: ends are exchanged";
+        let rank = (group << 60) | ((u64::from(!self.quick)) << 59) | (place as u64) << 1;
+        if replies {
+            let note = "the replies to arriving packets go to the queue: ends are exchanged";
             reading.noted(self.line, note);
         }
         if !own {
@@ -438,14 +439,14 @@ impl PfRule {
             reading.approximated(self.line, note);
         }
         if let Some(second) = second {
-            let note = "empty acknowledgements are not told apart: only packets that ask for low \
+            let note = "empty acknowledgements are not recognised: only packets that request low \
                         delay go to the second queue";
             reading.approximated(self.line, note);
-            let low_delay = conditions.rules(answers, Some(0x10));
+            let low_delay = conditions.rules(replies, Some(0x10));
             let rules = low_delay.into_iter().map(|keys| Rule { keys, rank });
             classes[second].rules.extend(rules);
         }
-        let rules = conditions.rules(answers, conditions.tos);
+        let rules = conditions.rules(replies, conditions.tos);
         if rules.len() >= RULES_MAX {
             reading.approximated(self.line, format!("only its first {RULES_MAX} cases are kept"));
         }
@@ -459,7 +460,7 @@ impl Conditions {
         !self.source_ports.is_empty() || !self.destination_ports.is_empty()
     }
 
-    /// A rule for each protocol and pair of ports; `exchanged` for the way back.
+    /// Returns a rule for each protocol and pair of ports; `exchanged` for the reverse direction.
     fn rules(&self, exchanged: bool, tos: Option<u8>) -> Vec<Vec<Key>> {
         let mut names = ["src", "dst", "sport", "dport"];
         if exchanged {
@@ -543,7 +544,7 @@ const RULE_WORDS: [&str; 24] = [
     "route-to",
     "probability",
 ];
-/// Services that queue rules are written for, with their ports in the registry of IANA.
+/// Services that queue rules commonly name, with their ports in the IANA registry.
 const SERVICES: [(&str, u16); 28] = [
     ("ftp-data", 20),
     ("ftp", 21),
@@ -574,7 +575,7 @@ const SERVICES: [(&str, u16); 28] = [
     ("mysql", 3306),
     ("cvsup", 5999),
 ];
-/// The most cases of a rule with lists.
+/// The most cases of one rule with lists.
 const RULES_MAX: usize = 1024;
-/// More than there are statements.
+/// More than the number of statements.
 const POSITIONS: usize = 1 << 20;

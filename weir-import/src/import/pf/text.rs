@@ -1,4 +1,4 @@
-//! Statements of a `pf.conf`: comments, lines that go on, lists, macros.
+//! Splits a `pf.conf` into statements: comments, continued lines, lists, macros.
 
 use super::super::lines::{LineId, Reading};
 use super::super::words::{Word, Words};
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use weir_policy::codes;
 use weir_policy::finding::{Draft, Span};
 
-/// The statements with their macros filled in. A line ends where no brace is open and no backslash
-/// stands before it; a macro's line is a statement of its own and kept here.
+/// Returns the statements with macros expanded. A line ends where no brace is open and no backslash
+/// precedes it; a macro's line is a statement of its own, with the fate kept.
 pub(super) fn statements(text: &str, reading: &mut Reading) -> Vec<(LineId, Vec<Word>)> {
     let mut macros: BTreeMap<String, Vec<Word>> = BTreeMap::new();
     let mut out = Vec::new();
@@ -38,7 +38,7 @@ fn is_quoted(word: &Word, text: &str) -> bool {
     text[word.span.start..].starts_with('"')
 }
 
-/// The words of each statement; what stands in quotes is one word, without them.
+/// Returns the words of each statement; quoted text is one word, without the quotes.
 fn raw(text: &str) -> Vec<Vec<Word>> {
     let mut statements = Vec::new();
     let mut words: Vec<Word> = Vec::new();
@@ -80,7 +80,7 @@ fn raw(text: &str) -> Vec<Vec<Word>> {
     statements
 }
 
-/// The words of a macro's value, all where the value stands.
+/// Returns the words of a macro's value, all at the place of the value.
 fn words_of(text: &str, span: Span) -> Vec<Word> {
     if text.is_empty() || text.len() == 1 {
         return vec![Word { text: text.to_owned(), span }];
@@ -96,7 +96,7 @@ fn expand(
 ) -> Option<Vec<Word>> {
     let mut out = Vec::new();
     for word in words {
-        // Inside quotes, too: the value of a macro may name others.
+        // Also inside quotes: the value of a macro may name other macros.
         if !word.text.contains('$') {
             out.push(word.clone());
             continue;
@@ -130,7 +130,7 @@ fn expand(
     Some(out)
 }
 
-/// One word, or several in braces, with or without commas.
+/// Reads one word, or several in braces, with or without commas.
 pub(super) fn list(words: &mut Words, what: &str, reading: &mut Reading) -> Option<Vec<Word>> {
     let first = words.need(what, reading)?;
     if first.text == "{" {
@@ -139,7 +139,7 @@ pub(super) fn list(words: &mut Words, what: &str, reading: &mut Reading) -> Opti
     Some(vec![first])
 }
 
-/// The words up to the closing brace.
+/// Reads the words up to the closing brace.
 pub(super) fn rest_of_list(
     words: &mut Words,
     what: &str,
@@ -150,7 +150,7 @@ pub(super) fn rest_of_list(
         let word = words.need(&format!("{what}, or `}}`"), reading)?;
         match word.text.as_str() {
             "}" => return Some(list),
-            // Lists in lists come from macros, and are one list.
+            // Lists in lists come from macros, and are flattened.
             "{" => list.extend(flat(words, what, reading)?),
             "," => {}
             _ => list.push(word),
@@ -172,5 +172,5 @@ fn flat(words: &mut Words, what: &str, reading: &mut Reading) -> Option<Vec<Word
 
 /// Characters that are words of their own.
 const OWN: &str = "{}(),=!<>";
-/// The most words of a file with its macros filled in.
+/// The most words in a file with macros expanded.
 const WORDS_MAX: usize = 1 << 20;

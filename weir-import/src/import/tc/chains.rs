@@ -1,8 +1,9 @@
 //! Filters below filters: one that leads to a class with children hands its packets to the filters
-//! of that class, and what those do not take goes to the default class [linux, algorithms §11.3].
+//! of that class, and packets that those do not match go to the default class [linux, algorithms
+//! §11.3].
 //!
-//! A policy has one list of rules. So each filter of such a class becomes rules that ask for the
-//! conditions of the whole path at once, and after them the path alone leads to the default.
+//! A policy has one list of rules. So each filter of such a class becomes rules with the conditions
+//! of the whole path, followed by rules with those of the path alone that lead to the default.
 
 use super::super::lines::Reading;
 use super::super::sketch::{Key, Rule, Sketch, quoted};
@@ -24,7 +25,7 @@ pub(super) struct Chains<'c> {
 }
 
 impl<'c> Chains<'c> {
-    /// Without filters.
+    /// Starts without filters.
     pub(super) fn new(
         ids: &'c [Handle],
         parents: &'c BTreeSet<usize>,
@@ -34,7 +35,7 @@ impl<'c> Chains<'c> {
         Self { ids, parents, default, root, of_class, entered, rank: 0 }
     }
 
-    /// Makes rules of all filters, which come in the order in which they are tried.
+    /// Makes rules of all filters, in match order.
     pub(super) fn lower(
         &mut self,
         filters: Vec<Filter>,
@@ -64,7 +65,7 @@ impl<'c> Chains<'c> {
         }
     }
 
-    /// A number that names no discipline means the root's.
+    /// A major number that names no discipline means the root's.
     fn whole(&self, (major, minor): Handle) -> Handle {
         (if major == 0 { self.root } else { major }, minor)
     }
@@ -73,7 +74,7 @@ impl<'c> Chains<'c> {
         self.ids.iter().position(|other| *other == id)
     }
 
-    /// Sends packets that met one of `path` where the filter says.
+    /// Sends packets that match one of `path` to the filter's target.
     fn follow(
         &mut self,
         filter: &Filter,
@@ -121,7 +122,7 @@ impl<'c> Chains<'c> {
     }
 }
 
-/// The conditions of both; `None` if no packet meets them.
+/// Returns the conditions of both; `None` if no packet satisfies them.
 fn both(one: &[Key], other: &[Key]) -> Option<Vec<Key>> {
     let mut keys = one.to_vec();
     for (key, value) in other {
@@ -133,7 +134,7 @@ fn both(one: &[Key], other: &[Key]) -> Option<Vec<Key>> {
     Some(keys)
 }
 
-/// What both values of a key accept.
+/// Returns a value that accepts what both values of a key accept.
 fn narrower(key: &str, one: &str, other: &str) -> Option<String> {
     let bare = |value: &str| value.trim_matches('"').to_owned();
     match key {
@@ -160,12 +161,12 @@ fn narrower(key: &str, one: &str, other: &str) -> Option<String> {
     }
 }
 
-/// Whether all addresses of `inner` lie in `outer`.
+/// Returns whether `outer` contains all addresses of `inner`.
 fn holds(outer: Prefix, inner: Prefix) -> bool {
     outer.prefix_len() <= inner.prefix_len() && outer.contains(inner.network())
 }
 
 /// The most rules that a device's filters become.
 const RULES_MAX: usize = 65_000;
-/// As deep as a tree of classes: a chain that leads back to itself ends here.
+/// As deep as a tree of classes may be; ends a chain that leads back to itself.
 const DEPTH_MAX: usize = 8;

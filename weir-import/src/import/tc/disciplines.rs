@@ -1,11 +1,11 @@
-//! Queueing disciplines and their classes, as `tc` writes them `[linux]`.
+//! Reads queueing disciplines and their classes, as `tc` writes them `[linux]`.
 
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted, rate_value};
 use super::super::words::{Word, Words, decimal, number};
 use super::units::{rate, size, time};
 
-/// What a packet takes on the wire beyond its length.
+/// The overhead of a packet on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Overhead {
     pub bytes: i64,
@@ -27,7 +27,7 @@ pub(super) struct Discipline {
     pub ordinary: u64,
     /// Keys of `[link.SCHEDULER]`.
     pub parameters: Vec<Key>,
-    /// The queue, of one without classes.
+    /// The queue of a discipline without classes.
     pub queue: Vec<Key>,
 }
 
@@ -129,8 +129,10 @@ fn htb(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Read
             }
             "direct_qlen" => {
                 words.value("a number of packets", number, reading)?;
-                reading
-                    .approximated(line, "`direct_qlen` is left out: no packet goes by the classes");
+                reading.approximated(
+                    line,
+                    "`direct_qlen` is left out: no packet bypasses the classes",
+                );
             }
             "offload" => reading.approximated(line, "`offload` is left out"),
             other => {
@@ -163,7 +165,7 @@ fn cbq(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Read
     Some(())
 }
 
-/// `bands N priomap P P ...`.
+/// Reads `bands N priomap P P ...`.
 fn prio(
     one: &mut Discipline,
     words: &mut Words,
@@ -195,8 +197,8 @@ fn prio(
         }
     }
     one.ordinary = one.ordinary.min(one.bands - 1);
-    let note = "`priomap` sorts by the sender's priority, which Weir does not see: what no filter \
-                takes goes to the band of ordinary packets";
+    let note = "`priomap` sorts by the sender's priority, which Weir does not see: packets that no filter \
+                takes go to the band of ordinary packets";
     reading.approximated(line, note);
     Some(())
 }
@@ -263,7 +265,7 @@ fn sfq(words: &mut Words, reading: &mut Reading) -> Option<()> {
     Some(())
 }
 
-/// `fq_codel`, `codel` and `pie`.
+/// Reads `fq_codel`, `codel` and `pie`.
 fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
     let dropper = if kind.text == "fq_codel" { "fq-codel" } else { kind.text.as_str() };
     let flows = dropper == "fq-codel";
@@ -396,7 +398,7 @@ fn byte_limit(limit: u64) -> Vec<Key> {
     vec![("limit", bytes(limit))]
 }
 
-/// A time as a value.
+/// Formats a time as a value.
 pub(super) fn duration(ns: u64) -> String {
     let text = match ns {
         0 => "1 ns".to_owned(),
@@ -492,7 +494,7 @@ fn hfsc_option(
     Some(true)
 }
 
-/// `[m1 R d T] m2 R`, `[umax S dmax T] rate R`.
+/// Reads `[m1 R d T] m2 R` or `[umax S dmax T] rate R`.
 fn curve(words: &mut Words, reading: &mut Reading) -> Option<Curve> {
     let mut curve = Curve::default();
     let mut unit = 0;
@@ -511,7 +513,7 @@ fn curve(words: &mut Words, reading: &mut Reading) -> Option<Curve> {
     words.value("`m2` or `rate`", m2, reading)?;
     curve.m2 = words.value(A_RATE, rate, reading)?;
     if unit > 0 && curve.d > 0 {
-        // The first `umax` bytes are out after `dmax`: a steeper slope, or a later one.
+        // The first `umax` bytes leave within `dmax`: a steeper slope, or a later one.
         let slope = u128::from(unit) * 8_000_000_000 / u128::from(curve.d);
         let slope = u64::try_from(slope).unwrap_or(u64::MAX);
         if slope >= curve.m2 {
@@ -536,7 +538,7 @@ fn cbq_option(
         "prio" => options.prio = Some(words.value("a priority", number, reading)?),
         "bounded" => options.bounded = true,
         "borrow" | "sharing" => {}
-        "isolated" => reading.approximated(line, "`isolated` is left out: what it leaves is lent"),
+        "isolated" => reading.approximated(line, "`isolated` is left out: its unused rate is lent"),
         "bandwidth" | "allot" | "avpkt" | "weight" | "cell" | "mpu" | "maxburst" | "minburst"
         | "minidle" | "ewma" | "split" | "defmap" | "estimator" => {
             words.need("a value", reading)?;
@@ -548,7 +550,7 @@ fn cbq_option(
     Some(true)
 }
 
-/// `stab overhead N mpu N linklayer KIND ...`.
+/// Reads `stab overhead N mpu N linklayer KIND ...`.
 pub(super) fn stab(words: &mut Words, stab: &mut Overhead, reading: &mut Reading) -> Option<()> {
     while let Some(word) = words.peek() {
         match word {
@@ -588,7 +590,7 @@ fn overhead(
     Some(())
 }
 
-/// A size, perhaps with the length of a cell behind a slash.
+/// Parses a size, with or without the length of a cell behind a slash.
 fn size_cell(text: &str) -> Option<u64> {
     size(text.split('/').next()?)
 }
@@ -619,7 +621,7 @@ const KINDS: [&str; 15] = [
     "pfifo_fast",
     "pfifo_head_drop",
 ];
-/// Disciplines of the kernel that nothing here is like.
+/// Disciplines of the kernel without a counterpart in Weir.
 const UNKNOWN_TO_WEIR: [&str; 16] = [
     "cake", "fq", "fq_pie", "choke", "gred", "hhf", "netem", "mq", "mqprio", "multiq", "noqueue",
     "qfq", "sfb", "taprio", "etf", "ets",

@@ -1,7 +1,7 @@
-//! Filters: `u32`, `flower`, `basic`, `matchall` and `fw` [linux, algorithms §11.3].
+//! Reads filters: `u32`, `flower`, `basic`, `matchall` and `fw` [linux, algorithms §11.3].
 //!
-//! A `u32` key reads a word at an offset; those that lie on a field of IPv4, IPv6, or of ports
-//! behind a header without options, are conditions on that field. Others are lost.
+//! A `u32` key reads a word at an offset; a key at a field of IPv4, of IPv6, or of ports behind a
+//! header without options, becomes a condition on that field. Others are lost.
 
 use super::super::altq::with_tos;
 use super::super::lines::{LineId, Reading};
@@ -16,25 +16,25 @@ pub(super) struct Filter {
     /// `None`: the root.
     pub parent: Option<Handle>,
     pub line: LineId,
-    /// Smaller goes first.
+    /// The smaller is tried first.
     pub rank: u64,
     pub target: Handle,
-    /// The rules that it stands for.
+    /// The rules that it becomes.
     pub rules: Vec<Vec<Key>>,
 }
 
-/// What is read of a filter before its conditions are whole.
+/// A filter while its conditions are read.
 struct Draft {
     line: LineId,
     version: Version,
     keys: Vec<Key>,
-    /// Traffic class: value and mask.
+    /// Value and mask of the traffic class.
     tos: Option<(u8, u8)>,
     target: Option<Handle>,
     police: Option<String>,
 }
 
-/// Which packets `protocol` lets through.
+/// The packets that `protocol` accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
     All,
@@ -42,7 +42,7 @@ enum Version {
     Six,
 }
 
-/// `[parent H] [protocol P] [prio N] [handle H] KIND CONDITIONS [flowid H] [police ...]`.
+/// Reads `[parent H] [protocol P] [prio N] [handle H] KIND CONDITIONS [flowid H] [police ...]`.
 pub(super) fn read(
     words: &mut Words,
     line: LineId,
@@ -57,7 +57,7 @@ pub(super) fn read(
         reading.lost(line, "the device has too many filters");
         return None;
     }
-    // [algorithms §11.3] Without a priority it goes before all that are there.
+    // [algorithms §11.3] Without a priority it precedes all present filters.
     let prio = prio.filter(|prio| *prio > 0);
     let before = || device.least_prio.map_or(0xc000, |least| least.saturating_sub(1));
     let prio = prio.unwrap_or_else(before);
@@ -75,7 +75,7 @@ pub(super) fn read(
     Some(())
 }
 
-/// Reads what stands before and behind the kind of a filter: its parent and its priority.
+/// Reads the words before and behind the kind of a filter: its parent and its priority.
 fn conditions(
     words: &mut Words,
     draft: &mut Draft,
@@ -89,7 +89,7 @@ fn conditions(
             "parent" => parent = Some(words.value(A_HANDLE, handle, reading)?),
             "root" => {}
             "ingress" => {
-                reading.lost(line, "a policy is for what goes out, not for what comes in");
+                reading.lost(line, "a policy is for departing packets, not for arriving ones");
                 return None;
             }
             "egress" => {}
@@ -151,7 +151,7 @@ impl Draft {
         rules
     }
 
-    /// Replaces what was said of this field.
+    /// Replaces an earlier value of this field.
     fn set(&mut self, key: &'static str, value: String) {
         self.keys.retain(|(other, _)| *other != key);
         self.keys.push((key, value));
@@ -185,7 +185,7 @@ fn protocol(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Opti
     Some(())
 }
 
-/// What may stand behind conditions: where packets go, and a policer.
+/// Reads what may follow conditions: a target, and a policer.
 fn tail(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     while let Some(word) = words.take() {
         match word.text.as_str() {
@@ -214,7 +214,7 @@ fn tail(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<(
     Some(())
 }
 
-/// `police rate R burst B [mtu M] [drop | pass | continue | conform-exceed ...]`.
+/// Reads `police rate R burst B [mtu M] [drop | pass | continue | conform-exceed ...]`.
 fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     let (mut bits, mut depth, mut out) = (0, 0, "drop");
     while let Some(word) = words.peek() {
@@ -270,7 +270,8 @@ fn u32_conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -
     }
 }
 
-/// `ip FIELD VALUE [MASK]`, `ip6 ...`, `tcp|udp src|dst PORT MASK`, `u8|u16|u32 VALUE MASK at N`.
+/// Reads `ip FIELD VALUE [MASK]`, `ip6 ...`, `tcp|udp src|dst PORT MASK`, `u8|u16|u32 VALUE MASK at
+/// N`.
 fn u32_match(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     let layer = words.need("`ip`, `ip6`, `u32`, `u16` or `u8`", reading)?;
     match layer.text.as_str() {
@@ -310,7 +311,7 @@ fn u32_match(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Opt
 
 fn unread(field: &str, draft: &Draft, reading: &mut Reading) -> Option<()> {
     let shown: String = field.chars().take(40).collect();
-    reading.lost(draft.line, format!("Weir's rules do not look at `{shown}`"));
+    reading.lost(draft.line, format!("Weir's rules cannot match `{shown}`"));
     None
 }
 
@@ -323,7 +324,7 @@ fn address(field: &str, words: &mut Words, draft: &mut Draft, reading: &mut Read
     Some(())
 }
 
-/// A prefix with the bits beyond its length cleared; `None` inside: any address.
+/// Parses a prefix and clears the bits beyond its length; an inner `None` means any address.
 fn masked_prefix(text: &str) -> Option<Option<String>> {
     let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
     let address: IpAddr = match address {
@@ -360,7 +361,7 @@ fn port(source: bool, words: &mut Words, draft: &mut Draft, reading: &mut Readin
     set_port(source, (value, mask), draft, reading)
 }
 
-/// A mask of leading ones makes a range of ports.
+/// Sets a range of ports from a mask of leading ones.
 fn set_port(
     source: bool,
     (value, mask): (u16, u16),
@@ -389,7 +390,7 @@ fn masked_protocol(words: &mut Words, draft: &mut Draft, reading: &mut Reading) 
     Some(())
 }
 
-/// `VALUE MASK at OFFSET`, for the offsets of fields.
+/// Reads `VALUE MASK at OFFSET`, for the offsets of fields.
 fn raw(width: &str, words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     let word32 = |text: &str| hexadecimal(text).and_then(|number| u32::try_from(number).ok());
     let value = words.value("a value", word32, reading)?;
@@ -467,7 +468,7 @@ fn flower(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
     Some(())
 }
 
-/// `basic [match 'cmp(...) and cmp(...)'] flowid H`.
+/// Reads `basic [match 'cmp(...) and cmp(...)'] flowid H`.
 fn basic(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     if !words.accept("match") {
         return tail(words, draft, reading);
@@ -504,7 +505,7 @@ fn word16(text: &str) -> Option<u16> {
     number(text).and_then(|number| u16::try_from(number).ok())
 }
 
-/// What `u32` takes for a raw value: hexadecimal with or without `0x`.
+/// Parses a raw value of `u32`: hexadecimal with or without `0x`.
 fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }

@@ -1,4 +1,4 @@
-//! What a device holds, as a policy.
+//! Converts the state of a device to a policy.
 
 use super::super::Options;
 use super::super::lines::{LineId, Reading};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 type Names = BTreeMap<Handle, String>;
 
-/// The policy of a device; none if it has no root discipline that Weir has.
+/// Returns the policy of a device; none if its root discipline has no counterpart in Weir.
 pub(super) fn device(
     mut device: Device,
     names: &Names,
@@ -38,7 +38,7 @@ pub(super) fn device(
     Some(sketch)
 }
 
-/// The discipline with the classes: the root, or the one below a `tbf`.
+/// Returns the discipline with the classes: the root, or the one below a `tbf`.
 fn scheduler(
     root: &Qdisc,
     device: &mut Device,
@@ -74,7 +74,7 @@ fn set_overhead(device: &Device, scheduler: &Discipline, sketch: &mut Sketch) {
     sketch.link.push(("overhead", inline(&keys)));
 }
 
-/// What the classes at the top may have at most, or have together if that is more.
+/// Returns the largest ceiling of the top classes, or the sum of their rates if that is more.
 fn link_rate(classes: &[Class], root: u16) -> u64 {
     let top = classes.iter().filter(|class| class.parent == (root, 0));
     let (mut most, mut sum) = (0, 0_u64);
@@ -142,7 +142,7 @@ fn bands(
     (sketch, line): (&mut Sketch, LineId),
 ) -> Vec<Handle> {
     let mut ids: Vec<Handle> = (1..=discipline.bands as u16).map(|band| (root, band)).collect();
-    // Where bands have names, one without is there because the kernel has no fewer than two.
+    // Where bands have names, an unnamed one is there because the kernel has at least two.
     let named = ids.iter().any(|id| names.contains_key(id));
     let used = |id: &Handle| {
         let ordinary = u64::from(id.1) == discipline.ordinary + 1;
@@ -164,7 +164,7 @@ fn name_of(id: Handle, names: &Names, otherwise: &str) -> String {
     names.get(&id).cloned().unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// The classes of the tree; each whose parent is missing is lost.
+/// Builds the tree; a class whose parent is missing is lost.
 fn tree(
     root: u16,
     (device, names): (&mut Device, &Names),
@@ -177,7 +177,7 @@ fn tree(
         let parent = ids.iter().position(|id| *id == class.parent);
         let at_top = class.parent.0 == root && (class.parent.1 == 0 || class.parent == (0, 0));
         if parent.is_none() && !at_top {
-            reading.lost(class.line, "its parent is no class of the root discipline");
+            reading.lost(class.line, "its parent is not a class of the root discipline");
             continue;
         }
         let name = name_of(class.id, names, &format!("{:x}-{:x}", class.id.0, class.id.1));
@@ -190,7 +190,7 @@ fn tree(
     ids
 }
 
-/// Real-time curves count in classes without children only.
+/// Real-time curves apply only to classes without children.
 fn drop_interior_curves(sketch: &mut Sketch, reading: &mut Reading) {
     let parents: Vec<usize> = sketch.classes.iter().filter_map(|class| class.parent).collect();
     for parent in parents {
@@ -237,7 +237,7 @@ fn lower_class(options: &ClassOptions, class: &mut SketchClass, reading: &mut Re
             class.leaf_keys.extend(priority.map(|prio| ("priority", prio.to_string())));
             reading.approximated(
                 class.line,
-                "class-based queueing in its sound form, not the kernel's",
+                "class-based queueing in its sound variant, not the kernel's",
             );
         }
     }
@@ -253,17 +253,17 @@ fn curve_keys([m1, d, m2]: [&'static str; 3], curve: Curve) -> Vec<Key> {
     keys
 }
 
-/// The queues below leaves.
+/// Adds the queues below leaves.
 fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mut Reading) {
     for qdisc in &device.qdiscs {
         let at = qdisc.parent.and_then(|parent| ids.iter().position(|id| *id == parent));
         let Some(at) = at else {
-            reading.lost(qdisc.line, "its parent is no class of the root discipline");
+            reading.lost(qdisc.line, "its parent is not a class of the root discipline");
             continue;
         };
         let classful = ["htb", "hfsc", "cbq", "drr", "prio", "tbf"];
         if classful.contains(&qdisc.kind.kind.as_str()) {
-            let why = "a link has one scheduler here: what lies below a class is one queue";
+            let why = "a link has one scheduler here: a discipline below a class becomes one queue";
             reading.lost(qdisc.line, why);
             continue;
         }
@@ -271,7 +271,7 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
     }
 }
 
-/// Where the filter that is tried last sends all packets; it then stands last.
+/// Returns the target of a filter for all packets that is tried last, and removes that filter.
 fn catch_all(ids: &[Handle], root: u16, device: &mut Device) -> Option<usize> {
     device.filters.sort_by_key(|filter| filter.rank);
     let last = device.filters.last()?;
@@ -280,7 +280,7 @@ fn catch_all(ids: &[Handle], root: u16, device: &mut Device) -> Option<usize> {
     ids.iter().position(|id| *id == last.target).filter(|_| own && all)
 }
 
-/// The class of what no filter takes, made where the kernel has none.
+/// Returns the class of packets that no filter takes, added where the kernel has none.
 fn default_class(
     discipline: &Discipline,
     root: u16,
@@ -304,8 +304,8 @@ fn default_class(
         _ => ("drops", None),
     };
     let note = format!(
-        "no class without children is the default: what no filter takes, which the kernel {fate}, \
-         goes to a class of its own with the least rate"
+        "no class without children is the default: packets that no filter takes, which the kernel {fate}, \
+         go to an added class with the least rate"
     );
     reading.approximated(line, note);
     let mut class = SketchClass::new(name_of((root, 0), names, "unclassified"), None, line);

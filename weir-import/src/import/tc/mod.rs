@@ -1,7 +1,8 @@
-//! `tc`: scripts and batches of `qdisc`, `class` and `filter` commands [linux, algorithms §11.3].
+//! Imports `tc`: scripts and batches of `qdisc`, `class` and `filter` commands [linux, algorithms
+//! §11.3].
 //!
-//! Commands build what the kernel would hold, a tree a device; then the tree becomes a policy.
-//! Filters keep their `prio`; the kernel gives one without it a smaller one than all before.
+//! Commands build the kernel's state, a tree a device; then the tree becomes a policy. Filters keep
+//! their `prio`; the kernel gives one without it a smaller one than all before.
 
 mod chains;
 mod disciplines;
@@ -26,7 +27,7 @@ pub(super) const LANGUAGE: Language =
 /// A major and a minor number.
 type Handle = (u16, u16);
 
-/// What a device holds.
+/// The state of a device.
 struct Device {
     name: Word,
     qdiscs: Vec<Qdisc>,
@@ -70,14 +71,16 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
         } else if !is_batch {
             let first = words.peek().unwrap_or_default();
             if suggest(first, &OBJECTS).starts_with("did you mean") {
-                let word = words.take().expect("it was looked at");
+                let word = words.take().expect("it was peeked at");
                 reading.unknown((&word.text, word.span), "object of tc", &OBJECTS);
                 continue;
             }
             let note = match first {
-                "[" | "[[" | "test" => "conditions are not run: what follows is read as if it held",
+                "[" | "[[" | "test" => {
+                    "conditions are not evaluated: commands after this one are read as if it were true"
+                }
                 "iptables" | "ip6tables" | "nft" => "marks of the firewall are not read",
-                _ => "it is no tc command, and Weir does not run it",
+                _ => "it is not a tc command, and Weir does not run it",
             };
             reading.lost(command.line, note);
             continue;
@@ -89,7 +92,7 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     lowered.collect()
 }
 
-/// `OBJECT ACTION dev DEVICE ...`.
+/// Reads `OBJECT ACTION dev DEVICE ...`.
 fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut Reading) {
     while words.peek().is_some_and(|word| word.starts_with('-')) {
         words.take();
@@ -104,7 +107,7 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
         "add" | "replace" | "change" | "link" | "del" | "delete" => {}
         other => return reading.unknown((other, action.span), "action", &ACTIONS),
     }
-    // `dev` mostly comes first, and must be somewhere.
+    // `dev` mostly comes first, and is required.
     let Some(device) = take_device(words, reading) else { return };
     let at = devices.iter().position(|one| one.name.text == device.text);
     if action.text.starts_with("del") {
@@ -117,9 +120,9 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
             devices[at].least_prio = None;
         }
         if object.text != "qdisc" && at.is_some() {
-            return reading.lost(line, "single classes and filters are not taken away");
+            return reading.lost(line, "single classes and filters are not deleted");
         }
-        return reading.noted(line, "takes away what was there; a policy begins from nothing");
+        return reading.noted(line, "deletes the present discipline; a policy begins without one");
     }
     if at.is_none() && devices.len() >= DEVICES_MAX {
         return reading.lost(line, format!("the file has more than {DEVICES_MAX} devices"));
@@ -144,7 +147,7 @@ fn take_device(words: &mut Words, reading: &mut Reading) -> Option<Word> {
     words.need("the name of a device", reading)
 }
 
-/// `[root | parent H] [handle H] [stab ...] KIND OPTIONS`.
+/// Reads `[root | parent H] [handle H] [stab ...] KIND OPTIONS`.
 fn qdisc(
     words: &mut Words,
     line: LineId,
@@ -157,7 +160,7 @@ fn qdisc(
         match words.peek() {
             Some("root") => drop(words.take()),
             Some("ingress" | "clsact") => {
-                reading.lost(line, "a policy is for what goes out, not for what comes in");
+                reading.lost(line, "a policy is for departing packets, not for arriving ones");
                 return None;
             }
             Some("parent") => {
@@ -199,7 +202,7 @@ fn qdisc(
     Some(())
 }
 
-/// `parent H [classid H] KIND OPTIONS`; `again` for one that may be there.
+/// Reads `parent H [classid H] KIND OPTIONS`; `again` allows a class that exists.
 fn class(
     words: &mut Words,
     (line, again): (LineId, bool),

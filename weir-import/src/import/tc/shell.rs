@@ -1,8 +1,8 @@
-//! The `tc` commands of a shell script or a batch file.
+//! Runs the `tc` commands of a shell script or a batch file.
 //!
-//! Read are simple commands, variables, whole-number arithmetic and `for` over words. Conditions,
-//! functions and the output of other programs are not run; what depends on them is lost, and says
-//! so. Everything is bounded: commands run, words of a command, bytes of a value.
+//! Simple commands, variables, whole-number arithmetic and `for` over words are interpreted.
+//! Conditions, functions and the output of other programs are not; a command that depends on them
+//! is lost, with a note. Commands run, words of a command and bytes of a value are bounded.
 
 use super::super::lines::{LineId, Reading};
 use super::super::words::Word;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use weir_policy::codes;
 use weir_policy::finding::{Draft, Span};
 
-/// A command of the file whose variables are filled in.
+/// A command of the file with its variables expanded.
 pub(super) struct Command {
     pub line: LineId,
     pub words: Vec<Word>,
@@ -23,8 +23,8 @@ struct Simple {
     words: Vec<Word>,
 }
 
-/// The commands in the order in which they run. A comment `# class 1:10 is NAME` is the command
-/// `#class 1:10 NAME`.
+/// Returns the commands in the order in which they run. A comment `# class 1:10 is NAME` becomes
+/// the command `#class 1:10 NAME`.
 pub(super) fn commands(text: &str, reading: &mut Reading) -> Vec<Command> {
     let simples = lex(text);
     let mut shell =
@@ -35,14 +35,14 @@ pub(super) fn commands(text: &str, reading: &mut Reading) -> Vec<Command> {
 
 struct Shell<'s> {
     simples: &'s [Simple],
-    /// `None`: its value comes from something that is not run.
+    /// `None`: the value comes from a command that is not run.
     variables: BTreeMap<String, Option<String>>,
     out: Vec<Command>,
     steps: usize,
 }
 
 impl Shell<'_> {
-    /// Runs the commands of the range; false ends the script.
+    /// Runs the commands of the range; returns false at the end of the script.
     fn run(&mut self, mut at: usize, end: usize, reading: &mut Reading) -> bool {
         while at < end {
             self.steps += 1;
@@ -85,7 +85,7 @@ impl Shell<'_> {
         true
     }
 
-    /// Where the block that begins at `at` ends; the last command of the file at the latest.
+    /// Returns the end of the block that begins at `at`, at most the last command of the file.
     fn close_of(&self, at: usize, end: usize) -> usize {
         let first = self.simples[at].words[0].text.as_str();
         let close = BLOCKS.iter().find(|row| row.0 == first).map_or("", |row| row.1);
@@ -119,7 +119,7 @@ impl Shell<'_> {
         }
     }
 
-    /// `for NAME in WORDS`, whose `do` and body follow up to `done`.
+    /// Runs `for NAME in WORDS`, whose `do` and body follow up to `done`.
     fn run_for(&mut self, at: usize, done: usize, reading: &mut Reading) -> bool {
         let simples = self.simples;
         let simple = &simples[at];
@@ -130,7 +130,7 @@ impl Shell<'_> {
             match self.expand(word) {
                 Some(expanded) => values.extend(expanded),
                 None => {
-                    reading.lost(line, "its words come from something that is not run");
+                    reading.lost(line, "its words come from a command that is not run");
                     return true;
                 }
             }
@@ -166,8 +166,7 @@ impl Shell<'_> {
         for word in &simple.words {
             let Some(expanded) = self.expand(word) else {
                 let shown: String = word.text.chars().take(40).collect();
-                let why =
-                    format!("`{shown}` stands for something that is not known without running it");
+                let why = format!("`{shown}` cannot be known without running the script");
                 return reading.lost(line, why);
             };
             words.extend(expanded);
@@ -180,7 +179,7 @@ impl Shell<'_> {
         }
     }
 
-    /// `NAME=VALUE`, also behind `export`, `local` or `readonly`.
+    /// Runs `NAME=VALUE`, also behind `export`, `local` or `readonly`.
     fn assign(&mut self, simple: &Simple, line: LineId, reading: &mut Reading) -> bool {
         let prefix = ["export", "local", "readonly", "declare"];
         let skip = usize::from(prefix.contains(&simple.words[0].text.as_str()));
@@ -203,14 +202,14 @@ impl Shell<'_> {
                 .expand(&word)
                 .map(|words| words.into_iter().map(|word| word.text).collect::<Vec<_>>().join(" "));
             if value.is_none() {
-                reading.lost(line, "its value comes from something that is not run");
+                reading.lost(line, "its value comes from a command that is not run");
             }
             self.variables.insert(name.to_owned(), value);
         }
         true
     }
 
-    /// The words that a word as written stands for; none if that is not known.
+    /// Expands a word as written into words; none if a value is unknown.
     fn expand(&self, word: &Word) -> Option<Vec<Word>> {
         let mut out = vec![String::new()];
         let mut quoted_any = false;
@@ -258,7 +257,7 @@ impl Shell<'_> {
         Some(out.into_iter().map(|text| Word { text, span: word.span }).collect())
     }
 
-    /// The value of what follows a `$`, and what follows that.
+    /// Returns the value of the text behind a `$`, and the rest.
     fn substitute<'t>(&self, text: &'t str) -> Option<(String, &'t str)> {
         if let Some(after) = text.strip_prefix("((") {
             let end = after.find("))")?;
@@ -292,7 +291,7 @@ impl Shell<'_> {
     }
 }
 
-/// Appends a value: as it is inside quotes, as several words outside.
+/// Appends a value: unchanged inside quotes, as several words outside.
 fn splice(out: &mut Vec<String>, value: &str, quoted: bool) {
     if quoted {
         out.last_mut().expect("there is always a word").push_str(value);
@@ -312,7 +311,7 @@ fn splice(out: &mut Vec<String>, value: &str, quoted: bool) {
     }
 }
 
-/// The value of whole numbers, names, `+ - * / %` and parentheses; none if it has none.
+/// Evaluates whole numbers, names, `+ - * / %` and parentheses; none on an error.
 fn arithmetic(text: &str, value: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
     let mut parser = Arithmetic { rest: text, value, depth: 0 };
     let sum = parser.sum()?;
@@ -374,7 +373,8 @@ impl Arithmetic<'_> {
     }
 }
 
-/// The simple commands of a script; keywords that open or divide blocks are commands of their own.
+/// Splits a script into simple commands; keywords that open or divide blocks are commands of their
+/// own.
 fn lex(text: &str) -> Vec<Simple> {
     let mut lexer = Lexer { simples: Vec::new(), words: Vec::new(), word: None };
     let mut at = 0;
@@ -426,7 +426,7 @@ fn lex(text: &str) -> Vec<Simple> {
     lexer.simples
 }
 
-/// The length of what follows a `$` and belongs to it, if blanks may stand in it.
+/// Returns the length of an expansion behind a `$` that may contain blanks.
 fn expansion(text: &str) -> usize {
     let (open, close) = match text.chars().next() {
         Some('(') => ('(', ')'),
@@ -487,7 +487,7 @@ impl Lexer {
     }
 }
 
-/// Words that open a block, each with the one that ends it.
+/// Words that open a block, each with the word that ends it.
 const BLOCKS: [(&str, &str); 6] = [
     ("for", "done"),
     ("while", "done"),
@@ -498,7 +498,7 @@ const BLOCKS: [(&str, &str); 6] = [
 ];
 /// Words behind which another command begins.
 const ALONE: [&str; 9] = ["do", "then", "else", "{", "}", "done", "fi", "esac", "!"];
-/// Commands that say nothing of an interface.
+/// Commands without effect on an interface.
 const IGNORED: [&str; 16] = [
     "do", "then", "else", "done", "fi", "esac", "}", "!", "set", "echo", "shift", "true", ":",
     "sleep", "printf", "#!",
@@ -507,6 +507,6 @@ const IGNORED: [&str; 16] = [
 const STEPS_MAX: usize = 1 << 16;
 /// The most words of a command.
 const WORDS_MAX: usize = 512;
-/// The most bytes of a word with its variables filled in.
+/// The most bytes of a word with its variables expanded.
 const VALUE_MAX: usize = 1 << 14;
 const ARITHMETIC_DEPTH: usize = 16;

@@ -1,8 +1,8 @@
-//! Rates, sizes and times as `tc` writes them `[linux]`.
+//! Parses rates, sizes and times as `tc` writes them `[linux]`.
 
 use super::super::words::{decimal, scaled};
 
-/// Bit/s: `10mbit`; `bps` are bytes per second, and a bare number bits.
+/// Parses a rate in bit/s: `10mbit`; `bps` are bytes per second, and a bare number is in bit/s.
 pub(in crate::import) fn rate(text: &str) -> Option<u64> {
     let (millionths, unit) = decimal(text)?;
     let unit = unit.to_ascii_lowercase();
@@ -28,7 +28,7 @@ pub(in crate::import) fn rate(text: &str) -> Option<u64> {
     scaled(millionths, multiple * base)
 }
 
-/// Bytes: `15k` are 15 times 1024.
+/// Parses a size in bytes: `15k` is 15 times 1024.
 pub(super) fn size(text: &str) -> Option<u64> {
     let (millionths, unit) = decimal(text)?;
     let unit = match unit.to_ascii_lowercase().as_str() {
@@ -44,7 +44,7 @@ pub(super) fn size(text: &str) -> Option<u64> {
     scaled(millionths, unit)
 }
 
-/// Nanoseconds; a bare number is in microseconds.
+/// Parses a time in nanoseconds; a bare number is in microseconds.
 pub(super) fn time(text: &str) -> Option<u64> {
     let (millionths, unit) = decimal(text)?;
     let unit = match unit.to_ascii_lowercase().as_str() {
@@ -57,7 +57,7 @@ pub(super) fn time(text: &str) -> Option<u64> {
     scaled(millionths, unit)
 }
 
-/// A handle `1:10`, `1:` or `:10`, in hexadecimal; `root` has none.
+/// Parses a handle `1:10`, `1:` or `:10`, in hexadecimal; `root` has none.
 pub(super) fn handle(text: &str) -> Option<(u16, u16)> {
     let part = |text: &str| match text {
         "" => Some(0),
