@@ -1,4 +1,4 @@
-//! The client: asks a running link.
+//! The client: requests the status of a running link.
 
 use crate::protocol::{Answer, Request};
 use std::io::{BufRead, BufReader, Write};
@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 use weir_live::status::Status;
 
-/// The status of the link that listens at `path`.
+/// Returns the status of the link that listens at `path`.
 ///
 /// # Errors
-/// When nobody listens there or the answer is none; the text says what to do.
+/// When no link listens there or the answer is invalid; the text says what to do.
 pub fn status(path: &Path) -> Result<Status, String> {
     match call(path, &Request::Status)? {
         Answer::Status(status) => Ok(*status),
@@ -21,7 +21,7 @@ pub fn status(path: &Path) -> Result<Status, String> {
 /// Sends one request and reads its answer.
 ///
 /// # Errors
-/// When nobody listens at `path`, or what answers does not speak this protocol.
+/// When no link listens at `path`, or the answer does not follow this protocol.
 pub fn call(path: &Path, request: &Request) -> Result<Answer, String> {
     let place = path.display();
     let mut stream = UnixStream::connect(path).map_err(|error| {
@@ -39,9 +39,10 @@ pub fn call(path: &Path, request: &Request) -> Result<Answer, String> {
         BufReader::new(&stream).read_line(&mut answer)?;
         Ok(answer)
     };
-    let answer = converse().map_err(|error| format!("`{place}` does not answer: {error}"))?;
-    serde_json::from_str(&answer).map_err(|error| format!("`{place}` answers nonsense: {error}"))
+    let answer = converse().map_err(|error| format!("no answer on `{place}`: {error}"))?;
+    serde_json::from_str(&answer)
+        .map_err(|error| format!("the answer on `{place}` is not valid: {error}"))
 }
 
-/// How long an answer may take.
+/// The longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);

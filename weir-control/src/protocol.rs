@@ -1,4 +1,4 @@
-//! Requests and answers: one JSON object on a line each.
+//! Requests and answers, each one JSON object on a line.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -7,26 +7,26 @@ use weir_live::status::Status;
 /// The longest request line; a longer one is refused before it is read.
 pub const REQUEST_MAX: u64 = 64 << 10;
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "kebab-case")]
 pub enum Request {
-    /// What the link did so far.
+    /// Requests the status of the link.
     Status,
 }
 
-/// What the server answers.
+/// An answer of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// To [`Request::Status`].
+    /// The answer to [`Request::Status`].
     Status(Box<Status>),
-    /// The request was not understood or cannot be met: why, and the cure.
+    /// The request is malformed or cannot be met; the text gives the reason and the cure.
     Error(String),
 }
 
-/// Where a link of this name listens unless told otherwise: under the user's runtime directory, or
-/// under `/run/weir` for root.
+/// Returns the default socket of a link of this name: under the user's runtime directory, or under
+/// `/run/weir` for root.
 pub fn default_socket(name: &str) -> PathBuf {
     let directory = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) => PathBuf::from(directory).join("weir"),

@@ -1,5 +1,5 @@
-//! The server: a thread that takes clients, and a thread a client that answers from the run loop's
-//! board.
+//! The server: a thread that accepts clients, and a thread for each client that answers from the
+//! run loop's board.
 
 use crate::protocol::{Answer, REQUEST_MAX, Request};
 use std::fs;
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_live::status::Board;
 
-/// A control socket; dropped, it goes away.
+/// A control socket; removed when dropped.
 pub struct Server {
     path: PathBuf,
     stop: Arc<AtomicBool>,
@@ -63,9 +63,9 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         fs::create_dir_all(directory)?;
     }
     match fs::symlink_metadata(path) {
-        // Nobody answers, so a socket that is still there was left by a link that was killed.
+        // No link answers, so a remaining socket was left by a link that was killed.
         Ok(there) if there.file_type().is_socket() => fs::remove_file(path)?,
-        Ok(_) => return Err(io::Error::other("there is something that is no socket")),
+        Ok(_) => return Err(io::Error::other("it is not a socket")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
@@ -75,7 +75,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Takes clients, each on a thread of its own so that none waits for another, until told to stop.
+/// Accepts clients, each on a thread of its own so that none waits for another, until told to stop.
 fn serve(listener: &UnixListener, board: &Arc<Board>, stop: &AtomicBool) {
     let mut clients: Vec<(UnixStream, JoinHandle<()>)> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
@@ -87,25 +87,26 @@ fn serve(listener: &UnixListener, board: &Arc<Board>, stop: &AtomicBool) {
         }
     }
     for (stream, thread) in clients {
-        // Ends its reading; who hung up already is not told.
+        // Ends the client's reading; an error means that it has disconnected already.
         let _ = stream.shutdown(Shutdown::Both);
         // A panic of the thread was printed when it happened; the link itself is unharmed.
         drop(thread.join());
     }
 }
 
-/// A thread for this client, if the system has one.
+/// Starts a thread for this client, if the system allows one.
 fn attend(stream: UnixStream, board: &Arc<Board>) -> Option<(UnixStream, JoinHandle<()>)> {
     let (own, board) = (stream.try_clone().ok()?, Arc::clone(board));
-    // A client that hangs up in the middle loses only its own answer.
+    // A client that disconnects early loses only its own answer.
     let work = move || drop(converse(&own, &board));
     let thread = std::thread::Builder::new().name("control".to_owned()).spawn(work).ok()?;
     Some((stream, thread))
 }
 
 fn turn_away(stream: &UnixStream) {
-    let busy = format!("{CLIENTS_MAX} clients are being answered already; try again");
-    // It may have hung up; a line fits the buffer of a fresh socket, so this does not wait.
+    let busy = format!("{CLIENTS_MAX} clients are connected already; try again");
+    // The client may have disconnected; a line fits the buffer of a new socket, so this does not
+    // wait.
     let _ = stream
         .set_write_timeout(Some(ACCEPT_INTERVAL))
         .and_then(|()| send(stream, &Answer::Error(busy)));
@@ -114,11 +115,11 @@ fn turn_away(stream: &UnixStream) {
 fn converse(stream: &UnixStream, board: &Board) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut kept = Vec::new();
-    while let Some(line) = read_line(stream, &mut kept)? {
+    let mut buffer = Vec::new();
+    while let Some(line) = read_line(stream, &mut buffer)? {
         send(stream, &answer(&String::from_utf8_lossy(&line), board))?;
     }
-    if kept.len() >= REQUEST_MAX as usize {
+    if buffer.len() >= REQUEST_MAX as usize {
         let long = format!("the request is longer than {REQUEST_MAX} bytes; send a shorter one");
         send(stream, &Answer::Error(long))?;
     }
@@ -131,23 +132,24 @@ fn send(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
     stream.write_all(text.as_bytes())
 }
 
-/// The next line within [`PATIENCE`]; `None` at the end, or if it is too long. `kept` holds what
-/// was read beyond it.
-fn read_line(mut stream: &UnixStream, kept: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
-    // For the whole line: who sends a byte now and then is given up like who sends none.
+/// Returns the next line within [`PATIENCE`]; `None` at the end, or if it is too long. `buffer`
+/// holds the bytes read beyond it.
+fn read_line(mut stream: &UnixStream, buffer: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    // The limit is for the whole line: a client that sends single bytes slowly is given up like a
+    // silent one.
     let end = Instant::now() + PATIENCE;
     let mut searched = 0;
     loop {
-        if let Some(at) = kept[searched..].iter().position(|&byte| byte == b'\n') {
-            let rest = kept.split_off(searched + at + 1);
-            return Ok(Some(std::mem::replace(kept, rest)));
+        if let Some(at) = buffer[searched..].iter().position(|&byte| byte == b'\n') {
+            let rest = buffer.split_off(searched + at + 1);
+            return Ok(Some(std::mem::replace(buffer, rest)));
         }
-        searched = kept.len();
+        searched = buffer.len();
         if searched >= REQUEST_MAX as usize {
             return Ok(None);
         }
         let left = end.saturating_duration_since(Instant::now());
-        // A timeout of zero would mean for ever.
+        // A timeout of zero would mean none.
         stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -155,13 +157,13 @@ fn read_line(mut stream: &UnixStream, kept: &mut Vec<u8>) -> io::Result<Option<V
         let mut bytes = [0; 4096];
         match stream.read(&mut bytes)? {
             // The last line may lack its end.
-            0 => return Ok((!kept.is_empty()).then(|| std::mem::take(kept))),
-            count => kept.extend_from_slice(&bytes[..count]),
+            0 => return Ok((!buffer.is_empty()).then(|| std::mem::take(buffer))),
+            count => buffer.extend_from_slice(&bytes[..count]),
         }
     }
 }
 
-/// The answer to one line.
+/// Returns the answer to one line.
 pub fn answer(line: &str, board: &Board) -> Answer {
     match serde_json::from_str::<Request>(line) {
         Ok(Request::Status) => match board.ask(PATIENCE) {
@@ -175,11 +177,11 @@ pub fn answer(line: &str, board: &Board) -> Answer {
     }
 }
 
-/// A client or a loop that takes longer is given up.
+/// The longest wait for a client or the run loop.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Clients answered at once; more are told to try again.
+/// Clients served at once; further ones are told to try again.
 const CLIENTS_MAX: usize = 16;
-/// So often new clients and the end are looked for.
+/// The interval of checks for new clients and for the end.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -200,11 +202,11 @@ mod tests {
         let first = Server::start(&path, Arc::new(Board::new())).expect("a fresh path");
         assert!(Server::start(&path, Arc::new(Board::new())).is_err());
         drop(first);
-        assert!(!path.exists(), "the socket goes with its server");
+        assert!(!path.exists(), "the socket is removed with its server");
         drop(fs::remove_dir(directory));
     }
 
-    /// A server in a folder of its own, whose board is answered.
+    /// Runs `law` beside a server in a folder of its own whose board is answered.
     fn check(name: &str, law: impl FnOnce(&Path)) {
         let folder = format!("weir-control-{}-{name}", std::process::id());
         let directory = std::env::temp_dir().join(folder);
@@ -222,7 +224,7 @@ mod tests {
         law(&path);
         let start = Instant::now();
         drop(server);
-        assert!(start.elapsed() < PATIENCE / 2, "{name}: clients do not delay the end");
+        assert!(start.elapsed() < PATIENCE / 2, "{name}: clients do not delay the server's end");
         done.store(true, Ordering::Relaxed);
         run_loop.join().expect("the loop does not panic");
         drop(fs::remove_dir(directory));
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_client_keeps_nobody_from_an_answer() {
+    fn a_silent_client_does_not_delay_other_clients() {
         check("silent", |path| {
             let silent: Vec<_> = (1..CLIENTS_MAX).map(|_| connect(path)).collect();
             let start = Instant::now();
@@ -244,21 +246,21 @@ mod tests {
     }
 
     #[test]
-    fn too_many_clients_are_told_so_and_come_in_later() {
+    fn surplus_clients_are_refused_and_may_connect_later() {
         check("many", |path| {
             let silent: Vec<_> = (0..CLIENTS_MAX).map(|_| connect(path)).collect();
-            let error = crate::client::status(path).expect_err("it is turned away");
+            let error = crate::client::status(path).expect_err("it is refused");
             assert!(error.contains("try again"), "{error}");
             drop(silent);
             let start = Instant::now();
             while crate::client::status(path).is_err() {
-                assert!(start.elapsed() < PATIENCE, "those who hung up make room");
+                assert!(start.elapsed() < PATIENCE, "disconnected clients make room");
             }
         });
     }
 
     #[test]
-    fn a_line_may_come_in_parts_but_not_for_ever() {
+    fn a_line_may_arrive_in_parts_within_a_time_limit() {
         check("parts", |path| {
             let mut stream = connect(path);
             for part in ["{\"call\":", "\"status\"}\n{\"call\"", ":\"status\"}\n"] {
@@ -270,7 +272,7 @@ mod tests {
             let mut slow = connect(path);
             let start = Instant::now();
             while slow.write_all(b"x").is_ok() {
-                assert!(start.elapsed() < 2 * PATIENCE, "a byte now and then is given up");
+                assert!(start.elapsed() < 2 * PATIENCE, "a slow client is given up");
                 std::thread::sleep(Duration::from_millis(50));
             }
         });
@@ -280,7 +282,7 @@ mod tests {
     fn a_line_too_long_is_refused_once() {
         check("long", |path| {
             let mut stream = connect(path);
-            // The server closes on the way.
+            // The server closes the connection meanwhile.
             let _ = stream.write_all(&vec![b'x'; 3 * REQUEST_MAX as usize]);
             let mut text = String::new();
             let _ = stream.read_to_string(&mut text);
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_socket_stays() {
+    fn a_file_that_is_not_a_socket_stays() {
         let path = std::env::temp_dir().join(format!("weir-control-{}-file", std::process::id()));
         fs::write(&path, "precious").expect("a fresh path");
         let error = Server::start(&path, Arc::new(Board::new())).err().expect("refused");

@@ -1,5 +1,5 @@
-//! How many 64-byte frames a second two ports forward: a generator floods the left one, the
-//! bridge forwards first in first out, and the server's interface counts.
+//! Measures how many 64-byte frames a second two ports forward: a generator floods the left one,
+//! the bridge forwards first in first out, and the server's interface counts.
 //!
 //! `cargo run --release -p weir-live --example forward_rate -- [SECONDS] [FRAME_BYTES] [KPPS]`
 
@@ -75,7 +75,7 @@ fn generate(testbed: &Testbed, len: usize, kpps: u64, stop: &AtomicBool) -> Resu
     })?
 }
 
-/// An Ethernet frame to the server of an ethertype for local experiments.
+/// Returns an Ethernet frame to the server, of an ethertype for local experiments.
 fn frame(len: usize) -> Vec<u8> {
     let mut frame = vec![0; len.max(14)];
     frame[..6].copy_from_slice(&Host::Server.mac().0);

@@ -1,9 +1,9 @@
-//! The run loop: two ports, a policy each way, one thread.
+//! The run loop: two ports, a policy for each direction, one thread.
 //!
-//! Frames are offered at the instant at which the kernel got them, and the link is polled at the
-//! instants at which the line would have fallen idle, so a loop that wakes late decides as one that
-//! wakes in time [product §2]: only its frames are late, all at once. Invariant: each frame of the
-//! pool is free, in a link's queue, or in a lane's outbox.
+//! Frames are offered at the instant at which the kernel received them, and the link is polled at
+//! the instants at which the line would have fallen idle. So a loop that wakes late makes the same
+//! decisions as one that wakes in time [product §2]: only its frames are late, all at once.
+//! Invariant: each frame of the pool is free, in a link's queue, or in a lane's outbox.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,15 +22,15 @@ use crate::port::{BATCH, Port, PortConfig, Received};
 use crate::status::{Board, LaneStatus, PortStatus, Status, class_statuses};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
-/// The policy of one way over the bridge.
+/// The policy of one direction of the bridge.
 pub struct LaneConfig {
     /// The name in reports.
     pub name: String,
     /// The names of the leaves, in their order.
     pub leaf_names: Vec<String>,
-    /// Which leaf a frame belongs to.
+    /// Chooses the leaf of a frame.
     pub classifier: Classifier,
-    /// The link that frames pass.
+    /// The link that shapes the frames.
     pub link: Box<dyn AnyLink>,
 }
 
@@ -38,15 +38,15 @@ pub struct LaneConfig {
 pub struct BridgeConfig {
     /// The two interfaces.
     pub ports: [PortConfig; 2],
-    /// The policy from the first to the second, then from the second to the first.
+    /// The policies of the two directions: first from the first port to the second.
     pub lanes: [LaneConfig; 2],
-    /// Frames that the bridge holds at most, both ways together.
+    /// The most frames that the bridge holds, both directions together.
     pub frames_max: u32,
     /// How the loop waits.
     pub wait: WaitPolicy,
-    /// After a stall longer than this the line starts anew instead of sending all at once.
+    /// After a stall longer than this the line starts anew instead of sending the backlog at once.
     pub lag_max: Duration,
-    /// The CPU to stay on.
+    /// The CPU to run on.
     pub cpu: Option<usize>,
 }
 
@@ -66,25 +66,25 @@ pub struct Bridge {
     stalls: u64,
 }
 
-/// One way over the bridge.
+/// One direction of the bridge.
 struct Lane {
     name: String,
     leaf_names: Vec<String>,
     classifier: Classifier,
     link: Box<dyn AnyLink>,
-    /// From the kernel's stamp to the moment at which the frame was given to the other interface;
-    /// empty beyond [`HISTOGRAMS_MAX`] leaves.
+    /// The time from the kernel's stamp to handing the frame to the other interface; empty beyond
+    /// [`HISTOGRAMS_MAX`] leaves.
     delays: Vec<Histogram>,
     inbox: Vec<Received>,
     arrivals: Vec<Arrival>,
     departures: Vec<Departure>,
-    /// When the link was last told the time.
+    /// The latest instant that the link was told.
     now: Instant,
-    /// When it wants to be asked again.
+    /// The instant at which the link must be served again.
     next: Option<Instant>,
     /// Frames that waited too long for a busy interface.
     outbox_drops: u64,
-    /// Frames that left with another traffic class than they came with, of each leaf.
+    /// For each leaf, frames that left with another traffic class than they arrived with.
     marked: Vec<u64>,
 }
 
@@ -128,7 +128,7 @@ impl Bridge {
         let mut now = monotonic_ns();
         while !stop.load(Ordering::Relaxed) {
             let worked = self.turn(Instant::from_nanos(now));
-            // Frames that never cease do not keep those who ask from their answer.
+            // Status requests are answered even if frames never cease.
             if !worked || Instant::from_nanos(now).since(self.looked) >= LOOK_INTERVAL {
                 self.looked = Instant::from_nanos(now);
                 board.answer(|mark| self.report(mark));
@@ -147,7 +147,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Takes what came and sends what is due; whether there was anything.
+    /// Receives frames and sends those that are due; returns whether there were any.
     fn turn(&mut self, now: Instant) -> bool {
         if now.since(self.expected) > self.lag_max {
             self.stalls += 1;
@@ -160,7 +160,7 @@ impl Bridge {
             let (input, output) = pair(&mut self.ports, from);
             let taken = input.receive(&mut self.pool, &mut lane.inbox);
             lane.classify(&self.pool, from);
-            // While more frames wait in the ring, time has only come as far as the last of these.
+            // While more frames wait in the ring, time has advanced only to the last of these.
             let horizon =
                 lane.arrivals.last().filter(|_| taken >= BATCH).map_or(now, |last| last.at);
             lane.serve(horizon);
@@ -170,7 +170,7 @@ impl Bridge {
         worked
     }
 
-    /// When a link wants to be asked again, or a busy interface.
+    /// Returns when a link, or a busy interface, must be served again.
     fn deadline(&self, now: u64) -> Option<u64> {
         let next = self.lanes.iter().filter_map(|lane| lane.next).min().map(Instant::as_nanos);
         let busy = self.lanes.iter().any(|lane| !lane.departures.is_empty());
@@ -178,7 +178,7 @@ impl Bridge {
         next.into_iter().chain(retry).min()
     }
 
-    /// Finds out whether an interface went away or came back.
+    /// Checks whether an interface disappeared or came back.
     fn look_after_ports(&mut self, now: Instant, waiter: &Waiter) {
         let due = now.since(self.refreshed) >= REFRESH_INTERVAL;
         for (index, port) in self.ports.iter_mut().enumerate() {
@@ -191,7 +191,7 @@ impl Bridge {
         }
     }
 
-    /// What the bridge did so far; with `mark`, delays count anew after it.
+    /// Returns the status; with `mark`, the measurement of delays restarts after it.
     fn report(&mut self, mark: bool) -> Status {
         let status = self.status();
         if mark {
@@ -201,13 +201,13 @@ impl Bridge {
         status
     }
 
-    /// Frames of the pool that links or outboxes hold.
+    /// Returns the number of frames of the pool that links or outboxes hold.
     fn frames_held(&self) -> u64 {
         let queued = |lane: &Lane| u64::from(lane.link.backlog());
         self.lanes.iter().map(|lane| queued(lane) + lane.departures.len() as u64).sum()
     }
 
-    /// What the bridge did so far.
+    /// Returns the status.
     pub fn status(&mut self) -> Status {
         let used = (self.pool.capacity() - self.pool.free_count()) as u64;
         debug_assert_eq!(used, self.frames_held(), "a frame is free, queued or in an outbox");
@@ -261,12 +261,12 @@ impl Lane {
         }
     }
 
-    /// Makes an arrival of each frame of the inbox, at the instant at which it came.
+    /// Classifies each frame of the inbox and adds it as an arrival, at its own instant.
     fn classify(&mut self, pool: &FramePool, port: usize) {
         self.arrivals.clear();
         let mut now = self.now;
         for received in self.inbox.drain(..) {
-            // A stamp may lie a little before what the link was told already.
+            // A stamp may be a little earlier than the link's time.
             now = now.max(Instant::from_nanos(received.at_ns));
             let bytes = pool.bytes(received.frame);
             let headers = Headers::parse_ethernet(bytes);
@@ -288,7 +288,7 @@ impl Lane {
         self.link.take_dropped(&mut |dropped| pool.release(FrameId(dropped.handle.0)));
     }
 
-    /// Lets the link serve the arrivals, and what leaves up to `until`.
+    /// Lets the link serve the arrivals and whatever leaves up to `until`.
     fn serve(&mut self, until: Instant) {
         let last = self.arrivals.last().map_or(self.now, |arrival| arrival.at);
         self.now = until.max(last);
@@ -300,7 +300,7 @@ impl Lane {
         self.link.forfeit_before(limit);
     }
 
-    /// Gives the departures to the interface; whether it took any.
+    /// Gives the departures to the interface; returns whether it took any.
     fn send(&mut self, pool: &mut FramePool, port: &mut Port) -> bool {
         if self.departures.is_empty() {
             return false;
@@ -311,7 +311,7 @@ impl Lane {
             for (frame, departure) in frames.iter_mut().zip(batch) {
                 *frame = FrameId(departure.handle.0);
                 if let Some(traffic_class) = departure.mark.written() {
-                    // Again if the interface was busy, which changes nothing.
+                    // May run again if the interface was busy, without effect.
                     let bytes = pool.bytes_mut(*frame);
                     write_traffic_class(LinkType::Ethernet, bytes, traffic_class);
                 }
@@ -336,7 +336,7 @@ impl Lane {
         done > 0
     }
 
-    /// Keeps the outbox of a busy interface bounded.
+    /// Drops frames so that the outbox of a busy interface stays bounded.
     fn shed(&mut self, pool: &mut FramePool) {
         let excess = self.departures.len().saturating_sub(OUTBOX_MAX);
         for departure in self.departures.drain(..excess) {
@@ -346,17 +346,17 @@ impl Lane {
     }
 }
 
-/// The port that a lane reads and the one that it writes.
+/// Returns the port that a lane reads and the one that it writes.
 fn pair(ports: &mut [Port; 2], from: usize) -> (&mut Port, &mut Port) {
     let [first, second] = ports;
     if from == 0 { (first, second) } else { (second, first) }
 }
 
-/// Frames that wait for a busy interface, beyond which the oldest are dropped.
+/// The most frames that wait for a busy interface; beyond, the oldest are dropped.
 const OUTBOX_MAX: usize = 1024;
-/// So often those who ask are answered, busy or not.
+/// The interval at which status requests are answered while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// So long after it was busy an interface is offered its frames again.
+/// The time after which a busy interface is offered its frames again.
 const RETRY_INTERVAL: Duration = Duration::from_micros(50);
-/// So often interfaces are looked at, busy or not.
+/// The interval at which interfaces are checked while frames keep arriving.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,5 +1,5 @@
-//! Offloads of an interface, and whether it speaks IPv6: what the senders of a test network leave
-//! to hardware that is not there.
+//! Sets offloads and IPv6 of an interface: the senders of a test network leave work to hardware
+//! that does not exist.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -7,10 +7,10 @@ use std::os::fd::AsFd;
 use crate::error::{Result, SystemError};
 use crate::socket;
 
-/// A piece of work a sender can leave to the interface.
+/// Work that a sender can leave to the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
-    /// Checksums of what is sent.
+    /// Checksums of sent frames.
     TxChecksum,
     /// TCP super-packets.
     TcpSegmentation,
@@ -46,11 +46,11 @@ pub fn set_offload(interface: &str, offload: Offload, on: bool) -> Result<()> {
     let mut value = Value { command: offload.command(), value: u32::from(on) };
     let mut request = socket::interface_request(interface)?;
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // `value` outlives the call, and its first word says how the kernel reads it.
+    // `value` outlives the call, and its first word tells the kernel its type.
     socket::interface_ioctl(socket.as_fd(), libc::SIOCETHTOOL, &mut request).map_err(failed)
 }
 
-/// Turns off all that would hand unfinished frames to a packet socket.
+/// Turns off every offload that would hand unfinished frames to a packet socket.
 pub fn set_all_offloads(interface: &str, on: bool) -> Result<()> {
     use Offload::{GenericReceive, GenericSegmentation, TcpSegmentation, TxChecksum};
     for offload in [TxChecksum, TcpSegmentation, GenericSegmentation, GenericReceive] {
@@ -59,8 +59,8 @@ pub fn set_all_offloads(interface: &str, on: bool) -> Result<()> {
     Ok(())
 }
 
-/// Sets whether an interface in this thread's namespace speaks IPv6 by itself (router and
-/// neighbour messages); a port should not.
+/// Sets whether an interface in this thread's namespace uses IPv6 by itself (router and neighbour
+/// messages); a port should not.
 pub fn set_ipv6(interface: &str, on: bool) -> Result<()> {
     let path = format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6");
     let value = if on { "0" } else { "1" };

@@ -1,9 +1,9 @@
 //! Linux ports, private network namespaces and waiting: every system call and all `unsafe` of Weir.
 //!
-//! Above this crate nothing touches the operating system. A [`port::Port`] turns an interface into
-//! frames in a [`pool::FramePool`] and back; [`wait::Waiter`] sleeps until a frame or a deadline;
-//! [`netns`], [`netlink`] and [`ethtool`] build the private networks that tests and `weir demo`
-//! use.
+//! No crate above this one calls the operating system directly. A [`port::Port`] turns an interface
+//! into frames in a [`pool::FramePool`] and back; [`wait::Waiter`] sleeps until a frame or a
+//! deadline; [`netns`], [`netlink`] and [`ethtool`] build the private networks for tests and `weir
+//! demo`.
 #![allow(unsafe_code)]
 
 pub mod bridge;

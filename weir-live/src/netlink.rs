@@ -1,4 +1,5 @@
-//! The few things Weir asks of the kernel's network configuration, over a blocking netlink socket.
+//! Configures the kernel's network over a blocking netlink socket: the few requests that Weir
+//! needs.
 
 use std::fmt;
 use std::io;
@@ -34,27 +35,27 @@ impl fmt::Display for Mac {
     }
 }
 
-/// One end of a veth pair to be made: its name, its address, and the namespace it is born in.
+/// One end of a veth pair to be made: its name, its address, and its namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct VethEnd<'a> {
     /// At most 15 bytes.
     pub name: &'a str,
-    /// Where it is.
+    /// Its namespace.
     pub namespace: &'a NetNs,
     /// Its Ethernet address.
     pub mac: Mac,
 }
 
-/// What the kernel says of an interface.
+/// The state of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
-    /// The number the kernel knows it by; never used again for another interface.
+    /// The kernel's number of it; never reused for another interface.
     pub index: u32,
     /// Set up by the administrator.
     pub is_up: bool,
-    /// The other side is there.
+    /// The other side is connected.
     pub has_carrier: bool,
-    /// Largest packet, in bytes after the Ethernet header.
+    /// The MTU, in bytes after the Ethernet header.
     pub mtu: u32,
     /// Its Ethernet address, if it has one.
     pub mac: Option<Mac>,
@@ -67,7 +68,7 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one in the namespace this thread is in.
+    /// Opens a socket in this thread's namespace.
     pub fn open() -> Result<Self> {
         let open = || -> io::Result<Socket> {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
@@ -79,12 +80,12 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Opens one in `namespace`, to be used from anywhere.
+    /// Opens a socket in `namespace`, to be used from any thread.
     pub fn open_in(namespace: &NetNs) -> Result<Self> {
         namespace.run(Self::open)?
     }
 
-    /// Makes a veth pair, each end straight in its namespace, both down, with this MTU.
+    /// Makes a veth pair, each end directly in its namespace, both down, with this MTU.
     pub fn add_veth(&mut self, a: VethEnd<'_>, b: VethEnd<'_>, mtu: u32) -> Result<()> {
         let mut peer = LinkMessage::default();
         peer.attributes = end_attributes(b, mtu);
@@ -98,7 +99,7 @@ impl Netlink {
         self.change(action, RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Removes an interface; a veth takes its other end with it.
+    /// Removes an interface; the other end of a veth pair disappears with it.
     pub fn delete_link(&mut self, name: &str) -> Result<()> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.into()));
@@ -115,7 +116,7 @@ impl Netlink {
         self.change(action, RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// Sets the largest packet of an interface, in bytes.
+    /// Sets the MTU of an interface, in bytes.
     pub fn set_mtu(&mut self, name: &str, mtu: u32) -> Result<()> {
         let mut message = LinkMessage::default();
         message.attributes = vec![LinkAttribute::IfName(name.into()), LinkAttribute::Mtu(mtu)];
@@ -147,7 +148,7 @@ impl Netlink {
         self.change(action, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Says for good which Ethernet address a neighbour has, so that nobody need ask.
+    /// Sets the Ethernet address of a neighbour permanently, so that no host need ask for it.
     pub fn add_neighbour(&mut self, name: &str, address: IpAddr, mac: Mac) -> Result<()> {
         let mut message = NeighbourMessage::default();
         message.header.family = family_of(address);
@@ -184,7 +185,7 @@ impl Netlink {
         self.change(action, RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Looks an interface up.
+    /// Returns the state of an interface.
     pub fn link(&mut self, name: &str) -> Result<LinkState> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.into()));

@@ -1,7 +1,7 @@
-//! Private network namespaces without names: nothing to clean up, whatever ends the program.
+//! Private network namespaces without names: the kernel removes them however the program ends.
 //!
-//! A namespace lives as long as a descriptor of it, or a socket opened inside, is open. An
-//! ordinary user first enters a user namespace, in which it is root over networks of its own.
+//! A namespace exists as long as a descriptor of it, or a socket opened inside, is open. An
+//! ordinary user first enters a user namespace, in which it is root over its own networks.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use std::thread;
 use crate::error::{Result, SystemError};
 use crate::privilege::{Need, Privilege};
 
-/// A network namespace, kept by its descriptor.
+/// A network namespace, held open by its descriptor.
 #[derive(Debug)]
 pub struct NetNs {
     descriptor: OwnedFd,
@@ -32,14 +32,14 @@ impl NetNs {
         Self::from_thread(make, "make a private network namespace")
     }
 
-    /// The namespace this thread is in.
+    /// Returns the namespace of this thread.
     pub fn current() -> Result<Self> {
         let failed = |cause| SystemError::new("open this thread's network namespace", cause);
         Ok(Self { descriptor: own_namespace().map_err(failed)? })
     }
 
     /// Runs `work` on a thread of its own inside the namespace. Sockets opened there stay there,
-    /// also when used outside.
+    /// even when used outside.
     ///
     /// # Panics
     /// If `work` panics.
@@ -55,7 +55,7 @@ impl NetNs {
         })
     }
 
-    /// Moves the calling thread into the namespace for good: for a thread that lives there.
+    /// Moves the calling thread into the namespace permanently.
     pub fn enter(&self) -> Result<()> {
         let fd = self.descriptor.as_raw_fd();
         // SAFETY: setns changes only the calling thread; the descriptor is open.
@@ -86,8 +86,8 @@ fn own_namespace() -> io::Result<OwnedFd> {
     Ok(fs::File::open("/proc/thread-self/ns/net")?.into())
 }
 
-/// Enters a user namespace in which this process is root over its own networks. Call it first
-/// thing in `main`: the system refuses it once the process has a second thread.
+/// Enters a user namespace in which this process is root over its own networks. Call it first in
+/// `main`: the system refuses it once the process has a second thread.
 pub fn enter_user_namespace() -> Result<()> {
     // SAFETY: getuid and getgid cannot fail and touch no memory.
     let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -101,8 +101,8 @@ pub fn enter_user_namespace() -> Result<()> {
     unshare_user(&UserMaps::new(uid, gid)).map_err(failed)
 }
 
-/// Sees to it that this process may make private networks: root may, others enter a user namespace
-/// first. Call it first thing in `main`.
+/// Ensures that this process may make private networks: root may, others enter a user namespace
+/// first. Call it first in `main`.
 ///
 /// # Errors
 /// When neither is possible: which privilege is missing, how to get it, what works without.
@@ -115,8 +115,8 @@ pub fn prepare_private_networks() -> std::result::Result<(), String> {
     enter_user_namespace().map_err(|error| error.to_string())
 }
 
-/// Makes `command` start in a user namespace of its own, as root there. For a program that has
-/// threads already and so cannot enter one itself.
+/// Makes `command` start in a user namespace of its own, as root there. For a program that already
+/// has threads and so cannot enter one itself.
 pub fn start_in_user_namespace(command: &mut Command) -> &mut Command {
     // SAFETY: as in `enter_user_namespace`.
     let maps = unsafe { UserMaps::new(libc::geteuid(), libc::getegid()) };
@@ -125,7 +125,7 @@ pub fn start_in_user_namespace(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(move || unshare_user(&maps)) }
 }
 
-/// The lines for `/proc/self/uid_map` and `gid_map`, ready before a fork.
+/// The lines for `/proc/self/uid_map` and `gid_map`, formatted before a fork.
 struct UserMaps {
     uid: Vec<u8>,
     gid: Vec<u8>,
@@ -158,7 +158,7 @@ fn write_at_once(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: `bytes` is valid for its length, and `fd` is open.
     let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
     let outcome = if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
-    // SAFETY: `fd` is ours and used no more.
+    // SAFETY: `fd` is ours and not used again.
     unsafe { libc::close(fd) };
     outcome
 }

@@ -1,5 +1,5 @@
-//! Finishing what a sender left to hardware: partial checksums completed, super-packets cut into
-//! the frames that would have been on the wire.
+//! Finishes work that a sender left to hardware: completes partial checksums and cuts super-packets
+//! into the frames that would have been on the wire.
 //!
 //! A sender on the same machine leaves TCP and UDP checksums unfinished and hands over TCP
 //! super-packets of up to 64 kB; both arrive at a packet socket with a `virtio_net_hdr` that says
@@ -33,28 +33,28 @@ const TAGS_IN_BAND_MAX: usize = 4;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_SCTP: u8 = 132;
-/// Where an SCTP checksum lies in its header.
+/// The offset of the checksum in an SCTP header.
 const SCTP_FIELD: u16 = 8;
 const TCP_FIN_PSH: u8 = 0x09;
 const TCP_CWR: u8 = 0x80;
 
-/// What the sender left undone, as the kernel's `virtio_net_hdr` tells it.
+/// The work that the sender left undone, from the kernel's `virtio_net_hdr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OffloadHeader {
     /// Bit 0: the checksum at `csum_start + csum_offset` is partial.
     pub flags: u8,
-    /// Which kind of super-packet this is; 0 for an ordinary frame.
+    /// The kind of super-packet; 0 for an ordinary frame.
     pub gso_type: u8,
     /// Payload bytes in each frame of the super-packet.
     pub gso_size: u16,
     /// Where the checksummed part starts, in bytes from the start of the frame.
     pub csum_start: u16,
-    /// Where the checksum lies, in bytes from `csum_start`.
+    /// The offset of the checksum, in bytes from `csum_start`.
     pub csum_offset: u16,
 }
 
 impl OffloadHeader {
-    /// Reads the header as a packet socket gives it: in the byte order of this machine.
+    /// Reads the header from a packet socket, in the byte order of this machine.
     pub fn parse(bytes: &[u8; OFFLOAD_HEADER_LEN]) -> Self {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Self {
@@ -66,13 +66,13 @@ impl OffloadHeader {
         }
     }
 
-    /// Whether there is nothing to finish.
+    /// Returns whether there is nothing to finish.
     pub fn is_plain(&self) -> bool {
         self.flags & FLAG_NEEDS_CHECKSUM == 0 && self.gso_type == GSO_NONE
     }
 }
 
-/// A VLAN tag the kernel took out of the frame and gave beside it.
+/// A VLAN tag that the kernel removed from the frame and delivered beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// 0x8100 (802.1Q) or 0x88a8 (802.1ad).
@@ -84,11 +84,11 @@ pub struct Tag {
 /// Why a frame could not be finished; such a frame is dropped and counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffloadError {
-    /// A header, or the checksum's place, lies beyond the end of the frame.
+    /// A header, or the checksum's place, is beyond the end of the frame.
     Short,
     /// A kind of super-packet that is neither TCP nor UDP segmentation.
     UnknownKind(u8),
-    /// The frame's own headers are not what the super-packet's kind says.
+    /// The frame's own headers do not match the kind of super-packet.
     NotAsDeclared,
     /// Zero bytes a frame, or more than [`SEGMENTS_MAX`] frames.
     BadSize,
@@ -127,7 +127,7 @@ pub struct Partial {
     is_crc: bool,
 }
 
-/// Where the parts of a super-packet lie; every offset is within the frame it was planned for.
+/// The parts of a super-packet; every offset is within the frame it was planned for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     network: usize,
@@ -161,7 +161,7 @@ pub fn plan(frame: &[u8], header: &OffloadHeader) -> Result<Plan, OffloadError> 
 }
 
 impl Plan {
-    /// How many frames [`Plan::write`] makes of the received one.
+    /// Returns how many frames [`Plan::write`] makes of the received one.
     pub fn count(&self) -> usize {
         match self {
             Self::Whole { .. } => 1,
@@ -169,7 +169,7 @@ impl Plan {
         }
     }
 
-    /// Bytes of the longest frame that [`Plan::write`] makes.
+    /// Returns the length in bytes of the longest frame that [`Plan::write`] makes.
     pub fn longest(&self, frame: &[u8], tag: Option<Tag>) -> usize {
         let tag_len = tag.map_or(0, |_| TAG_LEN);
         match self {
@@ -204,13 +204,14 @@ impl Plan {
 impl Partial {
     fn complete(&self, frame: &mut [u8]) {
         if self.is_crc {
-            // [RFC 9260 appendix A] Over all with the field zero; the only one sent low byte first.
+            // [RFC 9260 appendix A] Over all bytes with the field zero; the only checksum sent low
+            // byte first.
             frame[self.field..self.field + 4].fill(0);
             let crc = crc32c(&frame[self.start..]);
             frame[self.field..self.field + 4].copy_from_slice(&crc.to_le_bytes());
             return;
         }
-        // The field holds the sum of the pseudo-header; adding what it covers finishes it.
+        // The field holds the sum of the pseudo-header; adding the covered bytes finishes it.
         let mut sum = Sum::default();
         sum.add(&frame[self.start..]);
         put(frame, self.field, finish(sum));
@@ -266,7 +267,7 @@ impl Cut {
         let field = [segment[at + 4], segment[at + 5], segment[at + 6], segment[at + 7]];
         let sequence = u32::from_be_bytes(field).wrapping_add(offset);
         segment[at + 4..at + 8].copy_from_slice(&sequence.to_be_bytes());
-        // The end of the data ends the last frame; the window was reduced once, in the first.
+        // FIN and PSH belong to the last frame; CWR, which reports a reduced window, to the first.
         if !last {
             segment[at + 13] &= !TCP_FIN_PSH;
         }
@@ -326,7 +327,8 @@ fn plan_cut(frame: &[u8], header: &OffloadHeader, kind: u8) -> Result<Plan, Offl
     Ok(Plan::Cut(cut))
 }
 
-/// SCTP leaves a CRC unfinished, and the header does not tell it from a sum.
+/// Returns whether the packet is SCTP, which leaves a CRC unfinished; the header does not
+/// distinguish that from a sum.
 fn is_sctp(frame: &[u8]) -> bool {
     let parts = match network_start(frame) {
         Ok((ETHERTYPE_IP4, network)) => ip4_parts(frame, network),
@@ -336,7 +338,7 @@ fn is_sctp(frame: &[u8]) -> bool {
     parts.is_ok_and(|(protocol, _, _)| protocol == PROTOCOL_SCTP)
 }
 
-/// The ethertype behind any tags still in the frame, and where the network header starts.
+/// Returns the ethertype behind any tags still in the frame, and where the network header starts.
 fn network_start(frame: &[u8]) -> Result<(u16, usize), OffloadError> {
     let mut at = ADDRESSES_LEN;
     for _ in 0..=TAGS_IN_BAND_MAX {
@@ -352,7 +354,7 @@ fn network_start(frame: &[u8]) -> Result<(u16, usize), OffloadError> {
     Err(OffloadError::NotAsDeclared)
 }
 
-/// Protocol, start of the transport header and end of the packet.
+/// Returns protocol, start of the transport header and end of the packet.
 fn ip4_parts(frame: &[u8], network: usize) -> Result<(u8, usize, usize), OffloadError> {
     let header = frame.get(network..network + 20).ok_or(OffloadError::Short)?;
     let header_len = usize::from(header[0] & 0x0f) * 4;
@@ -360,7 +362,7 @@ fn ip4_parts(frame: &[u8], network: usize) -> Result<(u8, usize, usize), Offload
     if header[0] >> 4 != 4 || header_len < 20 || is_fragment {
         return Err(OffloadError::NotAsDeclared);
     }
-    // A packet too long for the field ("BIG TCP") has zero there: the frame's end is its end.
+    // A packet too long for the field ("BIG TCP") has zero there and ends with the frame.
     let end = match usize::from(word(header, 2)) {
         0 => frame.len(),
         total => network + total,
@@ -378,7 +380,7 @@ fn ip6_parts(frame: &[u8], network: usize) -> Result<(u8, usize, usize), Offload
     const DESTINATION: u8 = 60;
     let header = frame.get(network..network + IP6_LEN).ok_or(OffloadError::Short)?;
     let payload_len = usize::from(word(header, 4));
-    // Zero would be a jumbogram: its hop-by-hop option would have to come out again.
+    // Zero would be a jumbogram, whose hop-by-hop option would have to be removed.
     if header[0] >> 4 != 6 || payload_len == 0 {
         return Err(OffloadError::NotAsDeclared);
     }
@@ -387,7 +389,7 @@ fn ip6_parts(frame: &[u8], network: usize) -> Result<(u8, usize, usize), Offload
         return Err(OffloadError::Short);
     }
     let (mut next, mut at) = (header[6], network + IP6_LEN);
-    // A routing header is refused with the rest: the address to sum would be elsewhere.
+    // A routing header is refused with the rest: the sum would need another address.
     while next == HOP_BY_HOP || next == DESTINATION {
         let extension = frame.get(at..at + 2).ok_or(OffloadError::Short)?;
         next = extension[0];
@@ -419,11 +421,11 @@ fn copy_tagged(frame: &[u8], tag: Option<Tag>, out: &mut [u8]) -> Option<usize> 
     put(out, ADDRESSES_LEN, tag.tpid);
     put(out, ADDRESSES_LEN + 2, tag.tci);
     out[ADDRESSES_LEN + TAG_LEN..].copy_from_slice(&frame[ADDRESSES_LEN..]);
-    // The addresses moved by nothing, the rest by one tag: offsets behind them shift alike.
+    // The addresses do not move, the rest moves by one tag: offsets behind them shift equally.
     Some(TAG_LEN)
 }
 
-/// [RFC 768] A checksum that comes out as zero is sent as all ones; for TCP both mean the same.
+/// [RFC 768] A checksum of zero is sent as all ones; for TCP both are equivalent.
 fn finish(sum: Sum) -> u16 {
     match !sum.fold() {
         0 => 0xffff,
@@ -431,7 +433,7 @@ fn finish(sum: Sum) -> u16 {
     }
 }
 
-/// The ones' complement sum of [RFC 1071], kept in machine order until it is folded.
+/// The ones' complement sum of [RFC 1071], in machine order until it is folded.
 #[derive(Clone, Copy, Default)]
 struct Sum(u64);
 
@@ -439,7 +441,7 @@ impl Sum {
     /// Adds `bytes`; only the last addition may be of odd length.
     fn add(&mut self, bytes: &[u8]) {
         let mut words = bytes.chunks_exact(4);
-        // 2^32 words of 32 bits fit: no frame is as long.
+        // 2^32 words of 32 bits fit; no frame is that long.
         for word in &mut words {
             self.0 += u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
         }
@@ -462,7 +464,7 @@ impl Sum {
     }
 }
 
-/// The CRC of Castagnoli, bit by bit: SCTP from this very machine is too rare for a table.
+/// The CRC of Castagnoli, bit by bit: SCTP from this machine is too rare for a table.
 fn crc32c(bytes: &[u8]) -> u32 {
     const POLYNOMIAL: u32 = 0x82f6_3b78;
     !bytes.iter().fold(!0, |crc, byte| {

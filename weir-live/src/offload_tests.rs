@@ -1,8 +1,8 @@
-//! Tests of finishing: against a slow checksum, against the stream that was cut, against noise.
+//! Tests of finishing: against a slow checksum, against the original stream, against random bytes.
 
 use super::*;
 
-/// A super-packet described by what varies; [`Packet::build`] writes it as a Linux sender would.
+/// A super-packet described by its variations; [`Packet::build`] writes it as a Linux sender would.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     is_ip6: bool,
@@ -45,7 +45,7 @@ impl Packet {
         frame.resize(transport + transport_len, 0x01);
         frame[transport..transport + 4].copy_from_slice(&[0x30, 0x39, 0x00, 0x50]);
         if self.is_tcp {
-            // Close to the end of the sequence space, so that it wraps within.
+            // Close to the end of the sequence space, so that it wraps inside the packet.
             frame[transport + 4..transport + 8].copy_from_slice(&0xffff_fa00u32.to_be_bytes());
             frame[transport + 12] = ((transport_len / 4) as u8) << 4;
             frame[transport + 13] = self.flags;
@@ -73,7 +73,7 @@ impl Packet {
         frame.resize(start + len, 0x01);
         frame[start] = 0x40 | (len / 4) as u8;
         put(frame, start + 2, (len + rest) as u16);
-        // The identification wraps within, too.
+        // The identification wraps inside the packet too.
         put(frame, start + 4, 0xffff);
         put(frame, start + 6, 0x4000);
         frame[start + 9] = if self.is_tcp { 6 } else { 17 };
@@ -96,7 +96,7 @@ impl Packet {
     }
 }
 
-/// The checksum as [RFC 1071] words it, one 16-bit word after the other.
+/// The checksum as [RFC 1071] describes it, one 16-bit word after the other.
 fn slow_sum(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {
@@ -215,7 +215,7 @@ fn super_packets_become_the_frames_of_the_wire() {
 }
 
 #[test]
-fn a_tag_goes_back_behind_the_addresses_and_changes_nothing_else() {
+fn a_tag_is_restored_behind_the_addresses_and_changes_nothing_else() {
     let tag = Tag { tpid: 0x88a8, tci: 0xa123 };
     for packet in [BASE, Packet { is_ip6: true, tags: 1, ..BASE }] {
         let (frame, header) = packet.build();
@@ -289,7 +289,7 @@ fn a_checksum_of_zero_is_sent_as_all_ones() {
 }
 
 #[test]
-fn a_udp_sender_without_checksum_gets_none() {
+fn a_udp_packet_without_checksum_gets_none() {
     let (mut frame, header) = Packet { is_tcp: false, ..BASE }.build();
     let at = usize::from(header.csum_start);
     let header = OffloadHeader { flags: 0, ..header };
@@ -345,8 +345,8 @@ fn headers_that_do_not_fit_are_refused() {
     assert_eq!(plan(&frame, &before), Err(OffloadError::Short), "checksum in the addresses");
 }
 
-/// Random headers on random frames, some nearly right: whatever they say, no panic, and never
-/// more bytes than announced.
+/// Random headers on random frames, some nearly right: none causes a panic, or more bytes than
+/// announced.
 #[test]
 fn hostile_headers_never_panic() {
     let mut random = Random(0x5eed_0001);
@@ -366,7 +366,7 @@ fn hostile_headers_never_panic() {
             assert_eq!(plan.write(&frame, tag, index, &mut []).unwrap_or(0), 0, "round {round}");
         }
     }
-    assert!(planned > 20_000, "only {planned} rounds got past the checks: the test tests nothing");
+    assert!(planned > 20_000, "only {planned} rounds got past the checks: the test proves nothing");
 }
 
 /// A small generator of its own (xorshift), seeded: one seed is one run.

@@ -1,9 +1,9 @@
 //! Memory in large pages: a link of a million leaves needs hundreds of megabytes, and every packet
-//! another part of them. With pages of 4 KiB each such access walks the page tables as well.
+//! touches another part of them. With pages of 4 KiB each such access walks the page tables too.
 //!
 //! An allocator for the program: large blocks begin at a large page's boundary, and the kernel is
-//! asked to back them with large pages (`madvise`), which it may refuse. All else is the system's.
-//! It counts the bytes that are in use.
+//! asked to back them with large pages (`madvise`), which it may refuse. All other calls go to the
+//! system's allocator. It counts the bytes in use.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The system's allocator, with large pages for large blocks.
 pub struct LargePages;
 
-/// Bytes asked for and not yet released; 0 in a program with another allocator.
+/// Bytes allocated and not yet released; 0 in a program with another allocator.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// The bytes that this program has asked for and not yet released: what it keeps, without what the
-/// allocator itself needs. 0 unless [`LargePages`] is its allocator.
+/// Returns the bytes that this program has allocated and not yet released, without the allocator's
+/// own overhead. 0 unless [`LargePages`] is its allocator.
 pub fn bytes_in_use() -> usize {
     IN_USE.load(Relaxed)
 }
@@ -53,7 +53,7 @@ unsafe impl GlobalAlloc for LargePages {
             // SAFETY: neither layout is widened, so this is the system's own block.
             let moved = unsafe { System.realloc(block, layout, size) };
             if !moved.is_null() {
-                // Wraps where the block shrinks, and the sum is right.
+                // Wraps where the block shrinks, and the sum is still right.
                 IN_USE.fetch_add(size.wrapping_sub(layout.size()), Relaxed);
             }
             return moved;
@@ -64,7 +64,7 @@ unsafe impl GlobalAlloc for LargePages {
         // SAFETY: `size` is not zero, as the caller promises.
         let moved = unsafe { self.alloc(fresh) };
         if !moved.is_null() {
-            // SAFETY: both blocks hold at least so many bytes and do not overlap; the old one is
+            // SAFETY: both blocks hold at least this many bytes and do not overlap; the old one is
             // not used after this.
             unsafe {
                 std::ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
@@ -75,8 +75,9 @@ unsafe impl GlobalAlloc for LargePages {
     }
 }
 
-/// From now on the allocator keeps what is given back, up to 256 MiB at its end, for who asks next:
-/// to return pages and ask for them again is half the time that a large policy takes to check.
+/// From now on the allocator retains released memory at its end, up to 256 MiB, for later
+/// allocations: returning pages and requesting them again takes half the time of checking a large
+/// policy.
 pub fn keep_released() {
     #[cfg(target_env = "gnu")]
     for (parameter, bytes) in [
@@ -89,14 +90,14 @@ pub fn keep_released() {
     }
 }
 
-/// Counts a fresh block.
+/// Counts a new block.
 fn count(block: *mut u8, size: usize) {
     if !block.is_null() {
         IN_USE.fetch_add(size, Relaxed);
     }
 }
 
-/// The layout that a large block really gets.
+/// Returns the layout with which a large block is really allocated.
 fn widened(layout: Layout) -> Layout {
     if layout.size() < PAGE { layout } else { layout.align_to(PAGE).unwrap_or(layout) }
 }
@@ -110,13 +111,13 @@ fn advise(block: *mut u8, layout: Layout) {
     unsafe { libc::madvise(block.cast(), layout.size(), libc::MADV_HUGEPAGE) };
 }
 
-/// Bytes that the allocator keeps at its end.
+/// The most bytes that the allocator retains at its end.
 #[cfg(target_env = "gnu")]
 const KEPT_MAX: libc::c_int = 256 << 20;
-/// Blocks from so many bytes on are given back at once: the most that the allocator lets one set.
+/// Blocks of at least this many bytes are returned at once: the largest value that can be set.
 #[cfg(target_env = "gnu")]
 const OWN_MAPPING_MIN: libc::c_int = 32 << 20;
-/// Bytes that it asks of the kernel at a time.
+/// The bytes that it requests from the kernel at a time.
 #[cfg(target_env = "gnu")]
 const GROWTH: libc::c_int = 16 << 20;
 

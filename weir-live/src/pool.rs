@@ -1,6 +1,7 @@
-//! The frame pool: fixed chunks, one frame each, named by a handle and kept in a free list.
+//! The frame pool: chunks of fixed size, one frame each, named by a handle; free ones are in a
+//! list.
 //!
-//! Queues hold handles only; a frame's bytes are copied once in, and sent from where they lie.
+//! Queues hold handles only; a frame's bytes are copied in once, and sent from their chunk.
 //! Invariant: a handle is either free or in use; `free + in use == capacity`.
 
 /// Names a chunk that holds a frame.
@@ -16,7 +17,7 @@ pub struct FramePool {
     free: Vec<u32>,
 }
 
-/// The length of a chunk that is free.
+/// Marks a free chunk in place of its length.
 const FREE: u32 = u32::MAX;
 
 impl FramePool {
@@ -43,23 +44,23 @@ impl FramePool {
         Self { memory: vec![0; bytes], chunk, lengths, free }
     }
 
-    /// Bytes that one chunk holds.
+    /// Returns the bytes that one chunk holds.
     pub fn chunk_len(&self) -> usize {
         self.chunk
     }
 
-    /// Chunks in all.
+    /// Returns the number of chunks.
     pub fn capacity(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Chunks that hold no frame.
+    /// Returns the number of free chunks.
     pub fn free_count(&self) -> usize {
         self.free.len()
     }
 
-    /// A new frame that `fill` writes: it gets the whole chunk and returns the frame's length.
-    /// `None` if no chunk is free or `fill` gives up; the chunk stays free then.
+    /// Adds a frame that `fill` writes: it gets the whole chunk and returns the frame's length.
+    /// `None` if no chunk is free or `fill` gives up; then the chunk stays free.
     pub fn insert_with(
         &mut self,
         fill: impl FnOnce(&mut [u8]) -> Option<usize>,
@@ -73,7 +74,7 @@ impl FramePool {
         Some(FrameId(index))
     }
 
-    /// A new frame with these bytes; `None` if no chunk is free or it does not fit one.
+    /// Adds a frame with these bytes; `None` if no chunk is free or the frame is too long.
     pub fn insert(&mut self, bytes: &[u8]) -> Option<FrameId> {
         self.insert_with(|chunk| {
             chunk.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -81,7 +82,7 @@ impl FramePool {
         })
     }
 
-    /// The bytes of a frame in use.
+    /// Returns the bytes of a frame in use.
     ///
     /// # Panics
     /// If `id` is free.
@@ -90,7 +91,7 @@ impl FramePool {
         &self.memory[start..start + len]
     }
 
-    /// The bytes of a frame in use, to change in place (to mark ECN, say).
+    /// Returns the bytes of a frame in use, to change in place (to mark ECN, say).
     ///
     /// # Panics
     /// If `id` is free.
@@ -99,7 +100,7 @@ impl FramePool {
         &mut self.memory[start..start + len]
     }
 
-    /// Gives a frame's chunk back.
+    /// Returns a frame's chunk to the free list.
     ///
     /// # Panics
     /// If `id` is free already.
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_back_as_they_went_in_until_the_pool_is_full() {
+    fn frames_are_stored_unchanged_until_the_pool_is_full() {
         let mut pool = FramePool::new(3, 64);
         let ids: Vec<_> = (0..3u8).map(|n| pool.insert(&[n; 60]).expect("room")).collect();
         assert_eq!(pool.insert(&[9; 60]), None);

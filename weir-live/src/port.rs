@@ -1,8 +1,8 @@
-//! A port: one Ethernet interface as frames in and frames out, over AF_PACKET.
+//! A port: one Ethernet interface as a source and sink of frames, over AF_PACKET.
 //!
-//! Frames come by a receive ring and are finished on the way in (checksums, super-packets, VLAN
-//! tag), so that what is scheduled is what will be on the wire. Frames go by `sendmmsg` on a second
-//! socket, past the interface's own queueing. An interface may go away and come back meanwhile.
+//! Frames arrive in a receive ring and are finished on arrival (checksums, super-packets, VLAN
+//! tag), so that what is scheduled is what will be on the wire. Frames leave by `sendmmsg` on a
+//! second socket, bypassing the interface's own queueing. An interface may disappear and come back.
 //!
 //! Invariant: each frame taken from the ring is delivered, or counted once in [`PortCounters`].
 
@@ -17,23 +17,23 @@ use crate::ring::{Ring, Slot};
 use crate::socket;
 use crate::wait::{monotonic_ns, realtime_ns};
 
-/// At most so many slots are taken by one [`Port::receive`], and frames sent by one system call.
+/// The most slots taken by one [`Port::receive`], and the most frames sent by one system call.
 pub const BATCH: usize = 64;
 /// Slots of the receive ring unless told otherwise: 10 ms at 200 000 frames/s.
 pub const RING_SLOTS: usize = 2048;
 
-/// Room in a slot for what is no packet: ring header, addresses, tags.
+/// Room in a slot for data beside the packet: ring header, addresses, tags.
 const SLOT_OVERHEAD: usize = 128;
-/// Slots where the socket may not queue whole super-packets: most of them fit this.
+/// Slot length where the socket may not queue whole super-packets: most of them fit this.
 const SLOT_LEN_UNPRIVILEGED: usize = 16 << 10;
 /// Room for super-packets that are too long for a slot.
 const QUEUE_BYTES: c_int = 32 << 20;
 /// Longer than any super-packet at the kernel's default limit.
 const SCRATCH_LEN: usize = 128 << 10;
-/// So often is a frame offered again that the interface refuses for want of room.
+/// How many times a frame is offered again that the interface refuses for lack of room.
 const REFUSALS_MAX: u32 = 3;
 
-/// Which interface, and how.
+/// An interface and its options.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
     /// The interface's name in this thread's network namespace.
@@ -45,42 +45,44 @@ pub struct PortConfig {
 }
 
 impl PortConfig {
-    /// The usual port on `interface`.
+    /// The default port on `interface`.
     pub fn new(interface: impl Into<String>) -> Self {
         Self { interface: interface.into(), ring_slots: RING_SLOTS, promiscuous: true }
     }
 }
 
-/// Whether the interface carries frames.
+/// The state of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortState {
-    /// It does.
+    /// It can carry frames.
     Up,
-    /// It is there, but set down or without carrier.
+    /// It exists, but is set down or has no carrier.
     Down,
-    /// There is no such interface (any more).
+    /// It does not exist, or no longer.
     Gone,
 }
 
-/// One frame that arrived.
+/// A frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The whole frame, finished, from its destination address on; the receiver releases it.
     pub frame: FrameId,
-    /// When the kernel got it, in nanoseconds of CLOCK_MONOTONIC; never less than the one before.
+    /// When the kernel received it, in nanoseconds of CLOCK_MONOTONIC; never less than the one
+    /// before.
     pub at_ns: u64,
 }
 
-/// What became of the frames given to [`Port::send`].
+/// The result of [`Port::send`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// So many of the first frames are done with. The rest found the interface busy: try later.
+    /// The number of leading frames that are done with. The rest found the interface busy: try
+    /// later.
     pub taken: usize,
-    /// So many of those were not sent; [`PortCounters`] says why.
+    /// How many of those were not sent; [`PortCounters`] says why.
     pub dropped: usize,
 }
 
-/// Frames since the port was opened, each counted where its way ended, and what was done to them.
+/// Frames since the port was opened, each counted where its path ended, and the work done on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames delivered, after super-packets were cut.
@@ -105,7 +107,7 @@ pub struct PortCounters {
     pub sent: u64,
     /// Bytes of those.
     pub sent_bytes: u64,
-    /// Not sent: refused for want of room, again and again.
+    /// Not sent: refused repeatedly for lack of room.
     pub send_refused: u64,
     /// Not sent: longer than the interface allows.
     pub send_too_long: u64,
@@ -126,7 +128,7 @@ pub struct Port {
     state: PortState,
     counters: PortCounters,
     stamps: Stamps,
-    // The ring is unmapped before its socket is closed: fields drop in this order.
+    // The ring must be unmapped before its socket is closed: fields drop in this order.
     ring: Ring,
     rx: OwnedFd,
     tx: OwnedFd,
@@ -135,7 +137,7 @@ pub struct Port {
 
 impl Port {
     /// Opens the interface in this thread's network namespace. Needs CAP_NET_RAW now, and no
-    /// privilege later, also when the interface comes back.
+    /// privilege later, not even when the interface comes back.
     pub fn open(config: PortConfig) -> Result<Self> {
         let action = format!("open a port on `{}`", config.interface);
         let failed = |cause| SystemError::new(action.clone(), cause);
@@ -165,27 +167,28 @@ impl Port {
         Ok(port)
     }
 
-    /// The interface's name.
+    /// Returns the interface's name.
     pub fn interface(&self) -> &str {
         &self.config.interface
     }
 
-    /// Largest packet of the interface when it was opened, in bytes: a pool's chunks must hold it.
+    /// Returns the MTU of the interface when it was opened, in bytes: a pool's chunks must hold it.
     pub fn mtu(&self) -> usize {
         self.mtu
     }
 
-    /// The state as last seen by [`Port::refresh`] or [`Port::send`].
+    /// Returns the state as last seen by [`Port::refresh`] or [`Port::send`].
     pub fn state(&self) -> PortState {
         self.state
     }
 
-    /// Readable when frames wait or the interface's state changed: for [`crate::wait::Waiter`].
+    /// Returns a descriptor that is readable when frames wait or the interface's state changed: for
+    /// [`crate::wait::Waiter`].
     pub fn descriptor(&self) -> RawFd {
         self.rx.as_raw_fd()
     }
 
-    /// Whether a frame waits: a look at memory, no system call.
+    /// Returns whether a frame waits; reads memory and makes no system call.
     pub fn has_frame(&self) -> bool {
         self.ring.is_ready()
     }
@@ -246,10 +249,11 @@ impl Port {
         outcome
     }
 
-    /// Looks whether the interface is still there, and takes a new one of the same name. To be
-    /// called when the descriptor woke the loop without a frame, and now and then.
+    /// Checks whether the interface still exists, and binds to a new one of the same name. Call it
+    /// when the descriptor woke the loop without a frame, and periodically.
     pub fn refresh(&mut self) -> PortState {
-        // Reading the pending error clears it; else the descriptor would wake the loop for ever.
+        // Reading the pending error clears it; else the descriptor would wake the loop again and
+        // again.
         for socket in [self.rx.as_fd(), self.tx.as_fd()] {
             let _pending: io::Result<c_int> =
                 socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
@@ -258,7 +262,7 @@ impl Port {
         self.state
     }
 
-    /// The counters, with what the kernel counted since they were last read.
+    /// Returns the counters, with the kernel's counts since they were last read.
     pub fn counters(&mut self) -> PortCounters {
         let statistics: io::Result<libc::tpacket_stats> =
             socket::option(self.rx.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
@@ -273,7 +277,7 @@ impl Port {
         if index != self.index {
             self.index = index;
             if let Err(cause) = self.bind() {
-                // Not ours yet: the next look tries again.
+                // Not bound yet: the next refresh tries again.
                 self.index = 0;
                 return Err(cause);
             }
@@ -291,7 +295,7 @@ impl Port {
     fn find_index(&self) -> io::Result<c_int> {
         let mut request =
             socket::interface_request(&self.config.interface).map_err(|error| error.cause)?;
-        // The socket looks the name up in its own namespace, wherever this thread is.
+        // The socket looks the name up in its own namespace, whichever namespace this thread is in.
         socket::interface_ioctl(self.rx.as_fd(), libc::SIOCGIFINDEX, &mut request)?;
         // SAFETY: SIOCGIFINDEX filled in the index.
         Ok(unsafe { request.ifr_ifru.ifru_ifindex })
@@ -332,7 +336,7 @@ impl Port {
     }
 }
 
-/// What to do about the frame that could not be sent.
+/// The treatment of a frame that could not be sent.
 enum Judgement {
     Again,
     Later,
@@ -340,7 +344,7 @@ enum Judgement {
     DropAll,
 }
 
-/// Where one received frame goes.
+/// The destination of one received frame.
 struct Delivery<'a> {
     pool: &'a mut FramePool,
     out: &'a mut Vec<Received>,
@@ -394,7 +398,7 @@ impl Delivery<'_> {
             Some(len)
         });
         let Some(frame) = inserted else {
-            // Too short to carry its tag.
+            // The frame is too short to carry its tag.
             self.counters.unfinished += 1;
             return;
         };
@@ -404,7 +408,7 @@ impl Delivery<'_> {
     }
 }
 
-/// Turns the ring's stamps, which follow the wall clock, into monotonic ones that never go back.
+/// Converts the ring's stamps, which follow the wall clock, to monotonic ones that never go back.
 #[derive(Debug, Default)]
 struct Stamps {
     now_ns: u64,
@@ -417,10 +421,12 @@ impl Stamps {
         (self.now_ns, self.wall_now_ns) = (now_ns, wall_now_ns);
     }
 
-    /// A stamp taken before the wall clock was set lies outside [last, now] and is put on its edge.
+    /// A stamp taken before the wall clock was set is outside [last, now] and is clamped to its
+    /// edge.
     fn monotonic(&mut self, wall_ns: u64) -> u64 {
         let age_ns = self.wall_now_ns.saturating_sub(wall_ns);
-        // A frame may come after the clocks were read: `now` of this batch is no upper bound then.
+        // A frame may arrive after the clocks were read, so `now` of this batch is not an upper
+        // bound.
         let ahead_ns = wall_ns.saturating_sub(self.wall_now_ns).min(AHEAD_MAX_NS);
         let at_ns = self.now_ns.saturating_sub(age_ns).saturating_add(ahead_ns);
         self.last_ns = self.last_ns.max(at_ns);
@@ -428,7 +434,7 @@ impl Stamps {
     }
 }
 
-/// A batch takes less; a stamp further ahead comes from a wall clock set back.
+/// A batch takes less; a stamp further ahead comes from a wall clock that was set back.
 const AHEAD_MAX_NS: u64 = 1_000_000;
 
 fn slot_len(mtu: usize, queues_whole: bool) -> usize {
@@ -448,14 +454,14 @@ fn set_receive_options(rx: BorrowedFd<'_>) -> io::Result<bool> {
     if size(libc::SO_RCVBUFFORCE).is_ok() {
         return Ok(true);
     }
-    // As much as an ordinary user may have.
+    // The most that an ordinary user may have.
     size(libc::SO_RCVBUF)?;
     Ok(false)
 }
 
 fn set_send_options(tx: BorrowedFd<'_>) -> io::Result<()> {
     let on: c_int = 1;
-    // [datapath §3] The scheduler is ours: the interface's own would only delay.
+    // [datapath §3] Weir schedules: the interface's own queueing would only add delay.
     socket::set_option(tx, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
 }
 
@@ -469,14 +475,14 @@ fn check_ethernet(socket: BorrowedFd<'_>, interface: &str) -> Result<()> {
     if kind == libc::ARPHRD_ETHER {
         return Ok(());
     }
-    let why = format!("it is no Ethernet interface (its kind is {kind})");
+    let why = format!("it is not an Ethernet interface (its kind is {kind})");
     Err(SystemError::refused(action(), why, "choose an Ethernet interface; `ip link` lists them"))
 }
 
 fn mtu_of(socket: BorrowedFd<'_>, interface: &str) -> Result<usize> {
     let mut request = socket::interface_request(interface)?;
     socket::interface_ioctl(socket, libc::SIOCGIFMTU, &mut request)
-        .map_err(|cause| SystemError::new(format!("ask the MTU of `{interface}`"), cause))?;
+        .map_err(|cause| SystemError::new(format!("read the MTU of `{interface}`"), cause))?;
     // SAFETY: SIOCGIFMTU filled in the MTU.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     Ok(usize::try_from(mtu).unwrap_or(0))
@@ -497,9 +503,10 @@ fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()
     }
 }
 
-/// The next frame of the socket's queue, where those too long for a slot wait in ring order.
+/// Returns the next frame of the socket's queue, where those too long for a slot wait in ring
+/// order.
 fn read_whole<'a>(rx: BorrowedFd<'_>, scratch: &'a mut [u8]) -> Option<(OffloadHeader, &'a [u8])> {
-    // MSG_TRUNC: the length it had, so that one too long even for this is known as such.
+    // MSG_TRUNC returns the original length, so that a frame too long even for this is recognised.
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     // SAFETY: `scratch` is valid for writing its whole length.
     let len =
@@ -569,8 +576,8 @@ mod tests {
         }
     }
 
-    /// One slot delivered into a pool of `chunks` chunks of 128 bytes: where its frames are
-    /// counted.
+    /// Delivers one slot into a pool of `chunks` chunks of 128 bytes and checks where its frames
+    /// are counted.
     fn check_delivery(what: &str, slot: Slot<'_>, chunks: u32, expected: PortCounters) {
         let mut pool = FramePool::new(chunks, 128);
         let (mut out, mut counters) = (Vec::new(), PortCounters::default());

@@ -1,4 +1,4 @@
-//! What this process may do: which privilege is missing, how to get it, what works without.
+//! The privileges of this process: which one is missing, how to get it, and what works without it.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// What this process may do, found by looking and trying.
+/// The privileges of this process, found by reading its capabilities and by trying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privilege {
     /// CAP_NET_RAW: may open packet sockets, so `weir up` works.
@@ -20,7 +20,7 @@ pub struct Privilege {
     pub user_namespace: bool,
 }
 
-/// Something Weir does that ordinary users may not.
+/// An activity that needs a privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Forwarding between interfaces of this machine.
@@ -29,12 +29,12 @@ pub enum Need {
     PrivateNetworks,
 }
 
-/// A need that cannot be met; its text names the privilege, how to get it, what works without.
+/// A need that cannot be met; its text names the privilege, how to get it, and what works without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing(Need);
 
 impl Privilege {
-    /// Looks at the capabilities of this process and tries whether it may enter a user namespace.
+    /// Reads the capabilities of this process and tries whether it may enter a user namespace.
     pub fn detect() -> Self {
         let effective = effective_capabilities();
         let has = |capability: u32| effective >> capability & 1 == 1;
@@ -46,12 +46,12 @@ impl Privilege {
         }
     }
 
-    /// Whether private networks can be made right away, without a user namespace.
+    /// Returns whether private networks can be made right away, without a user namespace.
     pub fn makes_networks(&self) -> bool {
         self.net_raw && self.net_admin && self.sys_admin
     }
 
-    /// Whether `need` can be met.
+    /// Checks whether `need` can be met.
     pub fn check(&self, need: Need) -> Result<(), Missing> {
         let met = match need {
             Need::Live => self.net_raw,
@@ -89,7 +89,7 @@ fn effective_capabilities() -> u64 {
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Tries it in a child, since a process that has entered one cannot come back.
+/// Tries it in a child process, since a process that has entered one cannot leave it.
 fn try_user_namespace() -> bool {
     // SAFETY: the child makes only the two system calls below, which are safe after a fork even
     // where the parent has threads; the parent waits for exactly that child.

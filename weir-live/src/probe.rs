@@ -1,4 +1,4 @@
-//! Single frames out of an interface, through whatever queues it has.
+//! Sends single frames out of an interface, through its queueing discipline.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -22,7 +22,7 @@ pub fn send(interface: &str, frames: &[Vec<u8>]) -> Result<()> {
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_ifindex = index;
-        // Filters ask for the protocol, which the kernel takes from here, as it is in the frame.
+        // Filters test the protocol, which the kernel takes from here, as it is in the frame.
         let ethertype = [frame.get(12), frame.get(13)].map(|byte| byte.copied().unwrap_or(0));
         address.sll_protocol = u16::from_ne_bytes(ethertype);
         let pointer: *const libc::sockaddr_ll = &address;

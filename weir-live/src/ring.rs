@@ -1,7 +1,7 @@
 //! The receive ring (TPACKET_V2): frames that the kernel writes into memory shared with it.
 //!
-//! Invariant: a slot belongs to the kernel while its status is TP_STATUS_KERNEL and to us
-//! otherwise; the status is read with acquire and given back with release ordering.
+//! Invariant: a slot belongs to the kernel while its status is TP_STATUS_KERNEL and to this program
+//! otherwise; the status is read with acquire and handed back with release ordering.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,7 +14,7 @@ use crate::socket;
 const BLOCK_LEN_MIN: usize = 1 << 16;
 const TPID_DEFAULT: u16 = 0x8100;
 
-/// The mapped ring and the slot to be read next.
+/// The mapped ring and the index of the next slot to read.
 #[derive(Debug)]
 pub(crate) struct Ring {
     base: NonNull<u8>,
@@ -26,20 +26,20 @@ pub(crate) struct Ring {
 // SAFETY: the mapping belongs to this value alone and may be used from any one thread at a time.
 unsafe impl Send for Ring {}
 
-/// A received frame as it lies in the ring.
+/// A received frame in the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot<'a> {
     /// The frame, as far as the slot holds it, without the tag.
     pub(crate) bytes: &'a [u8],
     /// The length of the whole frame, without the tag.
     pub(crate) len: usize,
-    /// What the sender left undone.
+    /// The work that the sender left undone.
     pub(crate) offload: OffloadHeader,
-    /// The outermost VLAN tag, which the kernel took out.
+    /// The outermost VLAN tag, which the kernel removed.
     pub(crate) tag: Option<Tag>,
     /// When it arrived, by CLOCK_REALTIME.
     pub(crate) realtime_ns: u64,
-    /// The whole frame waits in the socket's queue, being too long for a slot.
+    /// Whether the whole frame waits in the socket's queue, being too long for a slot.
     pub(crate) is_queued_whole: bool,
 }
 
@@ -73,13 +73,13 @@ impl Ring {
         Ok(Self { base, slot_len, slot_count, next: 0 })
     }
 
-    /// Whether a frame waits.
+    /// Returns whether a frame waits.
     pub(crate) fn is_ready(&self) -> bool {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// The frame that waits next; `None` if there is none. Offsets that do not lie within the slot
-    /// (the kernel writes none such) give an empty frame.
+    /// Returns the next frame; `None` if none waits. Offsets outside the slot (the kernel writes
+    /// none) give an empty frame.
     pub(crate) fn front(&self) -> Option<Slot<'_>> {
         let status = self.status().load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
@@ -109,7 +109,7 @@ impl Ring {
         })
     }
 
-    /// Gives the slot of [`Ring::front`] back to the kernel.
+    /// Returns the slot of [`Ring::front`] to the kernel.
     pub(crate) fn release(&mut self) {
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) & (self.slot_count - 1);
@@ -133,7 +133,7 @@ impl Drop for Ring {
     }
 }
 
-/// The `virtio_net_hdr` lies right before the frame.
+/// Reads the `virtio_net_hdr`, which is right before the frame.
 fn offload_before(slot: &[u8], frame_start: usize) -> OffloadHeader {
     frame_start
         .checked_sub(OFFLOAD_HEADER_LEN)

@@ -1,4 +1,5 @@
-//! A clean stop: SIGINT and SIGTERM set a flag and wake a descriptor; a second one ends at once.
+//! A clean stop: SIGINT and SIGTERM set a flag and wake a descriptor; a second signal exits at
+//! once.
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, RawFd};
@@ -10,7 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::{Result, SystemError};
 
-/// Knows whether the user asked the program to stop.
+/// Records whether the user asked the program to stop.
 #[derive(Debug)]
 pub struct StopSignal {
     requested: Arc<AtomicBool>,
@@ -27,7 +28,7 @@ impl StopSignal {
         for signal in [SIGINT, SIGTERM] {
             let exit = 128 + signal;
             let flag = || Arc::clone(&requested);
-            // In this order: the first signal finds the flag unset and passes by the exit.
+            // In this order the first signal finds the flag unset and does not exit.
             signal_hook::flag::register_conditional_shutdown(signal, exit, flag())
                 .map_err(failed)?;
             signal_hook::flag::register(signal, flag()).map_err(failed)?;
@@ -37,27 +38,27 @@ impl StopSignal {
         Ok(Self { requested, wake })
     }
 
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub fn requested(&self) -> bool {
         self.requested.load(Ordering::Relaxed)
     }
 
-    /// The flag itself, for a loop that looks at it often.
+    /// Returns the flag itself, for a loop that reads it often.
     pub fn flag(&self) -> &AtomicBool {
         &self.requested
     }
 
-    /// Asks for a stop from within the program, as a signal would.
+    /// Requests a stop from within the program, as a signal would.
     pub fn request(&self) {
         self.requested.store(true, Ordering::Relaxed);
     }
 
-    /// Readable once a signal came: a descriptor for [`crate::wait::Waiter`].
+    /// Returns a descriptor that is readable once a signal came: for [`crate::wait::Waiter`].
     pub fn descriptor(&self) -> RawFd {
         self.wake.as_raw_fd()
     }
 
-    /// Empties the descriptor, so that a loop which goes on for a while does not spin on it.
+    /// Empties the descriptor, so that a loop that runs on for a while does not spin on it.
     pub fn acknowledge(&mut self) {
         let mut bytes = [0; 16];
         while matches!(self.wake.read(&mut bytes), Ok(count) if count > 0) {}
@@ -70,7 +71,7 @@ mod tests {
     use crate::wait::{WaitPolicy, Waiter, monotonic_ns};
 
     #[test]
-    fn a_signal_asks_for_a_stop_and_wakes_the_loop() {
+    fn a_signal_requests_a_stop_and_wakes_the_loop() {
         let mut stop = StopSignal::install().expect("signals can be handled");
         assert!(!stop.requested());
         signal_hook::low_level::raise(SIGTERM).expect("a signal can be raised");

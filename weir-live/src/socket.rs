@@ -1,4 +1,4 @@
-//! Thin, checked wrappers around the socket calls that the standard library has not.
+//! Thin, checked wrappers of socket calls that the standard library lacks.
 
 use std::ffi::c_int;
 use std::io;
@@ -32,7 +32,7 @@ pub(crate) fn set_option<T: Copy>(
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Marks a plain structure of integers: every bit pattern, all zero among them, is a value.
+/// Marks a plain structure of integers: every bit pattern, including all zeros, is a value.
 ///
 /// # Safety
 /// Only for types without padding-sensitive invariants, references or enums.
@@ -57,12 +57,12 @@ pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int
     }
 }
 
-/// An interface request for `name`, everything else zero.
+/// Returns an interface request for `name`, with all other fields zero.
 pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() >= libc::IFNAMSIZ || bytes.contains(&0) {
         let why = "an interface name has 1 to 15 bytes";
-        let cure = "`ip link` lists the interfaces there are";
+        let cure = "`ip link` lists the interfaces";
         return Err(SystemError::refused(format!("look up the interface `{name}`"), why, cure));
     }
     // SAFETY: ifreq is integers, pointers and unions of them: all zero is a value.
@@ -73,14 +73,14 @@ pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq> {
     Ok(request)
 }
 
-/// Asks one interface ioctl; the answer is in `request`.
+/// Makes an interface ioctl; the result is in `request`.
 pub(crate) fn interface_ioctl(
     socket: BorrowedFd<'_>,
     code: libc::Ioctl,
     request: &mut libc::ifreq,
 ) -> io::Result<()> {
     let pointer: *mut libc::ifreq = request;
-    // SAFETY: every code used here reads and writes one ifreq, and what it points to is kept
+    // SAFETY: every code used here reads and writes one ifreq, and its pointers are kept
     // alive by the caller.
     match unsafe { libc::ioctl(socket.as_raw_fd(), code, pointer) } {
         0 => Ok(()),

@@ -1,4 +1,4 @@
-//! What a running bridge says of itself, and how another thread asks.
+//! The status of a running bridge, and how another thread requests it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -11,20 +11,20 @@ use weir_core::ids::LeafId;
 
 use crate::port::{PortCounters, PortState};
 
-/// A bridge at one moment.
+/// The status of a bridge at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Since the ports were opened.
+    /// Time since the ports were opened.
     pub uptime_ns: u64,
-    /// Times the loop slept longer than it may and the line started anew.
+    /// Times the loop slept too long and the line started anew.
     pub stalls: u64,
-    /// Free frames of the pool.
+    /// Free frames in the pool.
     pub frames_free: u64,
-    /// Frames of the pool.
+    /// All frames of the pool.
     pub frames_max: u64,
     /// The two interfaces.
     pub ports: Vec<PortStatus>,
-    /// The two ways over the bridge.
+    /// The two directions of the bridge.
     pub lanes: Vec<LaneStatus>,
 }
 
@@ -43,15 +43,15 @@ pub struct PortStatus {
     pub sent: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
-    /// Frames lost on the way in, by cause: ring, pool, length, checksum.
+    /// Frames lost on arrival: ring full, pool empty, too long, checksum.
     pub lost_in: u64,
-    /// Frames lost on the way out: no link, refused, too long.
+    /// Frames lost on sending: no link, refused, too long.
     pub lost_out: u64,
     /// Times the interface came back.
     pub rebinds: u64,
 }
 
-/// One way over the bridge.
+/// One direction of the bridge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaneStatus {
     /// Its name.
@@ -71,18 +71,18 @@ pub struct LaneStatus {
 pub struct ClassStatus {
     /// Its name.
     pub name: String,
-    /// Everything offered.
+    /// Packets offered.
     pub offered: Amount,
-    /// Everything sent.
+    /// Packets sent.
     pub sent: Amount,
-    /// Frames sent with another traffic class than they came with.
+    /// Frames sent with another traffic class than they arrived with.
     #[serde(default)]
     pub marked: u64,
-    /// Everything dropped, by reason.
+    /// Packets dropped, by reason.
     pub dropped: Vec<(String, Amount)>,
-    /// What waits.
+    /// Packets that wait.
     pub backlog: Amount,
-    /// From the kernel's receive stamp to the moment of sending, since the start or the last mark.
+    /// Delay from the kernel's receive stamp to sending, since the start or the last mark.
     pub delay: Delays,
 }
 
@@ -110,7 +110,7 @@ pub struct Delays {
     pub mean_us: f64,
 }
 
-/// Where the loop posts its status when another thread asks.
+/// The place where the loop posts its status when another thread asks for it.
 #[derive(Default)]
 pub struct Board {
     asked: AtomicBool,
@@ -126,13 +126,13 @@ struct Posted {
 }
 
 impl Board {
-    /// A board with nothing on it.
+    /// An empty board.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Posts a status if somebody asked: called by the loop. The status is told whether delays are
-    /// to count anew after it.
+    /// Posts a status if a thread asked for it; called by the loop. The argument of `status` says
+    /// whether the measurement of delays restarts after it.
     pub fn answer(&self, status: impl FnOnce(bool) -> Status) {
         if !self.asked.swap(false, Ordering::Acquire) {
             return;
@@ -144,14 +144,14 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// As [`Board::ask`], and delays count anew after the answer: a measurement begins. Counters go
-    /// on, so that they still balance; take differences.
+    /// As [`Board::ask`], and the measurement of delays restarts after it. Counters continue, so
+    /// that they still balance; take differences.
     pub fn mark(&self, patience: Duration) -> Option<Status> {
         self.marking.store(true, Ordering::Relaxed);
         self.ask(patience)
     }
 
-    /// Asks and waits for the answer; `None` if the loop gives none within `patience`.
+    /// Requests the status and waits for it; `None` if the loop gives none within `patience`.
     pub fn ask(&self, patience: Duration) -> Option<Status> {
         let posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = posted.generation;
@@ -165,7 +165,7 @@ impl Board {
 }
 
 impl PortStatus {
-    /// The status of an interface with these counters.
+    /// Returns the status of an interface with these counters.
     pub fn new(interface: &str, state: PortState, counters: PortCounters) -> Self {
         let state = match state {
             PortState::Up => "up",
@@ -214,7 +214,8 @@ impl From<&Histogram> for Delays {
     }
 }
 
-/// The leaves of one lane; without `delays`, as where there are very many, theirs are zero.
+/// Returns the status of the leaves of a lane; without `delays`, as with very many leaves, theirs
+/// are zero.
 pub fn class_statuses(
     names: &[String],
     account: &Account,

@@ -4,8 +4,8 @@
 //!  client: eth0 ---- left :weir: right ---- eth0 :server
 //!  10.77.0.1, fd77::1                       10.77.0.2, fd77::2
 //! ```
-//! Nothing forwards between `left` and `right` but what the caller runs there. Nothing has a name
-//! outside this process, so nothing is left behind, whatever ends it.
+//! Only what the caller runs forwards between `left` and `right`. Nothing has a name outside this
+//! process, so nothing is left behind, however it ends.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread;
@@ -23,10 +23,10 @@ pub const LEFT: &str = "left";
 /// Weir's port towards the server.
 pub const RIGHT: &str = "right";
 
-/// How the networks are set up.
+/// The options of the networks.
 #[derive(Clone, Copy, Debug)]
 pub struct TestbedConfig {
-    /// Largest packet everywhere, in bytes.
+    /// The MTU everywhere, in bytes.
     pub mtu: u32,
     /// Whether client and server leave checksums and segmentation to hardware, as is usual.
     pub offloads: bool,
@@ -43,11 +43,11 @@ impl Default for TestbedConfig {
 /// The three networks, up and connected.
 #[derive(Debug)]
 pub struct Testbed {
-    /// Where traffic comes from.
+    /// The source of traffic.
     pub client: NetNs,
-    /// Where the ports [`LEFT`] and [`RIGHT`] are.
+    /// The namespace of the ports [`LEFT`] and [`RIGHT`].
     pub weir: NetNs,
-    /// Where traffic goes.
+    /// The destination of traffic.
     pub server: NetNs,
     config: TestbedConfig,
 }
@@ -55,24 +55,24 @@ pub struct Testbed {
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// The one on the left.
+    /// The host on the left.
     Client,
-    /// The one on the right.
+    /// The host on the right.
     Server,
 }
 
 impl Host {
-    /// Its IPv4 address.
+    /// Returns its IPv4 address.
     pub fn ip4(self) -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(10, 77, 0, self.number()))
     }
 
-    /// Its IPv6 address.
+    /// Returns its IPv6 address.
     pub fn ip6(self) -> IpAddr {
         IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, self.number().into()))
     }
 
-    /// Its Ethernet address.
+    /// Returns its Ethernet address.
     pub fn mac(self) -> Mac {
         Mac([0x02, 0, 0, 0, 0x77, self.number()])
     }
@@ -104,7 +104,7 @@ impl Host {
 }
 
 impl Testbed {
-    /// Makes the networks. Needs what [`crate::privilege::Need::PrivateNetworks`] names.
+    /// Makes the networks. Needs the privileges of [`crate::privilege::Need::PrivateNetworks`].
     pub fn new(config: TestbedConfig) -> Result<Self> {
         let (client, weir, server) = (NetNs::new()?, NetNs::new()?, NetNs::new()?);
         let testbed = Self { client, weir, server, config };
@@ -113,8 +113,8 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Makes the cable of one host, its two interfaces and its addresses; after
-    /// [`Testbed::disconnect`], anew.
+    /// Makes the cable of one host, with its two interfaces and its addresses; after
+    /// [`Testbed::disconnect`] it makes them anew.
     pub fn connect(&self, host: Host) -> Result<()> {
         let namespace = self.namespace(host);
         let mut weir = Netlink::open_in(&self.weir)?;
@@ -127,12 +127,12 @@ impl Testbed {
         wait_for_carrier(&mut weir, host.port())
     }
 
-    /// Removes the cable of one host, as if its interface had been pulled out.
+    /// Removes the cable of one host, as if its interface had been unplugged.
     pub fn disconnect(&self, host: Host) -> Result<()> {
         Netlink::open_in(&self.weir)?.delete_link(host.port())
     }
 
-    /// The namespace of a host.
+    /// Returns the namespace of a host.
     pub fn namespace(&self, host: Host) -> &NetNs {
         match host {
             Host::Client => &self.client,
@@ -158,7 +158,7 @@ impl Testbed {
     }
 }
 
-/// A cable just connected is noticed by the kernel a moment later.
+/// Waits until the kernel has noticed a cable that was just connected.
 fn wait_for_carrier(netlink: &mut Netlink, interface: &str) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(5);
     let start = Instant::now();

@@ -1,19 +1,19 @@
 //! The clock, and waiting for a frame or a deadline, whichever comes first.
 //!
 //! Rate accuracy comes from the link's own departure times, not from this timer (datapath.md §2);
-//! what is at stake here is delay. Waking a sleeping CPU costs 50-100 us, so the hybrid policy
-//! sleeps until shortly before the deadline and spins the rest, and spins for a moment after work.
+//! the timer affects only delay. Waking a sleeping CPU costs 50-100 us, so the hybrid policy sleeps
+//! until shortly before the deadline and spins the rest, and spins for a moment after work.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
 
 use crate::error::{Result, SystemError};
 
-/// After work, [`WaitPolicy::Hybrid`] looks again for this long before it sleeps.
+/// After work, [`WaitPolicy::Hybrid`] spins this long before it sleeps.
 pub const SPIN_AFTER_WORK_NS: u64 = 50_000;
 /// [`WaitPolicy::Hybrid`] wakes this long before a deadline and spins the rest.
 pub const WAKE_EARLY_NS: u64 = 80_000;
-/// No sleep is longer, so that counters and interface states are looked at.
+/// The longest sleep, so that counters and interface states are checked.
 pub const SLEEP_MAX_NS: u64 = 20_000_000;
 
 /// How a loop waits when it has nothing to do.
@@ -22,18 +22,18 @@ pub enum WaitPolicy {
     /// Sleep to 80 us before the deadline, then spin; spin 50 us after the last work.
     #[default]
     Hybrid,
-    /// Sleep to the deadline: no spinning, 50-100 us later.
+    /// Sleep to the deadline: no spinning, but 50-100 us late.
     Block,
-    /// Never sleep: one CPU, all of it.
+    /// Never sleep: uses one whole CPU.
     Spin,
 }
 
-/// Nanoseconds of CLOCK_MONOTONIC: the time of everything live.
+/// Returns nanoseconds of CLOCK_MONOTONIC, the clock of the live datapath.
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds of CLOCK_REALTIME, the clock of the kernel's receive stamps.
+/// Returns nanoseconds of CLOCK_REALTIME, the clock of the kernel's receive stamps.
 pub(crate) fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
@@ -60,7 +60,7 @@ pub fn pin_to_cpu(cpu: usize) -> Result<()> {
     let action = || format!("keep this thread on CPU {cpu}");
     if cpu >= libc::CPU_SETSIZE as usize {
         let why = format!("CPUs are numbered below {}", libc::CPU_SETSIZE);
-        return Err(SystemError::refused(action(), why, "`nproc` tells how many there are"));
+        return Err(SystemError::refused(action(), why, "`nproc` prints their number"));
     }
     // SAFETY: an all-zero cpu_set_t is the empty set, and `cpu` is below CPU_SETSIZE.
     let status = unsafe {
@@ -71,16 +71,16 @@ pub fn pin_to_cpu(cpu: usize) -> Result<()> {
     if status == 0 { Ok(()) } else { Err(SystemError::last(action())) }
 }
 
-/// Whose CPU time [`cpu_time`] tells.
+/// The processes whose CPU time [`cpu_time`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuTimeOf {
-    /// This process, all its threads.
+    /// This process with all its threads.
     Process,
     /// The programs that this process started and waited for.
     Children,
 }
 
-/// CPU time used until now, in user space and in the kernel.
+/// Returns the CPU time used so far, in user space and in the kernel.
 pub fn cpu_time(of: CpuTimeOf) -> Duration {
     let who = match of {
         CpuTimeOf::Process => libc::RUSAGE_SELF,
@@ -98,8 +98,8 @@ pub fn cpu_time(of: CpuTimeOf) -> Duration {
     part(usage.ru_utime) + part(usage.ru_stime)
 }
 
-/// Sets the niceness of this thread and of those that it starts: -20 (first) to 19 (last). Less
-/// than now needs CAP_SYS_NICE.
+/// Sets the niceness of this thread and of those that it starts: -20 (first) to 19 (last). A lower
+/// value than now needs CAP_SYS_NICE.
 pub fn set_niceness(niceness: i32) -> Result<()> {
     // SAFETY: setpriority takes three integers and touches no memory of ours.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) } {
@@ -123,7 +123,7 @@ pub fn set_realtime() -> Result<()> {
     }
 }
 
-/// Waits as its policy says; the loop around it does the looking.
+/// Waits according to its policy; the loop around it does the polling.
 #[derive(Debug)]
 pub struct Waiter {
     policy: WaitPolicy,
@@ -132,19 +132,19 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Wakes for anything readable on `descriptors`: ports, control, signals.
+    /// A waiter that wakes for anything readable on `descriptors`: ports, control, signals.
     pub fn new(policy: WaitPolicy, descriptors: &[RawFd]) -> Self {
         let watch = |fd: &RawFd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
         Self { policy, descriptors: descriptors.iter().map(watch).collect(), worked_at_ns: 0 }
     }
 
-    /// Tells that the loop found something to do at `now_ns`.
+    /// Records that the loop found work at `now_ns`.
     pub fn worked(&mut self, now_ns: u64) {
         self.worked_at_ns = now_ns;
     }
 
-    /// Sleeps if the policy says so, at most until `deadline_ns`; returns the time after. Returns
-    /// at once while spinning, so the caller looks at its rings and comes back.
+    /// Sleeps if the policy says so, at most until `deadline_ns`; returns the time after. While
+    /// spinning it returns at once, so that the caller polls its rings and comes back.
     pub fn wait(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Result<u64> {
         let since_work = now_ns.saturating_sub(self.worked_at_ns);
         let Some(sleep) = sleep_for(self.policy, now_ns, since_work, deadline_ns) else {
@@ -156,21 +156,21 @@ impl Waiter {
         Ok(monotonic_ns())
     }
 
-    /// When a wait from `now_ns` ends at the latest if the system wakes the loop in time.
+    /// Returns when a wait from `now_ns` ends at the latest if the system wakes the loop in time.
     pub fn wakes_at(&self, now_ns: u64, deadline_ns: Option<u64>) -> u64 {
         let since_work = now_ns.saturating_sub(self.worked_at_ns);
         let sleep = sleep_for(self.policy, now_ns, since_work, deadline_ns).unwrap_or_default();
         now_ns.saturating_add(sleep.as_nanos() as u64)
     }
 
-    /// Whether descriptor number `index`, in the order given, woke the last wait, readable or
-    /// failed. A wait that did not sleep tells nothing.
+    /// Returns whether descriptor number `index`, in the order given, woke the last wait, readable
+    /// or failed. After a wait without sleep it is meaningless.
     pub fn is_ready(&self, index: usize) -> bool {
         self.descriptors[index].revents != 0
     }
 
-    /// Whether descriptor number `index` woke the last wait because it failed: an interface that
-    /// was set down or went away. [`crate::port::Port::refresh`] clears it.
+    /// Returns whether descriptor number `index` woke the last wait because it failed: an interface
+    /// was set down or disappeared. [`crate::port::Port::refresh`] clears it.
     pub fn has_failed(&self, index: usize) -> bool {
         self.descriptors[index].revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
     }
@@ -188,15 +188,15 @@ impl Waiter {
         if status >= 0 {
             return Ok(());
         }
-        // The system writes no results when it fails: those of the sleep before are still there.
+        // A failed call writes no results: those of the previous sleep are still there.
         self.descriptors.iter_mut().for_each(|watched| watched.revents = 0);
         let failure = SystemError::last("wait for a frame");
-        // A signal ends the sleep early, which is what it is for.
+        // A signal ends the sleep early, as intended.
         if failure.errno() == Some(libc::EINTR) { Ok(()) } else { Err(failure) }
     }
 }
 
-/// How long to sleep now; `None` to spin.
+/// Returns how long to sleep now; `None` to spin.
 fn sleep_for(
     policy: WaitPolicy,
     now_ns: u64,

@@ -1,5 +1,5 @@
 //! Ports on real interfaces: kernel TCP and UDP between private networks, across a first-in
-//! first-out bridge of two ports. Needs root or user namespaces; without, the tests are skipped
+//! first-out bridge of two ports. Needs root or user namespaces; otherwise the tests are skipped
 //! and counted, or fail if WEIR_REQUIRE_LIVE=1.
 
 #![allow(unsafe_code)]
@@ -58,7 +58,7 @@ const PLAIN: TestbedConfig = TestbedConfig { mtu: 1500, offloads: false, static_
 const JUMBO: TestbedConfig = TestbedConfig { mtu: 9000, offloads: true, static_neighbours: true };
 
 fn main() -> ExitCode {
-    // First of all: a user namespace cannot be entered once there is a second thread.
+    // This must come first: a user namespace cannot be entered once there is a second thread.
     if let Err(why) = netns::prepare_private_networks() {
         println!("skipped: {} live tests: {why}", TESTS.len());
         let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
@@ -103,7 +103,7 @@ fn transfer(testbed: &Testbed, address: fn(Host) -> IpAddr, bytes: usize) -> Out
     stream.read_exact(&mut answer)?;
     let count = server.join().expect("the server does not panic")?;
     if count != bytes as u64 || u64::from_be_bytes(answer) != digest(&content) {
-        return Err(format!("{count} of {bytes} bytes arrived, or others than were sent").into());
+        return Err(format!("{count} of {bytes} bytes arrived, or changed bytes").into());
     }
     Ok(())
 }
@@ -167,7 +167,7 @@ fn udp_super_packets_cross_as_frames() -> Outcome {
             arrived.extend(&bytes[..len]);
         }
         if arrived != content {
-            return Err("datagrams arrived other than they were sent".into());
+            return Err("datagrams changed on the way".into());
         }
     }
     let report = bridge.stop();
@@ -201,7 +201,7 @@ fn vlan_tags_survive() -> Outcome {
         frame.extend(Host::Server.mac().0);
         frame.extend(Host::Client.mac().0);
         tags.iter().for_each(|word| frame.extend(word.to_be_bytes()));
-        // An ethertype for local experiments: no stack answers it.
+        // An ethertype for local experiments: no stack replies to it.
         frame.extend([0x88, 0xb5]);
         frame.extend((0..60).map(|byte| byte + number as u8));
         sender.send(&frame)?;
@@ -225,7 +225,7 @@ fn a_pulled_cable_is_taken_up_again() -> Outcome {
     udp_echo(&testbed, Host::ip4, 100)?;
     transfer(&testbed, Host::ip6, 100_000)?;
     let report = bridge.stop();
-    // Back again, it may be seen before it is set up.
+    // Having come back, it may be seen before it is set up.
     let mut states = report.states[1].clone();
     states.retain(|state| *state != PortState::Down);
     let expected = [PortState::Up, PortState::Gone, PortState::Up];
@@ -234,9 +234,9 @@ fn a_pulled_cable_is_taken_up_again() -> Outcome {
     expect(report.counters[1].rebinds == 1, true, "one rebind", &report)
 }
 
-/// With the server's cable pulled, what the server side would send is nothing, and what the client
-/// sends is counted as not sent; the bridge itself goes on.
-fn the_other_direction_goes_on() -> Outcome {
+/// With the server's cable pulled, the server side sends nothing, and what the client sends is
+/// counted as not sent; the bridge itself continues.
+fn the_other_direction_continues() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     testbed.disconnect(Host::Server)?;
@@ -285,7 +285,7 @@ fn a_full_ring_counts_what_it_lost() -> Outcome {
         port.receive(&mut pool, &mut frames);
         counters = port.counters();
     }
-    // Some others (neighbour discovery) may come as well.
+    // Other frames (neighbour discovery) may arrive as well.
     let all = counters.received + counters.ring_overruns;
     if counters.ring_overruns > 0 && counters.received >= 32 && all < FRAMES + 50 {
         return Ok(());

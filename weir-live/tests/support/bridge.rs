@@ -1,4 +1,4 @@
-//! The simplest thing that forwards: two ports and first in, first out, both ways.
+//! The simplest forwarder: two ports and first in, first out, in both directions.
 #![allow(dead_code, missing_docs, unsafe_code)]
 
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub struct Bridge {
     thread: JoinHandle<Report>,
 }
 
-/// What the bridge saw: for the left and the right port.
+/// What the bridge observed, for the left and the right port.
 #[derive(Debug)]
 pub struct Report {
     pub counters: [PortCounters; 2],
-    /// States each port went through.
+    /// The states that each port went through.
     pub states: [Vec<PortState>; 2],
-    /// Frames that are still in the pool although nothing holds them.
+    /// Frames in use in the pool although no queue holds them.
     pub leaked: usize,
     /// CPU time of the bridge's thread.
     pub cpu_ns: u64,

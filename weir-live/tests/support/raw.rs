@@ -1,4 +1,4 @@
-//! What the tests need of sockets beyond the standard library: whole frames, and UDP segmentation.
+//! Socket calls for tests that the standard library lacks: whole frames, and UDP segmentation.
 
 use std::io;
 use std::net::UdpSocket;
@@ -9,7 +9,7 @@ use weir_live::error::Result;
 use weir_live::pool::FramePool;
 use weir_live::port::{Port, PortConfig};
 
-/// Whole frames of one interface, sent and seen as they are.
+/// Sends and receives whole, unchanged frames of one interface.
 pub struct Raw {
     port: std::cell::RefCell<Port>,
     pool: std::cell::RefCell<FramePool>,
@@ -52,7 +52,7 @@ impl Raw {
     }
 }
 
-/// Has the kernel cut what is sent into datagrams of `size` bytes, as late as it can.
+/// Makes the kernel cut sent data into datagrams of `size` bytes, as late as possible.
 pub fn set_udp_segment(socket: &UdpSocket, size: u16) -> io::Result<()> {
     let value = libc::c_int::from(size);
     let pointer: *const libc::c_int = &value;
