@@ -42,7 +42,7 @@ const TESTS: &[Test] = &[
     ("arp_and_neighbour_discovery_cross", arp_and_neighbour_discovery_cross),
     ("vlan_tags_survive", vlan_tags_survive),
     ("a_pulled_cable_is_reported_and_taken_up_again", a_pulled_cable_is_taken_up_again),
-    ("the_other_direction_goes_on", the_other_direction_goes_on),
+    ("the_other_direction_continues", the_other_direction_continues),
     ("a_port_set_down_carries_on_when_set_up", a_port_set_down_carries_on_when_set_up),
     ("a_full_ring_counts_what_it_lost", a_full_ring_counts_what_it_lost),
     ("a_command_starts_as_root_of_its_own_networks", a_command_starts_in_a_user_namespace),

@@ -1,6 +1,6 @@
-//! What goes back to Python: values, warnings and the one exception that findings become.
+//! Values for Python: results, warnings and the one exception for findings.
 //!
-//! Values go as JSON through Python's own reader, so that names are those of the command's
+//! Values are converted as JSON by Python's own reader, so that names are those of the command's
 //! `--format json` and integers keep all their digits.
 
 use pyo3::create_exception;
@@ -50,22 +50,22 @@ pub fn rows<'a>(findings: &'a [Finding]) -> Vec<Row<'a>> {
     findings.iter().map(row).collect()
 }
 
-/// `value` as Python's dicts, lists, strings and numbers.
+/// Converts `value` to Python's dicts, lists, strings and numbers.
 ///
 /// # Errors
-/// As Python says, when memory runs out.
+/// The error of Python, when memory runs out.
 pub fn of<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).expect("answers have only text keys");
     py.import("json")?.call_method1("loads", (text,))
 }
 
-/// The plan of a file that was read; its warnings become Python's.
+/// Returns the plan of a file; its warnings become Python's.
 ///
 /// # Errors
-/// An [`Error`] when it has none; as Python says, when warnings are to be errors.
+/// An [`Error`] without a plan; the error of Python, when it treats warnings as errors.
 pub fn plan<T>(py: Python<'_>, outcome: Outcome<T>) -> PyResult<T> {
     let Outcome { plan, mut findings, sources } = outcome;
-    // What is merely worth knowing, `check` tells.
+    // Findings of severity "info" are left to `check`.
     findings.retain(|finding| finding.severity > Severity::Info);
     let text = format!(
         "{}\n{}",
@@ -81,7 +81,7 @@ pub fn plan<T>(py: Python<'_>, outcome: Outcome<T>) -> PyResult<T> {
     Ok(plan)
 }
 
-/// An [`Error`] that says `message` and holds `findings`.
+/// An [`Error`] with `message` and `findings`.
 pub fn error(py: Python<'_>, message: String, findings: &[Finding]) -> PyErr {
     let error = Error::new_err(message);
     let held = of(py, &rows(findings)).and_then(|rows| error.value(py).setattr("findings", rows));
@@ -91,10 +91,10 @@ pub fn error(py: Python<'_>, message: String, findings: &[Finding]) -> PyErr {
     }
 }
 
-/// Says `message` as a warning at the line of Python that called.
+/// Issues `message` as a warning at the calling line of Python.
 ///
 /// # Errors
-/// When Python is told to take warnings for errors.
+/// When Python treats warnings as errors.
 pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
     py.import("warnings")?.call_method1("warn", (message,)).map(drop)
 }

@@ -1,9 +1,9 @@
 //! The Python module `weir`: texts and paths in, Python's own dicts and lists out.
 //!
-//! What it answers is made by the crates below and named as in their JSON, which `docs/` describes;
-//! `weir.pyi` says the same to Python's tools. Files are read, links are run and captures replayed
-//! without Python's lock, so that other threads go on. Invariant: nothing here is `unsafe` but what
-//! PyO3's macros write.
+//! The crates below produce the results, with the names of their JSON, which `docs/` describes;
+//! `weir.pyi` gives the types to Python's tools. Files are read, links are run and captures
+//! replayed without Python's lock, so that other threads continue. Invariant: nothing here is
+//! `unsafe` except what PyO3's macros write.
 
 mod answer;
 mod registry;
@@ -25,9 +25,9 @@ mod weir {
 
 /// Checks the text of a policy or a deployment, as `weir check` does.
 ///
-/// Returns what was found, in the order of the file: dicts with `code`, `severity` ("error",
-/// "warning" or "info"), `message`, `file`, `line` and `column` from 1, `cure` and `source`.
-/// `name` is what the findings call the text; the policies of a deployment lie relative to it.
+/// Returns the findings, in the order of the file: dicts with `code`, `severity` ("error",
+/// "warning" or "info"), `message`, `file`, `line` and `column` from 1, `cure` and `source`. `name`
+/// is the name of the text in findings; a deployment's policies are found relative to it.
 #[pyfunction]
 #[pyo3(signature = (text, name = "policy.toml"))]
 fn check<'py>(py: Python<'py>, text: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -41,8 +41,8 @@ fn check<'py>(py: Python<'py>, text: &str, name: &str) -> PyResult<Bound<'py, Py
 
 /// Simulates a scenario, as `weir sim` does.
 ///
-/// Returns the report of docs/sim-report.md. A policy that the scenario names lies relative to
-/// `base_dir`, by default the working directory; `seed` takes the place of the scenario's. Raises
+/// Returns the report of docs/sim-report.md. A policy that the scenario names is found relative to
+/// `base_dir`, by default the working directory; `seed` replaces the scenario's. Raises
 /// `weir.Error` if the scenario or its policy has errors; other findings become warnings.
 #[pyfunction]
 #[pyo3(signature = (scenario_text, base_dir = None, seed = None))]
@@ -67,10 +67,10 @@ fn simulate<'py>(
 /// Runs a capture through a policy in virtual time, as `weir replay` does.
 ///
 /// Returns the report of docs/replay.md. The frames that the link sent are written to
-/// `output_path`, which gets its name once it is whole. Of a damaged capture, what precedes the
-/// damage is replayed, and `fault` says where and what it is, as does a warning. Raises
-/// `weir.Error` if the policy has errors or the file is no capture, `OSError` if a file cannot be
-/// read or written.
+/// `output_path`, which gets its name once it is complete. Of a damaged capture, the part before
+/// the damage is replayed, and `fault` describes the damage and its place, as does a warning.
+/// Raises `weir.Error` if the policy has errors or the file is not a capture, `OSError` if a file
+/// cannot be read or written.
 #[pyfunction(name = "replay")]
 #[pyo3(signature = (policy_text, capture_path, output_path = None))]
 fn replay_capture<'py>(
@@ -93,23 +93,23 @@ fn replay_capture<'py>(
     answer::of(py, &report)
 }
 
-/// Every scheduler of the registry.
+/// Lists the schedulers of the registry.
 ///
 /// Returns dicts with `keyword`, `summary`, `parameters`, `sources` (keys of docs/sources.md) and
 /// `promises`. A parameter has `name`, `scope` ("link", "class", "leaf" or "queue"), `kind` (a dict
-/// whose `type` says what else it has), `default` and `summary`.
+/// whose `type` determines its other keys), `default` and `summary`.
 #[pyfunction]
 fn schedulers(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     answer::of(py, &registry::schedulers())
 }
 
-/// Every dropper of the registry: as `schedulers()`, without promises.
+/// Lists the droppers of the registry: as `schedulers()`, without promises.
 #[pyfunction]
 fn droppers(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     answer::of(py, &registry::droppers())
 }
 
-/// What findings call a scenario; its stem names a scenario that does not name itself.
+/// The name of a scenario in findings; its stem names a scenario without a name.
 const SCENARIO_NAME: &str = "scenario.toml";
-/// What findings call the policy of a replay.
+/// The name of a replay's policy in findings.
 const POLICY_NAME: &str = "policy.toml";

@@ -1,12 +1,12 @@
-//! The registries' descriptors as rows. Nothing here lists an algorithm or a parameter: a new line
-//! in a registry of the core appears in Python by itself.
+//! Returns the registries' descriptors as rows. Nothing here lists an algorithm or a parameter: a
+//! new line in a registry of the core appears in Python automatically.
 
 use serde::Serialize;
 use weir_core::parameter::{Kind, Parameter, Scope};
 use weir_core::queue::DROPPERS;
 use weir_core::sched::{Cost, Promises, SCHEDULERS};
 
-/// What a scheduler or a dropper says of itself.
+/// The descriptor of a scheduler or a dropper.
 #[derive(Serialize)]
 pub struct AlgorithmRow {
     keyword: &'static str,
@@ -44,7 +44,7 @@ struct PromisesRow {
     cost: &'static str,
 }
 
-/// Every scheduler, in the order of the registry.
+/// Returns every scheduler, in the order of the registry.
 pub fn schedulers() -> Vec<AlgorithmRow> {
     let row = |entry: &weir_core::sched::Entry| {
         let descriptor = entry.descriptor;
@@ -59,7 +59,7 @@ pub fn schedulers() -> Vec<AlgorithmRow> {
     SCHEDULERS.iter().map(row).collect()
 }
 
-/// Every dropper, in the order of the registry: the first is the default.
+/// Returns every dropper, in the order of the registry: the first is the default.
 pub fn droppers() -> Vec<AlgorithmRow> {
     let row = |descriptor: &weir_core::queue::DropperDescriptor| AlgorithmRow {
         keyword: descriptor.keyword,

@@ -1,4 +1,4 @@
-//! A replay from file to file. Nothing here touches Python.
+//! Replays from file to file. Nothing here calls Python.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -12,11 +12,11 @@ use weir_sim::replay::{InterfaceMap, Outputs, ReplayError, ReplayReport};
 pub enum Trouble {
     /// A file cannot be read or written; the text names it.
     System(io::Error),
-    /// The files can be read, but not used; says why.
+    /// The files can be read, but not used; the text says why.
     Refused(String),
 }
 
-/// Replays the capture at `capture` through `policy`, and writes what the link sent to `output`.
+/// Replays the capture at `capture` through `policy`, and writes the departures to `output`.
 ///
 /// # Errors
 /// When a file cannot be read, used or written; damage past a capture's header is reported.
@@ -43,24 +43,24 @@ pub fn run(
         ReplayError::Link(error) => Trouble::Refused(error.to_string()),
         ReplayError::Write(error) => cannot_write(&error),
     })?;
-    let kept = outputs.departures.map_or(Ok(()), |writer| keep(writer, &output));
-    kept.map(|()| report).map_err(|error| cannot_write(&error))
+    let written = outputs.departures.map_or(Ok(()), |writer| keep(writer, &output));
+    written.map(|()| report).map_err(|error| cannot_write(&error))
 }
 
-/// Under another name, which goes with the file unless it is kept.
+/// Writes to a temporary file, which is removed unless it is kept.
 type Writer = CaptureWriter<BufWriter<NamedTempFile>>;
 
-/// Where `output` leads; not to the capture, and not to what is there and no regular file.
+/// Returns the final path of `output`; refuses the capture and anything but a regular file.
 fn target(output: &Path, capture: &Path) -> Result<PathBuf, Trouble> {
     let shown = output.display();
-    // Behind a symbolic link, which stays.
+    // Follows a symbolic link, which stays.
     let target = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
     if fs::canonicalize(capture).is_ok_and(|capture| capture == target) {
         let message = format!("output_path {shown} is the capture; name another file");
         return Err(Trouble::Refused(message));
     }
     if fs::metadata(&target).is_ok_and(|there| !there.is_file()) {
-        let message = format!("output_path {shown} is there and no regular file; name a file");
+        let message = format!("output_path {shown} exists and is not a regular file; name a file");
         return Err(Trouble::Refused(message));
     }
     Ok(target)
@@ -89,12 +89,13 @@ fn no_capture(path: &Path, error: &CaptureError) -> Trouble {
     }
 }
 
-/// The same kind of error, so that Python has the same class for it, with the path in its text.
+/// Returns an error of the same kind, so that Python has the same class for it, with the path in
+/// its text.
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Trouble {
     let message = format!("cannot {what} {}: {error}", path.display());
     Trouble::System(io::Error::new(error.kind(), message))
 }
 
-/// Less what the user's mask takes away, as for any new file.
+/// Reduced by the user's mask, as for any new file.
 #[cfg(unix)]
 const FILE_MODE: u32 = 0o666;

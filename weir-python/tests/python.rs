@@ -1,6 +1,6 @@
-//! Runs `test_weir.py` in Python against the module that Cargo built for this test.
+//! Runs `test_weir.py` in Python with the module that Cargo built for this test.
 //!
-//! Without Python it says so and passes; with `WEIR_REQUIRE_PYTHON=1` it fails.
+//! Without Python the test prints so and passes; with `WEIR_REQUIRE_PYTHON=1` it fails.
 
 use std::env;
 use std::fs;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
-fn the_module_does_in_python_what_its_tests_say() {
+fn the_python_tests_pass() {
     if !has_python() {
         let required = env::var_os("WEIR_REQUIRE_PYTHON").is_some_and(|value| value == "1");
         assert!(!required, "no {PYTHON} can be run, and WEIR_REQUIRE_PYTHON=1");
-        // Past the harness, which shows what a test prints only if it fails.
+        // Bypasses the harness, which shows a test's output only if it fails.
         let _ = writeln!(io::stderr(), "skipped: no {PYTHON} can be run, so `weir` is not tried");
         return;
     }
@@ -21,7 +21,7 @@ fn the_module_does_in_python_what_its_tests_say() {
     fs::copy(library(), folder.path().join(module_file())).expect("the library can be copied");
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/test_weir.py");
     let mut command = Command::new(PYTHON);
-    // Neither other modules called `weir`, nor anything written beside the sources.
+    // Avoids other modules called `weir`, and writing anything beside the sources.
     command.arg("-B").arg(tests).env("PYTHONPATH", folder.path()).current_dir(folder.path());
     let output = command.output().expect("it just ran");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -29,13 +29,13 @@ fn the_module_does_in_python_what_its_tests_say() {
     assert!(said.contains("\nOK"), "no test of Python's ran: {said}");
 }
 
-/// True if there is a Python that runs.
+/// Returns whether a Python can be run.
 fn has_python() -> bool {
     Command::new(PYTHON).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// The library of this package, which Cargo builds before its tests and lays beside them: a
-/// dynamic library's name has no hash.
+/// Returns the library of this package, which Cargo builds before its tests and places beside them:
+/// a dynamic library's name has no hash.
 fn library() -> PathBuf {
     let test = env::current_exe().expect("a test knows its own path");
     let name = format!("{}weir{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
@@ -44,7 +44,7 @@ fn library() -> PathBuf {
     library
 }
 
-/// What Python wants the library to be called.
+/// Returns the file name that Python requires of the module.
 fn module_file() -> &'static str {
     if cfg!(windows) { "weir.pyd" } else { "weir.so" }
 }

@@ -1,4 +1,4 @@
-//! `weir check`: the findings of a policy, a deployment or a scenario.
+//! `weir check`: reports the findings of a policy, a deployment or a scenario.
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
@@ -13,21 +13,21 @@ use weir_policy::reader::Document;
 use weir_policy::{deployment, file, policy, render};
 use weir_sim::read;
 
-/// Checks a policy, a deployment or a scenario: what is wrong, where, and what to do about it.
+/// Checks a policy, a deployment or a scenario: what is wrong, where, and how to cure it.
 ///
 /// Exits 0 without errors (there may be warnings), 1 with errors, 2 if the file cannot be read.
 #[derive(clap::Args)]
 pub struct Check {
     /// The policy, deployment or scenario, in TOML.
     file: PathBuf,
-    /// Print what each class of a policy, or of each direction of a deployment, may count on:
-    /// guaranteed rate, longest delay, largest backlog, and what it gets while all want more and
-    /// while it is alone.
+    /// Print what each class of a policy, or of each direction of a deployment, is guaranteed: its
+    /// rate, longest delay and largest backlog, and its rate while all want more and while it is
+    /// alone.
     #[arg(long)]
     bounds: bool,
 }
 
-/// What `--format json` prints; docs/findings.md describes it.
+/// The output of `--format json`; docs/findings.md describes it.
 #[derive(Serialize)]
 struct Checked<'a> {
     file: String,
@@ -39,14 +39,14 @@ struct Checked<'a> {
     bounds: Option<Vec<RowFigures<'a>>>,
 }
 
-/// What a class may count on, with its name, and its direction if the file has several.
+/// The guarantees of a class, with its name, and its direction if the file has several.
 struct Row {
     direction: Option<String>,
     class: String,
     standing: Standing,
 }
 
-/// The same in JSON.
+/// The row in JSON.
 #[derive(Serialize)]
 struct RowFigures<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ struct RowFigures<'a> {
     figures: Figures,
 }
 
-/// What a class may count on; `None` where nothing is known. docs/bounds.md describes it.
+/// The guarantees of a class; `None` where unknown. docs/bounds.md describes them.
 #[derive(Serialize)]
 pub struct Figures {
     guaranteed_bps: Option<f64>,
@@ -67,7 +67,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Those of a class.
+    /// Returns those of a class.
     pub fn of(standing: &Standing) -> Self {
         Self {
             guaranteed_bps: standing.bound.guaranteed,
@@ -91,7 +91,7 @@ impl Run for Check {
         let read_file = |path: &Path| file::read(path);
         let is_deployment = deployment::is_deployment(&keys);
         if self.bounds && !is_deployment && read::is_scenario(&keys) {
-            let cure = "name the policy that it runs; `weir sim` holds a run to its bounds";
+            let cure = "name the policy that it runs; `weir sim` compares a run with its bounds";
             return output.refuse(&format!("{name} is a scenario, which has no bounds: {cure}"));
         }
         if is_deployment {
@@ -107,7 +107,7 @@ impl Run for Check {
         let outcome = policy::of_document(&document, None);
         let policy = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
         let exit = print_all(output, (&name, "policy"), &outcome, policy.map(Row::of_policy));
-        // The command ends here, and the system takes memory back faster than table by table.
+        // The command ends here, and the system frees memory faster than table by table.
         std::mem::forget((document, outcome));
         exit
     }
@@ -125,7 +125,7 @@ impl Row {
     }
 }
 
-/// As [`print()`], with what the classes may count on if that was asked for.
+/// As [`print()`], with the guarantees of classes if requested.
 fn print_all<T>(
     output: &Output,
     (name, kind): (&str, &'static str),
@@ -160,7 +160,7 @@ fn print_all<T>(
     exit
 }
 
-/// A figure in a table.
+/// Formats a figure for a table.
 pub fn shown(figure: Option<f64>) -> String {
     match figure {
         None => "-".to_owned(),
@@ -185,7 +185,7 @@ fn checked<'a, T>(
     }
 }
 
-/// Prints what was found in a file, and answers how the command ends.
+/// Prints the findings of a file; returns the exit code.
 pub fn print<T>(output: &Output, name: &str, kind: &'static str, outcome: &Outcome<T>) -> Exit {
     let findings = outcome.findings.as_slice();
     match output.format {

@@ -1,4 +1,4 @@
-//! `weir compare`: one traffic under many schedulers, in one table and one plot.
+//! `weir compare`: simulates one scenario under many schedulers, with one table and one plot.
 
 use crate::output::{Exit, Format, Output};
 use crate::sim::{count_bar, memory, scenario};
@@ -14,8 +14,8 @@ use weir_sim::memory::Beside;
 /// Simulates one scenario under several schedulers.
 ///
 /// The policy is translated for each; docs/compare.md has the rules, and the notes below the table
-/// say what was said otherwise. Exits 1 if a scheduler cannot carry the policy, 2 if there is no
-/// such scheduler. Ctrl-C keeps what has ended.
+/// list what was changed. Exits 1 if the policy cannot be translated for a scheduler, 2 if there is
+/// no such scheduler. After Ctrl-C the finished runs are reported.
 #[derive(clap::Args)]
 pub struct Compare {
     /// The scenario, in TOML.
@@ -23,26 +23,26 @@ pub struct Compare {
     /// The schedulers.
     #[arg(long, value_name = "KEYWORD,...", value_delimiter = ',', required = true)]
     schedulers: Vec<String>,
-    /// In a network: the link whose scheduler is replaced; where only one outlet has a policy, that
-    /// one unless written.
+    /// In a network: the link whose scheduler is replaced; by default the only outlet with a
+    /// policy.
     #[arg(long, value_name = "NAME")]
     link: Option<String>,
-    /// In a network where both ways of the link have a policy: the node at whose end.
+    /// In a network where both directions of the link have a policy: the node at whose end.
     #[arg(long, value_name = "NODE")]
     from: Option<String>,
-    /// Another seed than the scenario's.
+    /// A seed other than the scenario's.
     #[arg(long)]
     seed: Option<u64>,
-    /// So many side by side; all cores unless written.
+    /// Runs at the same time; by default one for each core.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Write the comparison as JSON, whatever is printed.
+    /// Write the comparison as JSON to this file, too.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Draw what each class got beside its ideal, and its delays.
+    /// Draw each class's rate beside its ideal, and its delays.
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// How much memory the runs may be expected to need; what is free unless written.
+    /// The most memory that the runs may be expected to need; by default the free memory.
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
 }

@@ -1,4 +1,4 @@
-//! `weir demo`: live traffic through a shaped link, and the same simulated, side by side.
+//! `weir demo`: live traffic through a shaped link, and the simulation of it, side by side.
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
@@ -7,17 +7,17 @@ use std::time::Duration;
 use weir_lab::demo::{self, Failure, Phase};
 use weir_live::signals::StopSignal;
 
-/// Shows Weir at work: live traffic through a shaped link, and the same simulated, side by side.
+/// Shows Weir at work: live traffic through a shaped link, and the simulation of it, side by side.
 ///
-/// Makes private networks, so it needs root, or an ordinary user's right to user namespaces;
-/// nothing outside is touched and nothing is left. Exits 0 if every promise held, 1 if one did not,
-/// 130 if interrupted.
+/// Makes private networks, so it needs root, or an ordinary user's right to user namespaces; it
+/// changes nothing outside and leaves nothing behind. Exits 0 if every promise held, 1 if one did
+/// not, 130 if interrupted.
 #[derive(clap::Args)]
 pub struct Demo {
-    /// How many seconds to measure, after 2 seconds of warm-up.
+    /// Seconds to measure, after 2 seconds of warm-up.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(seconds()))]
     seconds: u64,
-    /// Print the policy of the demo and do nothing else.
+    /// Print the policy of the demo and exit.
     #[arg(long)]
     policy: bool,
 }
@@ -59,7 +59,7 @@ impl Run for Demo {
     }
 }
 
-/// A bar on standard error; without a terminal there, nothing.
+/// A progress bar on standard error; hidden without a terminal.
 struct Bar {
     bar: ProgressBar,
 }
@@ -75,7 +75,7 @@ impl Bar {
     fn tell(&self, phase: Phase, part: f64) {
         self.bar.set_message(match phase {
             Phase::Live => "live: kernel TCP and UDP",
-            Phase::Simulation => "the same, simulated",
+            Phase::Simulation => "simulation of it",
         });
         self.bar.set_position((part.clamp(0.0, 1.0) * STEPS as f64) as u64);
     }

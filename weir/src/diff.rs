@@ -1,4 +1,4 @@
-//! `weir diff`: what changes in effect from one policy to another.
+//! `weir diff`: compares the effects of two policies.
 
 use crate::Run;
 use crate::check;
@@ -10,19 +10,20 @@ use weir_policy::diff::{ClassChange, Difference, Standing, differ};
 use weir_policy::policy::{self, Policy};
 use weir_policy::{file, render};
 
-/// Says what changes in effect: which packets go to another class, which class may count on more.
+/// Compares the effects of two policies: which packets go to another class, and which guarantees
+/// change.
 ///
 /// Exits 0 if nothing changes in effect, 1 if something does or a policy has errors, 2 if a file
 /// cannot be read.
 #[derive(clap::Args)]
 pub struct Diff {
-    /// The policy as it is.
+    /// The old policy.
     old: PathBuf,
-    /// The policy as it is to be.
+    /// The new policy.
     new: PathBuf,
 }
 
-/// What `--format json` prints; docs/bounds.md describes it.
+/// The output of `--format json`; docs/bounds.md describes it.
 #[derive(Serialize)]
 struct Printed {
     moves: Vec<Move>,
@@ -124,7 +125,7 @@ fn text(difference: &Difference) -> String {
     text
 }
 
-/// A row for each figure that changes.
+/// Makes a row for each figure that changes.
 fn table(changed: &[ClassChange]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN);

@@ -1,4 +1,4 @@
-//! `weir export`: a policy for another tool; for the kernel also set up and tried.
+//! `weir export`: writes a policy for another tool; for the kernel it can also apply and verify it.
 
 mod kernel;
 mod probe;
@@ -21,8 +21,9 @@ pub struct Export {
 enum Target {
     /// Commands for the kernel's own disciplines.
     ///
-    /// What the kernel cannot say goes to standard error. Exits 1 if the policy is wrong, if no
-    /// discipline is like its scheduler, or if the kernel does otherwise than was meant.
+    /// Parts that the kernel cannot express are listed on standard error. Exits 1 if the policy is
+    /// wrong, if no discipline matches its scheduler, or if the kernel's state differs from the
+    /// export.
     Tc(Tc),
 }
 
@@ -36,14 +37,14 @@ struct Tc {
     /// Input for `tc -batch` instead of a shell script.
     #[arg(long)]
     batch: bool,
-    /// Which filters lead to classes; every kernel has u32.
+    /// The kind of filters that lead to classes; every kernel has u32.
     #[arg(long, value_enum, default_value_t = FilterWord::Flower)]
     filters: FilterWord,
-    /// Sets it up in this network namespace, in place of what the device has, and reads it back.
+    /// Set it up in this network namespace, replacing the device's disciplines, and read it back.
     #[arg(long)]
     apply: bool,
-    /// Sends a probe for each class and says in which it was counted; after `--apply`, or of what
-    /// was set up before.
+    /// Send a probe for each class and print the class that counted it; after `--apply`, or on an
+    /// earlier set-up.
     #[arg(long)]
     verify: bool,
 }
@@ -54,7 +55,7 @@ enum FilterWord {
     U32,
 }
 
-/// What `--format json` prints; docs/export.md describes it.
+/// The output of `--format json`; docs/export.md describes it.
 #[derive(Serialize)]
 struct Printed<'a> {
     device: &'a str,
@@ -82,7 +83,7 @@ impl Tc {
         if !is_device_name(&self.dev) {
             let device = &self.dev;
             return output
-                .refuse(&format!("`{device}` is no name of a device: 1 to 15 characters"));
+                .refuse(&format!("`{device}` is not a name of a device: 1 to 15 characters"));
         }
         let outcome = policy::parse_bytes(&bytes, &name, None);
         let failed = outcome.failed();
@@ -143,7 +144,7 @@ fn tell(
 ) {
     match differences {
         None => {}
-        Some([]) => output.text(&format!("{device}: set up, and the kernel has what was meant\n")),
+        Some([]) => output.text(&format!("{device}: set up, and the kernel's state is as exported\n")),
         Some(found) => {
             found.iter().for_each(|one| output.text(&format!("{device}: differs: {one}\n")));
         }
@@ -153,7 +154,7 @@ fn tell(
     }
 }
 
-/// What the kernel takes for one; no shell sees more in it.
+/// Returns whether the kernel allows the name; a shell finds nothing special in it.
 fn is_device_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
     (1..=15).contains(&name.len()) && name.chars().all(fits)

@@ -1,4 +1,4 @@
-//! `weir import`: another tool's configuration as policies.
+//! `weir import`: converts another tool's configuration to policies.
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
@@ -11,7 +11,7 @@ use weir_policy::finding::Finding;
 use weir_import::import::{self, Fate, Import as Imports, Imported, LANGUAGES, Line, Options};
 use weir_policy::{file, render};
 
-/// Turns an altq.conf, a pf.conf or tc commands into policies, and says what became of each line.
+/// Converts an altq.conf, a pf.conf or tc commands to policies, and reports the fate of each line.
 ///
 /// The policy goes to standard output, the report to standard error. Exits 0 with a policy, 1 if
 /// the file is wrong, 2 if it cannot be read or a policy cannot be written.
@@ -22,18 +22,18 @@ pub struct Import {
     language: String,
     /// The file.
     file: PathBuf,
-    /// Only the policy of this interface.
+    /// Convert only the policy of this interface.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// The rate of an interface for which the file names none, such as "100 Mbit/s".
+    /// The rate of an interface for which the file gives none, such as "100 Mbit/s".
     #[arg(long)]
     rate: Option<Rate>,
-    /// Where the policy goes; for several interfaces a folder, in which each gets NAME.toml.
+    /// The file of the policy; for several interfaces a folder, in which each gets NAME.toml.
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
 }
 
-/// What `--format json` prints; docs/import.md describes it.
+/// The output of `--format json`; docs/import.md describes it.
 #[derive(Serialize)]
 struct Printed<'a> {
     file: &'a str,
@@ -79,7 +79,7 @@ impl Run for Import {
 }
 
 impl Import {
-    /// Keeps the policy that was asked for.
+    /// Keeps only the requested policy.
     fn choose(&self, found: &mut Imports) -> Result<(), String> {
         let Some(wanted) = &self.interface else { return Ok(()) };
         let names: Vec<_> = found.policies.iter().map(|one| one.interface.clone()).collect();
@@ -109,7 +109,7 @@ impl Import {
             [one] if !out.is_dir() => write(out, one),
             several => several.iter().try_for_each(|one| {
                 std::fs::create_dir_all(out).map_err(|error| (out.clone(), error))?;
-                // An interface's name is one part of a path, whatever it holds.
+                // An interface's name becomes one part of a path, whatever it contains.
                 write(&out.join(format!("{}.toml", one.interface.replace(['/', '\\'], "_"))), one)
             }),
         };
@@ -126,7 +126,7 @@ fn write(path: &Path, one: &Imported) -> Result<(), (PathBuf, std::io::Error)> {
     std::fs::write(path, &one.policy).map_err(|error| (path.to_owned(), error))
 }
 
-/// Findings, then each line that is not simply kept, then how many there are of each fate.
+/// Prints findings, then each line that is not simply kept, then the number of lines by fate.
 fn tell(findings: &str, lines: &[Line], name: &str) {
     let mut text = findings.to_owned();
     for line in lines.iter().filter(|line| line.fate != Fate::Kept || !line.note.is_empty()) {
@@ -135,9 +135,9 @@ fn tell(findings: &str, lines: &[Line], name: &str) {
     }
     if !lines.is_empty() {
         let count = |fate| lines.iter().filter(|line| line.fate == fate).count();
-        let [kept, near, lost] = [Fate::Kept, Fate::Approximated, Fate::Lost].map(count);
-        text.push_str(&format!("{name}: {kept} kept, {near} approximated, {lost} lost\n"));
+        let [kept, approximated, lost] = [Fate::Kept, Fate::Approximated, Fate::Lost].map(count);
+        text.push_str(&format!("{name}: {kept} kept, {approximated} approximated, {lost} lost\n"));
     }
-    // Nobody is left to be told if standard error is closed.
+    // If standard error is closed, the error cannot be reported anywhere.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! `weir lab`: the papers' experiments and Weir's own, each held to its claims.
+//! `weir lab`: runs the papers' experiments and Weir's own, and checks their claims.
 
 mod own;
 mod papers;
@@ -13,9 +13,9 @@ use weir_lab::claims::{Eras, Shelf};
 use weir_lab::experiments;
 use weir_lab::rows::Options;
 
-/// Lists experiments, or runs them and holds what they measure to their claims.
+/// Lists experiments, or runs them and compares their measurements with their claims.
 ///
-/// `run` exits 1 if a claim fails and its sheet does not say why.
+/// `run` exits 1 if a claim fails for which its sheet gives no reason.
 #[derive(clap::Args)]
 pub struct Lab {
     #[command(subcommand)]
@@ -24,24 +24,24 @@ pub struct Lab {
 
 #[derive(clap::Subcommand)]
 enum Task {
-    /// Names the experiments, by paper, with what each asks.
+    /// Lists the experiments, by paper, with the question of each.
     List,
     /// Runs them.
     Run(Request),
-    /// Runs them, and writes what came out as one HTML file, or as tables in Markdown.
+    /// Runs them, and writes the results as one HTML file, or as tables in Markdown.
     Report(report::Report),
 }
 
-/// What is run, and how.
+/// The experiments to run, and how.
 #[derive(clap::Args)]
 struct Which {
     /// An experiment, a paper, or `all` papers; to run also one of Weir's own experiments.
     #[arg(value_name = "ID|PAPER|all", default_value = "all")]
     name: String,
-    /// As it was, as it should have been, or one beside the other.
+    /// The historic variant, the sound one, or both side by side.
     #[arg(long, value_enum, default_value_t = EraChoice::Both)]
     era: EraChoice,
-    /// Runs at once; what comes out does not depend on it. Default: all cores.
+    /// Runs at the same time; results do not depend on it. Default: all cores.
     #[arg(long, value_name = "K")]
     threads: Option<NonZeroUsize>,
     /// The first seed, for experiments that draw random numbers.
@@ -56,17 +56,17 @@ struct Request {
     /// Only the claims whose id or sentence contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Weir's own: how long each live measurement takes.
+    /// Weir's own: seconds of each live measurement.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// With `ns2-cbq`: runs the scenario of this file instead of ns-2's own.
+    /// With `ns2-cbq`: run the scenario of this file instead of ns-2's own.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum EraChoice {
-    /// The scheduler and machine of the paper, faults and all.
+    /// The scheduler and machine of the paper, with their faults.
     Historic,
     /// The sound scheduler, on a machine that adds nothing.
     Sound,
@@ -102,7 +102,7 @@ impl Request {
     fn run(self, shelf: &Shelf, output: &Output) -> Exit {
         let own = experiments::find(&self.which.name).and_then(|found| found.own);
         if self.file.is_some() && !own.is_some_and(|own| own.takes_file) {
-            return output.refuse(&format!("`{}` runs no scenario of a file", self.which.name));
+            return output.refuse(&format!("`{}` does not run a scenario from a file", self.which.name));
         }
         let sheets = shelf.select(&self.which.name);
         if self.file.is_none() && !sheets.is_empty() {
@@ -128,7 +128,7 @@ impl Which {
         let names = papers.chain(own).collect::<Vec<_>>().join(", ");
         let name = &self.name;
         let message = format!(
-            "no experiment is called `{name}`; there are all, {names}, and those of `weir lab list`"
+            "no experiment is called `{name}`; write all, {names}, or one of `weir lab list`"
         );
         output.refuse(&message)
     }

@@ -1,7 +1,7 @@
 //! The weir command: one verb a file, one line a verb.
 //!
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
-//! line in `verbs` below. What every verb shares (format, colour, exit codes) is `output.rs`.
+//! line in `verbs` below. `output.rs` has what all verbs share (format, colour, exit codes).
 
 mod output;
 mod whole_file;
@@ -11,13 +11,13 @@ use output::{Exit, Format, Output};
 use std::process::ExitCode;
 use weir_live::pages::LargePages;
 
-/// A link of a million classes lives in hundreds of megabytes: see [`LargePages`].
+/// A link of a million classes needs hundreds of megabytes: see [`LargePages`].
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;
 
-/// What a verb does with its arguments.
+/// The action of a verb.
 trait Run {
-    /// Does it, and answers how the command ends.
+    /// Runs the verb; returns the exit code.
     fn run(self, output: &Output) -> Exit;
 }
 
@@ -63,14 +63,14 @@ verbs! {
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Command {
-    /// How results are printed.
+    /// The format of results.
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(subcommand)]
     verb: Verb,
 }
 
-/// Exits as the verb says; clap itself exits 2 on wrong arguments.
+/// Exits with the verb's code; clap itself exits 2 on wrong arguments.
 fn main() -> ExitCode {
     weir_live::pages::keep_released();
     let command = Command::parse();

@@ -1,15 +1,15 @@
-//! What all verbs share: the format of results, where they go, and how the command ends.
+//! Shared by all verbs: the format of results, their output, and exit codes.
 //!
-//! Results go to standard output, in the one format that was asked for; what goes wrong with the
-//! command itself goes to standard error. A closed pipe ends output quietly; any other failure to
-//! print makes the command exit 2.
+//! Results go to standard output, in the requested format; errors of the command itself go to
+//! standard error. A closed pipe ends output quietly; after any other failure to print the command
+//! exits 2.
 
 use serde::Serialize;
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-/// How results are printed.
+/// The format of results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Format {
     /// For people.
@@ -18,25 +18,25 @@ pub enum Format {
     Json,
 }
 
-/// How the command ends.
+/// The exit code of the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// 0: done, and nothing to object to.
+    /// 0: done, without errors.
     Clean,
-    /// 1: done, and what was looked at has faults.
+    /// 1: done, and the input has errors.
     Faults,
-    /// 2: not done: wrong usage, or something cannot be read or written.
+    /// 2: not done: wrong usage, or a file cannot be read or written.
     Usage,
-    /// 130: the user stopped it, as shells say of SIGINT.
+    /// 130: the user stopped it, as shells report SIGINT.
     Interrupted,
 }
 
-/// Where results go.
+/// Prints results.
 #[derive(Debug)]
 pub struct Output {
-    /// How they are printed.
+    /// Their format.
     pub format: Format,
-    /// Whether something could not be printed.
+    /// Whether printing failed.
     failed: Cell<bool>,
 }
 
@@ -52,28 +52,28 @@ impl From<Exit> for ExitCode {
 }
 
 impl Output {
-    /// Output in `format`.
+    /// Prints in `format`.
     pub fn new(format: Format) -> Self {
         Self { format, failed: Cell::new(false) }
     }
 
-    /// Whether to print in colour: on a terminal, unless `NO_COLOR` is set (no-color.org).
+    /// Returns whether to print in colour: on a terminal, unless `NO_COLOR` is set (no-color.org).
     pub fn colour(&self) -> bool {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         io::stdout().is_terminal() && !refused
     }
 
-    /// Prints text as it is.
+    /// Prints text unchanged.
     pub fn text(&self, text: &str) {
         let mut out = io::stdout().lock();
         let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) else { return };
-        // Whoever closed the pipe has read enough; there is nobody to tell. Once is enough.
+        // The reader that closed the pipe wants no more. Report any other error once.
         if error.kind() != io::ErrorKind::BrokenPipe && !self.failed.replace(true) {
             self.warn(&format!("cannot print: {error}"));
         }
     }
 
-    /// How the command ends, if it ends so but for what could not be printed.
+    /// Returns the exit code, which is `exit` unless printing failed.
     pub fn end(&self, exit: Exit) -> Exit {
         if self.failed.get() { Exit::Usage } else { exit }
     }
@@ -85,13 +85,13 @@ impl Output {
         self.text("\n");
     }
 
-    /// Says on standard error why the command cannot do what it was asked.
+    /// Explains on standard error why the command cannot run.
     pub fn refuse(&self, message: &str) -> Exit {
         self.warn(message);
         Exit::Usage
     }
 
-    /// Says on standard error what should be known of a result.
+    /// Prints a warning about a result to standard error.
     pub fn warn(&self, message: &str) {
         let _ = writeln!(io::stderr().lock(), "weir: {message}");
     }

@@ -1,4 +1,4 @@
-//! `weir replay`: a capture through a policy, in virtual time.
+//! `weir replay`: runs a capture through a policy, in virtual time.
 
 use crate::output::{Exit, Format, Output};
 use crate::sim::{Explain, bounds};
@@ -16,9 +16,9 @@ use weir_sim::replay::{InterfaceMap, Outputs, ReplayReport, replay, replay_expla
 /// Runs a capture through a policy in virtual time, and reports each class.
 ///
 /// Frames arrive when they were captured and leave when the policy's link lets them. Exits 1 with
-/// findings and nothing written if the policy is wrong; also if the capture is damaged, after all
-/// that precedes the damage was replayed, written and reported, and if a bound is broken. Exits 2
-/// if something cannot be read or written. docs/replay.md says what is written and how lengths and
+/// findings and writes nothing if the policy is wrong; exits 1 also if a bound is broken, or if the
+/// capture is damaged, after the part before the damage was replayed, written and reported. Exits 2
+/// if a file cannot be read or written. docs/replay.md describes the output and how lengths and
 /// times are taken.
 #[derive(clap::Args)]
 pub struct Replay {
@@ -33,7 +33,8 @@ pub struct Replay {
     #[arg(long, value_name = "DROPS.pcapng")]
     drops: Option<PathBuf>,
     /// The interface of the policy by which frames came in; with `CAPTURED=`, only those frames
-    /// that the capture has from there. Equal names need no word. May be given several times.
+    /// that the capture has from there. Interfaces of equal names are matched automatically. May be
+    /// given several times.
     #[arg(long, value_name = "[CAPTURED=]NAME")]
     interface: Vec<String>,
     #[command(flatten)]
@@ -74,7 +75,7 @@ impl Replay {
         Ok(if report.fault.is_some() { Exit::Faults } else { exit })
     }
 
-    /// Replays into files that get their names once they are whole.
+    /// Replays into files that get their names once they are complete.
     fn write(
         &self,
         policy: &Policy,
@@ -106,7 +107,7 @@ impl Replay {
         }
     }
 
-    /// Refuses to write over what is read, and twice to one file.
+    /// Refuses to overwrite an input, and to write twice to one file.
     fn check_paths(&self) -> Result<(), String> {
         let outputs = [("-o", &self.output), ("--drops", &self.drops)];
         for (option, path) in outputs {
@@ -134,7 +135,7 @@ impl Replay {
         self.interface.iter().map(pair).collect()
     }
 
-    /// The capture's bytes; `bar` shows on a terminal how many were read.
+    /// Opens the capture; `bar` shows on a terminal how many bytes were read.
     fn open_capture(&self, bar: &ProgressBar) -> Result<Box<dyn Read>, String> {
         if self.capture.as_os_str() == "-" {
             return Ok(Box::new(bar.wrap_read(io::stdin())));
@@ -164,7 +165,7 @@ fn create(path: &Option<PathBuf>) -> Result<Option<Writer>, String> {
     writer.map(Some).map_err(|error| cannot("write", &path.display().to_string(), &error))
 }
 
-/// Shows on standard error what is worth knowing of a policy that has no errors.
+/// Prints the warnings of a policy without errors to standard error.
 fn show_findings(outcome: &Outcome<Policy>, output: &Output) {
     if !outcome.findings.is_empty() {
         let text = render::render(&outcome.findings, &outcome.sources, false);
@@ -172,7 +173,7 @@ fn show_findings(outcome: &Outcome<Policy>, output: &Output) {
     }
 }
 
-/// Whether both are there and one file, whatever leads there.
+/// Returns whether both paths exist and lead to one file.
 fn same_file(one: &Path, other: &Path) -> bool {
     match (fs::canonicalize(one), fs::canonicalize(other)) {
         (Ok(one), Ok(other)) => one == other,
@@ -180,5 +181,5 @@ fn same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Bytes of the capture as it lies on the disk, and how long the rest will take.
+/// The bytes of the capture on the disk, and the remaining time.
 const BAR: &str = "{wide_bar} {binary_bytes}/{binary_total_bytes} {eta}";

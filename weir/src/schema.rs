@@ -1,4 +1,4 @@
-//! `weir schema`: the JSON schema of policies, from the descriptors of the registries.
+//! `weir schema`: prints the JSON schema of policies, from the descriptors of the registries.
 
 use crate::Run;
 use crate::output::{Exit, Output};
@@ -21,7 +21,7 @@ impl Run for Schema {
     }
 }
 
-/// The schema of a policy: what `[link]` calls its scheduler says what classes may hold.
+/// Builds the schema of a policy: `scheduler` in `[link]` determines the keys of classes.
 fn policy() -> Value {
     let schedulers: Vec<Value> =
         SCHEDULERS.iter().map(|entry| with_scheduler(entry.descriptor)).collect();
@@ -57,7 +57,7 @@ fn promise() -> Value {
     })
 }
 
-/// A policy with this scheduler.
+/// Builds the schema of a policy with this scheduler.
 fn with_scheduler(descriptor: &Descriptor) -> Value {
     let own = table(descriptor.parameters, &[Scope::Link]);
     let mut link = common_link();
@@ -72,7 +72,7 @@ fn with_scheduler(descriptor: &Descriptor) -> Value {
     let mut besides = |key: &str, dimension, description| {
         class.entry(key).or_insert_with(|| quantity(&[dimension], description));
     };
-    besides("delay", Dimension::Duration, "The longest that a packet may take.");
+    besides("delay", Dimension::Duration, "The longest delay of a packet.");
     if rated {
         besides("share", Dimension::Share, "The part of its parent's rate, such as 40 %.");
     }
@@ -93,7 +93,7 @@ fn common_link() -> Map<String, Value> {
     let orders = MatchOrder::ALL.map(MatchOrder::keyword);
     let fragments = ["cache", "none", "altq-broken", "altq-fixed"];
     object(json!({
-        "rate": quantity(&[Rate], "What the line carries, such as 10 Mbit/s."),
+        "rate": quantity(&[Rate], "The rate of the line, such as 10 Mbit/s."),
         "overhead": {
             "description": "How the length on the wire follows from a frame.",
             "anyOf": [
@@ -107,8 +107,8 @@ fn common_link() -> Map<String, Value> {
         },
         "charge": { "enum": ["wire", "frame"] },
         "mtu": bounded(quantity(&[Bytes, Number], "The largest IP packet."), 68, 65_535),
-        "buffer": quantity(&[Bytes], "Bytes that wait in the driver."),
-        "rtt": quantity(&[Duration], "The round-trip time of the paths across the link."),
+        "buffer": quantity(&[Bytes], "Bytes in the driver's buffer."),
+        "rtt": quantity(&[Duration], "The round-trip time of the paths through the link."),
         "packets_max": quantity(&[Packets], "The most packets that wait in all queues together."),
         "seed": { "type": "integer", "minimum": 0 },
         "classifier": { "enum": classifiers },
@@ -126,8 +126,8 @@ fn common_link() -> Map<String, Value> {
 fn common_class() -> Map<String, Value> {
     use Dimension::{Bytes, Rate};
     let mut arrival = closed(object(json!({
-        "rate": quantity(&[Rate], "What it is offered in the long run."),
-        "burst": quantity(&[Bytes], "What may come at once."),
+        "rate": quantity(&[Rate], "The long-run rate of its arrivals."),
+        "burst": quantity(&[Bytes], "The largest burst of its arrivals."),
     })));
     arrival["required"] = json!(["rate", "burst"]);
     object(json!({
@@ -138,7 +138,7 @@ fn common_class() -> Map<String, Value> {
         "hash": { "enum": ["dstaddr", "srcport", "full"] },
         "queues": { "type": "integer", "minimum": 1, "maximum": 2048 },
         "arrival": arrival,
-        "window": quantity(&[Bytes], "The TCP window of the one flow that it is for."),
+        "window": quantity(&[Bytes], "The TCP window of the single flow that it carries."),
         "typical_packet": quantity(&[Bytes], "The length of most of its packets."),
         "match": { "anyOf": [
             { "$ref": "#/$defs/rule" },
@@ -147,7 +147,7 @@ fn common_class() -> Map<String, Value> {
     }))
 }
 
-/// A queue: one of the droppers, the first where none is named.
+/// Builds the schema of a queue: one of the droppers, the first by default.
 fn queue() -> Value {
     let one = |(index, row): (usize, &weir_core::queue::DropperDescriptor)| {
         let mut keys = table(row.parameters, &[Scope::Queue]);
@@ -157,7 +157,7 @@ fn queue() -> Value {
     json!({ "type": "object", "anyOf": DROPPERS.iter().enumerate().map(one).collect::<Vec<_>>() })
 }
 
-/// A policer: one of the meters, the first where none is named.
+/// Builds the schema of a policer: one of the meters, the first by default.
 fn police() -> Value {
     let one = |(index, row): (usize, &weir_core::police::MeterDescriptor)| {
         let mut keys = table(row.parameters, &[Scope::Meter]);
@@ -171,7 +171,7 @@ fn police() -> Value {
     json!({ "type": "object", "anyOf": METERS.iter().enumerate().map(one).collect::<Vec<_>>() })
 }
 
-/// A table that must say which it is, unless it is the one that is meant without a word.
+/// Requires the key that names the kind of a table, unless the kind is the default.
 fn named(mut table: Value, key: &str, first: bool) -> Value {
     if !first {
         table["required"] = json!([key]);
@@ -202,7 +202,7 @@ fn rule() -> Value {
     closed(keys)
 }
 
-/// The parameters of these scopes.
+/// Returns the parameters of these scopes.
 fn table(parameters: &[Parameter], scopes: &[Scope]) -> Map<String, Value> {
     let own = parameters.iter().filter(|row| scopes.contains(&row.scope));
     own.map(|row| (row.name.to_owned(), parameter(row))).collect()
@@ -225,12 +225,12 @@ fn parameter(row: &Parameter) -> Value {
     schema
 }
 
-/// A number with a unit of one of these dimensions.
+/// Builds the schema of a number with a unit of one of these dimensions.
 fn quantity(dimensions: &[Dimension], description: &str) -> Value {
     let units: Vec<_> = dimensions.iter().map(|dimension| units(*dimension)).collect();
     let pattern = format!(r"^\s*[0-9][0-9_]*(\.[0-9_]*)?\s*({})\s*$", units.join("|"));
     let examples: Vec<_> = dimensions.iter().map(|dimension| dimension.example()).collect();
-    // Only what has no unit may be written as a number.
+    // Only a quantity without unit may be written as a number.
     let plain = dimensions.contains(&Dimension::Number);
     let types = if plain { json!(["string", "integer"]) } else { json!("string") };
     json!({
@@ -238,7 +238,7 @@ fn quantity(dimensions: &[Dimension], description: &str) -> Value {
     })
 }
 
-/// The units of a dimension, as a pattern.
+/// Returns the units of a dimension, as a pattern.
 const fn units(dimension: Dimension) -> &'static str {
     match dimension {
         Dimension::Rate => "[kMGT]?bit/s|[kMG]?B/s",
@@ -250,7 +250,7 @@ const fn units(dimension: Dimension) -> &'static str {
     }
 }
 
-/// The same, where a number is not less and not more than this.
+/// Adds bounds for a number, both included.
 fn bounded(mut schema: Value, min: u32, max: u32) -> Value {
     schema["minimum"] = json!(min);
     schema["maximum"] = json!(max);
@@ -261,7 +261,7 @@ fn closed(properties: Map<String, Value>) -> Value {
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
-/// The keys of an object that is written as one.
+/// Returns the keys of a JSON object.
 fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
@@ -269,7 +269,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Fields of headers that a rule may test, and the largest number for each.
+/// Header fields that a rule may test, and the largest number of each.
 const FIELDS: &[(&str, u32)] = &[
     ("proto", 255),
     ("sport", 65_535),

@@ -1,4 +1,4 @@
-//! `weir sim`: runs a scenario in simulated time and prints what each class and source got.
+//! `weir sim`: runs a scenario in simulated time and prints the results of each class and source.
 
 pub mod bounds;
 pub mod memory;
@@ -25,14 +25,14 @@ use weir_sim::{Fate, Report, Scenario, Watch, read};
 /// Simulates a scenario: sources, a policy's link, receivers.
 ///
 /// The same scenario and seed print the same bytes, on any number of threads. If a class of the
-/// policy says what it is offered (`arrival`), the worst delays and backlogs are held to their
+/// policy declares its traffic (`arrival`), the worst delays and backlogs are compared with their
 /// bounds. Exits 0 if it ran, 1 if the scenario has errors or a bound is broken, 2 if it cannot be
-/// read or does not fit in memory. docs/sim-report.md describes what is printed and written.
+/// read or does not fit in memory. docs/sim-report.md describes the output.
 #[derive(clap::Args)]
 pub struct Sim {
     /// The scenario, in TOML.
     scenario: PathBuf,
-    /// Another seed than the scenario's.
+    /// A seed other than the scenario's.
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
@@ -40,20 +40,20 @@ pub struct Sim {
     /// Report the bytes that each class sent in each bin of this width, such as `1s`.
     #[arg(long, value_name = "WIDTH", value_parser = width)]
     bins: Option<Duration>,
-    /// With --bins: write them as lines of `start_s,class,bytes`, too; in a network of
+    /// With --bins: also write them as lines of `start_s,class,bytes`; in a network of
     /// `start_s,link,from,class,bytes`.
     #[arg(long, value_name = "FILE", requires = "bins")]
     csv: Option<PathBuf>,
-    /// Run so many times, each with the next seed, and report means with their 95 % confidence
-    /// intervals. Ctrl-C keeps what has ended.
+    /// Run this many times, each with the next seed, and report means with their 95 % confidence
+    /// intervals. After Ctrl-C the finished runs are reported.
     #[arg(long, value_name = "N", conflicts_with_all = ["explain", "bins", "parquet", "trace"],
         value_parser = clap::value_parser!(u64).range(1..=REPLICATIONS_MAX))]
     replications: Option<u64>,
-    /// With --replications: so many side by side; all cores unless written.
+    /// With --replications: runs at the same time; by default one for each core.
     #[arg(long, value_name = "K", requires = "replications",
         value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Write the report as JSON, whatever is printed; of replications, the summary and each report.
+    /// Also write the report as JSON to this file; of replications, the summary and each report.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a row for each packet that left or was dropped.
@@ -63,7 +63,7 @@ pub struct Sim {
     /// in a network each direction of a link is an interface.
     #[arg(long, value_name = "FILE.pcapng")]
     trace: Option<PathBuf>,
-    /// How much memory a run may be expected to need; what is free unless written.
+    /// The most memory that a run may be expected to need; by default the free memory.
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
 }
@@ -71,18 +71,18 @@ pub struct Sim {
 /// Whether to explain why packets waited; also an option of `weir replay`.
 #[derive(clap::Args)]
 pub struct Explain {
-    /// Say why packets waited: behind their own class, for the line, held back by a limit, or while
-    /// others had their turns.
+    /// Explain why packets waited: behind their own class, for the line, held back by a limit, or
+    /// while others had their turns.
     #[arg(long)]
     explain: bool,
-    /// With --explain: show so many of the slowest packets.
+    /// With --explain: show this many of the slowest packets.
     #[arg(long, value_name = "N", requires = "explain", default_value_t = SLOWEST_DEFAULT as u16,
         value_parser = clap::value_parser!(u16).range(..=SLOWEST_MAX as i64))]
     slowest: u16,
 }
 
 impl Explain {
-    /// How many of the slowest packets to show, if it was asked why packets waited.
+    /// Returns how many of the slowest packets to show, if --explain is given.
     pub fn slowest(&self) -> Option<usize> {
         self.explain.then_some(usize::from(self.slowest))
     }
@@ -103,10 +103,10 @@ impl Run for Sim {
     }
 }
 
-/// The scenario of a file; its findings are shown.
+/// Returns the scenario of a file; prints its findings.
 ///
 /// # Errors
-/// How the command ends if there is none.
+/// Returns the exit code if there is none.
 pub fn scenario(path: &Path, output: &Output) -> Result<Scenario, Exit> {
     let name = path.display().to_string();
     let bytes = match file::read(path) {
@@ -117,7 +117,7 @@ pub fn scenario(path: &Path, output: &Output) -> Result<Scenario, Exit> {
     if outcome.failed() {
         return Err(check::print(output, &name, "scenario", &outcome));
     }
-    // Warnings are not the result that was asked for.
+    // Warnings are not part of the result.
     eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
     Ok(outcome.plan.expect("without errors there is a plan"))
 }
@@ -170,7 +170,7 @@ impl Sim {
         Ok(keeping.map_or(Exit::Clean, |keeping| bounds::print(&keeping.holding(), output)))
     }
 
-    /// What is written of a report.
+    /// Writes the files of a report.
     fn write(&self, report: &Report) -> Result<(), String> {
         if let Some(path) = &self.json {
             whole_file::write(path, &report.to_json())?;
@@ -223,14 +223,14 @@ impl Sim {
     }
 }
 
-/// What --json writes of replications.
+/// The contents of --json with replications.
 #[derive(serde::Serialize)]
 struct Written<'a> {
     summary: &'a Summary,
     runs: &'a [Report],
 }
 
-/// A width of bins: a time above 0, such as `1s`.
+/// Parses a width of bins: a time above 0, such as `1s`.
 fn width(text: &str) -> Result<Duration, String> {
     let width: Duration = text.parse().map_err(|error| format!("{error}"))?;
     if width == Duration::ZERO {
@@ -239,12 +239,12 @@ fn width(text: &str) -> Result<Duration, String> {
     Ok(width)
 }
 
-/// A progress bar in simulated milliseconds; hidden unless somebody looks.
+/// A progress bar in simulated milliseconds; hidden without a terminal.
 fn bar(duration: Duration) -> ProgressBar {
     shown(duration.as_nanos() / 1_000_000, "simulating {bar:40} {percent:>3} %  {eta} left")
 }
 
-/// A progress bar in runs; hidden unless somebody looks.
+/// A progress bar in runs; hidden without a terminal.
 pub fn count_bar(count: u64) -> ProgressBar {
     shown(count, "simulating {bar:40} {pos} of {len}  {eta} left")
 }

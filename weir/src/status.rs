@@ -1,4 +1,4 @@
-//! `weir status`: what a running link did so far.
+//! `weir status`: shows the counters of a running link.
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
@@ -9,13 +9,13 @@ use weir_control::client;
 use weir_control::protocol::default_socket;
 use weir_live::status::{ClassStatus, LaneStatus, Status as LinkStatus};
 
-/// Shows what a running link did so far: ports, classes, delays, drops.
+/// Shows the counters of a running link: ports, classes, delays, drops.
 #[derive(clap::Args)]
 pub struct Status {
     /// The name of the deployment.
     #[arg(required_unless_present = "control")]
     name: Option<String>,
-    /// The control socket, instead of the one that the name stands for.
+    /// The control socket, instead of the one derived from the name.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
 }
@@ -37,7 +37,7 @@ impl Run for Status {
     }
 }
 
-/// A status for people.
+/// Formats a status for people.
 pub fn table(status: &LinkStatus) -> String {
     let mut text = String::new();
     let seconds = status.uptime_ns as f64 / 1e9;

@@ -1,4 +1,4 @@
-//! `weir test`: simulates what a policy promises, and says whether it is kept.
+//! `weir test`: simulates the promises of a policy, and reports whether they are kept.
 
 use crate::Run;
 use crate::check;
@@ -15,7 +15,7 @@ use weir_sim::keeping;
 use weir_sim::promise::{self, Observation, Proof, Verdict};
 use weir_sim::read;
 
-/// Proves the promises of a policy: simulates the scenario that each names, several times.
+/// Tests the promises of a policy: simulates the scenario of each, several times.
 ///
 /// Exits 0 if all are kept, 1 if one is broken or undecided or the policy has errors, 2 if a file
 /// cannot be read.
@@ -23,13 +23,13 @@ use weir_sim::read;
 pub struct Test {
     /// The policy, in TOML; scenarios are found relative to it, and run with this policy.
     policy: PathBuf,
-    /// How many runs, with different seeds, each scenario gets.
+    /// The number of runs of each scenario, with different seeds.
     #[arg(long, default_value_t = RUNS,
         value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
     runs: u32,
 }
 
-/// What `--format json` prints; docs/promises.md describes it.
+/// The output of `--format json`; docs/promises.md describes it.
 #[derive(Serialize)]
 struct Tested {
     file: String,
@@ -104,13 +104,13 @@ fn observe(
     let scenario = outcome.plan.expect("without errors there is a plan");
     if scenario.network.is_some() {
         let cure = "promise under a scenario with one link";
-        return Err(output.refuse(&format!("{name} is a network, which has no one policy; {cure}")));
+        return Err(output.refuse(&format!("{name} is a network, which has no single policy; {cure}")));
     }
     let refused = |error| {
         output.refuse(&format!("{name}: {error}"));
         Exit::Faults
     };
-    // Promises are of percentiles and means, bounds of every packet.
+    // Promises are about percentiles and means, bounds about every packet.
     let holding = keeping::hold(&scenario).map_err(refused)?;
     let exit = holding.map_or(Exit::Clean, |holding| bounds::print(&holding, output));
     if exit != Exit::Clean {
@@ -152,7 +152,7 @@ fn table(policy: &Policy, rows: &[Row]) -> Table {
     table
 }
 
-/// A value in the unit that its measure is written in.
+/// Formats a value in the unit of its measure.
 fn shown(measure: Measure<ClassId>, value: f64) -> String {
     match measure {
         Measure::Fairness => format!("{:.2} %", value * 100.0),

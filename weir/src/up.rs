@@ -1,4 +1,4 @@
-//! `weir up`: a deployment, live.
+//! `weir up`: runs a deployment.
 
 use crate::Run;
 use crate::output::{Exit, Output};
@@ -22,9 +22,9 @@ use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::{self, Deployment, Wait};
 use weir_policy::{file, render};
 
-/// Bridges two interfaces with a policy each way, until SIGINT or SIGTERM.
+/// Bridges two interfaces with a policy for each direction, until SIGINT or SIGTERM.
 ///
-/// Exits 1 with findings and nothing started if the deployment or a policy is wrong.
+/// Exits 1 with findings and starts nothing if the deployment or a policy is wrong.
 #[derive(clap::Args)]
 pub struct Up {
     /// The deployment, in TOML.
@@ -96,7 +96,7 @@ fn bridge_config(deployment: &Deployment) -> Result<BridgeConfig, String> {
     })
 }
 
-/// The policy from this port to the other; without one, frames pass at once.
+/// Returns the policy from this port to the other; without one, frames pass at once.
 fn lane(deployment: &Deployment, from: usize) -> Result<LaneConfig, String> {
     let Some(direction) = deployment.directions.iter().find(|way| way.from == from) else {
         return Ok(LaneConfig {
@@ -116,7 +116,7 @@ fn lane(deployment: &Deployment, from: usize) -> Result<LaneConfig, String> {
     })
 }
 
-/// A link so fast that it never holds a frame back.
+/// A link that is fast enough never to hold a frame back.
 fn unshaped() -> Result<Box<dyn AnyLink>, String> {
     let class = ClassSpec { name: "unshaped".to_owned(), parent: None, params: Params::new() };
     let rate = Rate::new(UNSHAPED_RATE).ok_or("the rate of an unshaped link is zero")?;

@@ -1,4 +1,4 @@
-//! Files that get their name once they are whole, and vanish if they never are.
+//! Files that get their name once they are complete, and are removed otherwise.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -7,22 +7,22 @@ use tempfile::NamedTempFile;
 
 /// A file that is being written.
 pub enum WholeFile {
-    /// Under another name, which goes with it unless it is kept.
+    /// A temporary file, removed unless it is kept, and its final name.
     Unnamed(NamedTempFile, PathBuf),
-    /// What was there already and is no regular file, such as a pipe.
+    /// An existing path that is not a regular file, such as a pipe.
     Stream(File),
 }
 
 impl WholeFile {
-    /// Begins it.
+    /// Creates the file.
     ///
     /// # Errors
-    /// As the system says.
+    /// The error of the system.
     pub fn create(path: &Path) -> io::Result<Self> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
             return Ok(Self::Stream(File::options().write(true).open(path)?));
         }
-        // Behind a symbolic link, which stays.
+        // Follows a symbolic link, which stays.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut builder = tempfile::Builder::new();
@@ -33,10 +33,10 @@ impl WholeFile {
         Ok(Self::Unnamed(file, path))
     }
 
-    /// Gives it its name.
+    /// Gives the file its name.
     ///
     /// # Errors
-    /// That it cannot, with the name.
+    /// When it fails, with the name.
     pub fn keep(self) -> Result<(), String> {
         let Self::Unnamed(file, path) = self else { return Ok(()) };
         let name = path.display().to_string();
@@ -64,7 +64,7 @@ impl Write for WholeFile {
 /// Writes `text` into a file at once.
 ///
 /// # Errors
-/// That it cannot, with the name.
+/// When it fails, with the name.
 pub fn write(path: &Path, text: &str) -> Result<(), String> {
     let name = path.display().to_string();
     let mut file = WholeFile::create(path).map_err(|error| cannot("write", &name, &error))?;
@@ -72,10 +72,10 @@ pub fn write(path: &Path, text: &str) -> Result<(), String> {
     file.keep()
 }
 
-/// Writes a value into a file as JSON on several lines, however much that is.
+/// Writes a value into a file as JSON on several lines, of any length.
 ///
 /// # Errors
-/// That it cannot, with the name.
+/// When it fails, with the name.
 pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), String> {
     let name = path.display().to_string();
     let failed = |error: io::Error| cannot("write", &name, &error);
@@ -85,11 +85,11 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Stri
     file.into_inner().map_err(|error| failed(error.into_error()))?.keep()
 }
 
-/// What went wrong with a file.
+/// Formats an error of a file.
 pub fn cannot(what: &str, name: &str, error: &io::Error) -> String {
     format!("cannot {what} {name}: {error}")
 }
 
-/// Less what the user's mask takes away, as for any new file.
+/// Reduced by the user's mask, as for any new file.
 #[cfg(unix)]
 const FILE_MODE: u32 = 0o666;

@@ -14,7 +14,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A file that holds `text`, under the folder that cargo gives this test.
+/// Writes `text` to a file, in cargo's folder for this test.
 fn file(name: &str, text: &[u8]) -> String {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, text).expect("the folder is there");
@@ -24,7 +24,7 @@ fn file(name: &str, text: &[u8]) -> String {
 const FAULTY: &[u8] = b"[link]\nrate = '1 mbps'\nscheduler = 'drr'\n[class.a]\ndefault = true\n";
 
 #[test]
-fn the_exit_code_says_clean_faulty_or_not_done() {
+fn the_exit_code_is_0_1_or_2() {
     let clean = root().join("examples/home.toml").display().to_string();
     let warned = FAULTY.to_vec();
     let warned = String::from_utf8(warned).expect("it is text").replace("1 mbps", "1 Mbit/s");
@@ -71,7 +71,8 @@ fn text_shows_code_place_excerpt_and_cure() {
     }
 }
 
-/// Whether `value` is what the part `schema` of `root` says; only the words that our schema uses.
+/// Checks `value` against the part `schema` of `root`; supports only the words that our schema
+/// uses.
 fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     if let Some(name) = schema["$ref"].as_str() {
         let part = name.trim_start_matches('#');
@@ -91,7 +92,7 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     let types = &schema["type"];
     let fits = types == named || types.as_array().is_some_and(|all| all.contains(&named.into()));
     if !fits {
-        return Err(format!("{value} is no {types}"));
+        return Err(format!("{value} is not of type {types}"));
     }
     for element in value.as_array().into_iter().flatten() {
         conforms(element, &schema["items"], root)?;
@@ -109,7 +110,7 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn json_is_what_the_schema_says() {
+fn json_conforms_to_the_schema() {
     let schema = fs::read(root().join("docs/findings.schema.json")).expect("it is in the tree");
     let schema: Value = serde_json::from_slice(&schema).expect("it is JSON");
     let tree = "[link]\nrate = '1 Mbit/s'\nscheduler = 'htb'\n\
@@ -126,7 +127,7 @@ fn json_is_what_the_schema_says() {
 }
 
 #[test]
-fn a_result_that_cannot_be_printed_is_no_success() {
+fn a_result_that_cannot_be_printed_is_a_failure() {
     let clean = root().join("examples/home.toml");
     let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
@@ -137,7 +138,7 @@ fn a_result_that_cannot_be_printed_is_no_success() {
 }
 
 #[test]
-fn bounds_of_a_deployment_are_those_of_each_direction() {
+fn bounds_of_a_deployment_are_printed_for_each_direction() {
     let example = root().join("examples/home.toml").display().to_string();
     let text =
         String::from_utf8(weir(&["check", "--bounds", &example]).stdout).expect("it is text");

@@ -16,7 +16,7 @@ fn at(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).to_str().expect("the path is UTF-8").to_owned()
 }
 
-/// Links of 10 Mbit/s with three floods of 10 Mbit/s, in the words of a scheduler.
+/// Writes links of 10 Mbit/s with three floods of 10 Mbit/s, with the parameters of a scheduler.
 fn floods(folder: &tempfile::TempDir, name: &str, classes: &str) -> String {
     let scheduler = format!("[policy.link]\nrate = \"10 Mbit/s\"\nscheduler = \"{name}\"\n");
     let mut text = format!("duration = \"4 s\"\nwarmup = \"1 s\"\n{scheduler}{classes}");
@@ -56,7 +56,7 @@ fn shares_survive_translation() {
             (0..3).map(|leaf| result["leaves"][leaf]["ideal_bps"].as_f64()).collect();
         assert_eq!(ideal, [Some(1e6), Some(3e6), Some(6e6)]);
     }
-    // Who knows no rates gives each a third.
+    // A scheduler without rates gives each a third.
     let fifo = row(&compared, "fifo");
     let error = fifo["result"]["share_error"].as_f64().expect("a number");
     assert!((error - 0.267).abs() < 0.02, "{fifo}");
@@ -74,7 +74,7 @@ fn priorities_survive_translation() {
     let compared = json(&["compare", &path, "--schedulers", "priq,dbhpd"]);
     for scheduler in ["priq", "dbhpd"] {
         let leaves = &row(&compared, scheduler)["result"]["leaves"];
-        // What goes first may take the line whole.
+        // The first class may take the whole line.
         let sent = |leaf: usize| leaves[leaf]["sent_bps"].as_f64().expect("a number");
         assert!(sent(0) >= sent(2), "{scheduler}: {leaves}");
     }
@@ -100,7 +100,7 @@ fn the_example_is_compared_drawn_and_the_same_on_any_number_of_threads() {
 }
 
 #[test]
-fn what_cannot_be_compared_says_why() {
+fn a_comparison_that_is_impossible_is_refused_with_the_reason() {
     let path = example("sim/access-link.toml");
     let unknown = weir(&["compare", &path, "--schedulers", "htb,hfcs"]);
     assert_eq!(unknown.status.code(), Some(2));
@@ -137,7 +137,7 @@ fn replications_are_the_same_on_any_number_of_threads() {
 }
 
 #[test]
-fn a_stop_keeps_the_replications_that_ended() {
+fn a_stop_reports_the_replications_that_ended() {
     let folder = folder();
     let path = floods(&folder, "cbq", BY_RATE);
     let mut child = command(&["sim", &path, "--replications", "10000", "--threads", "2"])
@@ -155,7 +155,7 @@ fn a_stop_keeps_the_replications_that_ended() {
     std::io::Read::read_to_string(&mut output, &mut text).expect("it is text");
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(130), "{text}");
-    assert!(begun.elapsed() < Duration::from_secs(5), "it stops at once");
+    assert!(begun.elapsed() < Duration::from_secs(5), "it stops immediately");
     assert!(text.contains("of 10000 replications") && text.contains("±"), "{text}");
 }
 

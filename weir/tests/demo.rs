@@ -1,7 +1,7 @@
-//! `weir demo` as a user meets it: the real program, short, in its functional part. Whether the
-//! promises on time and rates hold depends on what else the machine does; that everything balances,
-//! that voice loses nothing and that nothing is left does not. Without the privilege the live tests
-//! are skipped, or fail if WEIR_REQUIRE_LIVE=1.
+//! `weir demo` as a user runs it: the real program, short, in its functional part. Whether the
+//! promises on time and rates hold depends on other load of the machine; that all counts balance,
+//! that voice loses nothing and that nothing is left behind does not. Without the privilege the
+//! live tests are skipped, or fail if WEIR_REQUIRE_LIVE=1.
 
 use serde_json::Value;
 use std::io::Read;
@@ -9,14 +9,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The program, started.
+/// Starts the program.
 fn demo(arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.arg("demo").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the program starts")
 }
 
-/// Waits for its end and takes what it said; kills it if it does not end.
+/// Waits for its end and returns its output; kills it if it does not end.
 fn finish(mut child: Child, patience: Duration) -> (ExitStatus, String, String) {
     let start = Instant::now();
     let status = loop {
@@ -35,7 +35,7 @@ fn finish(mut child: Child, patience: Duration) -> (ExitStatus, String, String) 
     (status, out, error)
 }
 
-/// Whether the program lacks the privilege, so that there is nothing to test.
+/// Returns whether the program lacks the privilege, so that there is nothing to test.
 fn is_skipped(error: &str) -> bool {
     let lacks = error.contains("private networks need");
     let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
@@ -46,14 +46,14 @@ fn is_skipped(error: &str) -> bool {
     lacks
 }
 
-/// The interfaces of this network.
+/// Returns the interfaces of this network.
 fn interfaces() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/net/dev").expect("Linux lists interfaces");
     let name = |line: &str| line.split_once(':').map(|(name, _)| name.trim().to_owned());
     text.lines().filter_map(name).collect()
 }
 
-/// What does not depend on other work, unless that holds the bridge up altogether.
+/// Checks what does not depend on other load, unless that delays the bridge altogether.
 fn check_side(outcome: &Value, side: &str) {
     let totals = &outcome[side];
     assert_eq!(totals["conservation"]["holds"], true, "{totals}");
@@ -105,7 +105,7 @@ fn an_interrupt_ends_it_cleanly() {
 }
 
 #[test]
-fn the_policy_is_printed_and_the_program_itself_accepts_it() {
+fn the_printed_policy_is_accepted_by_the_program() {
     let (status, policy, _) = finish(demo(&["--policy"]), Duration::from_secs(20));
     assert!(status.success());
     let path = std::env::temp_dir().join(format!("weir-demo-{}.toml", std::process::id()));

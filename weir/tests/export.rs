@@ -1,5 +1,5 @@
-//! `weir export tc --apply --verify` as a user meets it: the kernel's own disciplines in a private
-//! network. Needs root or user namespaces and `tc`; without, the tests are skipped and counted, or
+//! `weir export tc --apply --verify` as a user runs it: the kernel's own disciplines in a private
+//! network. Needs root or user namespaces and `tc`; otherwise the tests are skipped and counted, or
 //! fail if WEIR_REQUIRE_LIVE=1.
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -93,20 +93,20 @@ fn expect((text, code): (String, i32), wanted: i32, parts: &[&str]) -> Outcome {
 fn an_export_is_set_up() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let parts = [
-        "the kernel has what was meant",
+        "the kernel's state is as exported",
         "voice: counted there",
         "six: counted there",
         "rest: counted there",
     ];
     expect(export(&testbed, RIGHT, &["--apply", "--verify"])?, 0, &parts)?;
-    // What is there already is replaced.
+    // An earlier set-up is replaced.
     expect(export(&testbed, RIGHT, &["--apply"])?, 0, &parts[..1])
 }
 
 fn what_was_changed_is_found() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
-    expect(export(&testbed, RIGHT, &["--apply"])?, 0, &["what was meant"])?;
-    // The first filter of all now sends everything to the voice.
+    expect(export(&testbed, RIGHT, &["--apply"])?, 0, &["as exported"])?;
+    // The first filter of all now sends everything to the voice class.
     let filter = [
         "filter", "add", "dev", RIGHT, "parent", "1:", "protocol", "all", "u32", "match", "u32",
         "0", "0", "classid", "1:2",

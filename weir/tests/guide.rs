@@ -1,9 +1,9 @@
-//! Each command of the guide runs, and prints what the guide shows of its output.
+//! Runs each command of the guide and compares its output with what the guide shows.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A command and the lines that are shown of what it prints.
+/// A command and the lines shown of its output.
 struct Shown {
     page: String,
     command: String,
@@ -18,7 +18,7 @@ fn words(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The commands in the console blocks of a page.
+/// Returns the commands in the console blocks of a page.
 fn commands(page: &str, text: &str) -> Vec<Shown> {
     let mut shown: Vec<Shown> = Vec::new();
     let mut inside = false;
@@ -39,7 +39,7 @@ fn commands(page: &str, text: &str) -> Vec<Shown> {
 fn check(shown: &Shown) {
     let Shown { page, command, lines } = shown;
     let mut arguments = command.split_whitespace();
-    assert_eq!(arguments.next(), Some("weir"), "{page}: `{command}` is no command of weir");
+    assert_eq!(arguments.next(), Some("weir"), "{page}: `{command}` is not a command of weir");
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(arguments)
         .current_dir(root())

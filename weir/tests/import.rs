@@ -1,4 +1,4 @@
-//! `weir import` as a user meets it: what goes where, and how it ends.
+//! `weir import` as a user runs it: its outputs and exit codes.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn weir(folder: &Path, arguments: &[&str]) -> Output {
     command.output().expect("the program starts")
 }
 
-/// Exit code, and what both outputs hold.
+/// Checks the exit code, and parts of both outputs.
 fn check(text: &str, arguments: &[&str], code: i32, out: &[&str], err: &[&str]) {
     let folder = tempfile::tempdir().expect("there is room");
     fs::write(folder.path().join("f"), text).expect("there is room");
@@ -30,7 +30,7 @@ fn check(text: &str, arguments: &[&str], code: i32, out: &[&str], err: &[&str]) 
 }
 
 #[test]
-fn the_policy_goes_out_and_the_report_beside() {
+fn the_policy_goes_to_stdout_and_the_report_to_stderr() {
     let report = ["f:4: lost: block in all", "3 kept, 0 approximated, 1 lost"];
     check(
         TWO,
@@ -46,7 +46,7 @@ fn the_policy_goes_out_and_the_report_beside() {
 }
 
 #[test]
-fn faults_end_with_one_and_misuse_with_two() {
+fn errors_exit_1_and_misuse_exits_2() {
     let err = ["W401", "did you mean `pass`?"];
     check("pas all\n", &["import", "pf", "f"], 1, &[], &err);
     check(TWO, &["import", "pf", "f", "--interface", "em2"], 2, &[], &["em0, em1"]);

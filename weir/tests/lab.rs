@@ -1,11 +1,11 @@
-//! `weir lab run htb-kernel` as a user meets it, in its shortest live part: Weir's HTB shares a tree
+//! `weir lab run htb-kernel` as a user runs it, in its shortest live part: Weir's HTB shares a tree
 //! as the kernel's does, and nothing is left behind. Without the privilege the test is skipped, or
 //! fails if WEIR_REQUIRE_LIVE=1.
 
 use serde_json::Value;
 use std::process::Command;
 
-/// The interfaces of this network and its named namespaces.
+/// Returns the interfaces of this network and the number of named namespaces.
 fn traces() -> (Vec<String>, usize) {
     let text = std::fs::read_to_string("/proc/net/dev").expect("Linux lists interfaces");
     let name = |line: &str| line.split_once(':').map(|(name, _)| name.trim().to_owned());
@@ -13,7 +13,7 @@ fn traces() -> (Vec<String>, usize) {
     (text.lines().filter_map(name).collect(), named)
 }
 
-/// The rows of one run, or why there are none.
+/// Returns the rows of one run, or why there are none.
 fn run() -> Result<Vec<Value>, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     let only = "30 Mbit/s 1500 B, all backlogged";
@@ -29,7 +29,7 @@ fn run() -> Result<Vec<Value>, String> {
 fn weir_shares_a_tree_as_the_kernel_does() {
     let before = traces();
     let mut far_off = Vec::new();
-    // A machine that is held up for long spoils a run, and the kernel's figures as well as Weir's.
+    // A machine that stalls for long spoils a run, the kernel's figures as well as Weir's.
     for _ in 0..TRIES {
         let rows = match run() {
             Ok(rows) => rows,

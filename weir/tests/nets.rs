@@ -1,4 +1,4 @@
-//! `weir sim` and `weir compare` on networks, and a Ctrl-C in the middle of what takes long.
+//! `weir sim` and `weir compare` on networks, and Ctrl-C during long runs.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// That a command refuses, and says this.
+/// Checks that a command refuses with these texts.
 fn check_refused(arguments: &[&str], says: &[&str]) {
     let output = weir(arguments);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -68,7 +68,7 @@ fn two_policies(folder: &Folder) -> String {
 }
 
 #[test]
-fn bins_rows_and_frames_of_a_network_tell_of_each_link() {
+fn bins_rows_and_frames_of_a_network_cover_each_link() {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
     let folder = Folder::new();
@@ -125,7 +125,7 @@ fn replications_of_a_network_are_the_same_on_any_number_of_threads() {
 }
 
 #[test]
-fn schedulers_are_compared_at_the_link_that_is_named() {
+fn schedulers_are_compared_at_the_named_link() {
     let folder = Folder::new();
     let path = two_policies(&folder);
     let plot = folder.at("plot.svg");
@@ -137,7 +137,7 @@ fn schedulers_are_compared_at_the_link_that_is_named() {
     for row in compared["rows"].as_array().expect("a list") {
         let result = &row["result"];
         let number = |name: &str| result[name].as_f64().expect("a number");
-        // All floods: a quarter against three quarters, but for who knows no rates.
+        // All floods: a quarter against three quarters, except for a scheduler without rates.
         let error = if row["scheduler"] == "fifo" { 0.25 } else { 0.0 };
         assert!((number("share_error") - error).abs() < 0.015, "{row}");
         assert!(number("utilisation") > 0.99 && number("dropped") > 900.0, "{row}");
@@ -148,25 +148,26 @@ fn schedulers_are_compared_at_the_link_that_is_named() {
     }
     let svg = std::fs::read_to_string(&plot).expect("it was written");
     assert!(svg.contains("hfsc") && svg.contains("</svg>"), "{svg}");
-    // On the wide link there is nothing to divide, so all have all.
+    // On the wide link nothing needs to be divided, so each class gets all it wants.
     let wide = json(&["compare", &path, "--link", "wide", "--schedulers", "drr"]);
     assert_eq!(wide["outlet"][0], "wide");
     assert!(wide["rows"][0]["result"]["share_error"].as_f64() < Some(0.001), "{wide}");
 }
 
 #[test]
-fn a_comparison_says_which_links_could_be_meant() {
+fn an_ambiguous_comparison_lists_the_links() {
     let folder = Folder::new();
     let path = two_policies(&folder);
-    let ask = |more: &[&'static str]| [&["compare", &path, "--schedulers", "drr"], more].concat();
+    let compare =
+        |more: &[&'static str]| [&["compare", &path, "--schedulers", "drr"], more].concat();
     let both = ["at `wide` from `host`", "at `narrow` from `router`", "--link"];
-    check_refused(&ask(&[]), &both);
-    check_refused(&ask(&["--link", "narow"]), &["no link is called", "did you mean `narrow`?"]);
-    check_refused(&ask(&["--link", "wide", "--from", "router"]), &["no policy stands there"]);
+    check_refused(&compare(&[]), &both);
+    check_refused(&compare(&["--link", "narow"]), &["no link is called", "did you mean `narrow`?"]);
+    check_refused(&compare(&["--link", "wide", "--from", "router"]), &["no policy stands there"]);
     let one = example("sim/access-link.toml");
     let arguments = ["compare", &one, "--schedulers", "drr", "--link", "x"];
     check_refused(&arguments, &["one link", "--link"]);
-    // Where only one link has a policy, nothing needs to be said.
+    // With only one link that has a policy, --link is optional.
     let compared =
         json(&["compare", &example("sim/two-pvcs.toml"), "--schedulers", "cbq-altq,drr"]);
     assert_eq!(compared["outlet"][0], "pvc3");
@@ -188,11 +189,10 @@ fn a_network_that_does_not_fit_is_refused_before_it_starts() {
     let parquet = ["sim", &path, "--parquet", &rows, "--memory", "5 MB"];
     check_refused(&parquet, &["rows of packets", "--memory", "more than the"]);
     let many = ["sim", &path, "--replications", "10000", "--threads", "1", "--memory", "5 MB"];
-    check_refused(&many, &part("10000 reports", "ask for fewer runs"));
+    check_refused(&many, &part("10000 reports", "use fewer runs"));
 }
 
-/// Starts `weir` with these arguments, interrupts it when `ready` says so, and answers what it
-/// printed.
+/// Starts `weir` with these arguments, interrupts it after `wait`, and returns its output.
 fn interrupted(arguments: &[&str], wait: Duration) -> String {
     let mut child = command(arguments)
         .stdout(Stdio::piped())
@@ -212,12 +212,15 @@ fn interrupted(arguments: &[&str], wait: Duration) -> String {
     std::io::Read::read_to_string(&mut output, &mut errors).expect("it is text");
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{text}{errors}");
     assert!(errors.contains("stopped: "), "{errors}");
-    assert!(begun.elapsed() < Duration::from_secs(60), "what is under way ends, no more begins");
+    assert!(
+        begun.elapsed() < Duration::from_secs(60),
+        "running replications end, and no more begin"
+    );
     text
 }
 
 #[test]
-fn a_stop_keeps_the_replications_of_a_network_that_ended() {
+fn a_stop_reports_the_replications_of_a_network_that_ended() {
     let folder = Folder::new();
     let path = two_policies(&folder);
     let arguments = ["sim", &path, "--replications", "10000", "--threads", "2"];
@@ -229,7 +232,7 @@ fn a_stop_keeps_the_replications_of_a_network_that_ended() {
 }
 
 #[test]
-fn a_stop_keeps_the_experiments_that_ended() {
+fn a_stop_reports_the_experiments_that_ended() {
     let arguments = ["lab", "run", "all", "--threads", "1"];
     let text = interrupted(&arguments, Duration::from_secs(4));
     let headings = text.lines().filter(|line| line.contains(" historic: ")).count();

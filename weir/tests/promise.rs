@@ -15,7 +15,7 @@ fn example() -> String {
     root.join("examples/promises/calls.toml").display().to_string()
 }
 
-/// The example in a folder of its own, with `from` replaced by `to` in the policy.
+/// Copies the example into a folder of its own, with `from` replaced by `to` in the policy.
 fn changed(name: &str, from: &str, to: &str) -> String {
     let source = PathBuf::from(example());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

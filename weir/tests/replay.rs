@@ -1,4 +1,4 @@
-//! `weir replay` as a command: what it exits with, prints and leaves behind.
+//! `weir replay` as a command: its exit codes, output and files.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ const POLICY: &str = "
     default = true
 ";
 
-/// A pcap file of so many frames of 60 bytes, a second apart.
+/// Returns a pcap file of `frames` frames of 60 bytes, a second apart.
 fn capture(frames: u32) -> Vec<u8> {
     let words =
         |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
@@ -36,8 +36,8 @@ fn weir(folder: &Path, arguments: &[&str]) -> Output {
     command.current_dir(folder).arg("replay").args(arguments).output().expect("starts")
 }
 
-/// Runs `weir replay policy.toml in.pcap` with `more`: its exit code, a part of what it says on
-/// standard error, and the files that are there afterwards beside its inputs.
+/// Runs `weir replay policy.toml in.pcap` with `more`; checks its exit code, a part of its standard
+/// error, and the files beside its inputs afterwards.
 fn check(folder: &TempDir, more: &[&str], code: i32, said: &str, files: &[&str]) -> String {
     let arguments = [["policy.toml", "in.pcap"].as_slice(), more].concat();
     let output = weir(folder.path(), &arguments);
@@ -54,7 +54,7 @@ fn check(folder: &TempDir, more: &[&str], code: i32, said: &str, files: &[&str])
 }
 
 #[test]
-fn a_good_capture_leaves_its_departures_and_a_report() {
+fn a_good_capture_gives_its_departures_and_a_report() {
     let folder = folder(POLICY, &capture(3));
     let text = check(&folder, &["-o", "out.pcapng"], 0, "", &["out.pcapng"]);
     assert!(text.contains("offered 3 = sent 3 + dropped 0 + backlog 0"), "{text}");
@@ -71,7 +71,7 @@ fn a_good_capture_leaves_its_departures_and_a_report() {
 }
 
 #[test]
-fn a_cut_capture_is_replayed_to_the_cut_and_the_fault_is_named() {
+fn a_truncated_capture_is_replayed_to_its_end_and_the_error_is_named() {
     let folder = folder(POLICY, &capture(3)[..24 + 2 * 76 + 40]);
     let said = "in.pcap: after frame 2, at byte 176 of the capture";
     let text = check(&folder, &["-o", "out.pcapng"], 1, said, &["out.pcapng"]);
@@ -79,7 +79,7 @@ fn a_cut_capture_is_replayed_to_the_cut_and_the_fault_is_named() {
 }
 
 #[test]
-fn what_is_no_capture_writes_nothing() {
+fn a_file_that_is_not_a_capture_writes_nothing() {
     check(&folder(POLICY, b"no capture"), &["-o", "out.pcapng"], 1, "is no capture", &[]);
     check(&folder(POLICY, b""), &["-o", "out.pcapng"], 1, "the file is empty", &[]);
 }
@@ -110,7 +110,7 @@ fn inputs_are_never_written_over() {
 }
 
 #[test]
-fn police_mark_and_drop_what_is_above_their_rate() {
+fn police_mark_and_drop_packets_above_their_rate() {
     // A frame of 60 bytes each second, with a meter of 40 B/s: in, out, in, out.
     let policy = |out: &str| {
         format!(
@@ -133,7 +133,7 @@ fn police_mark_and_drop_what_is_above_their_rate() {
 }
 
 #[test]
-fn a_replay_explains_if_it_is_asked_to() {
+fn a_replay_explains_if_requested() {
     let folder = folder(POLICY, &capture(3));
     let json = ["--format", "json"];
     let plain = check(&folder, &json, 0, "", &[]);
@@ -149,7 +149,7 @@ fn a_replay_explains_if_it_is_asked_to() {
 }
 
 #[test]
-fn a_replay_is_held_to_what_its_classes_declare() {
+fn a_replay_is_compared_with_the_bounds_of_declared_classes() {
     // A frame of 60 bytes each second.
     let policy = |rate: &str| {
         format!(

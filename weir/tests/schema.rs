@@ -1,8 +1,8 @@
-//! `weir schema` beside the policies that it is to describe, and beside what the reader knows.
+//! `weir schema` compared with policies, and with the keys that the reader knows.
 //!
-//! Who validates is Python's `jsonschema`, as an editor's checker would: a library of Rust would take
-//! minutes to build. Without it the tests that need it say so and pass, unless
-//! `WEIR_REQUIRE_JSONSCHEMA` is set; the keys are compared in any case.
+//! Python's `jsonschema` validates, as an editor's checker would: a Rust library would take minutes
+//! to build. Without it the tests that need it print so and pass, unless `WEIR_REQUIRE_JSONSCHEMA`
+//! is set; the keys are compared in any case.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ fn schema() -> Value {
     serde_json::from_slice(&output.stdout).expect("it is JSON")
 }
 
-/// What the schema has against each value, if anything; `None` without a validator.
+/// Returns the schema's objection to each value, if any; `None` without a validator.
 fn objections(values: Vec<Value>) -> Option<Vec<Option<String>>> {
     let python = Command::new("python3")
         .args(["-c", VALIDATE])
@@ -34,7 +34,7 @@ fn objections(values: Vec<Value>) -> Option<Vec<Option<String>>> {
     let output = python.ok().map(|mut python| {
         let input = serde_json::json!({ "schema": schema(), "values": values });
         let mut stdin = python.stdin.take().expect("it is piped");
-        // Without the library it ends before it reads.
+        // Without the library the program ends before it reads.
         let _ = stdin.write_all(input.to_string().as_bytes());
         drop(stdin);
         python.wait_with_output().expect("it ends")
@@ -47,7 +47,7 @@ fn objections(values: Vec<Value>) -> Option<Vec<Option<String>>> {
         None => {
             let required = std::env::var_os("WEIR_REQUIRE_JSONSCHEMA").is_some();
             assert!(!required, "there is no python3 with jsonschema");
-            println!("left out: there is no python3 with jsonschema");
+            println!("skipped: there is no python3 with jsonschema");
             None
         }
     }
@@ -67,7 +67,7 @@ first = lambda value: next((error.message[:300] for error in validator.iter_erro
 print(json.dumps([first(value) for value in given['values']]))
 ";
 
-/// TOML as an editor's schema checker sees it.
+/// Returns TOML as an editor's schema checker sees it.
 fn value(text: &str) -> Value {
     let table: toml::Table = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
     json(toml::Value::Table(table))
@@ -88,7 +88,7 @@ fn json(value: toml::Value) -> Value {
     }
 }
 
-/// The TOML files of a folder, with their texts.
+/// Returns the TOML files of a folder, with their texts.
 fn files(folder: &str) -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
     let paths = fs::read_dir(folder).expect("it is in the tree");
@@ -98,11 +98,11 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn policies_are_as_it_says_and_other_files_are_not() {
+fn policies_conform_and_other_files_do_not() {
     let folders = ["examples", "examples/promises", "examples/sim", "examples/walk"];
     let files: Vec<_> = folders.iter().flat_map(|folder| files(folder)).collect();
     let values: Vec<_> = files.iter().map(|(_, text)| value(text)).collect();
-    // Deployments and scenarios lie beside them.
+    // Deployments and scenarios are in the same folders.
     let is_policy = |value: &Value| value.get("link").is_some_and(Value::is_object);
     let policies: Vec<_> = values.iter().map(is_policy).collect();
     let count = policies.iter().filter(|is_policy| **is_policy).count();
@@ -113,9 +113,9 @@ fn policies_are_as_it_says_and_other_files_are_not() {
     }
 }
 
-/// A trap is a policy that can be read, and mostly more than a schema sees.
+/// A trap is a policy that parses, and mostly beyond a schema's checks.
 #[test]
-fn traps_are_as_it_says() {
+fn traps_conform() {
     let files = files("weir-policy/tests/traps").into_iter();
     let mut traps: Vec<_> = files.map(|(path, text)| (path.display().to_string(), text)).collect();
     for (code, trap) in weir_policy::traps() {
@@ -139,9 +139,9 @@ const RIGHT: &str = "[link]\nrate = '1 Mbit/s'\nscheduler = 'htb'\nmtu = 1500\nr
                      match = [{ proto = 'udp', dport = 53, dscp = 46, src = '10.0.0.0/8' }]\n";
 
 #[test]
-fn what_is_wrong_is_refused() {
+fn wrong_policies_are_refused() {
     let rows = [
-        // Keys that are not known, in each table.
+        // Unknown keys, in each table.
         ("[link]", "[link]\nraet = '1 Mbit/s'"),
         ("r2q", "q2r"),
         ("prio = 3", "priority = 3"),
@@ -160,7 +160,7 @@ fn what_is_wrong_is_refused() {
         ("dscp = 46", "dscp = true"),
         ("src = '10.0.0.0/8'", "src = []"),
         ("match = [{", "match = [1, {"),
-        // Words and units that are none, or of another dimension.
+        // Unknown words and units, or of another dimension.
         ("'htb'", "'hbt'"),
         ("'codel'", "'codle'"),
         ("hash = 'full'", "hash = 'fill'"),
@@ -174,14 +174,14 @@ fn what_is_wrong_is_refused() {
         ("dscp = 46", "dscp = 64"),
         ("dport = 53", "dport = 65536"),
         ("r2q = 10", "r2q = 0"),
-        // What must be there.
+        // Missing keys.
         ("rate = '1 Mbit/s'\nscheduler", "scheduler"),
         ("'1 Mbit/s', burst", "'1 Mbit/s', bursts"),
     ];
     let wrong: Vec<String> = rows.iter().map(|(from, to)| RIGHT.replacen(from, to, 1)).collect();
     for text in &wrong {
         assert_ne!(text, RIGHT);
-        // It is refused for a reason: the reader finds an error, too.
+        // The refusal has a reason: the reader finds an error, too.
         assert!(policy::parse(text, "wrong").failed(), "{text}");
     }
     let right = policy::parse(RIGHT, "right");
@@ -194,13 +194,13 @@ fn what_is_wrong_is_refused() {
     }
 }
 
-/// The keys that the reader knows where a policy has the unknown key `zzz`, by what owns them.
+/// Returns the keys that the reader lists for the unknown key `zzz`, by their table.
 fn known(text: &str) -> Vec<(String, BTreeSet<String>)> {
     let outcome = policy::parse(text, "p");
     let about = outcome.findings.iter().filter(|finding| finding.message.contains("`zzz`"));
     let row = |message: &str| {
-        let (owner, rest) = message.split_once(" has no ").expect("so it is worded");
-        let (_, list) = rest.split_once("; it has ").expect("so it is worded");
+        let (owner, rest) = message.split_once(" has no ").expect("the message has this form");
+        let (_, list) = rest.split_once("; it has ").expect("the message has this form");
         let keys = list.split('`').skip(1).step_by(2).map(str::to_owned);
         (owner.to_owned(), keys.collect())
     };
@@ -227,7 +227,7 @@ fn it_has_the_keys_that_the_reader_knows_and_no_others() {
         let branch = branch.unwrap_or_else(|| panic!("{keyword} has no branch"));
         let link = of_link(branch);
         let mut class = keys(&branch["properties"]["class"]["additionalProperties"]["properties"]);
-        // The reader knows these where one of them is written.
+        // The reader knows these only if one of them is written.
         class.retain(|key| key != "hash" && key != "queues");
         let mut rule = keys(&schema["$defs"]["rule"]["properties"]);
         for order in MatchOrder::ALL {

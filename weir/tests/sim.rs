@@ -12,7 +12,7 @@ fn weir(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_run_prints_the_same_bytes_again_and_others_for_another_seed() {
+fn a_seed_determines_the_output() {
     let path = example("access-link.toml");
     let path = path.to_str().expect("the path is UTF-8");
     for format in ["text", "json"] {
@@ -25,7 +25,7 @@ fn a_run_prints_the_same_bytes_again_and_others_for_another_seed() {
 }
 
 #[test]
-fn files_hold_the_same_bytes_again_and_watching_changes_no_report() {
+fn files_are_reproducible_and_do_not_change_the_report() {
     let folder = tempfile::tempdir().expect("a folder for scratch files");
     let file = |name: &str| folder.path().join(name).to_str().expect("is text").to_owned();
     let path = example("altq-wfq.toml");
@@ -52,7 +52,7 @@ fn files_hold_the_same_bytes_again_and_watching_changes_no_report() {
     };
     let first = run();
     assert!(first == run(), "a second run writes other bytes");
-    // Who watches gets each packet as an event; who does not, packets in batches.
+    // With files each packet is an event; without, packets are simulated in batches.
     let json: serde_json::Value = serde_json::from_slice(&first[0]).expect("it is JSON");
     let alone = weir(&["sim", path, "--format", "json"]);
     let alone: serde_json::Value = serde_json::from_slice(&alone.stdout).expect("it is JSON");
@@ -62,7 +62,7 @@ fn files_hold_the_same_bytes_again_and_watching_changes_no_report() {
 }
 
 #[test]
-fn replications_say_the_same_on_any_number_of_threads() {
+fn replications_are_equal_on_any_number_of_threads() {
     let folder = tempfile::tempdir().expect("a folder for scratch files");
     let path = example("altq-wfq.toml");
     let path = path.to_str().expect("the path is UTF-8");
@@ -106,7 +106,7 @@ fn json_has_the_documented_names() {
 }
 
 #[test]
-fn faults_exit_1_and_unreadable_files_2() {
+fn errors_exit_1_and_unreadable_files_2() {
     let folder = std::env::temp_dir().join(format!("weir-sim-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for scratch files");
     let path = folder.join("faulty.toml");
@@ -119,7 +119,7 @@ fn faults_exit_1_and_unreadable_files_2() {
     assert!(text.contains("W014") && text.contains("W011"), "{text}");
 }
 
-/// The figures are those that the policy promises, within what bursts and the end may change.
+/// The figures equal those that the policy promises, up to bursts and the end of the run.
 #[test]
 fn police_and_droppers_do_what_the_example_says() {
     let path = example("edge-police.toml");
@@ -131,22 +131,22 @@ fn police_and_droppers_do_what_the_example_says() {
         value.unwrap_or_else(|| panic!("{name} is no number"))
     };
     assert_eq!(report["conservation"]["holds"], true);
-    // Voice: what is above 2 Mbit/s is dropped before it waits, and nothing else is.
+    // Voice: traffic above 2 Mbit/s is dropped before it waits, and nothing else is.
     assert!(number("/classes/0/sent/bps").abs_diff(2_000_000) < 20_000, "{report}");
     let policed = number("/classes/0/dropped/policed/packets");
     assert_eq!(number("/classes/0/dropped/total/packets"), policed);
-    // Business: everything is marked, and drops are RIO's.
+    // Business: all packets are marked, and drops are RIO's.
     assert_eq!(number("/classes/1/marked"), number("/classes/1/sent/packets"));
     assert!(number("/classes/1/dropped/early/packets") > 100, "{report}");
-    // The rest: guests get 5 Mbit/s at most by the meter of their rule, who understands ECN is
-    // marked, and TCP that does not is dropped.
+    // The rest: the meter of their rule limits guests to 5 Mbit/s, ECN-capable packets are marked,
+    // and other TCP packets are dropped.
     let policed = number("/classes/2/dropped/policed/packets");
     assert!(policed > 10_000 && number("/classes/2/marked") > 100, "{report}");
     assert!(number("/sources/3/received/bps") < 5_010_000, "{report}");
     assert!(number("/classes/2/dropped/late/packets") > 0, "{report}");
 }
 
-/// What `examples/sim/evening-plan.toml` says, run until `seconds` with a warm-up of so many.
+/// Runs `examples/sim/evening-plan.toml` until `seconds` with this warm-up.
 fn evening(warmup: u32, seconds: u32) -> serde_json::Value {
     let text = std::fs::read_to_string(example("evening-plan.toml")).expect("it can be read");
     let changed = text
@@ -166,8 +166,8 @@ fn evening(warmup: u32, seconds: u32) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("it is JSON")
 }
 
-/// Film and backup flood the line, so each has its part by their rates of what the calls and games
-/// leave; within a per cent.
+/// Film and backup flood the line, so each gets its part, by their rates, of what the calls and
+/// games leave; within one percent.
 #[test]
 fn the_evening_turns_to_night_in_the_middle_of_a_run() {
     let whole = evening(0, 8);
@@ -183,7 +183,7 @@ fn the_evening_turns_to_night_in_the_middle_of_a_run() {
         class["sent"]["bps"].as_f64().expect("a number")
     };
     let calls = rate(&whole, "voice");
-    // Until then nothing is changed; from then on all is.
+    // Until then nothing is changed; afterwards everything is.
     let after = evening(4, 8);
     let rest = 20e6 - calls;
     for (name, share) in [("film", 4.0 / 19.0), ("backup", 15.0 / 19.0)] {

@@ -1,6 +1,6 @@
-//! `weir up` and `weir status` as a user meets them: the real program between private networks,
-//! with real kernel traffic. Needs root or user namespaces; without, the tests are skipped and
-//! counted, or fail if WEIR_REQUIRE_LIVE=1.
+//! `weir up` and `weir status` as a user runs them: the real program between private networks, with
+//! real kernel traffic. Needs root or user namespaces; otherwise the tests are skipped and counted,
+//! or fail if WEIR_REQUIRE_LIVE=1.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
@@ -27,7 +27,7 @@ const TESTS: &[Test] = &[
     ("a_wrong_policy_starts_nothing", a_wrong_policy_starts_nothing),
     ("a_missing_interface_is_named", a_missing_interface_is_named),
     ("a_pulled_cable_stops_one_port_and_comes_back", a_pulled_cable_comes_back),
-    ("a_flood_keeps_nobody_from_status_and_no_frame", a_flood_is_survived),
+    ("a_flood_delays_no_status_and_loses_no_frame_of_the_pool", a_flood_is_survived),
     ("a_second_link_does_not_take_the_socket", a_second_link_is_refused),
     ("marks_reach_the_receiver_with_right_checksums", marks_reach_the_receiver),
     ("kernel_tcp_fills_its_class_over_ipv4_and_ipv6", kernel_tcp_fills_its_class),
@@ -161,7 +161,7 @@ impl Scene {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// Asks until `good` holds of the status.
+    /// Polls until `good` holds of the status.
     fn await_status(&self, what: &str, good: impl Fn(&Status) -> bool) -> Result<Status, Failed> {
         let start = Instant::now();
         loop {
@@ -176,7 +176,7 @@ impl Scene {
         }
     }
 
-    /// Ends the program as a service manager would; answers what it printed.
+    /// Stops the program as a service manager would; returns its output.
     fn stop(&mut self) -> Result<String, Failed> {
         let mut child = self.child.take().ok_or("nothing was started")?;
         let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status()?;
@@ -185,7 +185,7 @@ impl Scene {
         let mut text = String::new();
         child.stdout.take().ok_or("its output was piped")?.read_to_string(&mut text)?;
         assert!(exit.success(), "a signal is a clean end: {exit} {text}");
-        assert!(!self.folder.join("weir.sock").exists(), "the socket goes with its link");
+        assert!(!self.folder.join("weir.sock").exists(), "the socket is removed with its link");
         Ok(text)
     }
 }
@@ -201,7 +201,7 @@ impl Drop for Scene {
     }
 }
 
-/// Sends datagrams from client to server until one arrives; how many were sent.
+/// Sends datagrams from client to server until one arrives; fails after `count`.
 fn send_until_received(testbed: &Testbed, port: u16, count: usize) -> Result<(), Failed> {
     let server = testbed.server.run(|| UdpSocket::bind((Host::Server.ip4(), port)))??;
     let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
@@ -222,7 +222,7 @@ fn frames_pass_in_their_class() -> Outcome {
     let classes = &status.lanes[0].classes;
     assert_eq!((classes[0].name.as_str(), classes[0].sent.packets), ("voice", 20));
     assert_eq!(classes[1].name, "rest");
-    assert!(classes[1].sent.packets >= 10, "ARP may be there too: {classes:?}");
+    assert!(classes[1].sent.packets >= 10, "ARP may be counted too: {classes:?}");
     assert_eq!(status.lanes[0].name, "upload");
     let text = scene.stop()?;
     assert!(text.contains("voice") && text.contains("status on"), "{text}");
@@ -266,12 +266,12 @@ fn a_pulled_cable_comes_back() -> Outcome {
     Ok(())
 }
 
-/// Datagrams as fast as the client can send, until `done`.
+/// Sends datagrams as fast as the client can, until `done`.
 fn flood(testbed: &Testbed, done: &Arc<AtomicBool>) -> Result<thread::JoinHandle<()>, Failed> {
     flood_of(testbed, done, 64)
 }
 
-/// The same, of so many bytes each.
+/// As [`flood`], with datagrams of `bytes` bytes.
 fn flood_of(
     testbed: &Testbed,
     done: &Arc<AtomicBool>,
@@ -281,7 +281,7 @@ fn flood_of(
     let ended = Arc::clone(done);
     Ok(thread::spawn(move || {
         while !ended.load(Ordering::Relaxed) {
-            // Refused while the cable is out.
+            // Sending fails while the cable is unplugged.
             drop(client.send_to(&vec![0; bytes], (Host::Server.ip4(), 9)));
         }
     }))
@@ -292,13 +292,14 @@ fn a_flood_is_survived() -> Outcome {
     scene.start()?;
     let done = Arc::new(AtomicBool::new(false));
     let flooding = flood(&scene.testbed, &done)?;
-    scene
-        .await_status("the flood is there", |status| status.lanes[0].classes[1].sent.packets > 0)?;
+    scene.await_status("the flood has begun", |status| {
+        status.lanes[0].classes[1].sent.packets > 0
+    })?;
     let offered = |status: &Status| status.lanes[0].classes[1].offered.packets;
     let mut last = 0;
     for _ in 0..10 {
         let status = scene.status()?;
-        assert!(offered(&status) > last, "the flood goes on");
+        assert!(offered(&status) > last, "the flood continues");
         last = offered(&status);
     }
     scene.testbed.disconnect(Host::Server)?;
@@ -307,14 +308,14 @@ fn a_flood_is_survived() -> Outcome {
     scene.await_status("the port is back", |status| status.ports[1].state == "up")?;
     done.store(true, Ordering::Relaxed);
     flooding.join().expect("the flood does not panic");
-    // Also the program itself holds each frame to its place whenever it is asked.
+    // The program itself also checks the place of each frame at every status request.
     scene.await_status("every frame is free", |status| status.frames_free == status.frames_max)?;
     scene.stop()?;
     Ok(())
 }
 
-/// Offloads are on and neighbours unknown: super-packets are cut, ARP and ND pass, TCP is held to
-/// the rate of its class.
+/// Offloads are on and neighbours unknown: super-packets are cut, ARP and ND pass, and TCP gets the
+/// rate of its class.
 fn kernel_tcp_fills_its_class() -> Outcome {
     let mut scene = Scene::new("tcp", LINE)?;
     let config = TestbedConfig { static_neighbours: false, ..TestbedConfig::default() };
@@ -335,7 +336,8 @@ fn kernel_tcp_fills_its_class() -> Outcome {
         drop(client);
         let received = server.join().expect("the server does not panic")?;
         assert_eq!(received, TRANSFER as u64, "{address}");
-        // Headers take 4 %; what the first burst gains and a slow machine loses is far less.
+        // Headers take 4 %; the gain of the first burst and the loss of a slow machine are much
+        // smaller.
         let mbit = TRANSFER as f64 * 8e-6 / start.elapsed().as_secs_f64();
         assert!(mbit < 10.2, "{address}: {mbit} Mbit/s in a class of 10");
     }
@@ -346,12 +348,12 @@ fn kernel_tcp_fills_its_class() -> Outcome {
     Ok(())
 }
 
-/// Datagrams to one port are out of their meter and marked, to another dropped.
+/// Datagrams to one port exceed their meter and are marked, those to another are dropped.
 fn marks_reach_the_receiver() -> Outcome {
     let mut scene = Scene::new("marks", POLICED)?;
     scene.start()?;
     let mut port = scene.testbed.server.run(|| Port::open(PortConfig::new(END)))??;
-    // A kernel takes no datagram whose header checksum is wrong.
+    // A kernel accepts no datagram whose header checksum is wrong.
     send_until_received(&scene.testbed, 5004, 20)?;
     let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
     for _ in 0..7 {
@@ -375,8 +377,8 @@ fn marks_reach_the_receiver() -> Outcome {
     Ok(())
 }
 
-/// The loop may be late by up to `lag_max`, beyond which it counts a stall; the link never is. Behind
-/// the flood a packet would wait 0.4 s.
+/// The loop may be late by up to `lag_max`, beyond which it counts a stall; the link never is.
+/// Behind the flood a packet would wait 0.4 s.
 fn a_declared_class_keeps_its_bound() -> Outcome {
     let policy = weir_policy::parse(DECLARED, "policy.toml").plan.ok_or("a policy with errors")?;
     let bounds = weir_policy::calculus::bounds(&policy.link, &policy.demands);
@@ -389,7 +391,7 @@ fn a_declared_class_keeps_its_bound() -> Outcome {
         let dropped = |status: &Status| !status.lanes[0].classes[1].dropped.is_empty();
         scene.await_status("the flood fills its queue", dropped)?;
         let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
-        // A sleep is never shorter than asked for, so this is half of what was declared at most.
+        // A sleep is never shorter than requested, so this is at most half of the declared rate.
         for _ in 0..500 {
             client.send_to(&[0; 160], (Host::Server.ip4(), 5004))?;
             thread::sleep(Duration::from_millis(4));
@@ -422,9 +424,9 @@ fn a_second_link_is_refused() -> Outcome {
 }
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What a deployment has that writes no `lag_max`.
+/// The default of a deployment without `lag_max`.
 const LAG_MAX: Duration = Duration::from_millis(100);
-/// Runs until one without a stall.
+/// Runs tried until one has no stall.
 const ATTEMPTS: u32 = 3;
 /// Two seconds of the class that carries it.
 const TRANSFER: usize = 2_500_000;

@@ -74,7 +74,7 @@ pub(super) fn flood(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes what arrives, so that the server's kernel does not answer that nobody is there.
+/// Receives all datagrams, so that the server's kernel does not reply that the port is closed.
 pub(super) fn swallow(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<()> {
     let mut packet = [0; VIDEO_PAYLOAD];
     while !stop.load(Ordering::Relaxed) {

@@ -1,21 +1,22 @@
-//! The `tc` program: setting up an export and reading back what the kernel made of it.
+//! Runs the `tc` program: sets up an export and reads back the kernel's state.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use weir_import::export::Export;
 use weir_import::export::state::differences;
 
-/// Replaces what the device has, and says where the kernel has another thing than was meant.
+/// Replaces the device's disciplines; returns the differences between the kernel's state and the
+/// export.
 pub fn apply(export: &Export, device: &str) -> Result<Vec<String>, String> {
-    // A device without a discipline of its own has none to take away.
+    // A device without a discipline of its own has none to delete.
     let removed = tc(&["qdisc", "del", "dev", device, "root"], "")?;
     let missing = String::from_utf8_lossy(&removed.stderr).contains("Cannot find device");
     if missing {
-        return Err(format!("there is no device `{device}` here; `ip link` lists those there are"));
+        return Err(format!("there is no device `{device}` here; `ip link` lists the devices"));
     }
     let done = tc(&["-batch", "-"], &export.batch())?;
     if !done.status.success() {
-        // Half of it would do neither what was there before nor what was meant.
+        // A partial set-up would match neither the old state nor the export.
         tc(&["qdisc", "del", "dev", device, "root"], "")?;
         return Err(format!("{}; `{device}` now has no discipline", refusal(&done, export)));
     }
@@ -27,19 +28,19 @@ pub fn apply(export: &Export, device: &str) -> Result<Vec<String>, String> {
     let listed = |text: &String| text.matches("flowid ").count() + text.matches("classid ").count();
     let there: usize = roots.iter().flatten().map(listed).sum();
     if there != filters {
-        found.push(format!("{there} filters are there, {filters} were meant"));
+        found.push(format!("{there} filters are present, {filters} were exported"));
     }
     Ok(found)
 }
 
-/// The output of a `tc` that only shows.
+/// Returns the output of a `tc` that only shows.
 pub fn show(device: &str, arguments: &[&str]) -> Result<String, String> {
     let done = tc(arguments, "")?;
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
     let why = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-    Err(format!("tc says nothing of `{device}`: {why}"))
+    Err(format!("tc shows nothing of `{device}`: {why}"))
 }
 
 fn tc(arguments: &[&str], input: &str) -> Result<Output, String> {
@@ -49,13 +50,13 @@ fn tc(arguments: &[&str], input: &str) -> Result<Output, String> {
         format!("cannot run tc: {error}; install iproute2, or leave `--apply` and `--verify` out")
     })?;
     let mut stdin = child.stdin.take().expect("it was piped");
-    // tc stops reading at the first line that it refuses, and then says which.
+    // tc stops reading at the first line that it refuses, and then names it.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     child.wait_with_output().map_err(|error| format!("cannot run tc: {error}"))
 }
 
-/// Which line was refused, why, and what to do.
+/// Returns which line was refused, why, and the cure.
 fn refusal(done: &Output, export: &Export) -> String {
     let said = String::from_utf8_lossy(&done.stderr).trim().replace('\n', " ");
     let number = said.rsplit(':').next().and_then(|number| number.trim().parse::<usize>().ok());

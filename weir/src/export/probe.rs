@@ -1,7 +1,7 @@
-//! A packet for each class, and the class in which the kernel counted it.
+//! Sends a packet for each class, and finds the class in which the kernel counted it.
 //!
-//! A probe has the headers that a rule asks for; Weir's own classifier says to which class it
-//! leads, so that what is compared is Weir's answer and the kernel's.
+//! A probe has headers that match a rule; Weir's own classifier decides which class it belongs to,
+//! so that Weir's decision is compared with the kernel's.
 
 use super::kernel::show;
 use serde::Serialize;
@@ -19,14 +19,14 @@ use weir_policy::Policy;
 use weir_import::export::Export;
 use weir_import::export::state::packets_sent;
 
-/// What became of the probes of a class.
+/// The result of the probes of a class.
 #[derive(Serialize)]
 pub struct Answer {
-    /// The class that they were for.
+    /// The class that they were made for.
     pub class: String,
     /// The class in which they were counted.
     pub counted: Option<String>,
-    /// Whether that is the one.
+    /// Whether both are the same.
     pub right: bool,
     /// Why there was no probe.
     pub note: Option<&'static str>,
@@ -44,7 +44,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Sends probes for each class that packets wait in.
+/// Sends probes for each class that holds packets.
 pub fn verify(policy: &Policy, export: &Export, device: &str) -> Result<Vec<Answer>, String> {
     let mut classifier = policy.classifier();
     let leaves = export.classes.iter().filter(|class| class.leaf);
@@ -53,7 +53,7 @@ pub fn verify(policy: &Policy, export: &Export, device: &str) -> Result<Vec<Answ
             let leaf = policy.leaf(&class.name);
             let frame = leaf.and_then(|leaf| frame_for(leaf, policy, &mut classifier));
             let Some(frame) = frame else {
-                let note = Some("no rule leads to it with a packet that can be made here");
+                let note = Some("no rule leads to it with a packet that Weir can make");
                 return Ok(Answer { class: class.name.clone(), counted: None, right: true, note });
             };
             let id = counted(export, device, frame)?;
@@ -67,7 +67,7 @@ pub fn verify(policy: &Policy, export: &Export, device: &str) -> Result<Vec<Answ
         .collect()
 }
 
-/// The leaf of the kernel whose count grew most.
+/// Returns the leaf of the kernel whose count grew most.
 fn counted(export: &Export, device: &str, frame: Vec<u8>) -> Result<Option<String>, String> {
     let counts = || -> Result<BTreeMap<String, u64>, String> {
         let all = packets_sent(&show(device, &["-s", "class", "show", "dev", device])?);
@@ -93,7 +93,7 @@ fn counted(export: &Export, device: &str, frame: Vec<u8>) -> Result<Option<Strin
     }
 }
 
-/// A frame that Weir's classifier sends to `leaf`.
+/// Returns a frame that Weir's classifier sends to `leaf`.
 fn frame_for(leaf: LeafId, policy: &Policy, classifier: &mut Classifier) -> Option<Vec<u8>> {
     let rules = policy.rules.iter().filter(|rule| rule.leaf == leaf).map(|rule| &rule.matches);
     let any = Match::default();
@@ -105,7 +105,7 @@ fn frame_for(leaf: LeafId, policy: &Policy, classifier: &mut Classifier) -> Opti
     })
 }
 
-/// A frame that meets the conditions.
+/// Returns a frame that satisfies the conditions.
 fn frame(matches: &Match) -> Option<Vec<u8>> {
     if matches.interface.is_some() || matches.vlan.is_some() || matches.vlan_inner.is_some() {
         return None;
@@ -144,7 +144,7 @@ fn six_of(last: u8) -> IpAddr {
     IpAddr::from(octets)
 }
 
-/// Ethernet, IP and the first bytes of a transport header, to a station that does not exist.
+/// Builds Ethernet, IP and the first bytes of a transport header, to a station that does not exist.
 fn ethernet(
     (source, destination): (IpAddr, IpAddr),
     protocol: u8,
@@ -188,7 +188,7 @@ fn ethernet(
     frame
 }
 
-/// The Internet checksum of a header of whole words.
+/// Returns the Internet checksum of a header of whole words.
 fn checksum(header: &[u8]) -> u16 {
     let words =
         header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
@@ -197,7 +197,7 @@ fn checksum(header: &[u8]) -> u16 {
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// So many of each, to stand out from other traffic.
+/// Probes for each class, enough to stand out from other traffic.
 const PROBES: usize = 5;
 const PAYLOAD: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,10 +1,10 @@
-//! Weir's own experiments: rows as they are measured.
+//! Weir's own experiments: prints rows as they are measured.
 
 use crate::output::{Exit, Format, Output};
 use weir_lab::experiments::Own;
 use weir_lab::rows::{Options, Row};
 
-/// Runs one; exits 1 if a claim does not hold.
+/// Runs an experiment; exits 1 if a claim does not hold.
 pub fn run(output: &Output, experiment: Own, options: &Options) -> Exit {
     let mut print = |row: &Row| {
         if output.format == Format::Text {
@@ -19,7 +19,7 @@ pub fn run(output: &Output, experiment: Own, options: &Options) -> Exit {
         output.json(&rows);
     }
     if rows.is_empty() {
-        return output.refuse("no row was asked for; `--only` must be part of a subject");
+        return output.refuse("no row matches; `--only` must be part of a subject");
     }
     if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
 }

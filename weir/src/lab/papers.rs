@@ -1,4 +1,4 @@
-//! The papers' experiments: claims beside what was measured, historic and sound.
+//! The papers' experiments: claims beside measurements, historic and sound.
 
 use super::Which;
 use crate::output::{Exit, Format, Output};
@@ -10,7 +10,7 @@ use weir_lab::experiments;
 use weir_lab::report::Tally;
 use weir_live::signals::StopSignal;
 
-/// One experiment of the list.
+/// An experiment in the list.
 #[derive(Serialize)]
 struct Listed<'a> {
     id: &'a str,
@@ -20,7 +20,7 @@ struct Listed<'a> {
     claims: usize,
 }
 
-/// Names the experiments of each paper, then Weir's own.
+/// Lists the experiments of each paper, then Weir's own.
 pub fn list(shelf: &Shelf, output: &Output) -> Exit {
     if output.format == Format::Json {
         let mut rows: Vec<Listed<'_>> = shelf.sheets.iter().map(listed).collect();
@@ -67,7 +67,7 @@ pub fn run(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &Output
     };
     if asked == 0 {
         return output
-            .refuse("nothing was asked for; `--only` must be part of a claim's id or sentence");
+            .refuse("no claim matches; `--only` must be part of a claim's id or sentence");
     }
     match output.format {
         Format::Json => output.json(&outcomes),
@@ -79,7 +79,7 @@ pub fn run(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &Output
     ended(&outcomes, asked, output)
 }
 
-/// How the command ends.
+/// Returns the exit code.
 pub fn ended(outcomes: &[Outcome<'_>], asked: usize, output: &Output) -> Exit {
     if outcomes.len() < asked {
         output.warn(&format!("stopped: {} of {asked} experiments ended", outcomes.len()));
@@ -88,16 +88,16 @@ pub fn ended(outcomes: &[Outcome<'_>], asked: usize, output: &Output) -> Exit {
     if Tally::of(outcomes).fails == 0 { Exit::Clean } else { Exit::Faults }
 }
 
-/// What came of the experiments, and how many were asked for: more, if there was a stop.
+/// The outcomes of the experiments, and the number requested, which is larger after a stop.
 pub struct Measurement<'a> {
     pub outcomes: Vec<Outcome<'a>>,
     pub asked: usize,
 }
 
-/// Runs them with a progress bar; Ctrl-C keeps those that have ended.
+/// Runs the experiments with a progress bar; after Ctrl-C it returns those that have ended.
 ///
 /// # Errors
-/// That signals cannot be handled.
+/// When signals cannot be handled.
 pub fn measure<'a>(
     sheets: &[&'a Sheet],
     which: &Which,
@@ -143,7 +143,7 @@ fn line(claim: &Judged) -> String {
     text
 }
 
-/// Hidden unless somebody looks.
+/// A progress bar; hidden without a terminal.
 fn bar() -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -1,4 +1,4 @@
-//! `weir lab report`: what came of the experiments, for people.
+//! `weir lab report`: writes the results of experiments for people.
 
 use super::papers::Measurement;
 use super::{Which, papers};
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use weir_lab::claims::{Outcome, Shelf};
 use weir_lab::report::{About, Tally, html, markdown};
 
-/// Exits 1 if a claim fails without a reason, with the report written. Ctrl-C writes a report of
-/// what has ended, but no pages in Markdown.
+/// Exits 1 if a claim fails without a reason; the report is written in any case. After Ctrl-C the
+/// report has the finished experiments, but no Markdown pages are written.
 #[derive(clap::Args)]
 pub struct Report {
     #[command(flatten)]
     which: Which,
-    /// Where the HTML goes: one file that needs nothing else.
+    /// The HTML file, which needs no other file.
     #[arg(long, value_name = "FILE", default_value = "lab-report.html")]
     out: PathBuf,
-    /// Writes the claims as tables in Markdown to this folder instead: an index and a page a paper.
+    /// Write the claims as tables in Markdown to this folder instead: an index and a page a paper.
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     markdown: Option<PathBuf>,
 }
@@ -36,7 +36,7 @@ impl Report {
             Ok(measurement) => measurement,
             Err(error) => return output.refuse(&error),
         };
-        // What is kept with the code is whole or as it was.
+        // Pages in the repository are complete or unchanged.
         if outcomes.len() == asked || self.markdown.is_none() {
             match self.write(shelf, &outcomes) {
                 Ok(to) => output.text(&format!("{}: {}\n", to.display(), Tally::of(&outcomes))),
@@ -46,7 +46,7 @@ impl Report {
         papers::ended(&outcomes, asked, output)
     }
 
-    /// Writes the file or the pages, and returns where.
+    /// Writes the file or the pages; returns the path.
     fn write(&self, shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Result<&Path, String> {
         if let Some(folder) = &self.markdown {
             let made = std::fs::create_dir_all(folder);

@@ -1,13 +1,13 @@
-//! What a run says of the bounds of its policy: a table beside the report, and loud words where one
-//! is broken, which cannot be.
+//! Compares a run with the bounds of its policy: prints a table beside the report, and a warning if
+//! a bound is broken, which is a bug.
 
 use crate::check;
 use crate::output::{Exit, Format, Output};
 use comfy_table::{CellAlignment, Table, presets};
 use weir_sim::keeping::{Held, Holding};
 
-/// Prints it, and answers how the command ends. As JSON only what is broken is said, since the
-/// report is a document of its own.
+/// Prints the comparison; returns the exit code. With JSON only broken bounds are printed, since
+/// the report is a document of its own.
 pub fn print(holding: &Holding, output: &Output) -> Exit {
     if output.format == Format::Text {
         output.text(&match &holding.void {
@@ -17,7 +17,7 @@ pub fn print(holding: &Holding, output: &Output) -> Exit {
     }
     let broken = holding.broken();
     for bound in &broken {
-        output.warn(&format!("a bound is broken, which is a fault of Weir: {bound}"));
+        output.warn(&format!("a bound is broken, which is a bug of Weir: {bound}"));
     }
     if broken.is_empty() { Exit::Clean } else { Exit::Faults }
 }

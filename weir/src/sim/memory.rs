@@ -1,25 +1,25 @@
-//! Whether a run fits in memory, asked before it starts.
+//! Checks before a run whether it fits in memory.
 
 use std::fs;
 use weir_core::units::Bytes;
 use weir_sim::Scenario;
 use weir_sim::memory::{Beside, Need, Shown};
 
-/// What is run of a scenario.
+/// The runs of a scenario.
 #[derive(Clone, Copy)]
 pub struct Runs {
-    /// How many side by side.
+    /// How many run at the same time.
     pub threads: usize,
-    /// How many in all, whose reports are kept.
+    /// The number of runs, whose reports are all stored.
     pub count: u64,
-    /// What each keeps beside its report.
+    /// What each run stores beside its report.
     pub beside: Beside,
 }
 
 /// Refuses runs of `scenario` that need more than `limit`, or than what the machine has free.
 ///
 /// # Errors
-/// What they need and for what, the limit and the cure.
+/// The memory needed and its largest part, the limit and the cure.
 pub fn check(
     scenario: &Scenario,
     Runs { threads, count, beside }: Runs,
@@ -38,7 +38,7 @@ pub fn check(
         return Ok(());
     }
     let each = if threads > 1 { format!(" on each of {threads} threads") } else { String::new() };
-    let kept = if count > 1 {
+    let stored = if count > 1 {
         format!(", and {} for {count} reports", Shown(reports))
     } else {
         String::new()
@@ -48,23 +48,23 @@ pub fn check(
         "packets that wait" => "lower `packets_max` or the queues' limits",
         "TCP windows" => "lower `window`, or simulate fewer TCP sources",
         "recorded arrivals" => "cut the recording",
-        _ if reports > runs => "ask for fewer runs",
+        _ if reports > runs => "use fewer runs",
         "bins" => "widen the bins",
-        "rows of packets" => "leave --parquet and --trace out",
+        "rows of packets" => "leave out --parquet and --trace",
         "taps" => "lower `rows` of the taps",
         "packets under way" => "lower `delay` of the links, or the sources' rates",
         _ => "simulate fewer sources and classes",
     };
     let fewer = if threads > 1 { ", or run on fewer --threads" } else { "" };
     Err(format!(
-        "{} would need up to {need}{each}{kept}, more than the {} that {whose}; {cure}{fewer}, or \
+        "{} would need up to {need}{each}{stored}, more than the {} that {whose}; {cure}{fewer}, or \
          allow more with --memory",
         scenario.name,
         Shown(limit),
     ))
 }
 
-/// What can be had without swapping: of the machine, and of the control group it runs in.
+/// Returns the memory available without swapping: of the machine, and of its control group.
 fn free() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

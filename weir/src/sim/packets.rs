@@ -1,4 +1,4 @@
-//! Files with a row or a frame for each packet of a run.
+//! Writes files with a row or a frame for each packet of a run.
 
 use crate::whole_file::{WholeFile, cannot};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
@@ -19,7 +19,8 @@ use weir_sim::{Fate, Scenario};
 /// The names of an outlet in these files: its link, and the node that it leads away from.
 type Place = (String, String);
 
-/// The places of all outlets, in their order; one link is one, which leads away from nobody named.
+/// Returns the places of all outlets, in their order; without a network there is one link, without
+/// a node name.
 fn places(scenario: &Scenario) -> Vec<Place> {
     let Some(network) = &scenario.network else {
         return vec![(ONE_LINK.to_owned(), String::new())];
@@ -31,7 +32,7 @@ fn places(scenario: &Scenario) -> Vec<Place> {
     (0..2 * network.links.len() as u32).map(place).collect()
 }
 
-/// A capture of the packets that leave each outlet, which is an interface of it.
+/// A capture of the packets that leave each outlet, each outlet being an interface in the file.
 pub struct Trace {
     writer: CaptureWriter<BufWriter<WholeFile>>,
     name: String,
@@ -41,10 +42,10 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Begins the file.
+    /// Creates the file.
     ///
     /// # Errors
-    /// That it cannot be written.
+    /// When it cannot be written.
     pub fn create(path: &Path, scenario: &Scenario) -> Result<Self, String> {
         let name = path.display().to_string();
         let failed = |error| cannot("write", &name, &error);
@@ -60,7 +61,7 @@ impl Trace {
         Ok(Self { writer, name, frame: Vec::new(), comment: String::new(), failed: None })
     }
 
-    /// Writes a packet that was sent.
+    /// Writes a sent packet.
     pub fn add(&mut self, fate: &Fate<'_>) {
         if fate.dropped.is_some() || self.failed.is_some() {
             return;
@@ -83,10 +84,10 @@ impl Trace {
         self.failed = written.err().map(|error| cannot("write", &self.name, &error));
     }
 
-    /// Ends the file, which then has its name.
+    /// Finishes the file, which then gets its name.
     ///
     /// # Errors
-    /// The first fault of writing.
+    /// The first error of writing.
     pub fn finish(self) -> Result<(), String> {
         if let Some(failed) = self.failed {
             return Err(failed);
@@ -103,7 +104,7 @@ pub struct Rows {
     name: String,
     waiting: Columns,
     places: Vec<Place>,
-    /// Names, each once.
+    /// Names, each stored once.
     names: BTreeMap<String, ByteArray>,
     failed: Option<String>,
 }
@@ -122,10 +123,10 @@ struct Columns {
 }
 
 impl Rows {
-    /// Begins the file.
+    /// Creates the file.
     ///
     /// # Errors
-    /// That it cannot be written.
+    /// When it cannot be written.
     pub fn create(path: &Path, scenario: &Scenario) -> Result<Self, String> {
         let name = path.display().to_string();
         let file = WholeFile::create(path).map_err(|error| cannot("write", &name, &error))?;
@@ -144,7 +145,7 @@ impl Rows {
         }
         let verdict = fate.dropped.map_or("sent", |reason| reason.name());
         let delay = fate.at.since(fate.arrived);
-        // Simulated times are far below 2^63 ns.
+        // Simulated times are much smaller than 2^63 ns.
         self.waiting.time.push(fate.at.as_nanos() as i64);
         self.waiting.delay.push(delay.as_nanos() as i64);
         self.waiting.length.push(fate.length as i32);
@@ -172,7 +173,7 @@ impl Rows {
         name
     }
 
-    /// Writes the rows that wait as a group.
+    /// Writes the waiting rows as a group.
     fn write(&mut self) {
         let rows = std::mem::take(&mut self.waiting);
         let group = self.writer.next_row_group();
@@ -180,10 +181,10 @@ impl Rows {
         self.failed = written.err().map(|error| of_rows(&self.name, &error));
     }
 
-    /// Ends the file, which then has its name.
+    /// Finishes the file, which then gets its name.
     ///
     /// # Errors
-    /// The first fault of writing.
+    /// The first error of writing.
     pub fn finish(mut self) -> Result<(), String> {
         if self.failed.is_none() && !self.waiting.time.is_empty() {
             self.write();
@@ -199,7 +200,7 @@ impl Rows {
 }
 
 impl Columns {
-    /// In the order of the schema.
+    /// Writes the columns in the order of the schema.
     fn write(
         self,
         mut group: SerializedRowGroupWriter<'_, BufWriter<WholeFile>>,
@@ -249,7 +250,7 @@ fn of_rows(name: &str, error: &ParquetError) -> String {
     format!("cannot write {name}: {error}")
 }
 
-/// What files call the link of a scenario without a network.
+/// The name in files of the link of a scenario without a network.
 const ONE_LINK: &str = "link";
-/// Rows of a group: so many wait in memory.
+/// Rows of a group, which wait in memory.
 const ROWS_MAX: usize = 1 << 16;

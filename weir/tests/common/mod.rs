@@ -1,4 +1,4 @@
-//! What tests of verbs share: running the command.
+//! Shared by tests of verbs: running the command.
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub fn weir(arguments: &[&str]) -> Output {
     command(arguments).output().expect("weir starts")
 }
 
-/// What it answers as JSON, having found no fault.
+/// Returns its output as JSON, after a clean exit.
 pub fn json(arguments: &[&str]) -> Value {
     let output = weir(&[arguments, &["--format", "json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");

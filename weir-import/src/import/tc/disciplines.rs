@@ -20,9 +20,9 @@ pub(super) struct Discipline {
     /// The minor number of the default class.
     pub default: Option<u16>,
     pub overhead: Overhead,
-    /// Bit/s of a `tbf`, or what a `cbq` calls `bandwidth`.
+    /// The rate of a `tbf` in bit/s, or the `bandwidth` of a `cbq`.
     pub rate: u64,
-    /// Bands of a `prio`, and the one that takes ordinary packets.
+    /// The number of bands of a `prio`, and the band of ordinary packets.
     pub bands: u64,
     pub ordinary: u64,
     /// Keys of `[link.SCHEDULER]`.
