@@ -1,4 +1,4 @@
-//! Builds the crate anew when the folder `papers/` changes, which is a part of it.
+//! Rebuilds the crate when the folder `papers/` changes, which is compiled into it.
 
 fn main() {
     println!("cargo:rerun-if-changed=../papers");

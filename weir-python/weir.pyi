@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict, Union
 _Path = Union[str, PathLike[str]]
 
 class Finding(TypedDict):
-    """One thing found in a file; docs/findings.md lists the codes. Exists for type checkers only."""
+    """A finding in a file; docs/findings.md lists the codes. Exists for type checkers only."""
 
     code: str
     severity: Literal["error", "warning", "info"]

@@ -26,7 +26,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// A link type, then each packet behind its length: what the target reads.
+/// Returns a link type, then each packet behind its length, as the target reads it.
 fn input(link: u8, packets: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = vec![link];
     for packet in packets {

@@ -1,7 +1,7 @@
 //! The brief run: a target's seeds, then seeded mutations of them, on any toolchain.
 //!
-//! It is no search, as it does not look at coverage; it keeps a parser from faults that lie near
-//! well-formed input, in every build, with the same inputs in every run.
+//! It does not search, as it does not measure coverage; it finds errors close to well-formed input,
+//! in every build, with the same inputs in every run.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -9,13 +9,14 @@ use std::path::Path;
 
 use crate::Target;
 
-/// Gives the target its seeds and then `mutations` mutated inputs; returns the number of seeds.
+/// Runs the target on its seeds and then on `mutations` mutated inputs; returns the number of
+/// seeds.
 ///
 /// # Panics
-/// If the target does, after the input went to standard error; or if there are no seeds.
+/// If the target does, after printing the input to standard error; or if there are no seeds.
 pub fn run(name: &str, target: Target, mutations: u32) -> usize {
     let seeds = seeds(name);
-    assert!(!seeds.is_empty(), "target {name} has no seeds: put some into fuzz/corpus/{name}/");
+    assert!(!seeds.is_empty(), "target {name} has no seeds: add some to fuzz/corpus/{name}/");
     for seed in &seeds {
         attempt(name, target, seed);
     }
@@ -32,8 +33,8 @@ fn attempt(name: &str, target: Target, input: &[u8]) {
     resume_unwind(panic);
 }
 
-/// The kept seeds in the order of their names; what libFuzzer found here is left out, or two
-/// checkouts would run different inputs.
+/// Returns the committed seeds in the order of their names; inputs that libFuzzer found here are
+/// left out, or two checkouts would run different inputs.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
     let entries = fs::read_dir(&folder).expect("every target has a folder in fuzz/corpus");
@@ -68,7 +69,7 @@ fn change(random: &mut Random, input: &mut Vec<u8>, seeds: &[Vec<u8>]) {
     }
 }
 
-/// Another byte: any, one bit apart, or at an edge.
+/// Replaces a byte: by any, by one with one bit flipped, or by an extreme value.
 fn replace(random: &mut Random, input: &mut [u8], at: usize) {
     let Some(byte) = input.get_mut(at) else { return };
     *byte = match random.below(3) {
@@ -95,7 +96,7 @@ impl Random {
 }
 
 const CHANGES_MAX: usize = 8;
-/// The longest run of bytes that one change takes away or repeats.
+/// The longest run of bytes that one change removes or repeats.
 const SPAN_MAX: usize = 64;
 /// Repetition and splicing stop growing an input here.
 const INPUT_MAX: usize = 1 << 16;

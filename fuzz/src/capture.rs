@@ -1,12 +1,12 @@
-//! Target `capture`: reading any bytes as a capture, then writing what was read and reading that.
+//! Target `capture`: reads any bytes as a capture, then writes the result and reads that.
 
 use weir_sim::capture::{CaptureReader, CaptureRecord, CaptureWriter, exercise};
 
-/// Reads an input, and reads it again from what the writer makes of it.
+/// Reads an input, and reads the writer's output for it.
 pub fn capture(input: &[u8]) {
     let frames = exercise(input);
     let Ok(mut reader) = CaptureReader::new(input) else { return };
-    let mut writer = CaptureWriter::new(Vec::new()).expect("memory takes all");
+    let mut writer = CaptureWriter::new(Vec::new()).expect("memory suffices");
     let mut bytes = Vec::new();
     while let Some(Ok(frame)) = reader.next_frame() {
         bytes.clear();
@@ -14,10 +14,10 @@ pub fn capture(input: &[u8]) {
         let (timestamp, interface) = (frame.timestamp, frame.interface);
         let original_length = frame.original_length;
         let (bytes, comment) = (&bytes[..], "read once");
-        writer.describe(reader.interfaces()).expect("memory takes all");
+        writer.describe(reader.interfaces()).expect("memory suffices");
         let record = CaptureRecord { timestamp, interface, original_length, bytes, comment };
-        writer.write(&record).expect("memory takes all");
+        writer.write(&record).expect("memory suffices");
     }
-    let written = writer.finish().expect("memory takes all");
-    assert_eq!(exercise(&written), frames, "what is written is read");
+    let written = writer.finish().expect("memory suffices");
+    assert_eq!(exercise(&written), frames, "every frame written is read");
 }

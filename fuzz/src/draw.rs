@@ -1,11 +1,11 @@
-//! An input as numbers: each is drawn from the next bytes, and edges are as likely as all between.
+//! Draws numbers from an input: each from the next bytes, with extremes as likely as the rest.
 
 use weir_core::ids::LeafId;
 
-/// What is left of an input.
+/// The rest of an input.
 pub struct Draw<'a> {
     rest: &'a [u8],
-    /// Numbers of its own, for what bytes alone would seldom get right.
+    /// A state of its own, for values that bytes alone would rarely get right.
     random: Option<u64>,
 }
 
@@ -15,18 +15,18 @@ impl<'a> Draw<'a> {
         Self { rest: input, random: None }
     }
 
-    /// Draws that do not end, and are the same for the same bytes left.
+    /// Returns draws without end, equal for the same remaining bytes.
     pub fn endless(&self) -> Draw<'static> {
         let mix = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         Draw { rest: &[], random: Some(self.rest.iter().fold(0xcbf2_9ce4_8422_2325, mix) | 1) }
     }
 
-    /// Whether there are no more bytes.
+    /// Returns whether no bytes are left.
     pub fn is_done(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     pub fn byte(&mut self) -> u8 {
         if let Some(state) = &mut self.random {
             *state ^= *state << 13;
@@ -39,12 +39,12 @@ impl<'a> Draw<'a> {
         byte
     }
 
-    /// One of `count`, which is not 0.
+    /// Draws a number below `count`, which is not 0.
     pub fn index(&mut self, count: usize) -> usize {
         usize::from(self.byte()) % count
     }
 
-    /// One of the leaves.
+    /// Draws a leaf.
     pub fn leaf(&mut self, count: usize) -> LeafId {
         LeafId(self.index(count) as u32)
     }
@@ -54,7 +54,7 @@ impl<'a> Draw<'a> {
         self.byte() % n == n - 1
     }
 
-    /// From `low` to `high`, both included: an end, or a number whose logarithm is even.
+    /// Draws from `low` to `high`, both included: an end, or a number whose logarithm is uniform.
     pub fn wide(&mut self, low: u64, high: u64) -> u64 {
         match self.byte() {
             0..=7 => low,

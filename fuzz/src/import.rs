@@ -1,7 +1,7 @@
-//! Targets `altq`, `pf` and `tc`: any bytes as another tool's configuration.
+//! Targets `altq`, `pf` and `tc`: read any bytes as another tool's configuration.
 //!
-//! Whatever is found points into the text; each statement has a fate with a reason; each policy that
-//! comes out checks; and what can be exported reads back to a fixed point.
+//! Every finding points into the text; each statement has a fate with a reason; each resulting
+//! policy checks; and an export reads back to a fixed point.
 
 use crate::policy::check_findings;
 use weir_import::export::{Filters, to_tc};

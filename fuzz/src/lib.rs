@@ -1,5 +1,5 @@
-//! Fuzz targets: one function for every parser, and one for every scheduler's calls, that
-//! takes any bytes and panics on a fault.
+//! Fuzz targets: one function for every parser, and one for every scheduler's calls, that takes any
+//! bytes and panics on an error.
 //!
 //! libFuzzer calls it from `fuzz_targets/`, the brief run of `make test` from `tests/brief.rs`.
 
@@ -22,7 +22,7 @@ pub use records::records;
 pub use scenario::scenario;
 pub use scheduler::scheduler;
 
-/// A target: it panics if the bytes uncover a fault.
+/// A target: it panics if the bytes uncover an error.
 pub type Target = fn(&[u8]);
 
 /// Every target, with the name of its folder in `corpus/`.

@@ -1,6 +1,6 @@
 //! Target `packet`: header parsing and classification of any bytes.
 //!
-//! The input is a link type (one byte), then packets, each behind a byte with its length; so that
+//! The input is a link type (one byte), then packets, each behind a byte with its length, so that
 //! fragments can follow one another through one classifier.
 
 use weir_core::classify::{
@@ -34,7 +34,7 @@ fn check_headers(headers: &Headers, bytes: &[u8]) {
     assert_eq!(headers.addresses != Addresses::Unknown, headers.depth >= Depth::Network);
     assert!(headers.vlan.is_some() || headers.vlan_inner.is_none(), "an inner tag has an outer");
     assert!(headers.tcp_flags.is_none() || headers.protocol == Some(Protocol::TCP));
-    assert!(usize::from(headers.link_len) <= bytes.len(), "what was read was there");
+    assert!(usize::from(headers.link_len) <= bytes.len(), "the headers are within the bytes");
     assert!(
         headers.network_len.is_none_or(|len| len >= 20),
         "no packet is shorter than its header"
@@ -52,14 +52,16 @@ fn check_leaf(
 ) {
     let before = classifier.clone().classify(now, InterfaceId(0), headers);
     let classified = classifier.classify(now, InterfaceId(0), headers);
-    assert_eq!(before, classified, "same state, same packet, same answer");
+    assert_eq!(before, classified, "same state, same packet, same leaf");
     match classified.reason {
         Reason::Rule(index) => assert_eq!(classified.leaf, LeafId(index as u32)),
         Reason::Default => assert_eq!(classified.leaf, DEFAULT),
         Reason::Fragment => {
-            let Fragment::Later { id, .. } = headers.fragment else { panic!("only these follow") };
+            let Fragment::Later { id, .. } = headers.fragment else {
+                panic!("only later fragments follow")
+            };
             let first = (headers.addresses, id, classified.leaf);
-            assert!(firsts.contains(&first), "a fragment follows a first that was there");
+            assert!(firsts.contains(&first), "a fragment follows a first that was seen");
         }
     }
     if let Fragment::First(id) = headers.fragment {
@@ -71,7 +73,7 @@ fn classifier() -> Classifier {
     let udp = Match { protocol: Some(Protocol::UDP), ..Match::default() };
     let source_ports = Some(PortRange::single(53));
     let named = Match { source_ports, ..udp.clone() };
-    let prefix = |text: &str| vec![text.parse().expect("our own prefix")];
+    let prefix = |text: &str| vec![text.parse().expect("the prefix is valid")];
     let hosts4 = Match { sources: prefix("10.0.0.0/8"), ..Match::default() };
     let hosts6 = Match { destinations: prefix("2001:db8::/32"), ..Match::default() };
     let rule = |(index, matches)| Rule::new(matches, LeafId(index as u32));

@@ -1,4 +1,4 @@
-//! Any plan that a policy could give a link: values at the ends of their ranges among them.
+//! Draws any plan that a policy could give a link, including values at the ends of their ranges.
 
 use crate::draw::Draw;
 use weir_core::ids::{ClassId, LeafId, MeterId};
@@ -9,7 +9,7 @@ use weir_core::queue::{AnyDropper, DROPPERS, Place, QueuePlan};
 use weir_core::sched::{ClassSpec, DEPTH_MAX, Descriptor, Entry, Tree};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate, Share};
 
-/// A plan for this scheduler that builds, or none if it refused all that was tried.
+/// Returns a plan for this scheduler that builds, or none if it refused all draws.
 pub fn plan(draw: &mut Draw<'_>, entry: &Entry) -> Option<LinkPlan> {
     let tree = tree(draw, entry)?;
     let mut plan = LinkPlan::new(entry.descriptor.keyword, tree);
@@ -27,13 +27,13 @@ pub fn plan(draw: &mut Draw<'_>, entry: &Entry) -> Option<LinkPlan> {
     plan.packets_max = draw.wide(0, 128) as u32;
     plan.seed = u64::from(draw.byte());
     if plan.build().is_err() {
-        // Queues that contradict each other.
+        // Replaces queues that contradict each other.
         plan.queues.fill(QueuePlan::default());
     }
     plan.build().is_ok().then_some(plan)
 }
 
-/// One of the meters, or none.
+/// Draws one of the meters, or none.
 pub fn meter_id(draw: &mut Draw<'_>) -> Option<MeterId> {
     let index = draw.index(2 * METERS_MAX);
     MeterId::from_index(index).filter(|_| index < METERS_MAX)
@@ -59,7 +59,7 @@ fn tree(draw: &mut Draw<'_>, entry: &Entry) -> Option<Tree> {
         classes[index].params = params(draw, descriptor.parameters, scopes, rate);
     }
     let link = params(draw, descriptor.parameters, &[Scope::Link], rate);
-    // What contradicts itself is drawn again, as few mutations would make it whole.
+    // Contradictory values are drawn again, as few mutations would repair them.
     let mut again = draw.endless();
     for _ in 0..REDRAWS {
         let tree = Tree::new(rate, mtu, link.clone(), classes.clone()).expect("parents come first");
@@ -81,7 +81,7 @@ fn parent(draw: &mut Draw<'_>, descriptor: &Descriptor, classes: &[ClassSpec]) -
     (depth < DEPTH_MAX).then_some(parent)
 }
 
-/// Values for some of the parameters of a table, and for all that must be written.
+/// Draws values for some of the parameters of a table, and for all required ones.
 fn params(draw: &mut Draw<'_>, table: &[Parameter], scopes: &[Scope], rate: Rate) -> Params {
     let mut params = Params::new();
     for row in table.iter().filter(|row| scopes.contains(&row.scope)) {
@@ -92,7 +92,7 @@ fn params(draw: &mut Draw<'_>, table: &[Parameter], scopes: &[Scope], rate: Rate
     params
 }
 
-/// Any value that a policy's reader lets pass.
+/// Draws any value that a policy's reader accepts.
 fn value(draw: &mut Draw<'_>, kind: Kind, rate: Rate) -> Value {
     Value::Quantity(match kind {
         Kind::Quantity(Dimension::Rate) => {
@@ -121,12 +121,12 @@ fn value(draw: &mut Draw<'_>, kind: Kind, rate: Rate) -> Value {
     })
 }
 
-/// A queue whose dropper takes its parameters.
+/// Draws a queue whose dropper accepts its parameters.
 fn queue(draw: &mut Draw<'_>, tree: &Tree, shared: Quantity) -> QueuePlan {
     let row = &DROPPERS[draw.index(DROPPERS.len())];
     let mut params = params(draw, row.parameters, &[Scope::Queue], tree.rate());
     let limit = row.parameters.iter().find(|row| row.name == "limit");
-    // One that takes no packets is shared by leaves, and the same for all.
+    // A limit without packets is one that leaves share, and equal for all.
     if limit.is_some_and(|row| row.kind != Kind::Limit) {
         params.set("limit", Value::Quantity(shared));
     }
@@ -134,9 +134,9 @@ fn queue(draw: &mut Draw<'_>, tree: &Tree, shared: Quantity) -> QueuePlan {
     if dropper(&plan, tree).is_ok() { plan } else { QueuePlan::default() }
 }
 
-/// The dropper of a queue that is drawn.
+/// Returns the dropper of a drawn queue.
 pub fn dropper_of(queue: &QueuePlan, tree: &Tree) -> AnyDropper {
-    dropper(queue, tree).expect("a plan that is drawn builds")
+    dropper(queue, tree).expect("a drawn plan builds")
 }
 
 fn dropper(queue: &QueuePlan, tree: &Tree) -> Result<AnyDropper, BuildError> {
@@ -144,7 +144,7 @@ fn dropper(queue: &QueuePlan, tree: &Tree) -> Result<AnyDropper, BuildError> {
     AnyDropper::build(queue, place)
 }
 
-/// A meter, with actions of all kinds, if it takes its parameters.
+/// Draws a meter, with actions of all kinds, if it accepts its parameters.
 fn meter(draw: &mut Draw<'_>) -> Option<MeterPlan> {
     let row = &METERS[draw.index(METERS.len())];
     let rate = Rate::new(LINK_RATE_MAX).expect("not zero");

@@ -1,6 +1,6 @@
-//! Target `policy`: any bytes as a policy, and as a deployment whose policies are known.
+//! Target `policy`: reads any bytes as a policy, and as a deployment whose policies are known.
 //!
-//! Whatever is found points into the text and can be shown; what has no error builds its link.
+//! Every finding points into the text and can be shown; a policy without errors builds its link.
 
 use weir_core::classify::{Rule, Target};
 use weir_policy::diff::standings;
@@ -34,7 +34,7 @@ pub(crate) fn check_findings<T>(outcome: &Outcome<T>) {
 fn check_place(place: &Place, sources: &[Source]) {
     let inside = |source: &Source| source.text().get(place.span.start..place.span.end).is_some();
     let mut named = sources.iter().filter(|source| source.name() == place.file);
-    assert!(named.any(inside), "{place:?} lies in a file that was read");
+    assert!(named.any(inside), "{place:?} is in a file that was read");
     assert!(place.line > 0 && place.column > 0, "{place:?} counts from one");
 }
 
@@ -58,7 +58,7 @@ fn check_policy(policy: &Policy) {
     }
 }
 
-/// What classes may count on is known, or not, but no number that is none.
+/// Checks that every bound is unknown or a number, never NaN.
 fn check_bounds(policy: &Policy) {
     assert_eq!(policy.demands.len(), policy.link.queues.len(), "every leaf has its demands");
     for standing in standings(policy).values() {
@@ -67,8 +67,8 @@ fn check_bounds(policy: &Policy) {
     }
 }
 
-/// Larger stores only take memory.
+/// Larger stores only use memory.
 const PACKETS_MAX: u32 = 1 << 17;
-/// What another file names.
+/// The policy that another file names.
 pub(crate) const POLICY: &[u8] =
     b"[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.rest]\ndefault = true\n";

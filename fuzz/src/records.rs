@@ -1,4 +1,4 @@
-//! Target `records`: any bytes as a list of recorded arrivals.
+//! Target `records`: reads any bytes as a list of recorded arrivals.
 
 use weir_sim::kinds::exercise;
 

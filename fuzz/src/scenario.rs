@@ -1,9 +1,9 @@
-//! Target `scenario`: any bytes as a scenario, beside a policy that is known or as odd as it.
+//! Target `scenario`: reads any bytes as a scenario, with a known policy or one from the input.
 
 use crate::policy::{POLICY, check_findings};
 use weir_sim::read;
 
-/// Reads the input as a scenario, and its first half with its second as the policy.
+/// Reads the input as a scenario, and its first half with the second half as the policy.
 pub fn scenario(input: &[u8]) {
     let outcome = read::parse(input, "scenario.toml", &|_| Ok(POLICY.to_vec()));
     check_findings(&outcome);

@@ -1,9 +1,10 @@
-//! Target `scheduler`: any sequence of calls on a link of any plan, with the laws checked.
+//! Target `scheduler`: makes any sequence of calls on a link of any plan, and checks the laws.
 //!
 //! The input is the keyword of a scheduler and a line feed, a plan, then calls. One link takes them
 //! packet by packet. Where it is polled at the instants that it names, as an idle line would, a
-//! second link serves the same arrivals in series, at times explained: what leaves is the same.
-//! Where it is polled when the input says, as a driver may, the laws are checked alone.
+//! second link serves the same arrivals in series, sometimes with explanations: the departures must
+//! be equal. Where it is polled at instants of the input, as a driver may, only the laws are
+//! checked.
 
 use crate::draw::Draw;
 use crate::plan::{dropper_of, meter_id, plan};
@@ -34,33 +35,34 @@ pub fn scheduler(input: &[u8]) {
     play.check();
 }
 
-/// The scheduler of this keyword; every other text names one as well.
+/// Returns the scheduler of this keyword; every other text also selects one.
 fn named(keyword: &[u8]) -> &'static Entry {
     let is_named = |entry: &&Entry| entry.descriptor.keyword.as_bytes() == keyword;
     let sum = keyword.iter().fold(0usize, |sum, &byte| sum * 7 % 1009 + usize::from(byte));
     SCHEDULERS.iter().find(is_named).unwrap_or(&SCHEDULERS[sum % SCHEDULERS.len()])
 }
 
-/// Two links, and everything that happened to their packets.
+/// Two links, and all events of their packets.
 struct Play {
     plan: LinkPlan,
     single: Box<dyn AnyLink>,
     /// The second link; absent where the first is polled as a driver may.
     served: Option<Box<dyn AnyLink>>,
-    /// What the second link has still to serve.
+    /// Arrivals that the second link has not served yet.
     series: Vec<Arrival>,
-    /// What left the first link since the second served.
+    /// Departures of the first link since the second last served.
     departures: Vec<Departure>,
     now: Instant,
-    /// When the first link wants to be polled.
+    /// The instant at which the first link must be polled.
     due: Instant,
-    /// Where each packet is.
+    /// The fate of each packet.
     fates: Vec<Fate>,
-    /// What waits in each leaf, in order.
+    /// The packets that wait in each leaf, in order.
     leaves: Vec<Waiting>,
-    /// Which leaves keep flows apart: order is kept in each flow only.
+    /// Leaves with flow queues: they preserve order in each flow only.
     apart: Vec<bool>,
-    /// Whether some leaf ever did. Then packets that came at one instant may have changed places.
+    /// Whether some leaf ever had flow queues. Then packets that arrived at one instant may have
+    /// changed places.
     ever_apart: bool,
     explained: bool,
 }
@@ -85,7 +87,7 @@ enum Fate {
 impl Play {
     fn new(draw: &mut Draw<'_>, entry: &Entry) -> Option<Self> {
         let plan = plan(draw, entry)?;
-        let build = || plan.build().expect("a plan that is drawn builds");
+        let build = || plan.build().expect("a drawn plan builds");
         let apart = flows_apart(&plan);
         let is_driver = draw.one_in(4);
         Some(Self {
@@ -148,8 +150,8 @@ impl Play {
         }
     }
 
-    /// Polls once; returns when to come again, which is now if a packet left. Not before the link
-    /// wants to be polled, unless a driver does.
+    /// Polls once; returns when to poll again, which is now if a packet left. Does not poll before
+    /// the link is due, unless a driver does.
     fn poll(&mut self) -> Option<Instant> {
         if self.served.is_some() && self.due > self.now {
             return (self.single.backlog() > 0).then_some(self.due);
@@ -167,20 +169,21 @@ impl Play {
         next
     }
 
-    /// The second link serves what arrived, up to now; it hands out what left the first.
+    /// Makes the second link serve the arrivals up to now; compares its departures with the
+    /// first's.
     fn serve(&mut self) {
         self.poll_until(self.now);
         let Some(served) = &mut self.served else { return };
         let mut out = Vec::new();
         let next = served.serve(&self.series, self.now, &mut out);
         assert_eq!(out, self.departures, "a series is served as single calls are");
-        assert_eq!(next.is_some(), served.backlog() > 0, "it says whether something waits");
+        assert_eq!(next.is_some(), served.backlog() > 0, "it returns whether a packet waits");
         self.series.clear();
         self.departures.clear();
         self.check_served();
     }
 
-    /// The second link dropped what the first did; its sojourns add up.
+    /// Checks that the second link dropped what the first did, and that its sojourns add up.
     fn check_served(&mut self) {
         let (fates, Some(served)) = (&self.fates, &mut self.served) else { return };
         served.take_dropped(&mut |dropped| {
@@ -196,28 +199,28 @@ impl Play {
         served.take_sojourns(&mut |all| all.iter().for_each(check));
     }
 
-    /// What an answer without a packet has to be.
+    /// Checks a poll that returned no packet.
     fn later(&self, poll: Poll) -> Option<Instant> {
         let Poll::At(instant) = poll else {
-            assert_eq!(self.single.backlog(), 0, "a backlog is not idle");
+            assert_eq!(self.single.backlog(), 0, "a link with a backlog is not idle");
             return None;
         };
         assert!(instant > self.now || self.now == Instant::MAX, "`At` is in the future");
-        assert!(self.single.backlog() > 0, "only a backlog is worth waiting for");
+        assert!(self.single.backlog() > 0, "`At` implies a backlog");
         Some(instant)
     }
 
     fn left(&mut self, departure: Departure) {
         let Departure { handle, leaf, at, arrived, .. } = departure;
-        assert!(at == self.now && arrived <= at, "it leaves now, after it came");
+        assert!(at == self.now && arrived <= at, "it leaves now, after it arrived");
         let waiting = &mut self.leaves[leaf.index()];
         let place = waiting.iter().position(|row| row.handle == handle);
-        let row = waiting.remove(place.expect("only what waits leaves, and once"));
+        let row = waiting.remove(place.expect("only a waiting packet leaves, and once"));
         let flow = row.expect("its place was just found").flow;
-        assert!(self.ever_apart || place == Some(0), "what leaves waited first in its leaf");
+        assert!(self.ever_apart || place == Some(0), "a departing packet was first in its leaf");
         let goes_after =
             |row: &Row| row.arrived >= arrived || (self.apart[leaf.index()] && row.flow != flow);
-        assert!(waiting.iter().all(goes_after), "what leaves waited first in its leaf or flow");
+        assert!(waiting.iter().all(goes_after), "a departing packet was first in its leaf or flow");
         self.fates[handle.0 as usize] = Fate::Left;
         if self.served.is_some() {
             self.departures.push(departure);
@@ -229,14 +232,18 @@ impl Play {
         self.single.take_dropped(&mut |dropped| {
             let (leaf, packet) = (&mut leaves[dropped.leaf.index()], dropped.handle);
             let place = leaf.iter().position(|row| row.handle == packet);
-            let row = leaf.remove(place.expect("only what waits is dropped, and once"));
-            assert_eq!(row.map(|row| row.arrived), Some(dropped.arrived), "it keeps its arrival");
+            let row = leaf.remove(place.expect("only a waiting packet is dropped, and once"));
+            assert_eq!(
+                row.map(|row| row.arrived),
+                Some(dropped.arrived),
+                "its arrival is unchanged"
+            );
             fates[packet.0 as usize] = Fate::Dropped;
         });
     }
 
-    /// Time goes on: by the time that packets take, up to years, or to the end; in between links
-    /// are polled when they want to be.
+    /// Advances time by the transmission time of packets, up to years, or to the end of time; in
+    /// between links are polled when they are due.
     fn wait(&mut self, draw: &mut Draw<'_>) {
         let gap = self.plan.tree.rate().transmit_time(Bytes::new(1_000)).as_nanos().max(1);
         let nanos = match draw.byte() {
@@ -252,7 +259,7 @@ impl Play {
         self.now = until;
     }
 
-    /// Polls at every instant up to `until` at which a link wants to be; true if nothing waits.
+    /// Polls at every instant up to `until` at which a link is due; returns true if nothing waits.
     fn poll_until(&mut self, until: Instant) -> bool {
         let (mut turns, mut since) = (0, self.now);
         loop {
@@ -263,9 +270,10 @@ impl Play {
                 (turns, since) = (0, self.now);
             }
             if turns > TURNS_MAX {
-                // A scheduler that emulates a kernel's ticks wakes at each; they are not so near each other.
-                let gone = self.now.since(since);
-                assert!(gone >= TURNS_TIME, "it keeps promising and never sends");
+                // A scheduler that emulates a kernel's ticks wakes at each; those are further apart
+                // than this.
+                let elapsed = self.now.since(since);
+                assert!(elapsed >= TURNS_TIME, "it returns `At` again and again and never sends");
                 return false;
             }
             if next > until || (next == self.now && turns > 0) {
@@ -290,7 +298,7 @@ impl Play {
         }
     }
 
-    /// Changes both links to another plan, of another scheduler perhaps.
+    /// Changes both links to another plan, possibly of another scheduler.
     fn change(&mut self, draw: &mut Draw<'_>) {
         let same = draw.one_in(2);
         let index = draw.index(SCHEDULERS.len());
@@ -300,7 +308,7 @@ impl Play {
         self.serve();
         let change = Change { from: &self.plan, to: &to, heir };
         for link in [&mut self.single].into_iter().chain(&mut self.served) {
-            change.apply(link, self.now).expect("a plan that is drawn builds");
+            change.apply(link, self.now).expect("a drawn plan builds");
         }
         self.due = self.now;
         self.leaves = moved(&self.leaves, [&self.plan.tree, &to.tree], heir);
@@ -311,7 +319,8 @@ impl Play {
         self.check_served();
     }
 
-    /// Everything offered is sent, dropped or waits, by the accounts of both links and by ours.
+    /// Checks that offered = sent + dropped + backlog, by the accounts of both links and by the
+    /// target's.
     fn check(&mut self) {
         self.serve();
         let count = |of: Fate| self.fates.iter().filter(|fate| **fate == of).count();
@@ -333,15 +342,15 @@ impl Play {
         }
     }
 
-    /// All that waits leaves, unless time ends before.
+    /// Sends all waiting packets, unless time ends before.
     fn drain(&mut self) {
         let drained = self.poll_until(Instant::MAX);
-        assert!(drained || self.single.backlog() > 0, "it knows that all is sent");
+        assert!(drained || self.single.backlog() > 0, "it is idle once all is sent");
     }
 }
 
-/// What waits in the leaves after a change: that of leaves that are gone has gone to the heir, all
-/// in the order of arrival.
+/// Returns the packets that wait in the leaves after a change: those of removed leaves went to the
+/// heir, all in the order of arrival.
 fn moved(old: &[Waiting], [from, to]: [&Tree; 2], heir: LeafId) -> Vec<Waiting> {
     let mut homes = vec![heir; old.len()];
     Kin::by_name(from, to).leaves().for_each(|(new, old)| homes[old.index()] = new);
@@ -355,12 +364,12 @@ fn moved(old: &[Waiting], [from, to]: [&Tree; 2], heir: LeafId) -> Vec<Waiting> 
     new
 }
 
-/// Which leaves of a plan keep flows apart.
+/// Returns which leaves of a plan have flow queues.
 fn flows_apart(plan: &LinkPlan) -> Vec<bool> {
     plan.queues.iter().map(|queue| dropper_of(queue, &plan.tree).flows().is_some()).collect()
 }
 
-/// A length that packets have, or one at an end of what ports hand on.
+/// Draws a usual length, or one at an end of the range of ports.
 fn length(draw: &mut Draw<'_>) -> u32 {
     match draw.byte() {
         0..=31 => 0,
@@ -372,9 +381,9 @@ fn length(draw: &mut Draw<'_>) -> u32 {
 
 const CALLS_MAX: usize = 400;
 const FLOWS: usize = 4;
-/// Answers without a packet, one after the other.
+/// The most consecutive polls without a packet.
 const TURNS_MAX: usize = 2_000;
-/// The least time that as many take.
+/// The least time that this many take.
 const TURNS_TIME: Duration = Duration::from_millis(2);
 /// In nanoseconds.
 const YEAR: u64 = 366 * 86_400 * 1_000_000_000;

@@ -1,4 +1,4 @@
-//! Every target, briefly.
+//! Runs every target briefly.
 
 use weir_fuzz::{TARGETS, brief};
 
@@ -12,7 +12,7 @@ fn no_target_fails_on_its_seeds_and_their_mutations() {
 
 #[test]
 #[should_panic(expected = "found")]
-fn a_fault_near_a_seed_is_found() {
+fn an_error_close_to_a_seed_is_found() {
     // An Ethernet frame of IPv6 with a changed version: only a mutation makes one.
     brief::run(
         "packet",

@@ -1,4 +1,4 @@
-//! Experiments and claims: what Weir says of itself, measured.
+//! Experiments and claims: measures what Weir claims of itself.
 
 pub mod bench;
 pub mod claims;

@@ -1,8 +1,8 @@
 //! The live rig: a generator, a bridge with a policy and a receiver in three private networks.
 //!
 //! The generator sends UDP frames of one length, each flow at its own rate, to a station that does
-//! not exist, so the receiver's kernel throws them away after its port has seen them. Rates are
-//! taken at the receiver from the kernel's receive stamps, by the length on the wire.
+//! not exist, so the receiver's kernel discards them after its port has seen them. Rates are taken
+//! at the receiver from the kernel's receive stamps, by the length on the wire.
 
 use etherparse::PacketBuilder;
 use std::collections::BTreeMap;
@@ -27,13 +27,13 @@ use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu, set_niceness};
 /// One UDP flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// The destination port, by which policies tell flows apart.
+    /// The destination port, by which policies distinguish flows.
     pub port: u16,
-    /// What it offers, counted in frames without check sequence.
+    /// The offered rate, counted in frames without check sequence.
     pub rate: Rate,
 }
 
-/// What the rig is to do.
+/// The set-up of a measurement.
 pub struct Setup<'a> {
     /// The policy from client to server.
     pub plan: &'a LinkPlan,
@@ -41,53 +41,53 @@ pub struct Setup<'a> {
     pub classifier: Classifier,
     /// Its leaves.
     pub leaf_names: Vec<String>,
-    /// What is sent.
+    /// The flows to send.
     pub flows: &'a [Flow],
     /// Length of every frame in bytes, without check sequence.
     pub frame_length: usize,
-    /// Not measured: queues fill.
+    /// The time before the measurement, in which queues fill.
     pub warmup: Duration,
-    /// Measured.
+    /// The measured time.
     pub duration: Duration,
 }
 
-/// What came out.
+/// The results of a measurement.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Frames per flow, by destination port.
     pub frames: BTreeMap<u16, u64>,
-    /// From the first measured frame to the last, in ns.
+    /// The time from the first measured frame to the last, in ns.
     pub span_ns: u64,
-    /// Frames that the receiver lost itself: if not 0 the measurement is void.
+    /// Frames that the receiver itself lost: if not 0 the measurement is void.
     pub receiver_lost: u64,
-    /// What the generator really offered, in frames per second.
+    /// The rate that the generator really offered, in frames per second.
     pub offered_per_second: f64,
-    /// What the bridge says.
+    /// The status of the bridge.
     pub status: Status,
 }
 
 impl Measured {
-    /// The rate of one flow in bit/s for frames of `wire` bytes.
+    /// Returns the rate of one flow in bit/s for frames of `wire` bytes.
     pub fn rate(&self, port: u16, wire: u32) -> f64 {
         let frames = self.frames.get(&port).copied().unwrap_or(0);
         frames as f64 * f64::from(wire) * 8e9 / self.span_ns.max(1) as f64
     }
 
-    /// The rate of all flows: the frame that opens the span is not part of it.
+    /// Returns the rate of all flows: the frame that opens the span does not count.
     pub fn total_rate(&self, wire: u32) -> f64 {
         let frames = self.frames.values().sum::<u64>().saturating_sub(1);
         frames as f64 * f64::from(wire) * 8e9 / self.span_ns.max(1) as f64
     }
 }
 
-/// Enters a user namespace where this process may not make networks otherwise. To be called before
-/// any thread is started.
+/// Enters a user namespace if this process may not make networks otherwise. Call it before any
+/// thread is started.
 ///
 /// # Errors
 /// When neither is possible; the text says which privilege is missing and how to get it.
 pub fn prepare() -> Result<(), String> {
     netns::prepare_private_networks()?;
-    // Other work on the machine is not what is measured; ordinary users go without.
+    // Other work on the machine should not affect the measurement; ordinary users go without.
     drop(set_niceness(NICENESS));
     Ok(())
 }
@@ -101,7 +101,7 @@ pub fn run(setup: Setup<'_>) -> Result<Measured, String> {
 }
 
 /// Runs one measurement with the kernel in place of the bridge: its own bridge, and towards the
-/// server what `tc` sets up there, a line for each call.
+/// server the set-up of `tc`, a line for each call.
 ///
 /// # Errors
 /// When the networks cannot be made, `ip` or `tc` fails, or a thread of the rig does.
@@ -113,7 +113,7 @@ fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemEr
     let testbed = quiet_testbed()?;
     testbed.weir.run(|| kernel_bridge(tc))??;
     let stop = AtomicBool::new(false);
-    // What the kernel forwards it forwards on the sender's CPU, as in `peers.md`.
+    // The kernel forwards on the sender's CPU, as in `peers.md`.
     let (receiver_cpu, sender_cpu) = cpus();
     thread::scope(|scope| {
         let receiver = scope.spawn(|| testbed.server.run(|| receive(setup, receiver_cpu))?);
@@ -125,7 +125,7 @@ fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemEr
     })
 }
 
-/// Joins the ports by a bridge of the kernel; for a thread of their network.
+/// Joins the ports by a bridge of the kernel; call it on a thread of their network.
 fn kernel_bridge(tc: &[String]) -> Result<(), SystemError> {
     command("ip", &format!("link add name {KERNEL_BRIDGE} type bridge"))?;
     set_ipv6(KERNEL_BRIDGE, false)?;
@@ -152,8 +152,8 @@ fn command(program: &str, arguments: &str) -> Result<(), SystemError> {
     Err(SystemError::refused(action, why, "use a kernel that has this scheduler and a bridge"))
 }
 
-/// The networks, with hosts that send nothing of their own: they would look for routers now and
-/// then, and the interface counts those frames too.
+/// Makes the networks, with hosts that send nothing of their own: they would look for routers
+/// periodically, and the interface counts those frames too.
 fn quiet_testbed() -> Result<Testbed, SystemError> {
     let testbed = Testbed::new(TestbedConfig::default())?;
     for host in [&testbed.client, &testbed.server] {
@@ -188,7 +188,8 @@ fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
     })
 }
 
-/// The CPU of the bridge and that of the traffic: the bridge has one to itself where there are two.
+/// Returns the CPU of the bridge and that of the traffic: the bridge has one of its own if there
+/// are two.
 pub(crate) fn cpus() -> (Option<usize>, Option<usize>) {
     match thread::available_parallelism() {
         Ok(count) if count.get() > 1 => (Some(1), Some(0)),
@@ -217,7 +218,7 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
     ])
 }
 
-/// A bridge between the ports of a testbed, with room for what a stall of the machine holds up.
+/// Configures a bridge between the ports of a testbed, with room for the backlog of a stall.
 pub(crate) fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> BridgeConfig {
     BridgeConfig {
         ports: [LEFT, RIGHT]
@@ -230,7 +231,7 @@ pub(crate) fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> Bridg
     }
 }
 
-/// Sends every flow at its rate until stopped; frames per second really sent.
+/// Sends every flow at its rate until stopped; returns the frames per second really sent.
 fn send(setup: &Setup<'_>, cpu: Option<usize>, stop: &AtomicBool) -> Result<f64, SystemError> {
     if let Some(cpu) = cpu {
         pin_to_cpu(cpu)?;
@@ -262,7 +263,7 @@ fn send(setup: &Setup<'_>, cpu: Option<usize>, stop: &AtomicBool) -> Result<f64,
     Ok(sent as f64 * 1e9 / (monotonic_ns() - start) as f64)
 }
 
-/// One frame of each flow that is due, in turn, until none is due or the batch is full.
+/// Collects one frame of each flow that is due, in turn, until none is due or the batch is full.
 fn gather(flows: &mut [(FrameId, f64, f64)], elapsed: f64, batch: &mut Vec<FrameId>) {
     loop {
         let before = batch.len();
@@ -279,7 +280,7 @@ fn gather(flows: &mut [(FrameId, f64, f64)], elapsed: f64, batch: &mut Vec<Frame
     }
 }
 
-/// Counts what arrives after the warm-up, by flow.
+/// Counts the frames that arrive after the warm-up, by flow.
 fn receive(setup: &Setup<'_>, cpu: Option<usize>) -> Result<Measured, SystemError> {
     if let Some(cpu) = cpu {
         pin_to_cpu(cpu)?;
@@ -322,18 +323,18 @@ fn receive(setup: &Setup<'_>, cpu: Option<usize>) -> Result<Measured, SystemErro
 }
 
 /// Counts the only flow by the interface's own counter, which costs the bridge's CPU nothing: the
-/// receiver's ring would be filled by the sender's CPU.
+/// sender's CPU would fill the receiver's ring.
 fn receive_one(setup: &Setup<'_>, flow: u16) -> Result<Measured, SystemError> {
     thread::sleep(setup.warmup);
     let (from, before) = (monotonic_ns(), received_frames()?);
     thread::sleep(setup.duration);
     let (until, after) = (monotonic_ns(), received_frames()?);
-    // One more than were counted, for the rate is taken from the first frame to the last.
+    // One more than counted, since the rate is taken from the first frame to the last.
     let frames = BTreeMap::from([(flow, after - before + 1)]);
     Ok(Measured { frames, span_ns: until - from, ..Measured::default() })
 }
 
-/// Frames that the interface of this thread's network received so far.
+/// Returns the frames that the interface of this thread's network received so far.
 fn received_frames() -> Result<u64, SystemError> {
     let failed = |cause| SystemError::new("read the counters of the receiver", cause);
     let text = std::fs::read_to_string("/proc/thread-self/net/dev").map_err(failed)?;
@@ -344,13 +345,13 @@ fn received_frames() -> Result<u64, SystemError> {
     })
 }
 
-/// The destination port of a frame that the generator made.
+/// Returns the destination port of a frame of the generator.
 fn flow_of(frame: &[u8]) -> Option<u16> {
     let headers = weir_core::packet::Headers::parse_ethernet(frame);
     headers.ports.map(|ports| ports.destination)
 }
 
-/// A UDP frame of `length` bytes to a station that does not exist.
+/// Builds a UDP frame of `length` bytes to a station that does not exist.
 fn frame(port: u16, length: usize) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2(Host::Client.mac().0, NOBODY)
         .ipv4([10, 77, 0, 1], [10, 77, 0, 2], 64)
@@ -363,13 +364,13 @@ fn frame(port: u16, length: usize) -> Vec<u8> {
 
 /// Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;
-/// Flows of experiments have destination ports from here on.
+/// The first destination port of experiments' flows.
 pub const FIRST_PORT: u16 = 9000;
 const KERNEL_BRIDGE: &str = "bridge";
 const NICENESS: i32 = -19;
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 const FRAMES_MAX: u32 = 1 << 14;
-/// 40 ms at 200 000 frames/s: a stall of the machine loses none.
+/// 40 ms at 200 000 frames/s: a stall of the machine loses no frame.
 const RING_SLOTS: usize = 1 << 13;
 const LAG_MAX_MS: u64 = 100;
 const RECEIVER_SLOTS: usize = 1 << 14;

@@ -1,13 +1,13 @@
-//! What Weir's own experiments are asked for, and the rows in which they say what they measured.
+//! The options of Weir's own experiments, and the rows of their results.
 
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long and which part.
+/// Which parts of an experiment to run, and for how long.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Of one measurement; experiments in virtual time ignore it.
+    /// The length of one measurement; experiments in virtual time ignore it.
     pub duration: Duration,
     /// Only rows whose subject contains this.
     pub only: Option<String>,
@@ -18,29 +18,29 @@ pub struct Options {
 /// One measured figure beside its claim.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What was measured.
+    /// The measured quantity.
     pub subject: String,
     /// The figure, with its unit.
     pub measured: String,
-    /// What it should be, with its unit; empty if it is only shown.
+    /// The expected figure, with its unit; empty if there is no claim.
     pub expected: String,
-    /// How far off it is: in percent, or the ratio that was asked for.
+    /// The deviation in percent, or the ratio in question.
     pub deviation: f64,
-    /// The limit of that; infinite where no claim is made.
+    /// The limit of the deviation; infinite without a claim.
     pub limit: f64,
     /// Whether the claim holds.
     pub holds: bool,
 }
 
 impl Options {
-    /// Whether this subject was asked for.
+    /// Returns whether this subject was requested.
     pub fn wants(&self, subject: &str) -> bool {
         self.only.as_ref().is_none_or(|only| subject.contains(only.as_str()))
     }
 }
 
 impl Row {
-    /// A rate in bit/s beside the one expected; may differ by `limit` percent.
+    /// A rate in bit/s beside the expected one; may differ by `limit` percent.
     pub fn rate(subject: String, measured: f64, expected: f64, limit: f64) -> Self {
         let deviation = (measured / expected - 1.0) * 100.0;
         Self {
@@ -53,13 +53,13 @@ impl Row {
         }
     }
 
-    /// A figure that nothing is claimed of.
+    /// A figure without a claim.
     pub fn shown(subject: String, measured: String) -> Self {
         let (deviation, limit) = (0.0, 0.0);
         Self { subject, measured, expected: String::new(), deviation, limit, holds: true }
     }
 
-    /// What was measured and expected, in words, and how far it is off: at most `limit`.
+    /// The measured and the expected value as texts, and the deviation: at most `limit`.
     pub fn off(subject: String, texts: (String, String), deviation: f64, limit: f64) -> Self {
         let (measured, expected) = texts;
         Self { subject, measured, expected, deviation, limit, holds: deviation <= limit }

@@ -18,10 +18,10 @@ use weir_core::units::{Duration, Instant, Rate};
 use weir_policy::fluid::{Demand, shares};
 use weir_policy::policy::{self, Policy};
 
-/// Who sends.
+/// A choice of busy leaves.
 #[derive(Debug)]
 pub struct Case {
-    /// In words.
+    /// Its description.
     pub name: &'static str,
     /// The busy leaves: 0 is `a`, 3 is `d`.
     pub busy: &'static [usize],
@@ -35,13 +35,13 @@ pub const CASES: &[Case] = &[
     Case { name: "a idle", busy: &[1, 2, 3] },
     Case { name: "only d", busy: &[3] },
 ];
-/// The schedulers that share by such a tree.
+/// The schedulers with such a tree.
 pub const SCHEDULERS: [&str; 2] = ["cbq", "htb"];
 /// The rates of the link.
 pub const MBITS: [u64; 2] = [30, 100];
 /// Lengths of packets without the Ethernet header.
 pub const IP_LENGTHS: [u32; 2] = [512, 1500];
-/// The Ethernet header, which the policy counts.
+/// The length of the Ethernet header, which the policy counts.
 pub const HEADER: u32 = 14;
 
 /// One link with this tree and its flows.
@@ -56,7 +56,7 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// The tree for a link of `bits` bit/s with frames of `frame` bytes.
+    /// Builds the tree for a link of `bits` bit/s with frames of `frame` bytes.
     ///
     /// # Errors
     /// When the policy is refused.
@@ -70,21 +70,21 @@ impl Sharing {
         let outcome = policy::parse(&text, "tree.toml");
         let findings = format!("{:?}", outcome.findings);
         let policy = outcome.plan.ok_or(findings)?;
-        // As `htb.py sharing`: 1.2 times the link, 0.8 of that each if several send.
+        // As `htb.py sharing`: 1.2 times the link, or 0.8 of that each if several send.
         let percent = if case.busy.len() > 1 { 96 } else { 120 };
         let rate = Rate::new(bits * percent / 100).ok_or("the rate is zero")?;
         let flow = |&leaf: &usize| Flow { port: FIRST_PORT + leaf as u16, rate };
         Ok(Self { policy, flows: case.busy.iter().map(flow).collect(), frame, scheduler })
     }
 
-    /// The names of the leaves.
+    /// Returns the names of the leaves.
     pub fn leaf_names(&self) -> Vec<String> {
         let leaves = (0..LEAVES as u32).map(LeafId);
         leaves.map(|leaf| self.policy.leaf_name(leaf).to_owned()).collect()
     }
 
-    /// What each busy flow should get in bit/s, by port: the fluid ideal, or for a scheduler with
-    /// another rule what that rule gives in virtual time.
+    /// Returns the rate that each busy flow should get in bit/s, by port: the fluid ideal, or for a
+    /// scheduler with another rule the result of that rule in virtual time.
     ///
     /// # Errors
     /// When the policy does not build.
@@ -92,7 +92,7 @@ impl Sharing {
         if self.scheduler == SCHEDULERS[0] { Ok(self.ideal(case)) } else { self.simulate() }
     }
 
-    /// The fluid ideal in which siblings share an excess first.
+    /// Returns the fluid ideal in which siblings share an excess first.
     pub fn ideal(&self, case: &Case) -> BTreeMap<u16, f64> {
         let busy =
             |leaf| if case.busy.contains(&leaf) { Demand::Greedy } else { Demand::Rate(0.0) };
@@ -106,7 +106,7 @@ impl Sharing {
         case.busy.iter().map(share).collect()
     }
 
-    /// What each flow gets in bit/s in virtual time, by port.
+    /// Returns the rate of each flow in bit/s in virtual time, by port.
     ///
     /// # Errors
     /// When the policy does not build.
@@ -146,7 +146,7 @@ impl Sharing {
         Ok(sent.into_iter().map(rate).collect())
     }
 
-    /// The row of the class that is furthest from what it should get.
+    /// Returns the row of the class that deviates most.
     pub fn worst(
         &self,
         subject: String,
@@ -163,7 +163,7 @@ impl Sharing {
     }
 }
 
-/// The same tree and filters for the kernel's scheduler at `interface`, a line for each call of
+/// Returns the tree and filters for the kernel's scheduler at `interface`, a line for each call of
 /// `tc`. Bursts are the default of `tc`, quanta in proportion to the rates as in the policy.
 pub fn tc_lines(interface: &str, mbit: u64) -> Vec<String> {
     let bits = mbit * 1_000_000;

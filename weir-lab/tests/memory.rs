@@ -1,4 +1,4 @@
-//! What links keep in memory is measured, and bounded. One test, so that nobody else allocates.
+//! The memory of links is measured, and bounded. A single test, so that no other test allocates.
 
 use weir_lab::bench::memory::{self, CLASS_BYTES_MAX, PACKET_BYTES_MAX};
 use weir_live::pages::LargePages;
@@ -6,11 +6,12 @@ use weir_live::pages::LargePages;
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;
 
-/// Of those that keep more bytes per idle class than they may: not much more than they keep now.
+/// Schedulers that use more bytes per idle class than the limit: bounds slightly above their
+/// present use.
 const ABOVE: &[(&str, f64)] = &[("htb", 260.0), ("cbq", 320.0)];
 
 #[test]
-fn classes_and_packets_keep_to_their_bytes() {
+fn classes_and_packets_stay_within_their_bytes() {
     for keyword in ["fifo", "priq", "drr", "wrr", "sfq", "qfq", "htb", "cbq", "hfsc"] {
         let rows = memory::measure(Some(keyword), 10_000, |_| {}).expect("registered");
         let row = &rows[0];

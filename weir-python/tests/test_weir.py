@@ -1,4 +1,4 @@
-"""The module `weir` as a user of Python has it. Needs nothing but the standard library.
+"""The module `weir` as a user of Python sees it. Needs only the standard library.
 
 `cargo test -p weir-python` runs it against the module that it built; by hand, with `weir` to be
 found by `import`: python3 test_weir.py
@@ -29,7 +29,7 @@ default = true
 queue = { limit = '2 packets' }
 """
 
-# The error lies in line 4, at the value.
+# The error is in line 4, at the value.
 FAULTY = """
 [link]
 rate = "1 Mbit/s"
@@ -60,14 +60,14 @@ rate = "800 kbit/s"
 
 
 def capture(frames):
-    """A pcap file of so many frames of 60 bytes, all at once: 480 us each at 1 Mbit/s."""
+    """A pcap file of `frames` frames of 60 bytes, all at one instant: 480 us each at 1 Mbit/s."""
     words = struct.pack("<6I", 0xA1B2C3D4, 0x00040002, 0, 0, 65535, 1)
     frame = struct.pack("<4I", 1_700_000_000, 0, 60, 60) + bytes(60)
     return words + frames * frame
 
 
 class Folder(unittest.TestCase):
-    """A test with a folder of its own, and no warning that it does not ask for."""
+    """A test with a folder of its own, in which an unexpected warning is an error."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -140,7 +140,7 @@ class Simulate(Folder):
         (one,) = report["classes"]
         offered, sent, backlog = (one[key]["packets"] for key in ("offered", "sent", "backlog"))
         self.assertEqual(offered, sent + one["dropped"]["total"]["packets"] + backlog)
-        # 800 packets a second are meant; Poisson's deviation over 10 s is 89.
+        # 800 packets a second are expected; Poisson's deviation over 10 s is 89.
         self.assertAlmostEqual(offered, 8000, delta=500)
         self.assertIs(report["conservation"]["holds"], True)
         self.assertEqual(report["sources"][0]["tcp"], None)
@@ -189,7 +189,7 @@ class Simulate(Folder):
         while worker.is_alive():
             time.sleep(0.0001)
             turns += 1
-        # With the lock held there would be one turn or two: before the run and after it.
+        # With the lock held there would be one or two turns: before and after the run.
         self.assertGreater(turns, 10)
 
 
@@ -253,7 +253,7 @@ class Replay(Folder):
     def test_other_threads_go_on_meanwhile(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
-        # If the reader held Python's lock, nobody could ever write to it.
+        # If the reader held Python's lock, no thread could write to the pipe.
         writer = threading.Thread(target=lambda: pipe.write_bytes(capture(2)))
         writer.start()
         self.assertEqual(weir.replay(POLICY, pipe)["capture"]["frames"], 2)
@@ -325,6 +325,6 @@ def stub_class(name):
 
 
 if __name__ == "__main__":
-    # A lock that is not given back ends in a trace, not in silence.
+    # A lock that is not released ends in a trace, not in a silent hang.
     faulthandler.dump_traceback_later(300, exit=True)
     unittest.main(argv=[sys.argv[0], *sys.argv[1:]])

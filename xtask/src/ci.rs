@@ -1,11 +1,11 @@
-//! `cargo xtask ci`: every step that a change must pass, in order, each timed.
+//! `cargo xtask ci`: runs every step that a change must pass, in order, each timed.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One step: its name, and what it does. `Ok` says what was found, or why there was nothing to do.
+/// A step: its name, and its action. `Ok` describes the result, or why there was nothing to do.
 struct Step {
     name: &'static str,
     run: fn(&Path) -> Result<String, String>,
@@ -24,15 +24,15 @@ const STEPS: [Step; 9] = [
     Step { name: "doc", run: |root| cargo(root, DOC, &[("RUSTDOCFLAGS", "-D warnings")]) },
 ];
 
-/// What became of a step: its name, its time, what it says.
+/// The outcome of a step: its name, its time, its message.
 struct Outcome {
     name: &'static str,
     spent: Duration,
     result: Result<String, String>,
 }
 
-/// Runs the named steps, or all of them, up to the first that fails, or beyond if `keep_going`;
-/// true if every one passed.
+/// Runs the named steps, or all of them, up to the first that fails, or all if `keep_going`;
+/// returns true if every one passed.
 pub fn run(root: &Path, names: &[&str], keep_going: bool) -> bool {
     if let Some(unknown) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
         eprintln!("ci: no step is called `{unknown}`; `cargo xtask ci --list` names them");
@@ -70,7 +70,7 @@ fn summarise(outcomes: &[Outcome]) {
             }
         }
     }
-    // The count comes last and alone, where whoever runs this looks for how many tests ran.
+    // The count of tests is printed last, alone on its line.
     let tests = outcomes.iter().find(|outcome| outcome.name == "test");
     if let Some(Ok(counted)) = tests.map(|outcome| &outcome.result) {
         println!("\ntests: {counted}");
@@ -84,7 +84,7 @@ fn tidy(root: &Path) -> Result<String, String> {
     }
 }
 
-/// Runs cargo; its own words go straight to the terminal.
+/// Runs cargo; its output goes straight to the terminal.
 fn cargo(root: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Result<String, String> {
     let status = Command::new("cargo")
         .current_dir(root)
@@ -95,10 +95,10 @@ fn cargo(root: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Result<
     if status.success() {
         return Ok(String::new());
     }
-    Err(format!("`cargo {}` says no", arguments.join(" ")))
+    Err(format!("`cargo {}` failed", arguments.join(" ")))
 }
 
-/// Runs cargo's tests, counts them, and fails also when none ran: an empty run proves nothing.
+/// Runs cargo's tests, counts them, and fails also when no test ran: an empty run proves nothing.
 fn tests(root: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut child = Command::new("cargo")
         .current_dir(root)
@@ -106,22 +106,22 @@ fn tests(root: &Path, arguments: &[&str]) -> Result<String, String> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
-    let output = child.stdout.take().expect("stdout was asked for as a pipe");
+    let output = child.stdout.take().expect("stdout is a pipe");
     let mut passed = 0;
     for line in BufReader::new(output).lines() {
-        let line = line.map_err(|error| format!("cannot read what the tests say: {error}"))?;
+        let line = line.map_err(|error| format!("cannot read the output of the tests: {error}"))?;
         passed += tests_passed(&line);
         println!("{line}");
     }
     let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
     match (status.success(), passed) {
-        (false, _) => Err(format!("`cargo {}` says no", arguments.join(" "))),
+        (false, _) => Err(format!("`cargo {}` failed", arguments.join(" "))),
         (true, 0) => Err("no test ran".into()),
         (true, _) => Ok(format!("{passed} passed, 0 failed")),
     }
 }
 
-/// The count in a line such as `test result: ok. 12 passed; 0 failed; …`, else 0.
+/// Returns the count in a line such as `test result: ok. 12 passed; 0 failed; …`, else 0.
 fn tests_passed(line: &str) -> u64 {
     let Some(rest) = line.strip_prefix("test result: ok. ") else {
         return 0;
@@ -130,7 +130,7 @@ fn tests_passed(line: &str) -> u64 {
     count.parse().unwrap_or(0)
 }
 
-/// Gives every fuzz target its seed corpus and a short random run, on the stable compiler.
+/// Runs every fuzz target on its seed corpus and briefly on mutations, with the stable compiler.
 fn fuzz(root: &Path) -> Result<String, String> {
     if !root.join("fuzz/Cargo.toml").is_file() {
         return Ok("no fuzz folder".into());
@@ -139,15 +139,15 @@ fn fuzz(root: &Path) -> Result<String, String> {
     tests(root, FUZZ)
 }
 
-/// Compares the instructions of a fixed workload with the kept counts.
+/// Compares the instructions of a fixed workload with the stored counts.
 fn instructions(root: &Path) -> Result<String, String> {
     if !root.join(INSTRUCTIONS).is_file() {
-        return Ok("no kept counts".into());
+        return Ok("no stored counts".into());
     }
     cargo(root, BENCH, &[]).map(|_| format!("within the tolerance of {INSTRUCTIONS}"))
 }
 
-/// The kept instruction counts.
+/// The stored instruction counts.
 const INSTRUCTIONS: &str = "bench/instructions.json";
 
 const CLIPPY: &[&str] =
@@ -164,7 +164,7 @@ const DOCTEST: &[&str] = &["test", "--locked", "--workspace", "--doc", "--profil
 const FUZZ: &[&str] =
     &["test", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--no-default-features"];
 
-/// A release build, as the counts were made with.
+/// A release build, as for the stored counts.
 const BENCH: &[&str] = &[
     "run",
     "--locked",

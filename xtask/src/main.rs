@@ -1,4 +1,4 @@
-//! Build tasks, run as `cargo xtask TASK`: what the compiler does not check, and the whole of CI.
+//! Build tasks, run as `cargo xtask TASK`: checks that the compiler does not make, and all of CI.
 
 mod ci;
 mod nostd;
@@ -33,11 +33,12 @@ fn main() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The folder that holds the workspace's manifest.
+/// Returns the folder of the workspace's manifest.
 fn workspace_root() -> PathBuf {
-    // Asked at run time first: work trees that share a build folder share this program too.
+    // The variable at run time comes first: work trees that share a build folder share this
+    // program.
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR");
     let manifest =
         manifest.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    manifest.parent().expect("xtask lies in a folder of the workspace").to_path_buf()
+    manifest.parent().expect("xtask is in a folder of the workspace").to_path_buf()
 }

@@ -1,9 +1,9 @@
-//! The proof that `weir-core` needs no `std`: it is built where none can be found.
+//! Proves that `weir-core` needs no `std`, by building it where none can be found.
 //!
 //! A `#![no_std]` line proves little, since any file may still say `extern crate std`. So the core
-//! is built against a sysroot holding the compiler's own `core` and `alloc` and nothing else. This
-//! needs no bare-metal target, hence no download. The control makes the proof worth something: the
-//! same build with `std` asked for must fail.
+//! is built against a sysroot that holds only the compiler's own `core` and `alloc`. This needs no
+//! bare-metal target, hence no download. A control makes the proof meaningful: the same build with
+//! `extern crate std` must fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,7 @@ use std::process::Command;
 /// The crates of the compiler's library that a `no_std` crate with `alloc` may use.
 const LIBRARY: [&str; 4] = ["core", "alloc", "compiler_builtins", "rustc_std_workspace_core"];
 
-/// Builds `weir-core` without `std` in reach, after showing that a crate that wants `std` fails
-/// there.
+/// Builds `weir-core` without `std`, after showing that a crate that needs `std` fails there.
 pub fn prove(root: &Path) -> Result<String, String> {
     let target = target_directory(root).join("nostd");
     let host = host_triple()?;
@@ -30,7 +29,7 @@ pub fn prove(root: &Path) -> Result<String, String> {
     if !status.success() {
         return Err("weir-core does not build where only `core` and `alloc` exist".into());
     }
-    Ok("weir-core builds with no `std` in reach".into())
+    Ok("weir-core builds without `std`".into())
 }
 
 /// Makes a sysroot of links to the compiler's `core` and `alloc`.
@@ -54,11 +53,11 @@ fn bare_sysroot(folder: &Path, host: &str) -> Result<PathBuf, String> {
     Ok(folder.to_path_buf())
 }
 
-/// Compiles one line that asks for `std`, which must fail for that reason, and one that does not.
+/// Compiles one line that needs `std`, which must fail for that reason, and one that does not.
 fn control_fails(target: &Path, sysroot: &Path) -> Result<(), String> {
     let bare = compile(target, sysroot, "#![no_std] extern crate alloc;")?;
     if let Err(complaint) = bare {
-        return Err(format!("the bare sysroot lacks what a no_std crate needs:\n{complaint}"));
+        return Err(format!("the bare sysroot lacks a crate that no_std code needs:\n{complaint}"));
     }
     match compile(target, sysroot, "#![no_std] extern crate std;")? {
         Ok(()) => Err("the bare sysroot has a `std`, so it proves nothing".into()),
@@ -86,14 +85,14 @@ fn compile(target: &Path, sysroot: &Path, source: &str) -> Result<Result<(), Str
     Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// The triple of this machine, as `rustc` names it.
+/// Returns the triple of this machine, as `rustc` names it.
 fn host_triple() -> Result<String, String> {
     let version = rustc(&["-vV"])?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| "`rustc -vV` names no host".to_owned())
 }
 
-/// What `rustc` prints for these arguments.
+/// Returns what `rustc` prints for these arguments.
 fn rustc(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new("rustc")
         .args(arguments)
@@ -102,7 +101,7 @@ fn rustc(arguments: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The folder where cargo builds.
+/// Returns the folder where cargo builds.
 pub fn target_directory(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

@@ -1,47 +1,47 @@
-//! Claims held to what was measured.
+//! Compares claims with measurements.
 
 use super::measured::Measured;
 use super::sheet::{Claim, Era, Sheet, Target, Tolerance};
 use serde::Serialize;
 
-/// How a claim fares.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It is so.
+    /// The claim is true.
     Holds,
-    /// It is not, and nobody has said why.
+    /// It is false, and the sheet gives no reason.
     Fails,
-    /// It is not, and the sheet says why.
+    /// It is false, and the sheet gives a reason.
     FailsBecause,
-    /// It cannot be looked at, and the sheet says why.
+    /// It cannot be tested, and the sheet gives a reason.
     NotReproduced,
 }
 
-/// A claim beside what was measured.
+/// A claim beside its measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
-    /// The claim's.
+    /// The claim's id.
     pub id: String,
-    /// The run it was held to.
+    /// The run it was compared with.
     pub era: Era,
-    /// Where the source says it.
+    /// The section of the source.
     pub section: String,
     /// The claim in a sentence.
     pub says: String,
-    /// What the paper has, or the bound.
+    /// The paper's value, or the bound.
     pub expected: String,
-    /// What came out.
+    /// The measured value.
     pub measured: String,
-    /// Where the tolerance or bound comes from.
+    /// The origin of the tolerance or bound.
     pub from: String,
-    /// How it fares.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why it fails, or cannot be looked at.
+    /// Why it fails, or cannot be tested.
     pub because: Option<String>,
 }
 
-/// What became of a claim: what was expected, what came out, whether that is so.
+/// The comparison of a claim: the expected value, the measured one, and whether they agree.
 struct Held {
     expected: String,
     measured: String,
@@ -49,7 +49,7 @@ struct Held {
 }
 
 impl Verdict {
-    /// The words in tables.
+    /// Returns the words in tables.
     pub const fn words(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
@@ -60,12 +60,12 @@ impl Verdict {
     }
 }
 
-/// Every claim of a sheet about `era`, and what cannot be reproduced; `measured` is the message of
-/// a run that failed.
+/// Judges every claim of a sheet about `era`, and lists what cannot be reproduced; `measured` is an
+/// error message if the run failed.
 pub fn judge(sheet: &Sheet, era: Era, measured: Result<&Measured, &str>) -> Vec<Judged> {
     let claims = sheet.claims.iter().filter(|claim| claim.era.include(era));
     let mut rows: Vec<Judged> = claims.map(|claim| held(claim, era, measured)).collect();
-    // Told once, in the first era that is run.
+    // Reported once, in the first era that is run.
     let first = Era::ALL.into_iter().find(|&era| sheet.eras.include(era));
     if first == Some(era) {
         rows.extend(sheet.irreproducible.iter().map(|row| Judged {
@@ -136,7 +136,7 @@ impl Claim {
         })
     }
 
-    /// Whether the value at `index` is as claimed.
+    /// Returns whether the value at `index` is as claimed.
     fn suits(&self, index: usize, value: f64, measured: &Measured) -> Result<bool, String> {
         let target = |target: &Target| match target {
             Target::Number(number) => Ok(*number),
@@ -172,7 +172,7 @@ impl Claim {
         Ok(suits)
     }
 
-    /// What is expected, in words.
+    /// Describes the expected value.
     fn expectation(&self, unit: &str) -> String {
         let times = if self.times == 1.0 { String::new() } else { format!("{} x ", self.times) };
         let target = |target: &Target| match target {
@@ -206,7 +206,7 @@ impl Claim {
 impl Tolerance {
     fn allows(self, value: f64, expected: f64) -> bool {
         let off = (value - expected).abs();
-        // What is off by exactly as much as allowed must not fail by a rounding of floats.
+        // A value off by exactly the tolerance must not fail by rounding of floats.
         let grain = expected.abs() * 1e-9;
         match self {
             Tolerance::Absolute(number) => off <= number + grain,
@@ -219,7 +219,7 @@ fn with_unit(number: &str, unit: &str) -> String {
     if unit.is_empty() { number.to_owned() } else { format!("{number} {unit}") }
 }
 
-/// Five significant digits, without trailing zeros.
+/// Formats five significant digits, without trailing zeros.
 pub(crate) fn shown(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return format!("{number}");
@@ -234,7 +234,7 @@ pub(crate) fn shown(number: f64) -> String {
 mod tests {
     use super::*;
 
-    /// The verdict of a claim with these keys on x = 25.3, y = 10, z = [1, 2].
+    /// Checks the verdict of a claim with these keys on x = 25.3, y = 10, z = [1, 2].
     fn check(claim: &str, expected: Verdict) {
         let text = format!(
             "title = \"a\"\nsection = \"a\"\nquestion = \"a\"\nmeasure = \"a\"\n[[claim]]\nid = \"a\"\n\
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_held_to_the_figure_it_names() {
+    fn a_claim_is_compared_with_the_figure_it_names() {
         use Verdict::{Fails, FailsBecause, Holds};
         check("figure = \"x\"\nvalue = 25.2\nwithin = \"1 %\"", Holds);
         check("figure = \"x\"\nvalue = 25.2\nwithin = \"0.3 %\"", Fails);

@@ -1,64 +1,65 @@
-//! What an experiment measured: named figures and series for claims, plots and tables for people.
+//! The measurements of an experiment: named figures and series for claims, plots and tables for
+//! people.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::sched::Tree;
 
-/// Everything that one run of an experiment answers.
+/// All results of one run of an experiment.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Measured {
-    /// By name; claims speak of these.
+    /// Figures by name, used by claims.
     pub figures: BTreeMap<String, Figure>,
-    /// By name; claims speak of these as well.
+    /// Series by name, used by claims too.
     pub series: BTreeMap<String, Vec<f64>>,
-    /// What the report draws.
+    /// The plots of the report.
     pub plots: Vec<Plot>,
-    /// What the report prints.
+    /// The tables of the report.
     pub tables: Vec<Table>,
-    /// What was built, for the report to draw.
+    /// The set-up, which the report draws.
     pub setup: Option<Setup>,
 }
 
 /// A number with its unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// Over all seeds.
+    /// The mean over all seeds.
     pub mean: f64,
-    /// Of the lowest seed.
+    /// The value of the lowest seed.
     pub low: f64,
-    /// Of the highest seed.
+    /// The value of the highest seed.
     pub high: f64,
     /// Such as `Mbit/s`; empty for ratios.
     pub unit: String,
 }
 
-/// Something to draw.
+/// A plot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plot {
     /// The heading, which names the paper's figure or table.
     pub title: String,
-    /// What the horizontal axis shows, with its unit.
+    /// The label of the horizontal axis, with its unit.
     pub x: String,
-    /// What the vertical axis shows, with its unit.
+    /// The label of the vertical axis, with its unit.
     pub y: String,
-    /// How points are drawn.
+    /// The kind of plot.
     pub kind: Kind,
-    /// What stands at 0, 1 and so on of the horizontal axis, in place of numbers.
+    /// Names at 0, 1 and so on of the horizontal axis, in place of numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
 }
 
-/// How points are drawn.
+/// The kind of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Kind {
     /// Joined by lines.
     Lines,
-    /// Held until the next point.
+    /// Each value is held until the next point.
     Steps,
-    /// Each alone: packets on a link over time, with the class as height, which is named after the
-    /// series.
+    /// Single points: packets on a link over time, with the class as height, which has the name of
+    /// the series.
     Points,
     /// Bars side by side; x counts the groups from 0.
     Bars,
@@ -67,52 +68,52 @@ pub enum Kind {
 /// One line of a plot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
-    /// In the legend; those that begin with `paper` are drawn as the paper's own.
+    /// The name in the legend; names that begin with `paper` are drawn as the paper's own.
     pub name: String,
     /// In the order of x.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Rows for people.
+/// A table of rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
     /// The heading.
     pub title: String,
-    /// Above the columns.
+    /// The column headings.
     pub columns: Vec<String>,
-    /// Cells, as they are printed.
+    /// The cells, as printed.
     pub rows: Vec<Vec<String>>,
 }
 
-/// What was built: nodes joined by lines, and the tree of classes on the link in question.
+/// The set-up: nodes joined by lines, and the tree of classes on the link in question.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Setup {
-    /// From left to right.
+    /// The lines, from left to right.
     pub edges: Vec<Edge>,
-    /// Each class with its parent and what is said of it, parents first.
+    /// Each class with its parent and a note, parents first.
     pub classes: Vec<(String, Option<String>, String)>,
 }
 
 /// A line from a node to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Edge {
-    /// Where it begins.
+    /// The node where it begins.
     pub from: String,
-    /// Where it ends.
+    /// The node where it ends.
     pub to: String,
     /// Rate, delay, scheduler.
     pub label: String,
 }
 
 impl Measured {
-    /// Adds a figure; one of that name is replaced.
+    /// Adds a figure, replacing one of that name.
     pub fn figure(&mut self, name: impl Into<String>, value: f64, unit: &str) -> &mut Self {
         let figure = Figure { mean: value, low: value, high: value, unit: unit.to_owned() };
         self.figures.insert(name.into(), figure);
         self
     }
 
-    /// Adds a series; one of that name is replaced.
+    /// Adds a series, replacing one of that name.
     pub fn series(&mut self, name: impl Into<String>, values: Vec<f64>) -> &mut Self {
         self.series.insert(name.into(), values);
         self
@@ -131,12 +132,12 @@ impl Measured {
         self
     }
 
-    /// The figure of this name.
+    /// Returns the figure of this name.
     pub fn value(&self, name: &str) -> Option<f64> {
         self.figures.get(name).map(|figure| figure.mean)
     }
 
-    /// One run of several seeds: figures and series are means, the rest is the first seed's.
+    /// Combines runs of several seeds: figures and series are means, the rest is the first seed's.
     pub(super) fn over_seeds(runs: Vec<Measured>) -> Option<Measured> {
         let count = runs.len() as f64;
         let mut runs = runs.into_iter();
@@ -151,7 +152,7 @@ impl Measured {
             }
             for (name, values) in &run.series {
                 if let Some(sums) = all.series.get_mut(name) {
-                    // A second that only some seeds have is no mean of all.
+                    // A second that only some seeds have is left out of the means.
                     sums.truncate(values.len());
                     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
                 }
@@ -171,20 +172,20 @@ impl Plot {
         Self { title, x, y, kind, names: Vec::new(), series: Vec::new() }
     }
 
-    /// With names along the horizontal axis.
+    /// Sets names along the horizontal axis.
     #[must_use]
     pub fn named<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
         Self { names: names.into_iter().map(str::to_owned).collect(), ..self }
     }
 
-    /// With one more series.
+    /// Adds a series.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         self.series.push(Series { name: name.into(), points });
         self
     }
 
-    /// With a series whose nth value stands at n, from 1.
+    /// Adds a series whose nth value is at n, from 1.
     #[must_use]
     pub fn with_values(self, name: impl Into<String>, values: &[f64]) -> Self {
         self.with(name, (1..).map(f64::from).zip(values.iter().copied()).collect())
@@ -192,7 +193,7 @@ impl Plot {
 }
 
 impl Setup {
-    /// With a line between two nodes.
+    /// Adds a line between two nodes.
     #[must_use]
     pub fn edge(mut self, from: &str, to: &str, label: &str) -> Self {
         let text = str::to_owned;
@@ -200,14 +201,14 @@ impl Setup {
         self
     }
 
-    /// With a class of the link in question.
+    /// Adds a class of the link in question.
     #[must_use]
     pub fn class(mut self, name: &str, parent: Option<&str>, note: impl Into<String>) -> Self {
         self.classes.push((name.to_owned(), parent.map(str::to_owned), note.into()));
         self
     }
 
-    /// With the classes of `tree`, each with its rate.
+    /// Adds the classes of `tree`, each with its rate.
     #[must_use]
     pub fn tree(self, tree: &Tree) -> Self {
         tree.classes().fold(self, |setup, (_, spec)| {

@@ -1,9 +1,9 @@
-//! The papers' experiments as data: what each claims, held to what Weir measures.
+//! The papers' experiments as data: their claims, compared with Weir's measurements.
 //!
 //! An experiment is a folder `papers/PAPER/ID/` with its scenarios and its sheet, `claims.toml`
 //! ([`Sheet`]). Rust code measures ([`crate::experiments`]) and returns named figures
-//! ([`Measured`]); the sheet says which of them the paper speaks of, and [`judge()`] gives the
-//! verdict. So a claim can be read, and changed, without its code, and no code can bend a claim.
+//! ([`Measured`]); the sheet says which of them the paper mentions, and [`judge()`] gives the
+//! verdict. So a claim can be read and changed without its code, and no code can change a claim.
 
 mod judge;
 mod measured;

@@ -1,4 +1,4 @@
-//! Runs experiments over all cores; what comes out does not depend on how many there are.
+//! Runs experiments on all cores; the results do not depend on the number of cores.
 
 use super::judge::{Judged, judge};
 use super::measured::Measured;
@@ -11,39 +11,39 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir_sim::{Scenario, read};
 
-/// One run of an experiment: what a family measures.
+/// One run of an experiment, which a family measures.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
     /// The experiment.
     pub sheet: &'a Sheet,
-    /// As it was, or as it should have been.
+    /// The era.
     pub era: Era,
-    /// Another seed is another run.
+    /// The seed of its random numbers.
     pub seed: u64,
 }
 
-/// What is run, and how.
+/// The runs to make, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Which eras.
     pub eras: Eras,
-    /// Only claims whose id or sentence holds this; experiments without any are not run.
+    /// Only claims whose id or sentence contains this; experiments without any are not run.
     pub only: Option<&'a str>,
     /// The first seed.
     pub seed: u64,
-    /// How many runs at once, at least 1.
+    /// Runs at the same time, at least 1.
     pub threads: usize,
-    /// Once it is set no run begins; those under way end.
+    /// Once it is set no run begins; those that have begun end.
     pub stop: &'a AtomicBool,
 }
 
 /// Measures one run.
 pub type MeasureRun<'a> = &'a (dyn Fn(&Run<'_>) -> Result<Measured, String> + Sync);
 
-/// A flag that nobody sets.
+/// A flag that is never set.
 pub static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// What came of one experiment in one era.
+/// The outcome of one experiment in one era.
 #[derive(Serialize)]
 pub struct Outcome<'a> {
     /// The experiment's id.
@@ -53,14 +53,14 @@ pub struct Outcome<'a> {
     pub sheet: &'a Sheet,
     /// The era.
     pub era: Era,
-    /// What was measured, or why nothing was.
+    /// The measurements, or why there are none.
     pub measured: Result<Measured, String>,
     /// Its claims.
     pub claims: Vec<Judged>,
 }
 
 impl<'a> Run<'a> {
-    /// The text of a file in the experiment's folder.
+    /// Returns the text of a file in the experiment's folder.
     ///
     /// # Errors
     /// When there is none.
@@ -68,13 +68,13 @@ impl<'a> Run<'a> {
         shelf::text(&format!("{}/{}", self.sheet.paper, self.sheet.id), file)
     }
 
-    /// The same, with each `$name` replaced by its value.
+    /// Returns the text with each `$name` replaced by its value.
     ///
     /// # Errors
     /// When there is no such file, or a `$name` is left without a value.
     pub fn filled(&self, file: &str, values: &[(&str, &str)]) -> Result<String, String> {
         let text = self.text(file)?;
-        // Comments may speak of what is replaced.
+        // Comments may mention the names that are replaced.
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let mut text = lines.collect::<Vec<_>>().join("\n");
         // Longer names first, so that `$size` does not cut `$size_large`.
@@ -92,10 +92,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The scenario in a file of the folder, with each `$name` replaced and this run's seed.
+    /// Reads the scenario in a file of the folder, with each `$name` replaced and this run's seed.
     ///
     /// # Errors
-    /// When it does not read: the findings.
+    /// When it cannot be read: the findings.
     pub fn scenario(&self, file: &str, values: &[(&str, &str)]) -> Result<Scenario, String> {
         let text = self.filled(file, values)?;
         let name = format!("papers/{}/{}/{file}", self.sheet.paper, self.sheet.id);
@@ -111,10 +111,10 @@ impl<'a> Run<'a> {
         Ok(scenario)
     }
 
-    /// What the sheet sets under `[settings]`.
+    /// Returns a setting of the sheet's `[settings]`.
     ///
     /// # Errors
-    /// When it is not there, or not of the type that is asked for.
+    /// When it is missing, or of another type.
     pub fn setting<T: DeserializeOwned>(&self, key: &str) -> Result<T, String> {
         let place = format!("{}: setting `{key}`", self.sheet.id);
         let value = self.sheet.settings.get(key).ok_or_else(|| format!("{place} is missing"))?;
@@ -123,12 +123,12 @@ impl<'a> Run<'a> {
 }
 
 impl Request<'_> {
-    /// Whether this claim was asked for.
+    /// Returns whether this claim was requested.
     fn wants(&self, id: &str, says: &str) -> bool {
         self.only.is_none_or(|only| id.contains(only) || says.contains(only))
     }
 
-    /// Whether the experiment is to be run in this era.
+    /// Returns whether to run the experiment in this era.
     fn runs(&self, sheet: &Sheet, era: Era) -> bool {
         let any = sheet
             .claims
@@ -138,9 +138,9 @@ impl Request<'_> {
     }
 }
 
-/// Runs these experiments; `measure` measures one run. `progress` is told how many runs are done,
-/// of how many, and what was done last, from any thread. Outcomes are in the order of the
-/// experiments; those of which a stop left a run out are missing.
+/// Runs these experiments; `measure` measures one run. `progress` is called from any thread with
+/// the number of runs done, the number of all, and what was done last. Outcomes are in the order of
+/// the experiments; an experiment with a run that a stop prevented is missing.
 pub fn run<'a>(
     sheets: &[&'a Sheet],
     request: &Request<'_>,
@@ -169,14 +169,14 @@ pub fn run<'a>(
     rows.into_iter().filter_map(outcome).collect()
 }
 
-/// How many outcomes these experiments have.
+/// Returns how many outcomes these experiments have.
 pub fn count(sheets: &[&Sheet], request: &Request<'_>) -> usize {
     let eras =
         |sheet: &&Sheet| Era::ALL.into_iter().filter(|era| request.runs(sheet, *era)).count();
     sheets.iter().map(eras).sum()
 }
 
-/// Measures each run; the answers are in the order of the runs, none of those that did not begin.
+/// Measures each run; the results are in the order of the runs, without those that did not begin.
 fn measure_all(
     runs: &[Run<'_>],
     request: &Request<'_>,
@@ -184,14 +184,14 @@ fn measure_all(
     progress: &(dyn Fn(usize, usize, &str) + Sync),
 ) -> Vec<Option<Result<Measured, String>>> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let answers: Vec<Mutex<Option<Result<Measured, String>>>> =
+    let results: Vec<Mutex<Option<Result<Measured, String>>>> =
         runs.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed))
             && let Some(run) = runs.get(index).filter(|_| !request.stop.load(Ordering::Relaxed))
         {
-            let answer = measure(run);
-            *answers[index].lock().expect("nobody panics with it") = Some(answer);
+            let result = measure(run);
+            *results[index].lock().expect("no thread panics holding it") = Some(result);
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             progress(done, runs.len(), &run.sheet.id);
         }
@@ -202,9 +202,9 @@ fn measure_all(
         }
         work();
     });
-    let answer = |slot: Mutex<Option<_>>| slot.into_inner().expect("nobody panics with it");
-    answers.into_iter().map(answer).collect()
+    let result = |slot: Mutex<Option<_>>| slot.into_inner().expect("no thread panics holding it");
+    results.into_iter().map(result).collect()
 }
 
-/// More runs at once than any machine has cores.
+/// Larger than the number of cores of any machine.
 const THREADS_MAX: usize = 1024;

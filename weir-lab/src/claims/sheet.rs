@@ -1,9 +1,8 @@
-//! The sheet of an experiment: what `papers/PAPER/ID/claims.toml` says. `docs/lab-format.md` has
-//! all keys.
+//! The sheet of an experiment, `papers/PAPER/ID/claims.toml`. `docs/lab-format.md` has all keys.
 
 use serde::{Deserialize, Serialize};
 
-/// A paper, as `papers/PAPER/paper.toml` presents it.
+/// A paper, as in `papers/PAPER/paper.toml`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
@@ -12,11 +11,11 @@ pub struct Paper {
     pub key: String,
     /// Authors, title, year.
     pub title: String,
-    /// What it asked.
+    /// The paper's question.
     pub question: String,
-    /// What it found.
+    /// The paper's findings.
     pub found: String,
-    /// Where it stands among the papers.
+    /// Its position among the papers.
     #[serde(default)]
     pub order: u32,
 }
@@ -33,9 +32,9 @@ pub struct Sheet {
     pub paper: String,
     /// A few words.
     pub title: String,
-    /// Where the source speaks of it.
+    /// The section of the source.
     pub section: String,
-    /// What it asks.
+    /// The experiment's question.
     pub question: String,
     /// The name of the entry in [`crate::experiments`] that measures it.
     pub measure: String,
@@ -45,17 +44,17 @@ pub struct Sheet {
     /// How many seeds are run; figures are means over them.
     #[serde(default = "one")]
     pub seeds: u64,
-    /// Whether it runs for long: then the test of `docs/lab/` looks at what is claimed only.
+    /// Whether it runs long; then the test of `docs/lab/` checks only its claims.
     #[serde(default)]
     pub slow: bool,
-    /// What the family reads: rates, sizes, whatever is varied.
+    /// Settings for the family: rates, sizes, whatever is varied.
     #[serde(default)]
     #[serde(skip_serializing)]
     pub settings: toml::Table,
-    /// What the source says.
+    /// The claims of the source.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
-    /// What it leaves open.
+    /// What the source leaves open.
     #[serde(default, rename = "choice")]
     pub choices: Vec<Choice>,
     /// What cannot be rebuilt.
@@ -63,32 +62,32 @@ pub struct Sheet {
     pub irreproducible: Vec<Irreproducible>,
 }
 
-/// One thing that is claimed of a figure, or of each value of a series.
+/// A claim about a figure, or about each value of a series.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// Unique in the sheet.
     pub id: String,
-    /// Where the source says it; the sheet's section if it does not differ.
+    /// The section of the source; the sheet's if it is not written.
     #[serde(default)]
     pub section: String,
     /// The claim in a sentence.
     pub says: String,
     /// The runs that it is about.
     pub era: Eras,
-    /// The figure it speaks of.
+    /// The figure that it is about.
     #[serde(default)]
     pub figure: Option<String>,
-    /// The series it speaks of instead.
+    /// The series that it is about instead.
     #[serde(default)]
     pub series: Option<String>,
-    /// What the figure is, or each value of the series.
+    /// The expected figure, or each expected value of the series.
     #[serde(default)]
     pub value: Option<Target>,
-    /// What each value of the series is.
+    /// The expected values of the series.
     #[serde(default)]
     pub values: Option<Vec<f64>>,
-    /// How far off it may be.
+    /// The tolerance.
     #[serde(default)]
     pub within: Option<Tolerance>,
     /// No less than this.
@@ -103,7 +102,7 @@ pub struct Claim {
     /// Less than this.
     #[serde(default)]
     pub less_than: Option<Target>,
-    /// A target that is another figure counts so many times.
+    /// A factor for a target that is another figure.
     #[serde(default = "single")]
     pub times: f64,
     /// Where the tolerance or bound comes from.
@@ -123,7 +122,7 @@ pub enum Target {
     Figure(String),
 }
 
-/// How far off a figure may be: a number in its unit, or a text such as `3 %`.
+/// The tolerance of a figure: a number in its unit, or a text such as `3 %`.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum Tolerance {
@@ -140,15 +139,15 @@ enum Written {
     Text(String),
 }
 
-/// Something the source leaves open, and what was taken.
+/// Something that the source leaves open, and the choice made.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// What is not said.
+    /// The open point.
     pub open: String,
-    /// What was taken.
+    /// The choice.
     pub choice: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -156,40 +155,40 @@ pub struct Choice {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Irreproducible {
-    /// What.
+    /// What cannot be rebuilt.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// As it was, or as it should have been.
+/// The variant of a run.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "lowercase")]
 pub enum Era {
-    /// The scheduler and the machine of the paper, faults and all.
+    /// The scheduler and the machine of the paper, with their faults.
     Historic,
     /// The sound scheduler, on a machine that adds nothing.
     Sound,
 }
 
-/// Which of them.
+/// The eras of an experiment.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Eras {
-    /// As it was.
+    /// The historic variant only.
     Historic,
-    /// As it should have been.
+    /// The sound variant only.
     Sound,
-    /// One and the other.
+    /// Both variants.
     #[default]
     Both,
 }
 
 impl Era {
-    /// Both, in the order in which they are shown.
+    /// Both, in the order of reports.
     pub const ALL: [Era; 2] = [Era::Historic, Era::Sound];
 
-    /// The word in files and output.
+    /// Returns the word in files and output.
     pub const fn name(self) -> &'static str {
         match self {
             Era::Historic => "historic",
@@ -199,7 +198,7 @@ impl Era {
 }
 
 impl Eras {
-    /// Whether `era` is one of these.
+    /// Returns whether `era` is one of these.
     pub const fn include(self, era: Era) -> bool {
         matches!(
             (self, era),
@@ -212,7 +211,7 @@ impl Sheet {
     /// Reads the sheet of the experiment `id` of `paper`.
     ///
     /// # Errors
-    /// When the text is not such a sheet, or a claim in it cannot be judged: which and why.
+    /// When the text is not a valid sheet, or a claim in it cannot be judged: which and why.
     pub fn parse(text: &str, paper: &str, id: &str) -> Result<Self, String> {
         let place = format!("papers/{paper}/{id}/claims.toml");
         let mut sheet: Sheet = toml::from_str(text)
@@ -236,7 +235,7 @@ impl Sheet {
 }
 
 impl Claim {
-    /// Says what keeps this claim from being judged.
+    /// Returns an error if this claim cannot be judged.
     fn check(&self) -> Result<(), String> {
         let bounds = [&self.at_least, &self.at_most, &self.more_than, &self.less_than];
         let bounded = bounds.iter().any(|bound| bound.is_some());
@@ -249,7 +248,7 @@ impl Claim {
             "write one of `value`, `values`, or bounds: `at_least`, `at_most`, `more_than`, \
              `less_than`"
         } else if (equal == 1) != self.within.is_some() {
-            "`within` goes with `value` or `values`, and with nothing else"
+            "`within` needs `value` or `values`"
         } else if self.from.trim().is_empty() {
             "`from` must say where the tolerance or bound comes from"
         } else if self.because.as_ref().is_some_and(|because| because.trim().is_empty()) {
@@ -270,7 +269,7 @@ impl TryFrom<Written> for Tolerance {
             Written::Text(text) => {
                 let number = text.strip_suffix('%').and_then(|text| text.trim().parse().ok());
                 number.map(Tolerance::Percent).ok_or_else(|| {
-                    format!("`{text}` is no tolerance; write a number or such as \"3 %\"")
+                    format!("`{text}` is not a tolerance; write a number or such as \"3 %\"")
                 })
             }
         }

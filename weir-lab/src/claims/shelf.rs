@@ -1,11 +1,11 @@
-//! The folder `papers/`, which is part of the program: papers and their experiments.
+//! The folder `papers/`, which is compiled into the program: papers and their experiments.
 
 use super::sheet::{Paper, Sheet};
 use include_dir::{Dir, include_dir};
 
 static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../papers");
 
-/// Every paper with its experiments, in the order in which they are shown.
+/// Every paper with its experiments, in the order of reports.
 pub struct Shelf {
     /// The papers.
     pub papers: Vec<Paper>,
@@ -14,10 +14,10 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// Reads the folder that the program was built with.
+    /// Reads the compiled-in folder.
     ///
     /// # Errors
-    /// When something in it does not read: which file and why. A test reads it all.
+    /// When a file cannot be read: which and why. A test reads all of them.
     pub fn open() -> Result<Self, String> {
         let mut papers = Vec::new();
         for folder in PAPERS.dirs() {
@@ -35,8 +35,8 @@ impl Shelf {
         Ok(Self { papers, sheets })
     }
 
-    /// The experiments that `name` means: all, a paper's, one, or the parts of one (`H-4` is
-    /// `H-4-one` and `H-4-two`); none if it means nothing.
+    /// Returns the experiments that `name` denotes: all, a paper's, one, or the parts of one (`H-4`
+    /// is `H-4-one` and `H-4-two`); none if it denotes nothing.
     pub fn select(&self, name: &str) -> Vec<&Sheet> {
         let part = |sheet: &Sheet| {
             sheet.id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -45,13 +45,13 @@ impl Shelf {
         self.sheets.iter().filter(wanted).collect()
     }
 
-    /// The experiments of a paper.
+    /// Returns the experiments of a paper.
     pub fn of<'a>(&'a self, paper: &'a Paper) -> impl Iterator<Item = &'a Sheet> {
         self.sheets.iter().filter(|sheet| sheet.paper == paper.key)
     }
 }
 
-/// The experiments of a paper, in the order of their names, numbers by value.
+/// Reads the experiments of a paper, in the order of their names, numbers by value.
 fn read_sheets(paper: &str) -> Result<Vec<Sheet>, String> {
     let folder =
         PAPERS.get_dir(paper).ok_or_else(|| format!("there is no folder papers/{paper}"))?;
@@ -65,7 +65,7 @@ fn read_sheets(paper: &str) -> Result<Vec<Sheet>, String> {
     Ok(sheets)
 }
 
-/// Letters and numbers of a name in turn, so that `H-10` comes behind `H-9`.
+/// Splits a name into letters and numbers, so that `H-10` follows `H-9`.
 fn order(id: &str) -> Vec<(String, u64)> {
     let mut parts = vec![(String::new(), 0u64)];
     for letter in id.chars() {
@@ -79,7 +79,7 @@ fn order(id: &str) -> Vec<(String, u64)> {
     parts
 }
 
-/// The text of a file in a folder of `papers/`.
+/// Returns the text of a file in a folder of `papers/`.
 ///
 /// # Errors
 /// When there is none.
@@ -107,16 +107,16 @@ mod tests {
                 let idle = super::super::Era::ALL
                     .into_iter()
                     .all(|era| !(claim.era.include(era) && sheet.eras.include(era)));
-                assert!(!idle, "{} {}: no run of its era", sheet.id, claim.id);
+                assert!(!idle, "{} {}: no run has its era", sheet.id, claim.id);
             }
         }
         let mut ids: Vec<&str> = shelf.sheets.iter().map(|sheet| sheet.id.as_str()).collect();
         ids.sort_unstable();
-        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "an id is there twice: {ids:?}");
+        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "an id occurs twice: {ids:?}");
     }
 
     #[test]
-    fn numbers_in_names_are_in_the_order_of_their_values() {
+    fn numbers_in_names_are_sorted_by_value() {
         let mut ids = ["H-10", "H-9", "R-F5", "R-F13", "R-T4", "N-TwoAO2", "N-TwoAO"];
         ids.sort_by_key(|id| order(id));
         assert_eq!(ids, ["H-9", "H-10", "N-TwoAO", "N-TwoAO2", "R-F5", "R-F13", "R-T4"]);

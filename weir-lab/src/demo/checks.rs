@@ -1,9 +1,9 @@
-//! What the demo promises, and whether it held: these decide the exit code.
+//! The promises of the demo, and whether they held; these decide the exit code.
 
 use super::figures::{Check, ClassOutcome, Figures, Outcome};
 use super::mix::Class;
 
-/// Every check, in the order of the report.
+/// Returns every check, in the order of the report.
 pub(super) fn all(outcome: &Outcome) -> Vec<Check> {
     let mut checks = vec![flood(outcome)];
     checks.extend(voice(outcome));
@@ -18,7 +18,7 @@ pub(super) fn all(outcome: &Outcome) -> Vec<Check> {
     checks
 }
 
-/// Without an overload nothing is shown.
+/// Checks that there is an overload, without which the demo shows nothing.
 fn flood(outcome: &Outcome) -> Check {
     let offered = outcome.class(Class::Video).live.offered_bps / outcome.link_bps;
     let found = format!("{offered:.2} times");
@@ -36,7 +36,7 @@ fn voice(outcome: &Outcome) -> Vec<Check> {
         .map(|(side, figures)| {
             let Figures { offered, sent, dropped, .. } = *figures;
             let found = format!("{sent} sent of {offered} offered, {dropped} dropped");
-            // One may wait at either end of the measurement.
+            // One packet may wait at either end of the measurement.
             let held = sent > 0 && dropped == 0 && offered.abs_diff(sent) <= 1;
             Check::new(format!("voice keeps its rate with no drop, {side}"), found, held)
         })
@@ -62,8 +62,8 @@ fn delays(outcome: &Outcome) -> [Check; 3] {
 }
 
 impl Outcome {
-    /// Whether other work on the machine explains what failed: the bridge was held up, or nothing
-    /// failed but live delays.
+    /// Returns whether other work on the machine explains the failures: the bridge was stalled, or
+    /// only live delays failed.
     pub(super) fn is_busy(&self) -> bool {
         !self.held() && (self.stalls > 0 || self.is_late_only_live())
     }
@@ -187,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_outcome_holds() {
+    fn a_good_outcome_passes() {
         let outcome = sound();
         assert!(outcome.held(), "{outcome}");
         assert_eq!(outcome.checks.len(), 20);
     }
 
-    /// One thing is spoilt; exactly the checks whose text contains the words fail.
+    /// Changes one value; exactly the checks whose text contains the words fail.
     fn check(spoil: fn(&mut Outcome), words: &str, count: usize) {
         let mut outcome = sound();
         spoil(&mut outcome);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_spoilt_fails_its_check() {
+    fn each_changed_value_fails_its_check() {
         const VOICE: usize = 0;
         const VIDEO: usize = 1;
         const BULK: usize = 3;
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_is_named_only_where_it_explains_what_failed() {
+    fn a_busy_machine_is_named_only_if_it_explains_the_failures() {
         let hint = |spoil: fn(&mut Outcome)| {
             let mut outcome = sound();
             spoil(&mut outcome);

@@ -1,4 +1,4 @@
-//! The numbers of the demo: per class, per side, and whether everything balances.
+//! The figures of the demo: per class, per side, and whether everything balances.
 
 use super::live::{LiveRun, Window};
 use super::mix::{Class, POLICY, POLICY_PATH, WARMUP};
@@ -15,10 +15,10 @@ use weir_policy::fluid::{self, Demand};
 use weir_sim::Report;
 use weir_sim::report::ClassReport;
 
-/// All that the demo found out; what `--format json` prints.
+/// All results of the demo; the output of `--format json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Outcome {
-    /// Where the policy stands in the repository.
+    /// The path of the policy in the repository.
     pub policy_path: &'static str,
     /// The policy.
     pub policy: &'static str,
@@ -26,9 +26,9 @@ pub struct Outcome {
     pub scheduler: &'static str,
     /// The rate of the link in bit/s.
     pub link_bps: f64,
-    /// How long was measured, in seconds.
+    /// The measured time, in seconds.
     pub measured_s: f64,
-    /// Before that, in seconds.
+    /// The warm-up before it, in seconds.
     pub warmup_s: f64,
     /// The leaves in the order of the policy.
     pub classes: Vec<ClassOutcome>,
@@ -36,20 +36,20 @@ pub struct Outcome {
     pub live: Side,
     /// The simulated link.
     pub simulated: Side,
-    /// Voice as its receiver found it, live.
+    /// Voice as its receiver measured it, live.
     pub listener: Listener,
-    /// Times the live bridge was held up by other work for so long that its line started anew.
+    /// How many times other work stalled the live bridge so long that its line started anew.
     pub stalls: u64,
-    /// What was to hold, and whether it did.
+    /// The promises, and whether they held.
     pub checks: Vec<Check>,
 }
 
 /// One promise.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Check {
-    /// What was to hold.
+    /// The promise.
     pub what: String,
-    /// What was found.
+    /// The measured value.
     pub found: String,
     /// Whether it held.
     pub held: bool,
@@ -70,20 +70,20 @@ pub struct ClassOutcome {
     pub greedy: bool,
     /// The rate that the policy promises it, in bit/s.
     pub promise_bps: f64,
-    /// Live.
+    /// The live figures.
     pub live: Figures,
-    /// In simulation.
+    /// The simulated figures.
     pub simulated: Figures,
 }
 
 /// A class on one side, over the measured time. Rates in bit/s by charged length.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Figures {
-    /// What the fluid ideal gives it: what it wants, or its part of what there is.
+    /// Its fluid share: what it wants, or its part of the link.
     pub share_bps: f64,
-    /// What was offered.
+    /// The rate offered.
     pub offered_bps: f64,
-    /// What was sent.
+    /// The rate sent.
     pub rate_bps: f64,
     /// Packets offered.
     pub offered: u64,
@@ -93,87 +93,88 @@ pub struct Figures {
     pub dropped: u64,
     /// The median delay in Weir.
     pub delay_p50_us: f64,
-    /// 99 of 100 packets were no longer in Weir.
+    /// 99 of 100 packets were not longer in Weir.
     pub delay_p99_us: f64,
     /// The longest delay in Weir.
     pub delay_max_us: f64,
-    /// The fewest packets that waited whenever the class was looked at; live only.
+    /// The fewest packets that waited at any poll of the status; live only.
     pub waiting_min: Option<u64>,
 }
 
-/// What concerns a side as a whole.
+/// The figures of a side as a whole.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Side {
     /// The part of the link's rate that was sent.
     pub utilisation: f64,
-    /// Whether everything is accounted for.
+    /// Whether all packets, bytes and frames are accounted for.
     pub conservation: Conservation,
     /// The web transfers.
     pub web: Transfers,
 }
 
-/// Whether everything is accounted for, from the first packet to the last.
+/// Whether all packets, bytes and frames are accounted for, from the first packet to the last.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Conservation {
-    /// Whether it all balances: each class in packets and bytes, and live each frame of the pool.
+    /// Whether everything balances: each class in packets and bytes, and live each frame of the
+    /// pool.
     pub holds: bool,
-    /// All classes in packets.
+    /// The sum of all classes in packets.
     pub packets: Balance,
-    /// All classes in charged bytes; live only.
+    /// The sum of all classes in charged bytes; live only.
     pub bytes: Option<Balance>,
-    /// What holds the frames; live only.
+    /// The frames of the pool; live only.
     pub frames: Option<Frames>,
 }
 
 /// offered = sent + dropped + waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Balance {
-    /// Everything offered.
+    /// Packets or bytes offered.
     pub offered: u64,
-    /// Everything sent.
+    /// Packets or bytes sent.
     pub sent: u64,
-    /// Everything dropped.
+    /// Packets or bytes dropped.
     pub dropped: u64,
-    /// What waits at the end.
+    /// Packets or bytes that wait at the end.
     pub waiting: u64,
 }
 
-/// The frames of the bridge, both ways: all = free + waiting.
+/// The frames of the bridge, both directions: all = free + waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Frames {
     /// Frames of the pool.
     pub all: u64,
-    /// Those that are free.
+    /// Free frames.
     pub free: u64,
-    /// Those that wait in classes.
+    /// Frames that wait in classes.
     pub waiting: u64,
     /// Frames that both ports delivered to the classes.
     pub received: u64,
     /// Frames that both ports sent for the classes.
     pub sent: u64,
-    /// Frames lost on the way into or out of the bridge, counted by its ports.
+    /// Frames lost before or behind the classes, counted by the ports.
     pub lost: u64,
 }
 
-/// Short transfers that were begun in the measured time.
+/// Short transfers that began in the measured time.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Transfers {
-    /// Those that were completed.
+    /// Completed transfers.
     pub completed: u64,
-    /// Those that failed.
+    /// Failed transfers.
     pub failed: u64,
-    /// Half took no longer.
+    /// The median.
     pub p50_ms: f64,
     /// The longest.
     pub max_ms: f64,
 }
 
-/// Voice as its receiver found it: its own clock readings, its own count.
+/// Voice as its receiver measured it: its own clock readings, its own count.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Listener {
     /// Packets that the sender sent in the measured time.
     pub sent: u64,
-    /// Those of them that did not arrive.
+    /// Packets of these that did not arrive.
     pub lost: u64,
     /// The median delay from application to application.
     pub delay_p50_us: f64,
@@ -184,7 +185,7 @@ pub struct Listener {
 }
 
 impl Outcome {
-    /// The numbers; what they are worth is for the checks to say.
+    /// Collects the figures; the checks evaluate them.
     pub(super) fn new(
         policy: &Policy,
         measured: Duration,
@@ -220,13 +221,13 @@ impl Outcome {
         }
     }
 
-    /// The class of this name.
+    /// Returns the class of this name.
     pub(super) fn class(&self, class: Class) -> &ClassOutcome {
         let found = self.classes.iter().find(|outcome| outcome.name == class.name());
         found.expect("the policy has every class of the mix")
     }
 
-    /// Whether every check held.
+    /// Returns whether every check held.
     pub fn held(&self) -> bool {
         self.checks.iter().all(|check| check.held)
     }
@@ -247,7 +248,7 @@ fn is_greedy(name: &str) -> bool {
     Class::ALL.iter().any(|class| class.name() == name && class.is_greedy())
 }
 
-/// The fluid shares: who is not greedy wants what it offered.
+/// Adds the fluid shares: a class that is not greedy wants what it offered.
 fn with_shares(tree: &Tree, mut figures: Vec<Figures>) -> Vec<Figures> {
     let demand = |(leaf, spec): (LeafId, &weir_core::sched::ClassSpec)| {
         if is_greedy(&spec.name) {
@@ -350,7 +351,7 @@ fn sum<'a>(classes: impl Iterator<Item = &'a ClassStatus>, of: fn(Amount) -> u64
 }
 
 impl Balance {
-    /// Whether it does.
+    /// Returns whether it balances.
     pub fn holds(&self) -> bool {
         self.offered == self.sent + self.dropped + self.waiting
     }
@@ -374,14 +375,15 @@ fn live_transfers(live: &LiveRun) -> Transfers {
     transfers(took.map(|took| took.map(Duration::as_secs_f64)))
 }
 
-/// Those that the simulation completed; it loses none, but the last may not have ended.
+/// Returns the completed transfers of the simulation; it loses none, but the last may not have
+/// ended.
 fn simulated_transfers(report: &Report) -> Transfers {
     let web = report.sources.iter().filter(|source| source.name.starts_with(WEB_PREFIX));
     let done = web.filter_map(|source| source.tcp.filter(|tcp| tcp.transfers.count > 0));
     transfers(done.map(|tcp| Some(tcp.transfers.max.as_nanos() as f64 / 1e9)))
 }
 
-/// From the seconds that each took; `None` of one that failed.
+/// Summarises the seconds that each transfer took; `None` if one failed.
 fn transfers(took: impl Iterator<Item = Option<f64>>) -> Transfers {
     let (done, failed): (Vec<_>, Vec<_>) = took.partition(Option::is_some);
     let mut millis: Vec<f64> = done.into_iter().flatten().map(|seconds| seconds * 1e3).collect();
@@ -400,7 +402,7 @@ fn listener(live: &LiveRun) -> Listener {
     let sent = live.spoken.iter().filter(|at| inside(at)).count() as u64;
     let (mut delays, mut seen) = (Histogram::new(), vec![false; live.spoken.len()]);
     for heard in live.heard.iter().filter(|heard| inside(&heard.sent_at)) {
-        // One that comes twice is no second one; nobody but the sender makes numbers.
+        // A duplicate is not counted again; only the sender assigns numbers.
         let Some(first) = seen.get_mut(heard.number as usize) else { continue };
         if !std::mem::replace(first, true) {
             let delay = heard.heard_at.saturating_sub(heard.sent_at);
@@ -449,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_a_byte_or_a_frame_gone_is_noticed() {
+    fn a_missing_packet_byte_or_frame_is_detected() {
         let holds = |spoil: fn(&mut Status)| {
             let mut status = status();
             spoil(&mut status);
@@ -462,7 +464,7 @@ mod tests {
         assert!(!holds(|status| status.frames_free -= 1));
         assert!(!holds(|status| status.ports[0].received += 1));
         assert!(!holds(|status| status.ports[1].sent -= 1));
-        // One class too much and another too little is no balance.
+        // A surplus in one class and a deficit in another do not balance.
         assert!(!holds(|status| {
             status.lanes[0].classes[0].offered.bytes += 1;
             status.lanes[1].classes[0].offered.bytes -= 1;
@@ -470,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_lost_at_the_ports_are_told() {
+    fn frames_lost_at_the_ports_are_reported() {
         let mut status = status();
         status.ports[1].sent -= 1;
         status.ports[1].lost_out = 1;
@@ -496,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lies_in_the_window_counts() {
+    fn only_events_inside_the_window_count() {
         let figures = live_figures(&window())[0];
         assert_eq!((figures.offered, figures.sent, figures.dropped), (1000, 1000, 0));
         assert_eq!((figures.offered_bps, figures.rate_bps), (4e6, 4e6));
@@ -538,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn greedy_classes_share_what_the_others_leave() {
+    fn greedy_classes_share_the_rest_of_the_link() {
         let policy = crate::demo::policy().expect("the policy of the demo has no error");
         let rates = [0.1e6, 60e6, 1.7e6, 10e6];
         let offered = |offered_bps| Figures { offered_bps, ..Figures::default() };

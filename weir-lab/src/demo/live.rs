@@ -24,9 +24,9 @@ use weir_live::testbed::{Host, Testbed, TestbedConfig};
 use weir_live::wait::{monotonic_ns, pin_to_cpu, set_realtime};
 use weir_policy::Policy;
 
-/// What the live half answers.
+/// The results of the live half.
 pub(super) struct LiveRun {
-    /// What was measured.
+    /// The measurement.
     pub window: Window,
     /// The bridge after all traffic had ended.
     pub last: Status,
@@ -34,7 +34,7 @@ pub(super) struct LiveRun {
     pub spoken: Vec<u64>,
     /// The voice packets that arrived.
     pub heard: Vec<Heard>,
-    /// The web transfers that were begun.
+    /// The web transfers that began.
     pub web: Vec<WebTransfer>,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct Window {
     pub before: Status,
     /// At its end; its delays are those of the window.
     pub after: Status,
-    /// The fewest packets that each class had waiting whenever it was looked at.
+    /// The fewest packets that each class had waiting at any poll of the status.
     pub waiting_min: Vec<u64>,
     /// Its beginning and end, in ns of the monotonic clock.
     pub span: (u64, u64),
-    /// The same on the clock of web transfers.
+    /// Its beginning and end on the clock of web transfers.
     pub times: (Instant, Instant),
 }
 
@@ -65,7 +65,8 @@ pub(super) fn run(
     let config = bridge_config(policy, forward_cpu)?;
     let (board, flags) = (Board::new(), Flags::default());
     thread::scope(|scope| {
-        // Whatever ends this closure ends the threads, or the scope would wait for them for ever.
+        // However this closure ends, the threads must end, or the scope would wait for them without
+        // end.
         let _ending = Ending(&flags);
         let bridge = scope.spawn(|| forward(&testbed, config, &flags.bridge, &board));
         let traffic = Traffic { testbed: &testbed, sockets: &sockets, cpu: traffic_cpu };
@@ -86,7 +87,7 @@ pub(super) fn run(
     })
 }
 
-/// What tells threads to end, in this order.
+/// The flags that end threads, in this order.
 #[derive(Default)]
 struct Flags {
     senders: AtomicBool,
@@ -116,7 +117,8 @@ fn forward(
     Bridge::open(config)?.run(stop, &[], board)
 }
 
-/// Other work on the machine is not what is shown. An ordinary user goes without.
+/// Raises this thread's priority, since other work on the machine should not affect the demo. An
+/// ordinary user goes without.
 fn go_first() {
     drop(set_realtime());
 }
@@ -140,7 +142,7 @@ fn bridge_config(policy: &Policy, cpu: Option<usize>) -> Result<BridgeConfig, Sy
     Ok(rig::bridge_config([forth, back], cpu))
 }
 
-/// One queue and more rate than the acknowledgements could need.
+/// Plans one queue with more rate than the acknowledgements need.
 fn way_back(policy: &Policy) -> LinkPlan {
     let class = ClassSpec { name: "all".to_owned(), parent: None, params: Params::new() };
     let rate = Rate::new(BACK_RATE).expect("the rate is not 0");
@@ -148,7 +150,8 @@ fn way_back(policy: &Policy) -> LinkPlan {
     LinkPlan::new("fifo", tree.expect("one class is a tree"))
 }
 
-/// Sockets opened in their networks before any traffic: no first packet meets a closed port.
+/// Sockets opened in their networks before any traffic, so that no first packet meets a closed
+/// port.
 struct Sockets {
     voice: [UdpSocket; 2],
     video: [UdpSocket; 2],
@@ -181,7 +184,7 @@ impl Sockets {
     }
 }
 
-/// Where the packets of a class go.
+/// Returns the destination of the packets of a class.
 fn server(class: Class) -> SocketAddr {
     SocketAddr::new(Host::Server.ip4(), class.port())
 }
@@ -295,11 +298,11 @@ fn join<T>(thread: Handle<'_, T>) -> Result<T, SystemError> {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Looks at the bridge while the traffic runs.
+/// Polls the bridge while the traffic runs.
 struct Watch<'a> {
     board: &'a Board,
     stop: &'a StopSignal,
-    /// Whether the bridge has ended.
+    /// Returns whether the bridge has ended.
     gone: &'a dyn Fn() -> bool,
 }
 
@@ -327,7 +330,7 @@ impl Watch<'_> {
         Ok(Window { before, after, waiting_min, span: (from, until), times: (begun, ended) })
     }
 
-    /// Waits, looking at the bridge now and then.
+    /// Waits, polling the bridge periodically.
     fn wait(&self, duration: Duration, look: &mut dyn FnMut(&Status)) -> Result<(), Failure> {
         let start = Instant::now();
         loop {
@@ -350,13 +353,14 @@ impl Watch<'_> {
 fn silent() -> Failure {
     let patience = PATIENCE.as_secs();
     Failure::System(format!(
-        "the bridge gave no answer for {patience} s; is the machine overloaded?"
+        "the bridge gave no status for {patience} s; is the machine overloaded?"
     ))
 }
 
-/// So long a call waits at most before it looks whether to stop; so often the bridge is looked at.
+/// The longest wait of a call before it checks whether to stop; also the interval of polls of the
+/// bridge.
 const PAUSE: Duration = Duration::from_millis(100);
-/// For what waits when the senders have stopped.
+/// The time for queued packets to leave when the senders have stopped.
 const DRAIN: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(3);
 const BACK_RATE: u64 = 1_000_000_000;

@@ -1,8 +1,8 @@
 //! `weir demo`: one policy on live traffic and in simulation, side by side.
 //!
 //! Live, a client sends through a Weir bridge to a server, all in private networks: real kernel TCP
-//! and UDP. Then the same policy meets the same traffic in the simulator. Invariant: both are made
-//! from `mix`, and nothing of the live part is left when [`run`] returns.
+//! and UDP. Then the same policy shapes the same traffic in the simulator. Invariant: both are
+//! built from `mix`, and nothing of the live part is left when [`run`] returns.
 
 mod checks;
 mod figures;
@@ -23,15 +23,15 @@ pub use figures::{Check, Conservation, Figures, Outcome};
 pub use mix::{Class, POLICY, POLICY_PATH, WARMUP};
 
 /// The shortest and the longest measurement in seconds: a shorter one measures chance, and each web
-/// transfer of a simulation takes memory from its start to its end.
+/// transfer of a simulation uses memory from its start to the end.
 pub const SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
 
-/// What is being done.
+/// A phase of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Traffic runs, warm-up included.
     Live,
-    /// The same is simulated.
+    /// The same traffic is simulated.
     Simulation,
 }
 
@@ -42,7 +42,7 @@ pub enum Failure {
     Interrupted,
     /// A privilege is missing: which, how to get it, and what works without.
     Privilege(String),
-    /// Something went wrong.
+    /// Any other failure.
     System(String),
 }
 
@@ -52,8 +52,8 @@ impl From<SystemError> for Failure {
     }
 }
 
-/// Runs the demo, measuring for `measured`; `progress` is told the part done of each phase. To be
-/// called before the process has a second thread.
+/// Runs the demo, measuring for `measured`; calls `progress` with the part done of each phase. Call
+/// it before the process has a second thread.
 ///
 /// # Errors
 /// See [`Failure`].

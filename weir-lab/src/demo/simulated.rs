@@ -12,7 +12,7 @@ use weir_policy::Policy;
 use weir_sim::scenario::{Congestion, Sizes, Source, Spacing, Tcp, Traffic, Transfer};
 use weir_sim::{Report, Scenario};
 
-/// Simulates [`WARMUP`] and `measured`; `progress` is told the simulated time.
+/// Simulates [`WARMUP`] and `measured`; calls `progress` with the simulated time.
 pub(super) fn run(
     policy: &Policy,
     measured: std::time::Duration,
@@ -69,7 +69,7 @@ fn bulk() -> Tcp {
     }
 }
 
-/// One of the web transfers. Each is a source, so that it begins when it is due, as live.
+/// One of the web transfers. Each is a source, so that it begins at its own time, as live.
 fn web(number: u16) -> Source {
     let transfer = Transfer { bytes: Bytes::new(WEB_BYTES as u64), think: None };
     let tcp = Tcp { transfer: Some(transfer), return_delay: WIRE_DELAY, ..Tcp::default() };
@@ -83,7 +83,7 @@ fn source(name: &str, class: Class, traffic: Traffic) -> Source {
     Source::new(name, headers(class, FIRST_PORT - 1), traffic)
 }
 
-/// The headers of the packets of a class.
+/// Returns the headers of the packets of a class.
 pub(super) fn headers(class: Class, source: u16) -> Headers {
     let protocol = match class {
         Class::Voice | Class::Video => Protocol::UDP,
@@ -100,12 +100,12 @@ fn duration_of(duration: std::time::Duration) -> Duration {
     Duration::from_nanos(duration.as_nanos() as u64)
 }
 
-/// What the names of web transfers begin with.
+/// The prefix of the names of web transfers.
 pub(super) const WEB_PREFIX: &str = "web ";
-/// A hop between two private networks and the wake-up of who receives there.
+/// The delay of a hop between two private networks and of waking the receiver.
 const WIRE_DELAY: Duration = Duration::from_micros(50);
-/// 90 segments, of the 100 that the queue of the class holds: backlogged all the time, and without
-/// a loss. smoltcp has no selective acknowledgements; after a loss in so long a queue it stalls,
+/// 90 segments, of the 100 that the queue of the class holds: always backlogged, and without a
+/// loss. smoltcp has no selective acknowledgements; after a loss in such a long queue it stalls,
 /// which the kernel's TCP does not.
 const BULK_WINDOW: u64 = 128 << 10;
 const FIRST_PORT: u16 = 40_000;

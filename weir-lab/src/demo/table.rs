@@ -1,4 +1,4 @@
-//! The outcome for people: one table, the balances, the checks.
+//! Formats the outcome for people: one table, the balances, the checks.
 
 use super::figures::{Balance, ClassOutcome, Conservation, Outcome, Transfers};
 use std::fmt;
@@ -104,8 +104,8 @@ fn millis(micros: f64) -> String {
 
 const TRAFFIC: &str = "voice: UDP, 50 packets/s; video: a UDP flood of 60 Mbit/s; web: 40 kB by \
     TCP every 200 ms; bulk: one TCP upload";
-const BUSY: &str = "Other work held the processor (the simulation has no such trouble). Run it \
-    again when the machine is idle, or as root, which goes before other work.";
+const BUSY: &str = "Other work occupied the processor (the simulation is not affected). Run it \
+    again when the machine is idle, or as root, which gets priority over other work.";
 const HEAD: [&str; 11] = [
     "class",
     "promise",

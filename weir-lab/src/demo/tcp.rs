@@ -9,22 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A web transfer that was begun.
+/// A web transfer.
 #[derive(Debug)]
 pub(super) struct WebTransfer {
-    /// When it was begun.
+    /// When it began.
     pub begun: Instant,
-    /// From the opening of its connection until the server had read it all and said so.
+    /// The time from opening its connection until the server had read it all and confirmed.
     pub took: io::Result<Duration>,
 }
 
-/// Begins a transfer at every interval until stopped. To be called in the client's network.
+/// Begins a transfer at every interval until stopped. Call it in the client's network.
 pub(super) fn browse(server: SocketAddr, stop: &AtomicBool) -> Vec<WebTransfer> {
     let start = Instant::now();
     thread::scope(|scope| {
         let mut begun = Vec::new();
         while !stop.load(Ordering::Relaxed) {
-            // The next begins when it is due, whether or not those before have ended.
+            // The next begins at its time, whether or not earlier ones have ended.
             begun.push(
                 scope.spawn(move || WebTransfer { begun: Instant::now(), took: transfer(server) }),
             );
@@ -47,17 +47,17 @@ fn transfer(server: SocketAddr) -> io::Result<Duration> {
     // The server closes after it has read everything.
     match stream.read(&mut [0])? {
         0 => Ok(start.elapsed()),
-        _ => Err(io::Error::other("the server sent what it should not")),
+        _ => Err(io::Error::other("the server sent unexpected data")),
     }
 }
 
-/// Sends all that TCP takes until stopped. To be called in the client's network.
+/// Sends as much as TCP accepts until stopped. Call it in the client's network.
 pub(super) fn upload(server: SocketAddr, stop: &AtomicBool) -> io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
     let socket = SockRef::from(&stream);
-    // What the simulation uses. A kernel without it has another default, which does as well.
+    // The simulation uses cubic. A kernel without it has another default, which is good enough.
     drop(socket.set_tcp_congestion(b"cubic"));
-    // At the end what is not yet sent is thrown away: nobody waits for it.
+    // At the end unsent data is discarded: no test waits for it.
     socket.set_linger(Some(Duration::ZERO))?;
     stream.set_write_timeout(Some(PAUSE))?;
     let bytes = vec![0; UPLOAD_CHUNK];
@@ -73,12 +73,12 @@ pub(super) fn upload(server: SocketAddr, stop: &AtomicBool) -> io::Result<()> {
 
 /// Reads every connection to its end until stopped.
 pub(super) fn serve(listener: &TcpListener, stop: &AtomicBool) -> io::Result<()> {
-    // A listener has no such call of its own, but it waits no longer than its socket may.
+    // A listener has no timeout of its own, but it waits no longer than its socket's.
     SockRef::from(listener).set_read_timeout(Some(PAUSE))?;
     thread::scope(|scope| {
         while !stop.load(Ordering::Relaxed) {
             match listener.accept() {
-                // What becomes of a connection its client sees.
+                // The client sees how its connection ends.
                 Ok((stream, _)) => drop(scope.spawn(move || drop(swallow(stream, stop)))),
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(error),
@@ -102,8 +102,8 @@ fn swallow(mut stream: TcpStream, stop: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// A transfer that gets nowhere for so long has failed.
+/// A transfer without progress for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So long a call waits at most before it looks whether to stop.
+/// The longest wait of a call before it checks whether to stop.
 const PAUSE: Duration = Duration::from_millis(100);
 const UPLOAD_CHUNK: usize = 64 << 10;

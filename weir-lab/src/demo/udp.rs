@@ -19,7 +19,7 @@ pub(super) struct Heard {
     pub heard_at: u64,
 }
 
-/// Sends voice packets until stopped; answers when each was sent.
+/// Sends voice packets until stopped; returns when each was sent.
 pub(super) fn speak(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<Vec<u64>> {
     let mut sent = Vec::new();
     let mut packet = [0; VOICE_PAYLOAD];
@@ -55,7 +55,7 @@ pub(super) fn listen(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<Vec<He
     Ok(heard)
 }
 
-/// Sends the flood until stopped, and listens to nobody.
+/// Sends the flood until stopped, and ignores any reply.
 pub(super) fn flood(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<()> {
     let packet = [0; VIDEO_PAYLOAD];
     let bits = ((VIDEO_PAYLOAD + UDP_HEADERS) * 8) as u64;
@@ -64,7 +64,8 @@ pub(super) fn flood(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<()> {
     while !stop.load(Ordering::Relaxed) {
         let elapsed = monotonic_ns() - start;
         let due = (u128::from(elapsed) * u128::from(VIDEO_RATE) / 1_000_000_000) as u64 / bits;
-        // After a stall of this thread not everything at once, or the kernel's queues overflow.
+        // After a stall of this thread, sends only part of the backlog, or the kernel's queues
+        // would overflow.
         for _ in sent..due.min(sent + FLOOD_BURST) {
             send(socket, &packet)?;
         }
@@ -83,7 +84,7 @@ pub(super) fn swallow(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// The length of the next packet; `None` if none comes for a while.
+/// Returns the length of the next packet; `None` if none arrives for a while.
 fn receive(socket: &UdpSocket, packet: &mut [u8]) -> io::Result<Option<usize>> {
     match socket.recv(packet) {
         Ok(length) => Ok(Some(length)),
@@ -92,7 +93,7 @@ fn receive(socket: &UdpSocket, packet: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// Sends, or does not where the kernel has no room: a flood does not care.
+/// Sends, or drops the packet if the kernel has no room, as a flood may.
 fn send(socket: &UdpSocket, packet: &[u8]) -> io::Result<()> {
     const ENOBUFS: i32 = 105;
     match socket.send(packet) {
@@ -102,7 +103,7 @@ fn send(socket: &UdpSocket, packet: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Whether nothing is wrong but that it took longer than the socket may wait.
+/// Returns whether the error is only a timeout of the socket.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)

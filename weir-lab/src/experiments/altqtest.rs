@@ -1,7 +1,7 @@
-//! What two classes of ALTQ's CBQ get, alone, together and borrowing `[altqtest]`.
+//! Measures the rates of two classes of ALTQ's CBQ, alone, together and borrowing `[altqtest]`.
 //!
-//! A row is one run of a scenario of the experiment: the rates of both classes, who borrows, and
-//! what comes for each. Historic runs have ALTQ's CBQ, sound ones this program's.
+//! A row is one run of a scenario of the experiment: the rates of both classes, which of them
+//! borrow, and the traffic of each. Historic runs have ALTQ's CBQ, sound ones this program's.
 
 use super::Experiment;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
@@ -29,22 +29,21 @@ struct Row {
     /// Whether each borrows.
     #[serde(default)]
     borrow: [bool; 2],
-    /// What comes for each: `udp`, `tcp` or `nothing`.
+    /// The traffic of each: `udp`, `tcp` or `nothing`.
     traffic: [String; 2],
     /// The state of ALTQ.
     #[serde(default = "altq1")]
     preset: String,
-    /// Replaces `$filter`, what finds the packets of class a.
+    /// Replaces `$filter`, the filter for the packets of class a.
     #[serde(default = "port")]
     filter: String,
-    /// What a UDP packet carries, in bytes: replaces `$payload`.
+    /// Payload of a UDP packet in bytes; replaces `$payload`.
     #[serde(default = "buffer")]
     payload: u32,
-    /// How long the run is and how much of that comes before it counts, in seconds: they replace
-    /// `$duration` and `$warmup`.
+    /// Length of the run and of its warm-up, in seconds; they replace `$duration` and `$warmup`.
     #[serde(default = "minutes")]
     seconds: [u32; 2],
-    /// What the page has, in kbit/s of payload; 0 where it has nothing.
+    /// The page's value, in kbit/s of payload; 0 where it has none.
     paper: [f64; 2],
 }
 
@@ -134,8 +133,8 @@ impl Row {
         run.scenario(&format!("{}-{}.toml", run.era.name(), self.tree), &values)
     }
 
-    /// `ROW.a` and `ROW.b` in kbit/s of payload, `ROW.total` of both; `ROW.part_a` as part of the
-    /// class's rate; `ROW.ip_a` in kbit/s of IP packets.
+    /// Adds `ROW.a` and `ROW.b` in kbit/s of payload, `ROW.total` of both; `ROW.part_a` as part of
+    /// the class's rate; `ROW.ip_a` in kbit/s of IP packets.
     fn figures(&self, report: &Report, measured: &mut Measured) -> Result<[f64; 2], String> {
         let mut payload = [0.0; 2];
         for (index, class) in CLASSES.into_iter().enumerate() {
@@ -161,8 +160,8 @@ fn setup(scenario: &Scenario) -> Setup {
 
 /// The classes of the scenarios, and their sources.
 const CLASSES: [&str; 2] = ["a", "b"];
-/// By which packets find their class.
+/// The destination ports by which rules choose the class.
 const PORTS: [&str; 2] = ["5001", "5002"];
-/// What a datagram of 8192 bytes takes on an Ethernet of 10 Mbit/s, in six fragments of 20 bytes of
-/// header and 38 of Ethernet each. Senders of UDP take turns there: `$interval` and `$start`.
+/// The time of a datagram of 8192 bytes on an Ethernet of 10 Mbit/s, in six fragments with 20 bytes
+/// of header and 38 of Ethernet each. UDP senders alternate there: `$interval` and `$start`.
 const ETHERNET_NANOS: usize = (8_200 + 6 * (20 + 38)) * 800;

@@ -12,7 +12,7 @@ use weir_sim::{Report, Scenario};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "benita",
-    summary: "HTB: what leaves, by burst, packet size, rate and what is offered",
+    summary: "HTB: the rate sent, by burst, packet size, rate and load",
     measure: Some(measure),
     own: None,
 };
@@ -25,17 +25,17 @@ struct Row {
     name: String,
     /// The line of the plot that it belongs to.
     line: String,
-    /// Where it stands on that line.
+    /// Its position on that line.
     x: f64,
-    /// The generator's frames.
+    /// The length of the generator's frames.
     frame: u32,
     /// The class's rate in Mbit/s.
     rate: f64,
-    /// What each source offers, in Mbit/s of the generator's frames.
+    /// The rate of each source, in Mbit/s of the generator's frames.
     offered: Vec<f64>,
     /// Replaces `$burst`.
     burst: String,
-    /// Replaces `$kernel`: what is unlike `htb-2.6.5`'s defaults.
+    /// Replaces `$kernel`: deviations from `htb-2.6.5`'s defaults.
     #[serde(default = "defaults")]
     kernel: String,
 }
@@ -91,8 +91,8 @@ impl Row {
         run.scenario(&format!("{}.toml", run.era.name()), &values)
     }
 
-    /// `NAME.out`, all that left in Mbit/s of the generator's frames, and `NAME.SOURCE` of each
-    /// source; answers the first.
+    /// Adds `NAME.out`, the rate sent in Mbit/s of the generator's frames, and `NAME.SOURCE` of
+    /// each source; returns the first.
     fn figures(&self, report: &Report, scenario: &Scenario, measured: &mut Measured) -> f64 {
         let seconds =
             scenario.duration.as_nanos().saturating_sub(scenario.warmup.as_nanos()) as f64 / 1e9;

@@ -1,12 +1,12 @@
-//! What a packet costs, as the papers measured it: throughput by scheduler, packet size, number of
+//! The cost of a packet, as the papers measured it: throughput by scheduler, packet size, number of
 //! classes and offered load [algorithms §13.5].
 //!
-//! Weir's own schedulers are not the papers', nor is a processor of today theirs. What is held to
-//! the papers is the shape: instructions counted under callgrind (`bench/profile.json`, written by
-//! `weir bench --profile --write`) beyond those of a FIFO are put on top of what forwarding took
-//! with a FIFO, at so many nanoseconds an instruction that one figure of the paper comes out; all
-//! other figures follow. Historic runs have the paper's CBQ, whose filter for one destination is
-//! found at once by a hash of it [algorithms §11.1], sound ones `cbq` and tables.
+//! Weir's own schedulers are not the papers', and a processor of today is not theirs. Only the
+//! shape is compared with the papers: instructions counted under callgrind (`bench/profile.json`,
+//! written by `weir bench --profile --write`) beyond those of a FIFO are added to the forwarding
+//! time with a FIFO, with a time for each instruction chosen so that one figure of the paper is
+//! matched; all other figures follow. Historic runs have the paper's CBQ, whose filter for one
+//! destination is found directly by a hash of it [algorithms §11.1], sound ones `cbq` and tables.
 
 use super::Experiment;
 use crate::bench::profile::{Profile, Row};
@@ -33,7 +33,7 @@ enum Model {
     Sizes { fixed_us: f64, cell_us: f64, anchor_us: f64, anchor_ip: u32, ips: Vec<u32> },
     /// Packets per second by number of classes; the first is the paper's.
     Classes { anchor_us: f64, bare_us: f64 },
-    /// What is forwarded of what is offered, when receiving goes before forwarding.
+    /// The forwarded part of the load, when receiving has priority over forwarding.
     Load { bare_us: f64, anchor_us: f64, receive_part: f64 },
 }
 
@@ -65,12 +65,12 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
         }
     }?;
     let label = format!("Ethernet or ATM, {}", counts.cbq);
-    let setup = Setup::default().edge("generator", "router", "as fast as it goes");
+    let setup = Setup::default().edge("generator", "router", "as fast as possible");
     measured.setup = Some(setup.edge("router", "sink", &label));
     Ok(measured)
 }
 
-/// The CBQ of an era.
+/// Returns the CBQ of an era.
 const fn cbq(era: Era) -> &'static str {
     match era {
         Era::Historic => "cbq-altq",
@@ -78,20 +78,20 @@ const fn cbq(era: Era) -> &'static str {
     }
 }
 
-/// What was counted.
+/// The counted instructions.
 struct Counts {
     profile: Profile,
     era: Era,
     cbq: &'static str,
 }
 
-/// What a packet takes.
+/// The costs of a packet.
 struct Costs {
     /// With a FIFO, in µs.
     bare_us: f64,
-    /// µs for each instruction of a scheduler.
+    /// The time of an instruction of a scheduler, in µs.
     instruction_us: f64,
-    /// Instructions of the FIFO, which `bare_us` has in it.
+    /// Instructions of the FIFO, which `bare_us` includes.
     fifo: f64,
 }
 
@@ -107,7 +107,7 @@ impl Counts {
         })
     }
 
-    /// Instructions of a packet through this era's CBQ, to find its class included.
+    /// Returns the instructions of a packet in this era's CBQ, including the search for its class.
     fn cbq(&self, case: Case) -> Result<f64, String> {
         self.cbq_of(self.era, case)
     }
@@ -116,7 +116,8 @@ impl Counts {
         Ok(self.row(cbq(era), case)?.instructions() + self.search(era, case.0)?)
     }
 
-    /// Instructions to find the class of a packet among as many rules as there are classes.
+    /// Returns the instructions to find the class of a packet among as many rules as there are
+    /// classes.
     fn search(&self, era: Era, classes: usize) -> Result<f64, String> {
         let (classifier, rules) = match era {
             // Filters of other destinations are in other buckets.
@@ -129,7 +130,8 @@ impl Counts {
         Ok(search.classify.instructions)
     }
 
-    /// So much an instruction that the historic CBQ takes `anchor_us`: one machine for both eras.
+    /// Returns costs with an instruction time such that the historic CBQ takes `anchor_us`: one
+    /// machine for both eras.
     fn costs(&self, bare_us: f64, anchor_us: f64, case: Case) -> Result<Costs, String> {
         let instructions = match case {
             FOUR => self.row(cbq(Era::Historic), FOUR)?.instructions(),
@@ -142,7 +144,7 @@ impl Counts {
 }
 
 impl Costs {
-    /// A packet for which a scheduler needs so many instructions, in µs.
+    /// Returns the time in µs of a packet for which a scheduler needs `instructions`.
     fn takes(&self, instructions: f64) -> f64 {
         self.bare_us + self.instruction_us * (instructions - self.fifo)
     }
@@ -239,8 +241,8 @@ fn classes(
             points.push((row.leaves as f64, rate));
         }
     }
-    // A class that has all of the link never borrows; one and the same class is compared, whose
-    // rate is that of one among a hundred.
+    // A class with the whole link never borrows, so compare one class whose rate is that of one in
+    // a hundred.
     let same = counts.profile.schedulers.iter().find(|row| {
         row.scheduler == counts.cbq && (row.leaves, row.active) == ONE && row.parts > 1
     });
@@ -258,8 +260,8 @@ fn classes(
     Ok(())
 }
 
-/// Receiving has interrupts, which go before all else: beyond saturation each packet received
-/// takes time from forwarding. Sound, the router receives only what it can forward.
+/// Receiving uses interrupts, which have priority: beyond saturation each packet received takes
+/// time from forwarding. In the sound variant the router receives only what it can forward.
 fn load(era: Era, takes_us: f64, receive_part: f64, title: &str, measured: &mut Measured) {
     let receive = takes_us * receive_part;
     let saturation = 1e6 / takes_us;
@@ -289,7 +291,7 @@ fn load(era: Era, takes_us: f64, receive_part: f64, title: &str, measured: &mut 
     measured.plot(plot.with("forwarded", points));
 }
 
-/// ATM cells of an IP packet, with LLC/SNAP and the trailer of AAL5 [algorithms §13.1].
+/// Returns the ATM cells of an IP packet, with LLC/SNAP and the trailer of AAL5 [algorithms §13.1].
 fn cells(ip: u32) -> f64 {
     f64::from((ip + 16).div_ceil(48))
 }
@@ -299,5 +301,5 @@ const PROFILE: &str = include_str!("../../../bench/profile.json");
 const FOUR: Case = (4, 4);
 /// One class.
 const ONE: Case = (1, 1);
-/// Less is the rounding of floats.
+/// A smaller rise is a rounding of floats.
 const LEVEL: f64 = 1.000_001;

@@ -1,7 +1,7 @@
-//! An exported policy in the kernel beside Weir's simulation of the policy: the three-level tree of
+//! Compares an exported policy in the kernel with Weir's simulation of it: the three-level tree of
 //! `peers.md` §2c, set up by the lines of `weir export tc`, class by class.
 //!
-//! Packets are 400 µs or more apart, from which spacing on the kernel is exact (`htb_kernel`).
+//! Packets are at least 400 µs apart; from that spacing on the kernel is exact (`htb_kernel`).
 
 use super::{Experiment, Own};
 use crate::rig::{self, Setup};
@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own { live: true, takes_file: false, run }),
 };
 
-/// Percent.
+/// The limit in percent.
 const LIMIT: f64 = 2.0;
 /// Rate of the link in Mbit/s, and length of packets without the Ethernet header.
 const LINKS: [(u64, u32); 2] = [(10, 512), (30, 1500)];

@@ -1,10 +1,10 @@
-//! Weir's live link beside the kernel's own scheduler of the same name: the three-level tree and
-//! the traffic of `peers.md` §2c through both, one after the other, in private networks.
+//! Compares Weir's live link with the kernel's own scheduler of the same name: the three-level tree
+//! and the traffic of `peers.md` §2c through both, one after the other, in private networks.
 //!
-//! Where the kernel itself keeps to the fluid ideal, Weir must keep to the kernel; where it does
-//! not, both figures are told. The kernel does so with packets 400 µs or more apart and everybody
+//! Where the kernel itself follows the fluid ideal, Weir must follow the kernel; elsewhere both
+//! figures are reported. The kernel follows it with packets at least 400 µs apart and all leaves
 //! backlogged, and is off by 3 to 10 % at 120 to 140 µs; with one borrower in the right branch it
-//! gives that branch less than siblings-first at any spacing.
+//! gives that branch less than siblings-first sharing at any spacing.
 
 use super::{Experiment, Own};
 use crate::rig::{self, Measured, Setup};
@@ -23,12 +23,13 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own { live: true, takes_file: false, run }),
 };
 
-/// Percent, between Weir and the kernel and between the kernel and the ideal.
+/// The limit in percent, between Weir and the kernel and between the kernel and the ideal.
 const LIMIT: f64 = 1.0;
-/// Rate of the link, length of packets without the Ethernet header, and how many of the cases.
+/// Rate of the link, length of packets without the Ethernet header, and the number of cases.
 const LINKS: [(u64, u32, usize); 4] =
     [(10, 512, CASES.len()), (30, 1500, CASES.len()), (30, 512, 1), (100, 1500, 1)];
-/// From this spacing of packets on the kernel is exact with all backlogged: 421 and 404 µs are.
+/// From this spacing of packets on the kernel is exact with all leaves backlogged: 421 and 404 µs
+/// are.
 const SPACING_NS: f64 = 400_000.0;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
@@ -47,7 +48,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
     Ok(rows)
 }
 
-/// What each flow got in bit/s, by port, and all together.
+/// The rate of each flow in bit/s, by port, and of all together.
 struct Rates {
     flows: BTreeMap<u16, f64>,
     total: f64,
@@ -98,17 +99,17 @@ fn measure(
     Ok(rows)
 }
 
-/// What may be claimed.
+/// The claims that can be made.
 struct Judged<'a> {
     subject: &'a str,
-    /// Packets are far enough apart for the kernel.
+    /// Whether packets are far enough apart for the kernel.
     spaced: bool,
-    /// The kernel was found exact here.
+    /// Whether the kernel was exact here.
     exact: bool,
 }
 
 impl Judged<'_> {
-    /// The kernel beside the ideal, and Weir beside the kernel.
+    /// Makes the rows that compare the kernel with the ideal, and Weir with the kernel.
     fn rows(&self, name: &str, weir: f64, kernel: f64, ideal: f64) -> [Row; 2] {
         let limit = |claimed: bool| if claimed { LIMIT } else { f64::INFINITY };
         let subject = |who: &str| format!("{}: {name}, {who}", self.subject);
@@ -126,7 +127,7 @@ const WARMUP: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
 
-    /// Limits and verdicts of the two rows; rates in percent of the ideal.
+    /// Checks limits and verdicts of the two rows; rates in percent of the ideal.
     fn check(judged: (bool, bool), kernel: f64, weir: f64, expected: [(bool, bool); 2]) {
         let (spaced, exact) = judged;
         let rows = Judged { subject: "x", spaced, exact }.rows("a", weir, kernel, 100.0);
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn weir_is_held_to_a_kernel_that_keeps_to_the_ideal() {
+    fn weir_is_compared_with_a_kernel_that_follows_the_ideal() {
         let (claim, told) = ((true, true), (false, true));
         check((true, true), 100.5, 99.8, [claim, claim]);
         check((true, true), 100.5, 98.0, [claim, (true, false)]);

@@ -1,4 +1,4 @@
-//! Every experiment, a paper's or Weir's own: one file, one line here.
+//! All experiments, of papers and Weir's own: one file, one line here.
 //!
 //! A paper's experiments are data, the sheets in `papers/` ([`crate::claims`]); an entry here
 //! measures all sheets that name it. Weir's own need no sheet: they measure and judge rows.
@@ -6,41 +6,41 @@
 use crate::claims::{self, Measured, Outcome, Request, Run, Sheet};
 use crate::rows::{Options, Row};
 
-/// What the registry knows of an experiment.
+/// The registry's entry for an experiment.
 pub struct Experiment {
     /// The word behind `measure` in a sheet, or after `weir lab run`.
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// Measures a run of a sheet; of Weir's own experiments most have none.
+    /// Measures a run of a sheet; most of Weir's own experiments have none.
     pub measure: Option<Measure>,
     /// Runs it without a sheet; the papers' experiments have none.
     pub own: Option<Own>,
 }
 
-/// Measures one run of a sheet: what comes out depends on the sheet, the era and the seed alone.
+/// Measures one run of a sheet; the result depends only on the sheet, the era and the seed.
 pub type Measure = fn(&Run<'_>) -> Result<Measured, String>;
 
-/// How an experiment of Weir's own runs.
+/// An experiment of Weir's own.
 #[derive(Clone, Copy)]
 pub struct Own {
     /// Whether it needs private networks, and so privileges.
     pub live: bool,
     /// Whether it runs scenarios from files.
     pub takes_file: bool,
-    /// Measures, shows each row as it comes, and returns all.
+    /// Measures, passes each row to the caller at once, and returns all rows.
     pub run: RunOwn,
 }
 
-/// Measures, shows each row as it comes, and returns all.
+/// Measures, passes each row to the caller at once, and returns all rows.
 pub type RunOwn = fn(&Options, &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String>;
 
-/// The experiment of this name.
+/// Returns the experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
     EXPERIMENTS.iter().find(|experiment| experiment.name == name)
 }
 
-/// Weir's own experiments.
+/// Returns Weir's own experiments.
 pub fn own() -> impl Iterator<Item = (&'static Experiment, Own)> {
     EXPERIMENTS.iter().filter_map(|experiment| Some((experiment, experiment.own?)))
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_means_one_thing() {
+    fn names_are_unique() {
         let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
         let names: BTreeSet<&str> = EXPERIMENTS.iter().map(|row| row.name).collect();
         assert_eq!(names.len(), EXPERIMENTS.len());

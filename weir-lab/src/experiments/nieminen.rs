@@ -1,14 +1,14 @@
-//! Voice, video, web and files through delay-bounded proportional delay, CBQ and priorities
-//! `[nieminen]`.
+//! Measures voice, video, web and files through delay-bounded proportional delay, CBQ and
+//! priorities `[nieminen]`.
 //!
-//! A run has each scheduler at each load; the load is what is offered divided by the line's rate,
-//! as in the paper. The CBQ of historic runs is ALTQ's, that of sound ones this program's, both
-//! with deficit round robin. Figures are `LOAD.SCHEDULER.CLASS.QUANTITY`, where CBQ is `cbq`.
+//! A run has each scheduler at each load; the load is the offered rate divided by the line's, as in
+//! the paper. The CBQ of historic runs is ALTQ's, that of sound ones this program's, both with
+//! deficit round robin. Figures are `LOAD.SCHEDULER.CLASS.QUANTITY`, where CBQ is `cbq`.
 //!
-//! With the setting `overhead_us` packets pass a stage behind the scheduler that takes so long for
-//! each, and as long again for one that was sent on loan [algorithms §13.5]; it holds up nobody
-//! else. `LOAD.SCHEDULER.lent` is the part of packets on loan, `LOAD.SCHEDULER.raised` how much
-//! longer packets take with the stage, both in percent.
+//! With the setting `overhead_us` packets pass a stage behind the scheduler that takes this time
+//! for each, and twice for one that was sent on loan [algorithms §13.5]; it delays no other packet.
+//! `LOAD.SCHEDULER.lent` is the part of packets on loan, `LOAD.SCHEDULER.raised` how much longer
+//! packets take with the stage, both in percent.
 
 use super::Experiment;
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
@@ -24,10 +24,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: None,
 };
 
-/// What each class of one run got.
+/// The results of each class in one run.
 struct Classes {
     scheduler: &'static str,
-    /// Milliseconds in the queue: median, mean, 99th percentile, the longest.
+    /// Milliseconds in the queue: median, mean, 99th percentile, maximum.
     delays: [[f64; 4]; 4],
     /// Mbit/s sent.
     rates: [f64; 4],
@@ -113,7 +113,7 @@ impl Classes {
 }
 
 impl Classes {
-    /// What the stage does that takes `overhead` µs.
+    /// Adds the effect of the stage that takes `overhead` µs.
     fn raised(&self, load: u32, overhead: f64, measured: &mut Measured) {
         let (name, (delay, lent)) = (format!("{load}.{}", self.scheduler), self.all);
         let raised = overhead / 1e3 * (1.0 + lent) / delay;
@@ -123,7 +123,7 @@ impl Classes {
     }
 }
 
-/// The mean delay of all packets in ms, and the part on loan as far as explanations tell.
+/// Returns the mean delay of all packets in ms, and the part on loan as explained.
 fn all(report: &Report) -> (f64, f64) {
     let leaves = || CLASSES.into_iter().filter_map(|name| report.class(name));
     let packets: f64 = leaves().map(|class| class.delay.count as f64).sum();
@@ -139,15 +139,16 @@ fn all(report: &Report) -> (f64, f64) {
     (sum / packets.max(1.0), lent as f64 / sent.max(1) as f64)
 }
 
-/// The rate around which most bins lie, as a part of the guarantee: the middle of the tenth of the
-/// guarantee that holds the most, where tenths overlap by all but a hundredth; the first of equals.
+/// Returns the rate around which most bins are, as a part of the guarantee: the middle of the
+/// interval of a tenth of the guarantee that holds the most bins, tried every hundredth; the first
+/// of equals.
 fn peak(bins: &[f64], guarantee: f64) -> f64 {
     let parts: Vec<f64> = bins.iter().map(|rate| rate / guarantee).collect();
-    let near = |middle: f64| parts.iter().filter(|&&part| (part - middle).abs() <= 0.05).count();
+    let count_around = |middle: f64| parts.iter().filter(|&&part| (part - middle).abs() <= 0.05).count();
     let mut best = (0, 0.0);
     for hundredth in 5..=300 {
         let middle = f64::from(hundredth) / 100.0;
-        let count = near(middle);
+        let count = count_around(middle);
         if count > best.0 {
             best = (count, middle);
         }
@@ -188,7 +189,7 @@ fn scenario(run: &Run<'_>, load: u32, scheduler: &str) -> Result<Scenario, Strin
     run.scenario(&format!("{scheduler}.toml"), &values)
 }
 
-/// What CBQ guarantees a class, in Mbit/s.
+/// Returns the rate that CBQ guarantees a class, in Mbit/s.
 fn guarantee(class: usize, load: u32) -> f64 {
     [10.0, 20.0, 40.0, 30.0][class] * OFFERED as f64 / 1e6 / f64::from(load.max(1))
 }
@@ -256,10 +257,10 @@ const SCHEDULERS: [&str; 3] = ["dbhpd", "cbq", "priq"];
 const CLASSES: [&str; 4] = ["voip", "video", "http", "ftp"];
 /// The names of [`Classes::delays`].
 const QUANTITIES: [&str; 4] = ["p50", "mean", "p99", "max"];
-/// Texts of sources, and how many there are of each.
+/// Texts of sources, and the number of each.
 const SOURCES: [(&str, u32); 4] =
     [("call.toml", 30), ("film.toml", 4), ("pages.toml", 1), ("file.toml", 10)];
-/// What is offered, in bit/s.
+/// The offered rate, in bit/s.
 const OFFERED: u64 = 10_000_000;
-/// The bins of the rates.
+/// The width of bins of rates.
 const BIN: Duration = Duration::from_micros(500_000);

@@ -1,7 +1,7 @@
 //! A `cbq` class alone, with packets of 64 to 9180 bytes, must get its share at every size.
 //!
-//! The papers' CBQ, told of another size than packets have, misses by up to 70 %
-//! [risso99 §6.3, Figure 22].
+//! The papers' CBQ, configured for another size than packets have, misses by up to 70 % [risso99
+//! §6.3, Figure 22].
 
 use super::{Experiment, Own};
 use crate::rows::{Options, Row};
@@ -18,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own { live: false, takes_file: false, run }),
 };
 
-/// Percent of the share.
+/// The limit in percent of the share.
 const LIMIT: f64 = 0.5;
 const SIZES: [u32; 4] = [64, 540, 1500, 9180];
 const POLICY: &str = r#"
@@ -40,7 +40,7 @@ default = true
 "#;
 /// 500 kbit/s.
 const SHARE: f64 = 500e3;
-/// Long enough that a packet of 9180 bytes is 0.04 % of what is sent.
+/// Long enough that a packet of 9180 bytes is 0.04 % of the bytes sent.
 const SECONDS: u64 = 400;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
@@ -56,7 +56,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
     Ok(rows)
 }
 
-/// What the class sends when it always has packets, in bit/s.
+/// Returns the rate of the class when it is always backlogged, in bit/s.
 fn rate_alone(size: u32) -> Result<f64, String> {
     let policy = policy::parse(POLICY, "packet-size.toml").plan.ok_or("the policy is wrong")?;
     let leaf: LeafId = policy.leaf("alone").ok_or("there is no such class")?;

@@ -1,10 +1,9 @@
-//! What a queue's weight does to it, by dropper and by how the card tells that it has sent
+//! Measures the effect of a queue's weight, by dropper and by how the card reports completions
 //! `[quadros]`.
 //!
 //! A row is one run of the experiment's scenario with a weight for the third queue and a dropper;
-//! the first queue has weight 100. Historic runs have a card that tells the driver only when a
-//! whole chain of packets is out, sound ones a card that tells it for each packet
-//! [algorithms §13.4].
+//! the first queue has weight 100. Historic runs have a card that reports to the driver only when a
+//! whole chain of packets is sent, sound ones a card that reports each packet [algorithms §13.4].
 
 use super::Experiment;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
@@ -14,7 +13,7 @@ use weir_sim::{Report, Scenario};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "quadros",
-    summary: "two floods through fair queueing: what weight, dropper and card make of them",
+    summary: "two floods through fair queueing: the effects of weight, dropper and card",
     measure: Some(measure),
     own: None,
 };
@@ -27,16 +26,16 @@ struct Row {
     name: String,
     /// The scenario's file; by default that of the era.
     file: Option<String>,
-    /// Of the third queue.
+    /// The weight of the third queue.
     weight: u32,
     /// `longest` or `tail`.
     dropper: String,
 }
 
-/// A figure of both queues.
+/// Selects a figure of both queues.
 type Pick = fn(&Queues) -> [f64; 2];
 
-/// What both queues got.
+/// The results of both queues.
 struct Queues {
     /// Packets a second.
     sent: [f64; 2],
@@ -101,7 +100,7 @@ impl Queues {
         Ok(this)
     }
 
-    /// `ROW.sent1`, `ROW.sent3` and so on, `ROW.ratio` of what they sent, `ROW.both`.
+    /// Adds `ROW.sent1`, `ROW.sent3` and so on, `ROW.ratio` of what they sent, `ROW.both`.
     fn figures(&self, row: &str, measured: &mut Measured) {
         let pairs = [
             ("sent", self.sent, "packets/s"),
@@ -150,8 +149,8 @@ fn show(run: &Run<'_>, rows: &[Row], all: &[Queues], measured: &mut Measured) {
 
 fn setup(run: &Run<'_>) -> Setup {
     let card = match run.era.name() {
-        "historic" => "100 Mbit/s, altq-wfq, a card that tells of whole chains",
-        _ => "100 Mbit/s, altq-wfq, a card that tells of each packet",
+        "historic" => "100 Mbit/s, altq-wfq, a card that reports whole chains",
+        _ => "100 Mbit/s, altq-wfq, a card that reports each packet",
     };
     Setup::default()
         .edge("SOURCE1", "ROUTER", "8245 packets/s of 1478 B")

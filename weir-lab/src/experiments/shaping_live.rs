@@ -1,4 +1,4 @@
-//! Shaping accuracy, live: one token-bucket class at 5, 30 and 100 Mbit/s with small, middle and
+//! Shaping accuracy, live: one token-bucket class at 5, 30 and 100 Mbit/s with small, medium and
 //! full packets, offered more than its rate; the rate at the receiver by length on the wire.
 //!
 //! Rebuilds the accuracy table of [benita §4] as `peers.md` §2b does for the kernel.
@@ -18,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own { live: true, takes_file: false, run }),
 };
 
-/// Percent of the rate.
+/// The limit in percent of the rate.
 const LIMIT: f64 = 0.1;
 const RATES_MBIT: [u64; 3] = [5, 30, 100];
 const IP_LENGTHS: [u32; 3] = [64, 512, 1500];
@@ -41,7 +41,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
 }
 
 fn measure(subject: String, bits: u64, frame: u32, duration: Duration) -> Result<Row, String> {
-    // The line is ten times as fast, so that it is the class that shapes. Burst is the default.
+    // The line is ten times as fast, so that the class shapes, not the line. The burst is the
+    // default.
     let text = format!(
         "[link]\nrate = \"{} bit/s\"\nscheduler = \"htb\"\n\n\
          [class.all]\nrate = \"{bits} bit/s\"\ndefault = true\n\
@@ -56,12 +57,12 @@ fn measure(subject: String, bits: u64, frame: u32, duration: Duration) -> Result
         leaf_names: vec!["all".to_owned()],
         flows: &[Flow { port: rig::FIRST_PORT, rate: offered }],
         frame_length: frame as usize,
-        // A full queue of the slowest row takes 2.5 s to build and to pass.
+        // A full queue of the slowest row takes 2.5 s to build up and to drain.
         warmup: Duration::from_secs(1),
         duration,
     })?;
     Ok(Row::rate(subject, measured.total_rate(frame), bits as f64, LIMIT))
 }
 
-/// Enough to keep a queue in spite of a sender that is held up now and then.
+/// Enough to keep the queue backlogged although the sender stalls sometimes.
 const OFFERED_PERCENT: u64 = 120;

@@ -1,7 +1,7 @@
 //! Sharing, live: the three-level tree of `peers.md` §2c with one or two leaves idle in turn.
 //!
-//! `cbq` is held to the fluid ideal in which siblings share an excess first; `htb` to what its own
-//! rules give with the same arrivals in virtual time.
+//! `cbq` is compared with the fluid ideal in which siblings share an excess first; `htb` with the
+//! result of its own rules for the same arrivals in virtual time.
 
 use super::{Experiment, Own};
 use crate::rig::{self, Setup};
@@ -16,7 +16,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own { live: true, takes_file: false, run }),
 };
 
-/// Percent of the expected rate, for every class.
+/// The limit in percent of the expected rate, for every class.
 const LIMIT: f64 = 1.0;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
@@ -35,14 +35,14 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
     Ok(rows)
 }
 
-/// Every scheduler at every rate with every length.
+/// Returns every scheduler at every rate with every length.
 fn links() -> impl Iterator<Item = (&'static str, u64, u32)> {
     let rates = |scheduler| MBITS.into_iter().map(move |mbit| (scheduler, mbit));
     let links = SCHEDULERS.into_iter().flat_map(rates);
     links.flat_map(|(scheduler, mbit)| IP_LENGTHS.into_iter().map(move |ip| (scheduler, mbit, ip)))
 }
 
-/// The class that is furthest off decides.
+/// Measures one case; the class that is furthest off decides.
 fn measure(
     subject: String,
     sharing: &Sharing,

@@ -1,5 +1,5 @@
 //! Sharing in virtual time: the same tree, arrivals and classes as `sharing-live`, from 1 kbit/s to
-//! 100 Gbit/s. No timer and no machine: what is off here is off by rule.
+//! 100 Gbit/s. Without timer and machine, any error is due to the rules.
 
 use super::{Experiment, Own};
 use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, Sharing};
@@ -13,10 +13,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own { live: false, takes_file: false, run }),
 };
 
-/// Percent of the fluid ideal, for every class.
+/// The limit in percent of the fluid ideal, for every class.
 const LIMIT: f64 = 0.5;
-/// Links in bit/s, and the lengths of packets without the Ethernet header. A token bucket holds a
-/// packet of a minute at most, so the slowest link has small ones.
+/// Links in bit/s, and the lengths of packets without the Ethernet header. A token bucket holds at
+/// most one minute's worth of packets, so the slowest link has small ones.
 const LINKS: [(u64, [u32; 2]); 8] = [
     (1_000, [200, 400]),
     (100_000, IP_LENGTHS),
@@ -27,8 +27,8 @@ const LINKS: [(u64, [u32; 2]); 8] = [
     (10_000_000_000, IP_LENGTHS),
     (100_000_000_000, IP_LENGTHS),
 ];
-/// Who shares by such a tree, and in how many of the cases an excess goes to siblings first, as in
-/// the ideal: `htb` divides it by quanta of leaves, `hfsc` as `cbq`.
+/// Schedulers with such a tree, and the number of cases in which an excess goes to siblings first,
+/// as in the ideal: `htb` divides it by quanta of leaves, `hfsc` as `cbq`.
 const SUBJECTS: [(&str, usize); 3] = [("cbq", CASES.len()), ("htb", 1), ("hfsc", CASES.len())];
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {

@@ -1,5 +1,5 @@
-//! The plot of a comparison: what each leaf sent beside its ideal, how long its packets waited, and
-//! for each scheduler its share error, drops, fairness and cost.
+//! Plots a comparison: the rate of each leaf beside its ideal, the delays of its packets, and for
+//! each scheduler its share error, drops, fairness and cost.
 
 use super::plot::COLOURS;
 use plotters::coord::Shift;
@@ -8,10 +8,10 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use weir_sim::compare::{Comparison, Leaf, Measured};
 
-/// The plot as SVG.
+/// Returns the plot as SVG.
 ///
 /// # Errors
-/// When there is nothing to draw, or it cannot be drawn.
+/// When there is nothing to draw, or drawing fails.
 pub fn svg(comparison: &Comparison) -> Result<String, String> {
     let measured =
         comparison.rows.iter().filter_map(|row| Some((row.scheduler, row.result.as_ref()?)));
@@ -64,7 +64,7 @@ fn draw(area: &Area<'_>, comparison: &Comparison, measured: &Rows<'_>) -> Result
     Ok(())
 }
 
-/// The name of the scenario, and the colour of each scheduler.
+/// Draws the name of the scenario, and the colour of each scheduler.
 fn legend(area: &Area<'_>, comparison: &Comparison, measured: &Rows<'_>) -> Result<(), Failure> {
     let place = comparison.outlet.as_ref().map(|(link, from)| format!(" at {link} from {from}"));
     let title = format!("{}{}", comparison.scenario, place.unwrap_or_default());
@@ -86,7 +86,7 @@ struct Panel {
     beside: Beside,
 }
 
-/// What else is shown at each bar.
+/// The additional mark at each bar.
 enum Beside {
     /// A line across it.
     Line(fn(&Leaf) -> f64),
@@ -132,7 +132,7 @@ impl Panel {
         let bottom = chart.plotting_area().get_pixel_range().1.end;
         for (place, leaf) in leaves.iter().enumerate() {
             let (x, _) = chart.backend_coord(&(place as f64 + 0.5, FLOOR));
-            // The chart's pixels are those of the whole plot, an area draws from its own corner.
+            // The chart's pixels are those of the whole plot; an area draws from its own corner.
             let (left, top) = area.get_base_pixel();
             let style = TextStyle::from((FONT, 14).into_font());
             let style = style.pos(Pos::new(HPos::Center, VPos::Top));
@@ -142,7 +142,7 @@ impl Panel {
     }
 }
 
-/// A figure of each scheduler as a bar.
+/// Draws a figure of each scheduler as a bar.
 fn sum(
     area: &Area<'_>,
     title: &str,
@@ -167,19 +167,19 @@ fn sum(
     Ok(())
 }
 
-/// From where to where the bar of the scheduler `index` of `count` reaches in the group `place`.
+/// Returns the horizontal extent of the bar of scheduler `index` of `count` in the group `place`.
 fn bar(place: usize, index: usize, count: usize) -> (f64, f64) {
     let width = (1.0 - 2.0 * MARGIN) / count as f64;
     let left = place as f64 + MARGIN + width * index as f64;
     (left, left + width * 0.9)
 }
 
-/// Lighter the second time round.
+/// Returns the colour of a scheduler, lighter when colours repeat.
 fn colour(index: usize) -> RGBAColor {
     COLOURS[index % COLOURS.len()].mix(if index < COLOURS.len() { 1.0 } else { 0.5 })
 }
 
-/// A figure of a scheduler; not all have all.
+/// A figure of a scheduler, if it has it.
 type Sum = fn(&Measured) -> Option<f64>;
 const SUMS: [(&str, Sum); 4] = [
     ("share error, %", |result| Some(result.share_error * 100.0)),
@@ -197,7 +197,7 @@ const HEIGHT: u32 = HEAD + 2 * PANEL + 200;
 const BAR_WIDTH: u32 = 12;
 const LEAVES_MAX: usize = 64;
 const MARGIN: f64 = 0.08;
-/// The least delay that is shown.
+/// The least delay shown.
 const LEAST_MS: f64 = 1e-3;
-/// Where bars begin: below every value, also on a logarithmic scale.
+/// The lower end of bars: below every value, also on a logarithmic scale.
 const FLOOR: f64 = 1e-4;

@@ -1,4 +1,4 @@
-//! The report: one HTML file that needs nothing else.
+//! Writes the report: one HTML file that needs no other file.
 
 use super::{About, Tally, plot, setup};
 use crate::claims::{
@@ -6,7 +6,7 @@ use crate::claims::{
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html as page};
 
-/// The report of these outcomes; papers of which nothing was run are left out.
+/// Returns the report of these outcomes; papers without a run are left out.
 pub fn html(shelf: &Shelf, outcomes: &[Outcome<'_>], about: &About) -> String {
     let ran = |paper: &&Paper| outcomes.iter().any(|outcome| outcome.sheet.paper == paper.key);
     let papers: Vec<&Paper> = shelf.papers.iter().filter(ran).collect();
@@ -86,7 +86,7 @@ fn index(sheets: &[&Sheet], outcomes: &[Outcome<'_>]) -> Markup {
     }
 }
 
-/// A sentence of a sheet; what stands between backticks is code.
+/// Formats a sentence of a sheet; text between backticks is code.
 fn prose(text: &str) -> Markup {
     let parts = text.split('`').enumerate();
     page! {
@@ -132,7 +132,7 @@ fn experiment(sheet: &Sheet, outcomes: &[&Outcome<'_>]) -> Markup {
     }
 }
 
-/// What was measured in one era.
+/// Formats the measurements in one era.
 fn run(sheet: &Sheet, outcome: &Outcome<'_>) -> Markup {
     page! {
         div.era {
@@ -152,7 +152,7 @@ fn shown(sheet: &Sheet, era: Era, measured: &Measured) -> Markup {
     }
 }
 
-/// The plot with what the paper says of its series.
+/// Adds the paper's values to a plot.
 fn beside_paper(sheet: &Sheet, era: Era, plot: &Plot) -> Plot {
     let mut with_paper = plot.clone();
     for claim in sheet.claims.iter().filter(|claim| claim.era.include(era)) {
@@ -182,7 +182,7 @@ fn figure(plot: &Plot) -> Markup {
     }
 }
 
-/// A series in the legend, marked as it is drawn.
+/// Formats a series in the legend, marked as it is drawn.
 fn key(plot: &Plot, index: usize, name: &str) -> Markup {
     let (colour, whose) = plot::legend(plot, index);
     let class = match whose {
@@ -194,7 +194,7 @@ fn key(plot: &Plot, index: usize, name: &str) -> Markup {
     page! { span { i class=(class) style={ "color:" (colour) } {} (name) } }
 }
 
-/// Long tables are folded away: their plot says the same.
+/// Long tables are folded: their plot shows the same.
 fn table_of(table: &Table) -> Markup {
     page! {
         @if table.rows.len() > ROWS_OPEN {
@@ -222,7 +222,7 @@ fn rows_of(table: &Table, titled: bool) -> Markup {
     }
 }
 
-/// The paper's and the measured values in one table.
+/// Formats the paper's and the measured values in one table.
 fn claims(outcomes: &[&Outcome<'_>]) -> Markup {
     let rows = || outcomes.iter().flat_map(|outcome| &outcome.claims);
     page! {
@@ -278,7 +278,7 @@ fn choices(sheet: &Sheet) -> Markup {
     }
 }
 
-/// Tables of more rows are folded away.
+/// Tables with more rows are folded.
 const ROWS_OPEN: usize = 12;
 const STYLE: &str = "
 :root { color-scheme: light dark; }

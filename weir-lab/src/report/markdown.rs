@@ -1,4 +1,4 @@
-//! The claims as tables in Markdown, a page a paper: the same on every machine.
+//! Writes the claims as tables in Markdown, a page a paper; equal on every machine.
 
 use super::Tally;
 use crate::claims::{Era, Judged, Outcome, Paper, Sheet, Shelf, Verdict};
@@ -11,7 +11,7 @@ pub struct Page {
     pub text: String,
 }
 
-/// `docs/lab/`: the index, then a page a paper with every experiment and every claim.
+/// Returns `docs/lab/`: the index, then a page a paper with every experiment and every claim.
 pub fn markdown(shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Vec<Page> {
     let mut pages = vec![Page { file: INDEX.to_owned(), text: index(shelf, outcomes) }];
     for paper in &shelf.papers {
@@ -33,7 +33,7 @@ fn index(shelf: &Shelf, outcomes: &[Outcome<'_>]) -> String {
     text
 }
 
-/// A paper's row in the table of the index.
+/// Returns a paper's row in the table of the index.
 pub fn index_row(paper: &Paper, tally: Tally) -> String {
     let (key, judged) = (&paper.key, tally.judged());
     let Tally { holds, explained, fails, not_reproduced } = tally;
@@ -46,13 +46,13 @@ fn tally(paper: &Paper, outcomes: &[Outcome<'_>]) -> Tally {
     Tally::of(outcomes.iter().filter(|outcome| outcome.sheet.paper == paper.key))
 }
 
-/// What stands above the experiments on a paper's page.
+/// Returns the text above the experiments on a paper's page.
 pub fn head(paper: &Paper, tally: Tally) -> String {
     let Paper { key, title, question, found, .. } = paper;
     format!("# {key}\n\n{title}\n\n*{question}* {found}\n\n{tally}. [All papers]({INDEX})\n")
 }
 
-/// The section of one experiment; it begins with a heading of its id.
+/// Returns the section of one experiment; it begins with a heading of its id.
 pub fn section(sheet: &Sheet, outcomes: &[Outcome<'_>]) -> String {
     let Sheet { id, title, section, question, .. } = sheet;
     let mut text = format!("\n## {id}: {title}\n\n{section}. {question}\n");
@@ -85,10 +85,10 @@ fn row(claim: &Judged) -> String {
     format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
 }
 
-/// Why a claim does not hold, or cannot be looked at.
+/// Returns why a claim does not hold, or cannot be tested.
 fn note(claim: &Judged) -> Option<String> {
     let because = claim.because.as_ref()?;
-    // What one run says in both eras is told once.
+    // A statement about both eras is reported once.
     let Judged { id, era, says, .. } = claim;
     Some(match claim.verdict {
         Verdict::NotReproduced => format!("- Not reproduced: {says}. {because}\n"),
@@ -97,7 +97,7 @@ fn note(claim: &Judged) -> Option<String> {
     })
 }
 
-/// The file of the index, which a forge shows for the folder.
+/// The file of the index, which forges show for the folder.
 pub const INDEX: &str = "README.md";
 
 const HEAD: &str = "\

@@ -1,5 +1,5 @@
-//! What came of the papers' experiments, for people: one HTML file that needs nothing else, and the
-//! claims as tables in Markdown; and the plot of a comparison of schedulers.
+//! Reports the outcomes of the papers' experiments: one HTML file that needs no other file, and the
+//! claims as tables in Markdown; and plots a comparison of schedulers.
 
 pub mod comparison;
 mod html;
@@ -12,41 +12,41 @@ pub use markdown::{INDEX, Page, head, index_row, markdown, section};
 
 use crate::claims::{Outcome, Verdict};
 
-/// Where figures come from.
+/// The origin of the figures.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// The command that was given.
+    /// The command line.
     pub command: String,
     /// The first seed.
     pub seed: u64,
-    /// Of the program.
+    /// The version of the program.
     pub version: String,
-    /// Processor, cores, system.
+    /// The processor, cores and system.
     pub machine: String,
 }
 
 impl About {
-    /// This program on this machine.
+    /// Describes this program on this machine.
     pub fn this(command: String, seed: u64) -> Self {
         Self { command, seed, version: env!("CARGO_PKG_VERSION").to_owned(), machine: machine() }
     }
 }
 
-/// How many claims have each verdict.
+/// The number of claims with each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Hold.
+    /// Claims that hold.
     pub holds: usize,
-    /// Fail, and the sheet says why.
+    /// Claims that fail with a reason in the sheet.
     pub explained: usize,
-    /// Fail, and nobody says why.
+    /// Claims that fail without a reason.
     pub fails: usize,
-    /// Cannot be looked at.
+    /// Claims that cannot be tested.
     pub not_reproduced: usize,
 }
 
 impl Tally {
-    /// Of all claims of these outcomes.
+    /// Counts all claims of these outcomes.
     pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a Outcome<'a>>) -> Self {
         let mut tally = Self::default();
         for claim in outcomes.into_iter().flat_map(|outcome| &outcome.claims) {
@@ -60,7 +60,7 @@ impl Tally {
         tally
     }
 
-    /// Claims that can be judged.
+    /// Returns the number of claims that can be judged.
     pub const fn judged(&self) -> usize {
         self.holds + self.explained + self.fails
     }
@@ -78,7 +78,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Processor, cores and system, as Linux tells them.
+/// Describes processor, cores and system, from Linux.
 fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

@@ -1,4 +1,4 @@
-//! A plot as SVG. The legend stands beside it, in HTML, so that it never covers a point.
+//! Draws a plot as SVG. The legend is beside it, in HTML, so that it never covers a point.
 
 use crate::claims::{Kind, Plot, Series};
 use plotters::chart::ChartContext;
@@ -11,7 +11,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// Draws it; `None` if there is nothing to draw.
+/// Returns the SVG; `None` if there is nothing to draw.
 pub fn svg(plot: &Plot) -> Option<String> {
     let points = || plot.series.iter().flat_map(|series| &series.points);
     points().next()?;
@@ -21,13 +21,13 @@ pub fn svg(plot: &Plot) -> Option<String> {
     Some(text)
 }
 
-/// How the nth series is shown in a legend: its colour as CSS, and whose it is.
+/// Returns how a legend shows the nth series: its colour as CSS, and its origin.
 pub fn legend(plot: &Plot, index: usize) -> (String, Whose) {
     let RGBColor(red, green, blue) = colour(plot, index);
     (format!("#{red:02x}{green:02x}{blue:02x}"), Whose::of(&plot.series[index]))
 }
 
-/// Whose values a series has, by its name.
+/// The origin of a series' values, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// Measured.
@@ -86,7 +86,7 @@ fn draw(plot: &Plot, text: &mut String) -> Drawn {
     root.present()
 }
 
-/// Names of groups under the axis; where they are too many for a line, in two in turn.
+/// Draws names of groups under the axis; where they are too many for one line, alternately in two.
 fn draw_names(root: &Area<'_>, chart: &Chart<'_, '_>, plot: &Plot) -> Drawn {
     let Some(longest) = plot.names.iter().map(|name| name.chars().count()).max() else {
         return Ok(());
@@ -105,7 +105,7 @@ fn draw_names(root: &Area<'_>, chart: &Chart<'_, '_>, plot: &Plot) -> Drawn {
     Ok(())
 }
 
-/// A number without what says nothing, large ones in thousands.
+/// Formats a number without trailing zeros, large ones in thousands.
 fn number(value: &f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -117,7 +117,7 @@ fn name(names: &[String], x: &f64) -> String {
     names.get(*x as usize).filter(|_| whole).cloned().unwrap_or_default()
 }
 
-/// The class whose packets stand at this height.
+/// Returns the class whose packets are drawn at this height.
 fn class(plot: &Plot, y: &f64) -> String {
     let here =
         |series: &&Series| series.points.first().is_some_and(|point| (point.1 - y).abs() < 1e-9);
@@ -133,7 +133,7 @@ fn draw_series(chart: &mut Chart<'_, '_>, plot: &Plot, index: usize) -> Drawn {
         chart.draw_series(crosses)?;
         return Ok(());
     }
-    // The eighth line has the colour of the first, and is broken.
+    // The eighth line has the colour of the first, and is dashed.
     let broken = whose == Whose::Ideal || index >= COLOURS.len();
     match plot.kind {
         Kind::Lines => {
@@ -181,7 +181,7 @@ fn draw_line(
     Ok(())
 }
 
-/// Each value is held until the next.
+/// Holds each value until the next.
 fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut steps: Vec<(f64, f64)> = Vec::with_capacity(points.len() * 2);
     for &(x, y) in points {
@@ -193,14 +193,14 @@ fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     steps
 }
 
-/// Evenly fewer points than a plot can show.
+/// Thins points evenly to as many as a plot can show.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let each = points.len().div_ceil(POINTS_MAX).max(1);
     let finite = |point: &&(f64, f64)| point.0.is_finite() && point.1.is_finite();
     points.iter().step_by(each).filter(finite).copied().collect()
 }
 
-/// What the axes span: all points, and zero on the vertical one.
+/// Returns the ranges of the axes: all points, and zero on the vertical one.
 fn ranges(plot: &Plot) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
     let points = || plot.series.iter().flat_map(|series| thinned(&series.points));
     let low = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
@@ -215,7 +215,7 @@ fn ranges(plot: &Plot) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
     if !plot.names.is_empty() {
         return (-0.6..plot.names.len() as f64 - 0.4, bottom..top + (top - bottom) * 0.05);
     }
-    // Classes stand at whole numbers, with room for their names above and below.
+    // Classes are at whole numbers, with room for their names above and below.
     if plot.kind == Kind::Points {
         return (left..right, bottom..top + 1.0);
     }
@@ -224,7 +224,7 @@ fn ranges(plot: &Plot) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
     (left - room..right + room, bottom..top + (top - bottom) * 0.05)
 }
 
-/// What the paper or the ideal says of a series has its colour.
+/// A series of the paper or the ideal has the colour of the measured one.
 fn colour(plot: &Plot, index: usize) -> RGBColor {
     let series = &plot.series[index];
     let of = match Whose::of(series) {
@@ -245,14 +245,14 @@ const SIZE: (u32, u32) = (620, 330);
 /// Room left of the vertical axis, for numbers and for names of classes.
 const NUMBERS_WIDTH: u32 = 70;
 const NAMES_WIDTH: u32 = 110;
-/// What a letter of the smaller size takes.
+/// The width of a letter of the smaller size.
 const LETTER_WIDTH: usize = 7;
 const FONT: &str = "sans-serif";
-/// More points are thinned out: a plot is 620 pixels wide.
+/// More points are thinned: a plot is 620 pixels wide.
 const POINTS_MAX: usize = 4000;
-/// Lines of no more points have them marked.
+/// Lines of at most this many points have them marked.
 const MARKED_MAX: usize = 60;
-/// Okabe and Ito's colours, which people who do not see red and green apart can tell apart.
+/// Okabe and Ito's colours, which colour-blind people can distinguish.
 pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_draws_whatever_the_points() {
+    fn every_kind_draws_any_points() {
         let rows: [&[(f64, f64)]; 4] = [
             &[(0.0, 1.0), (1.0, 2.0), (2.0, 0.5)],
             &[(3.0, 0.0)],
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_series_has_its_colour() {
+    fn a_reference_series_has_the_colour_of_the_measured_one() {
         let plot = Plot::new(Kind::Bars, "t", "run", "y").named(["one", "two"]);
         let plot = ["a", "b", "paper: b", "ideal of a", "paper"]
             .into_iter()
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_as_short_as_they_can_be() {
+    fn numbers_are_as_short_as_possible() {
         let rows = [(120.0, "120"), (0.25, "0.25"), (-0.0, "0"), (1e6, "1000000")];
         for (value, text) in rows {
             assert_eq!(number(&value), text);

@@ -1,4 +1,5 @@
-//! The set-up of an experiment as SVG: nodes and lines from left to right, and the tree of classes.
+//! Draws the set-up of an experiment as SVG: nodes and lines from left to right, and the tree of
+//! classes.
 
 use crate::claims::Setup;
 use plotters::prelude::*;
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// Draws it; `None` if there is nothing to draw.
+/// Returns the SVG; `None` if there is nothing to draw.
 pub fn svg(setup: &Setup) -> Option<String> {
     if setup.edges.is_empty() && setup.classes.is_empty() {
         return None;
@@ -32,7 +33,7 @@ pub fn svg(setup: &Setup) -> Option<String> {
     Some(text)
 }
 
-/// How wide the box of a node is, and how far the next column.
+/// The width of a node's box, and the distance of columns.
 #[derive(Clone, Copy)]
 struct Grid {
     box_width: i32,
@@ -40,7 +41,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// Wide enough for the names of nodes, and for what is said of the lines between them.
+    /// Wide enough for the names of nodes, and for the labels of the lines between them.
     fn of(setup: &Setup) -> Self {
         let wide = |text: &str| text.chars().count() as i32 * LETTER;
         let names = setup.edges.iter().flat_map(|edge| [&edge.from, &edge.to]);
@@ -77,10 +78,10 @@ fn draw(
         label(root, name, (x, y), HPos::Center)?;
     }
     for edge in &setup.edges {
-        // Beside its beginning, where lines that meet are still apart.
+        // Near its beginning, where lines that meet are still apart.
         let (x, y) = middle(places[edge.from.as_str()]);
         let (x, y) = (x - half, y + 22);
-        // Lines that pass behind it leave it readable.
+        // A background keeps it readable where lines pass behind it.
         let width = edge.label.chars().count() as i32 * LETTER;
         root.draw(&Rectangle::new([(x, y - 7), (x + width, y + 7)], WHITE.mix(0.85).filled()))?;
         label(root, &edge.label, (x, y), HPos::Left)?;
@@ -105,14 +106,14 @@ fn label(root: &Area<'_>, text: &str, at: (i32, i32), side: HPos) -> Drawn {
 /// Column and row of each node.
 type Places<'a> = BTreeMap<&'a str, (i32, i32)>;
 
-/// A node stands right of all that lead to it, below those that came first in its column.
+/// Places a node right of all that lead to it, below those that came first in its column.
 fn places(setup: &Setup) -> Places<'_> {
     let mut columns: BTreeMap<&str, i32> = BTreeMap::new();
     for edge in &setup.edges {
         columns.entry(&edge.from).or_default();
         columns.entry(&edge.to).or_default();
     }
-    // As often as a way can be long; a loop ends then as well.
+    // As many times as a path can be long; so a loop terminates too.
     for _ in 0..columns.len() {
         for edge in &setup.edges {
             let from = columns[edge.from.as_str()];
@@ -134,7 +135,7 @@ fn places(setup: &Setup) -> Places<'_> {
     places
 }
 
-/// How many classes stand above one with this parent.
+/// Returns the number of ancestors of a class with this parent.
 fn depth(setup: &Setup, parent: Option<&str>) -> i32 {
     let mut depth = 0;
     let mut above = parent;
@@ -149,9 +150,9 @@ fn depth(setup: &Setup, parent: Option<&str>) -> i32 {
 const MARGIN: i32 = 14;
 const ROW: i32 = 56;
 const BOX_MIN: i32 = 110;
-/// Between boxes at least, for the line.
+/// The least space between boxes, for the line.
 const GAP: i32 = 80;
-/// What a letter takes on average.
+/// The average width of a letter.
 const LETTER: i32 = 7;
 const LINE: i32 = 20;
 const INDENT: i32 = 24;
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_stand_right_of_what_leads_to_them() {
+    fn nodes_are_right_of_those_that_lead_to_them() {
         let setup = Setup::default()
             .edge("a", "router", "3 Mbit/s")
             .edge("b", "router", "3 Mbit/s")
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_is_drawn_and_nothing_is_not() {
+    fn a_loop_is_drawn_and_an_empty_setup_is_not() {
         let around = Setup::default().edge("a", "b", "").edge("b", "a", "");
         assert!(svg(&around).is_some());
         assert_eq!(svg(&Setup::default()), None);

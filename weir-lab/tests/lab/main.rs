@@ -1,5 +1,5 @@
-//! The pages of `docs/lab/` say what the experiments measure now, and the report shows it: those
-//! that are not slow run again.
+//! Compares the pages of `docs/lab/` with the experiments that are not slow, which run again, and
+//! with the report.
 
 mod page;
 
@@ -10,7 +10,7 @@ use weir_lab::claims::{Eras, NEVER, Outcome, Paper, Request, Sheet, Shelf, Verdi
 use weir_lab::experiments;
 use weir_lab::report::{self, Tally};
 
-/// The part of a page that begins with this experiment's heading.
+/// Returns the part of a page that begins with this experiment's heading.
 fn section<'a>(page: &'a str, sheet: &Sheet) -> Option<&'a str> {
     let start = page.find(&format!("\n## {}: ", sheet.id))?;
     let rest = &page[start..];
@@ -26,7 +26,7 @@ fn page(file: &str) -> String {
     fs::read_to_string(folder().join(file)).unwrap_or_else(|error| panic!("{file}: {error} {CURE}"))
 }
 
-/// The verdicts that a page shows.
+/// Counts the verdicts that a page shows.
 fn tally(page: &str) -> Tally {
     let rows = |verdict: Verdict| {
         let end = format!("| {} |", verdict.words());
@@ -43,7 +43,7 @@ fn tally(page: &str) -> Tally {
 static SHELF: LazyLock<Shelf> =
     LazyLock::new(|| Shelf::open().unwrap_or_else(|error| panic!("{error}")));
 
-/// What came of all experiments that are not slow, run once for all tests.
+/// The outcomes of all experiments that are not slow, run once for all tests.
 static OUTCOMES: LazyLock<Vec<Outcome<'static>>> = LazyLock::new(|| {
     let sheets: Vec<&Sheet> = SHELF.sheets.iter().filter(|sheet| !sheet.slow).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -52,7 +52,7 @@ static OUTCOMES: LazyLock<Vec<Outcome<'static>>> = LazyLock::new(|| {
 });
 
 #[test]
-fn the_document_says_what_is_measured() {
+fn the_document_equals_the_measurements() {
     let (shelf, outcomes) = (&*SHELF, &*OUTCOMES);
     for outcome in outcomes {
         let fails = |verdict| verdict == Verdict::Fails;
@@ -64,7 +64,7 @@ fn the_document_says_what_is_measured() {
     }
 }
 
-/// Holds the page of a paper to what was measured.
+/// Compares the page of a paper with the measurements.
 fn check_page(paper: &Paper, outcomes: &[Outcome<'_>]) {
     let page = page(&format!("{}.md", paper.key));
     for sheet in SHELF.of(paper) {
@@ -82,12 +82,12 @@ fn check_page(paper: &Paper, outcomes: &[Outcome<'_>]) {
     let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
     for heading in headings {
         let known = SHELF.of(paper).any(|sheet| heading.starts_with(&format!("{}: ", sheet.id)));
-        assert!(known, "`{heading}` is no experiment of {}: {CURE}", paper.key);
+        assert!(known, "`{heading}` is not an experiment of {}: {CURE}", paper.key);
     }
 }
 
 #[test]
-fn the_index_and_the_heads_of_the_pages_count_what_the_pages_show() {
+fn the_index_and_the_heads_of_the_pages_count_the_verdicts_shown() {
     let index = page(report::INDEX);
     let mut files = vec![report::INDEX.to_owned()];
     for paper in &SHELF.papers {
@@ -104,7 +104,7 @@ fn the_index_and_the_heads_of_the_pages_count_what_the_pages_show() {
     }
     for entry in fs::read_dir(folder()).expect("it is in the tree") {
         let name = entry.expect("it can be listed").file_name().to_string_lossy().into_owned();
-        assert!(files.contains(&name), "docs/lab/{name} is no page of a paper");
+        assert!(files.contains(&name), "docs/lab/{name} is not a page of a paper");
     }
 }
 
@@ -119,4 +119,4 @@ fn the_number_of_threads_changes_nothing() {
     assert_eq!(run(1), run(5));
 }
 
-const CURE: &str = "is not as in docs/lab/; write it with `weir lab report --markdown docs/lab`";
+const CURE: &str = "differs from docs/lab/; write it with `weir lab report --markdown docs/lab`";

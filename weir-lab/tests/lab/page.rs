@@ -1,4 +1,4 @@
-//! The report as a browser would read it: one well-formed page that loads nothing, in which every
+//! Reads the report as a browser would: one well-formed page that loads nothing, in which every
 //! experiment has its section, its set-up, its plots and its claims.
 
 use super::{OUTCOMES, SHELF};
@@ -12,7 +12,7 @@ fn page() -> String {
     html(&SHELF, &OUTCOMES, &About::this("weir lab report".to_owned(), 1))
 }
 
-/// An element: its name, its attributes, and what is below it.
+/// An element: its name, its attributes, and its descendants.
 #[derive(Clone)]
 struct Element {
     node: Handle,
@@ -20,7 +20,7 @@ struct Element {
     attributes: Vec<(String, String)>,
 }
 
-/// The elements below `node`, in their order.
+/// Returns the elements below `node`, in their order.
 fn elements(node: &Handle) -> Vec<Element> {
     let mut found = Vec::new();
     for child in node.children.borrow().iter() {
@@ -45,7 +45,7 @@ impl Element {
         found.map(|attribute| attribute.1.as_str())
     }
 
-    /// The elements of this name below it.
+    /// Returns the elements of this name below it.
     fn below(&self, name: &str) -> Vec<Element> {
         elements(&self.node).into_iter().filter(|element| element.name == name).collect()
     }
@@ -63,7 +63,7 @@ impl Element {
     }
 }
 
-/// The page as a tree, which ends with its root, and its elements.
+/// Parses the page; returns the tree's root, which owns it, and its elements.
 fn read(page: &str) -> (RcDom, Vec<Element>) {
     let dom = parse_document(RcDom::default(), ParseOpts::default()).one(page);
     assert_eq!(*dom.errors.borrow(), [] as [std::borrow::Cow<'_, str>; 0], "it is well formed");
@@ -77,7 +77,7 @@ fn the_report_is_well_formed_and_loads_nothing() {
     let (_dom, elements) = read(&page);
     let ids: Vec<&str> = elements.iter().filter_map(|element| element.attribute("id")).collect();
     let known: BTreeSet<&str> = ids.iter().copied().collect();
-    assert_eq!(known.len(), ids.len(), "no id is there twice");
+    assert_eq!(known.len(), ids.len(), "no id occurs twice");
     for element in &elements {
         let loads = ["script", "link", "img", "iframe", "object", "embed", "base", "image", "use"];
         assert!(!loads.contains(&element.name.as_str()), "a {} loads something", element.name);
@@ -85,7 +85,7 @@ fn the_report_is_well_formed_and_loads_nothing() {
             let refers = ["href", "src", "srcset", "data", "action", "poster", "background"];
             if refers.contains(&name.as_str()) {
                 let inside = value.strip_prefix('#').is_some_and(|id| known.contains(id));
-                assert!(inside, "{} {name}={value} leads out of the page", element.name);
+                assert!(inside, "{} {name}={value} refers outside the page", element.name);
             }
             assert!(!name.starts_with("on") && !value.contains("url("), "{name}={value}");
         }
@@ -131,14 +131,15 @@ fn every_experiment_has_its_section_set_up_plots_and_claims() {
     }
 }
 
-/// A plot has a title, two axes that are named, numbers or names along them, and something drawn.
+/// Checks that a plot has a title, two named axes, numbers or names along them, and something
+/// drawn.
 fn check_figure(id: &str, figure: &Element) {
     let caption: String = figure.below("figcaption").iter().map(Element::text).collect();
     assert!(!caption.is_empty(), "{id}: a plot without a title");
     let labels = figure.below("text").iter().map(Element::text).collect::<Vec<_>>();
     let said = labels.iter().filter(|label| !label.trim().is_empty()).count();
     assert!(said >= 5, "{id} {caption}: axes without numbers or names: {labels:?}");
-    // The first rectangle is the paper.
+    // The first rectangle is the background.
     let drawn: usize =
         ["polyline", "circle", "rect"].map(|name| figure.below(name).len()).iter().sum();
     assert!(drawn > 1, "{id} {caption}: nothing is drawn");
@@ -147,7 +148,7 @@ fn check_figure(id: &str, figure: &Element) {
 }
 
 #[test]
-fn the_report_says_where_its_figures_come_from() {
+fn the_report_names_the_origin_of_its_figures() {
     let (_dom, elements) = read(&page());
     let text = elements[0].text();
     for word in ["weir lab report", env!("CARGO_PKG_VERSION"), "cores, Linux", "seed"] {
@@ -158,7 +159,7 @@ fn the_report_says_where_its_figures_come_from() {
     }
 }
 
-/// Every id of the experiments of the papers, but of ns-2's tests, which are `papers/ns2/`.
+/// Every experiment of the papers, without ns-2's tests, which are in `papers/ns2/`.
 #[rustfmt::skip]
 const IDS: &[&str] = &[
     "R-F5", "R-F6", "R-F7", "R-F8", "R-F9", "R-F10", "R-F11", "R-F12", "R-F13", "R-F14", "R-F15",

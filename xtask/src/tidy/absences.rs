@@ -1,10 +1,10 @@
-//! What must not occur in a crate, from `rules::ABSENCES`.
+//! Checks the absences of `rules::ABSENCES`.
 
 use super::Finding;
 use super::rules::{ABSENCES, Absence};
 use super::source::Source;
 
-/// None of the forbidden token sequences occurs, tests aside.
+/// Reports each forbidden token sequence, tests aside.
 pub fn tokens(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for absence in ABSENCES.iter().filter(|absence| applies(absence, source.krate())) {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_must_be_absent_is_found_where_it_must() {
+    fn forbidden_tokens_are_found_in_the_crates_of_the_rule() {
         let rows: [(&str, &str, &[usize]); 13] = [
             ("weir-core", "use std::vec::Vec;", &[1]),
             ("weir-core", "use core::mem;\nuse alloc::vec::Vec;", &[]),

@@ -1,4 +1,4 @@
-//! The arrows between the core's modules: which module may name which, from `rules::CORE_ARROWS`.
+//! Checks the arrows between the core's modules, from `rules::CORE_ARROWS`.
 
 use super::Finding;
 use super::rules::CORE_ARROWS;
@@ -7,7 +7,7 @@ use super::source::{Source, Token};
 /// The folder whose modules have arrows.
 const CORE: &str = "weir-core/src/";
 
-/// Every `crate::x` and `super::x` that leaves its module goes where an arrow points.
+/// Reports every `crate::x` and `super::x` that leaves its module without an arrow.
 pub fn core_modules(source: &Source) -> Vec<Finding> {
     let Some(module) = module_path(&source.path) else {
         return Vec::new();
@@ -31,7 +31,7 @@ pub fn core_modules(source: &Source) -> Vec<Finding> {
     wrong
         .map(|(name, line)| {
             let what = format!("`{home}` uses `crate::{name}`; it may use {}", listed(allowed));
-            let cure = "name the module that owns the item, or turn the arrow round";
+            let cure = "name the module that owns the item, or reverse the dependency";
             source.finding(line, "core-arrows", what, cure)
         })
         .collect()
@@ -47,7 +47,8 @@ fn module_path(path: &str) -> Option<Vec<&str>> {
     Some(parts)
 }
 
-/// The names right under the crate's root that these tokens use, from a module `depth` below it.
+/// Returns the names directly under the crate's root that these tokens use, from a module `depth`
+/// below it.
 fn uses(tokens: &[Token], depth: usize) -> Vec<(&str, usize)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -65,8 +66,8 @@ fn uses(tokens: &[Token], depth: usize) -> Vec<(&str, usize)> {
     found
 }
 
-/// How many tokens a path takes to reach the crate's root, if it does: `crate ::`, or enough `super
-/// ::`.
+/// Returns how many tokens a path takes to reach the crate's root, if it does: `crate ::`, or
+/// enough `super ::`.
 fn after_root(tokens: &[Token], depth: usize) -> Option<usize> {
     let text = |at: usize| tokens.get(at).map(|token: &Token| token.text.as_str());
     if text(0) == Some("crate") && text(1) == Some("::") {
@@ -79,7 +80,7 @@ fn after_root(tokens: &[Token], depth: usize) -> Option<usize> {
     (supers > 0 && supers == depth).then_some(2 * supers)
 }
 
-/// The name at the start, or the first name of each branch of `{a::b, c}`.
+/// Returns the name at the start, or the first name of each branch of `{a::b, c}`.
 fn names_at(tokens: &[Token]) -> Vec<(&str, usize)> {
     let Some(first) = tokens.first() else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Every source that the code cites, as in `[key §3]`, stands in `docs/sources.md`.
+//! Checks that every source that the code cites, as in `[key §3]`, is in `docs/sources.md`.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use super::Finding;
 /// Where the keys are defined.
 pub const SOURCES: &str = "docs/sources.md";
 
-/// The keys that may be cited.
+/// The known keys.
 pub struct Citations(BTreeSet<String>);
 
 impl Citations {
-    /// Reads the keys off the first column of the tables: each in back quotes.
+    /// Reads the keys from the first column of the tables, each in back quotes.
     pub fn read(sources: &str) -> Citations {
         let rows = sources.lines().filter_map(|line| line.strip_prefix("| `"));
         let cells = rows.filter_map(|row| row.split('|').next());
@@ -19,7 +19,7 @@ impl Citations {
         Citations(keys.filter(|key| !key.is_empty()).map(str::to_owned).collect())
     }
 
-    /// The citations of unknown sources in a Rust file.
+    /// Reports the citations of unknown sources in a Rust file.
     pub fn check(&self, path: &str, text: &str) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (line, number) in text.lines().zip(1..) {
@@ -37,7 +37,7 @@ impl Citations {
     }
 }
 
-/// The words that open a citation: right behind `[` or `"`, right before ` §`.
+/// Returns the words that open a citation: right behind `[` or `"`, right before ` §`.
 fn cited(line: &str) -> impl Iterator<Item = &str> {
     let ends = line.match_indices(" §").map(|(end, _)| end);
     ends.filter_map(|end| {
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn an_unknown_source_is_found() {
         let sources = "| key | source |\n| --- | --- |\n| `drr95` | S |\n| `rfc1`, `rfc2` | S |\n";
-        // `$` is the section sign here, so that this file cites nothing itself.
+        // `$` stands for the section sign here, so that this file cites nothing itself.
         let rows = [
             ("// [drr95 $3] Why.", 0),
             ("// [rfc2 $3.1, $4]", 0),

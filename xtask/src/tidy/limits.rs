@@ -1,5 +1,5 @@
-//! The limits of style.md that a parser can measure: lengths, widths, parameters, nesting, names,
-//! and what must not be left in a file.
+//! Checks the limits of style.md that a parser can measure: lengths, widths, parameters, nesting,
+//! names, and unfinished code.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -9,17 +9,17 @@ use super::Finding;
 use super::rules::{FILE_LINES, FUNCTION_LINES, LINE_WIDTH, NESTING, PARAMETERS};
 use super::source::Source;
 
-/// Every file opens with a `//!` header that says what it is.
+/// Requires a `//!` header that describes the file.
 pub fn header(source: &Source) -> Vec<Finding> {
     let first = source.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     if first.strip_prefix("//!").is_some_and(|words| words.trim().len() > 1) {
         return Vec::new();
     }
     let what = "the file opens without a `//!` header".to_owned();
-    vec![source.finding(1, "header", what, "say in its first line what it is")]
+    vec![source.finding(1, "header", what, "describe the file in its first line")]
 }
 
-/// A file's lines, tests and tables aside.
+/// Limits a file's lines, tests and tables aside.
 pub fn file_length(source: &Source) -> Vec<Finding> {
     let lines = (1..=source.text.lines().count()).filter(|line| !source.is_aside(*line)).count();
     if lines <= FILE_LINES {
@@ -29,7 +29,7 @@ pub fn file_length(source: &Source) -> Vec<Finding> {
     vec![source.finding(1, "file-length", what, "split it by subject")]
 }
 
-/// The width of each line, in characters.
+/// Limits the width of each line, in characters.
 pub fn line_width(source: &Source) -> Vec<Finding> {
     let widths = source.text.lines().map(|line| line.chars().count()).zip(1..);
     let wide = widths.filter(|(width, line)| *width > LINE_WIDTH && !source.is_aside(*line));
@@ -40,7 +40,7 @@ pub fn line_width(source: &Source) -> Vec<Finding> {
     .collect()
 }
 
-/// The lines of each function, from its signature to its closing brace.
+/// Limits the lines of each function, from its signature to its closing brace.
 pub fn function_length(source: &Source) -> Vec<Finding> {
     let functions = functions(source);
     let long = functions.iter().filter(|function| function.lines() > FUNCTION_LINES);
@@ -56,7 +56,7 @@ pub fn function_length(source: &Source) -> Vec<Finding> {
     .collect()
 }
 
-/// The parameters of each function, `self` aside.
+/// Limits the parameters of each function, `self` aside.
 pub fn parameters(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for function in functions(source) {
@@ -65,14 +65,15 @@ pub fn parameters(source: &Source) -> Vec<Finding> {
         if count > PARAMETERS {
             let name = &function.signature.ident;
             let what = format!("function `{name}` has {count} parameters, limit {PARAMETERS}");
-            let cure = "join those that belong together into a struct";
+            let cure = "combine related ones into a struct";
             findings.push(source.finding(function.line(), "parameters", what, cure));
         }
     }
     findings
 }
 
-/// The depth of blocks in each function, as `rules::NESTING` measures it; one finding a function.
+/// Limits the depth of blocks in each function, as `rules::NESTING` measures it; one finding a
+/// function.
 pub fn nesting(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for function in functions(source) {
@@ -92,24 +93,24 @@ pub fn nesting(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Names that say nothing (style 3).
+/// Reports meaningless names (style 3).
 pub fn names(source: &Source) -> Vec<Finding> {
     let mut named = Named::default();
     named.visit_file(&source.syntax);
     let bad = named.0.iter().filter(|(name, line)| says_nothing(name) && !source.is_test(*line));
     bad.map(|(name, line)| {
-        let what = format!("`{name}` says nothing of what it is");
+        let what = format!("`{name}` does not describe anything");
         source.finding(*line, "names", what, "use the glossary's word for it")
     })
     .collect()
 }
 
-/// What a finished file does not hold, tests aside (an ignored test counts everywhere).
+/// Reports unfinished code, tests aside (an ignored test is reported everywhere).
 pub fn unfinished(source: &Source) -> Vec<Finding> {
     let rows = [
         (". unwrap (", "an `unwrap`", "return an error, or `expect` with the invariant"),
-        ("todo !", "a `todo!`", "write it, or leave it out"),
-        ("unimplemented !", "an `unimplemented!`", "write it, or leave it out"),
+        ("todo !", "a `todo!`", "write it, or remove it"),
+        ("unimplemented !", "an `unimplemented!`", "write it, or remove it"),
         ("dbg !", "a `dbg!`", "remove it"),
     ];
     let mut findings = Vec::new();
@@ -129,7 +130,7 @@ pub fn unfinished(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Lints that must not be silenced without a reason in the attribute.
+/// Reports lints that are silenced without a reason in the attribute.
 pub fn silenced(source: &Source) -> Vec<Finding> {
     let lints = ["missing_docs", "unwrap_used", "dead_code", "unused", "warnings"];
     let mut findings = Vec::new();
@@ -143,14 +144,14 @@ pub fn silenced(source: &Source) -> Vec<Finding> {
         let Some(token) = named.filter(|token| !source.is_test(token.line)) else { continue };
         if !inside.iter().any(|token| token.text == "reason") {
             let what = format!("the lint `{}` is silenced without a reason", token.text);
-            let cure = "mend what it finds, or add `reason = \"…\"`";
+            let cure = "correct the code, or add `reason = \"…\"`";
             findings.push(source.finding(token.line, "silenced", what, cure));
         }
     }
     findings
 }
 
-/// True for a name with a word that fits anything.
+/// Returns true for a name with a meaningless word.
 fn says_nothing(name: &str) -> bool {
     let words = words(name);
     let last = words.last().map(String::as_str).unwrap_or_default();
@@ -161,7 +162,7 @@ fn says_nothing(name: &str) -> bool {
         || name.starts_with("do_")
 }
 
-/// The words of a name in either case, in lower case.
+/// Splits a name of either case into words, in lower case.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for letter in name.chars() {
@@ -184,19 +185,19 @@ struct Function<'ast> {
 }
 
 impl Function<'_> {
-    /// The line of its signature.
+    /// Returns the line of its signature.
     fn line(&self) -> usize {
         self.signature.span().start().line
     }
 
-    /// The lines from its signature to its closing brace.
+    /// Returns the lines from its signature to its closing brace.
     fn lines(&self) -> usize {
         let end = self.block.map_or(self.signature.span(), Spanned::span).end().line;
         end + 1 - self.line()
     }
 }
 
-/// Every function of the file, tests aside.
+/// Returns every function of the file, tests aside.
 fn functions(source: &Source) -> Vec<Function<'_>> {
     let mut found = Functions(Vec::new());
     found.visit_file(&source.syntax);
@@ -242,12 +243,12 @@ impl Depth {
         self.now -= 1;
     }
 
-    /// The statements of a block whose depth is counted already.
+    /// Visits the statements of a block whose depth is already counted.
     fn statements(&mut self, block: &Block) {
         block.stmts.iter().for_each(|statement| self.visit_stmt(statement));
     }
 
-    /// The block of a closure or an arm is the closure or the arm, not one more.
+    /// The block of a closure or an arm is part of it, not one more level.
     fn body(&mut self, expression: &Expr) {
         match expression {
             Expr::Block(inner) => self.statements(&inner.block),
@@ -272,7 +273,8 @@ fn lines_start(syntax: &impl Spanned) -> usize {
 
 impl<'ast> Visit<'ast> for Depth {
     fn visit_block(&mut self, block: &'ast Block) {
-        // Only the body of the function itself comes here uncounted: every other is met below.
+        // Only the body of the function itself arrives here uncounted; all others are counted
+        // below.
         self.statements(block);
     }
 
@@ -300,7 +302,7 @@ impl<'ast> Visit<'ast> for Depth {
     }
 }
 
-/// The names of what a file defines, where its author chose them: not those of a foreign trait.
+/// The names that a file defines and its author chose: not those of a foreign trait.
 #[derive(Default)]
 struct Named(Vec<(String, usize)>);
 
@@ -344,7 +346,7 @@ impl<'ast> Visit<'ast> for Named {
 mod tests {
     use super::*;
 
-    /// What `check` finds in `text`, as lines.
+    /// Returns the lines of the findings of `check` in `text`.
     fn lines(check: fn(&Source) -> Vec<Finding>, text: &str) -> Vec<usize> {
         let source = Source::parse("weir-x/src/a.rs", text).expect("the test's snippet is Rust");
         check(&source).into_iter().map(|finding| finding.line).collect()
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn self_is_no_parameter() {
+    fn self_is_not_a_parameter() {
         let five = "a: u8, b: u8, c: u8, d: u8, e: u8";
         let rows: [(String, &[usize]); 4] = [
             (format!("fn f({five}) {{}}"), &[]),
@@ -437,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_fit_anything_are_found() {
+    fn meaningless_names_are_found() {
         let rows: [(&str, &[usize]); 9] = [
             ("mod util {}", &[1]),
             ("struct QueueManager;", &[1]),

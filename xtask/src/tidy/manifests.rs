@@ -1,4 +1,4 @@
-//! What a crate's manifest must say: arrows that point down, a reason beside each dependency, the
+//! Checks a crate's manifest: arrows that point down, a reason beside each dependency, the
 //! workspace's lints.
 
 use super::Finding;
@@ -8,16 +8,17 @@ use super::rules::{CRATE_ARROWS, DEPENDENCY_FREE};
 struct Dependency<'text> {
     name: &'text str,
     line: usize,
-    /// A comment on its line or on the line before, or on the line before its family: crates with
-    /// the same first word, one after the other.
+    /// Whether a comment is on its line or on the line before, or before its family: consecutive
+    /// crates with the same first word.
     has_reason: bool,
-    /// The reason stands in the workspace's own table.
+    /// Whether the reason is in the workspace's own table.
     inherits: bool,
-    /// It is built into the crate, not only into its tests.
+    /// Whether it is built into the crate, not only into its tests.
     is_normal: bool,
 }
 
-/// A crate depends on those of Weir's crates that its row allows, and the core on nothing.
+/// Reports dependencies on other crates of Weir than the row allows, and any dependency of the
+/// core.
 pub fn arrows(path: &str, text: &str) -> Vec<Finding> {
     let Some(krate) = path.strip_suffix("/Cargo.toml") else {
         return Vec::new();
@@ -42,7 +43,7 @@ pub fn arrows(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Each outside dependency has a comment that says what it is for.
+/// Requires a comment beside each outside dependency that says what it is for.
 pub fn reasons(path: &str, text: &str) -> Vec<Finding> {
     let silent = dependencies(text)
         .filter(|dependency| !is_ours(dependency.name) && !dependency.inherits)
@@ -56,7 +57,7 @@ pub fn reasons(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Each crate of the workspace takes the workspace's lints.
+/// Requires that each crate of the workspace uses the workspace's lints.
 pub fn lints(path: &str, text: &str) -> Vec<Finding> {
     let is_root = text.contains("[workspace]");
     let lints =
@@ -64,7 +65,7 @@ pub fn lints(path: &str, text: &str) -> Vec<Finding> {
     if is_root || lints {
         return Vec::new();
     }
-    let what = "the crate does not take the workspace's lints".to_owned();
+    let what = "the crate does not use the workspace's lints".to_owned();
     vec![finding(path, 1, "lints", what, "add `[lints]` with `workspace = true`")]
 }
 
@@ -82,7 +83,7 @@ fn finding(
     Finding { file: path.to_owned(), line, check, what, cure }
 }
 
-/// The lines with the section each lies in, from 1, without headings.
+/// Returns the lines with their section and number, from 1, without headings.
 fn sections(text: &str) -> impl Iterator<Item = (&str, &str, usize)> {
     let mut section = "";
     text.lines().zip(1..).filter_map(move |(line, number)| {
@@ -95,7 +96,7 @@ fn sections(text: &str) -> impl Iterator<Item = (&str, &str, usize)> {
     })
 }
 
-/// The dependencies of every table; Weir's manifests keep each on lines of its own.
+/// Returns the dependencies of every table; Weir's manifests have each on lines of its own.
 fn dependencies(text: &str) -> impl Iterator<Item = Dependency<'_>> {
     let mut commented = false;
     let mut open = 0_usize;
@@ -119,7 +120,7 @@ fn dependencies(text: &str) -> impl Iterator<Item = Dependency<'_>> {
     })
 }
 
-/// `netlink-sys` belongs with `netlink-packet-core`.
+/// Returns the first word: `netlink-sys` belongs with `netlink-packet-core`.
 fn first_word(name: &str) -> &str {
     name.split('-').next().unwrap_or(name)
 }

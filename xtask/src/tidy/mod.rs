@@ -1,5 +1,6 @@
-//! `cargo xtask tidy`: style.md's limits, the arrows between crates and between the core's modules,
-//! and the absences that `ARCHITECTURE.md` promises. The numbers and tables are in `rules.rs`.
+//! `cargo xtask tidy`: checks style.md's limits, the arrows between crates and between the core's
+//! modules, and the absences that `ARCHITECTURE.md` promises. The numbers and tables are in
+//! `rules.rs`.
 
 mod absences;
 mod arrows;
@@ -20,18 +21,18 @@ use names::Algorithms;
 use rules::{EXCEPTIONS, Exception};
 use source::Source;
 
-/// One place that breaks a rule.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// The file, relative to the workspace's root.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The check that found it, as an exception names it.
+    /// The name of the check, as in an exception.
     pub check: &'static str,
-    /// What is there, with the limit that it breaks.
+    /// What was found, with the limit.
     pub what: String,
-    /// What to do about it.
+    /// The cure.
     pub cure: &'static str,
 }
 
@@ -64,7 +65,7 @@ const MANIFEST_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
 const TEXT_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
     &[texts::machine_paths, texts::registry_hosts, texts::open_ends];
 
-/// Checks the whole tree and prints what it finds; true if there is nothing.
+/// Checks the whole tree and prints the findings; returns true if there are none.
 pub fn run(root: &Path) -> bool {
     let files = match tracked_files(root) {
         Ok(files) => files,
@@ -81,7 +82,7 @@ pub fn run(root: &Path) -> bool {
     findings.is_empty()
 }
 
-/// Every finding in these files, exceptions not yet taken away.
+/// Returns every finding in these files, including those that an exception covers.
 fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
     let citations = Citations::read(&read(SOURCES).unwrap_or_default());
@@ -92,7 +93,7 @@ fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for path in files {
-        // What is no text (a capture, a picture) or is gone from the tree has no lines to check.
+        // A file that is not text (a capture, a picture) or was deleted has no lines to check.
         let Ok(text) = std::fs::read_to_string(root.join(path)) else {
             continue;
         };
@@ -119,7 +120,7 @@ fn check_source(path: &str, text: &str, algorithms: &Algorithms) -> Vec<Finding>
     findings
 }
 
-/// Takes away what an exception covers, adds each exception that covers nothing, sorts.
+/// Removes findings that an exception covers, adds each exception that covers none, sorts.
 fn judge(findings: Vec<Finding>, exceptions: &[Exception]) -> Vec<Finding> {
     let covered = |finding: &Finding| exceptions.iter().any(|exception| exception.covers(finding));
     let stale = exceptions
@@ -141,7 +142,7 @@ fn judge(findings: Vec<Finding>, exceptions: &[Exception]) -> Vec<Finding> {
     left
 }
 
-/// The files that git tracks or would track, sorted.
+/// Returns the files that git tracks or would track, sorted.
 fn tracked_files(root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new("git")
         .current_dir(root)
@@ -173,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_takes_away_its_own_finding_only() {
+    fn an_exception_removes_only_its_own_finding() {
         let exceptions = [Exception { check: "nesting", file: "a.rs", reason: "r" }];
         let found = vec![finding("a.rs", "nesting"), finding("b.rs", "nesting")];
         assert_eq!(judge(found, &exceptions), [finding("b.rs", "nesting")]);
     }
 
     #[test]
-    fn an_exception_without_a_finding_is_one() {
+    fn an_exception_without_a_finding_is_a_finding() {
         let exceptions = [Exception { check: "nesting", file: "a.rs", reason: "r" }];
         let left = judge(Vec::new(), &exceptions);
         assert_eq!(left.iter().map(|left| left.check).collect::<Vec<_>>(), ["stale-exception"]);

@@ -1,7 +1,7 @@
-//! One algorithm, one file, one registry line: an algorithm's name occurs nowhere else in the code.
+//! Checks that an algorithm's name occurs only in its own file and in its registry line.
 //!
-//! The algorithms are read off the registries of `rules::REGISTRIES`, each a macro call in a
-//! `mod.rs` with one line `module::Type,` an algorithm.
+//! The algorithms are read from the registries of `rules::REGISTRIES`, each a macro call in a
+//! `mod.rs` with one line `module::Type,` for each algorithm.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::Finding;
 use super::rules::{NAMING_PLACES, ORDINARY_WORDS, REGISTRIES};
 use super::source::{Source, Token};
 
-/// One algorithm, as its registry line names it.
+/// An algorithm, as its registry line names it.
 struct Algorithm {
     /// `weir-core/src/sched`.
     folder: &'static str,
@@ -25,7 +25,7 @@ struct Algorithm {
 pub struct Algorithms(Vec<Algorithm>);
 
 impl Algorithms {
-    /// Reads the registries; `text` gives a file of the tree, if it is there.
+    /// Reads the registries; `text` returns a file of the tree, if it exists.
     pub fn read(text: impl Fn(&str) -> Option<String>) -> Result<Algorithms, Finding> {
         let mut found = Vec::new();
         for (folder, macro_name) in REGISTRIES {
@@ -43,7 +43,7 @@ impl Algorithms {
         Ok(Algorithms(found))
     }
 
-    /// The names that occur in this file and should not.
+    /// Reports the names in this file that should not occur.
     pub fn check(&self, source: &Source) -> Vec<Finding> {
         let path = &source.path;
         if source.is_test_file() || NAMING_PLACES.iter().any(|(place, _)| path.starts_with(place)) {
@@ -55,7 +55,7 @@ impl Algorithms {
 
 impl Algorithm {
     fn check(&self, source: &Source, all: &[Algorithm]) -> Vec<Finding> {
-        // It may stand in two registries: for leaves, and for the flows in a leaf.
+        // A name may be in two registries: for leaves, and for the flows in a leaf.
         let twin = |at: &&Algorithm| at.module == self.module && at.folder != self.folder;
         let twin = all.iter().filter(twin).any(|twin| {
             let inside = source.path.strip_prefix(twin.folder);
@@ -68,19 +68,20 @@ impl Algorithm {
             return Vec::new();
         }
         let mut lines = self.lines(source);
-        // A variant's line holds the name that it varies, as `cbq_ref` does.
+        // A variant's line contains the name that it varies, as `cbq_ref` does.
         let place = source.path.strip_suffix("/mod.rs");
         lines.retain(|line| !all.iter().any(|at| Some(at.folder) == place && at.line == *line));
         self.findings(source, lines)
     }
 
-    /// True for the file of this algorithm, or one in its folder; the path is that in the registry.
+    /// Returns true for the file of this algorithm, or one in its folder; the path is that in the
+    /// registry.
     fn is_home(&self, inside: &str) -> bool {
         let folder = format!("/{}/", self.module);
         inside == format!("/{}.rs", self.module) || inside.starts_with(&folder)
     }
 
-    /// The lines that name this algorithm, each once, in order.
+    /// Returns the lines that name this algorithm, each once, in order.
     fn lines(&self, source: &Source) -> Vec<usize> {
         let tokens = &source.tokens;
         let named = (0..tokens.len()).filter(|at| self.is_named_at(tokens, *at));
@@ -96,7 +97,7 @@ impl Algorithm {
         }
         let keyword = self.module.replace('_', "-");
         if text.starts_with('"') || text.starts_with("r\"") || text.starts_with("r#") {
-            // A raw string of several lines is an example, which no code compares with.
+            // A raw string of several lines is an example, not compared by code.
             if text.starts_with('r') && text.contains('\n') {
                 return false;
             }
@@ -120,19 +121,19 @@ impl Algorithm {
     fn findings(&self, source: &Source, lines: Vec<usize>) -> Vec<Finding> {
         let finding = |line| {
             let what = format!("the algorithm `{}` is named outside its places", self.module);
-            let cure = "ask the registry, or let its descriptor say what differs";
+            let cure = "use the registry, or state the difference in its descriptor";
             source.finding(line, "algorithm-name", what, cure)
         };
         lines.into_iter().map(finding).collect()
     }
 }
 
-/// True for the string of a doc comment, which reads `# [ doc = "…" ]` in tokens.
+/// Returns true for the string of a doc comment, which is `# [ doc = "…" ]` in tokens.
 fn is_documentation(tokens: &[Token], at: usize) -> bool {
     at >= 2 && tokens[at - 1].text == "=" && tokens[at - 2].text == "doc"
 }
 
-/// True if `word` stands in `text` with no letter, digit or `-` beside it.
+/// Returns true if `word` occurs in `text` with no letter, digit or `-` beside it.
 fn has_word(text: &str, word: &str) -> bool {
     let joins = |letter: char| letter.is_alphanumeric();
     text.match_indices(word).any(|(at, _)| {
@@ -142,7 +143,7 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// The algorithms in the call of this macro.
+/// Returns the algorithms in the call of this macro.
 fn registered(folder: &'static str, macro_name: &str, tokens: &[Token]) -> Vec<Algorithm> {
     let texts =
         |window: &[Token]| window.iter().map(|token| token.text.clone()).collect::<Vec<_>>();

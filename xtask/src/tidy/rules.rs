@@ -1,4 +1,4 @@
-//! Every number and table that tidy checks against, and every exception, each with its reason.
+//! Every number and table that tidy uses, and every exception, each with its reason.
 //!
 //! Where a limit makes code worse, change it here and in the style page, with the reason.
 
@@ -17,12 +17,12 @@ pub const LINE_WIDTH: usize = 100;
 pub const PARAMETERS: usize = 5;
 
 /// Depth of blocks in a function: its body is 0; a branch, a loop, a match arm, a closure, an
-/// `unsafe` or bare block each add one. An `else if` lies as deep as its `if`.
+/// `unsafe` or bare block each add one. An `else if` is as deep as its `if`.
 pub const NESTING: usize = 4;
 
-/// A place that may break one rule.
+/// A place that may violate one rule.
 pub struct Exception {
-    /// The check, as its findings name it.
+    /// The name of the check, as in findings.
     pub check: &'static str,
     /// The file, relative to the workspace's root.
     pub file: &'static str,
@@ -31,7 +31,7 @@ pub struct Exception {
 }
 
 impl Exception {
-    /// True if this exception is for that finding.
+    /// Returns true if this exception covers that finding.
     pub fn covers(&self, finding: &Finding) -> bool {
         self.check == finding.check && self.file == finding.file
     }
@@ -47,12 +47,12 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         check: "absence",
         file: "weir-core/src/sched/cbq_ref/class.rs",
-        reason: "the estimator of ns-2 is in floats; only the same operations decide as it does",
+        reason: "the estimator of ns-2 is in floats; only the same operations give its decisions",
     },
     Exception {
         check: "absence",
         file: "weir-core/src/sched/cbq_ref/rules.rs",
-        reason: "the rules of ns-2 compare times in floats; other times would break ties otherwise",
+        reason: "the rules of ns-2 compare times in floats; other times would break ties differently",
     },
     Exception {
         check: "absence",
@@ -62,11 +62,11 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         check: "absence",
         file: "weir-core/src/sched/cbq_altq/spec.rs",
-        reason: "ALTQ reckons a class's limits in double precision when it is built, and truncates",
+        reason: "ALTQ computes a class's limits in double precision when it is built, and truncates",
     },
 ];
 
-/// Which of Weir's crates a crate may depend on (product.md §7): arrows point down only.
+/// The crates of Weir that a crate may depend on (product.md §7): arrows point down only.
 pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-core", &[]),
     ("weir-policy", &["weir-core"]),
@@ -95,10 +95,10 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Crates with no outside dependency at all.
+/// Crates without any outside dependency.
 pub const DEPENDENCY_FREE: &[&str] = &["weir-core"];
 
-/// Which of the core's modules a module may use; `link` joins what is below it.
+/// The core's modules that a module may use; `link` joins those below it.
 pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("ids", &[]),
@@ -134,7 +134,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Something that must not occur in some crates.
+/// A token sequence that must not occur in some crates.
 pub struct Absence {
     /// The crates where it must not occur; empty means all but those of `but`.
     pub crates: &'static [&'static str],
@@ -142,9 +142,9 @@ pub struct Absence {
     pub but: &'static [&'static str],
     /// The tokens, separated by spaces.
     pub tokens: &'static [&'static str],
-    /// What the tokens are, for the reader of a finding.
+    /// What the tokens are, for the message.
     pub what: &'static str,
-    /// What to write instead.
+    /// The replacement.
     pub cure: &'static str,
 }
 
@@ -225,17 +225,17 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
         "weir-core/src/queue/longest",
         "its source is the file of a scheduler whose name ends in another's",
     ),
-    ("weir-core/src/queue/fq_codel.rs", "it is CoDel for each flow, and is called so"),
+    ("weir-core/src/queue/fq_codel.rs", "it is CoDel for each flow, and is named so"),
     ("weir-core/src/sched/fq_codel.rs", "its name holds that of a dropper"),
-    ("weir-core/src/event.rs", "a reason for drops may be called as the dropper that has it"),
+    ("weir-core/src/event.rs", "a reason for drops may have the name of its dropper"),
     ("weir-core/src/queue/red_altq.rs", "ALTQ's word for a forced drop of what arrives"),
     ("weir-core/src/police", "a colour of packets has a dropper's name"),
     ("weir-core/src/sched/hfsc", "a service curve with one slope is linear"),
     ("weir-python/src/registry.rs", "a cost in proportion to the leaves is linear"),
-    ("weir-core/src/sched/htb_265", "the sound form's engine and keyword, with a version"),
+    ("weir-core/src/sched/htb_265", "the sound variant's engine and keyword, with a version"),
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
-    ("weir-import/src/export/", "which algorithm the kernel calls how"),
-    ("weir-sim/src/compare/translate.rs", "in one scheduler the smaller priority goes first"),
+    ("weir-import/src/export/", "the kernel's names of algorithms"),
+    ("weir-sim/src/compare/translate.rs", "in one scheduler the smaller priority is first"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),

@@ -1,4 +1,4 @@
-//! One Rust file as the checks see it: its text, its syntax, its tokens, and which lines are tests.
+//! A Rust file as the checks see it: its text, its syntax, its tokens, and the lines of tests.
 
 use std::ops::RangeInclusive;
 
@@ -17,7 +17,7 @@ pub struct Source {
     pub text: String,
     /// The syntax tree.
     pub syntax: syn::File,
-    /// All tokens in order, the delimiters of groups among them.
+    /// All tokens in order, including the delimiters of groups.
     pub tokens: Vec<Token>,
     tests: Vec<RangeInclusive<usize>>,
     tables: Vec<RangeInclusive<usize>>,
@@ -33,14 +33,14 @@ pub struct Token {
 }
 
 impl Source {
-    /// Parses `text`; a file that is no Rust is a finding.
+    /// Parses `text`; text that is not Rust is a finding.
     pub fn parse(path: &str, text: &str) -> Result<Source, Finding> {
         let trouble = |line: usize, error: String| Finding {
             file: path.to_owned(),
             line,
             check: "syntax",
             what: format!("cannot be parsed: {error}"),
-            cure: "see what the compiler says",
+            cure: "see the compiler's message",
         };
         let syntax = syn::parse_file(text)
             .map_err(|error| trouble(error.span().start().line, error.to_string()))?;
@@ -54,12 +54,12 @@ impl Source {
         Ok(Source { path: path.into(), text: text.into(), syntax, tokens, tests, tables })
     }
 
-    /// The folder of the file's crate.
+    /// Returns the folder of the file's crate.
     pub fn krate(&self) -> &str {
         self.path.split('/').next().unwrap_or_default()
     }
 
-    /// True if the whole file is tests, benches or examples, or the fuzz crate.
+    /// Returns true if the whole file is tests, benches or examples, or in the fuzz crate.
     pub fn is_test_file(&self) -> bool {
         let mut parts = self.path.split('/');
         self.path.ends_with("_tests.rs")
@@ -67,17 +67,17 @@ impl Source {
                 .any(|part| matches!(part, "tests" | "benches" | "examples" | "tests.rs" | "fuzz"))
     }
 
-    /// True if this line is part of a test.
+    /// Returns true if this line is part of a test.
     pub fn is_test(&self, line: usize) -> bool {
         self.is_test_file() || self.tests.iter().any(|range| range.contains(&line))
     }
 
-    /// True if this line is part of a test or of a constant table.
+    /// Returns true if this line is part of a test or of a constant table.
     pub fn is_aside(&self, line: usize) -> bool {
         self.is_test(line) || self.tables.iter().any(|range| range.contains(&line))
     }
 
-    /// The lines where these tokens, separated by spaces, follow each other, tests aside.
+    /// Returns the lines where these tokens, separated by spaces, are consecutive, tests aside.
     pub fn lines_of(&self, pattern: &str) -> Vec<usize> {
         let wanted: Vec<&str> = pattern.split(' ').collect();
         let windows = self.tokens.windows(wanted.len());
@@ -90,7 +90,7 @@ impl Source {
             .collect()
     }
 
-    /// A finding in this file.
+    /// Makes a finding in this file.
     pub fn finding(
         &self,
         line: usize,
@@ -102,7 +102,7 @@ impl Source {
     }
 }
 
-/// Gathers the lines of tests and of tables.
+/// Collects the lines of tests and of tables.
 #[derive(Default)]
 struct Aside {
     tests: Vec<RangeInclusive<usize>>,
@@ -127,13 +127,13 @@ impl<'ast> Visit<'ast> for Aside {
     }
 }
 
-/// The lines that a piece of syntax takes.
+/// Returns the lines of a piece of syntax.
 pub fn lines(syntax: &impl Spanned) -> RangeInclusive<usize> {
     let span = syntax.span();
     span.start().line..=span.end().line
 }
 
-/// True for `#[test]`, `#[cfg(test)]` and a `cfg` that holds in tests among others.
+/// Returns true for `#[test]`, `#[cfg(test)]` and a `cfg` that includes tests.
 fn is_test_attribute(attribute: &Attribute) -> bool {
     if attribute.path().is_ident("test") {
         return true;
@@ -147,7 +147,7 @@ fn is_test_attribute(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg") && says("test") && !says("not")
 }
 
-/// True for a constant that is an array or a slice.
+/// Returns true for a constant that is an array or a slice.
 fn is_table(item: &Item) -> bool {
     let kind = match item {
         Item::Const(item) => &*item.ty,
@@ -181,7 +181,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Appends the tokens of `stream`, groups opened.
+/// Appends the tokens of `stream`, with groups flattened.
 fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
     let mut joined = String::new();
     for tree in stream {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rust_is_a_finding_at_its_line() {
+    fn text_that_is_not_rust_is_a_finding_at_its_line() {
         let found = Source::parse("a.rs", "fn a() {}\nfn fn").err().expect("no Rust");
         assert_eq!((found.line, found.check), (2, "syntax"));
     }

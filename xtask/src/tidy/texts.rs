@@ -1,10 +1,10 @@
-//! What must not stand in any tracked text: paths of one machine, hosts of package registries, open
-//! ends without an issue.
+//! Checks what must not be in any tracked text: paths of one machine, hosts of package registries,
+//! open ends without an issue.
 
 use super::Finding;
 
-/// Roots of absolute paths that hold on one machine only. Written apart, so as not to find
-/// themselves.
+/// Roots of absolute paths that exist on one machine only. Written in parts, so that this file does
+/// not contain them.
 const MACHINE_ROOTS: [&str; 3] = [concat!("/", "work"), concat!("/", "root"), concat!("/", "home")];
 
 /// Hosts of package registries.
@@ -18,22 +18,22 @@ const REGISTRY_HOSTS: [&str; 7] = [
     concat!("maven.apache", ".org"),
 ];
 
-/// Words for what is yet to be done.
+/// Words for unfinished work.
 const OPEN_ENDS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// No absolute path of one machine.
+/// Reports absolute paths of one machine.
 pub fn machine_paths(path: &str, text: &str) -> Vec<Finding> {
     let has = |line: &str| MACHINE_ROOTS.iter().any(|root| has_path(line, root));
     findings(path, text, has, |line, number| Finding {
         file: path.to_owned(),
         line: number,
         check: "machine-path",
-        what: format!("a path that only one machine has: `{}`", line.trim()),
+        what: format!("a path that exists on one machine only: `{}`", line.trim()),
         cure: "make it relative, or take it as an argument",
     })
 }
 
-/// No host of a package registry; the lock file names its own.
+/// Reports hosts of package registries; the lock file may name its own.
 pub fn registry_hosts(path: &str, text: &str) -> Vec<Finding> {
     if path.ends_with("Cargo.lock") {
         return Vec::new();
@@ -48,7 +48,7 @@ pub fn registry_hosts(path: &str, text: &str) -> Vec<Finding> {
     })
 }
 
-/// No open end without the number of its issue, as in `(issue 12)` or `#12`.
+/// Reports open ends without the number of an issue, as in `(issue 12)` or `#12`.
 pub fn open_ends(path: &str, text: &str) -> Vec<Finding> {
     let has = |line: &str| OPEN_ENDS.iter().any(|word| has_word(line, word)) && !has_issue(line);
     findings(path, text, has, |_, number| Finding {
@@ -66,7 +66,7 @@ fn findings(
     has: impl Fn(&str) -> bool,
     finding: impl Fn(&str, usize) -> Finding,
 ) -> Vec<Finding> {
-    // A lock file and a vendored licence are not ours to word.
+    // The text of a licence is not Weir's.
     if path.starts_with("LICENSE") {
         return Vec::new();
     }
@@ -74,8 +74,8 @@ fn findings(
     lines.map(|(line, number)| finding(line, number)).collect()
 }
 
-/// True if an absolute path below `root` stands in the line: `root` begins a path and ends a part
-/// of it.
+/// Returns true if an absolute path below `root` is in the line: `root` begins a path and ends a
+/// part of it.
 fn has_path(line: &str, root: &str) -> bool {
     line.match_indices(root).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn registry_hosts_are_found_but_in_the_lock_file() {
+    fn registry_hosts_are_found_except_in_the_lock_file() {
         let [host, ..] = REGISTRY_HOSTS;
         check(registry_hosts, &format!("a\nget it at {host}"), 1);
         check(registry_hosts, "install it by name", 0);

@@ -1,4 +1,4 @@
-//! The reference CBQ against ns-2: the tests that ns-2 ships, and others of the family from a file.
+//! Compares the reference CBQ with ns-2: ns-2's own tests, and others of the family from a file.
 //!
 //! Historic runs are ns-2's network with ns-2's clock. Sound ones offer the same arrivals to `cbq`
 //! on a link of the same rate. The unit is a share of the link.
@@ -43,7 +43,8 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
     Ok(measured)
 }
 
-/// What claims speak of: shares per second, and from `count_from` on the share and the bursts.
+/// Computes the figures of claims: shares per second, and from `count_from` on the share and the
+/// bursts.
 fn figures(scenario: &Scenario, sent: &[Sent]) -> Measured {
     let mut measured = Measured::default();
     let from = scenario.count_from;
@@ -95,7 +96,8 @@ fn run_file(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row
     Ok(rows)
 }
 
-/// What another scenario of the family sends, and the claims in it; all its faults if it has any.
+/// Returns the series and the claims of another scenario of the family; all its errors if it has
+/// any.
 fn rows(bytes: &[u8], file: &str, name: &str) -> Result<Vec<Row>, String> {
     let scenario = scenario::parse(bytes, file, name)?;
     let sent = network::run(&scenario)?;
@@ -104,7 +106,7 @@ fn rows(bytes: &[u8], file: &str, name: &str) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Packets of a flow in each second.
+/// Counts the packets of a flow in each second.
 fn packets(scenario: &Scenario, sent: &[Sent], flow: usize) -> Vec<u64> {
     let mut packets = vec![0; scenario.seconds];
     for sent in sent.iter().filter(|sent| sent.flow == flow) {
@@ -113,19 +115,19 @@ fn packets(scenario: &Scenario, sent: &[Sent], flow: usize) -> Vec<u64> {
     packets
 }
 
-/// The share of a flow in each second.
+/// Returns the share of a flow in each second.
 fn shares(scenario: &Scenario, sent: &[Sent], flow: usize) -> Vec<f64> {
     let packets = packets(scenario, sent, flow).into_iter();
     packets.map(|packets| share(scenario, flow, packets as f64)).collect()
 }
 
-/// The part of the link that so many packets of a flow are, in one second.
+/// Returns the part of the link that `packets` of a flow are, in one second.
 fn share(scenario: &Scenario, flow: usize, packets: f64) -> f64 {
     let bytes = packets * f64::from(scenario.sources[flow].size);
     bytes * 8.0 / scenario.tree.rate().bits_per_second() as f64
 }
 
-/// What was sent in each second: two rows a flow, without a claim.
+/// Makes rows with the packets of each second: two rows a flow, without a claim.
 fn series(scenario: &Scenario, sent: &[Sent]) -> Vec<Row> {
     let rows = |flow| {
         let shares = shares(scenario, sent, flow).into_iter().map(|share| format!("{share:.4}"));
@@ -169,7 +171,8 @@ impl Claim {
     }
 }
 
-/// Packets of each burst of a flow: no other flow's packet between, and the line never idle.
+/// Returns the packets of each burst of a flow: no other flow's packet in between, and the line
+/// never idle.
 fn bursts(sent: &[Sent], flow: usize) -> Vec<u64> {
     let mut bursts = Vec::new();
     let mut last: Option<&Sent> = None;
@@ -189,7 +192,7 @@ fn longest(bursts: &[u64]) -> u64 {
     bursts.iter().max().copied().unwrap_or(0)
 }
 
-/// The median of the bursts.
+/// Returns the median of the bursts.
 fn usual(mut bursts: Vec<u64>) -> u64 {
     bursts.sort_unstable();
     bursts.get(bursts.len() / 2).copied().unwrap_or(0)

@@ -1,8 +1,8 @@
-//! The network of ns-2's CBQ tests, run on a clock of floats as ns-2's own.
+//! Simulates the network of ns-2's CBQ tests, on a clock of floats as in ns-2.
 //!
-//! Sources send over access links of 10 Mbit/s and 5 ms to the router with the shared link. What
-//! happens at one instant happens in the order in which it was planned, as in ns-2's calendar; and
-//! instants are sums of floats as there, so ties fall the same way.
+//! Sources send over access links of 10 Mbit/s and 5 ms to the router with the shared link. Events
+//! at one instant happen in the order in which they were planned, as in ns-2's calendar; and
+//! instants are sums of floats as there, so ties are broken the same way.
 
 use super::scenario::{Scenario, Source};
 use std::cmp::Reverse;
@@ -20,7 +20,7 @@ pub struct Sent {
     pub flow: usize,
 }
 
-/// Runs a scenario: what the shared link sent, in that order.
+/// Runs a scenario; returns what the shared link sent, in order.
 ///
 /// # Errors
 /// When the scheduler refuses the tree.
@@ -42,14 +42,14 @@ struct Network<'a> {
     now: f64,
     agenda: BinaryHeap<Reverse<Entry>>,
     planned: u64,
-    /// Of each source: whether it is on, and how often it was switched.
+    /// For each source whether it is on, and how many times it was switched.
     on: Vec<(bool, u64)>,
     accesses: Vec<Access>,
     scheduler: CbqRef,
     tree: &'a Tree,
-    /// What waits in each leaf.
+    /// The packets that wait in each leaf.
     queues: Vec<VecDeque<(usize, u32)>>,
-    /// Whether the shared link sends, or is about to look for a packet.
+    /// Whether the shared link sends, or is about to poll.
     busy: bool,
     bandwidth: f64,
     sent: Vec<Sent>,
@@ -62,7 +62,7 @@ struct Access {
     busy: bool,
 }
 
-/// Something to happen.
+/// An event.
 enum What {
     Switch(usize),
     /// A source sends, unless it was switched since.
@@ -70,11 +70,11 @@ enum What {
     AccessIdle(usize),
     Arrive(usize),
     Change(usize),
-    /// The shared link looks for a packet.
+    /// The shared link polls for a packet.
     Look,
 }
 
-/// What happens when; earlier first, and at one instant in the order of planning.
+/// An event with its time; earlier first, and at one instant in the order of planning.
 struct Entry {
     at: f64,
     number: u64,
@@ -161,7 +161,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// A packet comes to the router. A drop-tail queue of ns-2 holds one less than its limit.
+    /// A packet arrives at the router. A drop-tail queue of ns-2 holds one less than its limit.
     fn arrive(&mut self, source: usize) {
         let Source { leaf, size, .. } = *self.source(source);
         self.scheduler.rules().offered(self.now, leaf);
@@ -180,14 +180,14 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The shared link looks for a packet, and sends it.
+    /// The shared link polls for a packet and sends it.
     fn look(&mut self) {
         let Answer::Leaf(leaf, _) = self.scheduler.rules().select(self.now) else {
             self.busy = false;
             return;
         };
         let queue = &mut self.queues[leaf.index()];
-        let (flow, size) = queue.pop_front().expect("who is selected has a packet");
+        let (flow, size) = queue.pop_front().expect("a selected leaf is backlogged");
         let more = !queue.is_empty();
         self.scheduler.rules().charge(self.now, leaf, u64::from(size), more);
         let finished = self.now + 8.0 * f64::from(size) / self.bandwidth;
@@ -195,7 +195,7 @@ impl<'a> Network<'a> {
         self.plan(finished, What::Look);
     }
 
-    /// Puts a scheduler with other shares in the place of the present one.
+    /// Replaces the scheduler by one with other shares.
     fn change(&mut self, change: usize) -> Result<(), String> {
         let tree = &self.scenario.changes[change].tree;
         let mut scheduler = CbqRef::build(tree).map_err(|error| error.to_string())?;

@@ -9,12 +9,12 @@ use weir_policy::finding::{Draft, Report};
 use weir_policy::reader::{self, Node, Table};
 use weir_policy::render;
 
-/// Sources, the link that they share and what is said of the outcome.
+/// Sources, the link that they share and the claims about the outcome.
 pub struct Scenario {
     pub name: String,
-    /// How long to run, and how many bins there are.
+    /// The length of the run, which is also the number of bins.
     pub seconds: usize,
-    /// From when on a flow's share and its bursts are counted.
+    /// The instant from which on a flow's share and its bursts are counted.
     pub count_from: f64,
     pub tree: Tree,
     /// ns-2's limit of the queue of each leaf.
@@ -29,7 +29,7 @@ pub struct Source {
     pub leaf: LeafId,
     pub size: u32,
     pub interval: f64,
-    /// When it starts, stops, starts again, and so on.
+    /// The instants at which it starts, stops, starts again, and so on.
     pub switched: Vec<f64>,
     /// The access link, shared by sources that name the same.
     pub access: usize,
@@ -41,29 +41,29 @@ pub struct Change {
     pub tree: Tree,
 }
 
-/// What is to hold of a flow from `from` until the end.
+/// A claim about a flow from `from` until the end.
 pub struct Claim {
     pub flow: usize,
     pub from: f64,
     pub that: That,
-    /// In the unit of what is claimed.
+    /// The tolerance, in the unit of the claim.
     pub within: f64,
 }
 
-/// What is claimed of a flow.
+/// The claimed quantity of a flow.
 pub enum That {
     /// Its part of the link.
     Share(f64),
-    /// Packets of its longest burst: one after the other on the line, which does not idle between.
+    /// Packets of its longest burst: consecutive on the line, which does not idle in between.
     LongestBurst(u64),
-    /// Packets of most of its bursts.
+    /// Packets of its median burst.
     UsualBurst(u64),
 }
 
 /// Reads a scenario.
 ///
 /// # Errors
-/// When something is wrong with it: everything that is, with places and cures.
+/// When it is wrong: all findings, with places and cures.
 pub fn parse(bytes: &[u8], file: &str, name: &str) -> Result<Scenario, String> {
     let outcome = reader::read(file, bytes, |top, report| read(top, name, report));
     let text = || render::render(&outcome.findings, &outcome.sources, false);
@@ -94,7 +94,7 @@ fn read(top: &mut Table<'_>, name: &str, report: &mut Report) -> Option<Scenario
     })
 }
 
-/// The rate and the scheduler's parameters of the link.
+/// Reads the rate and the scheduler's parameters of the link.
 fn link(top: &mut Table<'_>, report: &mut Report) -> Option<(Rate, Params)> {
     let mut params = Params::new();
     params.set("wake", Value::Choice("arrivals-only"));
@@ -110,7 +110,7 @@ fn link(top: &mut Table<'_>, report: &mut Report) -> Option<(Rate, Params)> {
     Some((rate?, params))
 }
 
-/// The classes in the order of the file, with the limits of their queues.
+/// Reads the classes in the order of the file, with the limits of their queues.
 fn classes(top: &mut Table<'_>, report: &mut Report) -> Option<(Vec<ClassSpec>, Vec<usize>)> {
     let table = top.required("class", report)?.table(report)?;
     let names: Vec<&str> = table.entries().map(|node| node.key()).collect();
@@ -131,7 +131,7 @@ fn classes(top: &mut Table<'_>, report: &mut Report) -> Option<(Vec<ClassSpec>, 
     Some((specs, limits))
 }
 
-/// The index of the name that `node` holds.
+/// Returns the index of the name in `node`.
 fn known(node: &Node<'_>, names: &[&str], report: &mut Report) -> Option<usize> {
     let name = node.name(report)?;
     let found = names.iter().position(|known| *known == name);
@@ -143,7 +143,7 @@ fn known(node: &Node<'_>, names: &[&str], report: &mut Report) -> Option<usize> 
     found
 }
 
-/// The scheduler's parameters of one place, as its descriptor has them.
+/// Reads the scheduler's parameters of one scope, as its descriptor lists them.
 fn parameters(table: &mut Table<'_>, scopes: &[Scope], params: &mut Params, report: &mut Report) {
     const DESCRIPTOR: Descriptor = CbqRef::DESCRIPTOR;
     for row in DESCRIPTOR.parameters.iter().filter(|row| scopes.contains(&row.scope)) {
@@ -180,7 +180,7 @@ fn size(node: &Node<'_>, low: u64, high: u64, report: &mut Report) -> Option<u64
     Some(bytes)
 }
 
-/// The tree, if the scheduler takes it.
+/// Builds the tree, if the scheduler accepts it.
 fn tree(
     top: &Table<'_>,
     rate: Rate,
@@ -239,7 +239,7 @@ fn leaf(node: &Node<'_>, tree: &Tree, report: &mut Report) -> Option<LeafId> {
     known(node, &names, report).map(|index| rows[index].0)
 }
 
-/// Instants that do not go back.
+/// Reads instants that do not go back.
 fn instants(node: &Node<'_>, report: &mut Report) -> Option<Vec<f64>> {
     let elements = node.elements(report)?;
     let instants: Vec<f64> = elements.iter().filter_map(|node| seconds(node, report)).collect();
@@ -254,12 +254,12 @@ fn seconds(node: &Node<'_>, report: &mut Report) -> Option<f64> {
     node.duration(report).map(in_seconds)
 }
 
-/// The nearest float, as where ns-2 reads the decimal number.
+/// Returns the nearest float, as ns-2 reads the decimal number.
 fn in_seconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e9
 }
 
-/// What changes, each on top of what changed before.
+/// Reads the changes, each on top of the earlier ones.
 fn changes(top: &mut Table<'_>, tree: &Tree, report: &mut Report) -> Vec<Change> {
     let Some(nodes) = top.field("change").and_then(|node| node.elements(report)) else {
         return Vec::new();
@@ -306,7 +306,7 @@ fn claims(top: &mut Table<'_>, flows: usize, report: &mut Report) -> Vec<Claim> 
             (None, Some(packets), None) => Some(That::LongestBurst(packets)),
             (None, None, Some(packets)) => Some(That::UsualBurst(packets)),
             _ => {
-                let message = "a claim is about one thing";
+                let message = "a claim is about one quantity";
                 let draft = Draft::new(&codes::BAD_VALUE, table.span(), message);
                 report.push(draft.cure("write one of share, longest_burst and usual_burst"));
                 None
@@ -330,5 +330,5 @@ fn part(share: Share) -> f64 {
 const RATE_DEFAULT: u64 = 1_500_000;
 /// The largest packet of these tests; the scheduler does not use it.
 const MTU: u64 = 1500;
-/// ns-2's limit of the queues of all these tests but the bursts.
+/// ns-2's limit of the queues of all these tests except the bursts.
 const LIMIT_DEFAULT: u64 = 20;

@@ -1,4 +1,4 @@
-//! The same arrivals at `cbq` on a link in whole nanoseconds, beside the fluid ideal.
+//! Offers the same arrivals to `cbq` on a link in whole nanoseconds, beside the fluid ideal.
 
 use super::network::Sent;
 use super::scenario::{Scenario, Source};
@@ -13,7 +13,7 @@ use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Duration, Instant, Quantity, Rate, Share};
 use weir_policy::fluid::{self, Demand};
 
-/// Runs a scenario on `cbq`: what the link sent, in that order.
+/// Runs a scenario on `cbq`; returns what the link sent, in order.
 ///
 /// # Errors
 /// When the scheduler refuses the tree.
@@ -46,8 +46,8 @@ pub fn run(scenario: &Scenario) -> Result<Vec<Sent>, String> {
     Ok(sent.filter(|sent| sent.at < end).collect())
 }
 
-/// Every arrival at the shared link, in the order of time. A source that has an access link of its
-/// own never waits there.
+/// Returns every arrival at the shared link, in the order of time. A source that has an access link
+/// of its own never waits there.
 pub fn arrivals(scenario: &Scenario) -> Vec<(Instant, usize)> {
     let mut arrivals = Vec::new();
     for (flow, source) in scenario.sources.iter().enumerate() {
@@ -65,14 +65,14 @@ pub fn arrivals(scenario: &Scenario) -> Vec<(Instant, usize)> {
     arrivals
 }
 
-/// The plan with the classes, queues and rates of `tree` for `cbq`.
+/// Returns the plan with the classes, queues and rates of `tree` for `cbq`.
 fn plan(tree: &Tree, limits: &[usize]) -> Result<LinkPlan, String> {
     let class = |spec: &ClassSpec| {
         let mut params = Params::new().with("rate", Quantity::Rate(guaranteed(tree, spec)));
         params.set("borrow", Value::Flag(spec.params.flag("borrow").unwrap_or(true)));
         let leaf = tree.leaves().any(|(_, leaf)| leaf.name == spec.name);
         if let Some(priority) = spec.params.number("priority").filter(|_| leaf) {
-            // ns-2 serves the smaller first.
+            // ns-2 serves the smaller priority first.
             let larger = PRIORITY_MAX - priority.min(PRIORITY_MAX);
             params.set("priority", Value::Quantity(Quantity::Number(larger)));
         }
@@ -89,14 +89,14 @@ fn plan(tree: &Tree, limits: &[usize]) -> Result<LinkPlan, String> {
     Ok(plan)
 }
 
-/// A class's share of the link as a rate, rounded down, at least 1 bit/s.
+/// Returns a class's share of the link as a rate, rounded down, at least 1 bit/s.
 fn guaranteed(tree: &Tree, spec: &ClassSpec) -> Rate {
     let parts = share_of(spec).map_or(0, |share| u128::from(share.ppb()));
     let bits = u128::from(tree.rate().bits_per_second()) * parts / 1_000_000_000;
     Rate::new(u64::try_from(bits).unwrap_or(u64::MAX)).unwrap_or(Rate::new(1).expect("not zero"))
 }
 
-/// A class's share of the link.
+/// Returns a class's share of the link.
 pub fn share_of(spec: &ClassSpec) -> Option<Share> {
     match spec.params.quantity("share") {
         Some(Quantity::Share(share)) => Some(share),
@@ -104,9 +104,9 @@ pub fn share_of(spec: &ClassSpec) -> Option<Share> {
     }
 }
 
-/// Adds `short.worst`: by how much the class that is worst off misses its share, or what it wants
-/// if that is less, in the worst second that follows a whole second without a change. The fluid
-/// ideal is drawn beside: it divides an excess by shares, where priorities may give it to one.
+/// Adds `short.worst`: by how much the worst class misses its share, or what it wants if that is
+/// less, in the worst second that follows a whole second without a change. The fluid ideal is drawn
+/// beside it: it divides an excess by shares, where priorities may give it to one class.
 ///
 /// # Errors
 /// When the scheduler refuses the tree.
@@ -138,14 +138,14 @@ pub fn judge_by_shares(
     Ok(())
 }
 
-/// The tree in force in a second.
+/// Returns the tree in force in a second.
 fn tree_at(scenario: &Scenario, second: usize) -> &Tree {
     let changed = scenario.changes.iter().rev().find(|change| change.at <= second as f64);
     changed.map_or(&scenario.tree, |change| &change.tree)
 }
 
-/// By how much of the link the class that is worst off misses what it is due, when each flow got
-/// what `flows` says. Where more is promised than there is, what is due shrinks in proportion.
+/// Returns by how much of the link the worst class misses what it is due, when each flow got what
+/// `flows` says. Where more is promised than the link has, what is due shrinks in proportion.
 fn shortage(scenario: &Scenario, tree: &Tree, second: usize, flows: &[f64]) -> f64 {
     let link = tree.rate().bits_per_second() as f64;
     let leaves = tree.leaves().map(|(_, spec)| part(spec)).sum::<f64>().max(1.0);
@@ -167,7 +167,7 @@ fn part(spec: &ClassSpec) -> f64 {
     share_of(spec).map_or(0.0, |share| f64::from(share.ppb()) / 1e9)
 }
 
-/// The share of each leaf in a second, if bits were small.
+/// Returns the share of each leaf in a second in the fluid ideal.
 fn ideal(scenario: &Scenario, tree: &Tree, second: usize) -> Result<Vec<f64>, String> {
     let now = second as f64;
     let tree = plan(tree, &scenario.limits)?.tree;
@@ -185,7 +185,7 @@ fn is_on(source: &Source, at: f64) -> bool {
     source.switched.iter().filter(|&&switched| switched <= at).count() % 2 == 1
 }
 
-/// Whether nothing changes in this second and the one before: then queues have settled.
+/// Returns whether nothing changes in this second and the one before, so that queues have settled.
 fn is_steady(scenario: &Scenario, second: usize) -> bool {
     let switches = scenario.sources.iter().flat_map(|source| &source.switched).copied();
     let mut instants = switches.chain(scenario.changes.iter().map(|change| change.at));
@@ -201,5 +201,5 @@ fn instant(seconds: f64) -> Instant {
 const ACCESS_NANOS_PER_BYTE: u64 = 800;
 /// 5 ms.
 const ACCESS_DELAY_NANOS: u64 = 5_000_000;
-/// Of `cbq`, where the larger is served first.
+/// The largest priority of `cbq`, where the larger is served first.
 const PRIORITY_MAX: u64 = 7;

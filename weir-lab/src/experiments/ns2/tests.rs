@@ -1,4 +1,5 @@
-//! That every claim holds, that the registered scheduler on a real link agrees, and what files say.
+//! Tests that every claim holds, that the registered scheduler on a real link agrees, and what
+//! files say.
 
 use super::*;
 use crate::claims::{self, Eras, Judged, NEVER, Request, Shelf, Verdict};
@@ -16,7 +17,7 @@ fn builtin(id: &str) -> Scenario {
     scenario::parse(text.as_bytes(), id, id).expect("it reads")
 }
 
-/// The verdicts of an experiment, historic and sound.
+/// Returns the verdicts of an experiment, historic and sound.
 fn verdicts(name: &str) -> Vec<(String, Verdict)> {
     let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
     let request = Request { eras: Eras::Both, only: None, seed: 1, threads: 2, stop: &NEVER };
@@ -29,7 +30,7 @@ fn verdicts(name: &str) -> Vec<(String, Verdict)> {
 }
 
 #[test]
-fn what_is_sent_is_what_ns2_sends() {
+fn departures_equal_those_of_ns2() {
     let rows = verdicts("ns2");
     let failing: Vec<_> = rows.iter().filter(|row| row.1 == Verdict::Fails).collect();
     assert!(failing.is_empty(), "{failing:#?}");
@@ -38,7 +39,7 @@ fn what_is_sent_is_what_ns2_sends() {
 }
 
 #[test]
-fn a_claim_fails_when_a_packet_is_off() {
+fn a_claim_fails_with_one_packet_more_or_less() {
     let scenario = builtin("N-MIN1");
     let mut sent = network::run(&scenario).expect("it runs");
     let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
@@ -53,7 +54,7 @@ fn a_claim_fails_when_a_packet_is_off() {
     assert_eq!(verdict(&sent), Verdict::Fails);
 }
 
-/// The seconds of each flow on a link whose clock has whole nanoseconds.
+/// Returns the packets per second of each flow on a link whose clock has whole nanoseconds.
 fn on_a_link(scenario: &Scenario) -> Vec<Vec<u64>> {
     let mut plan = LinkPlan::new("cbq-ref", scenario.tree.clone());
     plan.queues.fill(QueuePlan {
@@ -81,7 +82,7 @@ fn on_a_link(scenario: &Scenario) -> Vec<Vec<u64>> {
     seconds
 }
 
-/// Times rounded up to nanoseconds break ties otherwise, and then packets move a little.
+/// Times rounded up to nanoseconds break ties differently, and then packets move a little.
 #[test]
 fn a_link_in_nanoseconds_stays_within_a_hundredth_and_a_half() {
     let names = ["WRR", "PRR", "MIN1", "MIN3", "MIN4", "MIN6", "TwoAO", "TwoAO2", "TwoF", "TwoTL"];
@@ -105,7 +106,7 @@ fn a_link_in_nanoseconds_stays_within_a_hundredth_and_a_half() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said() {
+fn errors_of_a_file_are_reported() {
     let good = "seconds = 1\n[class.a]\nshare = \"50 %\"\n[[source]]\nclass = \"a\"\n\
                 size = \"100 B\"\ninterval = \"1 ms\"\n";
     let with = |from: &str, to: &str| good.replace(from, to);
@@ -131,5 +132,5 @@ fn what_is_wrong_with_a_file_is_said() {
     }
 }
 
-/// Rows of ns-2's output in our documents.
+/// Rows of ns-2's output in Weir's documents.
 const PUBLISHED: usize = 29;

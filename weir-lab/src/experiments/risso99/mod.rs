@@ -1,8 +1,8 @@
-//! A router between two links in and one out, whose scheduler cannot see the driver behind it
-//! `[risso99]`.
+//! Simulates a router with two incoming links and one outgoing link, whose scheduler cannot see the
+//! driver behind it `[risso99]`.
 //!
 //! A row is one run of a scenario with its own values. Rates are those of IP packets, as the link
-//! charges them. What a run is asked about beyond rates and queues is read from its taps.
+//! charges them. Results beyond rates and queues are read from taps.
 
 mod taps;
 
@@ -18,7 +18,7 @@ use weir_sim::{Report, Scenario};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "risso99",
-    summary: "an ATM router: rates of classes, what waits in them, packets on the link",
+    summary: "an ATM router: rates and queues of classes, packets on the link",
     measure: Some(measure),
     own: None,
 };
@@ -34,15 +34,15 @@ struct Row {
     /// The line of the plot that it belongs to.
     #[serde(default)]
     line: String,
-    /// Where it stands on that line.
+    /// Its position on that line.
     #[serde(default)]
     x: f64,
-    /// What replaces each `$name`.
+    /// The value of each `$name`.
     #[serde(default)]
     fill: BTreeMap<String, String>,
 }
 
-/// What of each row is plotted and printed.
+/// The figures of each row that are plotted and printed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shown {
@@ -50,7 +50,7 @@ struct Shown {
     figures: Vec<String>,
     /// The horizontal axis.
     axis: String,
-    /// The vertical one.
+    /// The vertical axis.
     label: String,
 }
 
@@ -79,8 +79,8 @@ impl Row {
         run.scenario(&file, &values)
     }
 
-    /// `ROW.rate` of the whole link, `ROW.CLASS.rate` and so on of each class, `ROW.SOURCE.goodput`
-    /// of each source, and what taps show.
+    /// Adds `ROW.rate` of the whole link, `ROW.CLASS.rate` and so on of each class,
+    /// `ROW.SOURCE.goodput` of each source, and the figures of taps.
     fn figures(
         &self,
         report: &Report,
@@ -105,9 +105,9 @@ impl Row {
         Ok(())
     }
 
-    /// Of the link also the `error`, the largest difference of a class from its rate in percent of
-    /// that, the `ratio` of the first class to the second, and the `spread`, of the fastest
-    /// to the slowest.
+    /// Of the link it also adds the `error`, the largest relative difference of a class from its
+    /// rate in percent, the `ratio` of the first class to the second, and the `spread`, of the
+    /// fastest to the slowest.
     fn classes(&self, outlet: &OutletReport, tree: &Tree, measured: &mut Measured) {
         let (mut rates, mut error) = (Vec::new(), 0.0f64);
         for class in outlet.classes.iter().filter(|class| class.leaf) {
@@ -137,14 +137,14 @@ impl Row {
     }
 }
 
-/// The rate of a class as written, in bit/s.
+/// Returns the rate of a class as written, in bit/s.
 fn configured(tree: &Tree, name: &str) -> Option<f64> {
     let (_, class) = tree.classes().find(|(_, class)| class.name == name)?;
     Some(class.params.rate("rate")?.bits_per_second() as f64)
 }
 
 impl Shown {
-    /// A line for each of the rows' lines and each figure, and a table of all.
+    /// Adds a line for each of the rows' lines and each figure, and a table of all.
     fn add(&self, run: &Run<'_>, rows: &[Row], measured: &mut Measured) {
         let title = format!("{}: {}, {}", run.sheet.id, run.sheet.title, run.era.name());
         let plots = match self.axis.as_str() {
@@ -171,7 +171,7 @@ impl Shown {
         measured.plots.extend(plots);
     }
 
-    /// A group of bars for each row; figures of one unit share a plot.
+    /// Makes a group of bars for each row; figures of one unit share a plot.
     fn bars(&self, title: &str, rows: &[Row], measured: &Measured) -> Vec<Plot> {
         let mut plots: Vec<Plot> = Vec::new();
         for figure in &self.figures {

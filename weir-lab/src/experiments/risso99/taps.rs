@@ -1,4 +1,4 @@
-//! What taps show: runs of a class, rates over short windows, who goes first.
+//! Figures from taps: runs of a class, rates over short windows, packets that overtake.
 
 use super::configured;
 use crate::claims::{Kind, Measured, Plot};
@@ -7,11 +7,11 @@ use weir_core::sched::Tree;
 use weir_sim::Scenario;
 use weir_sim::network::{TapReport, TapRow};
 
-/// Of each tap `ROW.POINT.rate`, the highest rate over 200 ms `peak`, the mean error of shares over
-/// 100 ms `share-error`, the `longest` run of any class, the `shortest-pause` and `longest-pause`;
-/// of each class its `longest` and `mean` run, and how many packets of others pass, at most
-/// `most-ahead` and on average `ahead`, while a packet is inside that found its queue empty; of
-/// each source how many packets come `reordered`.
+/// Adds for each tap `ROW.POINT.rate`, the highest rate over 200 ms `peak`, the mean error of
+/// shares over 100 ms `share-error`, the `longest` run of any class, the `shortest-pause` and
+/// `longest-pause`; for each class its `longest` and `mean` run, and how many packets of others
+/// pass, at most `most-ahead` and on average `ahead`, while a packet waits that found its queue
+/// empty; for each source how many packets arrive `reordered`.
 pub fn figures(row: &str, taps: &[TapReport], scenario: &Scenario, measured: &mut Measured) {
     let tree = &scenario.link.tree;
     let queue = taps.iter().find(|tap| tap.point == "discipline").unwrap_or(&EMPTY);
@@ -55,7 +55,7 @@ static EMPTY: TapReport = TapReport {
     rows: Vec::new(),
 };
 
-/// By class and arrival: when the scheduler handed out the packet of the class before this one.
+/// By class and arrival: when the scheduler handed out the preceding packet of the class.
 type Befores = BTreeMap<(u32, u64), u64>;
 
 fn befores(queue: &TapReport) -> Befores {
@@ -69,7 +69,8 @@ fn befores(queue: &TapReport) -> Befores {
     befores
 }
 
-/// Of each packet of `class` that found its queue empty: how many others passed while it waited.
+/// Returns for each packet of `class` that found its queue empty how many others passed while it
+/// waited.
 fn ahead(tap: &TapReport, class: u32, befores: &Befores) -> Vec<usize> {
     let alone = |row: &TapRow| {
         let arrived = row.arrived.as_nanos();
@@ -109,7 +110,7 @@ fn rates(name: &str, tap: &TapReport, measured: &mut Measured) {
     measured.figure(format!("{name}.peak"), peak * 1e6 / PEAK as f64, "kbit/s");
 }
 
-/// Times in ms between packets that are longer than one and a half packets take on the line.
+/// Adds times in ms between packets that exceed the time of one and a half packets on the line.
 fn pauses(name: &str, tap: &TapReport, tree: &Tree, measured: &mut Measured) {
     let rate = tree.rate().bits_per_second() as f64;
     let pauses = tap.rows.windows(2).filter_map(|pair| {
@@ -126,7 +127,7 @@ fn pauses(name: &str, tap: &TapReport, tree: &Tree, measured: &mut Measured) {
     }
 }
 
-/// Packets of a source that pass after one that came later.
+/// Counts packets of a source that pass after one that arrived later.
 fn reordered(tap: &TapReport, source: u32) -> usize {
     let mut latest = 0;
     let late = |row: &&TapRow| {
@@ -137,7 +138,7 @@ fn reordered(tap: &TapReport, source: u32) -> usize {
     tap.rows.iter().filter(|row| row.source == source).filter(late).count()
 }
 
-/// How far the first class's part of each window is from its configured part, on average.
+/// Returns how far the first class's part of each window is from its configured part, on average.
 fn share_error(tap: &TapReport, tree: &Tree) -> Option<f64> {
     let rates = tap.classes.iter().map(|class| configured(tree, &class.name));
     let rates: Vec<f64> = rates.collect::<Option<_>>()?;
@@ -153,7 +154,7 @@ fn share_error(tap: &TapReport, tree: &Tree) -> Option<f64> {
     (!windows.is_empty()).then(|| 100.0 * sum / windows.len() as f64)
 }
 
-/// The packets of the first part of the tap's rows, each at the height of its class.
+/// Plots the packets of the first part of the tap's rows, each at the height of its class.
 fn plot(name: &str, tap: &TapReport, measured: &mut Measured) {
     let Some(start) = tap.rows.first().map(|row| row.at.as_nanos()) else {
         return;
@@ -180,11 +181,11 @@ fn plot(name: &str, tap: &TapReport, measured: &mut Measured) {
     measured.plot(points).plot(bytes);
 }
 
-/// Bytes of a frame that are not the IP packet.
+/// Bytes of a frame beside the IP packet.
 const ETHERNET: u32 = 14;
-/// Peaks are over so many nanoseconds.
+/// The window of peaks in nanoseconds.
 const PEAK: u64 = 200_000_000;
-/// Shares are over so many.
+/// The window of shares in nanoseconds.
 const WINDOW: u64 = 100_000_000;
-/// So many of each tap are drawn.
+/// The drawn part of each tap in nanoseconds.
 const SHOWN: u64 = 1_000_000_000;

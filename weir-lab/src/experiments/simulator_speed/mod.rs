@@ -1,14 +1,14 @@
-//! The simulator beside ns-2 `[ns2]` and ns-3 `[ns3]`, in one run: delivered packets per second of
-//! wall clock; and on two cores beside one.
+//! Compares the simulator with ns-2 `[ns2]` and ns-3 `[ns3]`: delivered packets per second of wall
+//! clock; and two cores with one.
 //!
 //! `peers.md` §3: classes of 50, 30 and 20 %, or a thousand equal ones, under a root of 98 % of a
 //! 100 Mbit/s link, each with a CBR source on the link's own node that sends 500-byte packets at
 //! 130 % of the class's share, every interval up to half longer or shorter. ns-3 has no scheduler
-//! that divides a link by rates, so it gets what comes nearest (a queue a class under strict
-//! priority) and what costs it least (no queue but the device's). Peer and simulator take turns on
-//! one CPU, since the machine's speed drifts; the ratio is taken in each turn, and their median is
-//! held to the claim. CPU time is shown beside: it leaves out what other programs took away, but
-//! the claim is on the wall clock.
+//! that divides a link by rates, so it gets the most similar one (a queue a class under strict
+//! priority) and the cheapest one (no queue but the device's). Peer and simulator alternate on one
+//! CPU, since the machine's speed drifts; the ratio is taken in each turn, and their median is
+//! compared with the claim. CPU time is shown beside it: it excludes the time of other programs,
+//! but the claim is about the wall clock.
 
 mod peer;
 
@@ -29,22 +29,22 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own { live: false, takes_file: false, run }),
 };
 
-/// A scheduler, a peer, and how many times its speed is claimed.
+/// A scheduler, a peer, and the claimed ratio of speeds.
 struct Comparison {
     subject: &'static str,
     scheduler: &'static str,
     classes: usize,
     peer: Program,
-    /// What the peer simulates; about a second or two of work.
+    /// The simulated time of the peer; about a second or two of work.
     peer_seconds: f64,
     minimum: f64,
 }
 
-/// What one run took.
+/// The time of one run.
 #[derive(Clone, Copy, Debug)]
 struct Timing {
     delivered: u64,
-    /// Simulated.
+    /// Simulated seconds.
     seconds: f64,
     wall: Duration,
     cpu: Duration,
@@ -65,7 +65,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
     Ok(rows)
 }
 
-/// The two in turn.
+/// Measures both alternately.
 fn beside(comparison: &Comparison) -> Result<Row, String> {
     let Comparison { scheduler, classes, peer, .. } = *comparison;
     let scenario = scenario(scheduler, classes, SECONDS)?;
@@ -102,12 +102,12 @@ fn compare(subject: &str, minimum: f64, rounds: &[(Timing, Timing)]) -> Row {
 }
 
 impl Timing {
-    /// Packets per second of wall clock.
+    /// Returns packets per second of wall clock.
     fn speed(&self) -> f64 {
         self.delivered as f64 / self.wall.as_secs_f64()
     }
 
-    /// Packets per second of CPU time.
+    /// Returns packets per second of CPU time.
     fn cpu_speed(&self) -> f64 {
         self.delivered as f64 / self.cpu.as_secs_f64()
     }
@@ -118,7 +118,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Who delivers fewer packets a simulated second would be compared at a lighter task.
+/// Checks that both deliver the same packets per simulated second, so that neither has an easier
+/// task.
 fn check_same_work(scheduler: &str, ours: &Timing, theirs: &Timing) -> Result<(), String> {
     let [mine, peer] = [ours, theirs].map(|timing| timing.delivered as f64 / timing.seconds);
     if (mine / peer - 1.0).abs() <= DELIVERED_TOLERANCE {
@@ -131,7 +132,7 @@ fn check_same_work(scheduler: &str, ours: &Timing, theirs: &Timing) -> Result<()
     ))
 }
 
-/// Replications on one thread and on two, in turn; they must say the same, to the byte.
+/// Runs replications on one thread and on two, alternately; they must agree to the byte.
 fn on_two_cores() -> Result<Row, String> {
     if replicate::cores() < 2 {
         let why = "not measured: this machine has one core".to_owned();
@@ -142,7 +143,7 @@ fn on_two_cores() -> Result<Row, String> {
         let (one, one_says) = replicate_on(1)?;
         let (two, two_says) = replicate_on(2)?;
         if one_says != two_says {
-            return Err("replications on two cores say something else than on one".to_owned());
+            return Err("replications on two cores differ from those on one".to_owned());
         }
         ratios.push(one / two);
         times[0].push(one);
@@ -153,7 +154,7 @@ fn on_two_cores() -> Result<Row, String> {
     Ok(Row { measured: format!("{} ({one:.2} s to {two:.2} s)", row.measured), ..row })
 }
 
-/// The seconds that the replications take, and all that they say.
+/// Returns the seconds that the replications take, and their reports.
 fn replicate_on(threads: usize) -> Result<(f64, Vec<String>), String> {
     let scenario = scenario("cbq", 3, SECONDS)?;
     let make = move |place: usize| Scenario { seed: place as u64, ..scenario.clone() };
@@ -168,7 +169,7 @@ fn replicate_on(threads: usize) -> Result<(f64, Vec<String>), String> {
     Ok((wall, says.collect::<Result<_, _>>()?))
 }
 
-/// Works on a thread of its own that stays on one CPU, as do the programs that it starts.
+/// Runs `work` on a thread that stays on one CPU, as do the programs that it starts.
 fn pinned<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     let on_cpu = || {
         pin_to_cpu(CPU).map_err(|error| error.to_string())?;
@@ -190,7 +191,7 @@ fn simulate(scenario: &Scenario, seconds: f64) -> Result<Timing, String> {
     Ok(Timing { delivered, seconds, wall, cpu })
 }
 
-/// Classes of 50, 30 and 20 %, or so many equal ones.
+/// Builds classes of 50, 30 and 20 %, or `classes` equal ones.
 fn scenario(scheduler: &str, classes: usize, seconds: f64) -> Result<Scenario, String> {
     let root = match scheduler {
         "cbq" => "[policy.class.root]\nrate = \"98 Mbit/s\"\n",
@@ -256,19 +257,19 @@ const COMPARISONS: &[Comparison] = &[
 ];
 /// The subject of the last row.
 const REPLICATIONS: &str = "cbq, replications on two cores beside one";
-/// So many that they take seconds: what a thread takes to begin, and a guest beside us, should not
+/// Enough that they take seconds: the start of a thread and other guests of the machine should not
 /// decide.
 const REPLICATION_COUNT: usize = 32;
-/// The claim: two cores are at least so many times as fast.
+/// The claim: the least ratio of the speed of two cores to that of one.
 const CORES_RATIO_MIN: f64 = 1.8;
 const FIRST_PORT: usize = 5000;
-/// A link held at its root's 98 % delivers 2 % less than one that is not.
+/// A link limited to its root's 98 % delivers 2 % less than one that is not.
 const DELIVERED_TOLERANCE: f64 = 0.03;
-/// Turns; of their ratios, the median counts.
+/// Turns; the median of their ratios counts.
 const ROUNDS: usize = 7;
-/// Simulated: a million packets.
+/// Simulated seconds: a million packets.
 const SECONDS: f64 = 40.0;
-/// Where all but the replications run.
+/// The CPU of all runs except the replications.
 const CPU: usize = 0;
 
 #[cfg(test)]
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_median_of_the_ratios_decides() {
-        // Ratios of 5, 4 and 9, and so on: a turn in which the machine was slow slows both.
+        // Ratios of 5, 4 and 9, and so on: when the machine is slow in a turn, both are slow.
         let rows = [([20, 200, 10], [100, 800, 90], true), ([21, 21, 1], [100, 100, 9], false)];
         for (ours, theirs, holds) in rows {
             let rounds: Vec<_> =
@@ -293,9 +294,9 @@ mod tests {
     }
 
     #[test]
-    fn every_comparison_delivers_what_the_peer_does() {
+    fn every_comparison_delivers_as_much_as_the_peer() {
         for Comparison { subject, scheduler, classes, .. } in COMPARISONS {
-            let scenario = scenario(scheduler, *classes, 1.0).expect("it is sound");
+            let scenario = scenario(scheduler, *classes, 1.0).expect("it is valid");
             let ours = simulate(&scenario, 1.0).expect("it runs");
             let peer = |delivered| Timing { delivered, ..ours };
             check_same_work(scheduler, &ours, &peer(24_875)).expect(subject);

@@ -1,4 +1,4 @@
-//! The peers as programs: each simulates some seconds and says how long that took.
+//! The peers as programs: each simulates some seconds and reports the time that took.
 
 use super::{Timing, pinned};
 use std::io::{ErrorKind, Write};
@@ -7,26 +7,26 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 use weir_live::wait::{CpuTimeOf, cpu_time};
 
-/// Whom to compare with.
+/// The peer to compare with.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Program {
-    /// ns-2, with so many CBQ classes.
+    /// ns-2, with this number of CBQ classes.
     Ns2(usize),
     /// ns-3 as `bench/ns3/ns3.cc` sets it up, with this discipline.
     Ns3(&'static str),
 }
 
-/// A peer that is there.
+/// An installed peer.
 pub(super) struct Peer {
     program: Program,
-    /// What ns-2 reads.
+    /// The script for ns-2.
     script: Option<NamedTempFile>,
-    /// CPU time to start and set up, which does not count.
+    /// CPU time to start and set up, which is subtracted.
     start: Duration,
 }
 
 impl Program {
-    /// The name in rows.
+    /// Returns the name in rows.
     pub const fn name(self) -> &'static str {
         match self {
             Program::Ns2(_) => "ns-2",
@@ -50,7 +50,8 @@ impl Program {
 }
 
 impl Peer {
-    /// The peer; `None` if its program is missing and the rest can be measured without.
+    /// Finds the peer; returns `None` if its program is missing and the rest can be measured
+    /// without it.
     pub fn find(program: Program) -> Result<Option<Self>, String> {
         let mut script = None;
         if let Program::Ns2(_) = program {
@@ -104,7 +105,7 @@ fn figures(name: &str, output: &Output) -> Result<(u64, u64), String> {
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     let (Some(Ok(delivered)), Some(Ok(micros))) = (numbers.next(), numbers.next()) else {
         let fault = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("`{name}` did not answer a count and a time: {text}{fault}"));
+        return Err(format!("`{name}` did not print a count and a time: {text}{fault}"));
     };
     Ok((delivered, micros))
 }
