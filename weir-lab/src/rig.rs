@@ -353,7 +353,7 @@ fn flow_of(frame: &[u8]) -> Option<u16> {
 
 /// Builds a UDP frame of `length` bytes to a station that does not exist.
 fn frame(port: u16, length: usize) -> Vec<u8> {
-    let builder = PacketBuilder::ethernet2(Host::Client.mac().0, NOBODY)
+    let builder = PacketBuilder::ethernet2(Host::Client.mac().0, NO_STATION)
         .ipv4([10, 77, 0, 1], [10, 77, 0, 2], 64)
         .udp(4096, port);
     let payload = vec![0; length.saturating_sub(HEADERS)];
@@ -368,7 +368,7 @@ const HEADERS: usize = 14 + 20 + 8;
 pub const FIRST_PORT: u16 = 9000;
 const KERNEL_BRIDGE: &str = "bridge";
 const NICENESS: i32 = -19;
-const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
+const NO_STATION: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 const FRAMES_MAX: u32 = 1 << 14;
 /// 40 ms at 200 000 frames/s: a stall of the machine loses no frame.
 const RING_SLOTS: usize = 1 << 13;

@@ -225,7 +225,7 @@ class Replay(Folder):
             (weir.Error, "nosuch", (FAULTY, good, out)),
             (weir.Error, "is no capture", (POLICY, text, out)),
             (weir.Error, "name another file", (POLICY, good, link)),
-            (weir.Error, "no regular file", (POLICY, good, self.folder)),
+            (weir.Error, "not a regular file", (POLICY, good, self.folder)),
             (FileNotFoundError, "cannot read .*missing", (POLICY, missing, out)),
             (FileNotFoundError, "cannot write .*missing", (POLICY, good, missing)),
             (IsADirectoryError, "cannot read", (POLICY, self.folder, out)),

@@ -21,7 +21,7 @@ impl<S: Discipline> Link<S> {
         }
         self.scheduler.offered(now, leaf);
         let Some(was_empty) = self.queues.push_unasked(leaf, &entry) else {
-            return self.ask(now, leaf, packet.flow, entry);
+            return self.admit(now, leaf, packet.flow, entry);
         };
         self.queued(now, leaf, &entry, was_empty);
         Verdict::Queued
@@ -78,7 +78,7 @@ impl<S: Discipline> Link<S> {
 
     /// Asks the dropper of `leaf` about a packet, and does what it decides.
     #[inline(never)]
-    fn ask(&mut self, now: Instant, leaf: LeafId, flow: u32, mut entry: QueueEntry) -> Verdict {
+    fn admit(&mut self, now: Instant, leaf: LeafId, flow: u32, mut entry: QueueEntry) -> Verdict {
         entry.label.assign(self.queues.flow(flow));
         let mut evicted = false;
         loop {

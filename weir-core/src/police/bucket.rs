@@ -68,7 +68,7 @@ pub(super) const LAZY: Parameter = super::row(
     "lazy",
     Kind::Flag,
     Some("false"),
-    "Whether a bucket is refilled only when it holds too little, as in ALTQ: twice the depth may pass.",
+    "Whether a bucket fills only when it holds too little, as in ALTQ: twice the depth may pass.",
 );
 /// The values that a depth takes.
 pub(super) const DEPTH: Kind = Kind::Size(1, DEPTH_MAX);

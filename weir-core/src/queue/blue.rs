@@ -43,7 +43,7 @@ impl DropperDiscipline for Blue {
         summary: "Drops at random: more after each overflow, less after each idle time.",
         parameters: &[
             limit("200 packets"),
-            row("max_pmark", Kind::Number(1, 1_000_000), "1000", "The number of parts that make certainty."),
+            row("max_pmark", Kind::Number(1, 1_000_000), "1000", "Parts of certainty."),
             row(
                 "hold",
                 Kind::Quantity(Dimension::Duration),

@@ -63,8 +63,8 @@ impl DropperDiscipline for Red {
         summary: "Drops early and at random by the average queue length, evenly spread.",
         parameters: &[
             limit("100 packets"),
-            row("min", Kind::Limit, "5 packets", "No packet is dropped while the average is below."),
-            row("max", Kind::Limit, "15 packets", "The average at which the probability reaches `pmax`."),
+            row("min", Kind::Limit, "5 packets", "The average below which no packet is dropped."),
+            row("max", Kind::Limit, "15 packets", "The average at which drops reach `pmax`."),
             row(
                 "pmax",
                 Kind::Quantity(Dimension::Share),

@@ -44,8 +44,8 @@ impl DropperDiscipline for RedAltq {
         summary: "Drops early and at random by the average queue length, in ALTQ's fixed point.",
         parameters: &[
             limit("60 packets"),
-            row("min", THRESHOLD, "5", "No packet is dropped while the average is below, in packets."),
-            row("max", THRESHOLD, "15", "Every packet is dropped while it is not below, in packets."),
+            row("min", THRESHOLD, "5", "The average below which no packet is dropped."),
+            row("max", THRESHOLD, "15", "The average from which on every packet is dropped."),
             row(
                 "inv_pmax",
                 Kind::Number(1, 1000),

@@ -115,7 +115,7 @@ impl Sketch {
         }
         self.give_interior_classes_leaves(reading);
         self.fit_rates(reading);
-        self.mend_names(reading);
+        self.correct_names(reading);
         self.order_rules(reading);
     }
 
@@ -221,7 +221,7 @@ impl Sketch {
     }
 
     /// Changes names that Weir does not allow, and makes each unique.
-    fn mend_names(&mut self, reading: &mut Reading) {
+    fn correct_names(&mut self, reading: &mut Reading) {
         let mut taken = BTreeSet::new();
         for class in &mut self.classes {
             let fits = |c: char| c.is_alphanumeric() || c == '-' || c == '_';

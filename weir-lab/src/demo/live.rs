@@ -226,7 +226,7 @@ impl<'a> Traffic<'a> {
     {
         let (sockets, host) = (self.sockets, Host::Server);
         let others = [
-            self.start(scope, host, "receive video", || udp::swallow(&sockets.video[1], stop)),
+            self.start(scope, host, "receive video", || udp::discard(&sockets.video[1], stop)),
             self.start(scope, host, "serve web transfers", || tcp::serve(&sockets.web, stop)),
             self.start(scope, host, "serve the upload", || tcp::serve(&sockets.bulk, stop)),
         ];

@@ -79,7 +79,7 @@ pub(super) fn serve(listener: &TcpListener, stop: &AtomicBool) -> io::Result<()>
         while !stop.load(Ordering::Relaxed) {
             match listener.accept() {
                 // The client sees how its connection ends.
-                Ok((stream, _)) => drop(scope.spawn(move || drop(swallow(stream, stop)))),
+                Ok((stream, _)) => drop(scope.spawn(move || drop(discard(stream, stop)))),
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -88,7 +88,7 @@ pub(super) fn serve(listener: &TcpListener, stop: &AtomicBool) -> io::Result<()>
     })
 }
 
-fn swallow(mut stream: TcpStream, stop: &AtomicBool) -> io::Result<()> {
+fn discard(mut stream: TcpStream, stop: &AtomicBool) -> io::Result<()> {
     stream.set_read_timeout(Some(PAUSE))?;
     let mut bytes = vec![0; UPLOAD_CHUNK];
     while !stop.load(Ordering::Relaxed) {

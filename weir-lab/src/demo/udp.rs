@@ -76,7 +76,7 @@ pub(super) fn flood(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<()> {
 }
 
 /// Receives all datagrams, so that the server's kernel does not reply that the port is closed.
-pub(super) fn swallow(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<()> {
+pub(super) fn discard(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<()> {
     let mut packet = [0; VIDEO_PAYLOAD];
     while !stop.load(Ordering::Relaxed) {
         receive(socket, &mut packet)?;

@@ -184,11 +184,11 @@ fn figure(plot: &Plot) -> Markup {
 
 /// Formats a series in the legend, marked as it is drawn.
 fn key(plot: &Plot, index: usize, name: &str) -> Markup {
-    let (colour, whose) = plot::legend(plot, index);
-    let class = match whose {
-        plot::Whose::Measured if index < plot::COLOURS.len() => "solid",
-        plot::Whose::Paper if plot.kind != Kind::Bars => "cross",
-        plot::Whose::Paper => "hollow",
+    let (colour, origin) = plot::legend(plot, index);
+    let class = match origin {
+        plot::Origin::Measured if index < plot::COLOURS.len() => "solid",
+        plot::Origin::Paper if plot.kind != Kind::Bars => "cross",
+        plot::Origin::Paper => "hollow",
         _ => "broken",
     };
     page! { span { i class=(class) style={ "color:" (colour) } {} (name) } }

@@ -22,14 +22,14 @@ pub fn svg(plot: &Plot) -> Option<String> {
 }
 
 /// Returns how a legend shows the nth series: its colour as CSS, and its origin.
-pub fn legend(plot: &Plot, index: usize) -> (String, Whose) {
+pub fn legend(plot: &Plot, index: usize) -> (String, Origin) {
     let RGBColor(red, green, blue) = colour(plot, index);
-    (format!("#{red:02x}{green:02x}{blue:02x}"), Whose::of(&plot.series[index]))
+    (format!("#{red:02x}{green:02x}{blue:02x}"), Origin::of(&plot.series[index]))
 }
 
 /// The origin of a series' values, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whose {
+pub enum Origin {
     /// Measured.
     Measured,
     /// The paper's own: `paper: X` beside `X`.
@@ -38,12 +38,12 @@ pub enum Whose {
     Ideal,
 }
 
-impl Whose {
+impl Origin {
     fn of(series: &Series) -> Self {
         match series.name.as_str() {
-            name if name.starts_with("paper") => Whose::Paper,
-            name if name.starts_with(IDEAL) => Whose::Ideal,
-            _ => Whose::Measured,
+            name if name.starts_with("paper") => Origin::Paper,
+            name if name.starts_with(IDEAL) => Origin::Ideal,
+            _ => Origin::Measured,
         }
     }
 }
@@ -126,15 +126,15 @@ fn class(plot: &Plot, y: &f64) -> String {
 
 fn draw_series(chart: &mut Chart<'_, '_>, plot: &Plot, index: usize) -> Drawn {
     let series = &plot.series[index];
-    let (colour, whose) = (colour(plot, index), Whose::of(series));
+    let (colour, origin) = (colour(plot, index), Origin::of(series));
     let points = thinned(&series.points);
-    if whose == Whose::Paper && plot.kind != Kind::Bars {
+    if origin == Origin::Paper && plot.kind != Kind::Bars {
         let crosses = points.into_iter().map(|point| Cross::new(point, 5, colour.stroke_width(2)));
         chart.draw_series(crosses)?;
         return Ok(());
     }
     // The eighth line has the colour of the first, and is dashed.
-    let broken = whose == Whose::Ideal || index >= COLOURS.len();
+    let broken = origin == Origin::Ideal || index >= COLOURS.len();
     match plot.kind {
         Kind::Lines => {
             let few = points.len() <= MARKED_MAX;
@@ -152,8 +152,8 @@ fn draw_series(chart: &mut Chart<'_, '_>, plot: &Plot, index: usize) -> Drawn {
         Kind::Bars => {
             let width = 0.8 / plot.series.len() as f64;
             let left = width * index as f64 - 0.4;
-            let style = match whose {
-                Whose::Measured => colour.filled(),
+            let style = match origin {
+                Origin::Measured => colour.filled(),
                 _ => colour.stroke_width(2),
             };
             let bars = points.into_iter().map(|(x, y)| {
@@ -227,14 +227,14 @@ fn ranges(plot: &Plot) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
 /// A series of the paper or the ideal has the colour of the measured one.
 fn colour(plot: &Plot, index: usize) -> RGBColor {
     let series = &plot.series[index];
-    let of = match Whose::of(series) {
-        Whose::Measured => None,
-        Whose::Paper => series.name.strip_prefix(PAPER),
-        Whose::Ideal => series.name.strip_prefix(IDEAL),
+    let of = match Origin::of(series) {
+        Origin::Measured => None,
+        Origin::Paper => series.name.strip_prefix(PAPER),
+        Origin::Ideal => series.name.strip_prefix(IDEAL),
     };
     let own = of.and_then(|of| plot.series.iter().position(|other| other.name == of));
-    match (own, Whose::of(series)) {
-        (None, Whose::Paper) => BLACK,
+    match (own, Origin::of(series)) {
+        (None, Origin::Paper) => BLACK,
         (own, _) => COLOURS[own.unwrap_or(index) % COLOURS.len()],
     }
 }
@@ -293,7 +293,7 @@ mod tests {
             .fold(plot, |plot, name| plot.with(name, vec![(0.0, 1.0), (1.0, 2.0)]));
         let colours: Vec<RGBColor> = (0..5).map(|index| colour(&plot, index)).collect();
         assert_eq!(colours, [COLOURS[0], COLOURS[1], COLOURS[1], COLOURS[0], BLACK]);
-        assert_eq!(legend(&plot, 2).1, Whose::Paper);
+        assert_eq!(legend(&plot, 2).1, Origin::Paper);
         let svg = svg(&plot).expect("it draws");
         assert!(svg.contains(">\none\n<") && svg.contains(">\ntwo\n<"), "{svg}");
     }

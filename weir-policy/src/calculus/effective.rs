@@ -140,13 +140,13 @@ fn by_rates(tree: &Tree, buckets: &Buckets, link: f64) -> Vec<Option<f64>> {
     let parts = fluid::parts(tree, link, &vec![Demand::Greedy; count], &vec![0.0; count]);
     let shares: Vec<f64> = parts.iter().map(|part| part.share).collect();
     let ranked = buckets.leaves.iter().any(|leaf| leaf.rank != buckets.leaves[0].rank);
-    let roomy = roomy(tree, &shares);
+    let has_room = has_room(tree, &shares);
     let holds = tree.classes().all(|(id, class)| {
         let rate = fluid::rate(class, "rate").unwrap_or(0.0);
         let (share, is_leaf) = (shares[id.index()], tree.leaf_of(id).is_some());
         let has_more = share > rate * (1.0 + SLACK);
         // A class does not get what its children may not use.
-        let holds = share >= rate * (1.0 - SLACK) || (!is_leaf && !roomy[id.index()]);
+        let holds = share >= rate * (1.0 - SLACK) || (!is_leaf && !has_room[id.index()]);
         holds && !(ranked && is_leaf && has_more)
     });
     let share = |(leaf, _)| shares[tree.class_of(leaf).index()];
@@ -154,13 +154,13 @@ fn by_rates(tree: &Tree, buckets: &Buckets, link: f64) -> Vec<Option<f64>> {
 }
 
 /// Returns for each class whether a child of it may have more than its share.
-fn roomy(tree: &Tree, shares: &[f64]) -> Vec<bool> {
-    let mut roomy = vec![false; shares.len()];
+fn has_room(tree: &Tree, shares: &[f64]) -> Vec<bool> {
+    let mut has_room = vec![false; shares.len()];
     for (id, class) in tree.classes() {
         let Some(parent) = class.parent else { continue };
-        roomy[parent.index()] |= shares[id.index()] < fluid::limit(class) * (1.0 - SLACK);
+        has_room[parent.index()] |= shares[id.index()] < fluid::limit(class) * (1.0 - SLACK);
     }
-    roomy
+    has_room
 }
 
 /// Returns the largest rate among a class and the ancestors that it may borrow from.

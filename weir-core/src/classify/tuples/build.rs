@@ -18,12 +18,12 @@ use super::{
     Words,
 };
 
-/// How to treat patterns that an earlier rule has identically.
+/// What to do with patterns that an earlier rule repeats exactly.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeats {
     /// They are left out, since they never decide.
     LeftOut,
-    Kept,
+    Included,
 }
 
 pub(super) fn tuples(rules: &[Rule], targets: &[u32], repeats: Repeats) -> Tuples {

@@ -51,7 +51,7 @@ impl Tuples {
     /// Builds the tables of these rules so that [`Tuples::candidates`] finds every rule, including
     /// parts that an earlier rule repeats.
     pub fn with_repeats(rules: &[Rule]) -> Tuples {
-        build::tuples(rules, &[], build::Repeats::Kept)
+        build::tuples(rules, &[], build::Repeats::Included)
     }
 
     /// Returns the first rule that accepts the packet.

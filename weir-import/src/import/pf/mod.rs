@@ -381,7 +381,7 @@ fn queue_option(
 }
 
 /// `burst B for Nms`.
-#[expect(clippy::option_option, reason = "no burst is no fault")]
+#[expect(clippy::option_option, reason = "no burst is not an error")]
 fn burst(words: &mut Words, reading: &mut Reading) -> Option<Option<(Bandwidth, u64)>> {
     if !words.accept("burst") {
         return Some(None);

@@ -13,7 +13,7 @@ use super::{Experiment, Own};
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
 use crate::rows::{Options, Row};
 use network::Sent;
-use scenario::{Claim, Scenario, That};
+use scenario::{Claim, Claimed, Scenario};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -146,19 +146,19 @@ impl Claim {
     fn hold(&self, scenario: &Scenario, sent: &[Sent]) -> Row {
         let from = format!("{} flow {} from {} s", scenario.name, self.flow + 1, self.from);
         let late: Vec<Sent> = sent.iter().filter(|sent| sent.at >= self.from).copied().collect();
-        match self.that {
-            That::Share(expected) => {
+        match self.claimed {
+            Claimed::Share(expected) => {
                 let packets = late.iter().filter(|sent| sent.flow == self.flow).count();
                 let seconds = scenario.seconds as f64 - self.from;
                 let measured = share(scenario, self.flow, packets as f64) / seconds;
                 let texts = (format!("{measured:.4}"), format!("{expected:.4}"));
                 Row::off(from, texts, (measured - expected).abs(), self.within)
             }
-            That::LongestBurst(expected) => {
+            Claimed::LongestBurst(expected) => {
                 let longest = longest(&bursts(&late, self.flow));
                 self.packets(format!("{from}, longest burst"), longest, expected)
             }
-            That::UsualBurst(expected) => {
+            Claimed::UsualBurst(expected) => {
                 let usual = usual(bursts(&late, self.flow));
                 self.packets(format!("{from}, usual burst"), usual, expected)
             }

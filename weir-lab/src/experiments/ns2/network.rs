@@ -32,7 +32,7 @@ pub fn run(scenario: &Scenario) -> Result<Vec<Sent>, String> {
             break;
         }
         network.now = next.at;
-        network.happen(next.what)?;
+        network.happen(next.event)?;
     }
     Ok(network.sent)
 }
@@ -63,7 +63,7 @@ struct Access {
 }
 
 /// An event.
-enum What {
+enum Event {
     Switch(usize),
     /// A source sends, unless it was switched since.
     Send(usize, u64),
@@ -78,7 +78,7 @@ enum What {
 struct Entry {
     at: f64,
     number: u64,
-    what: What,
+    event: Event,
 }
 
 impl<'a> Network<'a> {
@@ -100,35 +100,35 @@ impl<'a> Network<'a> {
         };
         for (index, source) in scenario.sources.iter().enumerate() {
             for &at in &source.switched {
-                this.plan(at, What::Switch(index));
+                this.plan(at, Event::Switch(index));
             }
         }
         for (index, change) in scenario.changes.iter().enumerate() {
-            this.plan(change.at, What::Change(index));
+            this.plan(change.at, Event::Change(index));
         }
         Ok(this)
     }
 
-    fn plan(&mut self, at: f64, what: What) {
+    fn plan(&mut self, at: f64, event: Event) {
         self.planned += 1;
-        self.agenda.push(Reverse(Entry { at, number: self.planned, what }));
+        self.agenda.push(Reverse(Entry { at, number: self.planned, event }));
     }
 
-    fn happen(&mut self, what: What) -> Result<(), String> {
-        match what {
-            What::Switch(source) => {
+    fn happen(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Switch(source) => {
                 let (on, times) = self.on[source];
                 self.on[source] = (!on, times + 1);
                 if !on {
                     self.send(source);
                 }
             }
-            What::Send(source, times) if self.on[source].1 == times => self.send(source),
-            What::Send(..) => {}
-            What::AccessIdle(access) => self.access_next(access),
-            What::Arrive(source) => self.arrive(source),
-            What::Change(change) => self.change(change)?,
-            What::Look => self.look(),
+            Event::Send(source, times) if self.on[source].1 == times => self.send(source),
+            Event::Send(..) => {}
+            Event::AccessIdle(access) => self.access_next(access),
+            Event::Arrive(source) => self.arrive(source),
+            Event::Change(change) => self.change(change)?,
+            Event::Look => self.look(),
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl<'a> Network<'a> {
         if !link.busy {
             self.access_next(access);
         }
-        self.plan(self.now + interval, What::Send(source, self.on[source].1));
+        self.plan(self.now + interval, Event::Send(source, self.on[source].1));
     }
 
     /// An access link sends its next packet.
@@ -156,8 +156,8 @@ impl<'a> Network<'a> {
         self.accesses[access].busy = next.is_some();
         if let Some(source) = next {
             let time = 8.0 * f64::from(self.source(source).size) / ACCESS_RATE;
-            self.plan(self.now + (time + ACCESS_DELAY), What::Arrive(source));
-            self.plan(self.now + time, What::AccessIdle(access));
+            self.plan(self.now + (time + ACCESS_DELAY), Event::Arrive(source));
+            self.plan(self.now + time, Event::AccessIdle(access));
         }
     }
 
@@ -176,7 +176,7 @@ impl<'a> Network<'a> {
         }
         if !self.busy {
             self.busy = true;
-            self.plan(self.now, What::Look);
+            self.plan(self.now, Event::Look);
         }
     }
 
@@ -192,7 +192,7 @@ impl<'a> Network<'a> {
         self.scheduler.rules().charge(self.now, leaf, u64::from(size), more);
         let finished = self.now + 8.0 * f64::from(size) / self.bandwidth;
         self.sent.push(Sent { at: self.now, finished, flow });
-        self.plan(finished, What::Look);
+        self.plan(finished, Event::Look);
     }
 
     /// Replaces the scheduler by one with other shares.

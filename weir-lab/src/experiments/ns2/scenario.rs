@@ -45,13 +45,13 @@ pub struct Change {
 pub struct Claim {
     pub flow: usize,
     pub from: f64,
-    pub that: That,
+    pub claimed: Claimed,
     /// The tolerance, in the unit of the claim.
     pub within: f64,
 }
 
 /// The claimed quantity of a flow.
-pub enum That {
+pub enum Claimed {
     /// Its part of the link.
     Share(f64),
     /// Packets of its longest burst: consecutive on the line, which does not idle in between.
@@ -301,10 +301,10 @@ fn claims(top: &mut Table<'_>, flows: usize, report: &mut Report) -> Vec<Claim> 
         let longest = table.field("longest_burst").and_then(|node| node.number(1, 1000, report));
         let usual = table.field("usual_burst").and_then(|node| node.number(1, 1000, report));
         let within = table.required("within", report);
-        let that = match (share, longest, usual) {
-            (Some(share), None, None) => Some(That::Share(share)),
-            (None, Some(packets), None) => Some(That::LongestBurst(packets)),
-            (None, None, Some(packets)) => Some(That::UsualBurst(packets)),
+        let claimed = match (share, longest, usual) {
+            (Some(share), None, None) => Some(Claimed::Share(share)),
+            (None, Some(packets), None) => Some(Claimed::LongestBurst(packets)),
+            (None, None, Some(packets)) => Some(Claimed::UsualBurst(packets)),
             _ => {
                 let message = "a claim is about one quantity";
                 let draft = Draft::new(&codes::BAD_VALUE, table.span(), message);
@@ -313,11 +313,11 @@ fn claims(top: &mut Table<'_>, flows: usize, report: &mut Report) -> Vec<Claim> 
             }
         };
         table.finish(report);
-        let within = match that {
-            Some(That::Share(_)) => within?.share(report).map(part),
+        let within = match claimed {
+            Some(Claimed::Share(_)) => within?.share(report).map(part),
             _ => within?.number(0, 1000, report).map(|packets| packets as f64),
         };
-        Some(Claim { flow: flow? as usize - 1, from: from?, that: that?, within: within? })
+        Some(Claim { flow: flow? as usize - 1, from: from?, claimed: claimed?, within: within? })
     };
     nodes.unwrap_or_default().iter().filter_map(claim).collect()
 }

@@ -15,7 +15,7 @@ use weir_sim::network::{TapReport, TapRow};
 pub fn figures(row: &str, taps: &[TapReport], scenario: &Scenario, measured: &mut Measured) {
     let tree = &scenario.link.tree;
     let queue = taps.iter().find(|tap| tap.point == "discipline").unwrap_or(&EMPTY);
-    let befores = befores(queue);
+    let predecessors = predecessors(queue);
     for tap in taps {
         let name = format!("{row}.{}", tap.point);
         for (place, class) in tap.classes.iter().enumerate().filter(|(_, class)| class.runs > 0) {
@@ -23,7 +23,7 @@ pub fn figures(row: &str, taps: &[TapReport], scenario: &Scenario, measured: &mu
             let mean = class.packets as f64 / class.runs as f64;
             measured.figure(format!("{name}.longest"), class.longest as f64, "packets");
             measured.figure(format!("{name}.mean"), mean, "packets");
-            let ahead = ahead(tap, place as u32, &befores);
+            let ahead = ahead(tap, place as u32, &predecessors);
             if !ahead.is_empty() {
                 let most = ahead.iter().copied().max().unwrap_or(0);
                 let mean = ahead.iter().sum::<usize>() as f64 / ahead.len() as f64;
@@ -56,25 +56,25 @@ static EMPTY: TapReport = TapReport {
 };
 
 /// By class and arrival: when the scheduler handed out the preceding packet of the class.
-type Befores = BTreeMap<(u32, u64), u64>;
+type Predecessors = BTreeMap<(u32, u64), u64>;
 
-fn befores(queue: &TapReport) -> Befores {
+fn predecessors(queue: &TapReport) -> Predecessors {
     let mut last = BTreeMap::new();
-    let mut befores = Befores::new();
+    let mut predecessors = Predecessors::new();
     for row in &queue.rows {
         if let Some(before) = last.insert(row.class, row.at.as_nanos()) {
-            befores.insert((row.class, row.arrived.as_nanos()), before);
+            predecessors.insert((row.class, row.arrived.as_nanos()), before);
         }
     }
-    befores
+    predecessors
 }
 
 /// Returns for each packet of `class` that found its queue empty how many others passed while it
 /// waited.
-fn ahead(tap: &TapReport, class: u32, befores: &Befores) -> Vec<usize> {
+fn ahead(tap: &TapReport, class: u32, predecessors: &Predecessors) -> Vec<usize> {
     let alone = |row: &TapRow| {
         let arrived = row.arrived.as_nanos();
-        befores.get(&(class, arrived)).is_some_and(|&before| before <= arrived)
+        predecessors.get(&(class, arrived)).is_some_and(|&before| before <= arrived)
     };
     let passed = |row: &TapRow| {
         // Rows are in the order of `at`.
