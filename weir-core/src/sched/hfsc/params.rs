@@ -39,6 +39,14 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     curve_rate("ul_m1", Scope::Class, "0, with `ul_d`", "Upper limit: its first slope."),
     curve_time("ul_d", Scope::Class, "Upper limit: how long its first slope lasts."),
     curve_rate("ul_m2", Scope::Class, "no limit", "Upper limit: its slope for ever after."),
+    Parameter {
+        name: "limit_credit",
+        scope: Scope::Link,
+        kind: Kind::Choice(&["bounded", "linux", "altq"]),
+        default: Some("bounded"),
+        summary: "How much an active class that sends less than its upper limit may make good: what \
+                  its turn may cost it, everything, or a largest packet or nothing.",
+    },
 ];
 
 const fn curve_rate(
@@ -62,6 +70,27 @@ pub(super) struct ClassPlan {
     pub(super) real_time: Option<Spec>,
     pub(super) link_share: Option<Spec>,
     pub(super) upper_limit: Option<Spec>,
+}
+
+/// What becomes of the credit of a class that sends less than its upper limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LimitCredit {
+    /// It keeps what link sharing may make it wait.
+    Bounded,
+    /// It keeps all.
+    Linux,
+    /// It loses all once that is more than a largest packet.
+    Altq,
+}
+
+impl LimitCredit {
+    pub(super) fn of(tree: &Tree) -> Self {
+        match tree.params().choice("limit_credit") {
+            Some("linux") => Self::Linux,
+            Some("altq") => Self::Altq,
+            _ => Self::Bounded,
+        }
+    }
 }
 
 /// The parameters of one curve.
