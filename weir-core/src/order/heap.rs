@@ -6,6 +6,7 @@
 //! logarithm of the items in the lane. Invariant: `places[item]` is where the item stands.
 
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 /// Heaps over items numbered from 0.
 #[derive(Clone)]
@@ -16,7 +17,7 @@ pub(crate) struct Heaps<K> {
     places: Vec<u32>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 struct Entry<K> {
     key: K,
     item: u32,
@@ -26,6 +27,13 @@ struct Entry<K> {
 struct Lane {
     start: u32,
     len: u32,
+}
+
+impl<K: Ord> Entry<K> {
+    #[inline(always)]
+    fn precedes(&self, other: &Self) -> bool {
+        (self.key < other.key) | ((self.key == other.key) & (self.item < other.item))
+    }
 }
 
 impl<K: Ord + Copy + Default> Heaps<K> {
@@ -96,6 +104,22 @@ impl<K: Ord + Copy + Default> Heaps<K> {
         settle(heap, places, at, Entry { key, item });
     }
 
+    /// Gives `item`, which stands in `lane`, a key that is not larger than the one it has.
+    #[inline]
+    pub(crate) fn decrease(&mut self, lane: usize, item: u32, key: K) {
+        let at = self.places[item as usize] as usize;
+        let (heap, places) = self.heap(lane);
+        sift_up(heap, places, at, Entry { key, item });
+    }
+
+    /// Gives `item`, which stands in `lane`, a key that is not smaller than the one it has.
+    #[inline]
+    pub(crate) fn increase(&mut self, lane: usize, item: u32, key: K) {
+        let at = self.places[item as usize] as usize;
+        let (heap, places) = self.heap(lane);
+        sift_down(heap, places, at, Entry { key, item });
+    }
+
     /// The entries of a lane, and all places.
     #[inline]
     fn heap(&mut self, lane: usize) -> (&mut [Entry<K>], &mut [u32]) {
@@ -107,7 +131,7 @@ impl<K: Ord + Copy + Default> Heaps<K> {
 /// Puts `entry` at `at`, whose entry is to be replaced, and moves it to where it belongs.
 #[inline]
 fn settle<K: Ord + Copy>(heap: &mut [Entry<K>], places: &mut [u32], at: usize, entry: Entry<K>) {
-    if at > 0 && entry < heap[(at - 1) / WAYS] {
+    if at > 0 && entry.precedes(&heap[(at - 1) / WAYS]) {
         sift_up(heap, places, at, entry);
     } else {
         sift_down(heap, places, at, entry);
@@ -115,7 +139,7 @@ fn settle<K: Ord + Copy>(heap: &mut [Entry<K>], places: &mut [u32], at: usize, e
 }
 
 /// Puts `entry` at `at` or nearer to the front.
-#[inline]
+#[inline(always)]
 fn sift_up<K: Ord + Copy>(
     heap: &mut [Entry<K>],
     places: &mut [u32],
@@ -124,7 +148,7 @@ fn sift_up<K: Ord + Copy>(
 ) {
     while at > 0 {
         let parent = (at - 1) / WAYS;
-        if heap[parent] <= entry {
+        if !entry.precedes(&heap[parent]) {
             break;
         }
         heap[at] = heap[parent];
@@ -145,11 +169,8 @@ fn sift_down<K: Ord + Copy>(
 ) {
     loop {
         let first = at * WAYS + 1;
-        let children = first..(first + WAYS).min(heap.len());
-        let Some(least) = children.min_by_key(|&child| (heap[child].key, heap[child].item)) else {
-            break;
-        };
-        if entry <= heap[least] {
+        let Some(least) = least_child(heap, first) else { break };
+        if !heap[least].precedes(&entry) {
             break;
         }
         heap[at] = heap[least];
@@ -158,6 +179,19 @@ fn sift_down<K: Ord + Copy>(
     }
     heap[at] = entry;
     places[entry.item as usize] = at as u32;
+}
+
+/// The least of the children from `first` on. Which it is cannot be foretold, so full nodes are
+/// compared without jumps.
+#[inline(always)]
+fn least_child<K: Ord + Copy>(heap: &[Entry<K>], first: usize) -> Option<usize> {
+    let Some([a, b, c, d]) = heap.get(first..first + WAYS) else {
+        let less = |one: usize, other: usize| if heap[other].precedes(&heap[one]) { other } else { one };
+        return (first..heap.len()).reduce(less);
+    };
+    let (ab, one) = select_unpredictable(b.precedes(a), (1, b), (0, a));
+    let (cd, other) = select_unpredictable(d.precedes(c), (3, d), (2, c));
+    Some(first + select_unpredictable(other.precedes(one), cd, ab))
 }
 
 /// Children of a node.

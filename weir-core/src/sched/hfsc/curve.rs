@@ -24,7 +24,8 @@ pub(super) struct Spec {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shape {
-    /// `m1` at least `m2`, or a single slope.
+    /// One slope: the first line never counts.
+    Linear,
     Concave,
     Convex,
     /// Convex with `m1` = 0.
@@ -82,7 +83,7 @@ impl Curve {
     fn new(spec: Spec) -> Self {
         let late = byte_time(spec.m2);
         let (shape, early) = match Rate::new(spec.m1) {
-            _ if spec.is_linear() => return Self { shape: Shape::Concave, early: 0, late, offset: 0 },
+            _ if spec.is_linear() => return Self { shape: Shape::Linear, early: 0, late, offset: 0 },
             None => (Shape::Delayed, 0),
             Some(m1) if m1 > spec.m2 => (Shape::Concave, byte_time(m1)),
             Some(m1) => (Shape::Convex, byte_time(m1)),
@@ -94,30 +95,36 @@ impl Curve {
     /// moved there, unless it is lower there already [algorithms §6.2].
     #[inline]
     pub(super) fn min_with(&self, runtime: &mut Runtime, at: i128) {
+        let Runtime { first, second } = *runtime;
         match self.shape {
+            Shape::Linear => runtime.second = second.max(at),
             Shape::Concave => {
-                runtime.first = runtime.first.max(at);
-                runtime.second = runtime.second.max(at - self.offset);
+                *runtime = Runtime { first: first.max(at), second: second.max(at - self.offset) };
             }
-            Shape::Convex | Shape::Delayed if runtime.first > at && runtime.second > at => {}
+            Shape::Convex | Shape::Delayed if first > at && second > at => {}
             Shape::Convex | Shape::Delayed => {
                 *runtime = Runtime { first: at, second: (at + self.offset).min(FAR) };
             }
         }
     }
 
+    /// When the curve reaches what was served.
+    #[inline]
+    pub(super) fn reached(&self, runtime: &Runtime) -> i128 {
+        match self.shape {
+            // A line without a slope ends where the second starts.
+            Shape::Linear | Shape::Delayed => runtime.second,
+            Shape::Concave => runtime.first.max(runtime.second),
+            Shape::Convex => runtime.first.min(runtime.second),
+        }
+    }
+
     /// When the curve reaches `bytes` more than were served.
     #[inline]
     pub(super) fn y2x(&self, runtime: &Runtime, bytes: u32) -> i128 {
-        let first = runtime.first + self.early * i128::from(bytes);
-        let second = runtime.second + self.late * i128::from(bytes);
-        let time = match self.shape {
-            Shape::Concave => first.max(second),
-            Shape::Convex => first.min(second),
-            // A line without a slope ends where the second starts.
-            Shape::Delayed => second,
-        };
-        time.min(FAR)
+        let mut ahead = *runtime;
+        self.serve(&mut ahead, bytes);
+        self.reached(&ahead)
     }
 
     /// When the eligible curve reaches what was served: that of a convex curve starts with its
@@ -125,7 +132,7 @@ impl Curve {
     #[inline]
     pub(super) fn eligible(&self, runtime: &Runtime) -> i128 {
         match self.shape {
-            Shape::Concave => self.y2x(runtime, 0),
+            Shape::Linear | Shape::Concave => self.reached(runtime),
             Shape::Convex | Shape::Delayed => runtime.second - self.offset,
         }
     }
@@ -133,11 +140,15 @@ impl Curve {
     /// `bytes` more were served.
     #[inline]
     pub(super) fn serve(&self, runtime: &mut Runtime, bytes: u32) {
-        runtime.first = (runtime.first + self.early * i128::from(bytes)).min(FAR);
         runtime.second = (runtime.second + self.late * i128::from(bytes)).min(FAR);
-        if self.shape == Shape::Delayed && bytes > 0 {
+        match self.shape {
+            Shape::Linear => {}
+            Shape::Concave | Shape::Convex => {
+                runtime.first = (runtime.first + self.early * i128::from(bytes)).min(FAR);
+            }
             // A line without a slope reaches no byte at all.
-            runtime.first = FAR;
+            Shape::Delayed if bytes > 0 => runtime.first = FAR,
+            Shape::Delayed => {}
         }
     }
 }
@@ -229,7 +240,7 @@ mod tests {
         let micros = [0, 2500, 5000, 7500, 10_000, 20_000, 30_000, 40_000];
         for pair in micros.windows(2) {
             let at = |micros: u64| Instant::from_nanos(micros * 1000);
-            assert_eq!(round_up(curve.y2x(&runtime, 0)), at(pair[0]));
+            assert_eq!(round_up(curve.reached(&runtime)), at(pair[0]));
             assert_eq!(round_up(curve.y2x(&runtime, 1000)), at(pair[1]));
             curve.serve(&mut runtime, 1000);
         }
@@ -247,9 +258,9 @@ mod tests {
             for step in 0..200u64 {
                 let now = Instant::from_nanos(step * 40_000_000_000_000_000);
                 curve.min_with(&mut runtime, fine(now));
-                let before = curve.y2x(&runtime, 0);
+                let before = curve.reached(&runtime);
                 curve.serve(&mut runtime, u32::MAX);
-                assert!(curve.y2x(&runtime, 0) >= before, "{m1} {d:?} {m2}");
+                assert!(curve.reached(&runtime) >= before, "{m1} {d:?} {m2}");
                 assert!(curve.y2x(&runtime, u32::MAX) <= FAR);
             }
         }

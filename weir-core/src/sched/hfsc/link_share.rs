@@ -16,7 +16,7 @@ use crate::order::heap::Heaps;
 use crate::sched::{Kin, Tree};
 use crate::units::Instant;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
+use core::cmp::{Ordering, Reverse};
 
 /// The tree of link sharing.
 pub(super) struct LinkShare {
@@ -27,11 +27,11 @@ pub(super) struct LinkShare {
     limits: Vec<UpperLimit>,
     limit_curves: Curves,
     /// By family: active children that fit, by virtual time, of equals the one active first.
-    fitting: Heaps<(i128, u64)>,
+    fitting: Heaps<Turn>,
     /// By family: active children that an upper limit holds back, by fit time.
     held: Heaps<Instant>,
     /// By family: all active children, the largest virtual time first.
-    latest: Heaps<Reverse<i128>>,
+    latest: Heaps<Reverse<VirtualTime>>,
     /// How many times a class became active.
     activations: u64,
 }
@@ -44,13 +44,26 @@ struct Class {
     curve: Option<u32>,
     /// How far it has come on its curve.
     runtime: Runtime,
-    /// When its curve reaches what it was sent.
-    virtual_time: i128,
-    /// Which activation made it active.
-    activation: u64,
+    turn: Turn,
     /// The number of its upper limit, if it or a class below has one.
     limit: Option<u32>,
+    /// Whether it is active and stands in `held`.
+    is_held: bool,
 }
+
+/// What orders siblings.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Turn {
+    /// When the link-share curve of the class reaches what it was sent.
+    virtual_time: VirtualTime,
+    /// Which activation made the class active.
+    activation: u64,
+}
+
+/// In half a cache line less than with the alignment of `i128`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[repr(packed(8))]
+struct VirtualTime(i128);
 
 #[derive(Clone, Copy)]
 enum Below {
@@ -96,9 +109,9 @@ impl LinkShare {
                 below: below_this,
                 curve: plan.link_share.map(|spec| curves.add(spec)),
                 runtime: Runtime::IDLE,
-                virtual_time: 0,
-                activation: 0,
+                turn: Turn::default(),
                 limit: numbers[id.index()],
+                is_held: false,
             });
         }
         let (mut sharing, mut limited) = (alloc::vec![0; families.len()], Vec::new());
@@ -127,11 +140,25 @@ impl LinkShare {
         let mut family = LINK;
         loop {
             self.release(now, family);
-            let (_, class) = self.fitting.first(family as usize)?;
+            let class = self.first_child(family)?;
             match self.classes[class as usize].below {
                 Below::Leaf(leaf) => return Some(leaf),
                 Below::Family(below) => family = below,
             }
+        }
+    }
+
+    /// The child of a family with the smallest virtual time of those that fit. Those in `fitting`
+    /// have grown since; the first one is brought up to date until it is the first with its own.
+    #[inline]
+    fn first_child(&mut self, family: u32) -> Option<u32> {
+        loop {
+            let (turn, class) = self.fitting.first(family as usize)?;
+            let this = &self.classes[class as usize];
+            if this.turn == turn {
+                return Some(class);
+            }
+            self.fitting.increase(family as usize, class, this.turn);
         }
     }
 
@@ -157,11 +184,12 @@ impl LinkShare {
         while let Some(class) = at {
             if activates {
                 activates = self.activate(now, class, resumes);
-            } else if self.classes[class as usize].limit.is_none() {
-                // Neither its place nor one above depends on what is below.
+            }
+            if self.classes[class as usize].limit.is_some() {
+                self.update_f(now, class);
+            } else if !activates {
                 return;
             }
-            self.place(now, class);
             at = self.parent(class);
         }
     }
@@ -191,13 +219,20 @@ impl LinkShare {
         }
         let Some(curve) = this.curve.map(|curve| self.curves.at(curve)) else { return false };
         curve.serve(&mut this.runtime, bytes);
-        this.virtual_time = curve.y2x(&this.runtime, 0);
+        this.turn.virtual_time = VirtualTime(curve.reached(&this.runtime));
         if idles {
             return self.deactivate(class);
         }
         if is_active {
-            self.catch_up(class);
-            self.place(now, class);
+            let chosen = self.families[this.family as usize].chosen;
+            if this.turn.virtual_time.0 < chosen {
+                this.catch_up(chosen);
+            }
+            let time = Reverse(this.turn.virtual_time);
+            self.latest.decrease(this.family as usize, class, time);
+            if this.limit.is_some() {
+                self.update_f(now, class);
+            }
         }
         false
     }
@@ -211,27 +246,39 @@ impl LinkShare {
         let family = &mut self.families[number as usize];
         family.active += 1;
         let is_first = family.active == 1;
-        if resumes.is_some_and(|resumes| resumes[class as usize]) {
-            return is_first;
+        if !resumes.is_some_and(|resumes| resumes[class as usize]) {
+            self.init_v(now, class, is_first && resumes.is_none());
         }
-        if is_first && resumes.is_none() {
+        let Class { turn, is_held, .. } = &mut self.classes[class as usize];
+        *is_held = false;
+        self.latest.insert(number as usize, class, Reverse(turn.virtual_time));
+        self.fitting.insert(number as usize, class, *turn);
+        self.lower_if_late(number);
+        is_first
+    }
+
+    /// XX
+    fn init_v(&mut self, now: Instant, class: u32, begins_period: bool) {
+        let this = &mut self.classes[class as usize];
+        let number = this.family;
+        let family = &mut self.families[number as usize];
+        if begins_period {
             (family.chosen, family.has_risen) = (family.idled, false);
         }
-        let mean = match self.latest.first(number as usize) {
-            Some((Reverse(latest), _)) if family.has_risen => family.chosen.midpoint(latest),
-            Some((Reverse(latest), _)) => latest,
+        let latest = self.latest.first(number as usize).map(|(Reverse(time), _)| time.0);
+        let mean = match latest {
+            Some(latest) if family.has_risen => family.chosen.midpoint(latest),
+            Some(latest) => latest,
             None => family.chosen,
         };
         let curve = self.curves.at(this.curve.expect("only classes that share become active"));
-        this.virtual_time = curve.y2x(&this.runtime, 0).max(mean);
-        curve.min_with(&mut this.runtime, this.virtual_time);
+        this.turn.virtual_time.0 = curve.reached(&this.runtime).max(mean);
+        curve.min_with(&mut this.runtime, this.turn.virtual_time.0);
         self.activations += 1;
-        this.activation = self.activations;
+        this.turn.activation = self.activations;
         if let Some(limit) = this.limit {
             self.limits[limit as usize].init(&self.limit_curves, now);
         }
-        self.lower_if_late(number);
-        is_first
     }
 
     /// A class becomes idle; returns whether the class above it does as well.
@@ -240,34 +287,34 @@ impl LinkShare {
         let lane = this.family as usize;
         let family = &mut self.families[lane];
         family.active -= 1;
-        family.idled = family.idled.max(this.virtual_time);
+        family.idled = family.idled.max(this.turn.virtual_time.0);
         self.latest.remove(lane, class);
-        if self.fitting.contains(class) {
-            self.fitting.remove(lane, class);
-        } else {
+        if this.is_held {
             self.held.remove(lane, class);
+        } else {
+            self.fitting.remove(lane, class);
         }
         family.active == 0
     }
 
-    /// Puts an active class where its virtual time and its fit time belong.
-    #[inline]
-    fn place(&mut self, now: Instant, class: u32) {
-        let this = &self.classes[class as usize];
-        let lane = this.family as usize;
-        put(&mut self.latest, lane, class, Reverse(this.virtual_time));
-        let key = (this.virtual_time, this.activation);
-        if this.limit.is_none() {
-            return put(&mut self.fitting, lane, class, key);
-        }
+    /// Puts an active class with an upper limit, or above one, where its fit time belongs.
+    fn update_f(&mut self, now: Instant, class: u32) {
         let fit = self.fit(class);
-        if fit <= now {
-            take(&mut self.held, lane, class);
-            put(&mut self.fitting, lane, class, key);
-        } else {
-            take(&mut self.fitting, lane, class);
-            put(&mut self.held, lane, class, fit);
+        let this = &mut self.classes[class as usize];
+        let lane = this.family as usize;
+        match (this.is_held, fit > now) {
+            (false, false) => {}
+            (true, true) => self.held.update(lane, class, fit),
+            (false, true) => {
+                self.fitting.remove(lane, class);
+                self.held.insert(lane, class, fit);
+            }
+            (true, false) => {
+                self.held.remove(lane, class);
+                self.fitting.insert(lane, class, this.turn);
+            }
         }
+        this.is_held = fit > now;
     }
 
     /// From when on an active class fits: under its own limit, and with the first child that does.
@@ -285,7 +332,7 @@ impl LinkShare {
     fn release(&mut self, now: Instant, family: u32) {
         let due = |&(time, _): &(Instant, u32)| time <= now;
         while let Some((_, class)) = self.held.first(family as usize).filter(due) {
-            self.place(now, class);
+            self.update_f(now, class);
         }
     }
 
@@ -294,21 +341,9 @@ impl LinkShare {
     fn note_choice(&mut self, class: u32) {
         let this = &self.classes[class as usize];
         let (number, family) = (this.family, &mut self.families[this.family as usize]);
-        if this.virtual_time > family.chosen {
-            (family.chosen, family.has_risen) = (this.virtual_time, true);
+        if this.turn.virtual_time.0 > family.chosen {
+            (family.chosen, family.has_risen) = (this.turn.virtual_time.0, true);
             self.lower_if_late(number);
-        }
-    }
-
-    /// [algorithms §6.5] A class that an upper limit held back while others were chosen does not
-    /// make up for it.
-    #[inline]
-    fn catch_up(&mut self, class: u32) {
-        let this = &mut self.classes[class as usize];
-        let chosen = self.families[this.family as usize].chosen;
-        if this.virtual_time < chosen {
-            this.runtime.delay(chosen - this.virtual_time);
-            this.virtual_time = chosen;
         }
     }
 
@@ -330,13 +365,13 @@ impl LinkShare {
                 continue;
             }
             this.runtime.delay(-by);
-            this.virtual_time -= by;
+            this.turn.virtual_time.0 -= by;
             let lane = number as usize;
             if self.latest.contains(class) {
-                self.latest.update(lane, class, Reverse(this.virtual_time));
+                self.latest.update(lane, class, Reverse(this.turn.virtual_time));
             }
             if self.fitting.contains(class) {
-                self.fitting.update(lane, class, (this.virtual_time, this.activation));
+                self.fitting.update(lane, class, this.turn);
             }
         }
     }
@@ -368,8 +403,7 @@ impl LinkShare {
             {
                 continue;
             }
-            (this.runtime, this.virtual_time) = (that.runtime, that.virtual_time);
-            this.activation = that.activation;
+            (this.runtime, this.turn) = (that.runtime, that.turn);
             resumes[new.index()] = old.latest.contains(from.0);
             let above = &old.families[that.family as usize];
             let family = &mut self.families[this.family as usize];
@@ -389,6 +423,34 @@ impl LinkShare {
         }) {
             (this.runtime, this.fit) = (that.runtime, that.fit);
         }
+    }
+}
+
+impl Ord for Turn {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.virtual_time, self.activation).cmp(&(other.virtual_time, other.activation))
+    }
+}
+
+impl PartialOrd for Turn {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+
+    /// Without a jump, since which is less cannot be foretold.
+    #[inline(always)]
+    fn lt(&self, other: &Self) -> bool {
+        let (one, two) = (self.virtual_time.0, other.virtual_time.0);
+        (one < two) | ((one == two) & (self.activation < other.activation))
+    }
+}
+
+impl Class {
+    /// [algorithms §6.5] A class that an upper limit held back while others were chosen does not
+    /// make up for it.
+    fn catch_up(&mut self, chosen: i128) {
+        self.runtime.delay(chosen - self.turn.virtual_time.0);
+        self.turn.virtual_time = VirtualTime(chosen);
     }
 }
 
@@ -415,24 +477,6 @@ fn families(tree: &Tree) -> (Vec<Below>, Vec<Family>) {
         }
     }
     (below, families)
-}
-
-/// Gives an item a key, in this lane or newly there.
-#[inline]
-fn put<K: Ord + Copy + Default>(heaps: &mut Heaps<K>, lane: usize, item: u32, key: K) {
-    if heaps.contains(item) {
-        heaps.update(lane, item, key);
-    } else {
-        heaps.insert(lane, item, key);
-    }
-}
-
-/// Takes an item out of this lane if it is there.
-#[inline]
-fn take<K: Ord + Copy + Default>(heaps: &mut Heaps<K>, lane: usize, item: u32) {
-    if heaps.contains(item) {
-        heaps.remove(lane, item);
-    }
 }
 
 /// The family of the link's own children.

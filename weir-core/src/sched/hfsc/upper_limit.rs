@@ -47,7 +47,7 @@ impl UpperLimit {
     pub(super) fn init(&mut self, curves: &Curves, now: Instant) {
         let Some(curve) = self.curve.map(|curve| curves.at(curve)) else { return };
         curve.min_with(&mut self.runtime, fine(now));
-        self.fit = round_up(curve.y2x(&self.runtime, 0));
+        self.fit = round_up(curve.reached(&self.runtime));
     }
 
     /// The class, or one below it, sent `bytes`. An active one loses what credit it has too much.
@@ -55,10 +55,10 @@ impl UpperLimit {
         let Some(curve) = self.curve.map(|curve| curves.at(curve)) else { return };
         if is_active && self.fit.after(self.credit_max) < now {
             let to = fine(now) - fine(Instant::ZERO.after(self.credit_left));
-            self.runtime.delay(to - curve.y2x(&self.runtime, 0));
+            self.runtime.delay(to - curve.reached(&self.runtime));
         }
         curve.serve(&mut self.runtime, bytes);
-        self.fit = round_up(curve.y2x(&self.runtime, 0));
+        self.fit = round_up(curve.reached(&self.runtime));
     }
 }
 
