@@ -182,13 +182,15 @@ impl LinkShare {
         let mut activates = self.classes[leaf.index()].curve.is_some();
         let mut at = Some(leaf.0);
         while let Some(class) = at {
+            let is_limited = self.classes[class as usize].limit.is_some();
             if activates {
                 activates = self.activate(now, class, resumes);
-            }
-            if self.classes[class as usize].limit.is_some() {
-                self.update_f(now, class);
-            } else if !activates {
+            } else if !is_limited {
+                // No fit time depends on what is below.
                 return;
+            }
+            if is_limited {
+                self.update_f(now, class);
             }
             at = self.parent(class);
         }
