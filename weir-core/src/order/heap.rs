@@ -186,7 +186,8 @@ fn sift_down<K: Ord + Copy>(
 #[inline(always)]
 fn least_child<K: Ord + Copy>(heap: &[Entry<K>], first: usize) -> Option<usize> {
     let Some([a, b, c, d]) = heap.get(first..first + WAYS) else {
-        let less = |one: usize, other: usize| if heap[other].precedes(&heap[one]) { other } else { one };
+        let less =
+            |one: usize, other: usize| if heap[other].precedes(&heap[one]) { other } else { one };
         return (first..heap.len()).reduce(less);
     };
     let (ab, one) = select_unpredictable(b.precedes(a), (1, b), (0, a));

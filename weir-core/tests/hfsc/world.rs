@@ -39,8 +39,7 @@ pub fn credit(line: u64, rows: &[Row], index: usize) -> u64 {
     };
     let siblings = |parent| rows.iter().filter(move |row| row.parent == parent && row.ls.is_some());
     let slope = |row: &Row| row.ls.map_or(0, |(_, _, m2)| u128::from(m2));
-    let mut path: Vec<usize> =
-        std::iter::successors(Some(index), |&at| rows[at].parent).collect();
+    let mut path: Vec<usize> = std::iter::successors(Some(index), |&at| rows[at].parent).collect();
     let (mut rate, mut credit) = (line, 0);
     while let Some(at) = path.pop() {
         let parent = rows[at].parent;
