@@ -8,7 +8,7 @@
 //! class stands in `latest` and either in `fitting` or, if its fit time was in the future when it
 //! was last looked at, in `held`, in the lane of its family.
 
-use super::curve::{Curves, FAR, Runtime};
+use super::curve::{Curve, Curves, FAR, Runtime};
 use super::params::ClassPlan;
 use super::upper_limit::{self, UpperLimit};
 use crate::ids::{ClassId, LeafId};
@@ -77,7 +77,6 @@ enum Below {
 struct Family {
     /// The class whose children they are; the link has none.
     parent: Option<u32>,
-    active: u32,
     /// The largest virtual time at which a child was chosen in this period, ALTQ's `cvtmin`; before
     /// that, where the period began.
     chosen: i128,
@@ -139,6 +138,9 @@ impl LinkShare {
     pub(super) fn first(&mut self, now: Instant) -> Option<LeafId> {
         let mut family = LINK;
         loop {
+            if self.families[family as usize].chosen > LOWER_AT {
+                self.lower(family);
+            }
             self.release(now, family);
             let class = self.first_child(family)?;
             match self.classes[class as usize].below {
@@ -199,88 +201,75 @@ impl LinkShare {
     /// [algorithms §6.5] A leaf sent a packet, or lost its last one to a drop: what that moves, from
     /// the leaf up to the link.
     pub(super) fn update_vf(&mut self, now: Instant, leaf: ClassId, served: Served) {
-        let Served { bytes, by_share, empties } = served;
-        let (mut at, mut idles) = (Some(leaf.0), empties);
+        let (mut at, mut idles) = (Some(leaf.0), served.empties);
         while let Some(class) = at {
-            if by_share {
-                self.note_choice(class);
+            let this = &mut self.classes[class as usize];
+            let family = &mut self.families[this.family as usize];
+            at = family.parent;
+            if served.by_share {
+                family.note_choice(this.turn.virtual_time.0);
             }
-            idles = self.serve(now, class, bytes, idles);
-            at = self.parent(class);
+            let is_active = self.latest.contains(class);
+            if let Some(limit) = this.limit {
+                let limit = &mut self.limits[limit as usize];
+                limit.update(&self.limit_curves, now, served.bytes, is_active);
+            }
+            let Some(curve) = this.curve else {
+                idles = false;
+                continue;
+            };
+            this.update_v(self.curves.at(curve), served.bytes);
+            if idles {
+                idles = self.deactivate(class);
+            } else if is_active {
+                this.catch_up(family.chosen);
+                let time = Reverse(this.turn.virtual_time);
+                self.latest.decrease(this.family as usize, class, time);
+                if this.limit.is_some() {
+                    self.update_f(now, class);
+                }
+            }
         }
     }
 
-    /// The class, or one below it, sent `bytes`, and perhaps it `idles` now; returns whether the
-    /// class above does as well.
-    #[inline]
-    fn serve(&mut self, now: Instant, class: u32, bytes: u32, idles: bool) -> bool {
-        let this = &mut self.classes[class as usize];
-        let is_active = self.latest.contains(class);
-        if let Some(limit) = this.limit {
-            self.limits[limit as usize].update(&self.limit_curves, now, bytes, is_active);
-        }
-        let Some(curve) = this.curve.map(|curve| self.curves.at(curve)) else { return false };
-        curve.serve(&mut this.runtime, bytes);
-        this.turn.virtual_time = VirtualTime(curve.reached(&this.runtime));
-        if idles {
-            return self.deactivate(class);
-        }
-        if is_active {
-            let chosen = self.families[this.family as usize].chosen;
-            if this.turn.virtual_time.0 < chosen {
-                this.catch_up(chosen);
-            }
-            let time = Reverse(this.turn.virtual_time);
-            self.latest.decrease(this.family as usize, class, time);
-            if this.limit.is_some() {
-                self.update_f(now, class);
-            }
-        }
-        false
-    }
-
-    /// A class becomes active; returns whether the class above it does as well. Its virtual time is
-    /// its own or, if that is later, a mean one, so that no class saves up while it idles, and none
-    /// that comes back starves.
+    /// A class becomes active; returns whether the class above it does as well.
     fn activate(&mut self, now: Instant, class: u32, resumes: Option<&[bool]>) -> bool {
         let this = &mut self.classes[class as usize];
-        let number = this.family;
-        let family = &mut self.families[number as usize];
-        family.active += 1;
-        let is_first = family.active == 1;
+        let lane = this.family as usize;
+        let is_first = self.latest.len(lane) == 0;
         if !resumes.is_some_and(|resumes| resumes[class as usize]) {
-            self.init_v(now, class, is_first && resumes.is_none());
+            if is_first && resumes.is_none() {
+                self.families[lane].begin_period();
+            }
+            self.init_v(class);
+            if let Some(limit) = self.classes[class as usize].limit {
+                self.limits[limit as usize].init(&self.limit_curves, now);
+            }
         }
-        let Class { turn, is_held, .. } = &mut self.classes[class as usize];
-        *is_held = false;
-        self.latest.insert(number as usize, class, Reverse(turn.virtual_time));
-        self.fitting.insert(number as usize, class, *turn);
-        self.lower_if_late(number);
+        let this = &mut self.classes[class as usize];
+        this.is_held = false;
+        self.latest.insert(lane, class, Reverse(this.turn.virtual_time));
+        self.fitting.insert(lane, class, this.turn);
         is_first
     }
 
-    /// XX
-    fn init_v(&mut self, now: Instant, class: u32, begins_period: bool) {
+    /// Gives a class that becomes active its virtual time: its own or, if that is later, a mean one,
+    /// so that no class saves up while it idles, and none that comes back starves.
+    #[inline]
+    fn init_v(&mut self, class: u32) {
         let this = &mut self.classes[class as usize];
-        let number = this.family;
-        let family = &mut self.families[number as usize];
-        if begins_period {
-            (family.chosen, family.has_risen) = (family.idled, false);
-        }
-        let latest = self.latest.first(number as usize).map(|(Reverse(time), _)| time.0);
+        let family = &self.families[this.family as usize];
+        let latest = self.latest.first(this.family as usize).map(|(Reverse(time), _)| time.0);
         let mean = match latest {
             Some(latest) if family.has_risen => family.chosen.midpoint(latest),
             Some(latest) => latest,
             None => family.chosen,
         };
         let curve = self.curves.at(this.curve.expect("only classes that share become active"));
-        this.turn.virtual_time.0 = curve.reached(&this.runtime).max(mean);
-        curve.min_with(&mut this.runtime, this.turn.virtual_time.0);
+        let time = curve.reached(&this.runtime).max(mean);
+        curve.min_with(&mut this.runtime, time);
         self.activations += 1;
-        this.turn.activation = self.activations;
-        if let Some(limit) = this.limit {
-            self.limits[limit as usize].init(&self.limit_curves, now);
-        }
+        this.turn = Turn { virtual_time: VirtualTime(time), activation: self.activations };
     }
 
     /// A class becomes idle; returns whether the class above it does as well.
@@ -288,7 +277,6 @@ impl LinkShare {
         let this = &self.classes[class as usize];
         let lane = this.family as usize;
         let family = &mut self.families[lane];
-        family.active -= 1;
         family.idled = family.idled.max(this.turn.virtual_time.0);
         self.latest.remove(lane, class);
         if this.is_held {
@@ -296,7 +284,7 @@ impl LinkShare {
         } else {
             self.fitting.remove(lane, class);
         }
-        family.active == 0
+        self.latest.len(lane) == 0
     }
 
     /// Puts an active class with an upper limit, or above one, where its fit time belongs.
@@ -338,25 +326,7 @@ impl LinkShare {
         }
     }
 
-    /// Link sharing chose the class at its virtual time.
-    #[inline]
-    fn note_choice(&mut self, class: u32) {
-        let this = &self.classes[class as usize];
-        let (number, family) = (this.family, &mut self.families[this.family as usize]);
-        if this.turn.virtual_time.0 > family.chosen {
-            (family.chosen, family.has_risen) = (this.turn.virtual_time.0, true);
-            self.lower_if_late(number);
-        }
-    }
-
     /// Lowers all times of a family before they reach the end.
-    #[inline]
-    fn lower_if_late(&mut self, number: u32) {
-        if self.families[number as usize].chosen > LOWER_AT {
-            self.lower(number);
-        }
-    }
-
     #[cold]
     fn lower(&mut self, number: u32) {
         let family = &mut self.families[number as usize];
@@ -448,11 +418,37 @@ impl PartialOrd for Turn {
 }
 
 impl Class {
-    /// [algorithms §6.5] A class that an upper limit held back while others were chosen does not
-    /// make up for it.
+    /// The class, or one below it, sent `bytes`.
+    #[inline]
+    fn update_v(&mut self, curve: &Curve, bytes: u32) {
+        curve.serve(&mut self.runtime, bytes);
+        self.turn.virtual_time = VirtualTime(curve.reached(&self.runtime));
+    }
+
+    /// [algorithms §6.5] A class that an upper limit held back while a sibling was `chosen` does
+    /// not make up for it.
+    #[inline]
     fn catch_up(&mut self, chosen: i128) {
-        self.runtime.delay(chosen - self.turn.virtual_time.0);
-        self.turn.virtual_time = VirtualTime(chosen);
+        let behind = chosen - self.turn.virtual_time.0;
+        if behind > 0 {
+            self.runtime.delay(behind);
+            self.turn.virtual_time = VirtualTime(chosen);
+        }
+    }
+}
+
+impl Family {
+    /// A child becomes active while none is.
+    fn begin_period(&mut self) {
+        (self.chosen, self.has_risen) = (self.idled, false);
+    }
+
+    /// Link sharing chose a child at this virtual time.
+    #[inline]
+    fn note_choice(&mut self, time: i128) {
+        if time > self.chosen {
+            (self.chosen, self.has_risen) = (time, true);
+        }
     }
 }
 
@@ -468,7 +464,7 @@ impl Below {
 
 /// For each class what is below it, and the families, empty.
 fn families(tree: &Tree) -> (Vec<Below>, Vec<Family>) {
-    let empty = Family { parent: None, active: 0, chosen: 0, has_risen: false, idled: 0 };
+    let empty = Family { parent: None, chosen: 0, has_risen: false, idled: 0 };
     let (mut below, mut families) = (Vec::new(), alloc::vec![empty]);
     for (id, _) in tree.classes() {
         if let Some(leaf) = tree.leaf_of(id) {
