@@ -6,7 +6,6 @@
 //! logarithm of the items in the lane. Invariant: `places[item]` is where the item stands.
 
 use alloc::vec::Vec;
-use core::hint::select_unpredictable;
 
 /// Heaps over items numbered from 0.
 #[derive(Clone)]
@@ -27,13 +26,6 @@ struct Entry<K> {
 struct Lane {
     start: u32,
     len: u32,
-}
-
-impl<K: Ord> Entry<K> {
-    #[inline(always)]
-    fn precedes(&self, other: &Self) -> bool {
-        (self.key < other.key) | ((self.key == other.key) & (self.item < other.item))
-    }
 }
 
 impl<K: Ord + Copy + Default> Heaps<K> {
@@ -81,29 +73,6 @@ impl<K: Ord + Copy + Default> Heaps<K> {
         sift_up(heap, places, at, Entry { key, item });
     }
 
-    /// Removes `item`, which stands in `lane`.
-    #[inline]
-    pub(crate) fn remove(&mut self, lane: usize, item: u32) {
-        let at = core::mem::replace(&mut self.places[item as usize], ABSENT) as usize;
-        let (heap, places) = self.heap(lane);
-        assert!(heap.get(at).is_some_and(|entry| entry.item == item), "the item is in its lane");
-        let last = heap.len() - 1;
-        let moved = heap[last];
-        if at < last {
-            settle(&mut heap[..last], places, at, moved);
-        }
-        self.lanes[lane].len -= 1;
-    }
-
-    /// Gives `item`, which stands in `lane`, another key.
-    #[inline]
-    #[allow(dead_code, reason = "the fair queues take it up next")]
-    pub(crate) fn update(&mut self, lane: usize, item: u32, key: K) {
-        let at = self.places[item as usize] as usize;
-        let (heap, places) = self.heap(lane);
-        settle(heap, places, at, Entry { key, item });
-    }
-
     /// Gives `item`, which stands in `lane`, a key that is not larger than the one it has.
     #[inline]
     pub(crate) fn decrease(&mut self, lane: usize, item: u32, key: K) {
@@ -120,11 +89,42 @@ impl<K: Ord + Copy + Default> Heaps<K> {
         sift_down(heap, places, at, Entry { key, item });
     }
 
+    /// Removes `item`, which stands in `lane`.
+    #[inline]
+    pub(crate) fn remove(&mut self, lane: usize, item: u32) {
+        let at = core::mem::replace(&mut self.places[item as usize], ABSENT) as usize;
+        let (heap, places) = self.heap(lane);
+        assert!(heap.get(at).is_some_and(|entry| entry.item == item), "the item is in its lane");
+        let last = heap.len() - 1;
+        let moved = heap[last];
+        if at < last {
+            settle(&mut heap[..last], places, at, moved);
+        }
+        self.lanes[lane].len -= 1;
+    }
+
+    /// Gives `item`, which stands in `lane`, another key.
+    #[inline]
+    pub(crate) fn update(&mut self, lane: usize, item: u32, key: K) {
+        let at = self.places[item as usize] as usize;
+        let (heap, places) = self.heap(lane);
+        settle(heap, places, at, Entry { key, item });
+    }
+
     /// The entries of a lane, and all places.
     #[inline]
     fn heap(&mut self, lane: usize) -> (&mut [Entry<K>], &mut [u32]) {
         let Lane { start, len } = self.lanes[lane];
         (&mut self.entries[start as usize..][..len as usize], &mut self.places)
+    }
+}
+
+impl<K: Ord + Copy> Entry<K> {
+    /// Whether this entry comes before `other`: by key, then by item.
+    // Without a jump: which of two comes first is hard to foresee.
+    #[inline(always)]
+    fn precedes(&self, other: &Self) -> bool {
+        (self.key < other.key) | ((self.key == other.key) & (self.item < other.item))
     }
 }
 
@@ -139,7 +139,7 @@ fn settle<K: Ord + Copy>(heap: &mut [Entry<K>], places: &mut [u32], at: usize, e
 }
 
 /// Puts `entry` at `at` or nearer to the front.
-#[inline(always)]
+#[inline]
 fn sift_up<K: Ord + Copy>(
     heap: &mut [Entry<K>],
     places: &mut [u32],
@@ -167,32 +167,28 @@ fn sift_down<K: Ord + Copy>(
     mut at: usize,
     entry: Entry<K>,
 ) {
-    loop {
-        let first = at * WAYS + 1;
-        let Some(least) = least_child(heap, first) else { break };
-        if !heap[least].precedes(&entry) {
+    while let Some(least) = least_child(heap, at) {
+        let child = heap[least];
+        if !child.precedes(&entry) {
             break;
         }
-        heap[at] = heap[least];
-        places[heap[at].item as usize] = at as u32;
+        heap[at] = child;
+        places[child.item as usize] = at as u32;
         at = least;
     }
     heap[at] = entry;
     places[entry.item as usize] = at as u32;
 }
 
-/// The least of the children from `first` on. Which it is cannot be foretold, so full nodes are
-/// compared without jumps.
+/// The child of `at` that comes before its siblings, if it has children.
 #[inline(always)]
-fn least_child<K: Ord + Copy>(heap: &[Entry<K>], first: usize) -> Option<usize> {
-    let Some([a, b, c, d]) = heap.get(first..first + WAYS) else {
-        let less =
-            |one: usize, other: usize| if heap[other].precedes(&heap[one]) { other } else { one };
-        return (first..heap.len()).reduce(less);
-    };
-    let (ab, one) = select_unpredictable(b.precedes(a), (1, b), (0, a));
-    let (cd, other) = select_unpredictable(d.precedes(c), (3, d), (2, c));
-    Some(first + select_unpredictable(other.precedes(one), cd, ab))
+fn least_child<K: Ord + Copy>(heap: &[Entry<K>], at: usize) -> Option<usize> {
+    let first = at * WAYS + 1;
+    let later = |a: usize, b: usize| if heap[b].precedes(&heap[a]) { b } else { a };
+    if first + WAYS <= heap.len() {
+        return Some(later(later(first, first + 1), later(first + 2, first + 3)));
+    }
+    (first..heap.len()).reduce(later)
 }
 
 /// Children of a node.
@@ -205,13 +201,14 @@ mod tests {
     use super::*;
     use crate::random::Random;
     use alloc::collections::BTreeSet;
+    use core::cmp::Ordering;
 
     #[test]
     fn it_agrees_with_an_ordered_set() {
         const ITEMS: u32 = 200;
         let mut heaps = Heaps::new(&[ITEMS as usize / 2; 2], ITEMS as usize);
         let mut plain = [BTreeSet::new(), BTreeSet::new()];
-        let mut keys = [None; ITEMS as usize];
+        let mut keys: [Option<u32>; ITEMS as usize] = [None; ITEMS as usize];
         let mut random = Random::new(7, 0);
         for _ in 0..50_000 {
             let (item, key) = (random.below(ITEMS), random.below(64));
@@ -221,8 +218,12 @@ mod tests {
                     heaps.remove(lane, item);
                     plain[lane].remove(&(old, item));
                 }
-                (Some(old), _) => {
-                    heaps.update(lane, item, key);
+                (Some(old), way) => {
+                    match key.cmp(&old) {
+                        Ordering::Less if way == 1 => heaps.decrease(lane, item, key),
+                        Ordering::Greater if way == 1 => heaps.increase(lane, item, key),
+                        _ => heaps.update(lane, item, key),
+                    }
                     plain[lane].remove(&(old, item));
                     plain[lane].insert((key, item));
                     keys[item as usize] = Some(key);

@@ -4,18 +4,22 @@
 //! that are eligible, the one with the earliest deadline goes first. What is left is shared down
 //! the tree by *link-share* curves: of siblings, the one with the smallest virtual time. An *upper
 //! limit* says how much a class may be given in this way. Each curve may begin with another slope
-//! than it goes on with. The rules are ALTQ's [algorithms §6.4-6.5]; the differences:
+//! than it goes on with.
 //!
-//! - Times are exact, so there is no tick. A class under an upper limit may be late by a largest
-//!   packet at that limit without losing it; ALTQ allows a tick.
+//! The paper's functions and ALTQ's stand under their names: `init_ed`, `update_ed` and `update_d`
+//! in `real_time.rs`; `init_vf`, `update_vf`, `init_v`, `update_v` and `update_f` in
+//! `link_share.rs`; a runtime curve with `min_with` and `y2x` in `curve.rs`. Differences:
+//!
+//! - Times are exact, so there is no tick. A class that sends less than its upper limit keeps a
+//!   credit that is bounded (`upper_limit.rs`); `limit_credit` names Linux's rule and ALTQ's.
 //! - What holds a class back, or makes it catch up, stays when it idles; ALTQ forgets both, and so
 //!   lets a class that empties between packets pass its limit once.
 //! - A class that becomes idle is charged its last packet first. ALTQ does that when it returns.
-//! - Equal virtual times, or deadlines: siblings, or leaves, in the order of their declaration.
+//! - Of equal virtual times that of the class that became active first is the smaller one. Of equal
+//!   deadlines that of the leaf declared first; ALTQ and Linux take the leaf eligible first.
 //!
-//! Invariant: what link sharing may choose is found from the link down by the lowest virtual times;
-//! a backlogged leaf is there, or among those that wait for the real-time criterion or are ordered
-//! by it, or in both.
+//! Invariant: a backlogged leaf waits to be eligible, or is eligible, or is active in link sharing,
+//! or both; after a packet every class above its leaf is charged, whichever criterion chose.
 
 mod curve;
 mod link_share;

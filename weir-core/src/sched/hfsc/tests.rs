@@ -1,5 +1,4 @@
-//! The worked examples of [algorithms §6.8], what is refused, what an idle class takes, and that a
-//! changed tree goes on where the old one was.
+//! The worked examples of [algorithms §6.8], the order of equals, and what is refused.
 
 use super::curve::Spec;
 use super::params::ClassPlan;
@@ -198,7 +197,7 @@ fn of_equal_deadlines_that_of_the_leaf_declared_first_goes_first() {
 
 #[test]
 fn virtual_times_are_lowered_before_they_end() {
-    // A byte of `a` takes 2^33 ns of virtual time, so that 1000 of them come near the end.
+    // A packet takes nearly 2^65 ns of virtual time, so that 2^14 of them come near the end.
     let mut a = class("a");
     a.params = Params::new().with("ls_m2", Quantity::Rate(Rate::MIN));
     let b = ClassSpec { name: "b".to_string(), ..a.clone() };
