@@ -27,7 +27,7 @@ pub(super) struct Classes {
 }
 
 /// A class as the sharing rules see it.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Class {
     pub meter: Meter,
     pub parent: u32,
@@ -36,7 +36,7 @@ pub(super) struct Class {
     /// What a turn among unsatisfied classes of its level gains.
     pub level_quantum: i32,
     /// What a turn among siblings that borrow gains.
-    pub sibling_quantum: i32,
+    pub family_quantum: i32,
     /// 0 for a leaf, else one more than the highest level below.
     pub level: u8,
     /// Its priority among those in use, the larger served first; only of leaves.
@@ -60,20 +60,20 @@ impl Classes {
             tree.classes().map(|(_, spec)| spec.parent.map_or(link, ClassId::index)).collect();
         let mtu = tree.mtu().get().clamp(MTU_MIN, MTU_MAX);
         let level_quanta = quanta(&rates, mtu, LEVEL_TURN_MAX, |class| levels[class].into());
-        let sibling_quanta = quanta(&rates, mtu, SIBLING_TURN_MAX, |class| parents[class]);
+        let family_quanta = quanta(&rates, mtu, FAMILY_TURN_MAX, |class| parents[class]);
         let packet = (mtu << CREDIT_BITS) as i32;
         let families = Families::new(tree);
         let mut list = Vec::with_capacity(link + 1);
         for id in families.order(tree) {
             let (at, params) = (id.index(), &tree.class(id).params);
             let burst = params.bytes("burst").unwrap_or(Bytes::new(BURST_PACKETS * mtu));
-            let debt = (sibling_quanta[at] >> CREDIT_BITS) as u32 + (DEBT_PACKETS * mtu) as u32;
+            let debt = (family_quanta[at] >> CREDIT_BITS) as u32 + (DEBT_PACKETS * mtu) as u32;
             list.push(Class {
                 meter: Meter::new(rates[at], burst, debt),
                 parent: tree.class(id).parent.map_or(link as u32, |id| families.number(id)),
                 head: 0,
                 level_quantum: level_quanta[at],
-                sibling_quantum: sibling_quanta[at],
+                family_quantum: family_quanta[at],
                 level: levels[at],
                 rank: ranks[priority(tree.class(id))],
                 borrows: params.flag("borrow").unwrap_or(true),
@@ -81,19 +81,9 @@ impl Classes {
                 overlimit: false,
             });
         }
-        // Never charged, and alone at its level.
-        list.push(Class {
-            meter: Meter::new(tree.rate(), Bytes::ZERO, 0),
-            parent: link as u32,
-            head: 0,
-            level_quantum: packet,
-            sibling_quantum: packet,
-            level: levels[link],
-            rank: 0,
-            borrows: false,
-            active: 0,
-            overlimit: false,
-        });
+        // Never charged, and alone at its level: any quantum does.
+        let (meter, level) = (Meter::new(tree.rate(), Bytes::ZERO, 0), levels[link]);
+        list.push(Class { meter, parent: link as u32, level, rank: 0, borrows: false, ..list[0] });
         let priorities = usize::from(ranks[PRIORITY_MAX as usize]) + 1;
         Ok(Self { list, families, priorities, packet })
     }
@@ -138,10 +128,28 @@ impl Classes {
         self.families.leaves()
     }
 
+    /// The place of `class` among those with children; `None` for a leaf.
+    #[inline]
+    pub fn family(&self, class: usize) -> Option<usize> {
+        class.checked_sub(self.leaves())
+    }
+
+    /// The place of the parent of `class` among those with children.
+    #[inline]
+    pub fn parent_family(&self, class: &Class) -> usize {
+        class.parent as usize - self.leaves()
+    }
+
     /// How many priorities are in use.
     #[inline]
     pub fn priorities(&self) -> usize {
         self.priorities
+    }
+
+    /// The ranks of what may wait in `class`.
+    pub fn ranks(&self, class: usize) -> core::ops::Range<usize> {
+        let rank = usize::from(self.at(class).rank);
+        if class < self.leaves() { rank..rank + 1 } else { 0..self.priorities }
     }
 
     /// Credit for one largest packet.
@@ -288,6 +296,6 @@ const MTU_MAX: u64 = 1 << 16;
 /// The longest turn among the classes of a level, in largest packets: what a voice packet may wait.
 const LEVEL_TURN_MAX: u64 = 4;
 /// The longest turn among borrowing siblings, in largest packets.
-const SIBLING_TURN_MAX: u64 = 64;
+const FAMILY_TURN_MAX: u64 = 64;
 /// The most rounds that a class collects credit for a largest packet.
 const ROUNDS_MAX: u64 = 64;

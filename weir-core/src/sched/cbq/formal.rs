@@ -4,8 +4,8 @@
 //! not and no class of a lower level anywhere is unsatisfied [floyd95], [algorithms §1]. A class is
 //! *unsatisfied* if it is not overlimit and something waits below it that may borrow up to it. So
 //! what may send are the leaves below the unsatisfied classes of the lowest level that has any.
-//! Invariant: an active class is in the rings of its level if it is unsatisfied, else it waits for
-//! its undertime; and it is in the rings of its parent if it may borrow, whether it has to or not,
+//! Invariant: an active class is in the ring of its level if it is unsatisfied, else it waits for
+//! its undertime; and it is in the ring of its parent if it may borrow, whether it has to or not,
 //! so that none loses its turn among its siblings by being unsatisfied now and then.
 
 use super::classes::{Class, Classes, counted};
@@ -15,15 +15,13 @@ use crate::order::heap::Heaps;
 use crate::sched::{Head, Kin, Selection, Why};
 use crate::tree::DEPTH_MAX;
 use crate::units::{Bytes, Instant};
+use alloc::vec::Vec;
 
 /// The engine of the formal rule.
 pub(super) struct Formal {
-    classes: Classes,
-    nodes: Nodes,
-    /// Turns among the unsatisfied classes of one level and rank.
-    level_turns: Rings,
-    /// Turns among the active children of one class that may borrow from it, for each rank.
-    sibling_turns: Rings,
+    pub classes: Classes,
+    /// The turns of each rank.
+    turns: Vec<Turns>,
     /// For each level the ranks, as bits, that have an unsatisfied class.
     unsatisfied: [u8; LEVELS],
     /// The active classes that are overlimit, by undertime. Charging one does not move it here: a
@@ -32,21 +30,25 @@ pub(super) struct Formal {
     efficient: bool,
 }
 
+/// The turns of classes in which something of one rank waits.
+struct Turns {
+    /// Among the unsatisfied classes of each level.
+    level: Rings,
+    /// Among the active children of each class that may borrow from it.
+    family: Rings,
+}
+
 impl Formal {
     /// The engine for `classes`, nothing waiting.
     pub fn new(classes: Classes, general: General, efficient: bool) -> Self {
-        let nodes = Nodes::new(&classes);
-        let count = nodes.node(classes.link() + 1, 0) as usize;
-        let siblings = nodes.sibling_ring(classes.link() + 1, 0);
-        Self {
-            nodes,
-            level_turns: Rings::new(general, count, nodes.level_ring(LEVELS, 0)),
-            sibling_turns: Rings::new(general, count, siblings),
-            unsatisfied: [0; LEVELS],
-            overlimit: Heaps::new(&[classes.link()], classes.link()),
-            classes,
-            efficient,
-        }
+        let (link, families) = (classes.link(), classes.link() + 1 - classes.leaves());
+        let turns = |_| Turns {
+            level: Rings::new(general, link + 1, LEVELS),
+            family: Rings::new(general, link, families),
+        };
+        let turns = (0..classes.priorities()).map(turns).collect();
+        let overlimit = Heaps::new(&[link], link);
+        Self { classes, turns, unsatisfied: [0; LEVELS], overlimit, efficient }
     }
 
     /// `leaf` has a first packet now, or another one, or none.
@@ -79,49 +81,38 @@ impl Formal {
 
     /// `leaf`, just selected, sent a packet.
     pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        self.pay(now, leaf.index(), counted(sent));
+        let exceeds = self.pay(now, leaf.index(), counted(sent));
         self.set_head(now, leaf, next);
         let mut at = leaf.index();
-        while at != self.classes.link() {
-            let class = self.classes.at(at);
-            let parent = class.parent as usize;
-            if class.active != 0 && !class.overlimit && class.meter.is_overlimit(now) {
+        while exceeds && at != self.classes.link() {
+            let Class { active, overlimit, meter, parent, .. } = *self.classes.at(at);
+            if active != 0 && !overlimit && meter.is_overlimit(now) {
                 self.reconsider(now, at);
             }
-            at = parent;
+            at = parent as usize;
         }
     }
 
     /// Why `leaf` could not send earlier; its lender is the class whose turn at a level it is.
     pub fn why(&self, leaf: LeafId, from: Instant) -> Why {
         let class = self.classes.at(leaf.index());
-        if self.lends_at(leaf.index()).is_some() && !class.meter.is_overlimit(from) {
+        if self.lends_at(class).is_some() && !class.meter.is_overlimit(from) {
             return Why::FREE;
         }
         let mut lenders = self.classes.lenders(leaf.index());
-        let lender = lenders.find(|&at| self.lends_at(at).is_some());
+        let lender = lenders.find(|&at| self.lends_at(self.classes.at(at)).is_some());
         self.classes.why(leaf.index(), self.efficient, lender, from)
     }
 
     /// Takes over what classes of `old` owe for turns.
     pub fn inherit(&mut self, old: &Self, kin: &Kin) {
         for (new, was) in self.classes.kin(&old.classes, kin) {
-            for rank in 0..self.nodes.count(new).min(old.nodes.count(was)) {
-                let (node, old_node) = (self.nodes.node(new, rank), old.nodes.node(was, rank));
-                self.level_turns.inherit(node, &old.level_turns, old_node);
-                self.sibling_turns.inherit(node, &old.sibling_turns, old_node);
+            for (rank, old_rank) in self.classes.ranks(new).zip(old.classes.ranks(was)) {
+                let (turns, old_turns) = (&mut self.turns[rank], &old.turns[old_rank]);
+                turns.level.set_debt(new, old_turns.level.debt(was));
+                turns.family.set_debt(new, old_turns.family.debt(was));
             }
         }
-    }
-
-    /// The classes.
-    pub fn classes(&self) -> &Classes {
-        &self.classes
-    }
-
-    /// The classes, to be changed.
-    pub fn classes_mut(&mut self) -> &mut Classes {
-        &mut self.classes
     }
 
     /// The overlimit class with the earliest undertime; beyond `limit` the undertime may be early.
@@ -139,92 +130,52 @@ impl Formal {
         }
     }
 
-    /// The leaf whose turn it is: below the class whose turn it is at `level`, in the highest rank.
-    ///
-    /// A packet needs every turn from its leaf up to there. The lowest that does not cover it gains
-    /// a quantum and passes to the next in its ring. Ends: every round adds to each credit, and one
-    /// of them must reach one packet.
+    /// The leaf whose turn it is: in the highest rank, below the class whose turn it is at `level`.
     fn turn(&mut self, level: usize) -> usize {
-        let rank = self.unsatisfied[level].ilog2() as usize;
-        let ring = self.nodes.level_ring(level, rank);
+        let turns = &mut self.turns[self.unsatisfied[level].ilog2() as usize];
         loop {
-            let front = self.level_turns.front(ring).expect("an unsatisfied class is in its ring");
-            let lender = self.nodes.class(front);
-            let leaf = self.leaf_below(lender, rank);
-            if self.covers(leaf, (lender, ring), rank) {
+            let lender = turns.level.front(level).expect("an unsatisfied class is in its ring");
+            let mut leaf = lender;
+            while let Some(family) = self.classes.family(leaf) {
+                leaf = turns.family.front(family).expect("an active class has an active child");
+            }
+            if turns.cover(&self.classes, leaf, (lender, level)) {
                 return leaf;
             }
         }
     }
 
-    /// Follows the turns among siblings from `class` down to a leaf.
-    fn leaf_below(&self, class: usize, rank: usize) -> usize {
-        let mut at = class;
-        while at >= self.classes.leaves() {
-            let front = self.sibling_turns.front(self.nodes.sibling_ring(at, rank));
-            at = self.nodes.class(front.expect("an active class has an active child"));
-        }
-        at
-    }
-
-    /// Whether the turns from `leaf` up to its lender cover the packet of `leaf`; if one does not,
-    /// it passes. Comes with the lender and the ring of its level.
-    fn covers(&mut self, leaf: usize, (lender, level_ring): (usize, usize), rank: usize) -> bool {
-        let (link, length, mut at) = (self.classes.link(), self.classes.at(leaf).head, leaf);
-        // The link is alone at its level: its turn never passes.
-        while at != link {
-            let class = self.classes.at(at);
-            let node = self.nodes.node(at, rank);
-            let (rings, ring, quantum) = if at == lender {
-                (&mut self.level_turns, level_ring, class.level_quantum)
-            } else {
-                let ring = self.nodes.sibling_ring(class.parent as usize, rank);
-                (&mut self.sibling_turns, ring, class.sibling_quantum)
-            };
-            if !rings.covers(node, length) {
-                rings.refill(node, quantum);
-                rings.turn_to(ring, rings.next(node));
-                return false;
-            }
-            if at == lender {
-                return true;
-            }
-            at = class.parent as usize;
-        }
-        true
-    }
-
     /// Takes a packet from the turn of the lender and of every overlimit class that may borrow, and
-    /// counts it with all meters.
+    /// counts it with all meters; returns whether one of those above may have become overlimit.
     ///
     /// Whatever class lent: if only what the parent lent counted, a class with children that live
     /// on their own rates would get their rates on top of its part of an excess.
-    fn pay(&mut self, now: Instant, leaf: usize, sent: u32) {
-        let rank = usize::from(self.classes.at(leaf).rank);
-        let (link, mut at, mut lent) = (self.classes.link(), leaf, false);
-        while at != link {
+    fn pay(&mut self, now: Instant, leaf: usize, sent: u32) -> bool {
+        let rank = self.classes.at(leaf).rank;
+        let (mut at, mut lent, mut exceeds) = (leaf, false, false);
+        while at != self.classes.link() {
             let class = self.classes.at(at);
-            if class.active != 0 {
+            if class.active != 0 && (class.overlimit || !lent) {
                 // Whatever the packet's priority, the turn at the parent pays.
                 let has_rank = class.active >> rank & 1 == 1;
-                let rank = if has_rank { rank } else { class.active.ilog2() as usize };
-                let node = self.nodes.node(at, rank);
-                match self.lends_at(at) {
+                let rank = if has_rank { rank.into() } else { class.active.ilog2() as usize };
+                match self.lends_at(class) {
                     Some(level) if !lent => {
-                        self.level_turns.pay(self.nodes.level_ring(level, rank), node, sent);
+                        self.turns[rank].level.pay(level, at, sent);
                         lent = true;
                     }
                     None if class.borrows => {
-                        let ring = self.nodes.sibling_ring(class.parent as usize, rank);
-                        self.sibling_turns.pay(ring, node, sent);
+                        self.turns[rank].family.pay(self.classes.parent_family(class), at, sent);
                     }
                     _ => {}
                 }
             }
             let class = self.classes.at_mut(at);
-            class.meter.charge(now, sent);
+            let is_overlimit = class.meter.charge(now, Bytes::new(sent.into()));
+            exceeds |= is_overlimit && !class.overlimit;
             at = class.parent as usize;
         }
+        exceeds
     }
 
     /// Something waits in `leaf`, which was empty.
@@ -238,14 +189,16 @@ impl Formal {
             if !was_active {
                 self.find_limit(now, at);
             }
-            self.enter_level(at, 1 << rank);
-            let Class { borrows, parent, sibling_quantum, .. } = *self.classes.at(at);
-            let (node, parent) = (self.nodes.node(at, rank), parent as usize);
-            let ring = self.nodes.sibling_ring(parent, rank);
-            if !borrows || !self.sibling_turns.push(ring, node, sibling_quantum) {
+            self.enter_level(at, rank);
+            let class = self.classes.at(at);
+            if !class.borrows {
                 return;
             }
-            at = parent;
+            let family = self.classes.parent_family(class);
+            if !self.turns[rank].family.push(family, at, class.family_quantum) {
+                return;
+            }
+            at = class.parent as usize;
         }
     }
 
@@ -254,30 +207,31 @@ impl Formal {
         let rank = usize::from(self.classes.at(leaf).rank);
         let mut at = leaf;
         loop {
-            self.leave_level(at, 1 << rank);
+            self.leave_level(at, rank);
             let class = self.classes.at_mut(at);
             class.active &= !(1 << rank);
             if class.active == 0 && class.overlimit {
                 self.overlimit.remove(0, at as u32);
             }
-            let (borrows, parent) = (class.borrows, class.parent as usize);
-            let (node, ring) = (self.nodes.node(at, rank), self.nodes.sibling_ring(parent, rank));
-            if !borrows || !self.sibling_turns.remove(ring, node) {
+            let class = self.classes.at(at);
+            let family = self.classes.parent_family(class);
+            if !class.borrows || !self.turns[rank].family.remove(family, at) {
                 return;
             }
-            at = parent;
+            at = class.parent as usize;
         }
     }
 
     /// `class`, active, became overlimit or is so no more.
     fn reconsider(&mut self, now: Instant, class: usize) {
-        let active = self.classes.at(class).active;
-        self.leave_level(class, active);
-        if self.classes.at(class).overlimit {
+        let Class { active, overlimit, .. } = *self.classes.at(class);
+        let ranks = (0..self.turns.len()).filter(|rank| active >> rank & 1 == 1);
+        ranks.clone().for_each(|rank| self.leave_level(class, rank));
+        if overlimit {
             self.overlimit.remove(0, class as u32);
         }
         self.find_limit(now, class);
-        self.enter_level(class, active);
+        ranks.for_each(|rank| self.enter_level(class, rank));
     }
 
     /// Finds whether `class`, which is not among the overlimit ones, belongs there.
@@ -289,26 +243,21 @@ impl Formal {
         }
     }
 
-    /// Puts `class` in the rings of its level for each of `ranks`, if it lends.
-    fn enter_level(&mut self, class: usize, ranks: u8) {
-        let Some(level) = self.lends_at(class) else { return };
+    /// Puts `class` in the ring of its level, if it lends.
+    fn enter_level(&mut self, class: usize, rank: usize) {
+        let at = self.classes.at(class);
+        let Some(level) = self.lends_at(at) else { return };
         // An unsatisfied class is owed its rate, so its first turn covers a packet.
-        let credit = self.classes.at(class).level_quantum.max(self.classes.packet());
-        for rank in bits(ranks) {
-            let (ring, node) = (self.nodes.level_ring(level, rank), self.nodes.node(class, rank));
-            self.level_turns.push(ring, node, credit);
-        }
-        self.unsatisfied[level] |= ranks;
+        let credit = at.level_quantum.max(self.classes.packet());
+        self.turns[rank].level.push(level, class, credit);
+        self.unsatisfied[level] |= 1 << rank;
     }
 
-    /// Takes `class` out of the rings of its level for each of `ranks`, if it lends.
-    fn leave_level(&mut self, class: usize, ranks: u8) {
-        let Some(level) = self.lends_at(class) else { return };
-        for rank in bits(ranks) {
-            let (ring, node) = (self.nodes.level_ring(level, rank), self.nodes.node(class, rank));
-            if self.level_turns.remove(ring, node) {
-                self.unsatisfied[level] &= !(1 << rank);
-            }
+    /// Takes `class` out of the ring of its level, if it lends.
+    fn leave_level(&mut self, class: usize, rank: usize) {
+        let Some(level) = self.lends_at(self.classes.at(class)) else { return };
+        if self.turns[rank].level.remove(level, class) {
+            self.unsatisfied[level] &= !(1 << rank);
         }
     }
 
@@ -316,77 +265,44 @@ impl Formal {
     /// and not overlimit. Where `efficient` lets classes use a link that would idle, one that may
     /// not borrow itself lends in spite of its limit, but after all others.
     #[inline]
-    fn lends_at(&self, class: usize) -> Option<usize> {
-        let at = self.classes.at(class);
-        if at.active == 0 {
+    fn lends_at(&self, class: &Class) -> Option<usize> {
+        if class.active == 0 {
             return None;
         }
-        if !at.overlimit {
-            return Some(at.level.into());
+        if !class.overlimit {
+            return Some(class.level.into());
         }
-        let is_last_resort = self.efficient && !at.borrows && at.level > 0;
+        let is_last_resort = self.efficient && !class.borrows && class.level > 0;
         is_last_resort.then_some(LAST_RESORT)
     }
 }
 
-/// Which nodes and rings belong to which class, by number: a leaf has one node in each set of
-/// rings, a class with children one for each rank. Ranks are counted in a power of two.
-#[derive(Clone, Copy)]
-struct Nodes {
-    leaves: u32,
-    rank_bits: u32,
-}
-
-impl Nodes {
-    fn new(classes: &Classes) -> Self {
-        let rank_bits = classes.priorities().next_power_of_two().trailing_zeros();
-        Self { leaves: classes.leaves() as u32, rank_bits }
-    }
-
-    /// How many nodes `class` has.
-    fn count(self, class: usize) -> usize {
-        if class < self.leaves as usize { 1 } else { 1 << self.rank_bits }
-    }
-
-    /// The node of `class` for turns of `rank`.
-    #[inline]
-    fn node(self, class: usize, rank: usize) -> u32 {
-        match (class as u32).checked_sub(self.leaves) {
-            None => class as u32,
-            Some(family) => self.leaves + (family << self.rank_bits) + rank as u32,
+impl Turns {
+    /// Whether the turns from `leaf` up to its lender, at a level, cover the packet of `leaf`. The
+    /// lowest that does not gains a quantum and passes to the next in its ring: every round adds to
+    /// each credit, so one of them reaches a packet.
+    fn cover(&mut self, classes: &Classes, leaf: usize, (lender, level): (usize, usize)) -> bool {
+        let (length, mut at) = (classes.at(leaf).head, leaf);
+        // The link is alone at its level: its turn never passes.
+        while at != classes.link() {
+            let class = classes.at(at);
+            let (rings, ring, quantum) = if at == lender {
+                (&mut self.level, level, class.level_quantum)
+            } else {
+                (&mut self.family, classes.parent_family(class), class.family_quantum)
+            };
+            if !rings.covers(at, length) {
+                rings.refill(at, quantum);
+                rings.turn_to(ring, rings.next(at));
+                return false;
+            }
+            if at == lender {
+                return true;
+            }
+            at = class.parent as usize;
         }
+        true
     }
-
-    /// The class of a node.
-    #[inline]
-    fn class(self, node: u32) -> usize {
-        match node.checked_sub(self.leaves) {
-            None => node as usize,
-            Some(place) => (self.leaves + (place >> self.rank_bits)) as usize,
-        }
-    }
-
-    /// The ring of the unsatisfied classes of `level`.
-    #[inline]
-    fn level_ring(self, level: usize, rank: usize) -> usize {
-        (level << self.rank_bits) + rank
-    }
-
-    /// The ring of the children of `class` that may borrow from it.
-    #[inline]
-    fn sibling_ring(self, class: usize, rank: usize) -> usize {
-        ((class - self.leaves as usize) << self.rank_bits) + rank
-    }
-}
-
-/// The numbers of the bits that are set.
-#[inline]
-fn bits(mut ranks: u8) -> impl Iterator<Item = usize> {
-    core::iter::from_fn(move || {
-        let rank = (ranks != 0).then(|| ranks.trailing_zeros() as usize);
-        ranks &= ranks.wrapping_sub(1);
-        rank
-    })
 }
 
 /// The level of classes that lend where `efficient` lets them: above the link's.

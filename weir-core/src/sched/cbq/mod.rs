@@ -77,7 +77,14 @@ impl Discipline for Cbq {
 
     /// What was used of the rates stays used; turns of another rule begin anew.
     fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
-        self.engine.classes_mut().inherit(now, old.engine.classes(), kin);
+        let old_classes = match &old.engine {
+            Engine::Formal(old) => &old.classes,
+            Engine::Scan(old) => &old.classes,
+        };
+        match &mut self.engine {
+            Engine::Formal(engine) => engine.classes.inherit(now, old_classes, kin),
+            Engine::Scan(engine) => engine.classes.inherit(now, old_classes, kin),
+        }
         match (&mut self.engine, &old.engine) {
             (Engine::Formal(engine), Engine::Formal(old)) => engine.inherit(old, kin),
             (Engine::Scan(engine), Engine::Scan(old)) => engine.inherit(old, kin),
@@ -97,22 +104,6 @@ impl Discipline for Cbq {
         classes.map_or(Service::Unknown, |classes| {
             Service::Buckets(Buckets { leaves: classes.buckets(tree), excess })
         })
-    }
-}
-
-impl Engine {
-    fn classes(&self) -> &Classes {
-        match self {
-            Engine::Formal(engine) => engine.classes(),
-            Engine::Scan(engine) => engine.classes(),
-        }
-    }
-
-    fn classes_mut(&mut self) -> &mut Classes {
-        match self {
-            Engine::Formal(engine) => engine.classes_mut(),
-            Engine::Scan(engine) => engine.classes_mut(),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The general scheduler: rings of classes that take turns, and the credit of each for its turn.
 //!
-//! Invariant: a node is in at most one ring; the node in front has the turn.
+//! Invariant: a class is in at most one of these rings; the one in front has the turn.
 
 use alloc::vec::Vec;
 
@@ -16,115 +16,116 @@ pub(super) enum General {
     Prr,
 }
 
-/// Nodes and the rings that they are in; both are named by their number.
+/// Rings, named by their number, and the classes in them.
 pub(super) struct Rings {
-    nodes: Vec<Node>,
-    /// The node in front of each ring, [`NONE`] of an empty one.
+    places: Vec<Place>,
+    /// The class in front of each ring, [`NONE`] of an empty one.
     fronts: Vec<u32>,
     general: General,
 }
 
 #[derive(Clone, Copy)]
-struct Node {
+struct Place {
     previous: u32,
     next: u32,
     credit: i32,
 }
 
 impl Rings {
-    /// Nodes in no ring, and empty rings.
-    pub fn new(general: General, nodes: usize, rings: usize) -> Self {
-        let node = Node { previous: NONE, next: NONE, credit: 0 };
-        let (nodes, fronts) = (alloc::vec![node; nodes], alloc::vec![NONE; rings]);
-        Self { nodes, fronts, general }
+    /// Empty rings for classes numbered below `classes`.
+    pub fn new(general: General, classes: usize, rings: usize) -> Self {
+        let place = Place { previous: NONE, next: NONE, credit: 0 };
+        let (places, fronts) = (alloc::vec![place; classes], alloc::vec![NONE; rings]);
+        Self { places, fronts, general }
     }
 
-    /// The node that has the turn.
+    /// The class that has the turn.
     #[inline]
-    pub fn front(&self, ring: usize) -> Option<u32> {
+    pub fn front(&self, ring: usize) -> Option<usize> {
         let front = self.fronts[ring];
-        (front != NONE).then_some(front)
+        (front != NONE).then_some(front as usize)
     }
 
-    /// The node after this one in its ring.
+    /// The class after this one in its ring.
     #[inline]
-    pub fn next(&self, node: u32) -> u32 {
-        self.nodes[node as usize].next
+    pub fn next(&self, class: usize) -> usize {
+        self.places[class].next as usize
     }
 
-    /// Gives the turn to `node`, which is in the ring.
+    /// Gives the turn to `class`, which is in the ring.
     #[inline]
-    pub fn turn_to(&mut self, ring: usize, node: u32) {
-        self.fronts[ring] = node;
+    pub fn turn_to(&mut self, ring: usize, class: usize) {
+        self.fronts[ring] = class as u32;
     }
 
-    /// Puts `node` last, with `credit` for its first turn; returns whether the ring was empty.
-    pub fn push(&mut self, ring: usize, node: u32, credit: i32) -> bool {
-        let at = &mut self.nodes[node as usize];
-        // A turn that was overdrawn stays so: leaving and coming back is no way out of a debt.
-        at.credit = at.credit.min(0) + credit;
+    /// Puts `class` last, with `credit` for its first turn; returns whether the ring was empty.
+    pub fn push(&mut self, ring: usize, class: usize, credit: i32) -> bool {
         let front = self.fronts[ring];
+        let (mut previous, mut next) = (class as u32, class as u32);
         if front == NONE {
-            (at.previous, at.next) = (node, node);
-            self.fronts[ring] = node;
-            return true;
+            self.fronts[ring] = class as u32;
+        } else {
+            next = front;
+            previous = core::mem::replace(&mut self.places[front as usize].previous, class as u32);
+            self.places[previous as usize].next = class as u32;
         }
-        let last = core::mem::replace(&mut self.nodes[front as usize].previous, node);
-        self.nodes[last as usize].next = node;
-        let at = &mut self.nodes[node as usize];
-        (at.previous, at.next) = (last, front);
-        false
+        // A turn that was overdrawn stays so: leaving and coming back is no way out of a debt.
+        let credit = self.places[class].credit.min(0) + credit;
+        self.places[class] = Place { previous, next, credit };
+        front == NONE
     }
 
-    /// Takes `node` out; returns whether the ring is empty now.
-    pub fn remove(&mut self, ring: usize, node: u32) -> bool {
-        let Node { previous, next, .. } = self.nodes[node as usize];
-        if next == node {
+    /// Takes `class` out; returns whether the ring is empty now.
+    pub fn remove(&mut self, ring: usize, class: usize) -> bool {
+        let Place { previous, next, .. } = self.places[class];
+        if next as usize == class {
             self.fronts[ring] = NONE;
             return true;
         }
-        self.nodes[previous as usize].next = next;
-        self.nodes[next as usize].previous = previous;
-        if self.fronts[ring] == node {
+        self.places[previous as usize].next = next;
+        self.places[next as usize].previous = previous;
+        if self.fronts[ring] as usize == class {
             self.fronts[ring] = next;
         }
         false
     }
 
-    /// Whether the turn of `node` covers a packet of `length`.
+    /// Whether the turn of `class` covers a packet of `length`.
     #[inline]
-    pub fn covers(&self, node: u32, length: u32) -> bool {
-        let credit = self.nodes[node as usize].credit;
+    pub fn covers(&self, class: usize, length: u32) -> bool {
         match self.general {
-            General::Drr => credit >= units(length),
-            General::Wrr => credit > 0,
+            General::Drr => self.places[class].credit >= units(length),
+            General::Wrr => self.places[class].credit > 0,
             General::Prr => true,
         }
     }
 
-    /// Adds a quantum to the credit of `node`, whose turn does not cover its packet.
+    /// Adds a quantum to the credit of `class`, whose turn does not cover its packet.
     #[inline]
-    pub fn refill(&mut self, node: u32, quantum: i32) {
-        let credit = &mut self.nodes[node as usize].credit;
+    pub fn refill(&mut self, class: usize, quantum: i32) {
+        let credit = &mut self.places[class].credit;
         *credit = credit.saturating_add(quantum);
     }
 
-    /// `node`, whose turn it is in `ring`, sent a packet of `length`.
+    /// `class`, which is in `ring`, sent a packet of `length`.
     #[inline]
-    pub fn pay(&mut self, ring: usize, node: u32, length: u32) {
-        if self.general == General::Prr {
-            if self.fronts[ring] == node {
-                self.fronts[ring] = self.next(node);
-            }
-            return;
+    pub fn pay(&mut self, ring: usize, class: usize, length: u32) {
+        let place = &mut self.places[class];
+        if self.general != General::Prr {
+            place.credit = (place.credit - units(length)).max(CREDIT_MIN);
+        } else if self.fronts[ring] as usize == class {
+            self.fronts[ring] = place.next;
         }
-        let credit = &mut self.nodes[node as usize].credit;
-        *credit = (*credit - units(length)).max(CREDIT_MIN);
     }
 
-    /// Takes over what `was`, a node of `old` rings, owes for turns; `node` is in no ring yet.
-    pub fn inherit(&mut self, node: u32, old: &Rings, was: u32) {
-        self.nodes[node as usize].credit = old.nodes[was as usize].credit.min(0);
+    /// What `class` owes for turns.
+    pub fn debt(&self, class: usize) -> i32 {
+        self.places[class].credit.min(0)
+    }
+
+    /// Says what `class`, which is in no ring, owes for turns.
+    pub fn set_debt(&mut self, class: usize, debt: i32) {
+        self.places[class].credit = debt;
     }
 }
 
@@ -141,5 +142,5 @@ const CREDIT_MIN: i32 = -(1 << (18 + CREDIT_BITS));
 /// In turns a longer packet counts as one of this length: some of them and a quantum, which is at
 /// most some 2^22 bytes, fit into a credit.
 const LENGTH_MAX: u32 = 1 << 21;
-/// No node.
+/// No class.
 const NONE: u32 = u32::MAX;

@@ -23,8 +23,8 @@ pub(super) enum Sharing {
 
 /// The engine that asks every backlogged leaf.
 pub(super) struct Scan {
-    classes: Classes,
-    /// A node for each class, of which leaves are in rings, and a ring for each rank.
+    pub classes: Classes,
+    /// The turns of leaves, a ring for each rank.
     turns: Rings,
     sharing: Sharing,
     efficient: bool,
@@ -55,11 +55,11 @@ impl Scan {
     pub fn set_head(&mut self, leaf: LeafId, head: Option<Head>) {
         let class = self.classes.at_mut(leaf.index());
         class.head = head.map_or(0, |head| counted(head.length));
-        let was_backlogged = class.active != 0;
+        let (rank, was_backlogged) = (class.rank.into(), class.active != 0);
         class.active = u8::from(head.is_some());
         match (was_backlogged, head.is_some()) {
-            (false, true) => _ = self.turns.push(class.rank.into(), leaf.0, class.level_quantum),
-            (true, false) => _ = self.turns.remove(class.rank.into(), leaf.0),
+            (false, true) => _ = self.turns.push(rank, leaf.index(), class.level_quantum),
+            (true, false) => _ = self.turns.remove(rank, leaf.index()),
             _ => {}
         }
     }
@@ -93,12 +93,12 @@ impl Scan {
         let level_max = self.level_max(now);
         let lender = lender(&self.classes, now, leaf.index());
         let sent = counted(sent);
-        self.turns.pay(self.classes.at(leaf.index()).rank.into(), leaf.0, sent);
+        self.turns.pay(self.classes.at(leaf.index()).rank.into(), leaf.index(), sent);
         self.set_head(leaf, next);
         let mut at = leaf.index();
         while at != self.classes.link() {
             let class = self.classes.at_mut(at);
-            class.meter.charge(now, sent);
+            class.meter.charge(now, Bytes::new(sent.into()));
             at = class.parent as usize;
         }
         if let Some(lender) = lender.filter(|&at| self.classes.at(at).level <= level_max) {
@@ -115,21 +115,11 @@ impl Scan {
     /// Takes over what classes of `old` owe for turns and, under `TopLevel`, the top level.
     pub fn inherit(&mut self, old: &Self, kin: &Kin) {
         for (new, was) in self.classes.kin(&old.classes, kin) {
-            self.turns.inherit(new as u32, &old.turns, was as u32);
+            self.turns.set_debt(new, old.turns.debt(was));
         }
         if self.sharing == Sharing::TopLevel && old.sharing == Sharing::TopLevel {
             self.top_level = old.top_level.min(self.top_level);
         }
-    }
-
-    /// The classes.
-    pub fn classes(&self) -> &Classes {
-        &self.classes
-    }
-
-    /// The classes, to be changed.
-    pub fn classes_mut(&mut self) -> &mut Classes {
-        &mut self.classes
     }
 
     /// Whether `leaf` may send; `efficient` left aside.
@@ -181,11 +171,11 @@ impl Scan {
         let start = self.turns.front(rank)?;
         let (mut leaf, mut refilled) = (start, false);
         loop {
-            if permitted(&self.classes, leaf as usize) {
-                let class = self.classes.at(leaf as usize);
+            if permitted(&self.classes, leaf) {
+                let class = self.classes.at(leaf);
                 if self.turns.covers(leaf, class.head) {
                     self.turns.turn_to(rank, leaf);
-                    return Some(LeafId(leaf));
+                    return Some(LeafId(leaf as u32));
                 }
                 self.turns.refill(leaf, class.level_quantum);
                 refilled = true;

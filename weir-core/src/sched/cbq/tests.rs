@@ -105,7 +105,7 @@ impl Pair {
         let mut leaves = (0..self.queues.len() as u32).map(LeafId);
         let waits = |leaf: LeafId| !self.queues[leaf.index()].is_empty();
         let nobody = !leaves.any(|leaf| waits(leaf) && self.plain.permits(self.now, leaf));
-        self.plain.permits(self.now, leaf) || (self.efficient && nobody && self.plain.classes().at(leaf.index()).borrows)
+        self.plain.permits(self.now, leaf) || (self.efficient && nobody && self.plain.classes.at(leaf.index()).borrows)
     }
 
     /// Both engines' answers must agree; a leaf that is named sends.
