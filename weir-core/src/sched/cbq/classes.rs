@@ -21,9 +21,9 @@ pub(super) struct Classes {
     list: Vec<Class>,
     families: Families,
     /// How many priorities are in use.
-    priorities: usize,
+    pub priorities: usize,
     /// Credit for one largest packet.
-    packet: i32,
+    pub packet: i32,
 }
 
 /// A class as the sharing rules see it.
@@ -105,45 +105,33 @@ impl Classes {
     }
 
     /// The class with this number.
-    #[inline]
     pub fn at(&self, class: usize) -> &Class {
         &self.list[class]
     }
 
     /// The class with this number, to be changed.
-    #[inline]
     pub fn at_mut(&mut self, class: usize) -> &mut Class {
         &mut self.list[class]
     }
 
     /// The number of the link.
-    #[inline]
     pub fn link(&self) -> usize {
         self.list.len() - 1
     }
 
     /// How many leaves there are; their numbers come first.
-    #[inline]
     pub fn leaves(&self) -> usize {
         self.families.leaves()
     }
 
     /// The place of `class` among those with children; `None` for a leaf.
-    #[inline]
     pub fn family(&self, class: usize) -> Option<usize> {
         class.checked_sub(self.leaves())
     }
 
     /// The place of the parent of `class` among those with children.
-    #[inline]
     pub fn parent_family(&self, class: &Class) -> usize {
         class.parent as usize - self.leaves()
-    }
-
-    /// How many priorities are in use.
-    #[inline]
-    pub fn priorities(&self) -> usize {
-        self.priorities
     }
 
     /// The ranks of what may wait in `class`.
@@ -152,26 +140,15 @@ impl Classes {
         if class < self.leaves() { rank..rank + 1 } else { 0..self.priorities }
     }
 
-    /// Credit for one largest packet.
-    #[inline]
-    pub fn packet(&self) -> i32 {
-        self.packet
-    }
-
-    /// The classes of both trees that `kin` says are the same: numbers here and in `old`.
-    pub fn kin<'a>(
-        &'a self,
-        old: &'a Classes,
-        kin: &'a Kin,
-    ) -> impl Iterator<Item = (usize, usize)> + 'a {
+    /// The classes of both trees that `kin` says are the same: their numbers here and in `old`.
+    pub fn kin(&self, old: &Classes, kin: &Kin) -> Vec<(usize, usize)> {
         let number = |classes: &Classes, id| classes.families.number(id) as usize;
-        kin.classes().map(move |(new, was)| (number(self, new), number(old, was)))
+        kin.classes().map(|(new, was)| (number(self, new), number(old, was))).collect()
     }
 
     /// Takes over the meters of the classes that `old` had.
     pub fn inherit(&mut self, now: Instant, old: &Classes, kin: &Kin) {
-        let kin: Vec<_> = self.kin(old, kin).collect();
-        for (new, was) in kin {
+        for (new, was) in self.kin(old, kin) {
             self.list[new].meter.inherit(now, &old.list[was].meter);
         }
     }
@@ -182,20 +159,13 @@ impl Classes {
         core::iter::successors(Some(class), above)
     }
 
-    /// Why `leaf`, whose `lender` is as told, could not send earlier: from when on its own meter or
-    /// one that may lend to it let it. Where `efficient` lets those send that may borrow, a leaf
-    /// waits for others' turns only.
-    pub fn why(&self, leaf: usize, efficient: bool, lender: Option<usize>, from: Instant) -> Why {
-        let mut released = Instant::MAX;
-        for at in self.lenders(leaf) {
-            released = released.min(self.at(at).meter.undertime());
-            if released <= from {
-                break;
-            }
-        }
-        if efficient && self.at(leaf).borrows {
-            released = Instant::ZERO;
-        }
+    /// Why `leaf`, for which `lender` lends, could not send earlier: until then all classes that may
+    /// lend to it, itself included, were overlimit. Where `efficient` lets those send that may
+    /// borrow, such a leaf waits for others' turns only.
+    pub fn why(&self, leaf: usize, efficient: bool, lender: Option<usize>) -> Why {
+        let undertime = self.lenders(leaf).map(|at| self.at(at).meter.undertime()).min();
+        let is_free = efficient && self.at(leaf).borrows;
+        let released = undertime.filter(|_| !is_free).unwrap_or(Instant::ZERO);
         let regulation = match released {
             Instant::ZERO => Regulation::None,
             _ => Regulation::Undertime,

@@ -46,7 +46,7 @@ impl Formal {
             level: Rings::new(general, link + 1, LEVELS),
             family: Rings::new(general, link, families),
         };
-        let turns = (0..classes.priorities()).map(turns).collect();
+        let turns = (0..classes.priorities).map(turns).collect();
         let overlimit = Heaps::new(&[link], link);
         Self { classes, turns, unsatisfied: [0; LEVELS], overlimit, efficient }
     }
@@ -63,7 +63,6 @@ impl Formal {
     }
 
     /// The leaf that may send.
-    #[inline]
     pub fn select(&mut self, now: Instant) -> Selection {
         while let Some((undertime, class)) = self.first_overlimit(now)
             && undertime <= now
@@ -101,11 +100,12 @@ impl Formal {
         }
         let mut lenders = self.classes.lenders(leaf.index());
         let lender = lenders.find(|&at| self.lends_at(self.classes.at(at)).is_some());
-        self.classes.why(leaf.index(), self.efficient, lender, from)
+        self.classes.why(leaf.index(), self.efficient, lender)
     }
 
-    /// Takes over what classes of `old` owe for turns.
-    pub fn inherit(&mut self, old: &Self, kin: &Kin) {
+    /// Takes over what classes of `old` used, and what they owe for turns.
+    pub fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
+        self.classes.inherit(now, &old.classes, kin);
         for (new, was) in self.classes.kin(&old.classes, kin) {
             for (rank, old_rank) in self.classes.ranks(new).zip(old.classes.ranks(was)) {
                 let (turns, old_turns) = (&mut self.turns[rank], &old.turns[old_rank]);
@@ -191,11 +191,9 @@ impl Formal {
             }
             self.enter_level(at, rank);
             let class = self.classes.at(at);
-            if !class.borrows {
-                return;
-            }
             let family = self.classes.parent_family(class);
-            if !self.turns[rank].family.push(family, at, class.family_quantum) {
+            let turns = &mut self.turns[rank].family;
+            if !class.borrows || !turns.push(family, at, class.family_quantum) {
                 return;
             }
             at = class.parent as usize;
@@ -248,7 +246,7 @@ impl Formal {
         let at = self.classes.at(class);
         let Some(level) = self.lends_at(at) else { return };
         // An unsatisfied class is owed its rate, so its first turn covers a packet.
-        let credit = at.level_quantum.max(self.classes.packet());
+        let credit = at.level_quantum.max(self.classes.packet);
         self.turns[rank].level.push(level, class, credit);
         self.unsatisfied[level] |= 1 << rank;
     }
@@ -264,7 +262,6 @@ impl Formal {
     /// The level at which `class` lends, to itself or to those below it: none unless it is active
     /// and not overlimit. Where `efficient` lets classes use a link that would idle, one that may
     /// not borrow itself lends in spite of its limit, but after all others.
-    #[inline]
     fn lends_at(&self, class: &Class) -> Option<usize> {
         if class.active == 0 {
             return None;

@@ -34,13 +34,11 @@ impl Meter {
     }
 
     /// The instant from which on the class is not overlimit if it sends nothing more.
-    #[inline]
     pub const fn undertime(&self) -> Instant {
         self.theoretical.minus(self.pace.span(self.burst)).round_up()
     }
 
     /// Whether the class has used more than its burst and its rate allow.
-    #[inline]
     pub fn is_overlimit(&self, now: Instant) -> bool {
         // At the end of time no class can wait for a later instant.
         self.theoretical > self.limit(now) && now != Instant::MAX
@@ -52,7 +50,6 @@ impl Meter {
     /// What a class sends within its limit counts in full, however long the packet: that keeps the
     /// rate. What it borrows counts only up to the debt, or a class that borrowed for ten minutes
     /// would stay without its rate for ten minutes.
-    #[inline]
     pub fn charge(&mut self, now: Instant, sent: Bytes) -> bool {
         let (start, limit) = (self.theoretical.max(FineInstant::from_instant(now)), self.limit(now));
         let mut end = start.plus(self.pace.span(sent));
@@ -73,12 +70,10 @@ impl Meter {
     }
 
     /// The latest theoretical time with which the class is not overlimit at `now`.
-    #[inline]
     const fn limit(&self, now: Instant) -> FineInstant {
         FineInstant::from_instant(now).plus(self.pace.span(self.burst))
     }
 
-    #[inline]
     const fn debt_time(&self) -> FineSpan {
         self.pace.span(self.debt())
     }

@@ -77,18 +77,15 @@ impl Discipline for Cbq {
 
     /// What was used of the rates stays used; turns of another rule begin anew.
     fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
-        let old_classes = match &old.engine {
-            Engine::Formal(old) => &old.classes,
-            Engine::Scan(old) => &old.classes,
-        };
-        match &mut self.engine {
-            Engine::Formal(engine) => engine.classes.inherit(now, old_classes, kin),
-            Engine::Scan(engine) => engine.classes.inherit(now, old_classes, kin),
-        }
         match (&mut self.engine, &old.engine) {
-            (Engine::Formal(engine), Engine::Formal(old)) => engine.inherit(old, kin),
-            (Engine::Scan(engine), Engine::Scan(old)) => engine.inherit(old, kin),
-            _ => {}
+            (Engine::Formal(engine), Engine::Formal(old)) => engine.inherit(now, old, kin),
+            (Engine::Scan(engine), Engine::Scan(old)) => engine.inherit(now, old, kin),
+            (Engine::Formal(engine), Engine::Scan(old)) => {
+                engine.classes.inherit(now, &old.classes, kin);
+            }
+            (Engine::Scan(engine), Engine::Formal(old)) => {
+                engine.classes.inherit(now, &old.classes, kin);
+            }
         }
     }
 
@@ -108,12 +105,10 @@ impl Discipline for Cbq {
 }
 
 impl Scheduler for Cbq {
-    #[inline]
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
         self.head_changed(now, leaf, Some(head));
     }
 
-    #[inline]
     fn select(&mut self, now: Instant) -> Selection {
         match &mut self.engine {
             Engine::Formal(engine) => engine.select(now),
@@ -121,7 +116,6 @@ impl Scheduler for Cbq {
         }
     }
 
-    #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         match &mut self.engine {
             Engine::Formal(engine) => engine.charge(now, leaf, sent, next),
@@ -129,7 +123,6 @@ impl Scheduler for Cbq {
         }
     }
 
-    #[inline]
     fn head_changed(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
         match &mut self.engine {
             Engine::Formal(engine) => engine.set_head(now, leaf, head),
@@ -137,7 +130,6 @@ impl Scheduler for Cbq {
         }
     }
 
-    #[inline]
     fn offered(&mut self, now: Instant, leaf: LeafId) {
         if let Engine::Scan(engine) = &mut self.engine {
             engine.offered(now, leaf);
@@ -147,7 +139,7 @@ impl Scheduler for Cbq {
     fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         match &self.engine {
             Engine::Formal(engine) => engine.why(leaf, from),
-            Engine::Scan(engine) => engine.why(now, leaf, from),
+            Engine::Scan(engine) => engine.why(now, leaf),
         }
     }
 }

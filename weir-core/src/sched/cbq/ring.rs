@@ -40,20 +40,17 @@ impl Rings {
     }
 
     /// The class that has the turn.
-    #[inline]
     pub fn front(&self, ring: usize) -> Option<usize> {
         let front = self.fronts[ring];
         (front != NONE).then_some(front as usize)
     }
 
     /// The class after this one in its ring.
-    #[inline]
     pub fn next(&self, class: usize) -> usize {
         self.places[class].next as usize
     }
 
     /// Gives the turn to `class`, which is in the ring.
-    #[inline]
     pub fn turn_to(&mut self, ring: usize, class: usize) {
         self.fronts[ring] = class as u32;
     }
@@ -91,7 +88,6 @@ impl Rings {
     }
 
     /// Whether the turn of `class` covers a packet of `length`.
-    #[inline]
     pub fn covers(&self, class: usize, length: u32) -> bool {
         match self.general {
             General::Drr => self.places[class].credit >= units(length),
@@ -101,14 +97,12 @@ impl Rings {
     }
 
     /// Adds a quantum to the credit of `class`, whose turn does not cover its packet.
-    #[inline]
     pub fn refill(&mut self, class: usize, quantum: i32) {
         let credit = &mut self.places[class].credit;
         *credit = credit.saturating_add(quantum);
     }
 
     /// `class`, which is in `ring`, sent a packet of `length`.
-    #[inline]
     pub fn pay(&mut self, ring: usize, class: usize, length: u32) {
         let place = &mut self.places[class];
         if self.general != General::Prr {

@@ -35,7 +35,7 @@ pub(super) struct Scan {
 impl Scan {
     /// The engine for `classes`, nothing waiting.
     pub fn new(classes: Classes, sharing: Sharing, general: General, efficient: bool) -> Self {
-        let turns = Rings::new(general, classes.link(), classes.priorities());
+        let turns = Rings::new(general, classes.link(), classes.priorities);
         let top_level = classes.at(classes.link()).level;
         Self { classes, turns, sharing, efficient, top_level }
     }
@@ -68,9 +68,7 @@ impl Scan {
     pub fn select(&mut self, now: Instant) -> Selection {
         loop {
             let level_max = self.level_max(now);
-            let permitted = |classes: &Classes, leaf| {
-                lender(classes, now, leaf).is_some_and(|at| classes.at(at).level <= level_max)
-            };
+            let permitted = |classes: &Classes, at| lender(classes, now, at, level_max).is_some();
             if let Some(leaf) = self.choose(permitted) {
                 return Selection::Leaf(leaf);
             }
@@ -90,8 +88,7 @@ impl Scan {
 
     /// `leaf`, just selected, sent a packet.
     pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        let level_max = self.level_max(now);
-        let lender = lender(&self.classes, now, leaf.index());
+        let lender = lender(&self.classes, now, leaf.index(), self.level_max(now));
         let sent = counted(sent);
         self.turns.pay(self.classes.at(leaf.index()).rank.into(), leaf.index(), sent);
         self.set_head(leaf, next);
@@ -101,19 +98,20 @@ impl Scan {
             class.meter.charge(now, Bytes::new(sent.into()));
             at = class.parent as usize;
         }
-        if let Some(lender) = lender.filter(|&at| self.classes.at(at).level <= level_max) {
+        if let Some(lender) = lender {
             self.depart(now, lender, next.is_none());
         }
     }
 
     /// Why `leaf` could not send earlier.
-    pub fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
-        let lender = lender(&self.classes, now, leaf.index());
-        self.classes.why(leaf.index(), self.efficient, lender, from)
+    pub fn why(&self, now: Instant, leaf: LeafId) -> Why {
+        let lender = lender(&self.classes, now, leaf.index(), u8::MAX);
+        self.classes.why(leaf.index(), self.efficient, lender)
     }
 
-    /// Takes over what classes of `old` owe for turns and, under `TopLevel`, the top level.
-    pub fn inherit(&mut self, old: &Self, kin: &Kin) {
+    /// Takes over what classes of `old` used and owe for turns and, under `TopLevel`, the level.
+    pub fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
+        self.classes.inherit(now, &old.classes, kin);
         for (new, was) in self.classes.kin(&old.classes, kin) {
             self.turns.set_debt(new, old.turns.debt(was));
         }
@@ -125,8 +123,7 @@ impl Scan {
     /// Whether `leaf` may send; `efficient` left aside.
     #[cfg(test)]
     pub fn permits(&self, now: Instant, leaf: LeafId) -> bool {
-        let lender = lender(&self.classes, now, leaf.index());
-        lender.is_some_and(|at| self.classes.at(at).level <= self.level_max(now))
+        lender(&self.classes, now, leaf.index(), self.level_max(now)).is_some()
     }
 
     /// Moves the top level after a packet that `lender` lent for [algorithms §2.6].
@@ -150,13 +147,13 @@ impl Scan {
     /// The lowest level that has an unsatisfied class: the first above a backlogged leaf, itself
     /// included, that is not overlimit.
     fn unsatisfied_level(&self, now: Instant) -> u8 {
-        let lenders = self.backlogged().filter_map(|leaf| lender(&self.classes, now, leaf));
+        let lenders = self.backlogged().filter_map(|leaf| lender(&self.classes, now, leaf, u8::MAX));
         lenders.map(|at| self.classes.at(at).level).min().unwrap_or(u8::MAX)
     }
 
     /// The first leaf in turn among those permitted, of the highest priority that has one.
     fn choose(&mut self, permitted: impl Fn(&Classes, usize) -> bool) -> Option<LeafId> {
-        let mut ranks = (0..self.classes.priorities()).rev();
+        let mut ranks = (0..self.classes.priorities).rev();
         ranks.find_map(|rank| self.choose_in(rank, &permitted))
     }
 
@@ -202,7 +199,10 @@ impl Scan {
     }
 }
 
-/// The class that lends to a leaf, perhaps the leaf itself: the first that is not overlimit.
-fn lender(classes: &Classes, now: Instant, leaf: usize) -> Option<usize> {
-    classes.lenders(leaf).find(|&at| !classes.at(at).meter.is_overlimit(now))
+/// The class that lends to a leaf, perhaps the leaf itself: the first that is not overlimit, unless
+/// it is above `level_max`.
+fn lender(classes: &Classes, now: Instant, leaf: usize, level_max: u8) -> Option<usize> {
+    let mut lenders = classes.lenders(leaf);
+    let lender = lenders.find(|&at| !classes.at(at).meter.is_overlimit(now))?;
+    (classes.at(lender).level <= level_max).then_some(lender)
 }
