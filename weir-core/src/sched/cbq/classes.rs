@@ -54,10 +54,9 @@ impl Classes {
     /// The classes of `tree`.
     pub fn build(tree: &Tree) -> Result<Self, BuildError> {
         let link = tree.classes().len();
-        let (rates, levels) = (rates(tree)?, levels(tree));
-        let ranks = ranks(tree);
-        let parents: Vec<_> =
-            tree.classes().map(|(_, spec)| spec.parent.map_or(link, ClassId::index)).collect();
+        let (rates, levels, ranks) = (rates(tree)?, levels(tree), ranks(tree));
+        let parent = |(_, spec): (ClassId, &ClassSpec)| spec.parent.map_or(link, ClassId::index);
+        let parents: Vec<_> = tree.classes().map(parent).collect();
         let mtu = tree.mtu().get().clamp(MTU_MIN, MTU_MAX);
         let level_quanta = quanta(&rates, mtu, LEVEL_TURN_MAX, |class| levels[class].into());
         let family_quanta = quanta(&rates, mtu, FAMILY_TURN_MAX, |class| parents[class]);
@@ -159,8 +158,8 @@ impl Classes {
         core::iter::successors(Some(class), above)
     }
 
-    /// Why `leaf`, for which `lender` lends, could not send earlier: until then all classes that may
-    /// lend to it, itself included, were overlimit. Where `efficient` lets those send that may
+    /// Why `leaf`, for which `lender` lends, could not send earlier: until then all classes that
+    /// may lend to it, itself included, were overlimit. Where `efficient` lets those send that may
     /// borrow, such a leaf waits for others' turns only.
     pub fn why(&self, leaf: usize, efficient: bool, lender: Option<usize>) -> Why {
         let undertime = self.lenders(leaf).map(|at| self.at(at).meter.undertime()).min();

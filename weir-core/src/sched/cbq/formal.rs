@@ -69,13 +69,11 @@ impl Formal {
         {
             self.reconsider(now, class);
         }
-        match self.unsatisfied.iter().position(|&ranks| ranks != 0) {
-            Some(level) => Selection::Leaf(LeafId(self.turn(level) as u32)),
-            None => match self.first_overlimit(Instant::MAX) {
-                Some((undertime, _)) => Selection::At(undertime),
-                None => Selection::Idle,
-            },
-        }
+        let Some(level) = self.unsatisfied.iter().position(|&ranks| ranks != 0) else {
+            let first = self.first_overlimit(Instant::MAX);
+            return first.map_or(Selection::Idle, |(undertime, _)| Selection::At(undertime));
+        };
+        Selection::Leaf(LeafId(self.turn(level) as u32))
     }
 
     /// `leaf`, just selected, sent a packet.

@@ -44,14 +44,14 @@ impl Meter {
         self.theoretical > self.limit(now) && now != Instant::MAX
     }
 
-    /// Counts a packet that the class, or one below it, sent; returns whether the class is overlimit
-    /// now.
+    /// Counts a packet that the class, or one below it, sent; returns whether it is overlimit now.
     ///
     /// What a class sends within its limit counts in full, however long the packet: that keeps the
     /// rate. What it borrows counts only up to the debt, or a class that borrowed for ten minutes
     /// would stay without its rate for ten minutes.
     pub fn charge(&mut self, now: Instant, sent: Bytes) -> bool {
-        let (start, limit) = (self.theoretical.max(FineInstant::from_instant(now)), self.limit(now));
+        let limit = self.limit(now);
+        let start = self.theoretical.max(FineInstant::from_instant(now));
         let mut end = start.plus(self.pace.span(sent));
         if self.theoretical > limit {
             let debt = self.debt_time().max(self.pace.span(sent.plus(sent)));

@@ -147,8 +147,9 @@ impl Scan {
     /// The lowest level that has an unsatisfied class: the first above a backlogged leaf, itself
     /// included, that is not overlimit.
     fn unsatisfied_level(&self, now: Instant) -> u8 {
-        let lenders = self.backlogged().filter_map(|leaf| lender(&self.classes, now, leaf, u8::MAX));
-        lenders.map(|at| self.classes.at(at).level).min().unwrap_or(u8::MAX)
+        let lender = |leaf| lender(&self.classes, now, leaf, u8::MAX);
+        let level = |at| self.classes.at(at).level;
+        self.backlogged().filter_map(lender).map(level).min().unwrap_or(u8::MAX)
     }
 
     /// The first leaf in turn among those permitted, of the highest priority that has one.
