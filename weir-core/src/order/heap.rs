@@ -49,12 +49,26 @@ impl<K: Ord + Copy + Default> Heaps<K> {
         self.lanes[lane].len as usize
     }
 
+    /// Whether no item stands in any lane.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.len == 0)
+    }
+
     /// The least key in this lane and its item.
     #[inline]
     pub(crate) fn first(&self, lane: usize) -> Option<(K, u32)> {
         let Lane { start, len } = self.lanes[lane];
         let first = &self.entries.get(start as usize).filter(|_| len > 0)?;
         Some((first.key, first.item))
+    }
+
+    /// The key of `item`, if it stands in `lane`.
+    #[inline]
+    pub(crate) fn key(&self, lane: usize, item: u32) -> Option<K> {
+        let place = self.places[item as usize];
+        let at = self.lanes[lane].start as usize + place as usize;
+        (place != ABSENT).then(|| self.entries[at].key)
     }
 
     /// Whether `item` stands in a lane.
@@ -109,6 +123,19 @@ impl<K: Ord + Copy + Default> Heaps<K> {
         let at = self.places[item as usize] as usize;
         let (heap, places) = self.heap(lane);
         settle(heap, places, at, Entry { key, item });
+    }
+
+    /// Changes all keys by `change`, which may make some equal but puts none before another.
+    pub(crate) fn change_keys(&mut self, change: impl Fn(K) -> K) {
+        for lane in 0..self.lanes.len() {
+            let (heap, places) = self.heap(lane);
+            heap.iter_mut().for_each(|entry| entry.key = change(entry.key));
+            // Among equal keys the items decide now.
+            for at in (0..heap.len()).rev() {
+                let entry = heap[at];
+                sift_down(heap, places, at, entry);
+            }
+        }
     }
 
     /// The entries of a lane, and all places.
@@ -213,6 +240,15 @@ mod tests {
         for _ in 0..50_000 {
             let (item, key) = (random.below(ITEMS), random.below(64));
             let lane = item as usize % 2;
+            if random.below(1_000) == 0 {
+                heaps.change_keys(|key: u32| key.saturating_sub(3));
+                plain = plain.map(|rows| {
+                    rows.into_iter()
+                        .map(|(key, item): (u32, u32)| (key.saturating_sub(3), item))
+                        .collect()
+                });
+                keys = keys.map(|key| key.map(|key| key.saturating_sub(3)));
+            }
             match (keys[item as usize].take(), random.below(3)) {
                 (Some(old), 0) => {
                     heaps.remove(lane, item);
@@ -235,7 +271,9 @@ mod tests {
                 }
             }
             assert_eq!(heaps.contains(item), keys[item as usize].is_some());
+            assert_eq!(heaps.key(lane, item), keys[item as usize]);
             assert_eq!(heaps.len(lane), plain[lane].len());
+            assert_eq!(heaps.is_empty(), plain.iter().all(BTreeSet::is_empty));
             assert_eq!(heaps.first(lane), plain[lane].first().copied());
         }
     }
