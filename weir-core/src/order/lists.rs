@@ -1,7 +1,7 @@
 //! Lists of items, first in, first out: chained by the items' numbers.
 //!
-//! Items are numbered from 0, and each stands in one list at most, so one table of who stands
-//! behind whom serves all lists. Every operation costs the same however many items there are.
+//! Items are numbered from 0, and each stands in one list at most, so one table of the
+//! items behind each serves all lists. Every operation costs the same however many items there are.
 //! Invariant: an item that stands in a list is reached from the list's first.
 
 use alloc::vec::Vec;

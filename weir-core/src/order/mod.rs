@@ -2,15 +2,12 @@
 
 pub(crate) mod arrivals;
 #[allow(dead_code, reason = "service curves use a part of it")]
-pub(crate) mod deadlines;
 pub(crate) mod families;
 pub(crate) mod heap;
 pub(crate) mod id_set;
 #[allow(dead_code, reason = "service curves use a part of it")]
-pub(crate) mod in_step;
 pub(crate) mod lists;
 pub(crate) mod round_robin;
 pub(crate) mod rounds;
 #[allow(dead_code, reason = "service curves use a part of it")]
-pub(crate) mod tournament;
 pub(crate) mod weights;

@@ -205,7 +205,7 @@ mod tests {
             assert!(listed.iter().eq(told.new.iter().chain(&told.old)), "seed {seed}");
             let Some(chosen) = chosen else { continue };
             let queue = &mut waiting[chosen as usize];
-            let length = queue.pop_front().expect("who is chosen waits");
+            let length = queue.pop_front().expect("a chosen member waits");
             if random.below(8) > 0 {
                 // Else a drop, which is not charged.
                 rounds.charge(chosen, length);
@@ -233,13 +233,13 @@ mod tests {
                 rounds.charge(member, length);
                 rounds.charge(member, length);
             }
-            assert_eq!(rounds.choose(|_| true), Some(0), "all owe the same");
+            assert_eq!(rounds.choose(|_| true), Some(0), "all have the same debt");
             assert_eq!(rounds.choose(|_| false), None);
         }
     }
 
     #[test]
-    fn who_comes_back_while_others_wait_is_no_newcomer() {
+    fn a_member_that_comes_back_while_others_wait_is_no_newcomer() {
         let mut rounds = Rounds::new(2, 1000);
         rounds.join(0);
         rounds.charge(0, 1500);

@@ -103,10 +103,9 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("ids", &[]),
     ("random", &[]),
-    ("prefetch", &[]),
     ("parameter", &["units", "ids"]),
     ("tree", &["units", "ids", "parameter"]),
-    ("order", &["units", "ids", "random", "prefetch", "parameter", "tree"]),
+    ("order", &["units", "ids", "random", "parameter", "tree"]),
     ("packet", &["units", "ids"]),
     ("event", &["units", "ids", "packet"]),
     ("classify", &["units", "ids", "random", "packet", "parameter"]),
@@ -116,7 +115,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
         &["units", "ids", "random", "parameter", "tree", "order", "packet", "event", "account"],
     ),
     ("police", &["units", "ids", "random", "packet", "parameter"]),
-    ("sched", &["units", "ids", "random", "prefetch", "parameter", "tree", "order", "packet"]),
+    ("sched", &["units", "ids", "random", "parameter", "tree", "order", "packet"]),
     (
         "link",
         &[
