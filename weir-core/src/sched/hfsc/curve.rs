@@ -13,6 +13,7 @@
 use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// A curve as written: `m1` bit/s, which may be 0, for `d`, then `m2`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,7 +37,7 @@ enum Shape {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Curve {
     shape: Shape,
-    /// The time of a byte by `m1`; 0 where that slope never counts.
+    /// The time of a byte by `m1`; 0 if that is.
     early: i128,
     /// The time of a byte by `m2`.
     late: i128,
@@ -64,11 +65,6 @@ impl Spec {
         Self { m1: 0, d: Duration::ZERO, m2: rate }
     }
 
-    /// Whether the first slope never counts.
-    fn is_linear(self) -> bool {
-        self.d == Duration::ZERO || self.m1 == self.m2.bits_per_second()
-    }
-
     /// How far apart the starts of the two lines are: `d` * |`m1` - `m2`| / `m2`, rounded down.
     fn offset(self) -> i128 {
         let m2 = u128::from(self.m2.bits_per_second());
@@ -81,14 +77,15 @@ impl Spec {
 
 impl Curve {
     fn new(spec: Spec) -> Self {
-        let late = byte_time(spec.m2);
-        let (shape, early) = match Rate::new(spec.m1) {
-            _ if spec.is_linear() => return Self { shape: Shape::Linear, early: 0, late, offset: 0 },
-            None => (Shape::Delayed, 0),
-            Some(m1) if m1 > spec.m2 => (Shape::Concave, byte_time(m1)),
-            Some(m1) => (Shape::Convex, byte_time(m1)),
+        let shape = match spec.m1.cmp(&spec.m2.bits_per_second()) {
+            _ if spec.d == Duration::ZERO => Shape::Linear,
+            Ordering::Equal => Shape::Linear,
+            Ordering::Greater => Shape::Concave,
+            Ordering::Less if spec.m1 > 0 => Shape::Convex,
+            Ordering::Less => Shape::Delayed,
         };
-        Self { shape, early, late, offset: spec.offset() }
+        let early = Rate::new(spec.m1).map_or(0, byte_time);
+        Self { shape, early, late: byte_time(spec.m2), offset: spec.offset() }
     }
 
     /// Lowers the runtime curve to this curve started at `at` with what was served. A convex one is

@@ -4,9 +4,9 @@
 //! The virtual time of a class is when its link-share curve reaches what it was sent, by whichever
 //! criterion. Where ALTQ lets a parent's new period begin at 0 and gives its children an offset, a
 //! virtual time here goes on from the largest of the last period, which is the same. A class is
-//! *active* while packets of leaves with link-share curves wait in it or below. Invariant: an active
-//! class stands in `latest` and either in `fitting` or, if its fit time was in the future when it
-//! was last looked at, in `held`, in the lane of its family.
+//! *active* while packets of leaves with link-share curves wait in it or below. Invariant: an
+//! active class stands in `latest` and either in `fitting` or, if its fit time was in the future
+//! when it was last looked at, in `held`, in the lane of its family.
 
 use super::curve::{Curve, Curves, FAR, Runtime};
 use super::params::ClassPlan;
@@ -16,7 +16,7 @@ use crate::order::heap::Heaps;
 use crate::sched::{Kin, Tree};
 use crate::units::Instant;
 use alloc::vec::Vec;
-use core::cmp::{Ordering, Reverse};
+use core::cmp::Reverse;
 
 /// The tree of link sharing.
 pub(super) struct LinkShare {
@@ -52,7 +52,7 @@ struct Class {
 }
 
 /// What orders siblings.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Turn {
     /// When the link-share curve of the class reaches what it was sent.
     virtual_time: VirtualTime,
@@ -62,7 +62,7 @@ struct Turn {
 
 /// In half a cache line less than with the alignment of `i128`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-#[repr(packed(8))]
+#[repr(Rust, packed(8))]
 struct VirtualTime(i128);
 
 #[derive(Clone, Copy)]
@@ -100,12 +100,13 @@ impl LinkShare {
     pub(super) fn new(tree: &Tree, plans: &[ClassPlan]) -> Self {
         let (mut curves, mut limit_curves) = (Curves::default(), Curves::default());
         let (limits, numbers) = upper_limit::build(tree, plans, &mut limit_curves);
-        let (below, families) = families(tree);
+        let (families, below) = families(tree);
         let mut classes = Vec::with_capacity(plans.len());
-        for (((id, class), plan), &below_this) in tree.classes().zip(plans).zip(&below) {
+        for ((id, class), plan) in tree.classes().zip(plans) {
+            let children = Below::Family(below[id.index()]);
             classes.push(Class {
-                family: class.parent.map_or(LINK, |parent| below[parent.index()].family()),
-                below: below_this,
+                family: class.parent.map_or(LINK, |parent| below[parent.index()]),
+                below: tree.leaf_of(id).map_or(children, Below::Leaf),
                 curve: plan.link_share.map(|spec| curves.add(spec)),
                 runtime: Runtime::IDLE,
                 turn: Turn::default(),
@@ -113,8 +114,8 @@ impl LinkShare {
                 is_held: false,
             });
         }
-        let (mut sharing, mut limited) = (alloc::vec![0; families.len()], Vec::new());
-        limited.clone_from(&sharing);
+        let mut sharing = alloc::vec![0; families.len()];
+        let mut limited = sharing.clone();
         for class in &classes {
             sharing[class.family as usize] += usize::from(class.curve.is_some());
             limited[class.family as usize] += usize::from(class.limit.is_some());
@@ -198,8 +199,8 @@ impl LinkShare {
         }
     }
 
-    /// [algorithms §6.5] A leaf sent a packet, or lost its last one to a drop: what that moves, from
-    /// the leaf up to the link.
+    /// [algorithms §6.5] A leaf sent a packet, or lost its last one to a drop: what that moves,
+    /// from the leaf up to the link.
     pub(super) fn update_vf(&mut self, now: Instant, leaf: ClassId, served: Served) {
         let (mut at, mut idles) = (Some(leaf.0), served.empties);
         while let Some(class) = at {
@@ -223,8 +224,8 @@ impl LinkShare {
                 idles = self.deactivate(class);
             } else if is_active {
                 this.catch_up(family.chosen);
-                let time = Reverse(this.turn.virtual_time);
-                self.latest.decrease(this.family as usize, class, time);
+                let (lane, time) = (this.family as usize, Reverse(this.turn.virtual_time));
+                self.latest.decrease(lane, class, time);
                 if this.limit.is_some() {
                     self.update_f(now, class);
                 }
@@ -239,7 +240,9 @@ impl LinkShare {
         let is_first = self.latest.len(lane) == 0;
         if !resumes.is_some_and(|resumes| resumes[class as usize]) {
             if is_first && resumes.is_none() {
-                self.families[lane].begin_period();
+                // A new period of the class above.
+                let family = &mut self.families[lane];
+                (family.chosen, family.has_risen) = (family.idled, false);
             }
             self.init_v(class);
             if let Some(limit) = self.classes[class as usize].limit {
@@ -253,8 +256,8 @@ impl LinkShare {
         is_first
     }
 
-    /// Gives a class that becomes active its virtual time: its own or, if that is later, a mean one,
-    /// so that no class saves up while it idles, and none that comes back starves.
+    /// Gives a class that becomes active its virtual time: its own or, if that is later, a mean
+    /// one, so that no class saves up while it idles, and none that comes back starves.
     #[inline]
     fn init_v(&mut self, class: u32) {
         let this = &mut self.classes[class as usize];
@@ -332,18 +335,15 @@ impl LinkShare {
         let family = &mut self.families[number as usize];
         let by = core::mem::take(&mut family.chosen);
         family.idled -= by;
-        for (class, this) in (0u32..).zip(&mut self.classes) {
-            if this.family != number {
-                continue;
-            }
+        let children = (0u32..).zip(&mut self.classes).filter(|(_, this)| this.family == number);
+        for (class, this) in children {
             this.runtime.delay(-by);
             this.turn.virtual_time.0 -= by;
-            let lane = number as usize;
             if self.latest.contains(class) {
-                self.latest.update(lane, class, Reverse(this.turn.virtual_time));
+                self.latest.update(number as usize, class, Reverse(this.turn.virtual_time));
             }
             if self.fitting.contains(class) {
-                self.fitting.update(lane, class, this.turn);
+                self.fitting.update(number as usize, class, this.turn);
             }
         }
     }
@@ -359,8 +359,8 @@ impl LinkShare {
     }
 
     /// Takes over what `old` knows of the classes that both trees have; returns for each class
-    /// whether it was active there. A class whose link-share curve or parent is another starts anew,
-    /// and so does a limit whose curve is.
+    /// whether it was active there. A class whose link-share curve or parent is another starts
+    /// anew, and so does a limit whose curve is.
     pub(super) fn inherit(&mut self, old: &Self, kin: &Kin) -> Vec<bool> {
         let mut resumes = alloc::vec![false; self.classes.len()];
         self.activations = old.activations;
@@ -389,31 +389,10 @@ impl LinkShare {
         let Some(that) = old.limit(from.0) else { return };
         let Some(this) = self.classes[new.index()].limit else { return };
         let this = &mut self.limits[this as usize];
-        let curves = this.curve.zip(that.curve);
-        if curves.is_some_and(|(curve, other)| {
-            self.limit_curves.at(curve) == old.limit_curves.at(other)
-        }) {
+        let Some((curve, other)) = this.curve.zip(that.curve) else { return };
+        if self.limit_curves.at(curve) == old.limit_curves.at(other) {
             (this.runtime, this.fit) = (that.runtime, that.fit);
         }
-    }
-}
-
-impl Ord for Turn {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.virtual_time, self.activation).cmp(&(other.virtual_time, other.activation))
-    }
-}
-
-impl PartialOrd for Turn {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-
-    /// Without a jump, since which is less cannot be foretold.
-    #[inline(always)]
-    fn lt(&self, other: &Self) -> bool {
-        let (one, two) = (self.virtual_time.0, other.virtual_time.0);
-        (one < two) | ((one == two) & (self.activation < other.activation))
     }
 }
 
@@ -438,11 +417,6 @@ impl Class {
 }
 
 impl Family {
-    /// A child becomes active while none is.
-    fn begin_period(&mut self) {
-        (self.chosen, self.has_risen) = (self.idled, false);
-    }
-
     /// Link sharing chose a child at this virtual time.
     #[inline]
     fn note_choice(&mut self, time: i128) {
@@ -452,29 +426,17 @@ impl Family {
     }
 }
 
-impl Below {
-    /// The family of the children of a class that has some.
-    fn family(self) -> u32 {
-        match self {
-            Below::Leaf(_) => unreachable!("a parent has children"),
-            Below::Family(family) => family,
-        }
-    }
-}
-
-/// For each class what is below it, and the families, empty.
-fn families(tree: &Tree) -> (Vec<Below>, Vec<Family>) {
+/// The families, empty, and which is that of each class's children.
+fn families(tree: &Tree) -> (Vec<Family>, Vec<u32>) {
     let empty = Family { parent: None, chosen: 0, has_risen: false, idled: 0 };
-    let (mut below, mut families) = (Vec::new(), alloc::vec![empty]);
+    let (mut families, mut numbers) = (alloc::vec![empty], Vec::new());
     for (id, _) in tree.classes() {
-        if let Some(leaf) = tree.leaf_of(id) {
-            below.push(Below::Leaf(leaf));
-        } else {
-            below.push(Below::Family(families.len() as u32));
+        numbers.push(families.len() as u32);
+        if tree.leaf_of(id).is_none() {
             families.push(Family { parent: Some(id.0), ..empty });
         }
     }
-    (below, families)
+    (families, numbers)
 }
 
 /// The family of the link's own children.

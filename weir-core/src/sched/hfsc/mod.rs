@@ -50,16 +50,10 @@ pub struct Hfsc {
     classes: Vec<ClassId>,
     /// How many leaves are backlogged.
     backlogged: usize,
-    /// Which criterion chose the leaf that was selected last.
-    chosen_by: Criterion,
+    /// Whether link sharing chose the leaf that was selected last.
+    by_share: bool,
     /// What was backlogged and active when the tree was changed.
     resuming: Option<Resuming>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Criterion {
-    RealTime,
-    LinkShare,
 }
 
 /// What was backlogged and active when the tree was changed, and is told anew at that instant.
@@ -92,7 +86,7 @@ impl Discipline for Hfsc {
             share: LinkShare::new(tree, &plans),
             classes,
             backlogged: 0,
-            chosen_by: Criterion::LinkShare,
+            by_share: false,
             resuming: None,
         })
     }
@@ -125,11 +119,11 @@ impl Scheduler for Hfsc {
             return Selection::Idle;
         }
         if let Some(leaf) = self.real_time.first(now) {
-            self.chosen_by = Criterion::RealTime;
+            self.by_share = false;
             return Selection::Leaf(leaf);
         }
         if let Some(leaf) = self.share.first(now) {
-            self.chosen_by = Criterion::LinkShare;
+            self.by_share = true;
             return Selection::Leaf(leaf);
         }
         // [algorithms §6.6]
@@ -139,14 +133,13 @@ impl Scheduler for Hfsc {
     }
 
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        let by_share = self.chosen_by == Criterion::LinkShare;
         let (bytes, next) = (length(sent), next.map(|head| length(head.length)));
-        let served = Served { bytes, by_share, empties: next.is_none() };
+        let served = Served { bytes, by_share: self.by_share, empties: next.is_none() };
         self.backlogged -= usize::from(served.empties);
         // [algorithms §6.5] Link sharing is charged whichever criterion chose, real time only for
         // its own.
         self.share.update_vf(now, self.classes[leaf.index()], served);
-        if by_share {
+        if self.by_share {
             self.real_time.update_d(leaf, next);
         } else {
             self.real_time.update_ed(now, leaf, bytes, next);
@@ -164,7 +157,7 @@ impl Scheduler for Hfsc {
 
     fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let by_share = self.share.fits_from(self.classes[leaf.index()]);
-        let by_deadline = self.real_time.eligible(leaf);
+        let by_deadline = self.real_time.times(leaf).map(|times| times.0);
         let released = by_share.into_iter().chain(by_deadline).min().unwrap_or(Instant::ZERO);
         if released == Instant::ZERO {
             return Why::FREE;

@@ -72,27 +72,6 @@ pub(super) struct ClassPlan {
     pub(super) upper_limit: Option<Spec>,
 }
 
-/// What becomes of the credit of a class that sends less than its upper limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum LimitCredit {
-    /// It keeps what link sharing may make it wait.
-    Bounded,
-    /// It keeps all.
-    Linux,
-    /// It loses all once that is more than a largest packet.
-    Altq,
-}
-
-impl LimitCredit {
-    pub(super) fn of(tree: &Tree) -> Self {
-        match tree.params().choice("limit_credit") {
-            Some("linux") => Self::Linux,
-            Some("altq") => Self::Altq,
-            _ => Self::Bounded,
-        }
-    }
-}
-
 /// The parameters of one curve.
 struct Names {
     m1: &'static str,

@@ -107,15 +107,10 @@ impl RealTime {
         self.order.first(WAITING).map(|(time, _)| time)
     }
 
-    /// When the leaf becomes or became eligible, if it has a real-time curve.
-    pub(super) fn eligible(&self, leaf: LeafId) -> Option<Instant> {
+    /// When the leaf becomes or became eligible and its deadline, if it has a real-time curve.
+    pub(super) fn times(&self, leaf: LeafId) -> Option<(Instant, Instant)> {
         let this = &self.leaves[leaf.index()];
-        this.curve.map(|_| this.eligible)
-    }
-
-    #[cfg(test)]
-    pub(super) fn deadline(&self, leaf: LeafId) -> Instant {
-        self.leaves[leaf.index()].deadline
+        this.curve.map(|_| (this.eligible, this.deadline))
     }
 
     #[inline]

@@ -53,7 +53,7 @@ fn serve(hfsc: &mut Hfsc, tree: &Tree, mut left: Vec<u32>, mut now: Instant) -> 
     while left.iter().sum::<u32>() > 0 {
         match hfsc.select(now) {
             Selection::Leaf(leaf) => {
-                let mark = if hfsc.chosen_by == Criterion::RealTime { "!" } else { "" };
+                let mark = if hfsc.by_share { "" } else { "!" };
                 let name = &tree.class(tree.class_of(leaf)).name;
                 trace += &alloc::format!("{}{name}{mark} ", now.as_nanos() / 1_000_000);
                 left[leaf.index()] -= 1;
@@ -95,9 +95,9 @@ fn eligible_times_and_deadlines_are_those_of_the_worked_example() {
     hfsc.enqueued(Instant::ZERO, LeafId(0), head(Instant::ZERO));
     let (mut eligible, mut deadlines) = (Vec::new(), Vec::new());
     for _ in 0..7 {
-        let at = hfsc.real_time.eligible(LeafId(0)).expect("V has a real-time curve");
+        let (at, deadline) = hfsc.real_time.times(LeafId(0)).expect("V has a real-time curve");
         eligible.push(at.as_nanos() / 1000);
-        deadlines.push(hfsc.real_time.deadline(LeafId(0)).as_nanos() / 1000);
+        deadlines.push(deadline.as_nanos() / 1000);
         assert_eq!(hfsc.select(at), Selection::Leaf(LeafId(0)));
         hfsc.charge(at, LeafId(0), Bytes::new(1000), Some(head(at)));
     }

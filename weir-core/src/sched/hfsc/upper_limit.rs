@@ -8,13 +8,13 @@
 //! ALTQ's rule holds it back then, and it loses its turn; Linux's lets it send without a limit
 //! for as long as it sent less before.
 //!
-//! `bounded` gives the credit of [`Families::turn`]: as long as link sharing may let the class wait. In any
-//! time a class with share *s* gets at most *s* times that time, *s* times that wait and a packet
-//! [algorithms §6.7]; so a limit of at least *s* with that much credit never holds it back.
-//! Invariant: `credit_max` is at least `credit_left`.
+//! `bounded` gives the credit of [`Families::turn`]: as long as link sharing may let the class
+//! wait. In any time a class with share *s* gets at most *s* times that time, *s* times that wait
+//! and a packet [algorithms §6.7]; so a limit of at least *s* with that much credit never holds it
+//! back. Invariant: `credit_max` is at least `credit_left`.
 
 use super::curve::{Curves, Runtime, fine, round_up};
-use super::params::{ClassPlan, LimitCredit};
+use super::params::ClassPlan;
 use crate::ids::ClassId;
 use crate::sched::Tree;
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -80,17 +80,14 @@ pub(super) fn build(
         }
         let number = numbers[id.index()].expect("a path begins with its class");
         let packet = spec.m2.transmit_time(tree.mtu());
-        let (credit_max, credit_left) = match LimitCredit::of(tree) {
-            LimitCredit::Bounded => {
-                let credit = families.turn(id).1.plus(packet);
-                (credit, credit)
-            }
-            LimitCredit::Linux => (Duration::from_nanos(u64::MAX), Duration::ZERO),
-            LimitCredit::Altq => (packet, Duration::ZERO),
+        let credit = match tree.params().choice("limit_credit") {
+            Some("linux") => (Duration::from_nanos(u64::MAX), Duration::ZERO),
+            Some("altq") => (packet, Duration::ZERO),
+            _ => [families.turn(id).1.plus(packet); 2].into(),
         };
-        let curve = Some(curves.add(spec));
-        limits[number as usize] =
-            UpperLimit { curve, credit_max, credit_left, ..UpperLimit::NONE };
+        let limit = &mut limits[number as usize];
+        (limit.credit_max, limit.credit_left) = credit;
+        limit.curve = Some(curves.add(spec));
     }
     (limits, numbers)
 }
@@ -135,10 +132,10 @@ impl<'a> Families<'a> {
 
     /// The part of `rate` that a class gets while all its siblings wait.
     fn share(&self, class: ClassId, rate: Rate) -> Rate {
-        let slope = self.plans[class.index()].link_share.map_or(0, |spec| spec.m2.bits_per_second());
+        let spec = self.plans[class.index()].link_share.expect("a parent has a link-share curve");
         let sum = self.totals[place(self.tree.class(class).parent)].1;
-        let bits = u128::from(rate.bits_per_second()) * u128::from(slope) / sum.max(1);
-        Rate::new(bits as u64).unwrap_or(Rate::MIN)
+        let product = u128::from(rate.bits_per_second()) * u128::from(spec.m2.bits_per_second());
+        Rate::new((product / sum) as u64).unwrap_or(Rate::MIN)
     }
 }
 
