@@ -1,14 +1,15 @@
 //! What the link counts: per leaf, in packets and charged bytes.
 //!
-//! Invariant, at every instant: offered = sent + dropped (by reason) + backlog. Delays are not
-//! counted here: whoever wants them records `at - arrived` of each departure in a [`Histogram`].
+//! Invariant, at every instant: offered = sent + dropped (by reason) + backlog. The account holds
+//! no delays; a caller that wants them records `at - arrived` of each departure in a [`Histogram`].
 
 use crate::event::DropReason;
 use crate::ids::LeafId;
 use crate::units::{Bytes, Duration};
 use alloc::vec::Vec;
 
-/// Who keeps a histogram of delays for each leaf (9 KB each) does so up to this number of leaves.
+/// Callers that build a histogram of delays for each leaf (9 KB each) do so up to this number of
+/// leaves.
 pub const HISTOGRAMS_MAX: usize = 4096;
 
 /// A number of packets and their charged bytes.
@@ -23,13 +24,13 @@ pub struct Count {
 /// The account of one leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LeafAccount {
-    /// Everything that was offered.
+    /// Packets that were offered.
     pub offered: Count,
-    /// Everything that left.
+    /// Packets that left.
     pub sent: Count,
-    /// Everything dropped, by reason in the order of [`DropReason::ALL`].
+    /// Packets that were dropped, by reason in the order of [`DropReason::ALL`].
     pub dropped: [Count; DropReason::ALL.len()],
-    /// What waits now.
+    /// Packets that wait now.
     pub backlog: Count,
 }
 
@@ -40,7 +41,7 @@ pub struct Account {
     retired: LeafAccount,
 }
 
-/// Durations counted in buckets 3 % wide, from 1 ns to 18 minutes.
+/// Counts of durations in buckets 3 % wide, from 1 ns to 18 minutes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Histogram {
     buckets: Vec<u64>,
@@ -56,14 +57,14 @@ impl Count {
         self.bytes += bytes.get();
     }
 
-    /// The sum.
+    /// Returns the sum of both counts.
     pub const fn plus(self, other: Count) -> Count {
         Count { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
     }
 }
 
 impl LeafAccount {
-    /// What was offered is not counted by itself: it is what was sent, dropped or waits.
+    /// Builds an account from what was sent, dropped and waits; `offered` is their sum.
     pub(crate) fn new(
         sent: Count,
         dropped: [Count; DropReason::ALL.len()],
@@ -74,12 +75,12 @@ impl LeafAccount {
         account
     }
 
-    /// Everything dropped, for whatever reason.
+    /// Returns the number of packets and bytes dropped for any reason.
     pub fn dropped_total(&self) -> Count {
         self.dropped.iter().fold(Count::default(), |sum, &count| sum.plus(count))
     }
 
-    /// The sum with what `other` sent and dropped, without its backlog.
+    /// Adds what `other` sent and dropped, without its backlog.
     pub(crate) fn plus_past(&self, other: &LeafAccount) -> Self {
         let dropped =
             core::array::from_fn(|reason| self.dropped[reason].plus(other.dropped[reason]));
@@ -101,8 +102,8 @@ impl Account {
         Self { retired, ..self }
     }
 
-    /// What was sent and dropped of leaves that a change took away. Packets that waited in them
-    /// count in the leaf that they went to.
+    /// Returns what the leaves that a change removed had sent and dropped. Packets that waited in
+    /// them count in the leaf that took them over.
     pub const fn retired(&self) -> &LeafAccount {
         &self.retired
     }
@@ -112,7 +113,7 @@ impl Account {
         &self.leaves[leaf.index()]
     }
 
-    /// All accounts in the order of leaves.
+    /// Returns the accounts in the order of leaves.
     pub fn leaves(&self) -> &[LeafAccount] {
         &self.leaves
     }
@@ -137,15 +138,15 @@ impl Histogram {
         self.max = self.max.max(duration);
     }
 
-    /// The first duration of all, or one that is too long for a bucket of its own.
+    /// Counts the first duration of all, or one that is too long for a bucket of its own.
     #[cold]
     fn record_beyond(&mut self, place: usize) {
-        // Only what is used takes its 9 KB: of a hundred thousand classes few may be busy.
+        // Allocates the 9 KB on first use only: of a hundred thousand classes few may be busy.
         self.buckets.resize(BUCKETS, 0);
         self.buckets[place.min(BUCKETS - 1)] += 1;
     }
 
-    /// Adds all of `other`.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         if self.buckets.is_empty() {
             self.buckets = alloc::vec![0; other.buckets.len()];
@@ -158,23 +159,24 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many durations were counted.
+    /// Returns the number of durations counted.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The longest, exactly.
+    /// Returns the longest duration, exactly.
     pub const fn max(&self) -> Duration {
         self.max
     }
 
-    /// The mean, exactly, rounded down; zero if empty.
+    /// Returns the mean, rounded down to a nanosecond; zero if nothing was counted.
     pub fn mean(&self) -> Duration {
         let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
         Duration::from_nanos(mean as u64)
     }
 
-    /// The duration that `per_mille` of 1000 do not exceed, up to 3 % too long; zero if empty.
+    /// Returns the duration that `per_mille` of 1000 durations do not exceed, at most 3 % too long;
+    /// zero if nothing was counted.
     pub fn quantile(&self, per_mille: u32) -> Duration {
         let rank = (u128::from(self.count) * u128::from(per_mille.min(1000))).div_ceil(1000);
         // At most the count, which fits.
@@ -203,14 +205,14 @@ impl Default for Histogram {
     }
 }
 
-/// Each power of two is divided into 32 buckets; below 32 ns a bucket is a nanosecond. What is too
-/// long gets a place beyond the last.
+/// Each power of two is divided into 32 buckets; below 32 ns each bucket is one nanosecond wide.
+/// Durations that are too long return the index behind the last bucket.
 const fn place_of(nanos: u64) -> usize {
     let octave = (nanos | STEPS).ilog2() - STEP_BITS;
     octave as usize * STEPS as usize + (nanos >> octave) as usize
 }
 
-/// The longest duration of a bucket in ns.
+/// Returns the longest duration of a bucket in ns.
 const fn bucket_end(index: usize) -> u64 {
     let index = index as u64;
     if index < STEPS {
@@ -222,7 +224,8 @@ const fn bucket_end(index: usize) -> u64 {
 
 const STEP_BITS: u32 = 5;
 const STEPS: u64 = 1 << STEP_BITS;
-/// Up to 2^40 ns; what is longer counts in the last bucket, its exact maximum is kept beside.
+/// Up to 2^40 ns; longer durations count in the last bucket, and their exact maximum is stored
+/// beside it.
 const BUCKETS: usize = (STEPS as usize) * (40 - STEP_BITS as usize + 1);
 
 #[cfg(test)]
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn every_duration_lies_in_its_bucket() {
+    fn every_duration_is_in_its_bucket() {
         for nanos in (0..2000).chain([1 << 20, (1 << 20) - 1, (1 << 40) - 1]) {
             let index = place_of(nanos);
             assert!(nanos <= bucket_end(index), "{nanos}");

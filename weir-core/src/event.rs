@@ -7,9 +7,9 @@ use crate::units::{Bytes, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum DropReason {
-    /// Its leaf was full: the arriving packet was refused.
+    /// Its leaf was full, and the arriving packet was refused.
     Full,
-    /// Its leaf was full: it waited and made room for what arrived.
+    /// Its leaf was full, and this packet was dropped to make room for the arriving one.
     Evicted,
     /// The link's store of waiting packets was full.
     Store,
@@ -17,82 +17,83 @@ pub enum DropReason {
     Early,
     /// It had waited too long when its turn came: CoDel.
     Late,
-    /// Leaves that share a limit were full, and its leaf held most; or its leaf was full, and its
-    /// flow held most there.
+    /// Leaves that share a limit were full, and its leaf held the most; or its leaf was full, and
+    /// its flow held the most there.
     Longest,
-    /// A policer before the queue found it above its rate.
+    /// A policer before the queue found its traffic above the rate.
     Policed,
-    /// Its leaf was taken away or its limit lowered while it waited.
+    /// A change removed its leaf or lowered the limit while it waited.
     Reconfigured,
 }
 
-/// What became of an offered packet.
+/// The result of offering a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It waits. Others may have been dropped for it: see [`crate::link::AnyLink::take_dropped`].
+    /// It waits. Other packets may have been dropped for it: see
+    /// [`crate::link::AnyLink::take_dropped`].
     Queued,
     /// It was dropped.
     Dropped(DropReason),
 }
 
-/// A packet that was dropped, the offered one or one that waited.
+/// A dropped packet: the offered one, or one that waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dropped {
-    /// Which packet.
+    /// The packet.
     pub handle: Handle,
     /// Its leaf.
     pub leaf: LeafId,
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
-    /// When.
+    /// The instant of the drop.
     pub at: Instant,
-    /// When the link was offered it.
+    /// The instant at which the packet was offered to the link.
     pub arrived: Instant,
 }
 
 /// A packet that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Departure {
-    /// Which packet.
+    /// The packet.
     pub handle: Handle,
     /// Its leaf.
     pub leaf: LeafId,
     /// The length that the scheduler charged.
     pub charged: Bytes,
-    /// When the link was offered it.
+    /// The instant at which the packet was offered to the link.
     pub arrived: Instant,
-    /// When the link handed it out.
+    /// The instant at which the link handed it out.
     pub at: Instant,
-    /// When its last bit is on the wire.
+    /// The instant at which its last bit is on the wire.
     pub finished: Instant,
-    /// The traffic class that a policer or dropper gave it in place of its own.
+    /// The traffic class that a policer or dropper wrote in place of its own.
     pub mark: Mark,
 }
 
-/// The traffic class (DSCP and ECN) that a packet leaves with, if it is not the one that it came
-/// with: the port writes it into the packet.
+/// The traffic class (DSCP and ECN) that a packet leaves with, if it differs from the one that it
+/// arrived with: the port writes it into the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mark(u64);
 
 impl Mark {
-    /// The class, and in the bit above it whether it takes the place of the packet's own.
+    /// The traffic class, and in the bit above it whether it replaces the packet's own.
     #[inline(always)]
     pub(crate) const fn of_word(word: u16) -> Self {
         Self(word as u64)
     }
 
-    /// The class to write into the packet, `None` if it keeps its own.
+    /// Returns the traffic class to write into the packet, `None` if it keeps its own.
     pub const fn written(self) -> Option<u8> {
         if self.0 > 0xff { Some(self.0 as u8) } else { None }
     }
 }
 
-/// What a link answers when asked for a packet.
+/// The result of [`crate::link::AnyLink::poll`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Poll {
     /// This packet leaves now.
     Packet(Departure),
-    /// Nothing before this later instant, unless something is offered.
+    /// Nothing leaves before this later instant, unless a packet is offered.
     At(Instant),
     /// Nothing waits.
     Idle,
@@ -111,7 +112,7 @@ impl DropReason {
         DropReason::Reconfigured,
     ];
 
-    /// The word in reports.
+    /// Returns the word used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::Full => "full",

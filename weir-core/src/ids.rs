@@ -10,7 +10,7 @@ pub struct LeafId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClassId(pub u32);
 
-/// Whoever owns the bytes of a packet knows them by this; the core only passes it on.
+/// Identifies a packet to the port that owns its bytes; the core only passes it on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Handle(pub u32);
 
@@ -19,7 +19,7 @@ pub struct Handle(pub u32);
 pub struct MeterId(NonZeroU16);
 
 impl MeterId {
-    /// The most meters that a link has. With 0 for none, a packet carries one in two bytes.
+    /// The most meters that a link has. With 0 for none, the id takes two bytes in a packet.
     pub const MAX: usize = u16::MAX as usize;
 
     /// The meter of this number; none from [`MeterId::MAX`] on.

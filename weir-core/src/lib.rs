@@ -1,4 +1,4 @@
-//! The packet-scheduling core: what a simulator, a capture and a live link share.
+//! The packet-scheduling core that simulation, captures and live links share.
 //!
 //! Nothing here reads a clock, does I/O, starts a thread or draws an unseeded random number: time
 //! comes in as an argument, so the same calls give the same decisions, to the bit.

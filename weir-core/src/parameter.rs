@@ -1,6 +1,6 @@
-//! What an algorithm says of its parameters, and the values that a plan gives them.
+//! The parameters of an algorithm, and the values that a plan gives them.
 //!
-//! Policy checks, CLI help, schema and docs are derived from these tables; nothing else lists them.
+//! Policy checks, CLI help, schema and docs are derived from these tables; no other list exists.
 
 use crate::ids::ClassId;
 use crate::units::{Bytes, Dimension, Duration, Quantity, Rate};
@@ -23,7 +23,7 @@ pub enum Scope {
     Meter,
 }
 
-/// What values a parameter takes.
+/// The values that a parameter takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A quantity of this dimension.
@@ -47,9 +47,9 @@ pub struct Parameter {
     pub name: &'static str,
     /// Where it is written.
     pub scope: Scope,
-    /// What values it takes.
+    /// The values that it takes.
     pub kind: Kind,
-    /// What holds if it is not written; `None` if it must be written.
+    /// The value if it is not written; `None` if it must be written.
     pub default: Option<&'static str>,
     /// One sentence.
     pub summary: &'static str,
@@ -73,21 +73,21 @@ pub struct Params(Vec<(&'static str, Value)>);
 /// Why an algorithm cannot be built from a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BuildError {
-    /// The class at fault, if it is one class.
+    /// The class at fault, if a single class is.
     pub class: Option<ClassId>,
-    /// The parameter at fault, if it is one parameter.
+    /// The parameter at fault, if a single parameter is.
     pub parameter: Option<&'static str>,
     /// The value, the limit and the cure.
     pub message: String,
 }
 
 impl Params {
-    /// No value written.
+    /// No values.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Writes a value, in place of an earlier one.
+    /// Sets a value, replacing an earlier one.
     pub fn set(&mut self, name: &'static str, value: Value) {
         match self.0.iter_mut().find(|row| row.0 == name) {
             Some(row) => row.1 = value,
@@ -95,23 +95,23 @@ impl Params {
         }
     }
 
-    /// The same with one more value: for plans written in code.
+    /// Adds a quantity; for plans written in code.
     pub fn with(mut self, name: &'static str, quantity: Quantity) -> Self {
         self.set(name, Value::Quantity(quantity));
         self
     }
 
-    /// The value written for `name`.
+    /// Returns the value written for `name`.
     pub fn value(&self, name: &str) -> Option<Value> {
         self.0.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 
-    /// All values written.
+    /// Returns all values written.
     pub fn iter(&self) -> impl Iterator<Item = &(&'static str, Value)> {
         self.0.iter()
     }
 
-    /// The quantity written for `name`.
+    /// Returns the quantity written for `name`.
     pub fn quantity(&self, name: &str) -> Option<Quantity> {
         match self.value(name)? {
             Value::Quantity(quantity) => Some(quantity),
@@ -119,7 +119,7 @@ impl Params {
         }
     }
 
-    /// The rate written for `name`.
+    /// Returns the rate written for `name`.
     pub fn rate(&self, name: &str) -> Option<Rate> {
         match self.quantity(name)? {
             Quantity::Rate(rate) => Some(rate),
@@ -127,7 +127,7 @@ impl Params {
         }
     }
 
-    /// The size written for `name`.
+    /// Returns the size written for `name`.
     pub fn bytes(&self, name: &str) -> Option<Bytes> {
         match self.quantity(name)? {
             Quantity::Bytes(bytes) => Some(bytes),
@@ -135,7 +135,7 @@ impl Params {
         }
     }
 
-    /// The duration written for `name`.
+    /// Returns the duration written for `name`.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         match self.quantity(name)? {
             Quantity::Duration(duration) => Some(duration),
@@ -143,7 +143,7 @@ impl Params {
         }
     }
 
-    /// The number written for `name`.
+    /// Returns the number written for `name`.
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.quantity(name)? {
             Quantity::Number(number) => Some(number),
@@ -151,7 +151,7 @@ impl Params {
         }
     }
 
-    /// The flag written for `name`.
+    /// Returns the flag written for `name`.
     pub fn flag(&self, name: &str) -> Option<bool> {
         match self.value(name)? {
             Value::Flag(flag) => Some(flag),
@@ -159,7 +159,7 @@ impl Params {
         }
     }
 
-    /// The word written for `name`.
+    /// Returns the word written for `name`.
     pub fn choice(&self, name: &str) -> Option<&'static str> {
         match self.value(name)? {
             Value::Choice(word) => Some(word),

@@ -7,12 +7,12 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The stream number `stream` of `seed`.
+    /// Starts the stream number `stream` of `seed`.
     pub const fn new(seed: u64, stream: u64) -> Self {
         Self(seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95))
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     #[inline]
     pub const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -21,13 +21,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, at most one part in 2^32 uneven; 0 if `bound` is 0.
+    /// Draws a number below `bound`, even to one part in 2^32; 0 if `bound` is 0.
     #[inline]
     pub const fn below(&mut self, bound: u32) -> u32 {
         (((self.bits() >> 32) * bound as u64) >> 32) as u32
     }
 
-    /// True with this probability of 2^32.
+    /// Returns true with a probability of `of_2_32` / 2^32.
     #[inline]
     pub const fn chance(&mut self, of_2_32: u64) -> bool {
         (self.bits() >> 32) < of_2_32
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_splitmix() {
+    fn numbers_equal_splitmix() {
         // The first outputs for the seed 0.
         let mut random = Random::new(0, 0);
         assert_eq!(random.bits(), 0xe220_a839_7b1d_cdaf);

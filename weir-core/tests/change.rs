@@ -1,4 +1,5 @@
-//! A running link that is changed a thousand times under load loses nothing, and no order.
+//! A running link that is changed a thousand times under load loses no packet and keeps their
+//! order.
 
 mod common;
 
@@ -12,7 +13,7 @@ use weir_core::queue::{Limit, QueuePlan};
 use weir_core::sched::{Entry, SCHEDULERS};
 use weir_core::units::{Bytes, Duration, Instant};
 
-/// Changes of one run.
+/// Changes in one run.
 const CHANGES: u32 = 1_000;
 /// Offers between two changes.
 const OFFERS: u32 = 12;
@@ -26,7 +27,7 @@ struct Load {
     /// The class that each packet was offered to.
     offered: Vec<String>,
     waiting: BTreeSet<Handle>,
-    /// The packet that left last of those that were offered to one class and left from one.
+    /// The last packet that left, by the class it was offered to and the class it left from.
     last: BTreeMap<(String, String), Handle>,
     left: u64,
     dropped: u64,
@@ -71,7 +72,7 @@ impl Load {
         assert_eq!(verdict == Verdict::Queued, !dropped.contains(&handle));
     }
 
-    /// Takes note of drops, which are for this reason only if `expected`; answers their packets.
+    /// Checks drops, which have this reason only if `expected`; returns their packets.
     fn take_dropped(&mut self, reason: DropReason, expected: bool) -> Vec<Handle> {
         let mut handles = Vec::new();
         self.link.take_dropped(&mut |dropped| {
@@ -79,13 +80,13 @@ impl Load {
             handles.push(dropped.handle);
         });
         for handle in &handles {
-            assert!(self.waiting.remove(handle), "only what waits is dropped, and once");
+            assert!(self.waiting.remove(handle), "only a waiting packet is dropped, and once");
         }
         self.dropped += handles.len() as u64;
         handles
     }
 
-    /// Lets time go on and takes note of what leaves.
+    /// Advances time and checks departures.
     fn advance(&mut self) {
         let gap = self.plan.tree.rate().transmit_time(Bytes::new(1_000)).as_nanos();
         let gap = gap.clamp(1, 1 << 40);
@@ -93,7 +94,10 @@ impl Load {
         let mut departures = Vec::new();
         self.link.advance(self.now, &mut departures);
         for departure in departures {
-            assert!(self.waiting.remove(&departure.handle), "only what waits leaves, and once");
+            assert!(
+                self.waiting.remove(&departure.handle),
+                "only a waiting packet leaves, and once"
+            );
             let from = self.offered[departure.handle.0 as usize].clone();
             let last = self.last.insert((from, self.class(departure.leaf)), departure.handle);
             assert!(last < Some(departure.handle), "order inside a leaf");
@@ -102,7 +106,7 @@ impl Load {
         self.take_dropped(DropReason::Reconfigured, false);
     }
 
-    /// Changes the link to a random plan, of another scheduler perhaps.
+    /// Changes the link to a random plan, possibly of another scheduler.
     fn change(&mut self) {
         let entry = &SCHEDULERS[self.random.between(0, SCHEDULERS.len() as u64 - 1) as usize];
         let tree = random_tree(&mut self.random, entry.descriptor);
@@ -111,7 +115,11 @@ impl Load {
         let before = self.link.account();
         let change = Change { from: &self.plan, to: &to, heir };
         if change.apply(&mut self.link, self.now).is_err() {
-            assert_eq!(self.link.account().leaves(), before.leaves(), "nothing is half applied");
+            assert_eq!(
+                self.link.account().leaves(),
+                before.leaves(),
+                "a refused change has no effect"
+            );
             return;
         }
         self.plan = to;
@@ -124,10 +132,13 @@ impl Load {
             Limit::Packets(packets) => room.min(u64::from(packets)),
             Limit::Bytes(bytes) => room.min(bytes.get() / 65_535),
         });
-        assert!(lost == 0 || waited as u64 > room, "lost only where a limit demands it");
+        assert!(
+            lost == 0 || waited as u64 > room,
+            "packets are lost only where a limit requires it"
+        );
     }
 
-    /// Everything offered is sent, dropped or waits; by the link's account and by ours.
+    /// Checks that offered = sent + dropped + backlog, by the link's account and by the test's.
     fn check(&mut self) {
         let account = self.link.account();
         let all = account.leaves().iter().chain([account.retired()]);

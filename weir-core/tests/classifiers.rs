@@ -1,5 +1,5 @@
-//! Every classification algorithm gives the answers of the linear one, in every order of rules and
-//! for fragments of every kind; and those orders and fragments are those of their sources.
+//! Every classification algorithm returns what the linear one returns, in every match order and for
+//! fragments of every kind; and those orders and fragments follow their sources.
 
 mod frames;
 
@@ -28,7 +28,7 @@ fn some<T>(random: &mut Xorshift, percent: usize, make: impl Fn(&mut Xorshift) -
     random.chance(percent).then(|| make(random))
 }
 
-/// Addresses of few networks, so that rules overlap.
+/// Draws addresses of few networks, so that rules overlap.
 fn random_address(random: &mut Xorshift, ipv4: bool) -> IpAddr {
     let host = random.pick(&[0, 1, 2, 3, 255, 0x0100, 0x0101, 0xffff_ffff, 0x8000_0001_u128]);
     if ipv4 {
@@ -61,7 +61,7 @@ fn random_prefix(random: &mut Xorshift) -> Prefix {
 }
 
 fn random_prefixes(random: &mut Xorshift) -> Vec<Prefix> {
-    // Seldom a list so long that not every pair is written out.
+    // Rarely a list so long that not every pair is expanded.
     let count = random.pick(&[0, 0, 0, 1, 1, 1, 1, 2, 3, 9]);
     (0..count).map(|_| random_prefix(random)).collect()
 }
@@ -100,10 +100,10 @@ fn random_rules(random: &mut Xorshift) -> Vec<Rule> {
     (0..count).map(|index| rule(index, random)).collect()
 }
 
-/// A packet that satisfies most of what a random rule wants, and by chance all of it.
+/// Draws a packet that satisfies most conditions of a random rule, and by chance all of them.
 fn random_packet(random: &mut Xorshift, rules: &[Rule]) -> (InterfaceId, Headers) {
     let nothing = Match::default();
-    let near = match rules.is_empty() {
+    let target = match rules.is_empty() {
         true => &nothing,
         false => &rules[random.below(rules.len())].matches,
     };
@@ -114,10 +114,10 @@ fn random_packet(random: &mut Xorshift, rules: &[Rule]) -> (InterfaceId, Headers
         let prefix = prefixes.iter().find(of_family).filter(|prefix| !prefix.contains(own));
         prefix.map_or(own, |prefix| prefix.network())
     };
-    let addresses = match (end(&near.sources), end(&near.destinations)) {
+    let addresses = match (end(&target.sources), end(&target.destinations)) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
         (IpAddr::V6(source), IpAddr::V6(destination)) => Addresses::V6 { source, destination },
-        _ => panic!("one family was asked for"),
+        _ => panic!("addresses are of one family"),
     };
     let addresses = if random.chance(5) { Addresses::Unknown } else { addresses };
     let mut port = |range: Option<PortRange>| {
@@ -125,7 +125,7 @@ fn random_packet(random: &mut Xorshift, rules: &[Rule]) -> (InterfaceId, Headers
         if random.chance(50) { range.first() } else { range.last() }
     };
     let ports =
-        Ports { source: port(near.source_ports), destination: port(near.destination_ports) };
+        Ports { source: port(target.source_ports), destination: port(target.destination_ports) };
     let fragment = match random.below(8) {
         0 => Fragment::First(random.below(4) as u32),
         1 | 2 => Fragment::Later { id: random.below(4) as u32, more: random.chance(60) },
@@ -136,29 +136,29 @@ fn random_packet(random: &mut Xorshift, rules: &[Rule]) -> (InterfaceId, Headers
         Some(vlan) if random.chance(80) => Some(VlanTag(vlan.id() | 0xe000)),
         _ => some(random, 10, |random| VlanTag(random.below(3) as u16)),
     };
-    let vlan = tag(near.vlan, random);
-    let dscp = near.dscp.map_or(random.pick(&[0, 46, 63]), Dscp::code);
-    let ecn = near.ecn.map_or(random.below(4) as u8, |ecn| ecn as u8);
-    let protocol = near.protocol.unwrap_or(Protocol(random.pick(&[1, TCP, UDP, 132])));
+    let vlan = tag(target.vlan, random);
+    let dscp = target.dscp.map_or(random.pick(&[0, 46, 63]), Dscp::code);
+    let ecn = target.ecn.map_or(random.below(4) as u8, |ecn| ecn as u8);
+    let protocol = target.protocol.unwrap_or(Protocol(random.pick(&[1, TCP, UDP, 132])));
     let headers = Headers {
         addresses,
         fragment,
         ports: (!portless).then_some(ports),
-        ethertype: near.ethertype.or(some(random, 50, |_| EtherType::IPV4)),
+        ethertype: target.ethertype.or(some(random, 50, |_| EtherType::IPV4)),
         vlan,
-        vlan_inner: tag(near.vlan_inner, random),
+        vlan_inner: tag(target.vlan_inner, random),
         protocol: random.chance(95).then_some(protocol),
         traffic_class: random.chance(95).then_some(dscp << 2 | ecn),
         ..Headers::UNKNOWN
     };
-    (near.interface.unwrap_or(InterfaceId(random.below(3) as u16)), headers)
+    (target.interface.unwrap_or(InterfaceId(random.below(3) as u16)), headers)
 }
 
 fn plain() -> &'static str {
     CLASSIFIERS.iter().find(|row| !row.cached).expect("the linear one has no cache").keyword
 }
 
-/// Every algorithm, with and without a small flow cache, beside the linear one.
+/// Compares every algorithm, with and without a small flow cache, with the linear one.
 fn check_equal(seed: u64) -> [usize; 3] {
     let mut random = Xorshift(seed);
     let order = random.pick(&MatchOrder::ALL);
@@ -184,7 +184,7 @@ fn check_equal(seed: u64) -> [usize; 3] {
             oracle.replace_rules(rules.clone());
             others.iter_mut().for_each(|other| other.replace_rules(rules.clone()));
         }
-        // Half of them again: that is what a flow cache answers.
+        // Half of them come again, so that the flow cache has hits.
         let packet = match packets.is_empty() || random.chance(50) {
             true => random_packet(&mut random, &rules),
             false => {
@@ -211,7 +211,7 @@ fn check_equal(seed: u64) -> [usize; 3] {
     reasons
 }
 
-/// The same packet, or a later fragment of the datagram that it began.
+/// Returns the same packet, or a later fragment of the datagram that it began.
 fn again(random: &mut Xorshift, packet: (InterfaceId, Headers)) -> (InterfaceId, Headers) {
     let (interface, headers) = packet;
     let Fragment::First(id) = headers.fragment else { return packet };
@@ -235,7 +235,7 @@ fn change(random: &mut Xorshift, rules: &mut Vec<Rule>) {
 }
 
 #[test]
-fn every_algorithm_answers_as_the_linear_one() {
+fn every_algorithm_returns_the_rule_of_the_linear_one() {
     let mut reasons = [0; 3];
     for case in 1..=4_000_u64 {
         let one = check_equal(case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -245,7 +245,7 @@ fn every_algorithm_answers_as_the_linear_one() {
 }
 
 #[test]
-fn ten_thousand_rules_are_still_the_linear_ones() {
+fn ten_thousand_rules_agree_with_the_linear_one() {
     let mut random = Xorshift(0x5eed);
     let rule = |index: u32| {
         let network = IpAddr::from((0x0a00_0000 + (index << 8)).to_be_bytes());
@@ -279,7 +279,7 @@ fn ten_thousand_rules_are_still_the_linear_ones() {
 }
 
 #[test]
-fn an_unknown_algorithm_is_refused_with_those_there_are() {
+fn an_unknown_algorithm_is_refused_with_a_list_of_known_ones() {
     let plan = ClassifierPlan { algorithm: "guess", ..ClassifierPlan::default() };
     let error = Classifier::build(Vec::new(), DEFAULT, &plan).expect_err("there is none");
     for word in ["guess", "linear", "tuple-space"] {
@@ -297,13 +297,13 @@ struct AltqFilter {
 
 const WILDCARD: usize = 256;
 
-/// The hash of an address in network byte order; which one it is changes no answer.
+/// The hash of an address in network byte order; no result depends on its choice.
 fn altq_bucket(address: u32) -> usize {
     let mixed = address.wrapping_add(address >> 16);
     (mixed.wrapping_add(mixed >> 8) & 255) as usize
 }
 
-/// ALTQ's list as it grows: a new filter goes before the first of its bucket with no larger ruleno.
+/// Builds ALTQ's list: a new filter goes before the first of its bucket with no larger ruleno.
 fn altq_filters(rules: &[Rule]) -> Vec<AltqFilter> {
     let mut filters: Vec<AltqFilter> = Vec::new();
     for (index, rule) in rules.iter().enumerate() {
@@ -342,7 +342,7 @@ fn altq_classify(rules: &[Rule], interface: InterfaceId, headers: &Headers) -> O
     Some(found.rule)
 }
 
-/// Filters of Linux: in a chain for each prio, in the order of their handles.
+/// Interprets filters of Linux: in a chain for each prio, in the order of their handles.
 fn u32_classify(rules: &[Rule], interface: InterfaceId, headers: &Headers) -> Option<usize> {
     let prio = |rule: &Rule| rule.sort_key.unwrap_or(49_152);
     let mut prios: Vec<u32> = rules.iter().map(prio).collect();
@@ -356,7 +356,7 @@ fn u32_classify(rules: &[Rule], interface: InterfaceId, headers: &Headers) -> Op
 
 type Interpreter = fn(&[Rule], InterfaceId, &Headers) -> Option<usize>;
 
-/// Whether the order's translation answers as its naive interpreter.
+/// Checks that the order's translation agrees with its naive interpreter.
 #[track_caller]
 fn check_order(order: MatchOrder, naive: Interpreter, cases: u64) {
     let mut out_of_order = 0;
@@ -413,7 +413,7 @@ fn check_leaf(classifier: &mut Classifier, frame: &Frame, leaf: u32) {
     assert_eq!(found.leaf, LeafId(leaf), "{frame:?}");
 }
 
-/// Packets to 10.0.0.5 by TCP, to 10.0.0.9 by TCP, and there by UDP.
+/// Classifies packets to 10.0.0.5 by TCP, to 10.0.0.9 by TCP, and to 10.0.0.9 by UDP.
 #[track_caller]
 fn check_altq_example(order: MatchOrder, rules: Vec<Rule>, leaves: [u32; 3]) {
     let plan = ClassifierPlan { order, ..ClassifierPlan::default() };
@@ -426,7 +426,7 @@ fn check_altq_example(order: MatchOrder, rules: Vec<Rule>, leaves: [u32; 3]) {
 }
 
 #[test]
-fn the_worked_example_of_altq_comes_out() {
+fn the_worked_example_of_altq_is_reproduced() {
     check_altq_example(MatchOrder::Altq, altq_example(), [3, 2, 4]);
     check_altq_example(MatchOrder::First, altq_example(), [1, 1, 4]);
     let mut numbered = altq_example();
@@ -435,7 +435,7 @@ fn the_worked_example_of_altq_comes_out() {
 }
 
 #[test]
-fn a_rule_with_hosts_and_blocks_stands_in_two_places() {
+fn a_rule_with_hosts_and_blocks_is_in_two_places() {
     let of = |prefixes: &[&str], leaf| {
         let destinations = prefixes.iter().map(|text| is(text)).collect();
         matched(Match { destinations, ..Match::default() }, leaf)
@@ -445,7 +445,7 @@ fn a_rule_with_hosts_and_blocks_stands_in_two_places() {
     check_altq_example(MatchOrder::First, rules(), [1, 1, 1]);
 }
 
-/// A classifier of the one filter of the fragments' example: UDP to port 5001.
+/// Builds a classifier of the one filter of the fragments' example: UDP to port 5001.
 fn fragments(policy: FragmentPolicy) -> Classifier {
     let matches = Match {
         protocol: Some(Protocol::UDP),
@@ -464,7 +464,7 @@ fn second(id: u32, more: bool) -> Frame {
 }
 
 #[test]
-fn the_fragments_of_altqs_example_come_out() {
+fn the_fragments_of_altqs_example_are_reproduced() {
     for (policy, leaf) in [
         (FragmentPolicy::AltqBroken, DEFAULT.0),
         (FragmentPolicy::AltqFixed, 7),
@@ -486,7 +486,7 @@ fn altqs_table_holds_eight_datagrams_until_their_last_fragment() {
     check_leaf(&mut classifier, &second(0, true), DEFAULT.0);
     check_leaf(&mut classifier, &second(1, true), 7);
     check_leaf(&mut classifier, &second(1, false), 7);
-    // The last one freed its place; the next first fragment takes that, not another's.
+    // The last fragment freed its place; the next first fragment takes that, not another's.
     check_leaf(&mut classifier, &second(1, true), DEFAULT.0);
     check_leaf(&mut classifier, &datagram(9), 7);
     for id in 2..10 {
@@ -495,7 +495,7 @@ fn altqs_table_holds_eight_datagrams_until_their_last_fragment() {
 }
 
 #[test]
-fn altqs_table_has_the_key_of_addresses_and_protocol() {
+fn altqs_table_is_keyed_by_addresses_and_protocol() {
     let mut classifier = fragments(FragmentPolicy::AltqFixed);
     check_leaf(&mut classifier, &datagram(1), 7);
     check_leaf(&mut classifier, &Frame { source: is("10.0.0.3"), ..second(1, true) }, DEFAULT.0);
@@ -518,7 +518,7 @@ fn altq_reads_no_port_behind_an_ipv6_fragment_header() {
 }
 
 #[test]
-fn a_change_of_rules_is_seen_by_the_next_packet() {
+fn a_change_of_rules_applies_to_the_next_packet() {
     let plan = ClassifierPlan::default();
     let rule = |leaf| vec![matched(Match::default(), leaf)];
     let mut classifier = Classifier::build(rule(1), DEFAULT, &plan).expect("registered");
@@ -530,8 +530,8 @@ fn a_change_of_rules_is_seen_by_the_next_packet() {
     check_leaf(&mut classifier, &packet, DEFAULT.0);
 }
 
-/// The queue is a function of the packet's own headers, whether its rule came from the cache or not;
-/// only later fragments go where their first went.
+/// The leaf depends on the packet's own headers, whether its rule came from the cache or not; only
+/// later fragments go where their first went.
 #[test]
 fn packets_of_a_rule_are_spread_by_their_own_headers() {
     let mut random = Xorshift(0x5eed_0f57);
@@ -588,7 +588,7 @@ fn a_hundred_thousand_rules_are_searched_through_few_tables() {
     check_leaf(&mut classifier, &packet, 77_456);
 }
 
-/// Keeps the unit of the timeout in sight where a test names none.
+/// States the timeout with its unit, which no other test does.
 #[test]
 fn fragments_are_remembered_for_half_a_minute_by_default() {
     let FragmentPolicy::Follow(limits) = FragmentPolicy::default() else { panic!("they follow") };

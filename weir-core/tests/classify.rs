@@ -41,7 +41,7 @@ fn any() -> Match {
     Match::default()
 }
 
-/// Whether a rule of this one condition takes the frame that came in by interface 3.
+/// Checks whether a rule of this one condition takes the frame that came in by interface 3.
 #[track_caller]
 fn check_match(matches: Match, frame: &Frame, expected: bool) {
     let mut classifier = Classifier::new(rules(vec![matches]), DEFAULT, FragmentPolicy::EachAlone);
@@ -53,7 +53,7 @@ fn check_match(matches: Match, frame: &Frame, expected: bool) {
 }
 
 #[test]
-fn each_condition_is_met_by_its_field_alone() {
+fn each_condition_tests_its_field_alone() {
     let tagged = udp4().tag(0x88a8, 0xe064).tag(0x8100, 200).class(46 << 2 | 1);
     let rows: Vec<(Match, bool)> = vec![
         (any(), true),
@@ -120,8 +120,8 @@ fn the_first_matching_rule_decides_not_the_most_exact() {
     assert_eq!(classified, Classified { leaf: LeafId(1), meter: None, reason: Reason::Rule(1) });
 }
 
-/// Frames in order, each with its time in milliseconds and what decides about it; rule 0 wants
-/// destination port 5004, rule 1 wants UDP.
+/// Frames in order, each with its time in milliseconds and the expected reason; rule 0 matches
+/// destination port 5004, rule 1 UDP.
 #[track_caller]
 fn check_fragments(policy: FragmentPolicy, rows: &[(u64, Frame, Reason, u32)]) {
     let list = rules(vec![
@@ -161,7 +161,7 @@ fn later_fragments_follow_their_first() {
 }
 
 #[test]
-fn later_fragments_meet_the_meter_of_their_first() {
+fn later_fragments_get_the_meter_of_their_first() {
     let mut list = rules(vec![Match { destination_ports: Some(is("5004")), ..any() }]);
     list[0].meter = MeterId::from_index(3);
     let mut classifier = Classifier::new(list, DEFAULT, FragmentPolicy::default());
@@ -191,14 +191,14 @@ fn a_later_fragment_before_its_first_goes_by_its_own_headers() {
             (0, udp4().piece(1, 185, false), ByRule(1), 1),
             (1, udp4().piece(1, 0, true), ByRule(0), 0),
             (2, udp4().piece(1, 185, false), ByFirst, 0),
-            // A protocol no rule wants: the default.
+            // A protocol that no rule matches: the default.
             (3, Frame { protocol: 132, ..udp4() }.piece(1, 185, false), ByDefault, 99),
         ],
     );
 }
 
 #[test]
-fn fragments_follow_a_first_that_the_default_took() {
+fn fragments_follow_a_first_that_went_to_the_default() {
     let sctp = Frame { protocol: 132, ports: (1, 2), ..udp4() };
     check_fragments(
         FragmentPolicy::default(),
@@ -242,7 +242,7 @@ fn the_key_is_addresses_identification_and_for_ipv4_protocol() {
 }
 
 #[test]
-fn a_full_table_forgets_what_expires_first() {
+fn a_full_table_forgets_the_entry_that_expires_first() {
     let first = |id| udp4().piece(id, 0, true);
     let later = |id| udp4().piece(id, 185, true);
     check_fragments(
@@ -255,7 +255,7 @@ fn a_full_table_forgets_what_expires_first() {
             (4, first(5), ByRule(0), 0),
             (4, later(2), ByRule(1), 1),
             (4, later(1), ByFirst, 0),
-            // Seen again, it is renewed; so the next victim is another.
+            // A repeated first fragment renews its entry, so the next victim is another.
             (5, first(1), ByRule(0), 0),
             (5, first(6), ByRule(0), 0),
             (5, later(3), ByRule(1), 1),
@@ -282,7 +282,7 @@ fn a_fragment_table_has_bounds() {
     }
 }
 
-/// Text that reads as `T` and prints as `printed`.
+/// Checks that text parses as `T` and prints as `printed`.
 #[track_caller]
 fn check_text<T>(rows: &[(&str, &str)])
 where
@@ -355,7 +355,7 @@ fn refusals_name_value_limit_and_cure() {
     );
     check_refused::<VlanId>(
         "4095",
-        "VLAN \"4095\": is no number in 0..=4094; write the VLAN's number, such as 100",
+        "VLAN \"4095\": is not a number in 0..=4094; write the VLAN's number, such as 100",
     );
 }
 
@@ -385,7 +385,7 @@ fn a_hostile_value_is_cut_in_the_message() {
     assert!(error.to_string().len() < 300);
 }
 
-/// Conditions as a naive reader of the policy holds them: no parser, no masks, no header record.
+/// Conditions as a naive reader of the policy stores them: no parser, no masks, no header record.
 #[derive(Clone, Debug, Default)]
 struct Naive {
     sources: Vec<(IpAddr, u8)>,
@@ -423,7 +423,7 @@ impl Naive {
             && self.interface.is_none_or(|id| id == interface)
     }
 
-    /// The same conditions in the library's types.
+    /// Returns the same conditions in the library's types.
     fn to_match(&self) -> Match {
         let prefixes = |list: &[(IpAddr, u8)]| {
             list.iter().map(|(address, len)| is(&format!("{address}/{len}"))).collect()
@@ -454,7 +454,7 @@ fn within(prefixes: &[(IpAddr, u8)], address: IpAddr) -> bool {
     prefixes.is_empty() || prefixes.iter().any(shares)
 }
 
-/// An address as text of zeros and ones.
+/// Returns an address as text of zeros and ones.
 fn bits(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => format!("{:032b}", u32::from(address)),
@@ -529,7 +529,7 @@ fn random_frame(random: &mut Xorshift) -> Frame {
     frame
 }
 
-/// Often, another piece of a datagram that was sent already.
+/// Often draws another fragment of a datagram that was sent already.
 fn random_piece(random: &mut Xorshift, sent: &[Frame]) -> Option<Frame> {
     let pieces: Vec<&Frame> = sent.iter().filter(|frame| frame.fragment.is_some()).collect();
     if pieces.is_empty() || random.chance(70) {
@@ -541,7 +541,7 @@ fn random_piece(random: &mut Xorshift, sent: &[Frame]) -> Option<Frame> {
     Some(frame)
 }
 
-/// The first fragments seen, as a list: addresses, protocol (IPv4), identification, leaf, when.
+/// The first fragments seen, as a list: addresses, protocol (IPv4), identification, leaf, instant.
 type Seen = Vec<((IpAddr, IpAddr, u8, u32), LeafId, u64)>;
 
 fn naive_classify(
@@ -575,7 +575,7 @@ fn naive_classify(
     }
 }
 
-/// How often each reason decided, over one random policy and its packets.
+/// Counts how often each reason decided, over one random policy and its packets.
 fn check_random(seed: u64) -> [usize; 3] {
     let mut random = Xorshift(seed);
     let list: Vec<Naive> = (0..random.below(9)).map(|_| random_naive(&mut random)).collect();

@@ -1,7 +1,7 @@
-//! Values at the ends of their ranges: no scheduler panics, divides by zero or goes on for ever.
+//! Values at the ends of their ranges: no scheduler panics, divides by zero or loops without end.
 //!
-//! Parameters at the ends of theirs are the fuzz target `scheduler`'s; those beyond are refused by
-//! the policy's reader (`weir-policy/tests/ranges.rs`).
+//! The fuzz target `scheduler` tests parameters at the ends of their ranges; the policy's reader
+//! refuses those beyond (`weir-policy/tests/ranges.rs`).
 
 mod common;
 
@@ -14,16 +14,16 @@ use weir_core::units::{Bytes, Duration, Instant, Rate};
 
 /// Random trees for each row and scheduler.
 const TREES: u64 = 40;
-/// Polls after each jump: more than packets wait.
+/// Polls after each jump: more than the packets that wait.
 const POLLS: usize = 300;
 
-/// How a workload is extreme.
+/// An extreme workload.
 struct Row {
     rate: u64,
     lengths: &'static [u32],
-    /// `None` for as random plans have it.
+    /// `None` for the bound of random plans.
     packets_max: Option<u32>,
-    /// How far the clock jumps, after all is offered and again and again.
+    /// How far the clock jumps, after all packets are offered, repeatedly.
     jump: Duration,
 }
 
@@ -33,7 +33,7 @@ const FASTEST: u64 = 400_000_000_000;
 const USUAL: u64 = 10_000_000;
 
 #[test]
-fn rates_lengths_bounds_and_clocks_at_their_ends_do_no_harm() {
+fn extreme_rates_lengths_bounds_and_clocks_are_served() {
     let row = |rate, lengths, packets_max, jump| Row { rate, lengths, packets_max, jump };
     let second = Duration::from_secs(1);
     check(row(SLOWEST, &[0, 1, 65_535], None, YEAR));
@@ -47,8 +47,8 @@ fn rates_lengths_bounds_and_clocks_at_their_ends_do_no_harm() {
     check(row(USUAL, &[0, 1_514, 65_535], None, Duration::from_nanos(u64::MAX)));
 }
 
-/// What no port offers: a longer frame than there is. Counts of bytes grow by 4 GiB a packet; to
-/// reach 2^63 takes two thousand million of these, so they cannot overflow in a test or a century.
+/// A frame longer than any port offers. Counts of bytes grow by 4 GiB a packet; 2^63 takes two
+/// thousand million of these, so they cannot overflow in a test or in a century.
 #[test]
 fn a_frame_of_four_gigabytes_overflows_nothing() {
     let jump = Duration::from_secs(3600);
@@ -69,13 +69,13 @@ fn check(row: Row) {
             plan.build().is_ok().then_some(plan)
         });
         let built = plans.inspect(|plan| play(plan, &row)).count();
-        // At the slowest rate a refusal is an answer too.
+        // At the slowest rate a refusal is acceptable too.
         let enough = built as u64 > TREES / 8 || row.rate == SLOWEST;
         assert!(enough, "{} refuses most plans: {built} built", entry.descriptor.keyword);
     }
 }
 
-/// Fills the leaves and polls after every jump; then once more, as long before idle.
+/// Fills the leaves and polls after every jump; then once more at ten times the pause.
 fn play(plan: &LinkPlan, row: &Row) {
     let mut link = plan.build().expect("it built before");
     let mut now = Instant::ZERO;
@@ -105,12 +105,12 @@ fn poll(link: &mut dyn AnyLink, plan: &LinkPlan, now: Instant) {
                 return;
             }
             Poll::Idle => {
-                assert_eq!(link.backlog(), 0, "a backlog is not idle");
+                assert_eq!(link.backlog(), 0, "a link with a backlog is not idle");
                 break;
             }
         }
     }
     let account = link.account();
     assert!(account.leaves().iter().all(|leaf| leaf.is_conserved()));
-    assert!(link.backlog() <= plan.packets_max, "no more wait than may");
+    assert!(link.backlog() <= plan.packets_max, "no more packets wait than the limit");
 }

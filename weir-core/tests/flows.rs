@@ -1,5 +1,5 @@
-//! Flows that are kept apart in one leaf: against a plain version, the RFC's properties, and what
-//! one flow alone gets.
+//! Flow queues in one leaf: against a plain version, the RFC's properties, and CoDel for a single
+//! flow.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn dropped(link: &mut dyn AnyLink) -> Vec<(u32, DropReason)> {
     dropped
 }
 
-/// A leaf of flows, slow and obvious: a standard queue for each, and lists as the RFC tells them.
+/// A slow, obvious leaf of flow queues: a standard queue for each, and lists as in the RFC.
 struct Plain {
     quantum: i64,
     limit: usize,
@@ -85,7 +85,7 @@ impl Plain {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
             let Some(&flow) = list.front() else { return };
-            let state = self.flows.get_mut(&flow).expect("who is listed had a packet");
+            let state = self.flows.get_mut(&flow).expect("a listed flow had a packet");
             if state.1 <= 0 {
                 state.1 += self.quantum;
                 list.pop_front();
@@ -104,28 +104,28 @@ impl Plain {
 
     fn poll(&mut self) -> Option<u32> {
         let (flow, (handle, length)) = self.first?;
-        self.flows.get_mut(&flow).expect("it holds the first").1 -= length as i64;
+        self.flows.get_mut(&flow).expect("its packet is the first").1 -= length as i64;
         self.choose();
         Some(handle)
     }
 
-    /// Half of the fattest flow, 64 packets at most, from its front.
+    /// Drops half of the longest flow, 64 packets at most, from its front.
     fn shed(&mut self) -> Vec<u32> {
-        let mut fattest = (0, 0);
+        let mut longest = (0, 0);
         for &flow in self.new.iter().chain(&self.old) {
             let bytes = self.bytes(flow);
-            fattest = if bytes > fattest.1 { (flow, bytes) } else { fattest };
+            longest = if bytes > longest.1 { (flow, bytes) } else { longest };
         }
         let (mut gone, mut dropped) = (0, Vec::new());
-        while dropped.is_empty() || gone < fattest.1 / 2 && dropped.len() < 64 {
-            let first = self.first.filter(|first| first.0 == fattest.0);
+        while dropped.is_empty() || gone < longest.1 / 2 && dropped.len() < 64 {
+            let first = self.first.filter(|first| first.0 == longest.0);
             let (handle, length) = match first {
                 Some((_, packet)) => {
                     self.choose();
                     packet
                 }
                 None => {
-                    let queue = &mut self.flows.get_mut(&fattest.0).expect("it is fattest").0;
+                    let queue = &mut self.flows.get_mut(&longest.0).expect("it is longest").0;
                     queue.pop_front().expect("less than half of it is gone")
                 }
             };
@@ -161,7 +161,7 @@ fn check(seed: u64, queues: u64, limit: u32, flows: u64) {
     let mut now = Instant::ZERO;
     for handle in 0..600 {
         now = now.after(Duration::from_micros(10));
-        // Times in which the leaf grows, and such in which it shrinks.
+        // Periods in which the leaf grows, and periods in which it shrinks.
         if random.between(0, 7) < if handle / 100 % 2 == 0 { 6 } else { 3 } {
             let flow = random.between(0, flows) as u32;
             let length = random.wide(1, 9000) as u32;
@@ -197,7 +197,7 @@ fn a_leaf_of_flows_agrees_with_a_plain_one() {
 }
 
 #[test]
-fn one_flow_alone_gets_what_codel_gives_it() {
+fn a_single_flow_is_treated_as_by_codel() {
     for (seed, ecn) in (0..40).flat_map(|seed| [(seed, "true"), (seed, "false")]) {
         let rows = [("target", "2 ms"), ("interval", "10 ms"), ("ecn", ecn)];
         let runs = ["fq-codel", "codel"].map(|dropper| {
@@ -223,7 +223,7 @@ fn one_flow_alone_gets_what_codel_gives_it() {
 }
 
 #[test]
-fn drops_in_a_flow_come_at_the_intervals_of_the_published_trace() {
+fn drops_in_a_flow_follow_the_intervals_of_the_published_trace() {
     // 1000 bytes take 0.1 ms. 200 of them always wait, so 20 ms; after a drop one more arrives.
     let mut link = plan(80_000_000, "fq-codel", &[]).build().expect("builds");
     let (mut now, mut handle, mut drops, mut out) = (Instant::ZERO, 0, Vec::new(), Vec::new());
@@ -248,8 +248,8 @@ fn drops_in_a_flow_come_at_the_intervals_of_the_published_trace() {
 }
 
 #[test]
-fn the_fattest_flow_loses_half_or_64_packets_from_its_front() {
-    // Packets of flow 1 with 1000 bytes, of flow 2 with 100; the packets of flow 1 that go.
+fn the_longest_flow_loses_half_or_64_packets_from_its_front() {
+    // Packets of flow 1 with 1000 bytes, of flow 2 with 100; packets of flow 1 that are dropped.
     let rows = [(150, 50, 64), (20, 80, 10), (21, 80, 10), (1, 0, 1), (30, 100, 15)];
     for (fat, thin, gone) in rows {
         let limit = format!("{} packets", fat + thin);
@@ -273,11 +273,11 @@ fn the_fattest_flow_loses_half_or_64_packets_from_its_front() {
     }
     assert_eq!(link.backlog(), 5);
     let verdict = link.offer(Instant::ZERO, LEAF, packet(6, 9000, 9));
-    assert_eq!(verdict, Verdict::Dropped(DropReason::Longest), "itself is the fattest");
+    assert_eq!(verdict, Verdict::Dropped(DropReason::Longest), "itself is the longest");
 }
 
 #[test]
-fn a_sparse_flow_waits_for_the_packet_that_was_chosen_before_it_came() {
+fn a_sparse_flow_waits_for_the_packet_chosen_before_it_arrived() {
     // Eight flows always wait; 1500 bytes take 1.2 ms. One of 300 bytes each 50 ms.
     let mut plan = plan(10_000_000, "fq-codel", &[("flows", "65536")]);
     for seed in 0..5 {
@@ -296,18 +296,18 @@ fn a_sparse_flow_waits_for_the_packet_that_was_chosen_before_it_came() {
             }
         }
         let sparse = out.iter().filter(|departure| departure.handle.0 == 1_000_000);
-        // The first comes together with those of all others, who are newcomers too.
+        // The first arrives together with those of all other flows, which are new too.
         let waits: Vec<_> =
             sparse.skip(1).map(|one| one.at.since(one.arrived).as_nanos()).collect();
         assert!(waits.len() >= 95, "none is dropped: {}", waits.len());
-        // What is on the line, and the one that was chosen.
+        // The packet on the line, and the one that was chosen.
         let most = waits.iter().max();
         assert!(most <= Some(&2_400_000), "{waits:?}");
     }
 }
 
 #[test]
-fn other_seeds_put_other_flows_together() {
+fn other_seeds_make_other_flows_collide() {
     let pairs = |seed| {
         let mut plan = plan(8_000, "fq-codel", &[]);
         plan.seed = seed;

@@ -9,7 +9,7 @@ use weir_core::units::{Duration, Instant};
 
 /// Packets per busy leaf that wait at any time.
 const DEPTH: usize = 4;
-/// Packets of the class with the fewest in a measurement.
+/// Packets of the class with the fewest packets in a measurement.
 const PACKETS: f64 = 2_000.0;
 /// Random trees; more were tried by hand.
 const SEEDS: u64 = 60;
@@ -17,12 +17,12 @@ const SEEDS: u64 = 60;
 /// The largest deviation of a leaf from its fluid share, in parts per million of that share.
 ///
 /// Measured for as long as the class with the fewest packets takes to send [`PACKETS`] of 1 500
-/// bytes or more, after as long a time of warming up: a packet more or less is then 500 ppm.
+/// bytes or more, after a warm-up of equal length; one packet more or less is then 500 ppm.
 fn deviation(link: u64, classes: &[Class]) -> f64 {
     deviation_under("cbq", Params::new(), link, classes)
 }
 
-/// The same with parameters of the link, under a scheduler.
+/// As [`deviation`], with parameters of the link, under any scheduler.
 fn deviation_under(keyword: &'static str, params: Params, link: u64, classes: &[Class]) -> f64 {
     let mut run = Saturated::new(&plan(keyword, link, params, classes), classes, DEPTH);
     let ideal = fluid::shares(link, classes);
@@ -67,7 +67,7 @@ fn check(name: &str, link: u64, classes: &[Class], ppm: f64) {
 }
 
 #[test]
-fn three_levels_share_as_the_fluid_whoever_is_idle() {
+fn three_levels_share_as_the_fluid_for_every_set_of_idle_leaves() {
     let mut worst = 0f64;
     for link in [5_000_000, 30_000_000, 100_000_000, 1_000_000_000] {
         for length in [64, 512, 1500] {
@@ -140,7 +140,7 @@ fn an_excess_is_divided_between_subtrees_by_their_rates() {
 }
 
 #[test]
-fn who_may_not_borrow_leaves_its_part_of_an_excess_to_the_others() {
+fn a_class_that_may_not_borrow_leaves_its_part_of_an_excess_to_the_others() {
     const M: u64 = 1_000_000;
     let leaf = [class(None, 10 * M).alone().of(64), class(None, 5 * M), class(None, 15 * M)];
     check("leaf that may not borrow", 100 * M, &leaf, 5_000.0);
@@ -153,7 +153,7 @@ fn who_may_not_borrow_leaves_its_part_of_an_excess_to_the_others() {
     ];
     check("subtree that may not borrow", 100 * M, &subtree, 5_000.0);
     let none = [class(None, 30 * M).alone().of(540), class(None, 50 * M).alone()];
-    check("nobody may borrow", 100 * M, &none, 5_000.0);
+    check("no class may borrow", 100 * M, &none, 5_000.0);
 }
 
 #[test]
@@ -163,7 +163,8 @@ fn a_tiny_class_beside_a_giant_keeps_its_proportion() {
     check("1 : 1000", 2_000_000_000, &classes, 20_000.0);
 }
 
-/// A tree with children that fill their parents, so that the fluid is what the rule promises.
+/// Draws a tree with children that fill their parents, so that the fluid ideal is what the rule
+/// promises.
 fn random_tree(dice: &mut impl FnMut(u64) -> u64) -> (u64, Vec<Class>) {
     let link = 1_000_000 * (1 + dice(1000));
     let mut classes = Vec::new();
@@ -184,7 +185,7 @@ fn random_tree(dice: &mut impl FnMut(u64) -> u64) -> (u64, Vec<Class>) {
     (link, classes)
 }
 
-/// Throws below a bound, by xorshift.
+/// Returns draws below a bound, by xorshift.
 fn dice(state: &mut u64) -> impl FnMut(u64) -> u64 {
     |bound| {
         *state ^= *state << 13;
@@ -210,7 +211,7 @@ fn random_trees_share_as_the_fluid() {
 }
 
 #[test]
-fn priority_moves_the_excess_and_leaves_every_rate() {
+fn priority_moves_the_excess_and_not_the_rates() {
     const M: u64 = 1_000_000;
     let classes = [
         class(None, 10 * M).priority(7).of(512),
@@ -228,7 +229,7 @@ fn priority_moves_the_excess_and_leaves_every_rate() {
 }
 
 #[test]
-fn bursts_of_who_may_not_borrow_stay_in_their_bound() {
+fn bursts_of_a_class_that_may_not_borrow_stay_in_their_bound() {
     const M: u64 = 1_000_000;
     let classes = [class(None, 10 * M).alone(), class(None, 20 * M).of(512), class(None, 70 * M)];
     let mut run = Saturated::new(&plan("cbq", 100 * M, Params::new(), &classes), &classes, DEPTH);
@@ -275,7 +276,7 @@ fn service_curves_share_random_trees_as_the_fluid() {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let (link, mut classes) = random_tree(&mut dice(&mut state));
         // With limits on inner classes too the worst is 4 975 ppm: a limit below a limit may be
-        // late by more than its slack. So they are on leaves only here.
+        // late by more than its slack. So only leaves have limits here.
         for index in 0..classes.len() {
             classes[index].borrow |= !is_leaf(&classes, index);
         }

@@ -1,7 +1,7 @@
 //! Golden traces: the order of service in the worked examples of the sources.
 //!
 //! A row gives the scheduler, the leaves with a parameter in bytes, the packets that all wait at
-//! the start, and the leaves in the order in which their packets leave.
+//! the start, and the order of leaves in which their packets leave.
 
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{LinkPlan, Packet};
@@ -62,8 +62,8 @@ fn drr_gives_equal_bytes_for_equal_quanta() {
     check("drr", "a b", "a:500x6 b:1500x2", "aaabaaab");
 }
 
-/// Nine leaves that always wait, and one that keeps only its newest packet and gets a new one in
-/// the middle of every packet that the line sends.
+/// Nine leaves that are always backlogged, and one that holds only its newest packet and gets a new
+/// one in the middle of every packet that the line sends.
 fn check_newest_only(scheduler: &str) {
     let rate = Rate::new(8_000_000).expect("not zero");
     let rate_of_leaf = Quantity::Rate(Rate::new(800_000).expect("not zero"));
@@ -92,7 +92,7 @@ fn check_newest_only(scheduler: &str) {
         }
     }
     let sent = link.account().leaf(LeafId(0)).sent.packets;
-    // A turn may be of several packets, of which this leaf has one.
+    // A turn may be of several packets; this leaf has one.
     assert!((10..=22).contains(&sent), "{scheduler}: {sent} of 200 packets, a tenth is its share");
 }
 
@@ -109,8 +109,8 @@ fn an_idle_leaf_earns_no_credit() {
 }
 
 #[test]
-fn the_first_packet_counts_not_the_one_before() {
-    // By hand: a sends 1500 and has nothing left; with its next quantum 100 and 100, then 1300 do
-    // not cover 1500, so it waits for another round.
+fn the_length_of_the_first_packet_counts_not_that_of_the_one_before() {
+    // By hand: a sends 1500 and has no deficit left; with its next quantum it sends 100 and 100,
+    // then 1300 do not cover 1500, so it waits for another round.
     check("drr", "a b", "a:1500x1 a:100x2 a:1500x1 b:1500x3", "abaabab");
 }

@@ -1,7 +1,7 @@
-//! The laws: what must hold for every scheduler in the registry, whatever the workload.
+//! The laws: what must hold for every registered scheduler under any workload.
 //!
 //! `WEIR_LAWS` sets the number of random workloads for each scheduler (10 000 if absent). A failure
-//! prints the seed of the workload; put it into `SEEDS` so that it runs first for ever after.
+//! prints the seed of the workload; add it to `SEEDS` so that it always runs first.
 
 mod common;
 
@@ -17,7 +17,7 @@ use weir_core::queue::{AnyDropper, Dropper, Place, QueuePlan};
 use weir_core::sched::{Entry, Head, SCHEDULERS, Scheduler, Selection};
 use weir_core::units::{Bytes, Duration, Instant};
 
-/// Workloads that once failed.
+/// Seeds of workloads that once failed.
 const SEEDS: &[u64] = &[];
 
 /// Steps of one workload: enough to fill, drain and refill a few queues.
@@ -44,7 +44,7 @@ fn for_all(name: &str, law: fn(&Entry, u64) -> bool) {
                 Ok(ran) => built += u64::from(ran),
                 Err(_) => panic!("{keyword} breaks the law `{name}` with seed {current}"),
             }
-            // A plan may be refused with an error; a scheduler that refuses most is too picky.
+            // A plan may be refused with an error; a scheduler must not refuse most plans.
             assert!(seed < 1000 + 4 * workloads(), "{keyword} refuses most plans");
         }
     }
@@ -130,15 +130,15 @@ impl Model {
         }
     }
 
-    /// One `select`, with everything that must hold of its answer; true if a packet was sent.
+    /// Calls `select` and checks its result; returns true if a packet was sent.
     fn serve(&mut self) -> bool {
         let selection = self.scheduler.select(self.now);
-        assert_eq!(selection, self.scheduler.select(self.now), "asked again, it answers the same");
+        assert_eq!(selection, self.scheduler.select(self.now), "a second call returns the same");
         match selection {
             Selection::Idle => assert_eq!(self.backlog(), 0, "backlog implies not idle"),
             Selection::At(instant) => {
                 assert!(instant > self.now, "`At` is in the future");
-                assert!(self.backlog() > 0, "only a backlog is worth waiting for");
+                assert!(self.backlog() > 0, "`At` implies a backlog");
                 assert!(!self.work_conserving, "it promised to be work conserving");
                 // Half way, or a nanosecond before.
                 self.probes += 1;
@@ -162,7 +162,7 @@ impl Model {
         false
     }
 
-    /// Serves until nothing waits: nobody starves, and nobody waits past the end of time.
+    /// Serves until nothing waits: no leaf starves, and none waits past the end of time.
     fn drain(&mut self) {
         let mut idle_turns = 0;
         while self.backlog() > 0 {
@@ -171,7 +171,7 @@ impl Model {
                 continue;
             }
             idle_turns += 1;
-            assert!(idle_turns < 10_000, "it keeps promising and never sends");
+            assert!(idle_turns < 10_000, "it returns `At` again and again and never sends");
             match self.scheduler.select(self.now) {
                 Selection::At(Instant::MAX) => return,
                 Selection::At(instant) => self.now = instant,
@@ -182,7 +182,7 @@ impl Model {
     }
 }
 
-/// What happened to a link in one run.
+/// The events of a link in one run.
 #[derive(PartialEq, Debug)]
 struct Log {
     departures: Vec<Departure>,
@@ -198,7 +198,7 @@ fn link_laws(entry: &Entry, seed: u64) -> bool {
     let Ok(link) = plan.build() else { return false };
     let exact = run(link, &arrivals, None);
     let again = run(plan.build().expect("it built before"), &arrivals, None);
-    assert_eq!(exact, again, "same calls, same answers");
+    assert_eq!(exact, again, "same calls, same decisions");
     let late = run(plan.build().expect("it built before"), &arrivals, Some(Random::new(seed)));
     assert_eq!(exact, late, "waking early, late or often changes nothing");
     order_is_kept(&exact, &plan, &arrivals);
@@ -230,7 +230,7 @@ fn a_series_is_served_as_single_offers_and_polls_at_the_same_instants_are() {
             let until = at.after(Duration::from_nanos(random.wide(0, 1 << 30))).min(following);
             poll_until(&mut *single, &mut at, until, &mut logs[0].0);
             let next = served.serve(&stamped, until, &mut logs[1].0);
-            assert_eq!(next.is_some(), served.backlog() > 0, "it says whether something waits");
+            assert_eq!(next.is_some(), served.backlog() > 0, "it returns whether a packet waits");
             single.take_dropped(&mut |dropped| logs[0].1.push(dropped));
             served.take_dropped(&mut |dropped| logs[1].1.push(dropped));
             assert_eq!(logs[0], logs[1]);
@@ -244,7 +244,7 @@ fn a_series_is_served_as_single_offers_and_polls_at_the_same_instants_are() {
     });
 }
 
-/// Polls a link at `at`, then at the instants that it names, up to `until`.
+/// Polls a link at `at`, then at the instants that it returns, up to `until`.
 fn poll_until(link: &mut dyn AnyLink, at: &mut Instant, until: Instant, out: &mut Vec<Departure>) {
     loop {
         match link.poll(*at) {
@@ -266,7 +266,7 @@ fn every_sojourn_is_explained_to_the_nanosecond() {
         link.explain(Instant::ZERO, true);
         let mut sojourns = Vec::new();
         let log = run_with(link, &arrivals, None, &mut |sojourn| sojourns.push(*sojourn));
-        assert_eq!(log, run(silent, &arrivals, None), "to explain changes nothing");
+        assert_eq!(log, run(silent, &arrivals, None), "explaining changes no decision");
         assert_eq!(sojourns.len(), log.departures.len() + log.dropped.len(), "each has a reason");
         for sojourn in &sojourns {
             let parts =
@@ -274,7 +274,7 @@ fn every_sojourn_is_explained_to_the_nanosecond() {
             let sum = parts.iter().fold(Duration::ZERO, |sum, &part| sum.plus(part));
             assert_eq!(sum, sojourn.total(), "the parts sum to the whole: {sojourn:?}");
             if entry.descriptor.promises.work_conserving {
-                assert_eq!(sojourn.regulated(), Duration::ZERO, "nothing is held back");
+                assert_eq!(sojourn.regulated(), Duration::ZERO, "no packet is held back");
             }
             let class = plan.tree.class_of(sojourn.leaf);
             let above = |lender| plan.tree.path(class).any(|class| class == lender);
@@ -306,12 +306,12 @@ fn random_arrivals(random: &mut Random, plan: &LinkPlan) -> Arrivals {
     arrivals
 }
 
-/// Runs the arrivals and drains; with `wakes` the link is also woken at random instants between.
+/// Runs the arrivals and drains; with `wakes` the link is also woken at random instants in between.
 fn run(link: Box<dyn AnyLink>, arrivals: &Arrivals, wakes: Option<Random>) -> Log {
     run_with(link, arrivals, wakes, &mut |_| {})
 }
 
-/// Runs the arrivals and drains as [`run`] does; `each` is handed what is explained.
+/// Runs the arrivals and drains as [`run`] does; passes sojourns to `each`.
 fn run_with(
     mut link: Box<dyn AnyLink>,
     arrivals: &Arrivals,
@@ -341,7 +341,7 @@ fn run_with(
         }
         assert!(log.departures.len() > before || next > Some(Instant::ZERO));
     }
-    // Droppers may also drop what waits too long.
+    // Droppers may also drop packets that waited too long.
     link.take_dropped(&mut |dropped| log.dropped.push(dropped.handle));
     link.take_sojourns(&mut |all| all.iter().for_each(&mut *each));
     let account = link.account();
@@ -354,7 +354,7 @@ fn run_with(
     log
 }
 
-/// What was counted is what happened, leaf by leaf, in packets and bytes.
+/// Checks that counts equal the events, leaf by leaf, in packets and bytes.
 fn counts_are_true(account: &Account, arrivals: &Arrivals, log: &Log) {
     let count = |leaf: usize, handles: &mut dyn Iterator<Item = u32>| {
         let lengths = handles
@@ -368,26 +368,29 @@ fn counts_are_true(account: &Account, arrivals: &Arrivals, log: &Log) {
         let sent = count(index, &mut log.departures.iter().map(|departure| departure.handle.0));
         let dropped = count(index, &mut log.dropped.iter().map(|handle| handle.0));
         let pair = |count: Count| (count.packets, count.bytes);
-        assert_eq!(pair(leaf.offered), offered, "what was offered");
-        assert_eq!(pair(leaf.sent), sent, "what was sent");
-        assert_eq!(pair(leaf.dropped_total()), dropped, "what was dropped");
+        assert_eq!(pair(leaf.offered), offered, "packets offered");
+        assert_eq!(pair(leaf.sent), sent, "packets sent");
+        assert_eq!(pair(leaf.dropped_total()), dropped, "packets dropped");
     }
 }
 
-/// Inside a leaf, or inside a flow where the leaf keeps flows apart, packets leave in the order of
-/// their offers, and never before them.
+/// Checks that inside a leaf, or inside a flow of a leaf with flow queues, packets leave in the
+/// order of their offers, and never before them.
 fn order_is_kept(log: &Log, plan: &LinkPlan, arrivals: &Arrivals) {
     let apart: Vec<bool> = plan.queues.iter().map(|queue| keeps_flows_apart(queue, plan)).collect();
     let mut last: std::collections::BTreeMap<(LeafId, Option<u32>), Handle> = Default::default();
     for departure in &log.departures {
-        assert!(departure.at >= departure.arrived, "it leaves after it came");
+        assert!(departure.at >= departure.arrived, "it leaves after it arrived");
         let packet = &arrivals[departure.handle.0 as usize].2;
         let flow = apart[departure.leaf.index()].then_some(packet.flow);
         let earlier = last.insert((departure.leaf, flow), departure.handle);
         assert!(earlier < Some(departure.handle), "order inside a leaf");
     }
     for pair in log.departures.windows(2) {
-        assert!(pair[0].at <= pair[1].at && pair[0].finished <= pair[1].finished, "time goes on");
+        assert!(
+            pair[0].at <= pair[1].at && pair[0].finished <= pair[1].finished,
+            "time never goes back"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! Writing a traffic class into packets: only that changes, and checksums stay right.
+//! Writing a traffic class into packets changes nothing else, and checksums stay right.
 
 mod frames;
 
@@ -21,7 +21,7 @@ const LINKS: [LinkType; 5] = [
     LinkType::LinuxSll2,
 ];
 
-/// A header's checksum, by adding all its words [RFC 1071 §1].
+/// Returns a header's checksum, by adding all its words [RFC 1071 §1].
 fn checksum(header: &[u8]) -> u16 {
     let words = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
     let sum = words.sum::<u32>();
@@ -43,7 +43,7 @@ fn every_change_keeps_the_checksum() {
         for new in 0..=255u8 {
             let mut bytes = udp4().class(old).tag(0x8100, 9).bytes();
             let at = 18;
-            // Identification and lifetime: all kinds of sums, those near zero among them.
+            // Identification and lifetime vary, for all kinds of sums, also near zero.
             bytes[at + 4] = random.next() as u8;
             bytes[at + 5] = random.next() as u8;
             bytes[at + 8] = random.next() as u8;
@@ -105,7 +105,7 @@ fn every_link_type_is_written() {
 }
 
 #[test]
-fn what_is_no_packet_stays_as_it_is() {
+fn bytes_that_are_not_a_packet_stay_unchanged() {
     let mut arp = udp4().bytes();
     arp[12..14].copy_from_slice(&[0x08, 0x06]);
     for bytes in [arp, vec![], vec![0x45], udp4().bytes()[..33].to_vec()] {

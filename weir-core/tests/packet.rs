@@ -1,4 +1,4 @@
-//! Reading headers: what is read of well-formed packets, and how far of all others.
+//! Reading headers: every field of well-formed packets, and how far reading gets on all others.
 
 mod frames;
 
@@ -16,8 +16,8 @@ fn udp6() -> Frame {
     frame(UDP, ("2001:db8::1", 5000), ("2001:db8::2", 53))
 }
 
-/// One line a packet: depth, tags, ethertype, traffic class, addresses, protocol, ports, fragment,
-/// length. Unknown parts are left out.
+/// Formats headers as one line: depth, tags, ethertype, traffic class, addresses, protocol, ports,
+/// fragment, length. Unknown parts are left out.
 fn line(headers: &Headers) -> String {
     let mut words = vec![format!("{:?}", headers.depth).to_lowercase()];
     for tag in [headers.vlan, headers.vlan_inner].into_iter().flatten() {
@@ -119,7 +119,7 @@ fn only_the_first_fragment_has_ports() {
 }
 
 #[test]
-fn extension_headers_are_stepped_over_up_to_a_bound() {
+fn extension_headers_are_skipped_up_to_a_bound() {
     let v6 = "ipv6 cs0 not-ect 2001:db8::1>2001:db8::2";
     for kind in [0, 43, 60, 51, 135, 139, 140] {
         check_frame(
@@ -141,7 +141,7 @@ fn a_later_fragment_behind_an_extension_hides_its_protocol() {
     // The payload of a later fragment is not an extension header, though the chain names one.
     let frame = Frame { protocol: 60, ..udp6().piece(5, 100, true) };
     check_frame(frame, "network ipv6 cs0 not-ect 2001:db8::1>2001:db8::2 later5 72B +14");
-    // And a fragment header inside a fragment is nonsense: no protocol, no ports.
+    // A fragment header inside a fragment makes no sense: no protocol, no ports.
     let mut bytes = Frame { protocol: 44, ..udp6().piece(5, 0, true) }.bytes();
     bytes.truncate(14 + 40 + 8);
     bytes.extend([17, 0, 0, 0, 0, 0, 0, 9, 1, 1, 1, 1, 0, 0, 0, 0]);
@@ -175,7 +175,7 @@ fn malformed_ip_stops_at_the_link() {
 }
 
 #[test]
-fn options_are_stepped_over_and_padding_is_not_ports() {
+fn options_are_skipped_and_padding_is_not_ports() {
     let v4 = "ipv4 cs0 not-ect 10.0.0.1>10.0.0.2 udp";
     let mut options = udp4().bytes();
     options[14] = 0x46;
@@ -190,7 +190,7 @@ fn options_are_stepped_over_and_padding_is_not_ports() {
 }
 
 #[test]
-fn a_length_left_to_the_card_is_unknown() {
+fn a_length_of_zero_is_unknown() {
     let mut bytes = udp4().bytes();
     bytes[16..18].copy_from_slice(&[0, 0]);
     let v4 = "ipv4 cs0 not-ect 10.0.0.1>10.0.0.2 udp";
@@ -241,7 +241,7 @@ fn capture_numbers_name_link_types() {
     }
 }
 
-/// Cutting a packet never changes what was read before the cut, only how far reading gets.
+/// Cutting a packet does not change what was read before the cut, only how far reading gets.
 #[test]
 fn a_cut_packet_shows_what_precedes_the_cut() {
     let tagged = udp6().tag(0x88a8, 5).tag(0x8100, 6).extension(0).extension(60);

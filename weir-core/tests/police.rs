@@ -1,4 +1,5 @@
-//! Police in a link: before the dropper, counted, and their marks carried to the departure.
+//! Police in a link: packets are policed before the dropper and counted, and marks reach the
+//! departure.
 
 use weir_core::event::{Departure, DropReason, Verdict};
 use weir_core::ids::{Handle, LeafId, MeterId};
@@ -8,8 +9,8 @@ use weir_core::police::MeterPlan;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Bytes, Instant, Rate};
 
-/// The example of the source, 1 Mbit/s and 3000 bytes, at 0, 0, 0 and 12 ms, in a class of 1 Gbit/s.
-/// Answers the verdicts and the departures.
+/// The example of the source, 1 Mbit/s and 3000 bytes, at 0, 0, 0 and 12 ms, in a class of 1
+/// Gbit/s. Returns the verdicts and the departures.
 fn run(out: &str, own: Option<MeterId>) -> (Vec<Verdict>, Vec<Departure>) {
     let class = ClassSpec { name: "all".to_owned(), parent: None, params: Params::new() };
     let rate = Rate::new(1_000_000_000).expect("not zero");
@@ -43,7 +44,7 @@ fn run(out: &str, own: Option<MeterId>) -> (Vec<Verdict>, Vec<Departure>) {
 }
 
 #[test]
-fn what_is_out_is_dropped_and_counted() {
+fn packets_that_are_out_are_dropped_and_counted() {
     let (verdicts, departures) = run("drop", None);
     let policed = Verdict::Dropped(DropReason::Policed);
     assert_eq!(verdicts, [Verdict::Queued, Verdict::Queued, policed, Verdict::Queued]);
@@ -52,7 +53,7 @@ fn what_is_out_is_dropped_and_counted() {
 }
 
 #[test]
-fn what_is_out_leaves_marked() {
+fn packets_that_are_out_leave_marked() {
     let (verdicts, departures) = run("mark af12", None);
     assert_eq!(verdicts, [Verdict::Queued; 4]);
     let marks: Vec<_> = departures.iter().map(|packet| packet.mark.written()).collect();
@@ -61,7 +62,7 @@ fn what_is_out_leaves_marked() {
 }
 
 #[test]
-fn what_is_out_may_pass() {
+fn packets_that_are_out_may_pass() {
     let (verdicts, departures) = run("pass", None);
     assert_eq!(verdicts, [Verdict::Queued; 4]);
     assert!(departures.iter().all(|packet| packet.mark.written().is_none()));

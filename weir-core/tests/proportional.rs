@@ -14,7 +14,7 @@ use weir_core::units::{Bytes, Duration, Instant, Quantity, Rate};
 const BITS: u64 = 10_000_000;
 const NS_PER_BYTE: u64 = 800;
 
-/// When, whose and how long.
+/// Instant, class and length.
 type Arrivals = Vec<(u64, u32, u32)>;
 
 /// Poisson arrivals of `packets` packets that load the line by `percent`, divided among classes in
@@ -39,7 +39,7 @@ fn poisson(seed: u64, percent: f64, parts: &[u32], lengths: &[u32], packets: u32
     (0..packets).map(arrival).collect()
 }
 
-/// What leaves, in order; nothing is dropped.
+/// Returns the departures in order; asserts that no packet is dropped.
 fn run(scheduler: &'static str, link: Params, leaves: u32, arrivals: &Arrivals) -> Vec<Departure> {
     let class =
         |index: u32| ClassSpec { name: index.to_string(), parent: None, params: Params::new() };
@@ -57,13 +57,13 @@ fn run(scheduler: &'static str, link: Params, leaves: u32, arrivals: &Arrivals) 
         link.offer(now, LeafId(class), Packet::new(Handle(0), length));
     }
     while let Some(next) = link.advance(out.last().expect("something left").finished, &mut out) {
-        assert!(next > out.last().expect("something left").at, "it goes on");
+        assert!(next > out.last().expect("something left").at, "time advances");
     }
     assert_eq!(out.len(), arrivals.len(), "nothing is dropped");
     out
 }
 
-/// The mean waiting time of each class, in ns.
+/// Returns the mean waiting time of each class, in ns.
 fn means(departures: &[Departure], leaves: u32) -> Vec<f64> {
     let mean = |leaf: u32| {
         let own = departures.iter().filter(|departure| departure.leaf == LeafId(leaf));
@@ -75,12 +75,12 @@ fn means(departures: &[Departure], leaves: u32) -> Vec<f64> {
     (0..leaves).map(mean).collect()
 }
 
-/// The ratios of the mean waiting times of the classes after the first, at 99 % load.
+/// Returns the ratios of the mean waiting times of the classes after the first, at 99 % load.
 fn ratios(estimator: &'static str, seed: u64, lengths: &[u32]) -> Vec<f64> {
     let arrivals = poisson(seed, 99.0, &[1, 1, 1, 1], lengths, 1_000_000);
     let mut params = Params::new();
     params.set("estimator", Value::Choice(estimator));
-    // Not the first class, which can hardly wait less than for one packet.
+    // Without the first class, which must wait for about one packet in any case.
     let means = means(&run("hpd", params, 4, &arrivals), 4);
     let ratios = means[1..].windows(2).map(|pair| pair[1] / pair[0]).collect();
     println!("{estimator}, seed {seed}: {means:.0?} ns, ratios {ratios:.3?}");
@@ -109,9 +109,9 @@ fn averages_that_start_anew_keep_the_order_but_not_the_ratios() {
 }
 
 #[test]
-fn what_one_class_waits_less_the_others_wait_more() {
-    // Sum of length times waiting time: the same for every order that never idles, to the rounding
-    // of instants to nanoseconds.
+fn weighted_waiting_times_are_conserved() {
+    // The sum of length times waiting time is equal for every work-conserving order, up to the
+    // rounding of instants to nanoseconds.
     let work = |departures: &[Departure]| -> u128 {
         let one = |departure: &Departure| {
             let waited = departure.at.since(departure.arrived).as_nanos();
@@ -133,7 +133,8 @@ fn what_one_class_waits_less_the_others_wait_more() {
 }
 
 /// With `d_max` and `t_safe` (ms) no packet of another class leaves while one of the first is
-/// overdue; so it starts within the bound, one packet, and its own class's overdue packets ahead.
+/// overdue; so it starts within the bound, plus one packet and its own class's earlier overdue
+/// packets.
 fn check_bound(d_max: u64, t_safe: u64, percent: f64, parts: &[u32]) {
     let millis = |millis| Quantity::Duration(Duration::from_millis(millis));
     let params = Params::new().with("d_max", millis(d_max)).with("t_safe", millis(t_safe));
@@ -157,7 +158,7 @@ fn check_bound(d_max: u64, t_safe: u64, percent: f64, parts: &[u32]) {
         }
         let waited = departure.at.since(departure.arrived).as_nanos();
         worst = worst.max(waited);
-        // Those of its class that were overdue before it was, and had not started then.
+        // Packets of its class that were overdue earlier and had not started then.
         let due = departure.arrived.as_nanos() + bound;
         let ahead = first[..next].iter().rev().take_while(|own| own.at.as_nanos() > due);
         let ahead: u64 = ahead.map(|own| own.charged.get() * NS_PER_BYTE).sum();

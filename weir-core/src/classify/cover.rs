@@ -1,10 +1,10 @@
-//! Which rules decide nothing, since one that is tried earlier takes all their packets.
+//! Finds rules that decide nothing because an earlier rule takes all their packets.
 //!
-//! Whoever covers a rule accepts each of its packets, so also one made up from its first prefixes
-//! and ports. Tables of tuples name the rules that accept that packet, and only these are compared
-//! in full. A rule is named only if that is certain. Where very many rules accept the made-up
-//! packet and none of them covers, the search ends after `LOOKS_MAX`, so that hostile rules cost
-//! time in proportion to their number.
+//! A rule that covers another accepts each of its packets, hence also an example made up from its
+//! first prefixes and ports. Tuple tables return the rules that accept the example, and only these
+//! are compared in full. A rule is reported only if an earlier one certainly covers it. Where very
+//! many rules accept the example and none of them covers, the search ends after `LOOKS_MAX`, so
+//! that hostile rules cost time in proportion to their number.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,8 +14,8 @@ use super::rule::{InterfaceId, Match, PortRange, Prefix, Rule};
 use super::tuples::Tuples;
 use crate::packet::{Addresses, Headers, Ports, VlanTag};
 
-/// The places of rules that decide nothing, each with that of the first one that was found to cover
-/// it. `rules` are in the order in which they are tried.
+/// Returns the places of rules that decide nothing, each with the place of the first rule found to
+/// cover it. `rules` are in match order.
 pub fn covered(rules: &[Rule]) -> Vec<(usize, usize)> {
     let tuples = Tuples::with_repeats(rules);
     let find = |(place, rule): (usize, &Rule)| {
@@ -41,8 +41,8 @@ fn first_cover(tuples: &Tuples, rules: &[Rule], place: u32, inner: &Match) -> Op
     found
 }
 
-/// A packet that the rule accepts, as far as rules that cover it can see: fields that it does not
-/// test are absent. None if the rule accepts no packet at all.
+/// Returns a packet that the rule accepts, as far as rules that cover it can tell: fields that the
+/// rule does not test are absent. None if the rule accepts no packet.
 fn example(matches: &Match) -> Option<(InterfaceId, Headers)> {
     let (v4, v6) = (addresses(matches, Family::V4), addresses(matches, Family::V6));
     let first = |range: Option<PortRange>| range.map_or(0, |range| range.first());
@@ -65,7 +65,7 @@ fn example(matches: &Match) -> Option<(InterfaceId, Headers)> {
     Some((matches.interface.unwrap_or(InterfaceId(0)), headers))
 }
 
-/// Addresses of a family that the rule accepts; unknown ones if it tests none.
+/// Returns addresses of a family that the rule accepts; unknown ones if it tests none.
 fn addresses(matches: &Match, family: Family) -> Option<Addresses> {
     if matches.sources.is_empty() && matches.destinations.is_empty() {
         return Some(Addresses::Unknown);
@@ -86,7 +86,7 @@ fn addresses(matches: &Match, family: Family) -> Option<Addresses> {
     }
 }
 
-/// Whether every packet that `inner` accepts is accepted by `outer` for sure.
+/// Returns whether `outer` certainly accepts every packet that `inner` accepts.
 pub fn covers(outer: &Match, inner: &Match) -> bool {
     fn same<T: PartialEq>(outer: &Option<T>, inner: &Option<T>) -> bool {
         outer.is_none() || outer == inner
@@ -113,7 +113,7 @@ fn covers_prefixes(outer: &[Prefix], inner: &[Prefix]) -> bool {
     if outer.is_empty() || outer == inner {
         return true;
     }
-    // Of long lists only equal ones are known for sure.
+    // Long lists are compared for equality only.
     if inner.is_empty() || outer.len().saturating_mul(inner.len()) > PREFIX_PAIRS_MAX {
         return false;
     }
@@ -125,7 +125,7 @@ fn covers_prefix(outer: &Prefix, inner: &Prefix) -> bool {
     outer.prefix_len() <= inner.prefix_len() && outer.contains(inner.network())
 }
 
-/// Patterns looked at for one rule.
+/// Patterns compared for one rule.
 const LOOKS_MAX: u32 = 256;
 /// Prefixes compared with one another for two rules.
 const PREFIX_PAIRS_MAX: usize = 1 << 10;
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// The oracle: every rule against every earlier one.
+    /// The oracle: compares every rule with every earlier one.
     fn naive(rules: &[Rule]) -> Vec<(usize, usize)> {
         let first = |place: usize| {
             let inner = &rules[place].matches;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_find_what_comparing_each_with_each_finds() {
+    fn the_tables_find_the_same_covered_rules_as_comparing_all_pairs() {
         let mut found = 0;
         for seed in 0..3_000 {
             let mut random = Random::new(seed, 0);
@@ -190,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_all_take_one_packet_cost_no_square() {
-        // Each range is longer than all before, so none is covered, and all hold port 0.
+    fn many_rules_that_accept_one_packet_do_not_cost_quadratic_time() {
+        // Each range is longer than all before, so none is covered, and all contain port 0.
         let rules: Vec<Rule> = (0..u16::MAX)
             .map(|last| {
                 let destination_ports = PortRange::new(0, last).ok();

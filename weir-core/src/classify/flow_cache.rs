@@ -1,17 +1,17 @@
-//! What the rules said of packets that came before: a flow's next one is not looked up again.
+//! A cache of decisions by flow, so that only a flow's first packet is looked up in the rules.
 //!
-//! The key is everything that rules can test, so that an answer is exact: packets with one key
-//! satisfy the same rules. A set-associative table: a seeded hash chooses a set of `WAYS` places,
-//! and a byte pair of the hash says which of them may hold the key. All memory is taken at the
-//! start. A full set gives up its places in turn.
+//! The key is everything that rules can test, so a hit is exact: packets with one key satisfy the
+//! same rules. The table is set-associative: a seeded hash chooses a set of `WAYS` places, and two
+//! bytes of the hash say which of them may hold the key. All memory is allocated at the start. A
+//! full set replaces its places in turn.
 //!
-//! **Rule changes.** Each entry bears the generation of the rules it was made under, and one of an
-//! older generation is no answer. So a change of rules costs nothing here and no stale answer
-//! survives it.
+//! **Rule changes.** Each entry holds the generation of the rules it was made under, and an entry
+//! of an older generation is a miss. So a change of rules costs nothing here and leaves no stale
+//! decision.
 //!
-//! **Hostile packets** that miss cost an entry each and push out others'; the set that they hit
-//! depends on the seed. The hash is fast, not cryptographic: who learns the seed can fill one set.
-//! In every case all that is lost is time, a search of the rules for a packet.
+//! **Hostile packets** that miss cost an entry each and push out others' entries; the set that they
+//! hit depends on the seed. The hash is fast, not cryptographic: an attacker that learns the seed
+//! can fill one set. The only loss is time, one search of the rules for a packet.
 
 use alloc::vec::Vec;
 
@@ -19,7 +19,7 @@ use super::Decision;
 use super::key::{Key, fold};
 use crate::random::Random;
 
-/// Answers of type [`Answer`] for the flows seen last.
+/// Decisions for the flows seen last.
 #[derive(Clone, Debug)]
 pub struct FlowCache {
     marks: Vec<[u16; WAYS]>,
@@ -29,7 +29,7 @@ pub struct FlowCache {
     hash_keys: [u64; 7],
 }
 
-/// The rule that decides, if one does.
+/// The rule that decides, if any matches.
 pub type Answer = Option<Decision>;
 
 /// A cache line.
@@ -44,7 +44,7 @@ struct Entry {
 const _: () = assert!(size_of::<Entry>() <= 64);
 
 impl FlowCache {
-    /// An empty cache for at least `flows` flows, rounded up to a power of two and down to
+    /// Returns an empty cache for at least `flows` flows, rounded up to a power of two, at most
     /// [`FLOWS_MAX`].
     pub fn new(flows: u32, seed: u64) -> FlowCache {
         let entries = flows.clamp(WAYS as u32, FLOWS_MAX).next_power_of_two() as usize;
@@ -59,17 +59,17 @@ impl FlowCache {
         }
     }
 
-    /// How many flows there is room for.
+    /// Returns the number of flows that fit.
     pub fn flows(&self) -> usize {
         self.entries.len()
     }
 
-    /// Forgets everything: the rules are others now.
+    /// Invalidates all entries; called when the rules change.
     pub fn next_generation(&mut self) {
         self.generation += 1;
     }
 
-    /// The hash of a key, for the calls below.
+    /// Returns the hash of a key, for [`FlowCache::recall`] and [`FlowCache::remember`].
     #[inline]
     pub fn hash(&self, key: &Key) -> u64 {
         let keys = &self.hash_keys;
@@ -79,7 +79,7 @@ impl FlowCache {
         fold(fields ^ source.rotate_left(17), destination ^ fields.rotate_left(31) ^ keys[6])
     }
 
-    /// What the rules said of this key, if it is still known.
+    /// Returns the cached decision for this key.
     #[inline]
     pub fn recall(&self, hash: u64, key: &Key) -> Option<Answer> {
         let (set, mark) = self.place(hash);
@@ -93,7 +93,7 @@ impl FlowCache {
         None
     }
 
-    /// Notes what the rules said of this key, which is not in the cache.
+    /// Stores the decision for this key, which is not in the cache.
     pub fn remember(&mut self, hash: u64, key: &Key, answer: Answer) {
         let (set, mark) = self.place(hash);
         let entries = &self.entries[set * WAYS..(set + 1) * WAYS];
@@ -113,7 +113,7 @@ impl FlowCache {
 
 /// Places in a set.
 const WAYS: usize = 4;
-/// Room for this many flows unless the plan says otherwise: a megabyte, which a core keeps near.
+/// Flows that fit unless the plan says otherwise: one megabyte, which stays in a core's cache.
 pub const FLOWS_DEFAULT: u32 = 1 << 14;
 /// The largest cache, 64 MiB.
 pub const FLOWS_MAX: u32 = 1 << 20;
@@ -134,12 +134,12 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_for_its_key_and_generation_alone() {
+    fn a_hit_has_the_same_key_and_generation() {
         let mut cache = FlowCache::new(16, 1);
         let hash = cache.hash(&key(1));
         cache.remember(hash, &key(1), Some(found(5)));
         assert_eq!(cache.recall(hash, &key(1)), Some(Some(found(5))));
-        // The same place, another packet.
+        // The same place, but another packet.
         assert_eq!(cache.recall(hash, &key(2)), None);
         cache.next_generation();
         assert_eq!(cache.recall(hash, &key(1)), None);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_set_gives_up_one_place() {
+    fn a_full_set_replaces_one_place() {
         let mut cache = FlowCache::new(WAYS as u32, 1);
         for number in 0..=WAYS as u64 {
             let hash = cache.hash(&key(number));

@@ -1,10 +1,10 @@
-//! Where the first fragments of datagrams went, so that the later ones can follow.
+//! A table of the targets of first fragments, so that later fragments can follow.
 //!
-//! A set-associative table: the key's hash chooses a set of [`WAYS`] places. A new entry takes, in
-//! this order: the place of the same key, a free one, the one that expires first. All of it is
-//! allocated at the start, nothing is iterated in an order that a run could change, and a flood of
-//! datagrams costs only forgotten entries. An entry lives for the time in which a receiver would
-//! still reassemble the datagram.
+//! The table is set-associative: the key's hash chooses a set of [`WAYS`] places. A new entry
+//! takes, in this order: the place of the same key, a free place, the place that expires first. All
+//! memory is allocated at the start, no iteration order can vary between runs, and a flood of
+//! datagrams costs only forgotten entries. An entry lives as long as a receiver would still
+//! reassemble the datagram.
 //!
 //! Invariant: a key is in at most one place.
 
@@ -16,7 +16,7 @@ use super::rule::Target;
 use crate::packet::{Addresses, FieldError, Headers};
 use crate::units::{Duration, Instant};
 
-/// How many first fragments are remembered, and for how long.
+/// The size of a fragment table and the lifetime of its entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentLimits {
     entries: u32,
@@ -24,7 +24,8 @@ pub struct FragmentLimits {
 }
 
 impl FragmentLimits {
-    /// Room for `entries` datagrams (rounded up to a power of two), each remembered for `timeout`.
+    /// Limits for `entries` datagrams (rounded up to a power of two), each remembered for
+    /// `timeout`.
     ///
     /// # Errors
     /// If `entries` is not in [`ENTRIES_MIN`]`..=`[`ENTRIES_MAX`].
@@ -40,12 +41,12 @@ impl FragmentLimits {
         ))
     }
 
-    /// The number of datagrams remembered.
+    /// Returns the number of datagrams remembered.
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// How long each is remembered.
+    /// Returns how long each datagram is remembered.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -57,10 +58,10 @@ impl Default for FragmentLimits {
     }
 }
 
-/// What all fragments of a datagram have in common.
+/// The fields that all fragments of a datagram share.
 ///
-/// The protocol belongs to it in IPv4 [RFC 791 §3.2] and not in IPv6 [RFC 8200 §4.5], where a later
-/// fragment may not even show it.
+/// The protocol is one of them in IPv4 [RFC 791 §3.2] but not in IPv6 [RFC 8200 §4.5], where a
+/// later fragment may not even carry it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentKey {
     addresses: Addresses,
@@ -69,7 +70,7 @@ pub struct FragmentKey {
 }
 
 impl FragmentKey {
-    /// The key of a fragment; none for a packet without addresses.
+    /// Returns the key of a fragment; none for a packet without addresses.
     pub fn of(headers: &Headers, id: u32) -> Option<FragmentKey> {
         let protocol = match headers.addresses {
             Addresses::Unknown => return None,
@@ -79,8 +80,8 @@ impl FragmentKey {
         Some(FragmentKey { addresses: headers.addresses, protocol, id })
     }
 
-    /// The same on every machine and in every run. It is no secret: who knows it can make entries
-    /// collide, and gains that fragments are matched on their own headers.
+    /// Returns the same hash on every machine and in every run. It is not secret: an attacker can
+    /// make entries collide, and then fragments are matched on their own headers.
     fn hash(&self) -> u64 {
         let words = match self.addresses {
             Addresses::Unknown => [0; 4],
@@ -110,7 +111,7 @@ fn mix(word: u64) -> u64 {
     word ^ word >> 31
 }
 
-/// Leaves of first fragments, by key.
+/// Targets of first fragments, by key.
 #[derive(Clone, Debug)]
 pub struct FragmentTable {
     sets: Vec<[Option<Entry>; WAYS]>,
@@ -132,7 +133,8 @@ impl FragmentTable {
         FragmentTable { sets: alloc::vec![[None; WAYS]; sets], timeout: limits.timeout }
     }
 
-    /// Notes where a first fragment went. If it comes again, the latest leaf counts.
+    /// Stores the target of a first fragment. If the fragment comes again, the latest target
+    /// replaces it.
     pub fn remember(&mut self, now: Instant, key: FragmentKey, target: Target) {
         let entry = Entry { key, target, expires: now.after(self.timeout) };
         let index = self.set_index(&key);
@@ -142,7 +144,7 @@ impl FragmentTable {
         set[place] = Some(entry);
     }
 
-    /// Where the first fragment of this datagram went, if it is still remembered.
+    /// Returns the target of this datagram's first fragment, if it is still remembered.
     pub fn recall(&self, now: Instant, key: &FragmentKey) -> Option<Target> {
         let set = &self.sets[self.set_index(key)];
         let entry = set.iter().flatten().find(|entry| entry.key == *key)?;
@@ -158,14 +160,14 @@ fn holds(place: &Option<Entry>, key: &FragmentKey) -> bool {
     place.as_ref().is_some_and(|entry| entry.key == *key)
 }
 
-/// A free place; else the one that expires first, which is an expired one if there is any. Of
-/// equals, the lowest.
+/// Returns a free place; else the one that expires first, which is an expired one if there is any.
+/// Of equals, the lowest.
 fn victim(set: &[Option<Entry>; WAYS]) -> usize {
     let ranked = set.iter().enumerate().min_by_key(|(_, place)| place.map(|entry| entry.expires));
     ranked.map_or(0, |(index, _)| index)
 }
 
-/// Places in a set: what one lookup compares.
+/// Places in a set; one look-up compares them all.
 pub const WAYS: usize = 4;
 /// The smallest table: one set.
 pub const ENTRIES_MIN: u32 = WAYS as u32;
@@ -173,5 +175,5 @@ pub const ENTRIES_MIN: u32 = WAYS as u32;
 pub const ENTRIES_MAX: u32 = 1 << 20;
 /// A thousand datagrams in flight; ALTQ had 8, and fragments of a ninth lost their class.
 pub const ENTRIES_DEFAULT: u32 = 1024;
-/// What Linux and BSD give a datagram to be reassembled.
+/// The time that Linux and BSD give a datagram to be reassembled.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);

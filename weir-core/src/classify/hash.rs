@@ -1,18 +1,19 @@
 //! The hash functions by which ALTQ's WFQ spreads packets over its queues [algorithms §4.1].
 //!
-//! ALTQ hashed addresses and ports as they lie in memory in network byte order, on little-endian
-//! machines: so does this, on every machine. They are short folds that anybody can aim at one
-//! queue, so they rebuild what was; they protect nobody.
+//! ALTQ hashed addresses and ports in network byte order as a little-endian machine reads them;
+//! this code does so on every machine. The hashes are short folds: an attacker can aim packets at
+//! one queue, so they reproduce ALTQ and protect no flow.
 //!
-//! An IPv6 packet is hashed by its flow label, where an IPv4 packet is by addresses. Weir does not
-//! keep flow labels: a caller that has one passes it, and without it the queue is 0, as for what is
-//! no IP packet. Most senders leave the label 0, and ALTQ put all of those into queue 0 as well.
+//! ALTQ hashes an IPv6 packet by its flow label, where it hashes an IPv4 packet by addresses. Weir
+//! does not store flow labels: a caller that has one passes it, and without it the queue is 0, as
+//! for a packet that is not IP. Most senders leave the label 0, and ALTQ put all of those into
+//! queue 0 as well.
 
 use crate::ids::LeafId;
 use crate::packet::{Addresses, Headers};
 use core::net::Ipv4Addr;
 
-/// What ALTQ's WFQ takes a packet's queue from.
+/// The headers that ALTQ's WFQ hashes to choose a packet's queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum AltqHash {
     /// The destination's address; ALTQ's default.
@@ -25,12 +26,12 @@ pub enum AltqHash {
 }
 
 impl AltqHash {
-    /// The queue of a packet among `queues`; 0 if there is none. Without a flow label.
+    /// Returns the queue of a packet among `queues`, without a flow label; 0 if `queues` is 0.
     pub fn queue(self, headers: &Headers, queues: u32) -> u32 {
         self.queue_by_label(headers, 0, queues)
     }
 
-    /// The same for a packet with this IPv6 flow label.
+    /// Returns the queue of a packet with this IPv6 flow label.
     pub fn queue_by_label(self, headers: &Headers, label: u32, queues: u32) -> u32 {
         let port = |port: u16| u32::from(port.swap_bytes());
         let source = headers.ports.map_or(0, |ports| port(ports.source));
@@ -51,23 +52,23 @@ impl AltqHash {
     }
 }
 
-/// Packets go by their hash to one of several leaves that are numbered in a row.
+/// A hash that sends packets to one of several consecutively numbered leaves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Spread {
-    /// What the leaf is taken from.
+    /// The headers that are hashed.
     pub hash: AltqHash,
-    /// How many leaves.
+    /// The number of leaves.
     pub queues: u32,
 }
 
 impl Spread {
-    /// The leaf of a packet, `first` being that of hash 0.
+    /// Returns the leaf of a packet; `first` is the leaf of hash 0.
     pub fn leaf(self, first: LeafId, headers: &Headers) -> LeafId {
         LeafId(first.0.saturating_add(self.hash.queue(headers, self.queues)))
     }
 }
 
-/// An address as a little-endian machine reads it.
+/// Returns an address as a little-endian machine reads it.
 fn word(address: Ipv4Addr) -> u32 {
     u32::from_le_bytes(address.octets())
 }
@@ -106,8 +107,9 @@ mod tests {
     fn queues_follow_the_folds() {
         use AltqHash::{Destination, Full, SourcePort};
         // By hand: 10 ^ 1 ^ 2 ^ 3 = 10, 192 ^ 168 ^ 0 ^ 7 = 111. Port 5001 is 0x1389, in memory
-        // 0x8913: 0x8913 ^ 0x89 = 0x899a. The whole fold of an address keeps its upper bytes, which
-        // show where queues are no power of two: 0x0302010a ^ 0x030201 ^ 0x0302 ^ 0x03 = 0x0301000a.
+        // 0x8913: 0x8913 ^ 0x89 = 0x899a. The whole fold of an address has upper bytes too, which
+        // show where the number of queues is not a power of two: 0x0302010a ^ 0x030201 ^ 0x0302 ^
+        // 0x03 = 0x0301000a.
         let udp = headers("192.168.0.7", "10.1.2.3", Protocol::UDP, (5001, 80));
         let ipv6 = headers("2001:db8::1", "2001:db8::2", Protocol::UDP, (5001, 80));
         let rows = [

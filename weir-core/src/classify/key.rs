@@ -1,8 +1,8 @@
-//! What rules can test of a packet, packed into six words: to be masked, hashed and compared.
+//! The header fields that rules can test, packed into six words to be masked, hashed and compared.
 //!
-//! Absence is a value: each field that a packet may lack has a bit that says whether it is there,
-//! and a condition on the field asks for that bit. So `sport = "0-65535"` and `vlan = 0` are not
-//! met by a packet without ports or tag, as `rule.rs` wants it.
+//! Absence is a value: each field that a packet may lack has a bit that says whether it is present,
+//! and a condition on the field tests that bit. So a packet without ports or tag does not satisfy
+//! `sport = "0-65535"` or `vlan = 0`, as `rule.rs` demands.
 //!
 //! Invariant: two packets with the same key satisfy the same rules.
 
@@ -21,7 +21,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a packet that came in by `interface`.
+    /// Returns the key of a packet that came in by `interface`.
     #[inline]
     pub fn of(interface: InterfaceId, headers: &Headers) -> Key {
         let (addresses, family) = address_words(&headers.addresses);
@@ -56,8 +56,8 @@ fn address_words(addresses: &Addresses) -> ([u64; 4], u64) {
     }
 }
 
-/// Value and mask of the conditions other than addresses. Ranges of ports are in it as the bits
-/// that all their ports share.
+/// Returns value and mask of the conditions other than addresses. A range of ports contributes the
+/// leading bits that all its ports share.
 pub fn field_words(matches: &Match) -> ([u64; 2], [u64; 2]) {
     let mut words = ConditionWords::default();
     if let Some(protocol) = matches.protocol {
@@ -103,7 +103,7 @@ impl ConditionWords {
     }
 }
 
-/// The mask of the leading bits in which all ports of the range agree.
+/// Returns the mask of the leading bits in which all ports of the range agree.
 fn shared_bits(range: PortRange) -> u16 {
     let differing = range.first() ^ range.last();
     u16::MAX.checked_shl(16 - differing.leading_zeros()).unwrap_or(0)
@@ -119,12 +119,12 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of a prefix.
+    /// Returns the family of a prefix.
     pub fn of(prefix: &Prefix) -> Family {
         if prefix.network().is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
-    /// The family of a packet's addresses; none without addresses.
+    /// Returns the family of a packet's addresses; none without addresses.
     pub fn of_packet(headers: &Headers) -> Option<Family> {
         match headers.addresses {
             Addresses::Unknown => None,
@@ -139,15 +139,15 @@ impl Family {
 pub struct Bits {
     /// The bits; those beyond `len` are 0.
     pub bits: u128,
-    /// How many there are.
+    /// The number of bits.
     pub len: u8,
 }
 
 impl Bits {
-    /// No bits: any address.
+    /// No bits: matches any address.
     pub const ANY: Bits = Bits { bits: 0, len: 0 };
 
-    /// The bits of a prefix.
+    /// Returns the bits of a prefix.
     pub fn of(prefix: &Prefix) -> Bits {
         let bits = match prefix.network() {
             IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
@@ -156,7 +156,7 @@ impl Bits {
         Bits { bits, len: prefix.prefix_len() }
     }
 
-    /// The bits in which both agree.
+    /// Returns the leading bits in which both agree.
     pub fn common(self, other: Bits) -> Bits {
         let agree = (self.bits ^ other.bits).leading_zeros() as u8;
         let len = agree.min(self.len).min(other.len);
@@ -164,12 +164,13 @@ impl Bits {
     }
 }
 
-/// A mask of the first `len` of 128 bits.
+/// Returns a mask of the first `len` of 128 bits.
 pub fn leading(len: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)
 }
 
-/// The words of `Key::addresses` that hold these left-aligned bits of source and destination.
+/// Returns the words of `Key::addresses` that hold these left-aligned bits of source and
+/// destination.
 pub fn words_of(family: Family, source: u128, destination: u128) -> [u64; 4] {
     let high = |bits: u128| (bits >> 64) as u64;
     match family {
@@ -178,8 +179,8 @@ pub fn words_of(family: Family, source: u128, destination: u128) -> [u64; 4] {
     }
 }
 
-/// Spreads two words over one: the halves of their product, folded. What differs in any bit of
-/// either differs in about half the bits.
+/// Folds two words into one: the halves of their product, combined. Inputs that differ in any bit
+/// differ in about half the bits of the result.
 #[inline]
 pub fn fold(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);
@@ -204,21 +205,21 @@ const ETHERTYPE: u32 = 26;
 const ETHERTYPE_KNOWN: u64 = 1 << 42;
 const INTERFACE: u32 = 43;
 
-/// What a packet has of ports, protocol and traffic class, and what of these it lacks.
+/// A packet's ports, protocol and traffic class, and bits for those that it lacks.
 #[derive(Clone, Copy, Debug)]
 pub struct Service {
     /// Source and destination port.
     pub ports: (u16, u16),
-    /// All bits, if there are no ports; else none.
+    /// All bits set if the packet has no ports; else 0.
     pub ports_lack: u16,
-    /// The protocol, and above it the traffic class.
+    /// The protocol in the lower byte, the traffic class in the upper.
     pub class: u16,
-    /// The bits of those that the packet lacks.
+    /// The bits of `class` that the packet lacks.
     pub class_lack: u16,
 }
 
 impl Service {
-    /// That of the first word of fields.
+    /// Unpacks the first word of fields.
     #[inline]
     pub fn of(field: u64) -> Service {
         // All bits if this one is not set; without a branch.
@@ -231,7 +232,7 @@ impl Service {
         }
     }
 
-    /// Protocol and traffic class out of a first word of fields, or of a mask for it.
+    /// Returns protocol and traffic class from a first word of fields, or from a mask for it.
     #[inline]
     pub fn class(field: u64) -> u16 {
         (field >> PROTOCOL) as u16

@@ -1,7 +1,7 @@
-//! The plain classifier: every rule in turn, the first that matches decides.
+//! The plain classifier: tries every rule in turn; the first that matches decides.
 //!
-//! Cost grows with the number of rules. It is the oracle for any faster algorithm: same rules, same
-//! packets, same answer.
+//! The cost grows with the number of rules. It is the oracle for every faster algorithm: for the
+//! same rules and packets, both return the same rule.
 
 use alloc::vec::Vec;
 

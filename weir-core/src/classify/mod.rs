@@ -1,18 +1,18 @@
-//! Which leaf a packet belongs to.
+//! The classifier: which leaf a packet goes to.
 //!
 //! **The rule.** Rules are tried in one total order and the first that matches decides; if none
-//! does, the default leaf. The order is that of declaration unless the plan names another
-//! (`order.rs`); there, neither longer prefixes nor exact addresses go before what stands earlier.
+//! matches, the default leaf takes the packet. The order is that of declaration unless the plan
+//! names another (`order.rs`); longer prefixes and exact addresses do not go before rules declared
+//! earlier.
 //!
 //! **Fragments.** Only a datagram's first fragment has ports. Under [`FragmentPolicy::Follow`] the
-//! later ones go where the first went, so that a port rule takes whole datagrams [risso99 §7.1].
-//! A later fragment whose first was not seen is matched on its own headers: rules without ports,
-//! else the default.
+//! later ones go where the first went, so that a port rule takes whole datagrams [risso99 §7.1]. A
+//! later fragment whose first was not seen is matched on its own headers, without ports.
 //!
 //! An algorithm is a file with a line in the macro call at the end of this one. It is built from
-//! rules in the order in which they are tried, and answers with the place of the first that
-//! matches. It keeps no state between packets; order, fragments, the default, the reasons and the
-//! flow cache (`flow_cache.rs`) are there once for all algorithms.
+//! rules in match order and returns the place of the first that matches. It has no state between
+//! packets; order, fragments, the default, the reasons and the flow cache (`flow_cache.rs`) are
+//! implemented once for all algorithms.
 
 mod altq_fragments;
 pub mod cover;
@@ -50,27 +50,28 @@ use key::Key;
 pub struct Classifier {
     search: AnySearch,
     order: MatchOrder,
-    /// By rank: place among the rules as declared. Empty if that is the rank.
+    /// By rank: place among the rules as declared. Empty if rank and place are equal.
     declared: Vec<u32>,
-    /// What rules decide, each once: many rules have few targets, which stay near.
+    /// The distinct targets of rules: many rules have few targets, which stay in the processor's
+    /// cache.
     targets: Vec<Target>,
     default: Target,
     fragments: Fragments,
     flows: Option<FlowCache>,
 }
 
-/// How rules are searched; [`Default`] is what a policy gets that says nothing of it.
+/// How rules are searched; [`Default`] applies to a policy that does not say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassifierPlan {
     /// The keyword of the algorithm.
     pub algorithm: &'static str,
     /// The order in which rules are tried.
     pub order: MatchOrder,
-    /// What becomes of fragments.
+    /// How fragments are classified.
     pub fragments: FragmentPolicy,
-    /// Room in the flow cache, for an algorithm that wants one; 0 for none.
+    /// Flows in the flow cache, for an algorithm that uses one; 0 for none.
     pub flows: u32,
-    /// Seeds the flow cache's hash; no answer depends on it.
+    /// Seeds the flow cache's hash; no decision depends on it.
     pub seed: u64,
 }
 
@@ -95,8 +96,8 @@ enum Fragments {
 }
 
 impl Classifier {
-    /// A classifier that tries `rules` in order and falls back to `default`, by the default
-    /// algorithm and without a flow cache.
+    /// Builds a classifier that tries `rules` in order and falls back to `default`, with the
+    /// default algorithm and without a flow cache.
     pub fn new(
         rules: Vec<Rule>,
         default: impl Into<Target>,
@@ -106,7 +107,7 @@ impl Classifier {
         Classifier::build(rules, default, &plan).expect("the first algorithm is registered")
     }
 
-    /// The classifier of a plan.
+    /// Builds the classifier of a plan.
     ///
     /// # Errors
     /// When no algorithm has the plan's keyword.
@@ -131,8 +132,8 @@ impl Classifier {
         Ok(classifier)
     }
 
-    /// From now on these are the rules. Leaves keep their numbers, and fragments whose first came
-    /// before still follow it. Takes time in proportion to the rules.
+    /// Replaces the rules. Leaves keep their numbers, and later fragments still follow a first
+    /// fragment that came before the change. Takes time in proportion to the rules.
     pub fn replace_rules(&mut self, rules: Vec<Rule>) {
         let (declared, rules): (Vec<u32>, Vec<Rule>) =
             self.order.arrange(rules).into_iter().unzip();
@@ -146,14 +147,14 @@ impl Classifier {
         }
     }
 
-    /// How many tables the algorithm looks into for a packet at most.
+    /// Returns the most tables that the algorithm looks into for one packet.
     pub fn tables(&self) -> usize {
         self.search.tables()
     }
 
-    /// The leaf of a packet that came in by `interface`, and why.
+    /// Returns the leaf of a packet that came in by `interface`, and why.
     ///
-    /// `now` only serves to forget fragments; it need not be monotonic.
+    /// `now` is used only to forget fragments; it need not be monotonic.
     #[inline]
     pub fn classify(
         &mut self,
@@ -208,7 +209,7 @@ impl Classifier {
         let Some(key) = FragmentKey::of(headers, id) else { return classified };
         match &mut self.fragments {
             Fragments::Alone | Fragments::AltqBroken => {}
-            // Also when the default took it: its later fragments might match a rule without ports.
+            // Also when the default took it: later fragments might match a rule without ports.
             Fragments::Follow(table) => table.remember(now, key, classified.target()),
             Fragments::AltqFixed(table) if is_v4(headers) => table.remember(key, headers.ports),
             Fragments::AltqFixed(_) => {}
@@ -240,7 +241,7 @@ impl Classifier {
     }
 }
 
-/// Each target once, and by rank the place of the rule's among these.
+/// Returns each distinct target once, and by rank the place of the rule's target among these.
 fn distinct(targets: impl Iterator<Item = Target>) -> (Vec<Target>, Vec<u32>) {
     let mut known = BTreeMap::new();
     let mut distinct = Vec::new();
@@ -268,7 +269,7 @@ impl Fragments {
         }
     }
 
-    /// The headers of a first fragment as the policy's classifier sees them.
+    /// Returns the headers of a first fragment as the policy's classifier sees them.
     fn seen(&self, headers: &Headers) -> Headers {
         let altq = matches!(self, Fragments::AltqBroken | Fragments::AltqFixed(_));
         let ports = headers.ports.filter(|_| !altq || is_v4(headers));
@@ -279,7 +280,7 @@ impl Fragments {
 /// Where a packet goes, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Classified {
-    /// The leaf to offer it to.
+    /// The leaf to offer the packet to.
     pub leaf: LeafId,
     /// The meter of the rule that decided.
     pub meter: Option<MeterId>,
@@ -288,8 +289,8 @@ pub struct Classified {
 }
 
 impl Classified {
-    /// Packets of one rule may go to several leaves, so the leaf is found here for each packet, and
-    /// no cache holds it.
+    /// The leaf of a spread rule differs from packet to packet, so it is computed here and no cache
+    /// stores it.
     #[inline]
     fn of(target: Target, headers: &Headers, reason: Reason) -> Classified {
         let leaf = match target.spread {
@@ -299,13 +300,13 @@ impl Classified {
         Classified { leaf, meter: target.meter, reason }
     }
 
-    /// For what follows this packet, whatever its own hash is.
+    /// Returns the target for fragments that follow this packet, whatever their own hash is.
     const fn target(&self) -> Target {
         Target { leaf: self.leaf, meter: self.meter, spread: None }
     }
 }
 
-/// What decided where a packet goes.
+/// Why a packet goes to its leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// The rule at this place in the list as declared, from 0.
@@ -316,16 +317,16 @@ pub enum Reason {
     Default,
 }
 
-/// What becomes of fragments after the first.
+/// How fragments after the first are classified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FragmentPolicy {
-    /// Each is matched on its own headers: without ports.
+    /// Each is matched on its own headers, which have no ports.
     EachAlone,
     /// They go where their first fragment went.
     Follow(FragmentLimits),
-    /// As ALTQ until 2001: a table that never finds anything [algorithms §11.1].
+    /// As in ALTQ until 2001: a table that never finds anything [algorithms §11.1].
     AltqBroken,
-    /// As ALTQ from then on: they get the ports of their first fragment, if it is among the last
+    /// As in ALTQ since then: they get the ports of their first fragment, if it is among the last
     /// eight and they come in order [algorithms §11.1].
     AltqFixed,
 }
@@ -336,34 +337,34 @@ impl Default for FragmentPolicy {
     }
 }
 
-/// The rank of a rule and the place of its target, in one word: of two the lower has the rule that
-/// is tried earlier. An algorithm keeps the target beside the rule, so that once this is found no
-/// memory of the rule's own has to be fetched.
+/// The rank of a rule and the place of its target, in one word; the lower of two decisions has the
+/// rule that is tried earlier. An algorithm stores the target beside the rule, so that it need not
+/// fetch the rule's own memory once it has found the decision.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Decision(u64);
 
 impl Decision {
-    /// No rule's: it stands behind all others.
+    /// No rule; compares greater than every rule's decision.
     pub const NONE: Decision = Decision(u64::MAX);
 
-    /// That of a rule.
+    /// Returns the decision of a rule.
     pub const fn new(rank: u32, target: u32) -> Decision {
         Decision((rank as u64) << 32 | target as u64)
     }
 
-    /// The rule's place in the order in which rules are tried.
+    /// Returns the rule's place in match order.
     #[inline]
     pub const fn rank(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// The place of the rule's target.
+    /// Returns the place of the rule's target.
     #[inline]
     pub const fn target(self) -> u32 {
         self.0 as u32
     }
 
-    /// Itself if `it` is so, else none; without a branch.
+    /// Returns itself if `it` is true, else `NONE`; without a branch.
     #[inline]
     const fn only_if(self, it: bool) -> Decision {
         Decision(self.0 | (it as u64).wrapping_sub(1))
@@ -372,22 +373,21 @@ impl Decision {
 
 /// An algorithm that finds the first rule to match.
 pub trait RuleSearch: Sized {
-    /// What it says of itself.
+    /// The algorithm's entry in the registry.
     const DESCRIPTOR: ClassifierDescriptor;
 
-    /// Builds it from the rules in the order in which they are tried, and the places of their
-    /// targets.
+    /// Builds the search from the rules in match order, and the places of their targets.
     fn build(rules: &[Rule], targets: &[u32]) -> Self;
 
-    /// The first rule that accepts the packet, whose key is `key`.
+    /// Returns the first rule that accepts the packet, whose key is `key`.
     fn first_match(&self, key: &Key, interface: InterfaceId, headers: &Headers)
     -> Option<Decision>;
 
-    /// How many tables it looks into at most.
+    /// Returns the most tables that it looks into for one packet.
     fn tables(&self) -> usize;
 }
 
-/// What the registry knows of an algorithm.
+/// The registry's entry for an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassifierDescriptor {
     /// The keyword in a policy.
@@ -396,7 +396,7 @@ pub struct ClassifierDescriptor {
     pub summary: &'static str,
     /// Keys of `docs/sources.md` with sections.
     pub sources: &'static [&'static str],
-    /// Whether a flow cache stands before it.
+    /// Whether a flow cache is used in front of it.
     pub cached: bool,
 }
 
@@ -404,7 +404,7 @@ macro_rules! classifiers {
     ($($module:ident::$name:ident,)*) => {
         $(pub mod $module;)*
 
-        /// What every algorithm says of itself; the first is the default.
+        /// The descriptors of all algorithms; the first is the default.
         pub const CLASSIFIERS: &[ClassifierDescriptor] =
             &[$(<$module::$name as RuleSearch>::DESCRIPTOR,)*];
 
@@ -415,7 +415,7 @@ macro_rules! classifiers {
         }
 
         impl AnySearch {
-            /// The algorithm of this keyword, which is registered.
+            /// Builds the algorithm of this keyword, which is registered.
             fn build(keyword: &str, rules: &[Rule], targets: &[u32]) -> AnySearch {
                 $(if keyword == <$module::$name as RuleSearch>::DESCRIPTOR.keyword {
                     return AnySearch::$name($module::$name::build(rules, targets));

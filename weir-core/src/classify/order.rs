@@ -1,18 +1,18 @@
-//! In which order rules are tried, as a total order: [`MatchOrder::arrange`] sorts them once, so
-//! that every algorithm serves every order and only knows "the first".
+//! The order in which rules are tried, as a total order: [`MatchOrder::arrange`] sorts them once,
+//! so that every algorithm supports every order and needs to find only the first match.
 //!
 //! - `first`: as declared.
 //! - `altq`: rules for one IPv4 destination, then all others; among each, `ruleno` descending, then
 //!   the newest first [altq, algorithms §11.1].
 //! - `u32`: `prio` ascending, then as declared [algorithms §11.3].
 //!
-//! ALTQ looks into the hash bucket of the packet's destination first. Two rules for different
-//! destinations never take one packet, so that all these buckets make one sequence. IPv6 filters it
-//! hashes by flow label, which rules here do not test, so that none of them goes first. An ALTQ
-//! filter has one destination; a rule with several is as many filters, and may come twice.
+//! ALTQ looks first into the hash bucket of the packet's destination. Two rules for different
+//! destinations never take one packet, so all these buckets can be one sequence. ALTQ hashes IPv6
+//! filters by flow label, which rules here do not test, so none of them goes first. An ALTQ filter
+//! has one destination; a rule with several becomes several filters, and may occur in both parts.
 //!
 //! Linux gives a filter without `prio` a new one, smaller than all before; here it is
-//! [`PRIO_DEFAULT`] for all of them, so that they stay as declared.
+//! [`PRIO_DEFAULT`] for all of them, so they stay in the order of declaration.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -25,7 +25,7 @@ pub enum MatchOrder {
     /// As declared.
     #[default]
     First,
-    /// As the classifier of ALTQ.
+    /// As ALTQ's classifier.
     Altq,
     /// As filters of Linux's `tc`.
     U32,
@@ -44,8 +44,7 @@ impl MatchOrder {
         }
     }
 
-    /// What rules call the key that this order looks at, its bounds, and its value if it is not
-    /// written.
+    /// Returns the name of the rule's key that this order sorts by, its bounds, and its default.
     pub const fn sort_key(self) -> Option<(&'static str, u32, u32, u32)> {
         match self {
             MatchOrder::First => None,
@@ -54,7 +53,7 @@ impl MatchOrder {
         }
     }
 
-    /// The rules in the order in which they are tried, each with its place in `rules`.
+    /// Returns the rules in match order, each with its place in `rules`.
     pub fn arrange(self, rules: Vec<Rule>) -> Vec<(u32, Rule)> {
         let mut rows: Vec<(u32, Rule)> = (0..).zip(rules).collect();
         let default = self.sort_key().map_or(0, |(_, _, _, default)| default);
@@ -75,7 +74,7 @@ impl MatchOrder {
     }
 }
 
-/// A rule, or its part for single destinations and its part for others.
+/// Splits a rule into its part for single destinations and its part for all others.
 fn by_destination((declared, rule): (u32, Rule)) -> impl Iterator<Item = (u32, Rule)> {
     let (hosts, blocks): (Vec<Prefix>, Vec<Prefix>) =
         rule.matches.destinations.iter().partition(|prefix| is_host(prefix));
@@ -90,10 +89,10 @@ fn by_destination((declared, rule): (u32, Rule)) -> impl Iterator<Item = (u32, R
     whole.into_iter().chain(parts.into_iter().flatten())
 }
 
-/// Whether the prefix is one IPv4 address.
+/// Returns whether the prefix is one IPv4 address.
 fn is_host(prefix: &Prefix) -> bool {
     prefix.network().is_ipv4() && prefix.prefix_len() == 32
 }
 
-/// What Linux gives to the first filter without `prio`.
+/// The priority that Linux gives to the first filter without `prio`.
 pub const PRIO_DEFAULT: u32 = 0xc000;

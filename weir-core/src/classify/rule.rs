@@ -1,7 +1,7 @@
-//! What a policy can say of packets: rules, independent of the algorithm that searches them.
+//! Rules: conditions on packets, independent of the algorithm that searches them.
 //!
-//! A condition on a field that a packet does not have is not met: ports of an ICMP packet or of a
-//! later fragment, addresses of an ARP frame. An absent condition is always met.
+//! A packet that lacks a field does not satisfy a condition on that field: ports of an ICMP packet
+//! or of a later fragment, addresses of an ARP frame. An absent condition is always satisfied.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -19,36 +19,37 @@ use crate::packet::{Dscp, Ecn, EtherType, FieldError, Headers, Protocol, VlanId}
 pub struct Rule {
     /// The conditions.
     pub matches: Match,
-    /// Where its packets go.
+    /// The leaf of its packets.
     pub leaf: LeafId,
     /// The meter that polices its packets, in place of their class's.
     pub meter: Option<MeterId>,
-    /// Over how many leaves from `leaf` on its packets are spread, and by what.
+    /// The hash and the number of leaves, from `leaf` on, over which its packets are spread.
     pub spread: Option<Spread>,
-    /// What a [`MatchOrder`](super::MatchOrder) other than `first` sorts by, if it is written.
+    /// The key that a [`MatchOrder`](super::MatchOrder) other than `first` sorts by, if it is
+    /// written.
     pub sort_key: Option<u32>,
 }
 
 impl Rule {
-    /// A rule for one leaf, without a meter of its own and without a key to sort by.
+    /// A rule for one leaf, without a meter of its own and without a sort key.
     pub fn new(matches: Match, leaf: LeafId) -> Rule {
         Rule { matches, leaf, meter: None, spread: None, sort_key: None }
     }
 
-    /// Where its packets go, and what polices them.
+    /// Returns the target of its packets.
     pub const fn target(&self) -> Target {
         Target { leaf: self.leaf, meter: self.meter, spread: self.spread }
     }
 }
 
-/// Where packets go, and what polices them on the way.
+/// Where packets go, and which meter polices them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Target {
     /// The leaf, or the first of those over which packets are spread.
     pub leaf: LeafId,
     /// The rule's own meter.
     pub meter: Option<MeterId>,
-    /// How they are spread over leaves; none: all go to `leaf`.
+    /// How packets are spread over leaves; with none, all go to `leaf`.
     pub spread: Option<Spread>,
 }
 
@@ -58,12 +59,13 @@ impl From<LeafId> for Target {
     }
 }
 
-/// Conditions on a packet; all of them must hold. The default has none, and accepts every packet.
+/// Conditions on a packet; all of them must hold. The default has none and accepts every packet.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Match {
-    /// The source lies in one of these; empty: any source, also of a packet without addresses.
+    /// Prefixes of the source; if empty, any source matches, and so does a packet without
+    /// addresses.
     pub sources: Vec<Prefix>,
-    /// The destination lies in one of these; empty: as above.
+    /// Prefixes of the destination; if empty, as for `sources`.
     pub destinations: Vec<Prefix>,
     /// The transport protocol.
     pub protocol: Option<Protocol>,
@@ -79,14 +81,14 @@ pub struct Match {
     pub vlan: Option<VlanId>,
     /// The VLAN of the inner tag of two.
     pub vlan_inner: Option<VlanId>,
-    /// What the frame carries, behind its tags.
+    /// The ethertype behind all tags.
     pub ethertype: Option<EtherType>,
-    /// Where the packet came in.
+    /// The interface by which the packet came in.
     pub interface: Option<InterfaceId>,
 }
 
 impl Match {
-    /// Whether the packet satisfies every condition.
+    /// Returns whether the packet satisfies every condition.
     pub fn accepts(&self, interface: InterfaceId, headers: &Headers) -> bool {
         self.accepts_link(interface, headers)
             && met(self.protocol, headers.protocol)
@@ -97,7 +99,7 @@ impl Match {
             && any_contains(&self.destinations, headers.addresses.destination())
     }
 
-    /// Whether a condition needs ports, so that no later fragment can meet it by itself.
+    /// Returns whether a condition tests ports, so that no later fragment can satisfy it by itself.
     pub fn needs_ports(&self) -> bool {
         self.source_ports.is_some() || self.destination_ports.is_some()
     }
@@ -137,7 +139,8 @@ pub struct InterfaceId(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Prefix(Block);
 
-/// Network and mask rather than a length: a packet is then tested by one `and` and one comparison.
+/// Stores network and mask rather than a length, so that testing a packet takes one `and` and one
+/// comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Block {
     V4 { network: u32, mask: u32 },
@@ -180,7 +183,7 @@ impl Prefix {
         Prefix::new(address, len as u8)
     }
 
-    /// Whether the address lies in the block. No IPv4 address lies in an IPv6 block.
+    /// Returns whether the block contains the address. No IPv6 block contains an IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.0, address) {
             (Block::V4 { network, mask }, IpAddr::V4(a)) => u32::from(a) & mask == network,
@@ -189,7 +192,7 @@ impl Prefix {
         }
     }
 
-    /// The lowest address of the block.
+    /// Returns the lowest address of the block.
     pub fn network(&self) -> IpAddr {
         match self.0 {
             Block::V4 { network, .. } => IpAddr::V4(network.into()),
@@ -197,7 +200,7 @@ impl Prefix {
         }
     }
 
-    /// The number of bits that all addresses of the block share.
+    /// Returns the number of leading bits that all addresses of the block share.
     pub fn prefix_len(&self) -> u8 {
         match self.0 {
             Block::V4 { mask, .. } => mask.count_ones() as u8,
@@ -246,7 +249,7 @@ fn malformed_prefix(text: &str) -> FieldError {
     FieldError::new(
         "prefix",
         text,
-        "is no IPv4 or IPv6 address with an optional length",
+        "is not an IPv4 or IPv6 address with an optional length",
         "write for instance 10.0.0.0/8, 192.0.2.1 or 2001:db8::/32",
     )
 }
@@ -284,17 +287,17 @@ impl PortRange {
         PortRange { first: port, last: port }
     }
 
-    /// Whether the port lies in the range.
+    /// Returns whether the range contains the port.
     pub fn contains(&self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
 
-    /// The lowest port.
+    /// Returns the lowest port.
     pub fn first(&self) -> u16 {
         self.first
     }
 
-    /// The highest port.
+    /// Returns the highest port.
     pub fn last(&self) -> u16 {
         self.last
     }
@@ -310,7 +313,7 @@ impl FromStr for PortRange {
             _ => Err(FieldError::new(
                 "port range",
                 text,
-                "is no port and no two ports in 0..=65535",
+                "is neither a port nor a range of ports in 0..=65535",
                 "write for instance 80 or 5004-5010",
             )),
         }

@@ -1,10 +1,11 @@
-//! Tuple-space search: a packet costs as many look-ups as there are tables, not rules.
+//! Tuple-space search: a packet costs as many look-ups as there are tables, not as rules.
 //!
-//! V. Srinivasan's, S. Suri's and G. Varghese's algorithm [srinivasan99 §4] with the coarser tables
-//! of J. Daly and others [daly19 §4]; `tuples/` says how. A packet is compared with the few rules
-//! of one bucket of each table; what a table's first rule cannot improve is not asked.
+//! The algorithm of V. Srinivasan, S. Suri and G. Varghese [srinivasan99 §4] with the coarser
+//! tables of J. Daly and others [daly19 §4]; `tuples/` explains it. A packet is compared with the
+//! few rules of one bucket of each table; a table whose first rule comes after the best match is
+//! skipped.
 //!
-//! Invariant: the answer is that of trying every rule in order.
+//! Invariant: the result equals that of trying every rule in order.
 
 use alloc::boxed::Box;
 

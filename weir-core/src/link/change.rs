@@ -1,10 +1,10 @@
-//! Change of a running link: from one plan to another while packets wait.
+//! Changes a running link from one plan to another while packets wait.
 //!
-//! A link of the new plan is built beside the old one, and only when that has succeeded it takes
-//! everything over: the packets, what was counted, the line, and what the scheduler and the
-//! droppers know of classes that stay. Classes are the same if their names are. Packets of a leaf
-//! that is gone go to an heir, in the order of arrival. Invariant: a packet is lost only where the
-//! new limit of its leaf, or of the link, has no room for it; then it counts as such.
+//! A link of the new plan is built beside the old one; once that succeeds, it takes over the
+//! packets, the account, the line, and the state that scheduler and droppers hold of classes that
+//! stay. Classes are matched by name. Packets of a removed leaf go to an heir, in the order of
+//! arrival. Invariant: a packet is lost only where the new limit of its leaf, or of the link, has
+//! no room for it; then it is counted as dropped.
 
 use super::explain::Explainer;
 use super::line::Line;
@@ -27,13 +27,13 @@ use core::any::Any;
 pub struct Change<'a> {
     /// The plan that the link was built from, or last changed to.
     pub from: &'a LinkPlan,
-    /// The plan that it shall have.
+    /// The plan that the link changes to.
     pub to: &'a LinkPlan,
-    /// The leaf of the new plan that packets of leaves that are gone go to.
+    /// The leaf of the new plan that takes the packets of removed leaves.
     pub heir: LeafId,
 }
 
-/// What a link leaves to the one that takes its place.
+/// The state that a link hands to its replacement.
 pub struct Estate {
     scheduler: Box<dyn Any>,
     queues: Queues,
@@ -50,7 +50,7 @@ impl Change<'_> {
     /// Changes `link` at `now`.
     ///
     /// # Errors
-    /// When the new plan does not build; then `link` is as it was.
+    /// When the new plan does not build; then `link` is unchanged.
     pub fn apply(self, link: &mut Box<dyn AnyLink>, now: Instant) -> Result<(), BuildError> {
         let fresh = self.to.build()?;
         let old = core::mem::replace(link, fresh);
@@ -60,7 +60,8 @@ impl Change<'_> {
 }
 
 impl Change<'_> {
-    /// Whether the queue of the leaf `new` is planned as that of `old` was, on a link as before.
+    /// Returns whether the queue of leaf `new` has the same plan as that of `old`, on a link with
+    /// the same limits.
     fn keeps_queue(&self, new: LeafId, old: LeafId) -> bool {
         let (from, to) = (&self.from, &self.to);
         let same_link = from.tree.rate() == to.tree.rate() && from.tree.mtu() == to.tree.mtu();
@@ -89,7 +90,7 @@ impl<S: Discipline> Link<S> {
         self.line.forfeit_before(estate.line.finished());
         self.dropped = estate.dropped;
         let kin = Kin::by_name(&change.from.tree, &change.to.tree);
-        // Before their droppers go, which may know in which order they are.
+        // Before their droppers are replaced, which may define the packets' order.
         let mut waiting = waiting(&estate.queues, &kin, change.heir);
         let same_flows = change.from.seed == change.to.seed;
         forget_flows(&mut waiting, self.queues.leaf_count(), same_flows);
@@ -100,7 +101,7 @@ impl<S: Discipline> Link<S> {
         self.retired = retired(&estate.queues, &kin, estate.retired);
         if let Some(old) = estate.scheduler.downcast_ref::<S>() {
             self.scheduler.inherit(now, old, &kin);
-            // What is on the wire leaves it at the account of the leaves that stay.
+            // Packets still on the wire are charged to the leaves that stay.
             let stays = |(finished, before, length)| {
                 let (new, _) = kin.leaves().find(|&(_, old)| old == before)?;
                 Some((finished, new, length))
@@ -110,7 +111,7 @@ impl<S: Discipline> Link<S> {
         let leaves = self.queues.leaf_count();
         self.explainer = estate.explainer.map(|explainer| Box::new(explainer.changed(leaves, now)));
         for (leaf, entry) in waiting {
-            // A limit that leaves share is kept below.
+            // A limit that leaves share is enforced below.
             let queue = &change.to.queues[leaf.index()];
             let limit = (!self.queues.shares(leaf)).then(|| queue.limit());
             self.readmit(now, leaf, entry, limit);
@@ -120,7 +121,7 @@ impl<S: Discipline> Link<S> {
         }
     }
 
-    /// Lets a packet in that waited before the change.
+    /// Admits a packet that waited before the change.
     fn readmit(&mut self, now: Instant, leaf: LeafId, entry: QueueEntry, limit: Option<Limit>) {
         let backlog = self.queues.backlog(leaf);
         let fits = limit.is_none_or(|limit| limit.fits(entry.charged(), backlog));
@@ -134,8 +135,8 @@ impl<S: Discipline> Link<S> {
     }
 }
 
-/// Every packet that waits, with its leaf in the new plan, in the order of arrival. Packets of one
-/// leaf stay in their order.
+/// Returns every waiting packet with its leaf in the new plan, in the order of arrival. Packets of
+/// one leaf stay in their order.
 fn waiting(old: &Queues, kin: &Kin, heir: LeafId) -> Vec<(LeafId, QueueEntry)> {
     let mut destinations = alloc::vec![heir; old.leaf_count()];
     for (new, before) in kin.leaves() {
@@ -150,8 +151,8 @@ fn waiting(old: &Queues, kin: &Kin, heir: LeafId) -> Vec<(LeafId, QueueEntry)> {
     packets
 }
 
-/// Packets of a leaf wait apart by flow only if the flow of each is known, and known by the number
-/// that later packets get; else they wait in one row, before all that comes, or a flow would
+/// Packets of a leaf stay separated by flow only if the flow of each is known by the number that
+/// later packets get. Otherwise they form one queue in front of all later packets, or a flow would
 /// overtake itself.
 fn forget_flows(waiting: &mut [(LeafId, QueueEntry)], leaves: usize, same_flows: bool) {
     let mut forget = alloc::vec![!same_flows; leaves];
@@ -163,7 +164,7 @@ fn forget_flows(waiting: &mut [(LeafId, QueueEntry)], leaves: usize, same_flows:
     }
 }
 
-/// What was sent and dropped of leaves that are gone, beside what was retired `before`.
+/// Returns what removed leaves sent and dropped, plus what was retired `before`.
 fn retired(old: &Queues, kin: &Kin, before: LeafAccount) -> LeafAccount {
     let mut stays = alloc::vec![false; old.leaf_count()];
     kin.leaves().for_each(|(_, leaf)| stays[leaf.index()] = true);

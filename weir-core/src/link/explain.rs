@@ -1,8 +1,9 @@
-//! Why a packet was late: how its sojourn divides.
+//! Explains why a packet was late: the parts of its sojourn.
 //!
 //! The scheduler says until when limits held a packet back ([`Why`]); the rest follows from when
-//! the packet came first in its leaf and when the line was free. Costs nothing unless asked for.
-//! Invariant: the parts of a sojourn sum to it, to the nanosecond; a sojourn is one cache line.
+//! the packet became first in its leaf and when the line was free. Costs nothing unless it is
+//! switched on. Invariant: the parts of a sojourn sum to it, to the nanosecond; a sojourn fits one
+//! cache line.
 
 use super::Link;
 use crate::event::DropReason;
@@ -12,56 +13,57 @@ use crate::sched::{Discipline, Regulation, Scheduler, Why};
 use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
 
-/// The sojourn of a packet in the link, from its offer to its departure or drop. It keeps what is
-/// known when the packet leaves; how its time divides is computed on demand.
+/// The sojourn of a packet in the link, from its offer to its departure or drop. It stores what is
+/// known when the packet leaves; its parts are computed on demand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sojourn {
-    /// Which packet.
+    /// The packet.
     pub handle: Handle,
     /// Its leaf.
     pub leaf: LeafId,
-    /// When the link was offered it.
+    /// The instant at which the packet was offered to the link.
     pub arrived: Instant,
-    /// When the link handed it out or dropped it.
+    /// The instant at which the link handed it out or dropped it.
     pub at: Instant,
     first: First,
-    /// From when on neither its own limits nor those above it held it back.
+    /// From this instant on neither its own limits nor those of its ancestors held it back.
     released: Instant,
-    /// The class that lent to it, if it was not sent at the account of its own class.
+    /// The class that lent to it, if it was not sent on its own class's account.
     pub lender: Option<ClassId>,
-    /// What held it back while it was [regulated](Sojourn::regulated), if it was.
+    /// What held it back while it was [regulated](Sojourn::regulated).
     pub regulation: Regulation,
     /// Why it was dropped, if it was.
     pub dropped: Option<DropReason>,
 }
 
 impl Sojourn {
-    /// From offer to departure or drop.
+    /// Returns the time from offer to departure or drop.
     pub const fn total(&self) -> Duration {
         self.at.since(self.arrived)
     }
 
-    /// Behind others of its own leaf, until the last of these was on the wire.
+    /// Returns the time it waited behind other packets of its own leaf, until the last of these was
+    /// on the wire.
     pub fn own_leaf(&self) -> Duration {
         self.first.since.since(self.arrived)
     }
 
-    /// First in its leaf, until the line had sent what it was handed before.
+    /// Returns the time it was first in its leaf while the line sent earlier packets.
     pub fn line_busy(&self) -> Duration {
         self.line_was_free().since(self.became_first())
     }
 
-    /// Then, until neither its own limits nor those above it held it back.
+    /// Returns the time after that in which its own limits or those of its ancestors held it back.
     pub fn regulated(&self) -> Duration {
         self.was_released().since(self.line_was_free())
     }
 
-    /// Then, while others had their turns.
+    /// Returns the time after that in which other leaves had their turns.
     pub fn others(&self) -> Duration {
         self.at.since(self.was_released())
     }
 
-    // The instants at which its waits ended, of which none is before the one above it.
+    // The instants at which its waits ended; each is not before the one above it.
 
     #[inline]
     fn became_first(&self) -> Instant {
@@ -79,13 +81,13 @@ impl Sojourn {
     }
 }
 
-/// Keeps what sojourns are divided by.
+/// What sojourns are computed from.
 pub(super) struct Explainer {
     leaves: Vec<First>,
     sojourns: Vec<Sojourn>,
 }
 
-/// Since when the first packet of a leaf is first, and when the line was free for it.
+/// Since when the first packet of a leaf is first, and when the line became free for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct First {
     since: Instant,
@@ -93,7 +95,7 @@ pub(super) struct First {
 }
 
 impl Explainer {
-    /// For so many leaves; packets that wait already count as first from `now` on.
+    /// For `leaves` leaves; packets that wait already count as first from `now` on.
     pub(super) fn new(leaves: usize, now: Instant) -> Self {
         let first = First { since: now, line_free: now };
         Self { leaves: alloc::vec![first; leaves], sojourns: Vec::new() }
@@ -110,8 +112,8 @@ impl Explainer {
         self.leaves[leaf.index()] = First { since: now, line_free: line_free.max(now) };
     }
 
-    /// From when on nothing but limits and the turns of others hold back the packet that is first
-    /// in `leaf`; later than now if the line does.
+    /// Returns from when on only limits and the turns of others hold back the first packet of
+    /// `leaf`; later than now while the line is busy.
     #[inline]
     fn line_free(&self, leaf: LeafId) -> Instant {
         self.leaves[leaf.index()].line_free
@@ -125,7 +127,7 @@ impl Explainer {
         self.sojourns.push(sojourn(now, leaf, entry, (first, why, None)));
     }
 
-    /// The line was handed a packet of `leaf` at `now` and is free again from `line_free` on: the
+    /// The line was handed a packet of `leaf` at `now` and is free again from `line_free` on; the
     /// packets behind it wait for the line until then.
     #[inline]
     pub(super) fn follow(&mut self, now: Instant, leaf: LeafId, line_free: Instant) {
@@ -147,8 +149,8 @@ impl Explainer {
         self.sojourns.push(sojourn(now, leaf, entry, (first, why, Some(reason))));
     }
 
-    /// A packet that was not first in `leaf` is dropped at `now`: it waited behind others of its
-    /// own leaf only.
+    /// A packet that was not first in `leaf` is dropped at `now`: it waited only behind others of
+    /// its own leaf.
     pub(super) fn dropped_behind(
         &mut self,
         now: Instant,
@@ -160,7 +162,7 @@ impl Explainer {
         self.sojourns.push(sojourn(now, leaf, entry, (first, Why::FREE, Some(reason))));
     }
 
-    /// Hands over what was explained since the last call, as one slice.
+    /// Passes the sojourns since the last call to `all`, as one slice.
     pub(super) fn take(&mut self, all: &mut dyn FnMut(&[Sojourn])) {
         all(&self.sojourns);
         self.sojourns.clear();
@@ -168,7 +170,7 @@ impl Explainer {
 }
 
 impl<S: Discipline> Link<S> {
-    /// Notes the sojourn of the first packet of `leaf`, which was selected and not charged yet.
+    /// Records the sojourn of the first packet of `leaf`, which was selected and not charged yet.
     #[inline(never)]
     pub(super) fn explain_sent(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry) {
         let Some(explainer) = &mut self.explainer else { return };
@@ -176,7 +178,7 @@ impl<S: Discipline> Link<S> {
         explainer.sent(now, leaf, entry, why);
     }
 
-    /// Notes the sojourn of the first packet of `leaf`, which is about to be dropped.
+    /// Records the sojourn of the first packet of `leaf`, which is about to be dropped.
     #[cold]
     pub(super) fn explain_drop(
         &mut self,
@@ -192,7 +194,7 @@ impl<S: Discipline> Link<S> {
     }
 }
 
-/// Why the first packet of `leaf` waited since `from`.
+/// Returns why the first packet of `leaf` has waited since `from`.
 #[inline]
 fn why(scheduler: &impl Scheduler, now: Instant, leaf: LeafId, from: Instant) -> Why {
     let why = scheduler.why(now, leaf, from);
@@ -203,7 +205,7 @@ fn why(scheduler: &impl Scheduler, now: Instant, leaf: LeafId, from: Instant) ->
     why
 }
 
-/// The sojourn of `entry`, which ends at `at`.
+/// Returns the sojourn of `entry`, which ends at `at`.
 #[inline]
 fn sojourn(
     at: Instant,

@@ -1,7 +1,7 @@
-//! The line: when it has sent what it was handed, and from when on it takes more.
+//! The line: when it has sent what it was handed, and when it takes more.
 //!
-//! It keeps fractions of a nanosecond, so that it loses no rate; what it returns is rounded up, so
-//! never early. Invariant: it falls idle `busy` after `since`, and `finished` is that instant,
+//! The line counts fractions of a nanosecond, so it loses no rate; what it returns is rounded up,
+//! so never early. Invariant: it falls idle `busy` after `since`, and `finished` is that instant,
 //! rounded up.
 
 use crate::units::{Bytes, Duration, Instant, Pace, Rate};
@@ -11,33 +11,33 @@ use crate::units::{Bytes, Duration, Instant, Pace, Rate};
 pub(super) struct Line {
     /// When it has sent everything that it was handed, rounded up.
     finished: Instant,
-    /// A point since which it was never idle.
+    /// An instant since which it was never idle.
     since: Instant,
-    /// The time from there that it takes to send what it was handed, in units of [`Pace`].
+    /// The time from `since` that it takes to send what it was handed, in units of [`Pace`].
     busy: u64,
     pace: Pace,
-    /// How long before it is idle it takes more.
+    /// How long before it falls idle it takes another packet.
     lead: Duration,
 }
 
 impl Line {
-    /// An idle line that takes `buffer` bytes before it has sent what it was handed earlier.
+    /// An idle line that takes `buffer` bytes ahead of what it has sent.
     pub(super) const fn new(rate: Rate, buffer: Bytes) -> Self {
         let lead = rate.transmit_time(buffer);
         let start = Instant::ZERO;
         Self { finished: start, since: start, busy: 0, pace: Pace::of(rate), lead }
     }
 
-    /// When the line has room for another packet.
+    /// Returns when the line has room for another packet.
     pub(super) const fn ready_at(&self) -> Instant {
         self.finished.before(self.lead)
     }
 
-    /// Before the first packet that is handed out at `now`.
+    /// Prepares for the packets that are handed out at `now`.
     #[inline(always)]
     pub(super) fn begin(&mut self, now: Instant) {
-        // Within the nanosecond in which the line falls idle the fraction is kept, or each packet
-        // would start up to a nanosecond late and the line would lose rate.
+        // Within the nanosecond in which the line falls idle the fraction is retained, or each
+        // packet would start up to a nanosecond late and the line would lose rate.
         if self.finished < now {
             self.since = now;
             self.busy = 0;
@@ -58,7 +58,7 @@ impl Line {
         self.finished
     }
 
-    /// Moves the point since which the line was busy on, where the time since then grows too long.
+    /// Advances `since`, where the time since then grows too long.
     #[cold]
     fn extend_slowly(&mut self, wire: u32) {
         let (whole, busy) = self.pace.extend_far(self.busy, wire);
@@ -66,12 +66,12 @@ impl Line {
         self.busy = busy;
     }
 
-    /// When the line has sent everything that it was handed.
+    /// Returns when the line has sent everything that it was handed.
     pub(super) const fn finished(&self) -> Instant {
         self.finished
     }
 
-    /// The line starts anew at `instant` if it has been idle or behind until then.
+    /// Restarts the line at `instant` if it was idle or behind until then.
     pub(super) fn forfeit_before(&mut self, instant: Instant) {
         if self.finished < instant {
             self.finished = instant;
@@ -81,7 +81,7 @@ impl Line {
     }
 }
 
-/// Where instants are held.
+/// Instants are capped here.
 #[cold]
 const fn end_of_time() -> Instant {
     Instant::MAX
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_room_from_when_the_buffer_holds_no_more_than_it_may() {
+    fn there_is_room_once_the_buffer_is_within_its_limit() {
         let rows = [(1u64, 0u64), (999, 2_000), (24_000_000_000, 1), (400_000_000_000, 2_048)];
         for (rate, buffer) in rows {
             let rate = Rate::new(rate).expect("not zero");

@@ -1,9 +1,9 @@
-//! The link: leaves, scheduler and account joined, and the pace of the line.
+//! The link joins leaves, scheduler and account, and keeps the pace of the line.
 //!
-//! Time is passed in and never goes back. [`AnyLink::serve`] offers a series of packets, each at
-//! its own instant, and hands out what leaves between and after them at the instants at which the
-//! line itself would have taken it. So a decision depends on the policy and the arrivals, never on
-//! when the caller woke. Invariant: per leaf, offered = sent + dropped + backlog.
+//! Time is an argument and never goes back. [`AnyLink::serve`] offers a series of packets, each at
+//! its own instant, and hands out the departures between and after them at the instants at which
+//! the line itself would have taken them. So a decision depends on the policy and the arrivals,
+//! never on when the caller woke. Invariant: per leaf, offered = sent + dropped + backlog.
 
 pub mod change;
 pub mod explain;
@@ -34,13 +34,13 @@ use alloc::vec::Vec;
 use explain::Explainer;
 use line::Line;
 
-/// A link around any scheduler: one dynamic call a series of packets, then everything is
+/// A link around any scheduler: one dynamic call for a series of packets; everything below is
 /// monomorphic.
 pub trait AnyLink: Send {
     /// Offers packets in the order of their instants, hands out what leaves before each, and after
-    /// the last what leaves up to `until`, or up to the link's own time if that is later:
-    /// departures are appended to `out`. Returns when to call again if nothing is offered before;
-    /// `None` if nothing waits.
+    /// the last what leaves up to `until`, or up to the link's own time if that is later. Appends
+    /// departures to `out`. Returns when to call again if nothing is offered before; `None` if
+    /// nothing waits.
     ///
     /// # Panics
     /// When an instant is before that of an earlier call.
@@ -73,20 +73,20 @@ pub trait AnyLink: Send {
     /// Begins to explain why packets wait, or ends it. Packets that wait already count from `now`.
     fn explain(&mut self, now: Instant, on: bool);
 
-    /// Hands over the sojourns of the packets that left or were dropped since the last call;
-    /// nothing unless they are explained.
+    /// Hands over the sojourns of the packets that left or were dropped since the last call; none
+    /// unless [`AnyLink::explain`] is on.
     fn take_sojourns(&mut self, all: &mut dyn FnMut(&[Sojourn]));
 
-    /// What was counted until now.
+    /// Returns the account up to now.
     fn account(&self) -> Account;
 
-    /// Packets that wait.
+    /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
 
-    /// Gives up everything to the link that replaces this one: see [`Change::apply`].
+    /// Hands all state to the link that replaces this one: see [`Change::apply`].
     fn retire(self: Box<Self>) -> Estate;
 
-    /// Takes over what another link gave up, right after this one was built.
+    /// Takes over the state of another link, right after this one was built.
     fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>);
 }
 
@@ -101,12 +101,13 @@ pub struct Link<S> {
     charge: Charge,
     line: Line,
     now: Instant,
-    /// Nothing leaves before.
+    /// No packet leaves before this instant.
     due: Instant,
     explainer: Option<Box<Explainer>>,
-    /// What leaves that a change took away had sent and dropped.
+    /// What the leaves that a change removed had sent and dropped.
     retired: LeafAccount,
-    /// When each packet that was handed out has left the wire; only for a scheduler that is told.
+    /// When each packet that was handed out has left the wire; only for a scheduler with
+    /// `COMPLETIONS`.
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
 }
 
@@ -137,7 +138,7 @@ impl<S: Discipline> Link<S> {
         })
     }
 
-    /// Moves time on to `now`.
+    /// Advances time to `now`.
     #[inline(always)]
     fn step_to(&mut self, now: Instant) {
         assert!(now >= self.now, "time never goes back");
@@ -147,7 +148,7 @@ impl<S: Discipline> Link<S> {
         self.now = now;
     }
 
-    /// Tells the scheduler what has left the wire by `now`, each packet at its own instant.
+    /// Tells the scheduler which packets have left the wire by `now`, each at its own instant.
     fn complete(&mut self, now: Instant) {
         while let Some(&(finished, leaf, length)) = self.leaving.front() {
             if finished > now {

@@ -1,4 +1,4 @@
-//! What arrives: police, the dropper of the leaf, the queue; and what is dropped to make room.
+//! Arrivals: police, the dropper of the leaf, the queue; and drops to make room.
 
 use super::{Charge, Link, Packet};
 use crate::event::{DropReason, Dropped, Verdict};
@@ -13,7 +13,7 @@ impl<S: Discipline> Link<S> {
     /// Offers one packet at `now`, to which the link was stepped.
     #[inline(always)]
     pub(super) fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
-        // It may leave at once, or let another leave; but not before the line has room.
+        // The packet may leave at once, or let another leave; but not before the line has room.
         self.due = now.max(self.line.ready_at());
         let mut entry = self.entry(now, &packet);
         if self.police.is_some() && !self.passes_police(now, leaf, packet.meter, &mut entry) {
@@ -56,7 +56,7 @@ impl<S: Discipline> Link<S> {
         }
     }
 
-    /// Whether the police let the packet of `entry` pass, marked or not.
+    /// Returns whether the police let the packet of `entry` pass, marked or not.
     #[inline(never)]
     fn passes_police(
         &mut self,
@@ -92,7 +92,7 @@ impl<S: Discipline> Link<S> {
                     self.evict(now, leaf, (position, reason), entry.head());
                 }
                 Admission::Refuse(reason) => {
-                    // The scheduler was told to expect it.
+                    // The scheduler was told to expect the packet.
                     assert!(!evicted, "a dropper that made room for a packet lets it in");
                     return self.refuse(now, leaf, &entry, reason);
                 }
@@ -113,7 +113,7 @@ impl<S: Discipline> Link<S> {
         }
     }
 
-    /// Drops a packet of `leaf` to make room for `arriving`, which is first if no other waits.
+    /// Drops a packet of `leaf` to make room for `arriving`, which becomes first if no other waits.
     fn evict(&mut self, now: Instant, leaf: LeafId, at: (u32, DropReason), arriving: Head) {
         let (position, reason) = at;
         let first = self.queues.first(leaf);
@@ -125,8 +125,9 @@ impl<S: Discipline> Link<S> {
         if let Some(explainer) = self.explainer.as_mut().filter(|_| position > 0) {
             explainer.dropped_behind(now, leaf, &entry, reason);
         }
-        // A leaf that was emptied for what arrives keeps its turn: told that nothing waits, a round
-        // would put it at the end with every arrival, and it would starve.
+        // A leaf that was emptied for the arriving packet keeps its turn: if the scheduler were
+        // told that nothing waits, a round robin would put the leaf at the end with every arrival,
+        // and it would starve.
         self.scheduler.head_changed(now, leaf, Some(first.unwrap_or(arriving)));
     }
 
@@ -142,7 +143,7 @@ impl<S: Discipline> Link<S> {
         self.scheduler.head_changed(now, leaf, next);
     }
 
-    /// Does not let a packet in.
+    /// Refuses a packet.
     #[inline(never)]
     pub(super) fn refuse(
         &mut self,
@@ -172,14 +173,14 @@ impl<S: Discipline> Link<S> {
             self.drop_first(now, victim, DropReason::Longest);
             next = self.queues.victim();
         }
-        // The last in line goes only if all before it went.
+        // The arriving packet goes only if all before it went.
         match self.queues.head(leaf) {
             Some(_) => Verdict::Queued,
             None => Verdict::Dropped(DropReason::Longest),
         }
     }
 
-    /// Drops from the flows of `leaf`, which hold too much since it accepted `arrived`.
+    /// Drops from the flows of `leaf` that hold too much since it accepted `arrived`.
     fn shed(
         &mut self,
         now: Instant,
@@ -203,7 +204,7 @@ impl<S: Discipline> Link<S> {
         verdict
     }
 
-    /// Drops the first packet of a flow of `leaf`, which is not the leaf's first.
+    /// Drops the first packet of a flow of `leaf` other than the leaf's first packet.
     fn drop_from_flow(&mut self, now: Instant, leaf: LeafId, flow: u32, reason: DropReason) {
         let entry = self.queues.evict_from_flow(leaf, flow, reason);
         self.report_drop(now, leaf, &entry, reason);

@@ -1,4 +1,4 @@
-//! What a link is built from: the classes, the queue of each leaf, and which lengths count.
+//! The plan of a link: its classes, the queue of each leaf, and which lengths count.
 
 use super::{AnyLink, Link};
 use crate::ids::MeterId;
@@ -16,14 +16,14 @@ use alloc::vec::Vec;
 pub struct Framing {
     /// Bytes added to every frame, negative where the line carries less than the frame.
     pub added: i32,
-    /// No frame is shorter on the wire than this, after the addition.
+    /// The shortest length on the wire, applied after the addition.
     pub minimum: u32,
-    /// Bytes that count for each cell with 48 bytes of payload, where the line sends whole cells
-    /// (ATM); 0 where it does not.
+    /// Bytes for each cell with 48 bytes of payload, where the line sends whole cells (ATM);
+    /// otherwise 0.
     pub cell: u32,
 }
 
-/// Which length schedulers charge.
+/// The length that schedulers charge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Charge {
     /// The length on the wire.
@@ -38,16 +38,16 @@ pub enum Charge {
 pub struct LinkPlan {
     /// The keyword of the scheduler.
     pub scheduler: &'static str,
-    /// The classes; holds the rate of the line.
+    /// The classes, and the rate of the line.
     pub tree: Tree,
     /// The queue of each leaf, in the order of leaves.
     pub queues: Vec<QueuePlan>,
-    /// How the length on the wire follows from a frame.
+    /// How the length on the wire follows from the length of a frame.
     pub framing: Framing,
-    /// Which length schedulers charge.
+    /// The length that schedulers charge.
     pub charge: Charge,
-    /// Bytes that may be handed out before the line has sent what was handed out earlier: the
-    /// buffer of a driver. With 0 the next packet is chosen when the line falls idle.
+    /// Bytes that may be handed out before the line has sent earlier ones: the buffer of a driver.
+    /// With 0 the next packet is chosen when the line falls idle.
     pub buffer: Bytes,
     /// The most packets that wait in all leaves together.
     pub packets_max: u32,
@@ -55,12 +55,12 @@ pub struct LinkPlan {
     pub meters: Vec<MeterPlan>,
     /// The meter of each leaf, if it has one; leaves beyond the end have none.
     pub leaf_meters: Vec<Option<MeterId>>,
-    /// What droppers and hashes draw their random numbers from.
+    /// Seeds the random numbers of droppers and hashes.
     pub seed: u64,
 }
 
 impl LinkPlan {
-    /// A plan with the defaults: frames as they are, no buffer, 100 packets a leaf.
+    /// A plan with the defaults: frame lengths, no buffer, 100 packets a leaf.
     pub fn new(scheduler: &'static str, tree: Tree) -> Self {
         let queues = alloc::vec![QueuePlan::default(); tree.leaf_count()];
         Self {
@@ -101,18 +101,18 @@ macro_rules! link_builders {
 sched::each_scheduler!(link_builders);
 
 impl Framing {
-    /// The frame as it is, as the kernel's own schedulers count.
+    /// The frame as it is, as the kernel's own schedulers count it.
     pub const FRAME: Framing = Framing { added: 0, minimum: 0, cell: 0 };
     /// Ethernet: check sequence 4, preamble 8, gap 12; 64-byte minimum [algorithms §13.1].
     pub const ETHERNET: Framing = Framing { added: 24, minimum: 84, cell: 0 };
-    /// Only the IP packet: the 14 bytes of the Ethernet header go.
+    /// The IP packet alone, without the 14 bytes of the Ethernet header.
     pub const IP: Framing = Framing { added: -14, minimum: 0, cell: 0 };
     /// ATM, AAL5 with LLC/SNAP: IP + 8 + 8 in cells [algorithms §13.1].
     pub const ATM: Framing = Framing { added: 2, minimum: 0, cell: 53 };
-    /// ATM with AAL5 where the rate counts only what cells carry: 48 bytes each.
+    /// ATM with AAL5 where the rate counts only the payload of cells: 48 bytes each.
     pub const AAL5: Framing = Framing { added: 2, minimum: 0, cell: 48 };
 
-    /// The length on the wire of a frame of `length`, at least 1.
+    /// Returns the length on the wire of a frame of `length` bytes, at least 1.
     #[inline(always)]
     pub const fn wire_length(self, length: u32) -> u32 {
         let bytes = length as i64 + self.added as i64;
@@ -123,8 +123,8 @@ impl Framing {
     }
 }
 
-/// A longer frame counts as one of this length; in cells it still fits 32 bits.
+/// Longer frames count as this length; in cells it still fits 32 bits.
 const LENGTH_MAX: i64 = 1 << 31;
 
-/// Packets that wait in a link without a bound of its own: 2 MiB of entries.
+/// The most packets that wait in a link without a limit of its own: 2 MiB of entries.
 pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;

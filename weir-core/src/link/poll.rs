@@ -1,5 +1,5 @@
-//! What leaves: the scheduler selects a leaf, its dropper may still drop, the line takes what is
-//! left.
+//! Departures: the scheduler selects a leaf, its dropper may still drop the packet, and the line
+//! takes the rest.
 
 use super::Link;
 use crate::event::{Departure, Poll};
@@ -10,7 +10,7 @@ use crate::sched::{Discipline, Selection};
 use crate::units::Instant;
 
 impl<S: Discipline> Link<S> {
-    /// The packet that leaves at `now`, or when to ask again; notes when that is.
+    /// Returns the packet that leaves at `now`, or when to poll again, and records that instant.
     #[inline(always)]
     pub(super) fn next(&mut self, now: Instant) -> Poll {
         let ready_at = self.line.ready_at();
@@ -18,7 +18,7 @@ impl<S: Discipline> Link<S> {
             self.due = ready_at;
             return Poll::At(ready_at);
         }
-        // Ends: each further round drops a packet.
+        // Terminates: each further round drops a packet.
         while self.queues.packets() > 0 {
             match self.scheduler.select(now) {
                 Selection::Leaf(leaf) => {
@@ -37,13 +37,14 @@ impl<S: Discipline> Link<S> {
         Poll::Idle
     }
 
-    /// When to ask again, if the scheduler said at `now` that nothing may leave before `instant`.
+    /// Returns when to poll again, if the scheduler said at `now` that nothing may leave before
+    /// `instant`.
     #[inline(always)]
     fn wait_until(&self, now: Instant, instant: Instant) -> Instant {
-        // At the end of time there is no later: what is not sent by then never is.
+        // The end of time has no later instant: a packet not sent by then is never sent.
         let is_later = instant > now || now == Instant::MAX;
-        assert!(is_later, "a scheduler asks to be asked again later, not now");
-        // Only a scheduler that is told of what has left is also asked then.
+        assert!(is_later, "a scheduler returns a later instant than now");
+        // Only a scheduler with completions is also polled when a packet has left the wire.
         let left = self.leaving.front().filter(|_| S::COMPLETIONS);
         left.map_or(instant, |row| instant.min(row.0))
     }
@@ -74,7 +75,8 @@ impl<S: Discipline> Link<S> {
         Some(departure)
     }
 
-    /// Hands `entry`, which was taken from `leaf`, to the line; `next` is first there now.
+    /// Hands `entry`, which was taken from `leaf`, to the line; `next` is the leaf's new first
+    /// packet.
     #[inline(always)]
     fn depart(
         &mut self,

@@ -1,7 +1,7 @@
-//! A series of arrivals, each at its own instant, and what leaves between and after them.
+//! Serves a series of arrivals, each at its own instant, and what leaves between and after them.
 //!
-//! This is the road that every port takes. Invariant: the decisions are those of `offer` and `poll`
-//! at the same instants; the laws hold it to that.
+//! Every port calls this. Invariant: the decisions equal those of `offer` and `poll` at the same
+//! instants; a law checks it.
 
 use super::Link;
 use crate::event::{Departure, Poll};
@@ -35,7 +35,7 @@ impl<S: Discipline> Link<S> {
             self.step_to(at);
             match self.next(at) {
                 Poll::Packet(departure) => out.push(departure),
-                // At the end of time there is no later instant.
+                // The end of time has no later instant.
                 Poll::At(_) if self.due <= at => return,
                 Poll::At(_) | Poll::Idle => {}
             }

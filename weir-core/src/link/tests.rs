@@ -35,7 +35,7 @@ fn the_line_sends_back_to_back_and_never_early() {
 }
 
 #[test]
-fn coming_late_changes_no_decision() {
+fn a_late_caller_changes_no_decision() {
     let rows: [&[u64]; 3] = [&[9_000_000], &[1, 2, 700_000, 9_000_000], &[5_000_000, 9_000_000]];
     let mut runs = rows.map(|wakes| {
         let mut link = link(10_000_000, 2);
@@ -89,7 +89,7 @@ fn the_buffer_lets_packets_out_ahead_of_the_line() {
     assert_eq!(rows, [(0, 1000), (0, 2000), (0, 3000), (1000, 4000)]);
 }
 
-/// Serves one leaf, wants to be asked every 10 µs, and keeps what it is told of completions.
+/// Serves one leaf, returns an instant every 10 µs, and records the completions it is told of.
 struct Told {
     waits: u32,
     told: Vec<(u64, u64)>,
@@ -146,7 +146,7 @@ impl Scheduler for Told {
 }
 
 #[test]
-fn who_wants_to_know_is_told_of_each_completion_at_its_instant_and_asked_then() {
+fn a_scheduler_with_completions_is_told_of_each_at_its_instant_and_polled_then() {
     let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
     let rate = Rate::new(8_000_000_000).expect("not zero");
     let tree = Tree::new(rate, Bytes::new(1000), Params::new(), alloc::vec![class]);
@@ -157,11 +157,11 @@ fn who_wants_to_know_is_told_of_each_completion_at_its_instant_and_asked_then() 
         link.offer(Instant::ZERO, LeafId(0), packet(handle, 1000 + handle));
     }
     let mut out = Vec::new();
-    // At 1 ns the buffer has room for a third, but by then nobody may send until 10 us.
+    // At 1 ns the buffer has room for a third, but by then no leaf may send until 10 us.
     let next = link.advance(Instant::from_nanos(500), &mut out);
     assert_eq!((out.len(), next), (2, Some(Instant::from_nanos(1000))));
     let next = link.advance(Instant::from_nanos(1000), &mut out);
-    assert_eq!(next, Some(Instant::from_nanos(2001)), "asked when a packet has left");
+    assert_eq!(next, Some(Instant::from_nanos(2001)), "polled when a packet has left");
     assert_eq!(link.scheduler.told, [(1000, 1000)]);
     link.advance(Instant::from_nanos(30_000), &mut out);
     link.poll(Instant::from_nanos(90_000));

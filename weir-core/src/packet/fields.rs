@@ -1,13 +1,13 @@
 //! Values of single header fields, as types that print the way they are written in a policy.
 //!
-//! Each reads text with `FromStr`, refuses with a [`FieldError`] that names value, limit and cure,
-//! and prints with `Display` something that reads back as the same value.
+//! Each type parses with `FromStr`, refuses with a [`FieldError`] that names value, limit and cure,
+//! and prints with `Display` text that parses back to the same value.
 
 use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-/// Why a text or number is not a value of a field.
+/// Why a text or number is not a valid value of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldError {
     field: &'static str,
@@ -17,7 +17,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// `value` is not a `field`, because of `limit`; `cure` says what to write instead.
+    /// `value` is not a valid `field` because of `limit`; `cure` says what to write instead.
     ///
     /// The message shows the beginning of a long value.
     pub fn new(
@@ -30,7 +30,7 @@ impl FieldError {
         FieldError { field, value, limit, cure: cure.into() }
     }
 
-    /// What to write instead: a clause, without a full stop.
+    /// Returns what to write instead: a clause without a full stop.
     pub fn cure(&self) -> &str {
         &self.cure
     }
@@ -85,14 +85,14 @@ impl Protocol {
 }
 
 impl Protocol {
-    /// Whether its header begins with a source and a destination port.
+    /// Returns whether its header begins with a source and a destination port.
     pub fn has_ports(self) -> bool {
         use Protocol as P;
         matches!(self, P::TCP | P::UDP | P::DCCP | P::SCTP | P::UDP_LITE)
     }
 
-    /// Whether it is an IPv6 extension header that can be stepped over. ESP is not: what follows
-    /// is encrypted.
+    /// Returns whether it is an IPv6 extension header that the parser can skip. ESP is not: what
+    /// follows is encrypted.
     pub fn is_extension(self) -> bool {
         use Protocol as P;
         matches!(
@@ -118,7 +118,7 @@ impl FromStr for Protocol {
             None => Err(FieldError::new(
                 "protocol",
                 text,
-                "is no protocol name Weir knows and no number in 0..=255",
+                "is neither a protocol name Weir knows nor a number in 0..=255",
                 "write a name such as tcp, udp, icmp or icmpv6, or the IANA number",
             )),
         }
@@ -172,7 +172,7 @@ impl FromStr for Dscp {
             None => Err(FieldError::new(
                 "DSCP",
                 text,
-                "is no code point name Weir knows and no number in 0..=63",
+                "is neither a code point name Weir knows nor a number in 0..=63",
                 "write a name such as ef, af41, cs1, va or le, or the number",
             )),
         }
@@ -219,7 +219,7 @@ impl FromStr for Ecn {
             None => Err(FieldError::new(
                 "ECN",
                 text,
-                "is no ECN code point",
+                "is not an ECN code point",
                 "write not-ect, ect1, ect0 or ce",
             )),
         }
@@ -232,7 +232,7 @@ impl fmt::Display for Ecn {
     }
 }
 
-/// The number of a VLAN, 0..=4094. 0 is a frame whose tag carries a priority only.
+/// The number of a VLAN, 0..=4094. 0 means that the tag carries a priority only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VlanId(u16);
 
@@ -257,7 +257,7 @@ impl VlanId {
         FieldError::new(
             "VLAN",
             value,
-            "is no number in 0..=4094",
+            "is not a number in 0..=4094",
             "write the VLAN's number, such as 100",
         )
     }
@@ -277,7 +277,7 @@ impl fmt::Display for VlanId {
     }
 }
 
-/// What an Ethernet frame carries.
+/// The protocol that an Ethernet frame carries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EtherType(pub u16);
 
@@ -298,7 +298,7 @@ impl EtherType {
 }
 
 impl EtherType {
-    /// Whether a VLAN tag follows.
+    /// Returns whether a VLAN tag follows.
     pub fn is_vlan_tag(self) -> bool {
         matches!(self, EtherType::VLAN | EtherType::VLAN_SERVICE | EtherType::VLAN_OLD)
     }
@@ -314,7 +314,7 @@ impl FromStr for EtherType {
             None => Err(FieldError::new(
                 "ethertype",
                 text,
-                "is no ethertype name Weir knows and no number in 0x0000..=0xffff",
+                "is neither an ethertype name Weir knows nor a number in 0x0000..=0xffff",
                 "write ipv4, ipv6 or arp, or the number in hexadecimal, such as 0x88cc",
             )),
         }
@@ -330,7 +330,7 @@ impl fmt::Display for EtherType {
     }
 }
 
-/// Reads digits, and nothing but digits (no sign, no space), up to `max`.
+/// Parses decimal digits up to `max`; no sign, no space.
 pub(crate) fn decimal(text: &str, max: u16) -> Option<u16> {
     let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits_only && *number <= max)
@@ -362,10 +362,10 @@ fn named(f: &mut fmt::Formatter<'_>, names: Names, number: u16) -> fmt::Result {
 
 const DSCP_MAX: u8 = 63;
 const VLAN_ID_MAX: u16 = 4094;
-/// An error shows this much of a value: enough to recognise it, and a hostile one stays short.
+/// Errors show this much of a value: enough to recognise it, and short for a hostile one.
 const VALUE_CHARS_MAX: usize = 64;
 
-/// Names and numbers; of two names for one number the first is printed.
+/// Names and numbers; where a number has two names, the first is printed.
 const PROTOCOL_NAMES: Names = &[
     ("icmp", 1),
     ("igmp", 2),

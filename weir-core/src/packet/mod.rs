@@ -1,8 +1,8 @@
-//! What the classifier knows of a packet: its headers, read once, in a small `Copy` record.
+//! The headers of a packet, read once, in a small `Copy` record.
 //!
-//! [`Headers::parse`] is total: any bytes give a record. What cannot be read stays unknown, and
-//! [`Headers::depth`] says how far reading got. So a hostile, truncated or foreign packet has no
-//! special path: it matches fewer rules, and ends in the default class.
+//! [`Headers::parse`] is total: any bytes give a record. Fields that cannot be read stay unknown,
+//! and [`Headers::depth`] says how far reading got. So a hostile, truncated or foreign packet takes
+//! no special path: it matches fewer rules and ends in the default class.
 
 pub(crate) mod fields;
 mod parse;
@@ -18,8 +18,8 @@ pub use write::write_traffic_class;
 
 /// The headers of one packet, as far as they could be read.
 ///
-/// The fields are public because this is a record, not a machine: a simulated source fills one in
-/// without ever making bytes.
+/// The fields are public because this is a record without invariants: a simulated source fills one
+/// in without making bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Headers {
     /// Network-layer addresses.
@@ -27,7 +27,7 @@ pub struct Headers {
     /// Length of the IP packet in bytes, header included, as its header claims. Unknown where the
     /// header cannot say: jumbograms, and segments that a network card will cut (length 0).
     pub network_len: Option<u32>,
-    /// Place in a fragmented datagram.
+    /// Its place in a fragmented datagram.
     pub fragment: Fragment,
     /// Transport ports; never known for a later fragment.
     pub ports: Option<Ports>,
@@ -49,7 +49,7 @@ pub struct Headers {
     pub depth: Depth,
 }
 
-// A little over one cache line. A field that goes beyond must be worth it for every packet.
+// A little over one cache line. A further field must be worth its cost for every packet.
 const _: () = assert!(size_of::<Headers>() <= 80);
 
 impl Headers {
@@ -69,8 +69,8 @@ impl Headers {
         depth: Depth::Nothing,
     };
 
-    /// The headers of a whole IP packet of a flow, without a link layer: what a simulated source
-    /// sends.
+    /// Returns the headers of a whole IP packet of a flow, without a link layer, as a simulated
+    /// source sends it.
     pub fn of_flow(addresses: Addresses, protocol: Protocol, ports: Ports) -> Headers {
         Headers {
             addresses,
@@ -83,15 +83,15 @@ impl Headers {
         }
     }
 
-    /// The same headers with an outer tag that the network interface had taken off. Linux strips
-    /// the outer tag before AF_PACKET and gives it beside the frame.
+    /// Adds an outer tag that the network interface removed. Linux strips the outer tag before
+    /// AF_PACKET and delivers it beside the frame.
     ///
     /// `link_len` stays as it is: it describes the bytes as received.
     pub fn with_stripped_tag(self, tag: VlanTag) -> Headers {
         Headers { vlan: Some(tag), vlan_inner: self.vlan, ..self }
     }
 
-    /// A number that is the same for all packets of a flow and usually another for other flows.
+    /// Returns a number that is equal for all packets of a flow and usually differs between flows.
     /// Later fragments have no ports, so they count as a flow of their addresses alone.
     pub fn flow(&self) -> u32 {
         let (source, destination) = match self.addresses {
@@ -105,7 +105,7 @@ impl Headers {
             .ports
             .map_or(0, |ports| u64::from(ports.source) << 16 | u64::from(ports.destination));
         let protocol = self.protocol.map_or(0, |protocol| u64::from(protocol.0));
-        // Odd constants of SplitMix64: what differs in any bit differs in the upper half.
+        // Odd constants of SplitMix64: inputs that differ in any bit differ in the upper half.
         let mut mixed = source.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ destination;
         mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ protocol << 32 ^ ports).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -128,7 +128,7 @@ fn fold(address: Ipv6Addr) -> u64 {
     (bits >> 64) as u64 ^ (bits as u64).rotate_left(32)
 }
 
-/// Source and destination. One value, since they are of one family or not known at all.
+/// Source and destination, in one value since both are of one family or unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Addresses {
     /// Not an IP packet, or cut short before its addresses.
@@ -195,11 +195,11 @@ pub enum Fragment {
     None,
     /// The first fragment, with the transport header.
     First(u32),
-    /// Any further fragment: payload only. Bytes that look like ports are not.
+    /// Any further fragment: payload only. Its first bytes are not ports.
     Later {
         /// The datagram's identification.
         id: u32,
-        /// Whether the fragment says that others lie behind it.
+        /// Whether the fragment says that more follow it.
         more: bool,
     },
 }
@@ -232,7 +232,7 @@ impl VlanTag {
         (self.0 >> 13) as u8
     }
 
-    /// Whether the frame may be dropped first (DEI).
+    /// Returns whether the frame may be dropped first (DEI).
     pub fn drop_eligible(self) -> bool {
         self.0 & 0x1000 != 0
     }
@@ -249,21 +249,21 @@ impl TcpFlags {
     pub const SYN: TcpFlags = TcpFlags(0x02);
     /// Aborts a connection.
     pub const RST: TcpFlags = TcpFlags(0x04);
-    /// Deliver without waiting for more.
+    /// Deliver without waiting for more data.
     pub const PSH: TcpFlags = TcpFlags(0x08);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: TcpFlags = TcpFlags(0x10);
 
-    /// Whether all of `flags` are set.
+    /// Returns whether all of `flags` are set.
     pub fn contains(self, flags: TcpFlags) -> bool {
         self.0 & flags.0 == flags.0
     }
 }
 
-/// What the bytes of a packet begin with.
+/// The link layer that the bytes of a packet begin with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkType {
-    /// An Ethernet header, VLAN tags allowed.
+    /// An Ethernet header, with or without VLAN tags.
     Ethernet,
     /// An IPv4 or IPv6 header; the version nibble tells.
     RawIp,
@@ -276,13 +276,13 @@ pub enum LinkType {
 }
 
 impl LinkType {
-    /// The link type behind a `LINKTYPE_` number of a pcap or pcapng file; none if Weir does not
-    /// read it.
+    /// Returns the link type of a `LINKTYPE_` number of a pcap or pcapng file; none if Weir does
+    /// not read it.
     pub fn from_capture(number: u32) -> Option<LinkType> {
         match number {
             0 | 108 => Some(LinkType::Loopback),
             1 => Some(LinkType::Ethernet),
-            // 12 and 14 are what some BSDs wrote for 101; 228 and 229 promise one version.
+            // Some BSDs wrote 12 and 14 for 101; 228 and 229 promise one version.
             12 | 14 | 101 | 228 | 229 => Some(LinkType::RawIp),
             113 => Some(LinkType::LinuxSll),
             276 => Some(LinkType::LinuxSll2),

@@ -1,7 +1,7 @@
-//! Reading headers out of bytes: link, network, transport, each recording what it learns.
+//! Reads headers from bytes: link, network, transport; each step records what it reads.
 //!
-//! Every step returns `Option<()>`: `None` means that the bytes ended or made no sense, and what
-//! was recorded so far stands. The steps only ever move forward, and every loop has a named bound.
+//! Every step returns `Option<()>`: `None` means that the bytes ended or made no sense; what was
+//! recorded so far remains. The steps only move forward, and every loop has a named bound.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,10 +10,10 @@ use super::{
 };
 
 impl Headers {
-    /// Reads the headers of a packet whose bytes begin as `link` says. Never fails: see [`Depth`].
+    /// Reads the headers of a packet whose bytes begin with `link`. Never fails: see [`Depth`].
     pub fn parse(link: LinkType, bytes: &[u8]) -> Headers {
         let mut headers = Headers::UNKNOWN;
-        // How far it got is in the record; that it stopped short is no news.
+        // The record says how far reading got, so the result is not needed.
         let _ = match link {
             LinkType::Ethernet => ethernet(&mut headers, bytes),
             LinkType::RawIp => raw_ip(&mut headers, bytes),
@@ -46,7 +46,7 @@ fn cooked(headers: &mut Headers, frame: &[u8], protocol: usize, len: usize) -> O
 
 fn loopback(headers: &mut Headers, frame: &[u8]) -> Option<()> {
     let family = *frame.first_chunk()?;
-    // The writer used its own byte order; families are small, so the smaller reading is meant.
+    // The writer used its own byte order; families are small, so take the smaller reading.
     let family = u32::from_be_bytes(family).min(u32::from_le_bytes(family));
     let ethertype = match family {
         2 => EtherType::IPV4,
@@ -69,7 +69,7 @@ fn raw_ip(headers: &mut Headers, packet: &[u8]) -> Option<()> {
 fn link_payload(headers: &mut Headers, frame: &[u8], at: usize, kind: u16) -> Option<()> {
     let (at, kind) = vlan_tags(headers, frame, at, kind)?;
     headers.ethertype = (kind >= ETHERTYPE_MIN).then_some(EtherType(kind));
-    // At most 20 bytes of link header and two tags of four.
+    // At most 20 bytes of link header and two tags of four bytes.
     headers.link_len = at as u8;
     headers.depth = Depth::Link;
     let packet = frame.get(at..)?;
@@ -80,7 +80,7 @@ fn link_payload(headers: &mut Headers, frame: &[u8], at: usize, kind: u16) -> Op
     }
 }
 
-/// Walks the VLAN tags; returns where the payload begins and its ethertype. A tag beyond
+/// Skips the VLAN tags; returns where the payload begins and its ethertype. A tag beyond
 /// [`VLAN_TAGS_MAX`] is left as the ethertype, so nothing behind it is guessed.
 fn vlan_tags(
     headers: &mut Headers,
@@ -107,7 +107,7 @@ fn ipv4(headers: &mut Headers, packet: &[u8]) -> Option<()> {
     let header: &[u8; IPV4_LEN_MIN] = packet.first_chunk()?;
     let header_len = usize::from(header[0] & 0x0f) * 4;
     let total_len = be16(header, 2)?;
-    // A length of 0 comes from a sender that leaves cutting to its network card.
+    // A sender that leaves segmentation to its network card writes a length of 0.
     let length_known = total_len != 0;
     let too_short = length_known && usize::from(total_len) < header_len;
     if header[0] >> 4 != 4 || header_len < IPV4_LEN_MIN || too_short {
@@ -148,7 +148,7 @@ fn ipv6(headers: &mut Headers, packet: &[u8]) -> Option<()> {
     }
     let payload_len = be16(header, 4)?;
     let next = Protocol(header[6]);
-    // [RFC 2675 §3] A jumbogram says 0 and has a hop-by-hop header.
+    // [RFC 2675 §3] A jumbogram has length 0 and a hop-by-hop header.
     let length_known = payload_len != 0 || next != Protocol::HOP_BY_HOP;
     headers.addresses = Addresses::V6 {
         source: Ipv6Addr::from(be128(header, 8)?),
@@ -175,8 +175,8 @@ fn extensions<'a>(
             headers.protocol = Some(next);
             return Some(rest);
         }
-        // What follows in a later fragment is payload, whatever the header says comes first in
-        // the datagram. And a fragment is not fragmented again.
+        // A later fragment carries payload, whatever the header says comes first in the datagram.
+        // And a fragment is not fragmented again.
         let again = next == Protocol::FRAGMENT && headers.fragment != Fragment::None;
         if again || matches!(headers.fragment, Fragment::Later { .. }) {
             return None;
@@ -237,7 +237,7 @@ fn be128(bytes: &[u8], at: usize) -> Option<u128> {
 
 /// VLAN tags read in one frame: an outer and an inner one.
 pub const VLAN_TAGS_MAX: usize = 2;
-/// IPv6 extension headers walked in one packet. A sender has use for five or six; each costs time.
+/// IPv6 extension headers read in one packet. A sender has use for five or six; each costs time.
 pub const EXTENSIONS_MAX: usize = 8;
 
 const ETHERNET_LEN: usize = 14;

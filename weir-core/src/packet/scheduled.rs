@@ -6,16 +6,16 @@ use crate::units::{Bytes, Instant};
 /// A packet as offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// Which packet.
+    /// The packet's id.
     pub handle: Handle,
     /// The length of the frame, without its check sequence.
     pub length: u32,
-    /// A number that is the same for all packets of a flow and usually another for other flows, for
-    /// queues that keep flows apart.
+    /// A number that is equal for all packets of a flow and usually differs between flows, for
+    /// droppers that separate flows.
     pub flow: u32,
     /// DSCP and ECN; 0 where the packet has none.
     pub traffic_class: u8,
-    /// The meter of the rule that it met; without one that of its leaf counts.
+    /// The meter of the rule that matched; without one, the meter of its leaf applies.
     pub meter: Option<MeterId>,
 }
 
@@ -26,14 +26,14 @@ impl Packet {
     }
 }
 
-/// A packet and when and where it is offered.
+/// A packet, and when and to which leaf it is offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// When.
+    /// The instant of the offer.
     pub at: Instant,
-    /// To which leaf.
+    /// The leaf.
     pub leaf: LeafId,
-    /// What.
+    /// The packet.
     pub packet: Packet,
 }
 
@@ -42,6 +42,6 @@ pub struct Arrival {
 pub struct Head {
     /// The length that schedulers charge.
     pub length: Bytes,
-    /// When the link was offered the packet.
+    /// The instant at which the packet was offered to the link.
     pub arrived: Instant,
 }

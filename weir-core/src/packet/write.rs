@@ -1,4 +1,4 @@
-//! Writing a traffic class back into a packet: the one change that droppers and policers make.
+//! Writes a traffic class back into a packet, the only change that droppers and policers make.
 //!
 //! Invariant: whatever the bytes, only those of the traffic class and, in IPv4, of the header's
 //! checksum change; a checksum that was right stays right.
@@ -6,7 +6,7 @@
 use super::{Addresses, Headers, LinkType};
 
 /// Gives the IP packet in `bytes`, which begin as `link` says, the traffic class `new` (DSCP and
-/// ECN); answers whether there is such a packet. A tag's priority is not touched.
+/// ECN); returns whether the bytes hold such a packet. A tag's priority is not changed.
 pub fn write_traffic_class(link: LinkType, bytes: &mut [u8], new: u8) -> bool {
     let headers = Headers::parse(link, bytes);
     let Some(packet) = bytes.get_mut(usize::from(headers.link_len)..) else { return false };
@@ -29,12 +29,13 @@ pub fn write_traffic_class(link: LinkType, bytes: &mut [u8], new: u8) -> bool {
     }
 }
 
-/// The checksum after a word of its header changed from the first to the second [rfc1624 §3].
+/// Returns the checksum after a word of the header changed from the first to the second [rfc1624
+/// §3].
 fn updated(checksum: u16, words: [u16; 2]) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!words[0]) + u32::from(words[1]);
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// Where the checksum lies, counted from behind the traffic class.
+/// The offset of the checksum from the byte behind the traffic class.
 const IPV4_CHECKSUM: usize = 8;

@@ -1,19 +1,20 @@
-//! The token bucket of meters: exact, and without a timer.
+//! The token bucket of meters: exact, without a timer.
 //!
-//! Tokens are eighths of a billionth of a byte: what a rate of 1 bit/s gives in a nanosecond. So no
-//! refill rounds, however short the time and slow the rate. Invariant: tokens never exceed depth.
+//! A token is an eighth of a billionth of a byte, what a rate of 1 bit/s gives in a nanosecond. So
+//! no refill rounds, however short the time and slow the rate. Invariant: tokens never exceed
+//! depth.
 
 use crate::parameter::{Kind, Parameter, Params};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// Rate and depth, as two parameters say them.
+/// A token bucket, built from two parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bucket {
     bits_per_second: u64,
     depth: u64,
     tokens: u64,
     filled_at: Instant,
-    /// Whether it is refilled only when it holds too little, as in ALTQ.
+    /// Whether it is refilled only when it holds too few tokens, as in ALTQ.
     lazy: bool,
 }
 
@@ -30,7 +31,7 @@ impl Bucket {
         }
     }
 
-    /// Whether it holds enough for `length`.
+    /// Returns whether it holds enough tokens for `length`.
     pub(super) fn covers(&mut self, now: Instant, length: Bytes) -> bool {
         let cost = cost(length);
         if !self.lazy || self.tokens < cost {
@@ -51,7 +52,7 @@ impl Bucket {
         self.tokens += if gained < u128::from(room) { gained as u64 } else { room };
     }
 
-    /// How fast it fills.
+    /// Returns the rate at which it fills.
     pub(super) const fn rate(&self) -> u64 {
         self.bits_per_second
     }
@@ -62,19 +63,19 @@ fn cost(length: Bytes) -> u64 {
     length.get().min(2 * DEPTH_MAX) * BYTE
 }
 
-/// The row that all meters of buckets have.
+/// The parameter row that all meters with buckets share.
 pub(super) const LAZY: Parameter = super::row(
     "lazy",
     Kind::Flag,
     Some("false"),
-    "Whether a bucket fills only when it holds too little, as in ALTQ: twice the depth may pass.",
+    "Whether a bucket is refilled only when it holds too little, as in ALTQ: twice the depth may pass.",
 );
-/// What a depth may be.
+/// The values that a depth takes.
 pub(super) const DEPTH: Kind = Kind::Size(1, DEPTH_MAX);
 
-/// A byte in tokens.
+/// The tokens of a byte.
 const BYTE: u64 = 8_000_000_000;
-/// 1 GiB: twice as much in tokens is still a number of 64 bits.
+/// 1 GiB: twice that in tokens still fits 64 bits.
 const DEPTH_MAX: u64 = 1 << 30;
 
 #[cfg(test)]
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_in_a_million_short_waits() {
+    fn a_million_short_refills_lose_no_token() {
         let mut bucket = bucket(7, 1000);
         bucket.take(Bytes::new(1000));
         for nanos in 1..=1_000_000 {
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_held() {
+    fn extremes_do_not_overflow() {
         let mut bucket = bucket(400_000_000_000, DEPTH_MAX);
         assert!(bucket.covers(Instant::MAX, Bytes::new(DEPTH_MAX)));
         bucket.take(Bytes::new(u64::MAX));

@@ -1,9 +1,10 @@
-//! Policers and markers: what is done before the queue to packets above a rate [algorithms §10].
+//! Policers and markers: what happens before the queue to packets above a rate [algorithms §10].
 //!
-//! A [`Meter`] finds each packet's outcome, *in* or *out*, or a colour, by tokens or an average; an
-//! [`Action`] for each outcome says what becomes of it. One file a meter, one line in the registry.
-//! A meter belongs to a class or to a rule; the rule's own goes first. It counts the charged
-//! length, and never holds a packet back. Invariant: a packet meets one meter at most.
+//! A [`Meter`] returns each packet's outcome, *in* or *out*, or a colour, by tokens or an average;
+//! an [`Action`] for each outcome says what happens to the packet. One file a meter, one line in
+//! the registry. A meter belongs to a class or to a rule; the rule's own takes precedence. It
+//! counts the charged length and never holds a packet back. Invariant: a packet meets one meter at
+//! most.
 
 mod bucket;
 
@@ -15,7 +16,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-/// What becomes of a packet with some outcome.
+/// What happens to a packet with some outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// It goes on as it is.
@@ -35,13 +36,13 @@ pub struct Metered {
     pub traffic_class: u8,
 }
 
-/// Finds out whether packets keep within a rate.
+/// Decides whether packets conform to a rate.
 pub trait Meter {
-    /// The packet's outcome, as its place among [`MeterDescriptor::outcomes`].
+    /// Returns the packet's outcome, as its place in [`MeterDescriptor::outcomes`].
     fn measure(&mut self, now: Instant, packet: Metered) -> usize;
 }
 
-/// What the registry knows of a meter without building one.
+/// The registry's entry for a meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MeterDescriptor {
     /// The keyword in a policy.
@@ -50,7 +51,7 @@ pub struct MeterDescriptor {
     pub summary: &'static str,
     /// Its parameters, in the `police` table of a class or rule.
     pub parameters: &'static [Parameter],
-    /// Its outcomes, from best to worst, with what becomes of each unless the plan says otherwise.
+    /// Its outcomes, from best to worst, each with its default action.
     pub outcomes: &'static [(&'static str, Action)],
     /// Keys of `docs/sources.md` with sections.
     pub sources: &'static [&'static str],
@@ -58,10 +59,10 @@ pub struct MeterDescriptor {
 
 /// A meter that can be registered.
 pub trait MeterDiscipline: Meter + Sized {
-    /// What the registry knows of it.
+    /// Its entry in the registry.
     const DESCRIPTOR: MeterDescriptor;
 
-    /// Builds it; a meter that draws random numbers draws them from the stream `id` of `seed`.
+    /// Builds the meter; one that draws random numbers draws them from the stream `id` of `seed`.
     ///
     /// # Errors
     /// When values contradict each other; the message names value, limit and cure.
@@ -75,11 +76,11 @@ pub struct MeterPlan {
     pub meter: &'static str,
     /// The meter's parameters.
     pub params: Params,
-    /// What becomes of each outcome, where it is not the default: by the outcome's name.
+    /// Actions that are not the default, by the outcome's name.
     pub actions: Vec<(&'static str, Action)>,
 }
 
-/// What becomes of a packet.
+/// What happens to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Judgement {
     /// It goes on.
@@ -108,14 +109,14 @@ impl MeterPlan {
         Self { meter, params, actions: Vec::new() }
     }
 
-    /// What becomes of the outcome `name`, whose default is `default`.
+    /// Returns the action of the outcome `name`, whose default is `default`.
     fn action(&self, name: &str, default: Action) -> Action {
         self.actions.iter().find(|row| row.0 == name).map_or(default, |row| row.1)
     }
 }
 
 impl Police {
-    /// The meters of `plans`, the first of which is the meter of the number 0.
+    /// Builds the meters of `plans`; the first has the number 0.
     ///
     /// # Errors
     /// When a keyword is not registered, a meter refuses its parameters, or there are too many.
@@ -138,7 +139,7 @@ impl Police {
         Ok(Self { meters, of_leaf: of_leaf.to_vec() })
     }
 
-    /// Takes over the meters of `old` that are planned as before, with what they have counted.
+    /// Takes over the meters of `old` whose plan is unchanged, with their state.
     pub fn inherit(&mut self, old: Self, from: &[MeterPlan], to: &[MeterPlan]) {
         let plans = from.iter().zip(to);
         for ((policer, old), plans) in self.meters.iter_mut().zip(old.meters).zip(plans) {
@@ -148,8 +149,8 @@ impl Police {
         }
     }
 
-    /// What becomes of a packet on its way to `leaf`, by the meter `own` of its rule or else that
-    /// of the leaf.
+    /// Returns what happens to a packet on its way to `leaf`, by the meter `own` of its rule or
+    /// else that of the leaf.
     pub fn judge(
         &mut self,
         now: Instant,
@@ -186,7 +187,7 @@ impl FromStr for Action {
             _ => Err(FieldError::new(
                 "action",
                 text,
-                "is none that a policer takes",
+                "is not an action of a policer",
                 "write pass, drop, or mark with a DSCP, such as mark af12",
             )),
         }
@@ -212,7 +213,7 @@ macro_rules! meters {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $name($module::$name),)*
         }
 
-        /// What every meter says of itself; the first is the default.
+        /// The descriptors of all meters; the first is the default.
         pub const METERS: &[MeterDescriptor] =
             &[$(<$module::$name as MeterDiscipline>::DESCRIPTOR,)*];
 
@@ -264,7 +265,7 @@ fn too_many() -> BuildError {
     BuildError::in_link("police", message)
 }
 
-/// A row of a meter's table.
+/// Makes a row of a meter's parameter table.
 const fn row(
     name: &'static str,
     kind: crate::parameter::Kind,
@@ -283,7 +284,7 @@ const YELLOW: usize = 1;
 const RED: usize = 2;
 /// The most outcomes that a meter has.
 const OUTCOMES_MAX: usize = 3;
-/// The bits of a traffic class that no marker touches `[rfc3168]`.
+/// The bits of a traffic class that no marker changes `[rfc3168]`.
 const ECN_MASK: u8 = 0b11;
 
 #[cfg(test)]
@@ -302,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_goes_before_its_class_and_without_both_nothing_is_judged() {
+    fn the_meter_of_a_rule_precedes_that_of_its_class_and_without_both_packets_pass() {
         let id = |index| MeterId::from_index(index);
         let ef = Dscp::new(46).expect("six bits");
         let plans = [plan(Action::Drop), plan(Action::Mark(ef))];
         let mut police = Police::new(&plans, &[None, id(0)], 0).expect("builds");
         let packet = Metered { length: Bytes::new(1500), traffic_class: 0b01 };
         let marked = Judgement::Mark(0xb9);
-        // leaf, meter of the rule, what becomes of it
+        // leaf, meter of the rule, what happens to the packet
         let rows = [
             (0, None, Judgement::Pass),
             (2, None, Judgement::Pass),
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_mark_already_is_not_marked() {
+    fn a_packet_with_the_mark_is_not_marked_again() {
         let ef = Dscp::new(46).expect("six bits");
         let mut police =
             Police::new(&[plan(Action::Mark(ef))], &[MeterId::from_index(0)], 0).expect("builds");

@@ -1,7 +1,7 @@
 //! The token bucket meter: in while the bucket covers the packet, else out [algorithms §10].
 //!
-//! Invariant: in any time the packets that are in have at most rate times time and depth bytes;
-//! with `lazy`, as in ALTQ, depth counts twice.
+//! Invariant: in any interval the packets that are in have at most rate times interval plus depth
+//! bytes; with `lazy`, as in ALTQ, depth counts twice.
 
 use super::bucket::{Bucket, DEPTH, LAZY};
 use super::{Action, Meter, MeterDescriptor, MeterDiscipline, Metered, row};
@@ -18,7 +18,7 @@ impl MeterDiscipline for TbMeter {
         summary: "A token bucket: packets are in while it covers them, else out.",
         parameters: &[
             row("rate", Kind::Quantity(Dimension::Rate), None, "The rate that is in."),
-            row("depth", DEPTH, None, "How much may come at once."),
+            row("depth", DEPTH, None, "The largest burst that is in."),
             LAZY,
         ],
         outcomes: &[("in", Action::Pass), ("out", Action::Drop)],
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_keeps_rate_and_depth() {
+    fn packets_that_are_in_conform_to_rate_and_depth() {
         let mut meter = meter("8 Mbit/s", "5000 B");
         let mut random = crate::random::Random::new(3, 0);
         let (mut now, mut passed) = (0u64, alloc::vec::Vec::new());
@@ -87,7 +87,7 @@ mod tests {
                 passed.push((now, length));
             }
         }
-        // A leaky bucket beside it: what is above rate times time never exceeds the depth.
+        // A leaky bucket as oracle: the excess over rate times time never exceeds the depth.
         let (mut level, mut last) = (0.0f64, 0);
         for (at, length) in passed {
             level = (level - (at - last) as f64 / 1e3).max(0.0) + length as f64;

@@ -1,9 +1,9 @@
 //! The two rate three colour marker [rfc2698 §3; algorithms §10].
 //!
-//! Above the peak rate a packet is red, above the committed rate yellow, else green. If it is
-//! colour-aware, a packet never leaves with a better colour than the one that its DSCP already
-//! says: the drop precedence of assured forwarding. Blind, it is two token bucket meters, the peak
-//! outside and the committed inside.
+//! Above the peak rate a packet is red, above the committed rate yellow, else green. A colour-aware
+//! marker never gives a packet a better colour than its DSCP already says: the drop precedence of
+//! assured forwarding. A colour-blind one equals two token bucket meters, the peak outside and the
+//! committed inside.
 //!
 //! Invariant: a red packet takes no tokens, a yellow one none of the committed bucket.
 
@@ -26,14 +26,14 @@ impl MeterDiscipline for TrTcm {
         summary: "Two token buckets: green within the committed, yellow within the peak, else red.",
         parameters: &[
             row("rate", Kind::Quantity(Dimension::Rate), None, "The committed rate."),
-            row("depth", DEPTH, None, "How much may come at once and be green."),
+            row("depth", DEPTH, None, "The largest burst that is green."),
             row("peak_rate", Kind::Quantity(Dimension::Rate), None, "The peak rate."),
-            row("peak_depth", DEPTH, None, "How much may come at once and not be red."),
+            row("peak_depth", DEPTH, None, "The largest burst that is not red."),
             row(
                 "colour_aware",
                 Kind::Flag,
                 Some("false"),
-                "Whether the colour that the DSCP says already is never bettered.",
+                "Whether a packet never gets a better colour than its DSCP says.",
             ),
             LAZY,
         ],
@@ -74,7 +74,7 @@ impl Meter for TrTcm {
     }
 }
 
-/// The colour of a code point of assured forwarding; green for all others.
+/// Returns the colour of a code point of assured forwarding; green for all others.
 fn colour_of(traffic_class: u8) -> usize {
     let dscp = traffic_class >> 2;
     let is_assured = (10..=38).contains(&dscp) && dscp & 1 == 0;

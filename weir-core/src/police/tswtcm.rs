@@ -1,8 +1,8 @@
 //! The time sliding window three colour marker [rfc2859 §3; algorithms §10].
 //!
-//! It keeps no tokens but the average rate over a window, and draws: above a rate as many packets
-//! get the worse colour as the average is too high. So marks are spread over flows, and no burst
-//! is punished as a whole.
+//! It holds no tokens but the average rate over a window, and draws at random: above a rate,
+//! packets get the worse colour in proportion to the excess of the average. So marks are spread
+//! over flows, and no burst is marked as a whole.
 //!
 //! The average is in 2^-8 byte/s. Invariant: at or below the committed rate all packets are green.
 
@@ -20,7 +20,7 @@ pub struct TswTcm {
     /// Nanoseconds, at least [`WINDOW_MIN`].
     window: u64,
     average: u64,
-    /// When the last packet came.
+    /// When the last packet arrived.
     last: Option<Instant>,
     random: Random,
 }
@@ -79,7 +79,7 @@ impl Meter for TswTcm {
 }
 
 impl TswTcm {
-    /// The colour that the packet draws.
+    /// Draws the colour of a packet.
     fn colour(&mut self) -> usize {
         if self.average <= self.committed {
             return GREEN;
@@ -98,12 +98,12 @@ impl TswTcm {
 }
 
 const NANOS: u64 = 1_000_000_000;
-/// A byte per second in the unit of the average.
+/// One byte per second in the unit of the average.
 const UNIT: u64 = 256;
-/// A shorter window would be about single packets.
+/// A shorter window would average over single packets.
 const WINDOW_MIN: u64 = 1_000_000;
 const WINDOW_MAX: u64 = 3600 * NANOS;
-/// Other random numbers than those of the dropper of the same number.
+/// A stream different from that of the dropper of the same number.
 const STREAM: u64 = 0x7377_5f74_636d_5f00;
 
 #[cfg(test)]
@@ -123,8 +123,8 @@ mod tests {
         })
     }
 
-    /// The colours of 100 000 packets of 1000 bytes at `megabits`, after a settling time; one in
-    /// a hundred thousand is 1.
+    /// Returns the colours of 100 000 packets of 1000 bytes at `megabits`, after a settling time,
+    /// as fractions of 1.
     fn colours(megabits: u64) -> [f64; 3] {
         let params = params(&[("rate", "4 Mbit/s"), ("peak_rate", "6 Mbit/s")]);
         let mut meter = TswTcm::build(&params, ID, 1).expect("the peak is above");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_drawn_by_how_much_the_average_is_too_high() {
+    fn colours_are_drawn_in_proportion_to_the_excess_of_the_average() {
         // Mbit/s offered; green, yellow, red: 4, then up to 6, then the rest of the rate offered.
         let rows = [
             (3, [1.0, 0.0, 0.0]),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_is_that_of_the_formula() {
+    fn the_average_follows_the_formula() {
         let params = params(&[("rate", "8 kbit/s"), ("peak_rate", "9 kbit/s"), ("window", "1 s")]);
         let mut meter = TswTcm::build(&params, ID, 1).expect("the peak is above");
         let mut exact = 1000.0;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_held() {
+    fn extremes_do_not_overflow() {
         let params = params(&[("rate", "1 bit/s"), ("peak_rate", "400 Gbit/s")]);
         let mut meter = TswTcm::build(&params, ID, 1).expect("the peak is above");
         for at in [0, 0, 1, u64::MAX, u64::MAX] {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_no_time_and_a_low_peak_are_refused() {
+    fn a_short_window_and_a_low_peak_are_refused() {
         let rows = [
             ([("rate", "1 bit/s"), ("peak_rate", "2 bit/s"), ("window", "1 us")], "in 1 ms to 1 h"),
             ([("rate", "3 bit/s"), ("peak_rate", "2 bit/s"), ("window", "1 s")], "is below"),

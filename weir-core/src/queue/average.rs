@@ -1,11 +1,11 @@
-//! The average queue length of ALTQ's droppers and what they draw from it [algorithms §9.1].
+//! The average queue length of ALTQ's droppers, and the drops drawn from it [algorithms §9.1].
 //!
 //! The arithmetic is ALTQ's fixed point, to the bit: 12 fractional bits, the average multiplied by
-//! the weight, powers by repeated squaring with their downward drift. Only overflow is absent: what
-//! ALTQ holds in 32 bits is held in 64, where the bounds below leave room.
+//! the weight, powers by repeated squaring with their downward drift. Only overflow differs: values
+//! that ALTQ stores in 32 bits take 64 here, where the bounds below leave room.
 //!
-//! Invariant: while the average is below the lower threshold, or at most one packet waits, nothing
-//! is dropped.
+//! Invariant: while the average is below the lower threshold, or at most one packet waits, no
+//! packet is dropped.
 
 use super::refused;
 use crate::parameter::BuildError;
@@ -13,7 +13,7 @@ use crate::random::Random;
 use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::format;
 
-/// What is fixed when a dropper is built.
+/// The drop curve, fixed when a dropper is built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Curve {
     /// The lower threshold, scaled as the average.
@@ -26,7 +26,7 @@ pub(super) struct Curve {
     divisor: i64,
 }
 
-/// The time scale of the average.
+/// How the average decays while the queue is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Pause {
     shift: u32,
@@ -34,7 +34,7 @@ pub(super) struct Pause {
     packet_time: u64,
 }
 
-/// Thresholds in packets and one over the largest probability.
+/// Thresholds in packets, and the reciprocal of the largest probability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Thresholds {
     pub min: u32,
@@ -42,7 +42,7 @@ pub(super) struct Thresholds {
     pub inv_pmax: u32,
 }
 
-/// The average and what has happened since the last drop.
+/// The average and the state since the last drop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Average {
     /// Packets, times the weight, times 2^12. At most 2^60: 2^32 packets, a weight of 2^16.
@@ -51,18 +51,19 @@ pub(super) struct Average {
     count: u32,
     /// Whether the average was between the thresholds on the last arrival.
     between: bool,
-    /// Since when the queue is idle, if that was noticed and nothing arrived since.
+    /// The instant since when the queue is idle, if the dropper was told and no packet has arrived
+    /// since.
     idle_since: Option<Instant>,
 }
 
-/// What an arriving packet drew.
+/// The result of an arriving packet's draw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Draw {
-    /// It may wait.
+    /// It is accepted.
     Pass,
-    /// It is to be dropped or marked.
+    /// It is dropped or marked.
     Early,
-    /// It is to be dropped.
+    /// It is dropped.
     Forced,
 }
 
@@ -88,21 +89,21 @@ impl Curve {
         })
     }
 
-    /// The probability of an early drop or mark, of 2^32.
+    /// Returns the probability of an early drop or mark, in units of 2^-32.
     fn probability(&self, average: &Average) -> u64 {
         let above = (average.scaled - self.min) >> self.shift;
         let left = self.divisor - i64::from(average.count) * above;
         if left <= 0 {
             return 1 << 32;
         }
-        // `above` is below 2^24: thresholds lie within 2^12 packets.
+        // `above` is below 2^24: thresholds are within 2^12 packets.
         ((above as u64) << 32) / left as u64
     }
 }
 
 impl Pause {
-    /// The scale for packets of this time. Without a weight written ALTQ takes 512, less where
-    /// there are few packets in a second. A weight counts as the power of two below it.
+    /// Returns the time scale for packets of this time. Without a weight ALTQ takes 512, or less
+    /// where there are few packets in a second. A weight is rounded down to a power of two.
     pub(super) fn new(weight: Option<u64>, packet_time: Option<Duration>, rate: Rate) -> Self {
         let packet_time = packet_time.unwrap_or_else(|| rate.transmit_time(Bytes::new(PACKET)));
         let packet_time = (packet_time.as_nanos() / 1000).max(1);
@@ -114,7 +115,7 @@ impl Pause {
         Self { shift: weight.max(1).ilog2(), packet_time }
     }
 
-    /// (1 - 1/weight)^n in 12-bit fixed point.
+    /// Returns (1 - 1/weight)^n in 12-bit fixed point.
     fn power(self, mut n: u64) -> i64 {
         let mut square = ONE - (ONE >> self.shift);
         let mut power = ONE;
@@ -130,12 +131,12 @@ impl Pause {
 }
 
 impl Average {
-    /// Of a queue that has never held anything.
+    /// The average of a queue that was always empty.
     pub(super) const EMPTY: Average =
         Average { scaled: 0, count: 0, between: false, idle_since: None };
 
-    /// A packet arrives behind `waiting` others; `skipped` of the packets that could have been sent
-    /// in a pause do not count.
+    /// Counts a packet that arrives behind `waiting` others; `skipped` of the packets that could
+    /// have been sent in a pause do not count.
     pub(super) fn arrived(&mut self, now: Instant, pause: Pause, waiting: u64, skipped: u64) {
         if let Some(since) = self.idle_since.take() {
             let micros = now.since(since).as_nanos() / 1000;
@@ -151,7 +152,7 @@ impl Average {
         self.count = self.count.saturating_add(1);
     }
 
-    /// What the packet that arrived draws.
+    /// Draws what happens to the packet that arrived.
     pub(super) fn draw(&mut self, curve: &Curve, waiting: u64, random: &mut Random) -> Draw {
         if self.scaled < curve.min || waiting <= 1 {
             self.between = false;
@@ -161,7 +162,7 @@ impl Average {
             return Draw::Forced;
         }
         if !self.between {
-            // Nobody is dropped for the first crossing.
+            // No packet is dropped at the first crossing.
             self.between = true;
             self.count = 1;
             return Draw::Pass;
@@ -169,12 +170,12 @@ impl Average {
         if random.chance(curve.probability(self)) { Draw::Early } else { Draw::Pass }
     }
 
-    /// A packet was dropped or marked.
+    /// Records that a packet was dropped or marked.
     pub(super) const fn punished(&mut self) {
         self.count = 0;
     }
 
-    /// The queue is idle from `now` on.
+    /// Records that the queue is idle from `now` on.
     pub(super) const fn idle(&mut self, now: Instant) {
         self.idle_since = Some(now);
     }
@@ -183,9 +184,9 @@ impl Average {
 /// Fractional bits.
 const FRACTION: u32 = 12;
 const ONE: i64 = 1 << FRACTION;
-/// A pause of more than a minute empties the average.
+/// A pause of more than a minute resets the average to zero.
 const FORGOTTEN_MICROS: u64 = 60_000_000;
-/// Bytes of the packet whose time on the line counts pauses.
+/// The length of the packet whose time on the line is the unit of pauses.
 const PACKET: u64 = 1000;
 /// The highest threshold that can be written, in packets.
 pub(super) const THRESHOLD_MAX: u64 = 1 << FRACTION;
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_are_those_of_the_table_with_its_drift() {
+    fn powers_equal_the_table_with_its_drift() {
         let powers: Vec<_> = (0..14).map(|bit| pause(512).power(1 << bit)).collect();
         let table = [4088, 4080, 4064, 4032, 3969, 3845, 3609, 3179, 2467, 1485, 538, 70, 1, 0];
         assert_eq!(powers, table);
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn probabilities_are_those_of_the_published_check() {
+    fn probabilities_equal_the_published_check() {
         let thresholds = Thresholds { min: 5, max: 15, inv_pmax: 10 };
         let curve = Curve::new(thresholds, pause(512)).expect("in order");
         // average, count, probability

@@ -1,12 +1,12 @@
-//! BLUE as in ALTQ: a probability that rises with overflows and falls with pauses
-//! [algorithms §9.5].
+//! BLUE as in ALTQ: a drop probability that rises with overflows and falls with pauses [algorithms
+//! §9.5].
 //!
-//! It looks at no queue length. When the leaf overflows, and `hold` has passed since the last
+//! It ignores the queue length. When the leaf overflows, and `hold` has passed since the last
 //! change, the probability rises by an eighth; when a packet arrives after a pause longer than
 //! `hold` it falls by one part, and after more than a second it becomes one part (sic: also if it
-//! was none). An overflow drops any packet, the arriving one among them.
+//! was zero). An overflow drops any packet, possibly the arriving one.
 //!
-//! Invariant: with at most one packet waiting nothing is dropped early.
+//! Invariant: with at most one packet waiting no packet is dropped early.
 
 use super::{
     Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place, limit,
@@ -25,14 +25,14 @@ pub struct Blue(Box<State>);
 struct State {
     limit: Limit,
     ecn: bool,
-    /// The parts of certainty.
+    /// The number of parts that make certainty.
     parts: u32,
     /// The probability, in parts.
     probability: u32,
     hold: Duration,
     changed_at: Instant,
     idle_since: Option<Instant>,
-    /// Whether a packet was evicted for the one that arrives.
+    /// Whether a packet was evicted for the arriving one.
     evicting: bool,
     random: Random,
 }
@@ -40,15 +40,15 @@ struct State {
 impl DropperDiscipline for Blue {
     const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
         keyword: "blue",
-        summary: "Drops at random, the more the oftener the leaf overflowed, the less it was idle.",
+        summary: "Drops at random: more after each overflow, less after each idle time.",
         parameters: &[
             limit("200 packets"),
-            row("max_pmark", Kind::Number(1, 1_000_000), "1000", "The parts of certainty."),
+            row("max_pmark", Kind::Number(1, 1_000_000), "1000", "The number of parts that make certainty."),
             row(
                 "hold",
                 Kind::Quantity(Dimension::Duration),
                 "50 ms",
-                "Between two changes of the probability passes at least this time.",
+                "The least time between two changes of the probability.",
             ),
             ECN,
         ],
@@ -116,7 +116,7 @@ impl State {
         self.changed_at = now;
     }
 
-    /// Drops any of those that wait and the arriving one.
+    /// Drops one of the waiting packets or the arriving one.
     fn overflow(&mut self, arriving: Candidate, backlog: Count) -> Admission {
         let victim = self.random.below(packets(backlog) + 1);
         if victim == packets(backlog) || !self.limit.fits(arriving.length, Count::default()) {
@@ -131,7 +131,7 @@ impl State {
     }
 }
 
-/// After a longer pause the probability is one part.
+/// After a longer pause the probability becomes one part.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -168,19 +168,19 @@ mod tests {
     }
 
     #[test]
-    fn the_probability_is_at_most_certainty() {
+    fn the_probability_does_not_exceed_certainty() {
         let mut trial = Trial::<Blue>::new(&params(&[("limit", "1 packet")], &[]));
         for _ in 0..100 {
             trial.pause(60_000);
             trial.offer(1000, 0);
         }
         assert_eq!(trial.dropper.0.probability, 1000);
-        // With one packet waiting nobody is dropped early.
+        // With one packet waiting no packet is dropped early.
         assert!(trial.dropped.iter().all(|&(_, reason)| reason != DropReason::Early));
     }
 
     #[test]
-    fn drops_are_as_many_as_the_probability_says() {
+    fn the_number_of_drops_follows_the_probability() {
         for (ecn, traffic_class) in [(false, 2), (true, 0), (true, 2)] {
             let mut trial = Trial::<Blue>::new(&params(&[], &[("ecn", ecn)]));
             trial.dropper.0.probability = 125;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_takes_any_packet() {
+    fn an_overflow_drops_any_packet() {
         let mut trial =
             Trial::<Blue>::new(&params(&[("limit", "4 packets"), ("hold", "1 h")], &[]));
         for _ in 0..10_000 {

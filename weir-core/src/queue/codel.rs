@@ -1,6 +1,6 @@
-//! CoDel: drops what waited too long, when its turn comes [rfc8289 §5; algorithms §9.6].
+//! CoDel: drops packets that waited too long, when their turn comes [rfc8289 §5; algorithms §9.6].
 //!
-//! When it is due is decided in `lateness.rs`, since queues of flows use that too.
+//! `lateness.rs` decides when a drop is due, since the flow queues use it too.
 
 use super::lateness::{INTERVAL, Lateness, Patience, TARGET};
 use super::{
@@ -25,7 +25,7 @@ struct State {
 impl DropperDiscipline for CoDel {
     const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
         keyword: "codel",
-        summary: "Drops what waited too long, when its turn comes.",
+        summary: "Drops packets that waited too long, when their turn comes.",
         parameters: &[limit("1000 packets"), TARGET, INTERVAL, ECN],
         sources: &["rfc8289", "algorithms §9.6"],
     };
@@ -64,7 +64,7 @@ mod tests {
     use crate::units::Duration;
     use alloc::vec::Vec;
 
-    /// Packets wait `delay` microseconds each, a hundred of them at a time, served every `step`;
+    /// Packets wait `delay` microseconds each, a hundred at a time, served every `step`; returns
     /// the instants of drops in microseconds.
     fn drops(trial: &mut Trial<CoDel>, delay: u64, step: u64, until: u64) -> Vec<u64> {
         while trial.now.as_nanos() < until * 1000 {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_come_at_the_instants_of_the_published_trace() {
+    fn drops_happen_at_the_instants_of_the_published_trace() {
         let mut trial = at_rest(&params(&[], &[]));
         let drops = drops(&mut trial, 20_000, 10, 1_510_000);
         let expected = [100.0, 200.0, 270.7, 328.4, 378.4, 423.2, 464.0, 501.8];
@@ -101,12 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_dropped_while_delays_are_short_or_the_queue_is() {
+    fn no_packet_is_dropped_while_delays_or_the_queue_are_short() {
         assert!(drops(&mut at_rest(&params(&[], &[])), 4_999, 100, 3_000_000).is_empty());
         assert!(!drops(&mut at_rest(&params(&[], &[])), 5_000, 100, 3_000_000).is_empty());
         let mut trial = at_rest(&params(&[], &[]));
         for _ in 0..1000 {
-            // One packet of 1000 bytes behind the first: less than a largest packet.
+            // One packet of 1000 bytes behind the first: less than one MTU.
             while trial.waiting.len() < 2 {
                 trial.offer(1000, 0);
             }
@@ -117,19 +117,19 @@ mod tests {
     }
 
     #[test]
-    fn dropping_goes_on_where_it_ended_lately() {
+    fn dropping_resumes_where_it_ended_recently() {
         let mut trial = at_rest(&params(&[], &[]));
         drops(&mut trial, 20_000, 10, 1_510_000);
         assert_eq!(trial.dropper.0.lateness.drops(), 8);
         drops(&mut trial, 1_000, 10, 1_520_000);
         assert!(!trial.dropper.0.lateness.is_dropping());
         trial.dropped.clear();
-        // Eight drops before, less the one of the beginning: the next spacing is 100/√7 ms.
+        // Eight drops before, less the one at the beginning: the next spacing is 100/√7 ms.
         let again = drops(&mut trial, 20_000, 10, 1_700_000);
         assert_eq!(again.len(), 3, "{again:?}");
         assert!((again[1] - again[0]).abs_diff(37_796) < 30, "{again:?}");
         assert!((again[2] - again[1]).abs_diff(35_355) < 30, "{again:?}");
-        // Long after it begins anew.
+        // Long after, it starts anew.
         drops(&mut trial, 1_000, 10, 4_000_000);
         trial.dropped.clear();
         let anew = drops(&mut trial, 20_000, 10, 4_210_000);
@@ -144,14 +144,14 @@ mod tests {
         for packet in &mut trial.waiting {
             packet.arrived = trial.now;
         }
-        // At 400 ms those of 200, 270.7, 328.4 and 378.4 are due.
+        // At 400 ms the drops of 200, 270.7, 328.4 and 378.4 are due.
         trial.pause(250_000);
         trial.serve();
         assert_eq!(trial.dropped.len(), 5);
     }
 
     #[test]
-    fn who_understands_marks_is_marked_instead() {
+    fn an_ecn_capable_packet_is_marked_instead() {
         let mut trial = at_rest(&params(&[], &[("ecn", true)]));
         assert!(drops(&mut trial, 20_000, 10, 1_510_000).is_empty());
         assert_eq!(trial.marked, 8);

@@ -6,10 +6,10 @@ use crate::parameter::BuildError;
 use crate::tree::Tree;
 use alloc::vec::Vec;
 
-/// The droppers of all leaves; leaves that are planned alike share one that keeps nothing.
+/// The droppers of all leaves; leaves with equal plans share one that has no state.
 pub(super) struct Droppers {
     list: Vec<AnyDropper>,
-    /// By leaf, which one it has; empty where all have the first.
+    /// By leaf, the index of its dropper; empty where all have the first.
     places: Vec<u32>,
 }
 

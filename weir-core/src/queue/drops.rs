@@ -1,4 +1,4 @@
-//! What was dropped, by leaf and reason.
+//! Counts of dropped packets, by leaf and reason.
 
 use crate::account::Count;
 use crate::event::DropReason;
@@ -6,10 +6,10 @@ use crate::ids::LeafId;
 use crate::units::Bytes;
 use alloc::vec::Vec;
 
-/// Drops by leaf and reason; only leaves that dropped take memory.
+/// Drops by leaf and reason; only leaves that dropped use memory.
 #[derive(Default)]
 pub(super) struct Drops {
-    /// By leaf, 1 + the place in `counts`; empty while nobody dropped.
+    /// By leaf, 1 + the place in `counts`; empty until the first drop.
     places: Vec<u32>,
     counts: Vec<[Count; DropReason::ALL.len()]>,
 }

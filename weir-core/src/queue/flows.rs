@@ -1,15 +1,16 @@
-//! Flows that are kept apart in one leaf: a queue for each part of a hash, and whose turn it is
-//! [rfc8290 §4.1, §4.2].
+//! Flow queues in one leaf: a queue for each value of a hash, and whose turn it is [rfc8290 §4.1,
+//! §4.2].
 //!
-//! The leaf's first packet is chosen when the one before it leaves or is dropped, and stays first:
-//! so what the scheduler was told of it stays true. A newcomer therefore waits for one packet that
-//! was chosen before it came. All other packets wait in the slots of the store, chained by flow.
-//! Packets that came from a leaf that kept no flows apart, when the link was changed, are not known
-//! by flow. They go before all others, so that a flow's packets stay in order.
-//! What a flow needs to be remembered is kept from its first packet on, so that a leaf with a
+//! The leaf's first packet is chosen when the one before it leaves or is dropped, and stays first,
+//! so what the scheduler was told of it stays true. A new flow therefore waits for one packet that
+//! was chosen before it arrived. All other packets wait in the slots of the store, chained by flow.
+//! Packets that came from a leaf without flow queues, when the link was changed, have no known
+//! flow; they go before all others, so that a flow's packets stay in order. The state of a flow is
+//! allocated with its first packet, so a leaf with a thousand queues and three flows uses memory
+//! for three.
 //! thousand queues and three flows takes memory for three.
-//!
-//! Invariant: a flow that holds packets is listed in the rounds, but for the unknown one; what it
+//! Invariant: a flow that holds packets is listed in the rounds, except the unknown flow; its count
+//! is that of its chain plus, if the leaf's first packet is its own, that packet.
 //! counts is its chain and, if it is the first's, the leaf's first packet.
 
 use super::Limit;
@@ -23,19 +24,19 @@ use alloc::vec::Vec;
 /// The flow queues of one leaf.
 pub struct FlowQueues {
     room: Room,
-    /// By part of the hash, the flow's number; 0 where no packet came yet. Empty until one does.
+    /// By hash, the flow's number; 0 before its first packet. Empty until a packet arrives.
     numbers: Vec<u32>,
-    /// The first one is that of the unknown.
+    /// The first is that of packets whose flow is unknown.
     flows: Vec<Flow>,
     rounds: Rounds,
     /// The flow of the leaf's first packet.
     first: u32,
-    /// What all of them hold.
+    /// The sum of packets and bytes of all flows.
     held: Count,
     batch: Batch,
 }
 
-/// How many queues there are, what each may send in a round, and what all hold together at most.
+/// The number of queues, the quantum of each, and the limit of all together.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     pub queues: u32,
@@ -47,9 +48,9 @@ pub(super) struct Room {
 /// One flow.
 #[derive(Clone, Copy)]
 struct Flow {
-    /// The slot of its first packet that is not the leaf's first; [`NONE`] without one.
+    /// The slot of its first packet other than the leaf's first; [`NONE`] without one.
     head: u32,
-    /// The slot of its last; meaningless without a head.
+    /// The slot of its last packet; meaningless without a head.
     tail: u32,
     packets: u32,
     /// Whether its first packet arrived when none of it waited.
@@ -57,7 +58,7 @@ struct Flow {
     bytes: u64,
 }
 
-/// What has still to be dropped of a flow.
+/// Packets and bytes still to be dropped from a flow.
 #[derive(Clone, Copy, Default)]
 struct Batch {
     flow: u32,
@@ -65,22 +66,22 @@ struct Batch {
     bytes: u64,
 }
 
-/// A packet that is too much.
+/// A packet beyond the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Surplus {
-    /// The first of the leaf.
+    /// The first packet of the leaf.
     First,
-    /// The first of a flow, by its number, which is not the first of the leaf.
+    /// The first packet of a flow, by its number, other than the leaf's first.
     Behind(u32),
 }
 
-/// Tells flows apart: a number of 16 bits, even over all flows for a random seed. It is the same
-/// for all leaves, so that a flow keeps its number when leaves come and go.
+/// Hashes a flow to a number of 16 bits, evenly for a random seed. The hash is the same for all
+/// leaves, so that a flow keeps its number when leaves are added or removed.
 #[derive(Clone, Copy)]
 pub(super) struct FlowHash(u64);
 
 impl FlowQueues {
-    /// Empty ones.
+    /// Empty flow queues.
     pub(super) fn new(room: Room) -> Self {
         Self {
             room,
@@ -93,7 +94,7 @@ impl FlowQueues {
         }
     }
 
-    /// The packet in `slot`, behind which nothing is chained, waits now.
+    /// Appends the packet in `slot`, behind which nothing is chained.
     pub(super) fn join(&mut self, slots: &mut [Slot], slot: u32) {
         let entry = slots[slot as usize].entry;
         let number = self.number(entry.label.flow());
@@ -113,7 +114,7 @@ impl FlowQueues {
         }
     }
 
-    /// Takes the packet that shall be the leaf's first out of its flow's chain; answers its slot,
+    /// Takes the packet that becomes the leaf's first out of its flow's chain; returns its slot,
     /// [`NONE`] if none waits.
     pub(super) fn choose(&mut self, slots: &mut [Slot]) -> u32 {
         if self.held.packets == 0 {
@@ -126,32 +127,32 @@ impl FlowQueues {
         }
         let flows = &self.flows;
         let chosen = self.rounds.choose(|flow| flows[flow as usize].head != NONE);
-        self.first = chosen.expect("what is held waits in a flow that is listed");
+        self.first = chosen.expect("a flow that holds packets is listed");
         self.unchain(slots, self.first)
     }
 
-    /// The leaf's first packet, charged so many bytes, was sent.
+    /// Records that the leaf's first packet, charged `charged` bytes, was sent.
     pub(super) fn sent(&mut self, charged: u32) {
         self.rounds.charge(self.first, u64::from(charged));
         self.left(self.first, charged);
     }
 
-    /// The leaf's first packet was dropped. That costs its flow no deficit.
+    /// Records that the leaf's first packet was dropped. That costs its flow no deficit.
     pub(super) fn dropped_first(&mut self, charged: u32) {
         self.left(self.first, charged);
     }
 
-    /// Takes the first packet out of the chain of `flow`, which is not the leaf's first, to be
-    /// dropped; answers its slot.
+    /// Takes the first packet other than the leaf's first out of the chain of `flow`, to be
+    /// dropped; returns its slot.
     pub(super) fn drop_behind(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
         let slot = self.unchain(slots, flow);
         self.left(flow, slots[slot as usize].entry.charged);
         slot
     }
 
-    /// The next packet that has to be dropped since too much is held: [rfc8290 §4.1.3] from the
-    /// front of the flow that holds most bytes, half of them or 64 packets at once, so that the
-    /// search for it is worth its time.
+    /// Returns the next packet to drop while the limit is exceeded: [rfc8290 §4.1.3] from the front
+    /// of the flow that holds most bytes, half of them or 64 packets at once, so that the search
+    /// pays off.
     pub(super) fn surplus(&mut self) -> Option<Surplus> {
         let Batch { flow, packets, bytes } = self.batch;
         let goes_on = packets > 0 && bytes > 0 && self.flows[flow as usize].packets > 0;
@@ -160,7 +161,7 @@ impl FlowQueues {
             if self.fits() {
                 return None;
             }
-            let flow = self.fattest();
+            let flow = self.longest();
             let bytes = (self.flows[flow as usize].bytes / 2).max(1);
             self.batch = Batch { flow, packets: BATCH_MAX, bytes };
         }
@@ -168,20 +169,20 @@ impl FlowQueues {
         Some(if flow == self.first { Surplus::First } else { Surplus::Behind(flow) })
     }
 
-    /// The flow of the leaf's first packet, what waits of it, and whether that packet came when
-    /// none of it waited.
+    /// Returns the flow of the leaf's first packet, its backlog, and whether that packet arrived
+    /// when none of it waited.
     pub(super) fn first(&self) -> (u32, Count, bool) {
         let flow = &self.flows[self.first as usize];
         let backlog = Count { packets: u64::from(flow.packets), bytes: flow.bytes };
         (self.first, backlog, flow.began)
     }
 
-    /// The first slot of each flow that has one.
+    /// Returns the first slot of each flow that has one.
     pub(super) fn heads(&self) -> impl Iterator<Item = u32> {
         self.flows.iter().map(|flow| flow.head).filter(|&head| head != NONE)
     }
 
-    /// Forgets all packets, but not which flow has which number.
+    /// Removes all packets, but retains the numbers of flows.
     pub(super) fn forget_packets(&mut self) {
         self.flows.fill(Flow::EMPTY);
         self.rounds.clear();
@@ -189,7 +190,7 @@ impl FlowQueues {
         self.batch = Batch::default();
     }
 
-    /// The number of the flow with this hash.
+    /// Returns the number of the flow with this hash.
     fn number(&mut self, hash: u16) -> u32 {
         if self.numbers.is_empty() {
             self.numbers = alloc::vec![0; self.room.queues as usize];
@@ -239,16 +240,16 @@ impl FlowQueues {
         within && self.held.bytes <= self.room.memory.get()
     }
 
-    /// Who holds most bytes; of equals the one that is listed first.
-    fn fattest(&self) -> u32 {
-        let mut fattest = (0, self.flows[0].bytes);
+    /// Returns the flow that holds most bytes; of equals the one that is listed first.
+    fn longest(&self) -> u32 {
+        let mut longest = (0, self.flows[0].bytes);
         for (flow, _) in self.rounds.iter() {
             let bytes = self.flows[flow as usize].bytes;
-            if bytes > fattest.1 {
-                fattest = (flow, bytes);
+            if bytes > longest.1 {
+                longest = (flow, bytes);
             }
         }
-        fattest.0
+        longest.0
     }
 }
 
@@ -257,21 +258,21 @@ impl Flow {
 }
 
 impl FlowHash {
-    /// The one of a link with this seed.
+    /// The hash of a link with this seed.
     pub(super) fn new(seed: u64) -> Self {
         Self(Random::new(seed, HASH_STREAM).bits())
     }
 
-    /// The number of a packet's `flow`, drawn from the stream of this name; never the unknown one.
+    /// Returns the number of a packet's `flow`, never that of the unknown one.
     #[inline]
     pub(super) fn of(&self, flow: u32) -> u16 {
         ((Random::new(self.0, u64::from(flow)).bits() >> 48) as u16).max(UNKNOWN_FLOW + 1)
     }
 }
 
-/// The number of flows that are not known.
+/// The number of unknown flows.
 pub(super) const UNKNOWN_FLOW: u16 = 0;
-/// [rfc8290 §4.1.3] drops no more at once.
+/// [rfc8290 §4.1.3] The most packets dropped at once.
 const BATCH_MAX: u32 = 64;
 /// No leaf has this number, so no dropper draws from this stream.
 const HASH_STREAM: u64 = u64::MAX;

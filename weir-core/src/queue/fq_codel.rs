@@ -1,12 +1,13 @@
-//! FQ-CoDel in one leaf: flows take turns, newcomers first, and each is kept short by CoDel
+//! FQ-CoDel in one leaf: flows take turns, new flows first, and CoDel limits the delay of each
 //! [rfc8290 §4] [algorithms §9.7].
 //!
-//! Flows and their turns: `flows.rs`; when a packet is late: `lateness.rs`, with the backlog of its
-//! flow. (Linux looks at the backlog of all flows there.) Any scheduler may have such leaves. The
-//! limit is kept after the arriving packet was let in, so that one may be what goes.
+//! `flows.rs` has the flows and their turns; `lateness.rs` decides when a packet is late, with the
+//! backlog of its flow. (Linux uses the backlog of all flows there.) Any scheduler may have such
+//! leaves. The limit is enforced after the arriving packet was admitted, so that packet may be the
+//! one dropped.
 //!
-//! Invariant: inside a flow packets leave in their order, and one that sends less than a quantum in
-//! a round of the others waits for one round of theirs at most, and a packet.
+//! Invariant: within a flow packets leave in their order, and a flow that sends less than a quantum
+//! in a round of the others waits for one such round at most, and one packet.
 
 use super::flows::{FlowQueues, Room};
 use super::lateness::{ECN_ON, INTERVAL, Lateness, Patience, TARGET};
@@ -26,27 +27,27 @@ pub struct FqCodel(Box<State>);
 struct State {
     flows: FlowQueues,
     patience: Patience,
-    /// By the flow's number; as long as any flow needed.
+    /// By the flow's number; as long as the highest number in use.
     latenesses: Vec<Lateness>,
 }
 
 impl DropperDiscipline for FqCodel {
     const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
         keyword: "fq-codel",
-        summary: "Flows of the leaf take turns, each kept short by CoDel.",
+        summary: "Flows of the leaf take turns; CoDel limits the delay of each.",
         parameters: &[
             limit("10240 packets"),
             row(
                 "memory",
                 Kind::Size(1, MEMORY_MAX),
                 "32 MB",
-                "What the leaf holds at most, in charged bytes, beside `limit`.",
+                "The most charged bytes that the leaf holds, beside `limit`.",
             ),
             row(
                 "flows",
                 Kind::Number(1, QUEUES_MAX),
                 "1024",
-                "Queues for flows: flows with the same part of the hash share one.",
+                "Queues for flows: flows with the same hash share one.",
             ),
             row(
                 "quantum",
@@ -108,10 +109,10 @@ impl Dropper for FqCodel {
 const MEMORY_DEFAULT: u64 = 32_000_000;
 const MEMORY_MAX: u64 = 1 << 40;
 const QUEUES_DEFAULT: u64 = 1024;
-/// The numbers that a flow's hash has.
+/// The number of hash values of flows.
 const QUEUES_MAX: u64 = 1 << 16;
 /// An Ethernet frame of the usual MTU.
 const QUANTUM_DEFAULT: u64 = 1514;
-/// Below this a packet of 65 535 bytes would need more than a thousand rounds.
+/// With less, a packet of 65 535 bytes would need more than a thousand rounds.
 const QUANTUM_MIN: u64 = 64;
 const QUANTUM_MAX: u64 = 1 << 30;

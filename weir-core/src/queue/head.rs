@@ -1,4 +1,4 @@
-//! Head drop: when the leaf is full the packet that waited longest makes room, so that a sender
+//! Head drop: when the leaf is full the packet that waited longest is dropped, so that its sender
 //! learns of the congestion sooner. The overflow policy of ALTQ's CBQ [algorithms §3.3].
 
 use super::{
@@ -18,7 +18,7 @@ pub struct Head {
 impl DropperDiscipline for Head {
     const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
         keyword: "head",
-        summary: "Drops the first in line to make room for what arrives.",
+        summary: "Drops the first packet to make room for the arriving one.",
         parameters: &[limit("100 packets")],
         sources: &["algorithms §3.3"],
     };
@@ -34,7 +34,7 @@ impl Dropper for Head {
         if self.limit.limit().fits(arriving.length, backlog) {
             return Admission::Accept;
         }
-        // What fits not even alone must not cost those who wait.
+        // A packet that does not fit even alone must not cost waiting packets.
         if !self.limit.limit().fits(arriving.length, Count::default()) {
             return Admission::Refuse(DropReason::Full);
         }
@@ -56,7 +56,7 @@ mod tests {
     use crate::units::Bytes;
 
     #[test]
-    fn whoever_waits_makes_room_only_for_what_fits() {
+    fn a_waiting_packet_is_dropped_only_for_one_that_fits() {
         let evict = Admission::Evict(0, DropReason::Evicted);
         let full = Admission::Refuse(DropReason::Full);
         let bytes = |bytes| Limit::Bytes(Bytes::new(bytes));

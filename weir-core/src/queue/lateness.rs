@@ -1,15 +1,15 @@
-//! When what waits in a queue is late, and which of it is dropped for that: CoDel's decision
-//! [rfc8289 §5; algorithms §9.6], for a leaf and for each flow in a leaf.
+//! CoDel's decision when packets of a queue are late, and which of them to drop [rfc8289 §5;
+//! algorithms §9.6], for a leaf and for each flow in a leaf.
 //!
 //! Once every packet of an `interval` has waited longer than `target` the first is dropped, and
-//! then one after each interval divided by the root of their number, until one has waited less.
-//! The root is the exact integer one.
+//! then one after each interval divided by the root of the number of drops, until a packet has
+//! waited less. The root is the exact integer one.
 //!
 //! A dropper sees one packet at a time: after a drop the link selects anew, and the next packet of
-//! this queue may leave later than its turn would have been. So the next drop is set when that
-//! packet comes, as it would be in a loop of drops.
+//! this queue may leave later than in a loop of drops. So the next drop time is set when that
+//! packet comes, to the value that the loop would have set.
 //!
-//! Invariant: no drop by age while at most a largest packet waits behind the first.
+//! Invariant: no packet is dropped while at most one MTU waits behind the first.
 
 use super::{Candidate, ECN, Place, Release, row};
 use crate::account::Count;
@@ -17,7 +17,7 @@ use crate::event::DropReason;
 use crate::parameter::{Kind, Parameter, Params};
 use crate::units::{Bytes, Dimension, Duration, Instant};
 
-/// What counts as late, the same for all queues of a dropper.
+/// What counts as late, for all queues of a dropper.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
     target: Duration,
@@ -26,22 +26,22 @@ pub(super) struct Patience {
     ecn: bool,
 }
 
-/// What is known of one queue.
+/// The state of one queue.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Lateness {
-    /// From then on packets have waited too long for an interval.
+    /// From this instant on packets have waited too long for an interval.
     first_above: Option<Instant>,
     drop_next: Instant,
     dropping: bool,
-    /// Whether `drop_next` is still that of the last drop.
+    /// Whether `drop_next` is still the instant of the last drop.
     dropped: bool,
-    /// Drops since dropping began; and what it was when it began.
+    /// Drops since dropping began; and the count when it began.
     count: u32,
     count_before: u32,
 }
 
 impl Patience {
-    /// The one that `params` ask for; `ecn` is the default of marks.
+    /// The parameters in `params`; `ecn` is the default of marks.
     pub(super) fn from_params(params: &Params, place: Place, ecn: bool) -> Self {
         Self {
             target: params.duration(TARGET.name).unwrap_or(Duration::from_millis(5)),
@@ -51,7 +51,7 @@ impl Patience {
         }
     }
 
-    /// The interval over the root of the number of drops, rounded down.
+    /// Returns the interval over the root of the number of drops, rounded down.
     fn spacing(&self, count: u32) -> Duration {
         let square = u128::from(self.interval.as_nanos()).pow(2);
         let spacing = (square / u128::from(count.max(1))).isqrt();
@@ -60,7 +60,7 @@ impl Patience {
 }
 
 impl Lateness {
-    /// What becomes of the first packet, whose turn has come; `backlog` is that of its queue.
+    /// Decides about the first packet, whose turn has come; `backlog` is that of its queue.
     pub(super) fn release(
         &mut self,
         patience: &Patience,
@@ -86,14 +86,14 @@ impl Lateness {
         if mark { Release::Mark } else { Release::Drop(DropReason::Late) }
     }
 
-    /// The last packet left.
+    /// Records that the last packet left.
     pub(super) fn emptied(&mut self) {
         self.first_above = None;
         self.dropping = false;
         self.dropped = false;
     }
 
-    /// Whether packets have waited longer than the target for an interval.
+    /// Returns whether packets have waited longer than the target for an interval.
     fn is_late(
         &mut self,
         patience: &Patience,
@@ -109,7 +109,7 @@ impl Lateness {
         now > *self.first_above.get_or_insert(now.after(patience.interval))
     }
 
-    /// While dropping: whether the next drop is due.
+    /// While dropping: returns whether the next drop is due.
     fn keeps_dropping(&mut self, patience: &Patience, now: Instant, late: bool) -> bool {
         if !late {
             self.dropping = false;
@@ -122,13 +122,13 @@ impl Lateness {
         now >= self.drop_next
     }
 
-    /// Sets the next drop after the last one.
+    /// Sets the instant of the next drop after the last one.
     fn set_next(&mut self, patience: &Patience) {
         self.drop_next = self.drop_next.after(patience.spacing(self.count));
         self.dropped = false;
     }
 
-    /// The first drop. If dropping ended only lately it goes on at nearly the same rate.
+    /// Makes the first drop. If dropping ended only recently it resumes at nearly the same rate.
     fn begin(&mut self, patience: &Patience, now: Instant) {
         self.dropping = true;
         let drops = self.count.wrapping_sub(self.count_before);
@@ -139,7 +139,7 @@ impl Lateness {
         self.drop_next = now.after(patience.spacing(self.count));
     }
 
-    /// Drops since dropping began.
+    /// The number of drops since dropping began.
     #[cfg(test)]
     pub(super) fn drops(&self) -> u32 {
         self.count
@@ -151,18 +151,18 @@ impl Lateness {
     }
 }
 
-/// The rows of a table that [`Patience::from_params`] reads.
+/// The parameter rows that [`Patience::from_params`] reads.
 pub(super) const TARGET: Parameter = row(
     "target",
     Kind::Quantity(Dimension::Duration),
     "5 ms",
-    "How long packets may wait at all times.",
+    "The delay below which no packet is late.",
 );
 pub(super) const INTERVAL: Parameter = row(
     "interval",
     Kind::Quantity(Dimension::Duration),
     "100 ms",
-    "How long they may wait longer before the first is dropped.",
+    "How long all packets must be late before the first is dropped.",
 );
 pub(super) const ECN_ON: Parameter = Parameter { default: Some("true"), ..ECN };
 

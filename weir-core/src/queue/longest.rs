@@ -1,10 +1,11 @@
-//! The longest loses: leaves share one limit in bytes, and when all together hold more, the one
-//! that is longest by its weight drops its first packet, whoever's packet it was that arrived.
+//! Longest drop: leaves share one limit in bytes, and when together they hold more, the leaf that
+//! is longest by its weight drops its first packet, whichever leaf the arriving packet is in.
 //! ALTQ's dropper for its WFQ, there the *high-water mark* [quadros §3] [algorithms §4.1].
 //!
-//! The arriving packet is in first, so it may be the one that goes. ALTQ breaks ties by the place
-//! in its ring, from the leaf whose turn it is; here the leaf that is backlogged for longer loses,
-//! so that the dropper needs no word from the scheduler. Who holds how much: `shared.rs`.
+//! The arriving packet is queued first, so it may be the one dropped. ALTQ breaks ties by the place
+//! in its ring, from the leaf whose turn it is; here the leaf that has been backlogged longer
+//! loses, so that the dropper needs nothing from the scheduler. `shared.rs` counts what each leaf
+//! holds.
 
 use super::{Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline};
 use super::{Membership, Place};
@@ -28,14 +29,14 @@ impl DropperDiscipline for Longest {
                 scope: Scope::Queue,
                 kind: Kind::Size(LIMIT_MIN, LIMIT_MAX),
                 default: Some("65536 B"),
-                summary: "What all leaves with this dropper hold together; the same in each.",
+                summary: "The most that all leaves with this dropper hold together; the same in each.",
             },
             Parameter {
                 name: "weight",
                 scope: Scope::Queue,
                 kind: Kind::Number(1, WEIGHT_MAX),
                 default: Some("100"),
-                summary: "The part of the limit that is the leaf's, relative to the others.",
+                summary: "The leaf's part of the limit, relative to the others.",
             },
         ],
         sources: &["quadros §3", "altq altq_wfq", "algorithms §4.1"],
@@ -58,7 +59,7 @@ impl Dropper for Longest {
     }
 }
 
-/// ALTQ takes no less.
+/// ALTQ's minimum.
 const LIMIT_MIN: u64 = 1500;
 const LIMIT_MAX: u64 = 1 << 40;
 const LIMIT_DEFAULT: u64 = 65_536;
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn two_flows_that_fill_the_limit_hold_what_altq_left_them() {
+    fn two_flows_that_fill_the_limit_hold_as_much_as_in_altq() {
         // [algorithms §4.1] Weights 100 and w; with the header of UDP 1470 bytes are 1478.
         let rows = [(30, [34, 10]), (70, [26, 18]), (100, [22, 22]), (500, [7, 37])];
         for (weight, expected) in rows.into_iter().chain([(1000, [4, 40])]) {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn others_make_room_for_what_arrives_and_it_may_be_the_one() {
+    fn another_leaf_or_the_arriving_packet_itself_may_be_dropped() {
         let mut link = link("fifo", 3000, &[100, 100]);
         // Leaf, length, verdict, handles dropped since, packets that wait.
         let dropped = Verdict::Dropped(DropReason::Longest);
@@ -157,7 +158,7 @@ mod tests {
     fn every_scheduler_survives_drops_in_other_leaves() {
         let mut ran = 0;
         for entry in SCHEDULERS {
-            // Those that need more than this of a class have tests of their own.
+            // Schedulers that require class parameters have tests of their own.
             let Ok(mut link) = plan(entry.descriptor.keyword, 6000, &[100, 1, 1000, 100]).build()
             else {
                 continue;

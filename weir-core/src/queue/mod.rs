@@ -1,5 +1,5 @@
-//! Leaf queues and droppers: who is admitted, who makes room. One file a dropper, one line in the
-//! registry. Any leaf may carry any dropper.
+//! Leaf queues and droppers, which decide which packets are admitted and which are dropped. One
+//! file a dropper, one line in the registry. Any leaf may have any dropper.
 
 mod average;
 mod droppers;
@@ -25,46 +25,46 @@ use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Params, Scope};
 use crate::units::{Bytes, Instant, Quantity, Rate};
 
-/// How much a leaf may hold.
+/// The most that a leaf may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// At most so many packets.
+    /// At most this many packets.
     Packets(u32),
-    /// At most so many charged bytes.
+    /// At most this many charged bytes.
     Bytes(Bytes),
 }
 
-/// A limit in eight bytes, with the unit in the lowest bit: of a million idle leaves each carries
-/// one.
+/// A limit in eight bytes, with the unit in the lowest bit; a link may have a million idle leaves,
+/// each with a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PackedLimit(u64);
 
-/// What a dropper sees of a packet.
+/// A packet, as a dropper sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
     /// The length that schedulers charge.
     pub length: Bytes,
-    /// When the link was offered it.
+    /// The instant at which the packet was offered to the link.
     pub arrived: Instant,
-    /// DSCP and ECN, as the packet came or as a policer marked it.
+    /// DSCP and ECN, as the packet arrived or as a policer marked it.
     pub traffic_class: u8,
 }
 
-/// What a dropper says to an arriving packet.
+/// A dropper's decision on an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// It may wait.
+    /// It is queued.
     Accept,
-    /// It may wait, marked as having met congestion. Only for packets that can be marked.
+    /// It is queued, marked as having met congestion. Only for packets that can be marked.
     Mark,
     /// It is dropped.
     Refuse(DropReason),
     /// The waiting packet at this position, 0 for the first, is dropped; then the dropper is asked
-    /// again, and having made room it does not refuse.
+    /// again, and must not refuse.
     Evict(u32, DropReason),
 }
 
-/// What a dropper says to the first packet of its leaf, whose turn has come.
+/// A dropper's decision on the first packet of its leaf, whose turn has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Release {
     /// It leaves.
@@ -78,65 +78,64 @@ pub enum Release {
 /// Decides about admission to one leaf. `backlog` is what waits there: without the arriving packet,
 /// but with the departing one.
 pub trait Dropper {
-    /// What becomes of an arriving packet.
+    /// Decides about an arriving packet.
     fn admit(&mut self, now: Instant, arriving: Candidate, backlog: Count) -> Admission;
 
-    /// What becomes of the first packet when its turn has come.
+    /// Decides about the first packet when its turn has come.
     #[inline]
     fn release(&mut self, _now: Instant, _first: Candidate, _backlog: Count) -> Release {
         Release::Send
     }
 
-    /// The last packet left: the leaf is idle from `now` on.
+    /// Tells the dropper that the last packet left: the leaf is idle from `now` on.
     #[inline]
     fn emptied(&mut self, _now: Instant) {}
 
-    /// A backlog up to which, with the arriving packet, it accepts and releases everything: then it
-    /// is not asked at all. `None` has it asked for every packet.
+    /// Returns a backlog up to which, with the arriving packet, it accepts and releases everything,
+    /// so that the queue need not ask it. With `None` the queue asks for every packet.
     fn unasked_below(&self) -> Option<Limit> {
         None
     }
 
-    /// Whether it decides by what it is told alone, so that one can serve all leaves that are
-    /// planned alike.
+    /// Returns whether it has no state, so that one dropper can serve all leaves with equal plans.
     fn keeps_nothing(&self) -> bool {
         false
     }
 
-    /// What it says of the limit that its leaf shares with others, if it does: then a packet may be
-    /// dropped from any of them after `admit` accepted one. Such a dropper has to be asked always
-    /// (see `unasked_below`).
+    /// Returns the limit that its leaf shares with others, if it does: then a packet may be dropped
+    /// from any of them after `admit` accepted one. Such a dropper must return `None` from
+    /// `unasked_below`.
     fn membership(&self) -> Option<Membership> {
         None
     }
 
-    /// The queues of its leaf's flows, if it keeps flows apart: then they say which packet is first
-    /// and what has to go when they hold too much. Such a dropper has to be asked always (see
-    /// `unasked_below`).
+    /// Returns the flow queues of its leaf, if it separates flows: these determine which packet is
+    /// first and which are dropped when the limit is exceeded. Such a dropper must return `None`
+    /// from `unasked_below`.
     fn flows(&self) -> Option<&FlowQueues> {
         None
     }
 
-    /// The same, to be changed.
+    /// Returns [`Dropper::flows`] for mutation.
     fn flows_mut(&mut self) -> Option<&mut FlowQueues> {
         None
     }
 }
 
-/// What a dropper may know of its place when it is built.
+/// A leaf and its link, as a dropper sees them when it is built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The leaf.
     pub leaf: LeafId,
     /// The rate of the link.
     pub rate: Rate,
-    /// The charged length of the largest packet.
+    /// The MTU in charged bytes.
     pub mtu: Bytes,
-    /// The seed of the link: every random draw comes from it and the number of the leaf.
+    /// The seed of the link; random draws depend on it and the number of the leaf.
     pub seed: u64,
 }
 
-/// What the registry knows of a dropper without building one.
+/// The registry's entry for a dropper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DropperDescriptor {
     /// The keyword in a policy.
@@ -151,7 +150,7 @@ pub struct DropperDescriptor {
 
 /// A dropper that can be registered.
 pub trait DropperDiscipline: Dropper + Sized {
-    /// What the registry knows of it.
+    /// Its entry in the registry.
     const DESCRIPTOR: DropperDescriptor;
 
     /// Builds it.
@@ -171,7 +170,7 @@ pub struct QueuePlan {
 }
 
 impl Limit {
-    /// The parameter `limit`, or the default that `descriptor` gives it.
+    /// Returns the parameter `limit`, or the default in `descriptor`.
     pub fn from_params(params: &Params, descriptor: &DropperDescriptor) -> Limit {
         let default = || descriptor.parameters.iter().find(|row| row.name == LIMIT)?.default;
         let written = params.quantity(LIMIT);
@@ -182,7 +181,7 @@ impl Limit {
         }
     }
 
-    /// Whether a packet charged `arriving` fits beside `backlog`.
+    /// Returns whether a packet charged `arriving` fits beside `backlog`.
     pub fn fits(self, arriving: Bytes, backlog: Count) -> bool {
         match self {
             Limit::Packets(packets) => backlog.packets < u64::from(packets),
@@ -192,7 +191,7 @@ impl Limit {
 }
 
 impl QueuePlan {
-    /// How much the leaf may hold.
+    /// Returns the most that the leaf may hold.
     pub fn limit(&self) -> Limit {
         let descriptor = DROPPERS.iter().find(|row| row.keyword == self.dropper);
         Limit::from_params(&self.params, descriptor.unwrap_or(&DROPPERS[0]))
@@ -200,7 +199,7 @@ impl QueuePlan {
 }
 
 impl PackedLimit {
-    /// Packs `limit`; more than 2^63 bytes count as so many.
+    /// Packs `limit`; more than 2^63 bytes count as 2^63.
     const fn new(limit: Limit) -> Self {
         match limit {
             Limit::Packets(packets) => Self((packets as u64) << 1),
@@ -221,7 +220,7 @@ impl PackedLimit {
 }
 
 impl Candidate {
-    /// Whether the packet can be marked instead of dropped: its sender understands ECN.
+    /// Returns whether the packet can be marked instead of dropped: its sender understands ECN.
     pub const fn is_markable(&self) -> bool {
         self.traffic_class & ECN_MASK != 0
     }
@@ -242,7 +241,7 @@ macro_rules! droppers {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $name($module::$name),)*
         }
 
-        /// What every dropper says of itself; the first is the default.
+        /// The descriptors of all droppers; the first is the default.
         pub const DROPPERS: &[DropperDescriptor] =
             &[$(<$module::$name as DropperDiscipline>::DESCRIPTOR,)*];
 
@@ -329,7 +328,7 @@ droppers! {
     fq_codel::FqCodel,
 }
 
-// Each leaf carries one, and a link may have a million: larger state belongs into a box.
+// Each leaf has one, and a link may have a million leaves: box larger state.
 const _: () = assert!(size_of::<AnyDropper>() <= 16);
 
 fn unknown_dropper(keyword: &str) -> BuildError {
@@ -342,25 +341,24 @@ fn unknown_dropper(keyword: &str) -> BuildError {
     BuildError::in_link("dropper", message)
 }
 
-/// The bits of a traffic class that say whether congestion can be and was signalled; all set, it
-/// was `[rfc3168]`.
+/// The ECN bits of a traffic class; both set mean that congestion was experienced `[rfc3168]`.
 pub const ECN_MASK: u8 = 0b11;
 
 /// The name of the row that [`limit`] makes.
 const LIMIT: &str = "limit";
 
-/// The row that every dropper with a limit has in its table.
+/// The parameter row of every dropper with a limit.
 const fn limit(default: &'static str) -> Parameter {
     Parameter {
         name: LIMIT,
         scope: Scope::Queue,
         kind: Kind::Limit,
         default: Some(default),
-        summary: "What the leaf holds at most, in packets or bytes.",
+        summary: "The most that the leaf holds, in packets or bytes.",
     }
 }
 
-/// A further row of a dropper's table.
+/// Makes a further row of a dropper's table.
 const fn row(
     name: &'static str,
     kind: Kind,
@@ -370,7 +368,7 @@ const fn row(
     Parameter { name, scope: Scope::Queue, kind, default: Some(default), summary }
 }
 
-/// The row of droppers that can mark.
+/// The parameter row of droppers that can mark.
 const ECN: Parameter = row(
     "ecn",
     Kind::Flag,
@@ -378,12 +376,12 @@ const ECN: Parameter = row(
     "Whether packets of senders that understand ECN are marked instead of dropped early.",
 );
 
-/// How many packets wait, as a number that can be drawn below.
+/// Returns the number of packets that wait, capped to 32 bits.
 const fn packets(backlog: Count) -> u32 {
     if backlog.packets < u32::MAX as u64 { backlog.packets as u32 } else { u32::MAX - 1 }
 }
 
-/// Refuses a plan in which `name` does not go with another value.
+/// Refuses a plan in which `name` conflicts with another value.
 fn refused<T>(name: &'static str, message: alloc::string::String) -> Result<T, BuildError> {
     Err(BuildError::in_link(name, message))
 }

@@ -1,16 +1,17 @@
-//! PIE: a probability steered by the delay, in steps of `update` [rfc8033 §4; algorithms §9.8].
+//! PIE: a drop probability controlled by the delay, in steps of `update` [rfc8033 §4; algorithms
+//! §9.8].
 //!
 //! Every `update` the probability moves by `alpha` times the distance of the delay from its target
 //! and `beta` times its change, in smaller steps while it is small. The delay is that of the last
-//! packet that left, or the backlog over a measured drain rate. A burst up to `burst` after a quiet
-//! time passes; and drops are neither too close nor too far apart.
+//! packet that left, or the backlog over a measured drain rate. A burst of up to `burst` passes
+//! after a quiet time, and drops are neither too close nor too far apart.
 //!
-//! There is no timer: steps that have become due are taken when a packet comes or goes, each at
-//! its own instant, so that being late changes nothing. After `STEPS_MAX` in a row without a
-//! packet the rest is given up, by which the probability has long come to rest.
+//! There is no timer: due steps are taken when a packet arrives or leaves, each at its own instant,
+//! so a late call changes nothing. After `STEPS_MAX` steps in a row without a packet the rest is
+//! skipped; by then the probability has long settled.
 //!
-//! Probabilities are in 2^-56. Invariant: nothing is dropped early while a burst is allowed or less
-//! than two largest packets wait.
+//! Probabilities are in 2^-56. Invariant: no packet is dropped early while a burst is allowed or
+//! fewer than two MTUs wait.
 
 use super::{
     Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place,
@@ -32,28 +33,28 @@ struct State {
     ecn: bool,
     by_length: bool,
     mtu: Bytes,
-    /// Of [`ONE`].
+    /// In units of 1/[`ONE`].
     probability: u64,
     /// Probabilities summed since the last drop.
     sum: u64,
     /// The delay now, and at the last step, in nanoseconds.
     delay: u64,
     delay_before: u64,
-    /// What is left of the burst that may pass.
+    /// The rest of the burst that may pass.
     burst: u64,
-    /// When the next step is due; nothing was seen yet if absent.
+    /// When the next step is due; absent before the first packet.
     next: Option<Instant>,
-    /// With `estimator = "rate"`.
+    /// Only with `estimator = "rate"`.
     drain: Option<Drain>,
     random: Random,
 }
 
-/// How the probability moves; times in nanoseconds.
+/// The control law; times in nanoseconds.
 struct Law {
     target: u64,
     update: u64,
     burst: u64,
-    /// In sixteenths a second.
+    /// In sixteenths per second.
     alpha: i128,
     beta: i128,
 }
@@ -62,7 +63,7 @@ struct Law {
 struct Drain {
     /// Bytes in a second; 0 before the first measurement.
     rate: u64,
-    /// When the running measurement began, and bytes since.
+    /// When the current measurement began, and bytes since.
     began: Option<Instant>,
     bytes: u64,
 }
@@ -73,17 +74,17 @@ impl DropperDiscipline for Pie {
         summary: "Drops at random with a probability that steers the delay to a target.",
         parameters: &[
             limit("1000 packets"),
-            row("target", TIME, "15 ms", "The delay that is aimed at."),
+            row("target", TIME, "15 ms", "The target delay."),
             row("update", TIME, "15 ms", "The time between two steps of the probability."),
             row("alpha", Kind::Number(0, 32), "2", "Weight of the distance, in 1/16 s."),
             row("beta", Kind::Number(0, 32), "20", "Weight of the change, in 1/16 s."),
-            row("burst", TIME, "150 ms", "After a quiet time nobody is dropped for so long."),
+            row("burst", TIME, "150 ms", "How long no packet is dropped after a quiet time."),
             row("bytes", Kind::Flag, "true", "Whether long packets are dropped more often."),
             row(
                 "estimator",
                 Kind::Choice(&["sojourn", "rate"]),
                 "sojourn",
-                "Delay as packets show it, or backlog over the measured drain rate.",
+                "The measured delay of packets, or the backlog over the measured drain rate.",
             ),
             ECN,
         ],
@@ -162,7 +163,7 @@ impl Dropper for Pie {
 }
 
 impl State {
-    /// Takes the steps that have become due.
+    /// Takes the steps that are due.
     fn catch_up(&mut self, now: Instant, backlog: Count) {
         let update = Duration::from_nanos(self.law.update);
         let Some(mut next) = self.next else {
@@ -224,7 +225,7 @@ impl State {
             }
             false => self.probability,
         };
-        // Never above 9.5: at 8.5 it is emptied.
+        // Never above 9.5: at 8.5 it is reset.
         self.sum += probability;
         if self.sum < ONE / 100 * 85 {
             return false;
@@ -238,7 +239,7 @@ impl State {
 }
 
 impl Law {
-    /// By how much the probability moves.
+    /// Returns by how much the probability moves.
     fn change(&self, probability: u64, delay: u64, before: u64) -> i128 {
         // At most 2^6 times 2^64 times 2^56, so within 128 bits.
         let distance = self.alpha * (i128::from(delay) - i128::from(self.target))
@@ -248,7 +249,7 @@ impl Law {
     }
 }
 
-/// By how much steps are smaller while the probability is small.
+/// Returns the divisor of steps while the probability is small.
 fn smaller(probability: u64) -> i128 {
     let rows = [(10, 1), (100, 2), (1_000, 8), (10_000, 32), (100_000, 128), (1_000_000, 512)];
     let row = rows.iter().find(|row| probability >= ONE / row.0);
@@ -256,7 +257,7 @@ fn smaller(probability: u64) -> i128 {
 }
 
 impl Drain {
-    /// Measures over at least [`CYCLE`] bytes, while so many wait.
+    /// Measures over at least [`CYCLE`] bytes, while that many wait.
     fn left(&mut self, now: Instant, length: Bytes, backlog: Count) {
         if self.began.is_none() && backlog.bytes >= CYCLE {
             (self.began, self.bytes) = (Some(now), 0);
@@ -272,7 +273,7 @@ impl Drain {
         self.began = None;
     }
 
-    /// How long the backlog will wait, once the rate is known.
+    /// Returns how long the backlog will wait, once the rate is known.
     fn delay(&self, backlog: Count) -> Option<u64> {
         let nanos = u128::from(backlog.bytes) * NANOS as u128;
         let delay = nanos.checked_div(u128::from(self.rate))?;
@@ -281,7 +282,7 @@ impl Drain {
 }
 
 const TIME: Kind = Kind::Quantity(Dimension::Duration);
-/// Certainty.
+/// The probability 1.
 const ONE: u64 = 1 << 56;
 const NANOS: i128 = 1_000_000_000;
 /// A delay above it, a quarter of a second, raises the probability further.
@@ -290,7 +291,7 @@ const DELAY_HIGH: u64 = 250_000_000;
 const CYCLE: u64 = 16 << 10;
 /// Steps are at least a millisecond apart.
 const UPDATE_MIN: u64 = 1_000_000;
-/// Steps taken at once at most: 15 s of the default ones.
+/// The most steps taken at once: 15 s of the default ones.
 const STEPS_MAX: u32 = 1000;
 
 #[cfg(test)]
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_that_of_the_published_check() {
+    fn a_step_equals_the_published_check() {
         let trial = Trial::<Pie>::new(&params(&[], &[]));
         let law = &trial.dropper.0.law;
         let raw = of_one(law.change(ONE / 10 - 1, 30 * MILLI, 20 * MILLI)) * 2.0;
@@ -332,7 +333,7 @@ mod tests {
             (0.5, 0, 30, -0.039375),
         ];
         for (probability, delay, before, expected) in rows {
-            // A nanounit above, for the bounds are decimal.
+            // One part in 10^9 above, since the bounds are decimal.
             let probability = (probability * ONE as f64) as u64 + 1;
             let change = of_one(law.change(probability, delay * MILLI, before * MILLI));
             assert!((change - expected).abs() < 1e-9, "{probability} {delay} {before}: {change}");
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_held() {
+    fn extremes_do_not_overflow() {
         for numbers in
             [[("target", "1 ns"), ("alpha", "32")], [("target", "500 h"), ("beta", "32")]]
         {
@@ -371,7 +372,7 @@ mod tests {
         assert_eq!((state.probability, state.burst), (0, 150 * MILLI));
     }
 
-    /// A line of 10 Mbit/s is offered 12; the mean delay in ms over the last 10 of 20 s.
+    /// Offers 12 Mbit/s to a line of 10; returns the mean delay in ms over the last 10 of 20 s.
     fn steered(plan: &Params) -> (f64, Trial<Pie>) {
         let mut trial = Trial::<Pie>::new(plan);
         let (mut sum, mut count) = (0.0, 0u32);
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn who_understands_marks_is_marked_while_that_is_enough() {
+    fn ecn_capable_packets_are_marked_while_the_probability_is_low() {
         let mut trial = Trial::<Pie>::new(&params(&[], &[("ecn", true)]));
         for (tenths, marks) in [(1, true), (3, false)] {
             let state = &mut *trial.dropper.0;

@@ -7,8 +7,8 @@
 //! *adaptive* (`pmax` follows the average, every half second), *bytes* (long packets are dropped
 //! more often), *wait* (ns-2's spacing: none until 1/p packets have passed).
 //!
-//! Lengths are kept in 2^-20 of a packet or byte, probabilities in 2^-32. Invariant: no early drop
-//! while the average is below `min`.
+//! Lengths are in 2^-20 of a packet or byte, probabilities in 2^-32. Invariant: no early drop while
+//! the average is below `min`.
 
 use super::{
     Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place, limit,
@@ -28,32 +28,32 @@ struct State {
     curve: Curve,
     limit: Limit,
     weight: i64,
-    /// The time of a packet of the mean size, at least 1 ns.
+    /// The transmission time of a packet of the mean size, at least 1 ns.
     packet_time: u64,
     ecn: bool,
     adaptive: bool,
-    /// The average, in [`FRACTION`] of a packet or byte.
+    /// The average, in 2^-[`FRACTION`] of a packet or byte.
     average: i64,
     /// Arrivals between the thresholds since the last drop or mark.
     count: u32,
     idle_since: Option<Instant>,
-    /// When `pmax` may move again.
+    /// When `pmax` may change again.
     adapts_at: Instant,
     random: Random,
 }
 
-/// Which average gives which probability.
+/// The probability as a function of the average.
 struct Curve {
-    /// Thresholds, as the average.
+    /// Thresholds, in the unit of the average.
     min: i64,
     max: i64,
-    /// Whether they are in bytes.
+    /// Whether thresholds are in bytes.
     in_bytes: bool,
     /// The probability just below `max`.
     pmax: u64,
     gentle: bool,
     wait: bool,
-    /// The mean size, if long packets are to be dropped more often.
+    /// The mean size, if long packets are dropped more often.
     by_length: Option<u64>,
 }
 
@@ -63,8 +63,8 @@ impl DropperDiscipline for Red {
         summary: "Drops early and at random by the average queue length, evenly spread.",
         parameters: &[
             limit("100 packets"),
-            row("min", Kind::Limit, "5 packets", "Nobody is dropped while the average is below."),
-            row("max", Kind::Limit, "15 packets", "Where the probability reaches `pmax`."),
+            row("min", Kind::Limit, "5 packets", "No packet is dropped while the average is below."),
+            row("max", Kind::Limit, "15 packets", "The average at which the probability reaches `pmax`."),
             row(
                 "pmax",
                 Kind::Quantity(Dimension::Share),
@@ -162,7 +162,7 @@ impl State {
         self.adapts_at = now.after(ADAPTS_EVERY);
     }
 
-    /// Whether the packet is to be dropped or marked.
+    /// Returns whether to drop or mark the packet.
     fn draw(&mut self, length: Bytes) -> bool {
         if self.average < self.curve.min {
             self.count = 0;
@@ -219,12 +219,12 @@ impl Curve {
         })
     }
 
-    /// From this average on everybody is dropped.
+    /// Returns the average from which on every packet is dropped.
     fn certain(&self) -> i64 {
         if self.gentle { 2 * self.max } else { self.max }
     }
 
-    /// The probability at this average, of 2^32, for a packet of this length.
+    /// Returns the probability at this average for a packet of this length, in units of 2^-32.
     fn probability(&self, average: i64, length: Bytes) -> u64 {
         if average >= self.certain() {
             return ONE;
@@ -245,7 +245,7 @@ impl Curve {
         }
     }
 
-    /// The probability that spreads drops evenly, after `count` packets without one.
+    /// Returns the probability that spreads drops evenly, after `count` packets without one.
     fn spread(&self, probability: u64, count: u32) -> u64 {
         let passed = u64::from(count).saturating_mul(probability);
         let from = if self.wait { 2 * ONE } else { ONE };
@@ -259,7 +259,7 @@ impl Curve {
     }
 }
 
-/// `base` to the power `n`, both of 2^32; `base` is below 2^32.
+/// Returns `base` to the power `n`, both in units of 2^-32; `base` is below 2^32.
 fn power(base: u64, mut n: u64) -> u64 {
     let (mut square, mut power) = (base, ONE);
     while n > 0 && power > 0 {
@@ -274,11 +274,11 @@ fn power(base: u64, mut n: u64) -> u64 {
 
 /// Fractional bits of the average.
 const FRACTION: u32 = 20;
-/// Longer queues count as so long, in packets or bytes.
+/// Longer queues count as this length, in packets or bytes.
 const LENGTH_MAX: u64 = 1 << 42;
-/// Longer packets count as so long.
+/// Longer packets count as this length.
 const LENGTH_OF_PACKET: u64 = (1 << 20) - 1;
-/// Certainty.
+/// The probability 1.
 const ONE: u64 = 1 << 32;
 const ADAPTS_EVERY: Duration = Duration::from_millis(500);
 
@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Keeps so many waiting; of 100 000 arrivals how many were dropped.
+    /// Holds `waiting` packets in the queue; returns how many of 100 000 arrivals were dropped.
     fn drops(trial: &mut Trial<Red>, waiting: usize, traffic_class: u8) -> usize {
         for _ in 0..100_000 {
             trial.pause(800);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_as_many_as_the_probability_says() {
+    fn the_number_of_drops_follows_the_probability() {
         // With p, drops are evenly spread between 1 and 1/p packets apart: (1/p + 1)/2 in the mean.
         // Waiting "wait", between 1/p and 2/p.
         let rows: [(usize, Flags, f64); 5] = [
@@ -369,18 +369,18 @@ mod tests {
     }
 
     #[test]
-    fn who_understands_marks_is_marked_instead() {
+    fn an_ecn_capable_packet_is_marked_instead() {
         let mut trial = Trial::<Red>::new(&params(&[], &[("ecn", true)]));
         assert_eq!(drops(&mut trial, 10, 0b01), 0);
         assert!((8_900..10_100).contains(&trial.marked), "{}", trial.marked);
     }
 
     #[test]
-    fn an_adaptive_probability_brings_the_average_to_the_middle() {
+    fn an_adaptive_probability_moves_the_average_to_the_middle() {
         let plan = params(&[("pmax", "1 %"), ("max", "25 packets")], &[("adaptive", true)]);
         let mut trial = Trial::<Red>::new(&plan);
         let mut sum = 0;
-        // A sender that offers 30 % too much.
+        // The sender offers 30 % too much.
         for step in 0..400_000u64 {
             trial.pause(if step % 13 < 10 { 600 } else { 680 });
             trial.offer(1000, 0);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_must_leave_a_range_of_one_unit() {
+    fn thresholds_must_leave_a_range_and_share_a_unit() {
         let rows = [
             (&[("min", "15 packets")][..], "thresholds of 15 and 15 packets leave no range"),
             (&[("min", "15 KB")], "both in packets or both in bytes"),

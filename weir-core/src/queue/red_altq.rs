@@ -1,8 +1,8 @@
 //! Random early detection as in ALTQ, in its fixed point [algorithms §9.1].
 //!
-//! An average of the queue's length decides: below the lower threshold nobody is dropped, above
-//! the upper one everybody, between them some, the more the longer ago the last drop. Thresholds
-//! are in packets.
+//! The average queue length decides: below the lower threshold no packet is dropped, above the
+//! upper one every packet, between them some, with a probability that grows with the packets since
+//! the last drop. Thresholds are in packets.
 //!
 //! ALTQ's class-based queueing calls RED only for classes that hold packets, so there RED never
 //! learns of a pause and its average does not decay [algorithms §3.17]: `notices_idle = false`.
@@ -33,7 +33,7 @@ struct State {
     /// Whether a forced drop takes any packet instead of the arriving one.
     any_victim: bool,
     average: Average,
-    /// Whether a packet was evicted for the one that arrives.
+    /// Whether a packet was evicted for the arriving one.
     evicting: bool,
     random: Random,
 }
@@ -44,19 +44,19 @@ impl DropperDiscipline for RedAltq {
         summary: "Drops early and at random by the average queue length, in ALTQ's fixed point.",
         parameters: &[
             limit("60 packets"),
-            row("min", THRESHOLD, "5", "Nobody is dropped while the average is below, in packets."),
-            row("max", THRESHOLD, "15", "Everybody is dropped while it is not below, in packets."),
+            row("min", THRESHOLD, "5", "No packet is dropped while the average is below, in packets."),
+            row("max", THRESHOLD, "15", "Every packet is dropped while it is not below, in packets."),
             row(
                 "inv_pmax",
                 Kind::Number(1, 1000),
                 "10",
-                "One over the probability just below max.",
+                "The reciprocal of the probability just below max.",
             ),
             row(
                 "weight",
                 Kind::Number(1, 1 << 16),
                 "512, less on a slow line",
-                "Packets over which the average is taken; the power of two below.",
+                "Packets over which the average is taken; rounded down to a power of two.",
             ),
             row(
                 "pkttime",
@@ -74,7 +74,7 @@ impl DropperDiscipline for RedAltq {
                 "forced",
                 Kind::Choice(&["tail", "random"]),
                 "tail",
-                "Whether a forced drop takes what arrives or any packet, as until ALTQ 1.1.2.",
+                "Whether a forced drop takes the arriving packet or any, as until ALTQ 1.1.2.",
             ),
             ECN,
         ],
@@ -90,7 +90,7 @@ impl DropperDiscipline for RedAltq {
             inv_pmax: number("inv_pmax", 10),
         };
         let limit = match Limit::from_params(params, &Self::DESCRIPTOR) {
-            // A limit below the threshold would leave RED nothing to do.
+            // With a limit below the threshold RED would never drop.
             Limit::Packets(packets) if packets > 0 => Limit::Packets(packets.max(thresholds.max)),
             limit => limit,
         };
@@ -112,7 +112,7 @@ impl Dropper for RedAltq {
     fn admit(&mut self, now: Instant, arriving: Candidate, backlog: Count) -> Admission {
         let state = &mut *self.0;
         if core::mem::take(&mut state.evicting) {
-            // The same packet again: it was counted, and one has paid.
+            // This is the same packet again: it was counted, and another was dropped for it.
             if state.limit.fits(arriving.length, backlog) {
                 return Admission::Accept;
             }
@@ -154,7 +154,7 @@ impl State {
         self.force(arriving, backlog, DropReason::Full)
     }
 
-    /// Drops the arriving packet, or any of those that wait and the arriving one.
+    /// Drops the arriving packet, or any of the waiting and the arriving ones.
     fn force(&mut self, arriving: Candidate, backlog: Count, reason: DropReason) -> Admission {
         self.average.punished();
         let alone = self.limit.fits(arriving.length, Count::default());
@@ -182,7 +182,8 @@ mod tests {
     use super::*;
     use crate::parameter::Value;
 
-    /// Keeps ten packets waiting for a while; of 100 000 arrivals, how many were dropped.
+    /// Holds ten packets in the queue for a while; returns how many of 100 000 arrivals were
+    /// dropped.
     fn drops(trial: &mut Trial<RedAltq>, waiting: usize, traffic_class: u8) -> usize {
         for _ in 0..100_000 {
             trial.pause(800);
@@ -195,10 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_as_many_as_the_probability_says() {
-        // Thresholds 5 and 15, a tenth at most; packets that wait when the next arrives, and the
-        // drops of 100 000. With p the probability of the average, drops are evenly spread up to
-        // 2/p packets apart, in the mean a little less than 1/p: p/(1 - p/2) and so on.
+    fn the_number_of_drops_follows_the_probability() {
+        // Thresholds 5 and 15, probability at most a tenth. Rows: packets that wait when the next
+        // arrives, and drops of 100 000. With p the probability of the average, drops are evenly
+        // spread up to 2/p packets apart, in the mean a little less than 1/p: p/(1 - p/2) and so
+        // on.
         for (waiting, expected) in [(4, 0..1), (5, 0..1), (10, 4_700..5_700), (14, 8_300..10_300)] {
             let mut trial = Trial::<RedAltq>::new(&params(&[("limit", "60 packets")], &[]));
             let drops = drops(&mut trial, waiting, 0);
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_understands_marks_is_marked_instead() {
+    fn an_ecn_capable_packet_is_marked_instead() {
         let mut trial = Trial::<RedAltq>::new(&params(&[], &[("ecn", true)]));
         assert_eq!(drops(&mut trial, 10, 0b10), 0);
         assert!((4_700..5_700).contains(&trial.marked), "{}", trial.marked);
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn above_the_upper_threshold_everybody_is_dropped() {
+    fn above_the_upper_threshold_every_packet_is_dropped() {
         let mut trial = Trial::<RedAltq>::new(&params(&[("weight", "1")], &[]));
         while trial.waiting.len() < 15 {
             trial.offer(1000, 0);
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_drop_may_take_anybody() {
+    fn a_forced_drop_may_take_any_packet() {
         let mut all = params(&[("weight", "1"), ("min", "14")], &[]);
         all.set("forced", Value::Choice("random"));
         let mut trial = Trial::<RedAltq>::new(&all);
@@ -254,7 +256,8 @@ mod tests {
             while trial.serve().is_some() {}
             trial.pause(10_000_000);
             trial.dropped.clear();
-            // After the pause a burst of as many as wait without a drop, or with drops at once.
+            // After the pause, a burst the size of the queue passes without a drop, or is dropped
+            // at once.
             for _ in 0..100 {
                 trial.offer(1000, 0);
                 if !trial.dropped.is_empty() {

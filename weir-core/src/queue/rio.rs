@@ -1,15 +1,15 @@
 //! RED with in and out, as in ALTQ [algorithms §9.3].
 //!
-//! Three drop precedences, read from the DSCP as AF gives them: a packet of a low one is dropped by
-//! the average of those of its own and lower precedence alone, one of the highest by the average of
-//! all. So while the line is full of packets that keep their profile, those out of profile go
-//! first. Averages and draws are those of ALTQ's RED. With `levels = 2` the form of 1999: packets
-//! of the lowest precedence are "in", all others "out".
+//! Three drop precedences, read from the DSCP as AF defines them: a packet of a low one is dropped
+//! by the average of its own and lower precedences alone, one of the highest by the average of all.
+//! So while the line is full of in-profile packets, those out of profile are dropped first.
+//! Averages and draws are those of ALTQ's RED. `levels = 2` is the version of 1999: packets of the
+//! lowest precedence are "in", all others "out".
 //!
-//! The dropper counts what waits of each precedence. A packet that it accepted and the link's full
-//! store then refused shows in the backlog of the next call, and is taken back.
+//! The dropper counts the waiting packets of each precedence. A packet that it accepted and the
+//! link's full store then refused shows in the backlog of the next call, and its count is reverted.
 //!
-//! Invariant: as `super::average`; and a packet never counts against lower precedences.
+//! Invariant: as in `super::average`; and a packet never counts against lower precedences.
 
 use super::average::{Average, Curve, Draw, Pause, THRESHOLD_MAX, Thresholds};
 use super::{
@@ -32,7 +32,7 @@ struct State {
     used: usize,
     pause: Pause,
     limit: Limit,
-    /// The level of the packet that was accepted last, until another call shows that it waits.
+    /// The level of the packet accepted last, until another call shows that it waits.
     accepted: usize,
     random: Random,
 }
@@ -55,7 +55,7 @@ impl DropperDiscipline for Rio {
                 "levels",
                 Kind::Number(2, 3),
                 "3",
-                "Precedences; 2 is the form of 1999, in and out.",
+                "Precedences; 2 is the version of 1999, in and out.",
             ),
             row(
                 "low_min",
@@ -65,7 +65,7 @@ impl DropperDiscipline for Rio {
             ),
             row("low_max", THRESHOLD, "45, or 40 of two", "Its `max`."),
             row("low_inv_pmax", INV_PMAX, "10, or 30 of two", "Its `inv_pmax`."),
-            row("medium_min", THRESHOLD, "20", "`min` of the precedence between, if there is one."),
+            row("medium_min", THRESHOLD, "20", "`min` of the middle precedence, if there is one."),
             row("medium_max", THRESHOLD, "30", "Its `max`."),
             row("medium_inv_pmax", INV_PMAX, "10", "Its `inv_pmax`."),
             row("high_min", THRESHOLD, "5", "`min` of the highest precedence."),
@@ -75,7 +75,7 @@ impl DropperDiscipline for Rio {
                 "weight",
                 Kind::Number(1, 1 << 16),
                 "512, less on a slow line",
-                "Packets over which the averages are taken; the power of two below.",
+                "Packets over which the averages are taken; rounded down to a power of two.",
             ),
             row(
                 "pkttime",
@@ -154,7 +154,7 @@ impl Dropper for Rio {
         let mut waiting = 0;
         for (index, level) in state.levels[..state.used].iter_mut().enumerate() {
             waiting += level.waiting;
-            // Also a level with packets of none of its own is idle when those below it are gone.
+            // A level without packets of its own is idle too, once those below it are gone.
             if index >= own && waiting == 0 {
                 level.average.idle(now);
             }
@@ -170,14 +170,15 @@ impl Dropper for Rio {
 }
 
 impl State {
-    /// The drop precedence: bits 3 and 4 of the DS byte, which AF sets to 1, 2 or 3 [rfc2597 §6].
+    /// Returns the drop precedence: bits 3 and 4 of the DS byte, which AF sets to 1, 2 or 3
+    /// [rfc2597 §6].
     fn level_of(&self, traffic_class: u8) -> usize {
         let precedence = usize::from(traffic_class >> 3 & 0b11).saturating_sub(1);
         precedence.min(self.used - 1)
     }
 
-    /// Makes the counts agree with the backlog: what is missing there was not queued after all, or
-    /// taken away; what nobody counted is of the lowest precedence.
+    /// Reconciles the counts with the backlog: missing packets were not queued or were removed;
+    /// extra packets count as the lowest precedence.
     fn settle(&mut self, backlog: Count) {
         let counted: u64 = self.levels.iter().map(|level| level.waiting).sum();
         self.levels[0].waiting += backlog.packets.saturating_sub(counted);
@@ -218,7 +219,8 @@ mod tests {
         }
     }
 
-    /// Offers the classes in turn to a leaf that keeps `waiting` packets; drops of each.
+    /// Offers the classes in turn to a leaf that holds `waiting` packets; returns the drops of
+    /// each.
     fn drops(plan: &Params, classes: &[u8], waiting: usize) -> alloc::vec::Vec<usize> {
         let mut trial = Trial::<Rio>::new(plan);
         let mut drops = alloc::vec![0; classes.len()];
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn out_of_profile_goes_first() {
+    fn out_of_profile_is_dropped_first() {
         let plan = params(&[], &[]);
         let all = drops(&plan, &[AF11, AF12, AF13], 14);
         assert_eq!(all[..2], [0, 0]);
@@ -244,13 +246,13 @@ mod tests {
         // Alone, the lowest precedence has the queue to itself up to 35 packets.
         assert_eq!(drops(&plan, &[AF11], 34), [0]);
         assert!(drops(&plan, &[AF11], 40)[0] > 500);
-        // Once nobody of the highest precedence is let in, those between are the next.
+        // Once no packet of the highest precedence is admitted, the middle one is next.
         let all = drops(&plan, &[AF11, AF12, AF13], 34);
         assert!(all[0] == 0 && all[1] > 1000 && all[2] > 19_000, "{all:?}");
     }
 
     #[test]
-    fn the_form_of_1999_knows_in_and_out() {
+    fn the_version_of_1999_has_in_and_out() {
         let plan = params(&[("levels", "2")], &[]);
         assert_eq!(drops(&plan, &[AF11], 19), [0]);
         assert!(drops(&plan, &[AF11], 30)[0] > 500);

@@ -1,20 +1,20 @@
-//! A limit that several leaves share, and which of them holds most of it by weight.
+//! A limit that several leaves share, and which of them is longest by weight.
 //!
-//! The ranking is a heap of members, the longest on top. A departure leaves it as it is: a member's
-//! place is then too high at most, and is put right when it comes to the top. So a departure costs
-//! nothing, an arrival that only makes up for departures next to nothing, and finding the longest a
-//! logarithm. Invariant: a member that holds something stands in the heap, at its true rank or
-//! above, and above all that rank below where it stands.
+//! The ranking is a heap of members, the longest on top. A departure does not update it: a member's
+//! place can only be too high, and is corrected when the member reaches the top. So a departure
+//! costs nothing, an arrival that only replaces departures next to nothing, and finding the longest
+//! a logarithm. Invariant: a backlogged member is in the heap, at its true rank or above, and above
+//! all members that rank below its stored rank.
 
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
 use crate::units::Bytes;
 use alloc::vec::Vec;
 
-/// What a dropper says when its leaf shares a limit with others.
+/// A leaf's part in a limit that it shares with others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Membership {
-    /// What all members hold at most; the same for all.
+    /// The most that all members hold together; the same for all.
     pub limit: Bytes,
     /// The leaf's part of it, relative to others; at least 1.
     pub weight: u32,
@@ -27,22 +27,22 @@ pub(super) struct Shared {
     /// By leaf.
     members: Vec<Member>,
     heap: Vec<Rank>,
-    /// How often a member became backlogged.
+    /// How many times a member became backlogged.
     began: u64,
 }
 
 #[derive(Clone, Copy)]
 struct Member {
     bytes: u64,
-    /// 0 for a leaf that is no member.
+    /// 0 for a leaf that is not a member.
     weight: u32,
-    /// Where it stands in the heap, or [`NOWHERE`].
+    /// Its index in the heap, or [`NOWHERE`].
     place: u32,
-    /// When it became backlogged, as a count of such events.
+    /// The count of such events when it became backlogged.
     since: u64,
 }
 
-/// A place in the heap: the longer is above, among equals who is backlogged for longer.
+/// A rank in the heap: the longer first; of equals, the one backlogged for longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Rank {
     length: u64,
@@ -51,11 +51,11 @@ struct Rank {
 }
 
 impl Shared {
-    /// The limit that those of `leaves` share that are members; `None` if there are none. A leaf is
+    /// Builds the limit that the members among `leaves` share; `None` without members. A leaf is
     /// given with its class and name.
     ///
     /// # Errors
-    /// When members say different limits.
+    /// When members state different limits.
     pub fn new<'n>(
         leaves: impl Iterator<Item = (ClassId, &'n str, Option<Membership>)>,
     ) -> Result<Option<Self>, BuildError> {
@@ -74,7 +74,7 @@ impl Shared {
         Ok(Some(Self { limit: limit.get(), total: 0, members, heap: Vec::new(), began: 0 }))
     }
 
-    /// A packet of `bytes` waits in `leaf` now.
+    /// Counts a packet of `bytes` that waits in `leaf` now.
     pub fn arrived(&mut self, leaf: LeafId, bytes: Bytes) {
         let member = &mut self.members[leaf.index()];
         if member.weight == 0 {
@@ -98,7 +98,7 @@ impl Shared {
         self.rise(place);
     }
 
-    /// A packet of `bytes` waits in `leaf` no longer.
+    /// Counts a packet of `bytes` that left `leaf`.
     #[inline]
     pub fn left(&mut self, leaf: LeafId, bytes: Bytes) {
         let member = &mut self.members[leaf.index()];
@@ -108,13 +108,14 @@ impl Shared {
         }
     }
 
-    /// Who has to give up its first packet: the longest, if all hold more than the limit.
+    /// Returns the leaf that must drop its first packet: the longest, if all hold more than the
+    /// limit.
     pub fn victim(&mut self) -> Option<LeafId> {
         if self.total <= self.limit {
             return None;
         }
         loop {
-            let top = self.heap.first().expect("who holds something stands in the heap");
+            let top = self.heap.first().expect("a backlogged member is in the heap");
             let leaf = top.leaf;
             let rank = self.members[leaf.index()].rank(leaf);
             if rank == *top {
@@ -125,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// Puts the rank at `place` above all that it is before.
+    /// Moves the rank at `place` up to its place.
     fn rise(&mut self, mut place: usize) {
         while place > 0 && self.heap[place].is_before(&self.heap[(place - 1) / 2]) {
             self.swap(place, (place - 1) / 2);
@@ -133,7 +134,7 @@ impl Shared {
         }
     }
 
-    /// Puts the rank on top below all that are before it.
+    /// Moves the rank on top down to its place.
     fn sink(&mut self) {
         let mut place = 0;
         loop {
@@ -160,17 +161,18 @@ impl Shared {
 }
 
 impl Member {
-    /// [algorithms §4.1] A length counts in hundredths of its bytes by weight, rounded down.
+    /// [algorithms §4.1] A length is divided by the weight, in hundredths, rounded down.
     fn rank(&self, leaf: LeafId) -> Rank {
         let length = self.bytes.saturating_mul(100) / u64::from(self.weight);
-        // With a large weight a short queue counts 0, as an empty one does: that is never longest.
+        // With a large weight a short queue has length 0, as an empty one does, which is never
+        // longest.
         let since = if self.bytes == 0 { u64::MAX } else { self.since };
         Rank { length, since, leaf }
     }
 }
 
 impl Rank {
-    /// Whether it stands above `other`.
+    /// Returns whether it ranks before `other`.
     fn is_before(&self, other: &Rank) -> bool {
         (self.length, other.since) > (other.length, self.since)
     }
@@ -188,7 +190,7 @@ fn different_limits(class: ClassId, this: (&str, Bytes), other: (&str, Bytes)) -
     BuildError::in_class(class, "limit", message)
 }
 
-/// No place in the heap.
+/// Not in the heap.
 const NOWHERE: u32 = u32::MAX;
 
 #[cfg(test)]
@@ -196,7 +198,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Leaves `0`, `1`, ... with these limits and weights, if they share one.
+    /// Builds leaves `0`, `1`, ... with these limits and weights, if they share one.
     fn shared(rows: &[Option<(u64, u32)>]) -> Result<Option<Shared>, BuildError> {
         let names = ["0", "1", "2", "3"].into_iter().cycle();
         let classes = (0..).map(ClassId);
@@ -206,7 +208,7 @@ mod tests {
         Shared::new(classes.zip(names).zip(members).map(|((class, name), row)| (class, name, row)))
     }
 
-    /// Looks at everybody, in the order in which they became backlogged.
+    /// The oracle: scans all members in the order in which they became backlogged.
     struct Scan {
         limit: u64,
         weights: Vec<u32>,
@@ -277,18 +279,18 @@ mod tests {
                 let victim = shared.victim();
                 assert_eq!(victim, scan.victim(), "seed {seed}, {weights:?}");
                 let Some(victim) = victim else { break };
-                let bytes = scan.leave(victim.index()).expect("the longest holds something");
+                let bytes = scan.leave(victim.index()).expect("the longest is backlogged");
                 shared.left(victim, Bytes::new(bytes));
             }
         }
     }
 
     #[test]
-    fn it_agrees_with_looking_at_everybody() {
+    fn it_agrees_with_a_scan_of_all_members() {
         for seed in 0..200 {
             check(seed, 20_000, &[100], 1500);
             check(seed, 20_000, &[100, 0, 100, 100, 100], 1500);
-            // Many ties; then lengths that all count as 0.
+            // Many ties; then lengths that are all 0.
             check(seed, 40, &[100; 17], 1);
             check(seed, 40, &[65_535; 5], 2);
             check(seed, 20_000, &[1, 30, 100, 100, 500, 1000, 3, 65_535], 3000);
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_say_different_limits_are_refused_by_name() {
+    fn members_with_different_limits_are_refused_by_name() {
         let rows = [None, Some((65_536, 100)), Some((65_536, 30)), Some((40_000, 100))];
         let error = shared(&rows).err().expect("refused");
         assert_eq!(error.class, Some(ClassId(3)));

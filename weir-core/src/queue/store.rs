@@ -1,9 +1,9 @@
-//! The packets that wait: one FIFO a leaf, in one store shared by all leaves.
+//! The store of waiting packets: one FIFO for each leaf, in one table shared by all leaves.
 //!
 //! A leaf is one cache line: its first packet, its counts, and the backlog up to which its dropper
 //! need not be asked. Further packets wait in the slots of one table, allocated once and chained,
-//! so no packet allocates. Invariant: every slot in use is in exactly one chain, that of a leaf or
-//! the free one; what a leaf counts is what its chain holds.
+//! so no packet allocates. Invariant: every slot is in exactly one chain, that of a leaf or the
+//! free one; a leaf's count is that of its chain.
 
 use super::droppers::Droppers;
 use super::drops::Drops;
@@ -21,24 +21,24 @@ use crate::units::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The queues of all leaves, and what was counted of them.
+/// The queues of all leaves, and their accounts.
 pub struct Queues {
     leaves: Vec<Leaf>,
     slots: Vec<Slot>,
     /// The first free slot.
     free: u32,
-    /// How many more packets may wait.
+    /// The number of further packets that fit.
     room: u32,
     packets_max: u32,
     droppers: Droppers,
     drops: Drops,
-    /// The limit that some leaves share. Their droppers are asked for every packet, so others' cost
-    /// nothing for it.
+    /// The limit that some leaves share. Their droppers are asked for every packet, so it costs
+    /// other leaves nothing.
     shared: Option<Box<Shared>>,
     flow_hash: FlowHash,
 }
 
-/// What every packet of a leaf touches: one cache line.
+/// The state of a leaf that every packet touches: one cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Leaf {
@@ -62,13 +62,14 @@ pub(super) struct Slot {
     pub next: u32,
 }
 
-/// How many packets may wait so that the dropper need not be asked about one more. 0: ask always.
-/// Negative: ask about every arrival, but about no departure.
+/// The number of waiting packets up to which the dropper need not be asked about one more. 0:
+/// always ask. Negative: ask about every arrival, but about no departure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Unasked(i32);
 
 impl Queues {
-    /// The queues of `plans`, one a leaf of `tree`, with room for `packets_max` packets together.
+    /// Builds the queues of `plans`, one a leaf of `tree`, with room for `packets_max` packets
+    /// together.
     ///
     /// # Errors
     /// When a dropper refuses its parameters.
@@ -101,7 +102,7 @@ impl Queues {
     }
 
     /// Appends `entry` to `leaf` if its dropper need not be asked and the store has room; returns
-    /// whether the leaf was empty, `None` if the dropper is to be asked.
+    /// whether the leaf was empty, `None` if the dropper must be asked.
     #[inline(always)]
     pub fn push_unasked(&mut self, leaf: LeafId, entry: &Entry) -> Option<bool> {
         let state = &self.leaves[leaf.index()];
@@ -135,20 +136,20 @@ impl Queues {
         false
     }
 
-    /// Which flow of its leaf a packet belongs to that has this [`crate::link::Packet::flow`].
+    /// Returns the flow number of a packet with this [`crate::link::Packet::flow`].
     #[inline]
     pub fn flow(&self, flow: u32) -> u16 {
         self.flow_hash.of(flow)
     }
 
-    /// What the dropper of `leaf` says to `entry`.
+    /// Asks the dropper of `leaf` about `entry`.
     #[inline]
     pub fn admit(&mut self, now: Instant, leaf: LeafId, entry: &Entry) -> Admission {
         let backlog = self.backlog(leaf);
         self.droppers.of_mut(leaf).admit(now, entry.candidate(), backlog)
     }
 
-    /// What the dropper of `leaf` says to its first packet.
+    /// Asks the dropper of `leaf` about its first packet.
     pub fn release(&mut self, now: Instant, leaf: LeafId) -> Release {
         let first = self.leaves[leaf.index()].first;
         let backlog = self.backlog(leaf);
@@ -163,17 +164,17 @@ impl Queues {
         }
     }
 
-    /// Marks the first packet of `leaf`, which holds one.
+    /// Marks the first packet of `leaf`, which is backlogged.
     pub fn mark_first(&mut self, leaf: LeafId) {
         self.leaves[leaf.index()].first.mark_congestion();
     }
 
-    /// Whether the store has no room, whatever a dropper says.
+    /// Returns whether the store has no room, whatever a dropper decides.
     pub const fn is_full(&self) -> bool {
         self.room == 0
     }
 
-    /// Appends `entry`, which its dropper accepted, in a store that is not full; returns whether
+    /// Appends `entry`, which its dropper accepted, to a store that is not full; returns whether
     /// the leaf was empty.
     pub fn push(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         assert!(!self.is_full(), "the store has room");
@@ -186,7 +187,7 @@ impl Queues {
         self.append(leaf, entry)
     }
 
-    /// Appends `entry` to its flow in a leaf that keeps flows apart.
+    /// Appends `entry` to its flow in a leaf with flow queues.
     fn push_to_flow(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return false };
         let slot = self.free;
@@ -207,8 +208,8 @@ impl Queues {
         true
     }
 
-    /// Takes the first packet of `leaf`, which holds one, to be sent; returns it and the one that
-    /// is first now.
+    /// Takes the first packet of `leaf`, which is backlogged, to be sent; returns it and the new
+    /// first one.
     pub fn send(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
         if let Some(shared) = &mut self.shared {
@@ -221,7 +222,7 @@ impl Queues {
         self.take_first(leaf)
     }
 
-    /// [`Queues::send`], unless the dropper of `leaf` is to be asked first.
+    /// As [`Queues::send`], unless the dropper of `leaf` must be asked first.
     #[inline(always)]
     pub fn send_unasked(&mut self, leaf: LeafId) -> Option<(Entry, Option<Head>)> {
         let is_asked = self.leaves[leaf.index()].unasked == Unasked::ALWAYS;
@@ -238,8 +239,8 @@ impl Queues {
         state.pop(&mut self.slots, &mut self.free)
     }
 
-    /// Drops the packet at `position` of `leaf`, which holds more packets; returns it and the
-    /// one that is first now.
+    /// Drops the packet at `position` of `leaf`, which holds more packets; returns it and the new
+    /// first one.
     pub fn evict(
         &mut self,
         leaf: LeafId,
@@ -255,23 +256,23 @@ impl Queues {
         (entry, first)
     }
 
-    /// Counts a packet that is not let in.
+    /// Counts a refused packet.
     #[inline]
     pub fn refuse(&mut self, leaf: LeafId, charged: Bytes, reason: DropReason) {
         self.drops.count(self.leaves.len(), leaf, reason, charged);
     }
 
-    /// A packet that `leaf` holds too much: its flows, if it keeps any apart, hold more than their
-    /// limit.
+    /// Returns a packet of `leaf` to drop, if its flow queues hold more than their limit.
     pub fn surplus(&mut self, leaf: LeafId) -> Option<Surplus> {
         self.droppers.of_mut(leaf).flows_mut()?.surplus()
     }
 
     /// Drops the first packet of the flow with this number, which is not the first of its `leaf`;
-    /// answers it.
+    /// returns it.
     pub fn evict_from_flow(&mut self, leaf: LeafId, flow: u32, reason: DropReason) -> Entry {
         let flows = self.droppers.of_mut(leaf).flows_mut();
-        let slot = flows.expect("its flows were asked").drop_behind(&mut self.slots, flow);
+        let slot =
+            flows.expect("its surplus came from its flows").drop_behind(&mut self.slots, flow);
         let removed = &mut self.slots[slot as usize];
         let entry = removed.entry;
         removed.next = core::mem::replace(&mut self.free, slot);
@@ -302,7 +303,7 @@ impl Queues {
             before = slot;
             slot = self.slots[slot as usize].next;
         }
-        let removed = self.slots.get_mut(slot as usize).expect("a packet stands at the position");
+        let removed = self.slots.get_mut(slot as usize).expect("a packet is at the position");
         let entry = removed.entry;
         let next = core::mem::replace(&mut removed.next, self.free);
         self.free = slot;
@@ -319,46 +320,47 @@ impl Queues {
         (entry, Some(state.first.head()))
     }
 
-    /// Whether `leaf` shares its limit with others.
+    /// Returns whether `leaf` shares its limit with others.
     pub fn shares(&self, leaf: LeafId) -> bool {
         self.droppers.of(leaf).membership().is_some()
     }
 
-    /// The leaf that has to drop its first packet, since those that share a limit exceed it.
+    /// Returns the leaf that must drop its first packet, if the leaves with a shared limit exceed
+    /// it.
     pub fn victim(&mut self) -> Option<LeafId> {
         self.shared.as_mut()?.victim()
     }
 
-    /// The first packet of `leaf` as schedulers see it.
+    /// Returns the first packet of `leaf` as schedulers see it.
     pub fn head(&self, leaf: LeafId) -> Option<Head> {
         let state = &self.leaves[leaf.index()];
         (state.packets > 0).then(|| state.first.head())
     }
 
-    /// The first packet of `leaf`; meaningless while none waits.
+    /// Returns the first packet of `leaf`; meaningless while none waits.
     pub fn first(&self, leaf: LeafId) -> Entry {
         self.leaves[leaf.index()].first
     }
 
-    /// How many leaves there are.
+    /// Returns the number of leaves.
     pub const fn leaf_count(&self) -> usize {
         self.leaves.len()
     }
 
-    /// What waits in `leaf`.
+    /// Returns the backlog of `leaf`.
     pub fn backlog(&self, leaf: LeafId) -> Count {
         let Leaf { packets, bytes, .. } = self.leaves[leaf.index()];
         Count { packets: u64::from(packets), bytes }
     }
 
-    /// Packets that wait in all leaves.
+    /// Returns the number of packets that wait in all leaves.
     #[inline(always)]
     pub const fn packets(&self) -> u32 {
         self.packets_max - self.room
     }
 
-    /// The packets of `leaf` in their order; where flows are kept apart, flow by flow. Elsewhere
-    /// their flow is not known.
+    /// Returns the packets of `leaf` in their order; with flow queues, flow by flow. Otherwise
+    /// their flow is unknown.
     pub fn waiting(&self, leaf: LeafId) -> Vec<Entry> {
         let state = &self.leaves[leaf.index()];
         if state.packets == 0 {
@@ -382,8 +384,8 @@ impl Queues {
         packets
     }
 
-    /// Takes over what `old` counted of the leaves that are kin, and the droppers of those that
-    /// `keeps` their queue (new leaf, old leaf). Packets are not taken over.
+    /// Takes over the accounts of leaves that are kin in `old`, and the droppers of those for which
+    /// `keeps` (new leaf, old leaf) is true. Packets are not taken over.
     pub(crate) fn inherit(
         &mut self,
         old: &mut Queues,
@@ -407,7 +409,7 @@ impl Queues {
         }
     }
 
-    /// What was counted until now.
+    /// Returns the account up to now.
     pub fn account(&self) -> Account {
         let leaf = |index| self.leaf_account(LeafId(index as u32));
         Account::new((0..self.leaves.len()).map(leaf).collect())
@@ -421,8 +423,7 @@ impl Queues {
 }
 
 impl Leaf {
-    /// Takes the first packet out; returns it and the one that is first now. Its slot goes to the
-    /// `free` ones.
+    /// Removes the first packet; returns it and the new first one. Its slot joins the `free` ones.
     #[inline(always)]
     fn pop(&mut self, slots: &mut [Slot], free: &mut u32) -> (Entry, Option<Head>) {
         assert!(self.packets > 0, "only a backlogged leaf sends");
@@ -453,7 +454,7 @@ impl Leaf {
 }
 
 impl Slot {
-    /// A free slot, `next` being the next free one.
+    /// A free slot; `next` is the next free one.
     const fn free_before(next: u32) -> Slot {
         Slot { entry: Entry::EMPTY, next }
     }
@@ -499,7 +500,7 @@ mod tests {
         Queues::new(&plans, &tree, packets_max, 0).expect("tail drop takes its defaults")
     }
 
-    /// The plain version: a standard queue for each leaf.
+    /// The oracle: a standard queue for each leaf.
     #[test]
     fn it_agrees_with_standard_queues() {
         let mut random = Random::new(1, 0);

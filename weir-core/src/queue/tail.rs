@@ -17,7 +17,7 @@ pub struct Tail {
 impl DropperDiscipline for Tail {
     const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
         keyword: "tail",
-        summary: "Refuses what arrives when the leaf is full.",
+        summary: "Refuses an arriving packet when the leaf is full.",
         parameters: &[limit("100 packets")],
         sources: &["quadros §3"],
     };

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 pub(super) struct Trial<D> {
     pub dropper: D,
     pub waiting: Vec<Candidate>,
-    /// What was dropped, and when.
+    /// Drops, with their instants.
     pub dropped: Vec<(Instant, DropReason)>,
     /// Packets that were marked.
     pub marked: usize,
@@ -34,7 +34,7 @@ impl<D: DropperDiscipline> Trial<D> {
 }
 
 impl<D: DropperDiscipline> Trial<D> {
-    /// Why it cannot be built.
+    /// Returns why the dropper cannot be built.
     pub(super) fn refusal(params: &Params) -> String {
         D::build(params, PLACE).err().map(|error| error.message).unwrap_or_default()
     }
@@ -46,12 +46,12 @@ impl<D: Dropper> Trial<D> {
         Count { packets: self.waiting.len() as u64, bytes }
     }
 
-    /// Waits.
+    /// Advances time.
     pub(super) fn pause(&mut self, micros: u64) {
         self.now = self.now.after(Duration::from_micros(micros));
     }
 
-    /// A packet arrives; answers whether it waits.
+    /// Offers a packet; returns whether it was queued.
     pub(super) fn offer(&mut self, length: u64, traffic_class: u8) -> bool {
         let arrived = self.now;
         let mut packet = Candidate { length: Bytes::new(length), arrived, traffic_class };
@@ -60,12 +60,12 @@ impl<D: Dropper> Trial<D> {
             match self.dropper.admit(self.now, packet, self.backlog()) {
                 Admission::Accept => {}
                 Admission::Mark => {
-                    assert!(packet.is_markable(), "only who can be marked is");
+                    assert!(packet.is_markable(), "only markable packets are marked");
                     packet.traffic_class |= ECN_MASK;
                     self.marked += 1;
                 }
                 Admission::Refuse(reason) => {
-                    assert!(!evicted, "whoever made room lets in");
+                    assert!(!evicted, "a dropper that made room admits");
                     self.dropped.push((self.now, reason));
                     return false;
                 }
@@ -79,10 +79,10 @@ impl<D: Dropper> Trial<D> {
             self.waiting.push(packet);
             return true;
         }
-        panic!("it evicts for ever");
+        panic!("the dropper evicts without end");
     }
 
-    /// The first packet that may leave does; answers how long it waited, or nothing.
+    /// Sends the first packet that is not dropped; returns how long it waited, or nothing.
     pub(super) fn serve(&mut self) -> Option<Duration> {
         while let Some(&first) = self.waiting.first() {
             let release = self.dropper.release(self.now, first, self.backlog());
@@ -96,7 +96,7 @@ impl<D: Dropper> Trial<D> {
                     continue;
                 }
                 Release::Mark => {
-                    assert!(first.is_markable(), "only who can be marked is");
+                    assert!(first.is_markable(), "only markable packets are marked");
                     self.marked += 1;
                 }
                 Release::Send => {}
@@ -107,7 +107,7 @@ impl<D: Dropper> Trial<D> {
     }
 }
 
-/// Parameters of numbers, then of flags.
+/// Makes parameters from numbers and flags.
 pub(super) fn params(numbers: &[(&'static str, &str)], flags: &[(&'static str, bool)]) -> Params {
     let mut params = Params::new();
     for &(name, text) in numbers {
@@ -120,9 +120,9 @@ pub(super) fn params(numbers: &[(&'static str, &str)], flags: &[(&'static str, b
 }
 
 #[test]
-fn every_dropper_keeps_the_limit_and_is_the_same_again() {
-    // A limit that leaves share is kept by all of them together: see `shared.rs`. That of flows is
-    // kept by their queues: see `flows.rs`.
+fn every_dropper_obeys_its_limit_and_is_deterministic() {
+    // A shared limit binds all members together: see `shared.rs`. That of flow queues: see
+    // `flows.rs`.
     let own = |row: &&DropperDescriptor| {
         row.parameters.iter().all(|row| row.name != "limit" || row.kind == Kind::Limit)
     };
@@ -135,12 +135,12 @@ fn every_dropper_keeps_the_limit_and_is_the_same_again() {
             let plan =
                 QueuePlan { dropper: descriptor.keyword, params: params(&[("limit", limit)], &[]) };
             let (first, again) = (loaded(&plan, seed), loaded(&plan, seed));
-            assert_eq!(first, again, "{}: same calls, same answers", descriptor.keyword);
+            assert_eq!(first, again, "{}: same calls, same decisions", descriptor.keyword);
         }
     }
 }
 
-/// Four packets arrive for each three that leave; what was dropped.
+/// Offers four packets for each three that leave; returns the drops.
 fn loaded(plan: &QueuePlan, seed: u64) -> Vec<(Instant, DropReason)> {
     let mut random = Random::new(seed, 0);
     let dropper = AnyDropper::build(plan, PLACE).expect("a limit alone is enough");

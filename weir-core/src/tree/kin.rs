@@ -1,10 +1,10 @@
-//! Which classes of a changed tree are those of the tree before: kin.
+//! Kin: the classes that two trees share by name.
 
 use super::Tree;
 use crate::ids::{ClassId, LeafId};
 use alloc::vec::Vec;
 
-/// Which classes of a new tree are those of an old one.
+/// The old class of each class of a new tree, where there is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kin {
     classes: Vec<Option<ClassId>>,
@@ -12,7 +12,7 @@ pub struct Kin {
 }
 
 impl Kin {
-    /// Classes of the same name are the same; a leaf is kin to a leaf only.
+    /// Matches classes by name; a leaf is kin to a leaf only.
     pub fn by_name(old: &Tree, new: &Tree) -> Self {
         let mut names: Vec<_> =
             old.classes().map(|(id, class)| (class.name.as_str(), id)).collect();
@@ -28,23 +28,23 @@ impl Kin {
         }
     }
 
-    /// The old class that this new one was.
+    /// Returns the old class of this new one.
     pub fn class(&self, new: ClassId) -> Option<ClassId> {
         self.classes[new.index()]
     }
 
-    /// The old leaf that this new one was.
+    /// Returns the old leaf of this new one.
     pub fn leaf(&self, new: LeafId) -> Option<LeafId> {
         self.leaves[new.index()]
     }
 
-    /// Every new leaf with the old one that it was.
+    /// Returns every new leaf that has an old one, with it.
     pub fn leaves(&self) -> impl Iterator<Item = (LeafId, LeafId)> {
         let row = |(new, &old): (usize, &Option<LeafId>)| Some((LeafId(new as u32), old?));
         self.leaves.iter().enumerate().filter_map(row)
     }
 
-    /// Every new class with the old one that it was.
+    /// Returns every new class that has an old one, with it.
     pub fn classes(&self) -> impl Iterator<Item = (ClassId, ClassId)> {
         let row = |(new, &old): (usize, &Option<ClassId>)| Some((ClassId(new as u32), old?));
         self.classes.iter().enumerate().filter_map(row)

@@ -14,15 +14,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Levels from a leaf to its root, both counted: more would slow every packet.
+/// The most levels from a leaf to its root, both counted; more would slow every packet.
 pub const DEPTH_MAX: usize = 8;
 
 /// A class as declared.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassSpec {
-    /// The name, kept end to end.
+    /// The name, which reports show unchanged.
     pub name: String,
-    /// The class above, `None` for one directly under the link.
+    /// The parent, `None` for a class directly under the link.
     pub parent: Option<ClassId>,
     /// The scheduler's parameters of this class.
     pub params: Params,
@@ -39,7 +39,7 @@ pub struct Tree {
     class_of_leaf: Vec<ClassId>,
 }
 
-/// Why classes are no tree.
+/// Why classes do not form a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TreeError {
     /// There is no class.
@@ -48,7 +48,7 @@ pub enum TreeError {
     UnknownParent(ClassId),
     /// This class is its own ancestor.
     Loop(ClassId),
-    /// This class lies deeper than [`DEPTH_MAX`].
+    /// This class is deeper than [`DEPTH_MAX`].
     TooDeep(ClassId),
 }
 
@@ -81,59 +81,59 @@ impl Tree {
         Ok(Self { rate, mtu, params, classes, leaf_of_class, class_of_leaf })
     }
 
-    /// The rate of the link.
+    /// Returns the rate of the link.
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// The charged length of the largest packet that the link is meant for.
+    /// Returns the charged length of the largest packet.
     pub const fn mtu(&self) -> Bytes {
         self.mtu
     }
 
-    /// The scheduler's parameters of the link.
+    /// Returns the scheduler's parameters of the link.
     pub const fn params(&self) -> &Params {
         &self.params
     }
 
-    /// The classes in the order of declaration.
+    /// Returns the classes in the order of declaration.
     pub fn classes(&self) -> impl ExactSizeIterator<Item = (ClassId, &ClassSpec)> {
         self.classes.iter().enumerate().map(|(index, class)| (ClassId(index as u32), class))
     }
 
-    /// One class.
+    /// Returns one class.
     pub fn class(&self, class: ClassId) -> &ClassSpec {
         &self.classes[class.index()]
     }
 
-    /// The leaves in the order of declaration, each with its class.
+    /// Returns the leaves in the order of declaration, each with its class.
     pub fn leaves(&self) -> impl ExactSizeIterator<Item = (LeafId, &ClassSpec)> {
         let row = |(leaf, &class): (usize, &ClassId)| (LeafId(leaf as u32), self.class(class));
         self.class_of_leaf.iter().enumerate().map(row)
     }
 
-    /// The number of leaves.
+    /// Returns the number of leaves.
     pub fn leaf_count(&self) -> usize {
         self.class_of_leaf.len()
     }
 
-    /// The leaf that this class is, `None` for an interior class.
+    /// Returns the leaf of this class, `None` for an interior class.
     pub fn leaf_of(&self, class: ClassId) -> Option<LeafId> {
         self.leaf_of_class[class.index()]
     }
 
-    /// The class that this leaf is.
+    /// Returns the class of this leaf.
     pub fn class_of(&self, leaf: LeafId) -> ClassId {
         self.class_of_leaf[leaf.index()]
     }
 
-    /// The classes from `class` (included) up to the top.
+    /// Returns the classes from `class` (included) up to the top.
     pub fn path(&self, class: ClassId) -> impl Iterator<Item = ClassId> {
         core::iter::successors(Some(class), |&at| self.class(at).parent)
     }
 }
 
-/// Walks from `class` to the top; the walk is bounded, so a loop is found, not followed.
+/// Walks from `class` to the top; the walk is bounded, so it ends in a loop too.
 fn check_ancestors(classes: &[ClassSpec], class: ClassId) -> Result<(), TreeError> {
     let mut at = class;
     for _ in 0..DEPTH_MAX {
@@ -156,7 +156,7 @@ impl fmt::Display for TreeError {
             TreeError::UnknownParent(_) => f.write_str("the parent is not declared; declare it"),
             TreeError::Loop(_) => f.write_str("the class is its own ancestor; break the loop"),
             TreeError::TooDeep(_) => {
-                write!(f, "the class lies deeper than {DEPTH_MAX} levels; flatten the tree")
+                write!(f, "the class is deeper than {DEPTH_MAX} levels; flatten the tree")
             }
         }
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_refused() {
+    fn classes_that_do_not_form_a_tree_are_refused() {
         let chain: Vec<_> = (0..9).map(|i: u32| i.checked_sub(1)).collect();
         let rows: [(&[Option<u32>], TreeError); 5] = [
             (&[], TreeError::Empty),

@@ -89,7 +89,7 @@ impl Pace {
         }
     }
 
-    /// The same without a bound: the whole nanoseconds, rounded down, and the fine rest.
+    /// Extends without a bound: returns the whole nanoseconds, rounded down, and the fine rest.
     pub const fn extend_far(self, busy: u64, bytes: u32) -> (Duration, u64) {
         // 2^63 for a byte and 2^32 bytes make 2^95.
         let sum = busy as u128 + self.fine_per_byte as u128 * bytes as u128;

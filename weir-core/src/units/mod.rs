@@ -1,7 +1,7 @@
 //! Quantities with units, and the direction in which each conversion rounds.
 //!
-//! Times are whole nanoseconds ([`Instant`], [`Duration`]); where a rate is turned into time packet
-//! after packet, [`FineInstant`] keeps the fraction, so that no rounding adds up.
+//! Times are whole nanoseconds ([`Instant`], [`Duration`]); where a rate becomes time packet after
+//! packet, [`FineInstant`] retains the fraction, so that rounding does not accumulate.
 
 mod fine;
 mod text;
@@ -56,19 +56,19 @@ impl Instant {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
-    /// This instant moved later, held at the end of time.
+    /// Returns this instant moved later, capped at the end of time.
     pub const fn after(self, wait: Duration) -> Instant {
         Instant(self.0.saturating_add(wait.0))
     }
 
-    /// This instant moved earlier, held at the epoch.
+    /// Returns this instant moved earlier, no earlier than the epoch.
     pub const fn before(self, lead: Duration) -> Instant {
         Instant(self.0.saturating_sub(lead.0))
     }
 }
 
 impl Duration {
-    /// No time at all.
+    /// Zero time.
     pub const ZERO: Duration = Duration(0);
 
     /// This many nanoseconds.
@@ -76,17 +76,17 @@ impl Duration {
         Self(nanos)
     }
 
-    /// This many microseconds, held at the largest duration.
+    /// This many microseconds, capped at the largest duration.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// This many milliseconds, held at the largest duration.
+    /// This many milliseconds, capped at the largest duration.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// This many seconds, held at the largest duration.
+    /// This many seconds, capped at the largest duration.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(NANOS_PER_SECOND))
     }
@@ -96,7 +96,7 @@ impl Duration {
         self.0
     }
 
-    /// The sum, held at the largest duration.
+    /// Returns the sum, capped at the largest duration.
     pub const fn plus(self, other: Duration) -> Duration {
         Duration(self.0.saturating_add(other.0))
     }
@@ -116,7 +116,7 @@ impl Bytes {
         self.0
     }
 
-    /// The sum, held at the largest number.
+    /// Returns the sum, capped at the largest number.
     pub const fn plus(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_add(other.0))
     }
@@ -141,20 +141,20 @@ impl Rate {
         self.0
     }
 
-    /// The time that `bytes` take at this rate, rounded up, so never early.
+    /// Returns the time that `bytes` take at this rate, rounded up, so never early.
     pub const fn transmit_time(self, bytes: Bytes) -> Duration {
         let bits = bytes.0 as u128 * 8 * NANOS_PER_SECOND as u128;
         let nanos = bits.div_ceil(self.0 as u128);
         if nanos > u64::MAX as u128 { Duration(u64::MAX) } else { Duration(nanos as u64) }
     }
 
-    /// The whole bytes that fit into `time` at this rate, rounded down.
+    /// Returns the whole bytes that fit into `time` at this rate, rounded down.
     pub const fn bytes_in(self, time: Duration) -> Bytes {
         let bytes = self.0 as u128 * time.0 as u128 / (8 * NANOS_PER_SECOND as u128);
         if bytes > u64::MAX as u128 { Bytes(u64::MAX) } else { Bytes(bytes as u64) }
     }
 
-    /// The part `share` of this rate, rounded down, at least 1 bit/s.
+    /// Returns the part `share` of this rate, rounded down, at least 1 bit/s.
     pub const fn part(self, share: Share) -> Rate {
         let bits = self.0 as u128 * share.0 as u128 / Share::WHOLE.0 as u128;
         if bits == 0 { Rate::MIN } else { Rate(bits as u64) }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_held_not_wrapped() {
+    fn extremes_saturate() {
         assert_eq!(Rate::MIN.transmit_time(Bytes::new(u64::MAX)).as_nanos(), u64::MAX);
         assert_eq!(Instant::MAX.after(Duration::from_secs(1)), Instant::MAX);
         assert_eq!(Instant::ZERO.since(Instant::MAX), Duration::ZERO);

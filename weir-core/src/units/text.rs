@@ -1,8 +1,8 @@
 //! The one parser and printer of quantities: `10 Mbit/s`, `5 ms`, `15 packets`, `18 KB`, `60 %`.
 //!
 //! Decimal prefixes are powers of 1000, `Ki`, `Mi`, `Gi` powers of 1024. Numbers are exact
-//! decimals: a value finer than its unit can hold is refused, never rounded. What is printed parses
-//! to the same.
+//! decimals: a value finer than its unit allows is refused, never rounded. Printed text parses to
+//! the same value.
 
 use super::{Bytes, Duration, NANOS_PER_SECOND, Rate, Share};
 use alloc::format;
@@ -44,7 +44,7 @@ pub enum Dimension {
     Number,
 }
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UnitError {
     /// No number in front.
@@ -55,14 +55,14 @@ pub enum UnitError {
     Ambiguous {
         /// The text as written.
         text: String,
-        /// What it is if `b` means bit.
+        /// The reading if `b` means bit.
         bits: String,
-        /// What it is if `b` means byte.
+        /// The reading if `b` means byte.
         bytes: String,
     },
     /// The value does not fit; holds the text and the limit.
     OutOfRange(String, &'static str),
-    /// Another dimension than the one asked for; holds the text, what is wanted and an example.
+    /// Another dimension than expected; holds the text, the expected dimension and an example.
     Dimension(String, Dimension),
 }
 
@@ -98,7 +98,7 @@ const UNITS: &[(&str, Dimension, u64)] = &[
 ];
 
 impl Quantity {
-    /// What this quantity measures.
+    /// Returns the dimension of this quantity.
     pub const fn dimension(self) -> Dimension {
         match self {
             Quantity::Rate(_) => Dimension::Rate,
@@ -110,7 +110,7 @@ impl Quantity {
         }
     }
 
-    /// Parses a text that must measure `dimension`.
+    /// Parses a text that must be of `dimension`.
     pub fn parse_as(text: &str, dimension: Dimension) -> Result<Quantity, UnitError> {
         let quantity: Quantity = text.parse()?;
         if quantity.dimension() == dimension {
@@ -157,7 +157,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// `number` times `scale`, exactly.
+/// Returns `number` times `scale`, exactly.
 fn scaled(number: &str, scale: u64, text: &str) -> Result<u64, UnitError> {
     let refuse = |limit| UnitError::OutOfRange(text.to_string(), limit);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -196,7 +196,7 @@ fn unknown_unit(text: &str, number: &str, unit: &str) -> UnitError {
 }
 
 impl Dimension {
-    /// What a value of this dimension looks like.
+    /// Returns an example of a value of this dimension.
     pub const fn example(self) -> &'static str {
         match self {
             Dimension::Rate => "10 Mbit/s",
@@ -208,7 +208,7 @@ impl Dimension {
         }
     }
 
-    /// The name in messages.
+    /// Returns the name used in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Dimension::Rate => "rate",
@@ -332,7 +332,7 @@ macro_rules! parse_one {
             fn from_str(text: &str) -> Result<Self, UnitError> {
                 match Quantity::parse_as(text, Dimension::$type)? {
                     Quantity::$type(value) => Ok(value),
-                    _ => unreachable!("parse_as returns the dimension that it was asked for"),
+                    _ => unreachable!("parse_as returns the requested dimension"),
                 }
             }
         }

@@ -26,24 +26,24 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// From `low` to `high`, both included.
+    /// Draws a number from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + ((u128::from(self.next()) * u128::from(high - low + 1)) >> 64) as u64
     }
 
-    /// True once in `n` times.
+    /// True once in `n` times on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.between(1, n) == 1
     }
 
-    /// A number whose logarithm is even between those of `low` and `high`.
+    /// Draws a number whose logarithm is uniform between those of `low` and `high`.
     pub fn wide(&mut self, low: u64, high: u64) -> u64 {
         let bits = self.between(u64::from(low.max(1).ilog2()), u64::from(high.ilog2()));
         self.between(1 << bits, (2u64 << bits) - 1).clamp(low, high)
     }
 }
 
-/// A random tree for a scheduler: flat, or of up to three levels where it promises hierarchy.
+/// Draws a tree for a scheduler: flat, or of up to three levels where it promises hierarchy.
 pub fn random_tree(random: &mut Random, descriptor: &Descriptor) -> Tree {
     let link_rate = Rate::new(random.wide(8_000, 100_000_000_000)).expect("at least 8000");
     let mut classes = vec![spec(0, None)];
@@ -80,7 +80,7 @@ pub fn random_tree(random: &mut Random, descriptor: &Descriptor) -> Tree {
     tree.expect("parents come first")
 }
 
-/// Classes with many parameters that must fit each other are refused more often than not.
+/// Classes with many interdependent parameters are refused more often than not.
 const REDRAWS: usize = 500;
 
 fn depth(classes: &[ClassSpec], class: ClassId) -> usize {
@@ -91,7 +91,7 @@ fn spec(index: u64, parent: Option<ClassId>) -> ClassSpec {
     ClassSpec { name: format!("c{index}"), parent, params: Params::new() }
 }
 
-/// Random values for some of the parameters of a table, and all that must be written.
+/// Draws values for some of the parameters of a table, and for all required ones.
 fn random_params(
     random: &mut Random,
     table: &[Parameter],
@@ -135,7 +135,7 @@ fn random_value(random: &mut Random, parameter: &Parameter, link_rate: Rate) -> 
     })
 }
 
-/// A length that packets have, or one that breaks things.
+/// Draws a usual length, or an extreme one.
 pub fn random_length(random: &mut Random) -> u32 {
     match random.between(0, 9) {
         0 => 0,
@@ -145,7 +145,7 @@ pub fn random_length(random: &mut Random) -> u32 {
     }
 }
 
-/// A random plan for a scheduler: droppers, limits, a bound for all and a driver's buffer.
+/// Draws a plan for a scheduler: droppers, limits, a bound on all packets and a driver's buffer.
 pub fn random_plan(random: &mut Random, descriptor: &Descriptor, tree: Tree) -> LinkPlan {
     let mut plan = LinkPlan::new(descriptor.keyword, tree);
     let shared = Quantity::Bytes(Bytes::new(random.wide(1, 20_000)));
@@ -163,14 +163,14 @@ pub fn random_plan(random: &mut Random, descriptor: &Descriptor, tree: Tree) -> 
     plan
 }
 
-/// A queue whose dropper takes its parameters.
+/// Draws a queue whose dropper accepts its parameters.
 fn random_queue(random: &mut Random, rate: Rate, shared: Quantity) -> QueuePlan {
     let place = Place { leaf: LeafId(0), rate, mtu: Bytes::new(1514), seed: 0 };
     loop {
         let row = &DROPPERS[random.between(0, DROPPERS.len() as u64 - 1) as usize];
         let mut params = random_params(random, row.parameters, &[Scope::Queue], rate);
         let limit = row.parameters.iter().find(|row| row.name == "limit");
-        // One that takes no packets is shared by leaves, and the same for all.
+        // A limit without packets is one that leaves share, and equal for all.
         let limit = if limit.is_some_and(|row| row.kind != Kind::Limit) {
             shared
         } else if random.one_in(2) {
@@ -186,7 +186,7 @@ fn random_queue(random: &mut Random, rate: Rate, shared: Quantity) -> QueuePlan 
     }
 }
 
-/// A meter that takes its parameters, with actions of all kinds.
+/// Draws a meter that accepts its parameters, with actions of all kinds.
 fn random_meter(random: &mut Random, rate: Rate) -> MeterPlan {
     loop {
         let row = &METERS[random.between(0, METERS.len() as u64 - 1) as usize];

@@ -1,4 +1,4 @@
-//! Frames made from a description, for tests: bytes that Weir's own parser has no part in.
+//! Frames made from a description, for tests, without any code of Weir's parser.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ pub struct Frame {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub protocol: u8,
-    /// What the transport header begins with.
+    /// Source and destination port.
     pub ports: (u16, u16),
     pub traffic_class: u8,
     pub fragment: Option<Piece>,
@@ -101,7 +101,7 @@ impl Frame {
     }
 
     fn ipv6(&self, source: [u8; 16], destination: [u8; 16]) -> Vec<u8> {
-        // Built from the back, since each header names the one behind it.
+        // Built from the back, since each header names the next.
         let mut next = self.protocol;
         let mut payload = self.segment();
         if let Some(piece) = self.fragment {
@@ -112,7 +112,8 @@ impl Frame {
             next = 44;
         }
         for &kind in self.extensions.iter().rev() {
-            // Sixteen bytes: AH counts fours beyond two of them, the others eights beyond one.
+            // Sixteen bytes: AH counts units of four bytes beyond two, the others units of eight
+            // beyond one.
             let len = if kind == 51 { 2 } else { 1 };
             payload.splice(0..0, [&[next, len][..], &[0; 14][..]].concat());
             next = kind;

@@ -5,10 +5,10 @@ use crate::workload::{HORIZON, MTU, NANOS_PER_BYTE, Workload, random, saturated}
 use weir_core::event::Departure;
 
 const SEEDS: u64 = 100;
-/// Bytes that a bound on bytes may be missed by: weights are rounded in their 24th bit.
+/// The error of bounds in bytes: weights are rounded in their 24th bit.
 const SLACK_BYTES: f64 = 0.1;
 
-/// The largest time by which a packet is finished later than in the fluid, in ns.
+/// Returns the largest time by which a packet finishes later than in the fluid, in ns.
 fn lateness(workload: &Workload, sent: &[Departure]) -> f64 {
     let fluid = finishes(workload);
     let late = |departure: &Departure| {
@@ -31,22 +31,23 @@ fn wfq_finishes_no_packet_later_than_the_fluid_by_more_than_one_packet() {
             *count += u64::from(lateness(&workload, &workload.run(other)) > bound);
         }
     }
-    // Otherwise these workloads would show nothing.
+    // Otherwise these workloads would prove nothing.
     assert!(others.iter().all(|&count| count > SEEDS / 2), "{others:?} break the bound");
 }
 
-/// How far `leaf` falls behind its part of the line, at most, in any time in which it waits, in
-/// bytes [bennett97 §3]: in each such time it gets its part less the worst-case fair index.
+/// Returns how far `leaf` falls behind its part of the line, at most, in any interval in which it
+/// is backlogged, in bytes [bennett97 §3]: in each such interval it gets its part less the
+/// worst-case fair index.
 fn behind(workload: &Workload, sent: &[Departure], leaf: usize) -> f64 {
     let mine = sent.iter().filter(|departure| departure.leaf.index() == leaf);
     let mut arrivals = workload.arrivals.iter().filter(|arrival| arrival.leaf == leaf);
-    // What its part of the line comes to until an instant. What it got is counted as packets end.
+    // The leaf's part of the line up to an instant. Its service is counted as packets end.
     let due = |nanos: u64| workload.part(leaf) * nanos as f64 / NANOS_PER_BYTE as f64;
     let (mut got, mut least, mut worst) = (0.0, f64::INFINITY, 0f64);
     let mut end = 0;
     for departure in mine {
-        let arrival = arrivals.next().expect("what leaves has come");
-        // It waits anew, unless it came while the one before it was there.
+        let arrival = arrivals.next().expect("a packet that leaves has arrived");
+        // It becomes backlogged anew, unless it arrived while the one before it waited.
         if arrival.at > end || least == f64::INFINITY {
             least = due(arrival.at) - got;
         }
@@ -58,8 +59,8 @@ fn behind(workload: &Workload, sent: &[Departure], leaf: usize) -> f64 {
     worst
 }
 
-/// Asserts that every leaf keeps its worst-case fair index, `index(workload, leaf)`, with
-/// `scheduler`; answers how many of the workloads break it with first in, first out.
+/// Asserts that every leaf stays within its worst-case fair index, `index(workload, leaf)`, with
+/// `scheduler`, and that FIFO breaks it in most workloads.
 fn check_fair_index(scheduler: &str, index: impl Fn(&Workload, usize) -> f64) {
     let mut broken = 0;
     for seed in 0..2 * SEEDS {
@@ -87,29 +88,30 @@ fn longest(workload: &Workload) -> f64 {
 }
 
 #[test]
-fn wf2q_keeps_the_worst_case_fair_index() {
+fn wf2q_stays_within_the_worst_case_fair_index() {
     check_fair_index("wf2q+", |workload, leaf| {
         let own = workload.length_max(leaf);
         own + (longest(workload) - own) * workload.part(leaf)
     });
 }
 
-/// A slot of a leaf, in bytes of the line.
+/// Returns a slot of a leaf, in bytes of the line.
 fn slot(workload: &Workload, leaf: usize) -> f64 {
     let span = f64::from(MTU) / workload.part(leaf);
     2f64.powf((span - 1e-9).log2().ceil())
 }
 
 #[test]
-fn qfq_keeps_its_worst_case_fair_index() {
+fn qfq_stays_within_its_worst_case_fair_index() {
     // [qfq13 §V]
     check_fair_index("qfq", |workload, leaf| {
         workload.part(leaf) * (3.0 * slot(workload, leaf) + 2.0 * longest(workload))
     });
 }
 
-/// In a link in which all leaves wait all the time: the bytes by which each packet's end, in order,
-/// finds its leaf ahead of the fluid, and its start behind it; `each(leaf, ahead, behind)`.
+/// In a link in which all leaves are always backlogged: calls `each(leaf, ahead, behind)` with the
+/// bytes by which each packet's end, in order, finds its leaf ahead of the fluid, and its start
+/// behind it.
 fn beside_the_fluid(workload: &Workload, scheduler: &str, mut each: impl FnMut(usize, f64, f64)) {
     let mut got = vec![0.0; workload.weights.len()];
     let mut all = 0.0;
@@ -161,7 +163,7 @@ fn round_robins_stay_within_a_round_of_the_fluid() {
         let smallest = *workload.weights.iter().min().expect("a leaf") as f64;
         let round = workload.weights.iter().sum::<u64>() as f64 / smallest * f64::from(MTU);
         beside_the_fluid(&workload, scheduler, |leaf, ahead, behind| {
-            // A turn of its own, a largest packet of everybody.
+            // A turn of its own, and one longest packet of every leaf.
             let leaves = workload.weights.len() as f64;
             let bound = workload.part(leaf) * round + (1.0 + leaves) * f64::from(MTU);
             assert!(
@@ -173,7 +175,7 @@ fn round_robins_stay_within_a_round_of_the_fluid() {
 }
 
 #[test]
-fn qfq_and_wf2q_send_what_was_there_within_their_slots() {
+fn qfq_and_wf2q_send_a_standing_backlog_within_their_slots() {
     for seed in 0..SEEDS {
         let workload = saturated(seed);
         let mut services = Vec::new();

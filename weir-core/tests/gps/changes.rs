@@ -1,4 +1,4 @@
-//! Drops, changes of the tree, and years of service: what random workloads do not reach.
+//! Drops, changes of the tree, and years of service: cases that random workloads do not reach.
 
 use crate::workload::{NANOS_PER_BYTE, keyword, tree};
 use weir_core::ids::LeafId;
@@ -12,11 +12,11 @@ fn head(length: u64) -> Head {
     Head { length: Bytes::new(length), arrived: Instant::ZERO }
 }
 
-/// A scheduler in which every leaf always waits, and a line that keeps the rate.
+/// A scheduler in which every leaf is always backlogged, and a line at its rate.
 struct Saturated {
     scheduler: Box<dyn Scheduler + Send>,
     now: Instant,
-    /// Of every packet.
+    /// The length of every packet.
     length: u64,
     sent: Vec<u64>,
 }
@@ -31,10 +31,10 @@ impl Saturated {
         Self { scheduler, now: Instant::ZERO, length, sent: vec![0; weights.len()] }
     }
 
-    /// Sends a packet, in whose place another comes.
+    /// Sends a packet and replaces it with another.
     fn send(&mut self) -> LeafId {
         let Selection::Leaf(leaf) = self.scheduler.select(self.now) else {
-            panic!("a leaf waits and nobody may send")
+            panic!("leaves are backlogged and none may send")
         };
         let length = Bytes::new(self.length);
         self.scheduler.joined(self.now, leaf, length);
@@ -74,7 +74,7 @@ fn dropped_packets_cost_their_leaf_nothing() {
         let mut random = Random::new(1, 0);
         for _ in 0..30_000 {
             let leaf = run.send();
-            // The first leaf loses packets all the time, and is empty for a moment now and then.
+            // The first leaf loses packets all the time, and is sometimes empty for a moment.
             match random.below(4) {
                 0 => run.scheduler.head_changed(run.now, LeafId(0), Some(head(1000))),
                 1 if leaf == LeafId(0) => {

@@ -2,12 +2,12 @@
 //! drains at its weight over the sum of the weights that drain [parekh93 §II].
 //!
 //! Times are ns, and a byte takes `NANOS_PER_BYTE` of the whole line. With the workloads of these
-//! tests 53 bits leave errors far below a nanosecond; `SLACK` is allowed for them.
+//! tests 53 bits leave errors much smaller than a nanosecond; `SLACK` allows for them.
 
 use crate::workload::{NANOS_PER_BYTE, Workload};
 use std::collections::VecDeque;
 
-/// When the fluid finishes each packet of the workload, in the order of arrivals.
+/// Returns when the fluid finishes each packet of the workload, in the order of arrivals.
 pub fn finishes(workload: &Workload) -> Vec<f64> {
     let mut finishes = vec![0.0; workload.arrivals.len()];
     let mut leaves: Vec<VecDeque<(usize, f64)>> = vec![VecDeque::new(); workload.weights.len()];
@@ -42,5 +42,5 @@ pub fn finishes(workload: &Workload) -> Vec<f64> {
     }
 }
 
-/// ns that a bound may be missed by.
+/// The error of bounds, in ns.
 pub const SLACK: f64 = 2.0;

@@ -1,5 +1,5 @@
-//! Fair schedulers beside the fluid that they approximate: proven bounds on random workloads, and
-//! the order of the worked example.
+//! Fair schedulers compared with the fluid that they approximate: proven bounds on random
+//! workloads, and the order of the worked example.
 
 mod bounds;
 mod changes;

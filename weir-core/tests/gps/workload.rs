@@ -1,4 +1,4 @@
-//! Random arrivals, and what a link makes of them.
+//! Random arrivals, and the departures of a link.
 
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
@@ -9,7 +9,7 @@ use weir_core::random::Random;
 use weir_core::sched::{ClassSpec, Tree, find};
 use weir_core::units::{Bytes, Instant, Quantity, Rate};
 
-/// What is offered to a link.
+/// The packets offered to a link.
 pub struct Workload {
     pub weights: Vec<u64>,
     pub arrivals: Vec<Arrival>,
@@ -21,8 +21,8 @@ pub struct Arrival {
     pub length: u32,
 }
 
-/// Weights in ranges of all widths; each leaf with lengths of its own; bursts and pauses, so that
-/// leaves run dry and come back.
+/// Draws weights in ranges of all widths, lengths for each leaf, bursts and pauses, so that leaves
+/// become empty and backlogged again.
 pub fn random(seed: u64) -> Workload {
     let mut random = Random::new(seed, 0);
     let leaves = 2 + random.below(9) as usize;
@@ -49,7 +49,7 @@ pub fn random(seed: u64) -> Workload {
     Workload { weights, arrivals }
 }
 
-/// Every leaf waits from the start to the end: more than the horizon can send is there at 0.
+/// Every leaf is backlogged from the start to the end: at 0 it gets more than the horizon can send.
 pub fn saturated(seed: u64) -> Workload {
     let mut random = Random::new(seed, 1);
     let leaves = 2 + random.below(7) as usize;
@@ -70,18 +70,19 @@ pub fn saturated(seed: u64) -> Workload {
 }
 
 impl Workload {
-    /// The longest packet of a leaf.
+    /// Returns the longest packet of a leaf.
     pub fn length_max(&self, leaf: usize) -> f64 {
         let lengths = self.arrivals.iter().filter(|arrival| arrival.leaf == leaf);
         f64::from(lengths.map(|arrival| arrival.length).max().unwrap_or(0))
     }
 
-    /// The part of the line that a leaf is sure of.
+    /// Returns the guaranteed part of the line of a leaf.
     pub fn part(&self, leaf: usize) -> f64 {
         self.weights[leaf] as f64 / self.weights.iter().sum::<u64>() as f64
     }
 
-    /// What a link with this scheduler sends, in order; a handle is the number of the arrival.
+    /// Returns what a link with this scheduler sends, in order; a handle is the number of the
+    /// arrival.
     pub fn run(&self, scheduler: &str) -> Vec<Departure> {
         let mut plan = LinkPlan::new(keyword(scheduler), tree(scheduler, &self.weights));
         let limit = Params::new().with("limit", Quantity::Packets(u32::MAX));
@@ -91,7 +92,7 @@ impl Workload {
         let mut last = 0;
         for (number, arrival) in self.arrivals.iter().enumerate() {
             let now = Instant::from_nanos(arrival.at);
-            // What comes at one instant is all there before anything is sent.
+            // Arrivals at one instant are all queued before any packet is sent.
             if std::mem::replace(&mut last, arrival.at) < arrival.at {
                 link.advance(now, &mut out);
             }
@@ -107,12 +108,12 @@ impl Workload {
     }
 }
 
-/// The registry's own word for a scheduler.
+/// Returns the registry's own static keyword of a scheduler.
 pub fn keyword(scheduler: &str) -> &'static str {
     find(scheduler).expect("registered").descriptor.keyword
 }
 
-/// A flat tree of leaves with these weights; a scheduler of quanta gets those in proportion.
+/// A flat tree of leaves with these weights; for a scheduler of quanta, quanta in proportion.
 pub fn tree(scheduler: &str, weights: &[u64]) -> Tree {
     let table = find(scheduler).expect("registered").descriptor.parameters;
     let takes = |name| table.iter().any(|row| row.name == name && row.scope == Scope::Leaf);
@@ -137,5 +138,5 @@ pub fn tree(scheduler: &str, weights: &[u64]) -> Tree {
 pub const NANOS_PER_BYTE: u64 = 100;
 /// The longest packet.
 pub const MTU: u32 = 1500;
-/// Bytes of the line in which every leaf of [`saturated`] waits.
+/// Bytes of the line during which every leaf of [`saturated`] is backlogged.
 pub const HORIZON: u64 = 100_000;

@@ -1,4 +1,4 @@
-//! What held a packet back, and what a class keeps when its policy changes.
+//! Why a packet was held back, and what a class retains when its policy changes.
 
 use crate::world::{Leaves, Row, htb, tree};
 use weir_core::ids::{ClassId, LeafId};
@@ -9,7 +9,7 @@ use weir_core::units::Instant;
 const K: u64 = 1000;
 const M: u64 = 1_000_000;
 
-/// Serves what waits in `leaves` until `end` (µs); tells `each` of every departure before its
+/// Serves the packets in `leaves` until `end` (µs); calls `each` for every departure before its
 /// charge.
 fn serve(
     scheduler: &mut dyn Scheduler,
@@ -38,8 +38,8 @@ fn fill(scheduler: &mut dyn Scheduler, leaves: &mut Leaves, backlog: &str) {
     }
 }
 
-/// A word for each departure: the leaf, when (µs), since when it might have been sent, by what it
-/// was held until then, and from which class it borrowed.
+/// A word for each departure: the leaf, the instant (µs), since when it might have been sent, what
+/// held it until then, and from which class it borrowed.
 fn check_why(rows: &[Row], backlog: &str, expected: &str) {
     let tree = tree(1000 * M, rows);
     let (mut scheduler, mut leaves) = (htb(&tree), Leaves::new(tree.leaf_count()));
@@ -67,9 +67,10 @@ fn a_packet_waits_for_tokens_of_its_own_rate() {
 }
 
 #[test]
-fn a_packet_waits_for_a_ceil_or_for_whoever_lends() {
-    // The root holds what leaves at 0 but one packet, and then lends one a millisecond, so b and a
-    // wait for the root, at 1 and 2 ms. a may send one every 2 ms, so at 3 ms it waits for its ceil.
+fn a_packet_waits_for_a_ceil_or_for_its_lender() {
+    // The root has tokens for all but one of the packets that leave at 0, and then lends one a
+    // millisecond, so b and a wait for the root, at 1 and 2 ms. a may send one every 2 ms, so at 3
+    // ms it waits for its ceil.
     let own = &[("burst", 1), ("cburst", 1)];
     let wide = &[("burst", 1), ("cburst", 100 * K)];
     check_why(
@@ -88,7 +89,7 @@ fn one(rate: u64, name: &'static str) -> Tree {
     tree(1000 * M, &[(name, None, rate, rate, TWO_K)])
 }
 
-/// Three packets leave at once, then the policy changes: when the others leave (ms).
+/// Three packets leave at once, then the policy changes: checks when the others leave (ms).
 fn check_change(name: &'static str, rate: u64, expected: &[u64]) {
     let (before, after) = (one(M, "a"), one(rate, name));
     let mut old = Htb::build(&before).expect("builds");

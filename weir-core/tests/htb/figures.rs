@@ -9,7 +9,7 @@ use weir_core::units::Instant;
 const M: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Keeps the leaves of `backlogged` backlogged with packets of `length` until `end`; answers the
+/// Keeps the leaves of `backlogged` backlogged with packets of `length` until `end`; returns the
 /// departures.
 fn saturate(plan: &LinkPlan, backlogged: &[u32], length: u32, end: u64) -> Vec<Departure> {
     let mut link: Box<dyn AnyLink> = plan.build().expect("the plan suits htb");
@@ -31,7 +31,7 @@ fn saturate(plan: &LinkPlan, backlogged: &[u32], length: u32, end: u64) -> Vec<D
     departures
 }
 
-/// The rate between the first and the last departure, in bit/s.
+/// Returns the rate between the first and the last departure, in bit/s.
 fn rate(departures: &[Departure]) -> f64 {
     let (first, rest) = departures.split_first().expect("something left");
     let last = rest.last().expect("more than one left");
@@ -39,10 +39,10 @@ fn rate(departures: &[Departure]) -> f64 {
     bits as f64 * SECOND as f64 / last.at.since(first.at).as_nanos() as f64
 }
 
-/// A class of `bits` under a line of `line` bit/s sends at its rate, within one part in 10 000,
-/// measured from an eleventh of `time` on.
+/// Checks that a class of `bits` under a line of `line` bit/s sends at its rate, within one part in
+/// 10 000, measured from an eleventh of `time` on.
 fn check_rate(line: u64, bits: u64, length: u32, time: u64) {
-    // The default burst would last longer than the run at the highest rates.
+    // At the highest rates the default burst would last longer than the run.
     let burst: &[_] = if time < SECOND { &[("burst", 3000), ("cburst", 3000)] } else { &[] };
     let plan = LinkPlan::new("htb", tree(line, &[("a", None, bits, bits, burst)]));
     let departures = saturate(&plan, &[0], length, time);
@@ -97,7 +97,7 @@ fn sharing_plan(line: u64, unit: u64) -> LinkPlan {
     )
 }
 
-/// What each leaf gets, in thousandths of a unit, from second 2 to second 22.
+/// Returns the rate of each leaf, in thousandths of a unit, from second 2 to second 22.
 fn shares(line: u64, unit: u64, length: u32, backlogged: &[u32]) -> [u64; 4] {
     let departures = saturate(&sharing_plan(line, unit), backlogged, length, 22 * SECOND);
     let mut bits = [0u64; 4];
@@ -107,12 +107,12 @@ fn shares(line: u64, unit: u64, length: u32, backlogged: &[u32]) -> [u64; 4] {
     bits.map(|bits| (bits as f64 * 1000.0 / 20.0 / unit as f64).round() as u64)
 }
 
-/// Lines and units: the root as fast as the line, and the root far below it; 30 and 100 Mbit/s.
+/// Lines and units: the root as fast as the line, and the root much slower; 30 and 100 Mbit/s.
 const LINES: [(u64, u64); 4] =
     [(30 * M, M), (1000 * M, M), (100 * M, 100 * M / 30), (1000 * M, 100 * M / 30)];
 
-/// Every leaf gets its row of `ideal`, in thousandths of a unit, within one part in a thousand:
-/// what siblings leave goes to their siblings first, in proportion to quantum.
+/// Checks that every leaf gets its row of `ideal`, in thousandths of a unit, within one part in a
+/// thousand: an unused rate goes to siblings first, in proportion to quantum.
 fn check_shares(backlogged: &[u32], ideal: [u64; 4]) {
     for (line, unit) in LINES {
         for length in [526, 1514] {
@@ -131,17 +131,17 @@ fn backlogged_classes_get_their_rates() {
 }
 
 #[test]
-fn siblings_share_what_one_leaves() {
+fn siblings_share_the_unused_rate_of_one() {
     check_shares(&[A2, B5, B6], [2000, 0, 18_000, 10_000]);
 }
 
 #[test]
-fn a_single_sibling_takes_what_two_leave() {
+fn a_single_sibling_takes_the_unused_rate_of_two() {
     check_shares(&[A2, B4], [2000, 28_000, 0, 0]);
 }
 
 #[test]
-fn cousins_share_what_a_subtree_leaves() {
+fn cousins_share_the_unused_rate_of_a_subtree() {
     check_shares(&[B4, B5, B6], [0, 15_000, 9643, 5357]);
 }
 

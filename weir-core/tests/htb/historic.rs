@@ -1,4 +1,4 @@
-//! The form of Linux 2.6.5: worked departures, the table that explains the paper, the formula.
+//! The variant of Linux 2.6.5: worked departures, the table that explains the paper, the formula.
 
 use crate::world::{Leaves, build};
 use weir_core::ids::LeafId;
@@ -9,7 +9,7 @@ use weir_core::units::{Bytes, Instant, Quantity, Rate};
 const K: u64 = 1000;
 const M: u64 = 1_000_000;
 
-/// The kernel and its one class, whose rate is its ceil and whose buckets are alike.
+/// The kernel and its single class, whose rate equals its ceil and whose buckets are equal.
 #[derive(Clone, Copy)]
 struct Machine {
     hz: u64,
@@ -34,8 +34,9 @@ impl Machine {
         build("htb-2.6.5", &tree)
     }
 
-    /// The instants, in ns, at which a line that takes no time sends packets of `length` until
-    /// `end`. At the start 1000 wait; `interval` apart more come, one at once for each sent if 0.
+    /// Returns the instants, in ns, at which an infinitely fast line sends packets of `length`
+    /// until `end`. At the start 1000 wait; more arrive `interval` apart, or one for each packet
+    /// sent if it is 0.
     fn departures(self, length: u64, interval: u64, end: u64) -> Vec<u64> {
         let (mut scheduler, mut leaves) = (self.scheduler(), Leaves::new(1));
         let (mut now, mut next_arrival, mut sent) = (0, interval, Vec::new());
@@ -78,8 +79,8 @@ impl Machine {
     }
 }
 
-/// The first departures, in ms, of 1000-byte packets that all wait from the start: 1 Mbit/s and
-/// 2000 bytes of burst.
+/// Checks the first departures, in ms, of 1000-byte packets that all wait from the start: 1 Mbit/s
+/// and 2000 bytes of burst.
 fn check_worked(hz: u64, hysteresis: bool, expected: &[u64]) {
     let machine = Machine { hz, hysteresis, rate: M, burst: 2000 };
     let sent = machine.departures(1000, 0, 1_000 * M);
@@ -89,19 +90,20 @@ fn check_worked(hz: u64, hysteresis: bool, expected: &[u64]) {
 }
 
 #[test]
-fn hysteresis_lets_a_bucket_more_go_and_then_waits_for_both() {
-    // [algorithms §5.8] On a clock whose ticks meet the events, and on one of 10 ms.
+fn hysteresis_sends_one_bucket_more_and_then_waits_for_both() {
+    // [algorithms §5.8] On a clock whose ticks coincide with the events, and on one of 10 ms.
     for hz in [125, 1000] {
         check_worked(hz, false, &[0, 0, 0, 8, 16, 24, 32]);
         check_worked(hz, true, &[0, 0, 0, 0, 0, 24, 24, 24, 48, 48, 48, 72]);
     }
-    // By hand: 8 ms of debt are looked at after 10, 4 ms of debt after 20 and so on: 2, 4, 6 and
-    // 8 ms are saved up, and 8 let a second packet go.
+    // By hand: the scheduler sees 8 ms of debt after 10, 4 ms of debt after 20 and so on: it
+    // accumulates 2, 4, 6 and 8 ms, and 8 let a second packet go.
     check_worked(100, false, &[0, 0, 0, 10, 20, 30, 40, 40, 50]);
 }
 
-/// Mbit/s by the generator's frame sizes, which hold four bytes of check sequence that the kernel
-/// does not see, from second 1 to second 4 with both ends: 301 ticks of 10 ms in three seconds.
+/// Returns Mbit/s by the generator's frame sizes, which include four bytes of check sequence that
+/// the kernel does not see, from second 1 to second 4 with both ends: 301 ticks of 10 ms in three
+/// seconds.
 fn figure(machine: Machine, size: u64, offered: u64) -> f64 {
     let interval = (size * 8 * K).checked_div(offered).unwrap_or(0);
     let sent = machine.departures(size - 4, interval, 4_000 * M);
@@ -109,8 +111,8 @@ fn figure(machine: Machine, size: u64, offered: u64) -> f64 {
     counted as f64 * size as f64 * 8.0 / 3e6
 }
 
-/// One row of the table of [algorithms §5.9] at 30 Mbit/s: 64-byte frames at 32 Mbit/s, then 512
-/// and 1500 bytes as many as can be.
+/// Checks one row of the table of [algorithms §5.9] at 30 Mbit/s: 64-byte frames at 32 Mbit/s, then
+/// 512 and 1500 bytes at saturation.
 fn check_table(hz: u64, hysteresis: bool, kib: u64, expected: [f64; 3]) {
     let machine = Machine { hz, hysteresis, rate: 30 * M, burst: kib * 1024 };
     let offered = [(64, 32), (512, 0), (1500, 0)];
@@ -122,7 +124,7 @@ fn check_table(hz: u64, hysteresis: bool, kib: u64, expected: [f64; 3]) {
 }
 
 #[test]
-fn the_table_that_explains_the_paper_comes_out() {
+fn the_table_that_explains_the_paper_is_reproduced() {
     check_table(100, true, 15, [28.2, 25.1, 25.3]);
     check_table(100, true, 18, [32.0, 30.4, 30.1]);
     check_table(100, false, 15, [14.1, 12.7, 13.2]);
@@ -159,7 +161,7 @@ fn a_bucket_smaller_than_a_tick_sends_its_packets_once_a_tick() {
 
 #[test]
 fn a_bucket_larger_than_a_tick_sends_its_rate_by_rounded_lengths() {
-    // [algorithms §5.6] Otherwise the rate, by what the table charges.
+    // [algorithms §5.6] Otherwise it sends at its rate, by the lengths in the rate table.
     for (hz, hysteresis, burst) in [(100, true, 20_000), (100, false, 40_000), (1000, false, 5_000)]
     {
         let machine = Machine { hz, hysteresis, rate: 30 * M, burst };

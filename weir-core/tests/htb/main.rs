@@ -1,5 +1,5 @@
-//! HTB against a slow plain oracle, worked departures, and the figures it must reach; then the
-//! historic form against what was measured of it.
+//! HTB against a slow plain oracle, worked departures, and target figures; then the historic
+//! variant against measurements of it.
 
 mod changes;
 mod figures;

@@ -1,8 +1,9 @@
-//! HTB as the rules read [algorithms §5.3-5.5]: ordered sets, maps, wide integers, no cleverness.
+//! HTB as the rules define it [algorithms §5.3-5.5]: ordered sets, maps, wide integers, no
+//! optimisation.
 //!
-//! Shared with the scheduler are only the unit of tokens (2^-26 ns, a byte's cost rounded up) and
-//! the order of events of one instant (by class number), which the rules leave open. With a
-//! [`Kernel`] it is the historic form.
+//! It shares with the scheduler only the unit of tokens (2^-26 ns, a byte's cost rounded up) and
+//! the order of events at one instant (by class number), which the rules leave open. With a
+//! [`Kernel`] it is the historic variant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::ids::{ClassId, LeafId};
@@ -36,7 +37,7 @@ struct Class {
     feeds: BTreeMap<usize, Ring>,
 }
 
-/// An ordered set with a pointer, and the class that it pointed at when that left.
+/// An ordered set with a pointer, and the class that it pointed at when that class left.
 #[derive(Clone, Default)]
 struct Ring {
     members: BTreeSet<usize>,
@@ -44,7 +45,7 @@ struct Ring {
     last: Option<usize>,
 }
 
-/// What the historic form knows besides: ticks of 10^9 / hz ns, whole for the hz of the tests.
+/// The state of the historic variant: ticks of 10^9 / hz ns, whole for the hz of the tests.
 #[derive(Clone, Copy)]
 pub struct Kernel {
     pub tick: u64,
@@ -308,7 +309,7 @@ impl Scheduler for Oracle {
             }
         }
         let next = self.waits.iter().filter_map(|queue| queue.first()).min();
-        let next = next.expect("somebody waits").0;
+        let next = next.expect("a leaf is backlogged").0;
         let Some(Kernel { tick, .. }) = self.kernel else {
             return Selection::At(Instant::from_nanos(next));
         };

@@ -1,5 +1,5 @@
-//! Random trees and workloads: the scheduler and the oracle give the same answers, to the bit, and
-//! no leaf exceeds its buckets.
+//! Random trees and workloads: the scheduler and the oracle agree to the bit, and no leaf exceeds
+//! its buckets.
 
 use crate::oracle::{Kernel, Oracle};
 use crate::world::{Leaves, Row, build, tree};
@@ -25,7 +25,7 @@ impl Random {
     }
 }
 
-/// What the packets and classes of a run are like.
+/// The packets and classes of a run.
 struct Climate {
     rates: &'static [u64],
     lengths: &'static [u64],
@@ -82,7 +82,7 @@ fn random_tree(random: &mut Random, climate: &Climate) -> Tree {
     tree(1_000_000_000, &rows)
 }
 
-/// The buckets that a leaf's departures must fit, in units of 10^-9 bit.
+/// The buckets that a leaf's departures must conform to, in units of 10^-9 bit.
 struct Envelope {
     depth: i128,
     rate: i128,
@@ -96,7 +96,8 @@ impl Envelope {
         Self { depth, rate: rate.into(), level: 0, at: 0 }
     }
 
-    /// Whether bytes in every window so far are at most rate x window + burst + largest packet.
+    /// Returns whether bytes in every window so far are at most rate x window + burst + largest
+    /// packet.
     fn holds(&mut self, now: u64, bytes: u64) -> bool {
         self.level -= i128::from(now - self.at) * self.rate;
         self.level = self.level.max(0) + i128::from(bytes) * 8_000_000_000;
@@ -105,7 +106,7 @@ impl Envelope {
     }
 }
 
-/// For each leaf the envelopes of its ceil and, for what it did not borrow, of its rate.
+/// Returns for each leaf the envelopes of its ceil and, for what it did not borrow, of its rate.
 fn envelopes(tree: &Tree) -> Vec<(Envelope, Envelope)> {
     let envelope = |params: &weir_core::parameter::Params, rate: &str, burst: &str| {
         let rate = params.rate(rate).expect("rows have both").bits_per_second();
@@ -126,7 +127,7 @@ fn check(seed: u64, climate: &Climate, bounded: bool) -> usize {
     compare((seed, random), climate, (&tree, build("htb", &tree), oracle), bounded)
 }
 
-/// The same with the historic form.
+/// As `check`, with the historic variant.
 fn check_historic(seed: u64, climate: &Climate) -> usize {
     let mut random = Random(seed);
     let tree = random_tree(&mut random, climate);
@@ -152,12 +153,12 @@ fn compare(source: (u64, Random), climate: &Climate, both: Both, bounded: bool) 
     for step in 0..300 {
         let pause = random.one_of(climate.pauses);
         let arrival = now.after(weir_core::units::Duration::from_nanos(random.below(pause + 1)));
-        // At every instant at which the scheduler asked to be asked, until the next arrival.
+        // At every instant that the scheduler named, until the next arrival.
         loop {
-            let answer = fast.select(now);
-            assert_eq!(answer, slow.select(now), "seed {seed} step {step} at {now:?}");
-            assert_eq!(answer, fast.select(now), "seed {seed} step {step}: asked twice");
-            match answer {
+            let selection = fast.select(now);
+            assert_eq!(selection, slow.select(now), "seed {seed} step {step} at {now:?}");
+            assert_eq!(selection, fast.select(now), "seed {seed} step {step}: selected twice");
+            match selection {
                 Selection::Leaf(leaf) => {
                     let (bytes, next) = leaves.pop(leaf);
                     fast.charge(now, leaf, bytes, next);
@@ -170,7 +171,7 @@ fn compare(source: (u64, Random), climate: &Climate, both: Both, bounded: bool) 
                     assert!(!bounded || !own || rate.holds(nanos, length), "seed {seed}: rate");
                 }
                 Selection::At(at) => {
-                    assert!(at > now, "seed {seed} step {step}: asks for the past");
+                    assert!(at > now, "seed {seed} step {step}: names a past instant");
                     if at > arrival {
                         break;
                     }
@@ -200,7 +201,7 @@ fn compare(source: (u64, Random), climate: &Climate, both: Both, bounded: bool) 
 }
 
 #[test]
-fn it_agrees_with_the_oracle_and_keeps_within_its_buckets() {
+fn it_agrees_with_the_oracle_and_stays_within_its_buckets() {
     let sent: usize = (0..4000).map(|seed| check(seed, &USUAL, true)).sum();
     assert!(sent > 500_000, "only {sent} packets were sent: the workloads are too idle");
 }
@@ -218,12 +219,12 @@ fn extreme_rates_lengths_and_pauses_neither_overflow_nor_stall() {
 }
 
 #[test]
-fn the_historic_form_agrees_with_the_oracle() {
+fn the_historic_variant_agrees_with_the_oracle() {
     let sent: usize = (0..2000).map(|seed| check_historic(seed, &USUAL)).sum();
     assert!(sent > 200_000, "only {sent} packets were sent: the workloads are too idle");
     let sent: usize = (0..200).map(|seed| check_historic(seed, &WIDE)).sum();
     assert!(sent > 20_000, "only {sent} packets were sent: the workloads are too idle");
-    // A pause of a year asks anew every second, so there are few.
+    // In a pause of a year it names an instant every second, so there are few such pauses.
     let patient = Climate { pauses: &[0, 1, 1_000, 5_000_000, 70_000_000_000], ..EXTREME };
     let sent: usize = (0..500).map(|seed| check_historic(seed, &patient)).sum();
     assert!(sent > 50_000, "only {sent} packets were sent: the workloads are too idle");

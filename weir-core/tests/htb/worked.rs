@@ -9,7 +9,7 @@ const K: u64 = 1000;
 const M: u64 = 1_000_000;
 
 /// Packets of 1000 bytes wait in leaves a, b, ... from time 0, as many as `backlog` has letters.
-/// `order` has a word for each instant (in µs) at which some leave.
+/// `order` has a word for each instant (in µs) at which packets leave.
 fn check(rows: &[Row], backlog: &str, order: &str) {
     let tree = tree(1000 * M, rows);
     let mut scheduler = htb(&tree);
@@ -42,7 +42,7 @@ fn check(rows: &[Row], backlog: &str, order: &str) {
 
 /// Both buckets of 2000 bytes.
 const TWO_K: &[(&str, u64)] = &[("burst", 2 * K), ("cburst", 2 * K)];
-/// One packet and no more at once: a bucket of one byte.
+/// A bucket of one byte: one packet at once.
 const TIGHT: &[(&str, u64)] = &[("burst", 1), ("cburst", 1), ("quantum", 1000)];
 
 #[test]
@@ -58,16 +58,16 @@ fn a_bucket_that_nearly_holds_two_lets_two_out_at_once() {
 }
 
 #[test]
-fn without_a_parent_nobody_lends() {
+fn without_a_parent_no_class_lends() {
     let wide = &[("burst", 1), ("cburst", 100 * K)];
     check(&[("a", None, M, 10 * M, wide)], "aaa", "0:a 7992:a 15992:a");
 }
 
 #[test]
 fn siblings_borrow_in_turns_of_their_quanta() {
-    // Own rates of 1 kbit/s play no part after the first packet of each; the root lends 8 Mbit/s, a
-    // packet a millisecond, from a bucket that holds what both take at the start. The first turn is
-    // one packet shorter: a deficit starts at 0, and a packet on it uses the turn up.
+    // The rates of 1 kbit/s do not matter after the first packet of each; the root lends 8 Mbit/s,
+    // a packet a millisecond, from a bucket that holds what both take at the start. The first turn
+    // is one packet shorter: a deficit starts at 0, and a packet on it uses the turn up.
     let own = &[("burst", 1), ("cburst", 100 * K), ("quantum", 1000)];
     let twice = &[("burst", 1), ("cburst", 100 * K), ("quantum", 2000)];
     let root = ("root", None, 8 * M, 8 * M, &[("burst", 2 * K), ("cburst", 2 * K)][..]);
@@ -79,10 +79,10 @@ fn siblings_borrow_in_turns_of_their_quanta() {
 }
 
 #[test]
-fn own_rate_goes_before_borrowed_rate_and_the_smaller_prio_first() {
+fn own_rate_precedes_borrowed_rate_and_the_smaller_prio_is_first() {
     // At 0 all three use their own byte of burst, by prio. Then the root, a packet a millisecond
     // and 2.999 ms in debt, lends to b while b waits, then to a and c in turns. At 7.992 ms c has
-    // earned what it used at 0, for what it borrowed cost it nothing, and need not wait for 7.999.
+    // earned what it used at 0, since borrowing cost it nothing, and need not wait for 7.999.
     let prio = |prio| vec![("burst", 1), ("cburst", 100 * K), ("quantum", 1000), ("prio", prio)];
     let (first, second) = (prio(0), prio(1));
     check(
@@ -99,8 +99,8 @@ fn own_rate_goes_before_borrowed_rate_and_the_smaller_prio_first() {
 
 #[test]
 fn the_nearest_ancestor_lends_first() {
-    // mid lends to a every 2 ms; what it lends the root pays too. When the root has earned a packet
-    // itself, at 2.999 ms, it is the turn of mid, whose feed stands at its right end: it starts
+    // mid lends to a every 2 ms; the root pays for what mid lends too. When the root has earned a
+    // packet itself, at 2.999 ms, it is the turn of mid, whose feed is at its right end: it starts
     // again and passes the turn to b. So b gets what mid leaves.
     let own = &[("burst", 1), ("cburst", 100 * K), ("quantum", 1000)];
     check(

@@ -1,19 +1,19 @@
-//! The fluid ideal: bits so small that every instant is shared as it should be.
+//! The fluid ideal: the link divided among classes as if bits could be divided without end.
 //!
-//! A class gets what its parent has, in proportion to its rate among the siblings that want more;
-//! what a sibling cannot use the others divide again. Exact water-filling, no packets, no time.
+//! A class gets its parent's rate in proportion to its own rate among the siblings that want more;
+//! what a sibling cannot use is divided among the others. Exact water-filling, no packets, no time.
 
 use super::{Class, is_leaf};
 
-/// What each class gets in bit/s of a link of `link` bit/s while exactly the leaves that have
-/// packets are backlogged. Priorities are not considered.
+/// Returns what each class gets in bit/s of a link of `link` bit/s while exactly the leaves with
+/// packets are backlogged. Priorities are ignored.
 pub fn shares(link: u64, classes: &[Class]) -> Vec<f64> {
     let mut shares = vec![0.0; classes.len()];
     divide(classes, None, link as f64, &mut shares);
     shares
 }
 
-/// The most that a class can use.
+/// Returns the most that a class can use.
 fn demand(classes: &[Class], index: usize) -> f64 {
     let class = &classes[index];
     let wants = if is_leaf(classes, index) {

@@ -1,4 +1,4 @@
-//! What tests of sharing have in common: a tree in a few words, the fluid ideal, a saturated link.
+//! Shared parts of tests of sharing: a tree in a few words, the fluid ideal, a saturated link.
 
 pub mod fluid;
 pub mod saturated;
@@ -31,22 +31,22 @@ pub const fn class(parent: Option<usize>, rate: u64) -> Class {
 }
 
 impl Class {
-    /// The same, of another packet length; 0 means idle.
+    /// Sets the packet length; 0 means idle.
     pub const fn of(self, packet: u32) -> Class {
         Class { packet, ..self }
     }
 
-    /// The same, idle.
+    /// Makes the class idle.
     pub const fn idle(self) -> Class {
         self.of(0)
     }
 
-    /// The same, not borrowing.
+    /// Forbids borrowing.
     pub const fn alone(self) -> Class {
         Class { borrow: false, ..self }
     }
 
-    /// The same at another priority.
+    /// Sets the priority.
     pub const fn priority(self, priority: u64) -> Class {
         Class { priority, ..self }
     }
@@ -90,7 +90,7 @@ fn borrowing(class: &Class, is_leaf: bool) -> Params {
     params
 }
 
-/// The rate as a link-share curve; one who may not borrow has it as an upper limit too.
+/// The rate as a link-share curve; for a class that may not borrow also as an upper limit.
 fn curves(class: &Class) -> Params {
     let params = Params::new().with("ls_m2", rate(class));
     if class.borrow { params } else { params.with("ul_m2", rate(class)) }

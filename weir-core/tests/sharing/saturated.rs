@@ -15,7 +15,7 @@ pub struct Saturated {
 }
 
 impl Saturated {
-    /// The link of `plan`, each leaf of `classes` that has packets holding `depth` of them.
+    /// Builds the link of `plan`; each leaf of `classes` that has packets holds `depth` of them.
     pub fn new(plan: &LinkPlan, classes: &[Class], depth: usize) -> Self {
         let leaves = (0..classes.len()).filter(|&index| is_leaf(classes, index));
         let lengths: Vec<_> = leaves.map(|index| classes[index].packet).collect();
@@ -27,7 +27,7 @@ impl Saturated {
         run
     }
 
-    /// Gives `leaf` packets of `length` from now on; 0 lets it run empty.
+    /// Gives `leaf` packets of `length` from now on; 0 lets it become empty.
     pub fn set_length(&mut self, leaf: usize, length: u32, depth: usize) {
         let was_idle = std::mem::replace(&mut self.lengths[leaf], length) == 0;
         if was_idle {
@@ -50,7 +50,7 @@ impl Saturated {
         self.now = until;
     }
 
-    /// Charged bytes sent per leaf from now until `until`.
+    /// Returns the charged bytes sent per leaf from now until `until`.
     pub fn sent(&mut self, until: Instant) -> Vec<u64> {
         let mut sent = vec![0; self.lengths.len()];
         self.run(until, |departure| sent[departure.leaf.index()] += departure.charged.get());

@@ -1,10 +1,10 @@
 //! Distributing rules over tables: few tables, and few rules in each bucket.
 //!
-//! One table after the other is made of what is left. Tried are the shapes of the largest tuples
-//! and coarser ones; the shape that holds most is taken, where a pattern counts little that shares
-//! its bucket. What found its bucket full waits for the next table. Rules that no mask tells
-//! apart share a bucket whatever its length: those that differ only in ranges of ports that share
-//! no leading bits.
+//! The tables are made one after the other from the patterns that are left. Candidates are the
+//! shapes of the largest tuples and coarser ones; the shape with the best score wins, where a
+//! pattern that shares its bucket counts little. A pattern whose bucket is full waits for the next
+//! table. Rules that no mask separates share a bucket of any length: those that differ only in
+//! ranges of ports that share no leading bits.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -18,10 +18,10 @@ use super::{
     Words,
 };
 
-/// Patterns that an earlier rule has just so.
+/// How to treat patterns that an earlier rule has identically.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeats {
-    /// They never decide.
+    /// They are left out, since they never decide.
     LeftOut,
     Kept,
 }
@@ -42,7 +42,7 @@ pub(super) fn tuples(rules: &[Rule], targets: &[u32], repeats: Repeats) -> Tuple
     }
 }
 
-/// Patterns on their way into tables.
+/// Patterns that are not yet in a table.
 #[derive(Default)]
 struct Drafts {
     any: Vec<Draft<0>>,
@@ -59,7 +59,7 @@ struct Draft<const WORDS: usize> {
     pattern: Pattern<WORDS>,
 }
 
-/// What a pattern tests: lengths of prefixes, and bits of fields.
+/// What a pattern tests: prefix lengths, and bits of fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Shape {
     source: u8,
@@ -75,7 +75,7 @@ impl Drafts {
         };
         let ranges = [matches.source_ports, matches.destination_ports];
         let ports = ranges.map(span);
-        // Any ports, but there must be some: that no range says.
+        // Any ports, but ports must be present, which no range expresses.
         let only_ports = ports == [span(None); 2] && ranges != [None; 2];
         let conditions = Conditions {
             decision,
@@ -101,7 +101,7 @@ impl Drafts {
         }
     }
 
-    /// Answers whether the patterns say only a part.
+    /// Adds the rule's patterns of one family; returns whether they are partial.
     fn add_of_family(
         &mut self,
         family: Family,
@@ -125,7 +125,7 @@ impl Drafts {
         partial
     }
 
-    /// The place of this link, known or new; when there are too many, [`PARTIAL`].
+    /// Returns the place of this link, adding it if it is new; [`PARTIAL`] when there are too many.
     fn link(&mut self, link: Link, known: &mut BTreeMap<Link, u16>) -> u16 {
         if let Some(place) = known.get(&link) {
             return *place;
@@ -147,7 +147,7 @@ struct Fields {
     mask: [u64; 2],
 }
 
-/// The prefixes of this family; any address if the rule names none at all.
+/// Returns the prefixes of this family; any address if the rule names no prefix.
 fn of_family(prefixes: &[Prefix], family: Family) -> Vec<Bits> {
     if prefixes.is_empty() {
         return alloc::vec![Bits::ANY];
@@ -155,8 +155,8 @@ fn of_family(prefixes: &[Prefix], family: Family) -> Vec<Bits> {
     prefixes.iter().filter(|prefix| Family::of(prefix) == family).map(Bits::of).collect()
 }
 
-/// Sources and destinations that together hold every pair. Where these would be many, the longer
-/// list is taken with what all of the shorter have in common.
+/// Returns pairs of source and destination that together cover all. Where there would be too many,
+/// the longer list is paired with the common bits of the shorter.
 fn pairs(sources: &[Bits], destinations: &[Bits]) -> Vec<(Bits, Bits)> {
     let few = sources.len().saturating_mul(destinations.len()) <= PAIRS_MAX;
     if few || sources.len() == 1 || destinations.len() == 1 {
@@ -188,15 +188,15 @@ fn cut<const WORDS: usize>(words: [u64; 4]) -> [u64; WORDS] {
     *words.first_chunk().expect("no family has more words")
 }
 
-/// Addresses, fields and ports of a pattern, and its rule if the pattern is not all of that.
+/// Addresses, fields and ports of a pattern, and its rule if the pattern is partial.
 type Wanted<const WORDS: usize> = ([u64; WORDS], [u64; 2], [(u16, u16); 2], u32);
 
 impl<const WORDS: usize> Draft<WORDS> {
-    /// What it wants beside its shape, and the rule.
+    /// Returns the conditions beside the shape, and the rule.
     fn wants(&self) -> (Wanted<WORDS>, u32) {
         let Conditions { ports, decision, .. } = self.pattern.conditions;
         let rule = decision.rank();
-        // Partial ones of two rules may differ in what they leave out.
+        // Partial patterns of two rules may differ in what they leave out.
         let own = if self.pattern.conditions.is_partial() { rule } else { 0 };
         ((self.pattern.addresses, self.fields, ports, own), rule)
     }
@@ -218,13 +218,13 @@ impl Shape {
         fields + u32::from(self.source) + u32::from(self.destination)
     }
 
-    /// Whether a table of this shape can hold patterns of the other.
+    /// Returns whether a table of this shape can hold patterns of the other.
     fn holds(self, other: Shape) -> bool {
         let fields = self.fields.iter().zip(other.fields).all(|(mine, other)| mine & !other == 0);
         fields && self.source <= other.source && self.destination <= other.destination
     }
 
-    /// Shapes of tables for this one, from coarse to fine; the last is itself.
+    /// Returns candidate shapes of tables for this one, from coarse to fine; the last is itself.
     fn coarser(self, family: Option<Family>) -> Vec<Shape> {
         let steps = match family {
             None => [0, 0],
@@ -251,7 +251,7 @@ impl Shape {
     }
 }
 
-/// A table while patterns are being put in.
+/// A table while patterns are added.
 struct Open {
     shape: Shape,
     members: Vec<u32>,
@@ -304,8 +304,8 @@ struct Placing<'a, const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Placing<'_, WORDS> {
-    /// Takes out of `rest` what goes into the next table: the one of those tried that holds most.
-    /// The `last` one takes everything.
+    /// Takes the patterns of the next table out of `rest`; its shape is the best of those tried.
+    /// The `last` table takes everything.
     fn open(&self, rest: &mut [Group], last: bool) -> Open {
         let shape = if last { NOTHING } else { self.best_shape(rest) };
         let mut members = Vec::new();
@@ -313,7 +313,7 @@ impl<const WORDS: usize> Placing<'_, WORDS> {
         let mut counts = alloc::vec![0; counters(total)];
         let mask = shape.mask(self.family);
         for group in rest.iter_mut().filter(|group| shape.holds(group.shape)) {
-            // What no mask tells apart stays together.
+            // Patterns that no mask separates stay together.
             let all = last || shape == group.shape;
             group.members.retain(|&index| {
                 let fits = count(&mut counts, &mask, self.draft(index)) > 0 || all;
@@ -326,7 +326,7 @@ impl<const WORDS: usize> Placing<'_, WORDS> {
         Open { shape, members }
     }
 
-    /// The shape that holds most of the rest, with few patterns in a bucket.
+    /// Returns the shape that holds most of the rest, with few patterns in a bucket.
     fn best_shape(&self, rest: &[Group]) -> Shape {
         let mut largest: Vec<&Group> = rest.iter().collect();
         largest.sort_by_key(|group| Reverse(group.members.len()));
@@ -339,7 +339,7 @@ impl<const WORDS: usize> Placing<'_, WORDS> {
         best.unwrap_or(NOTHING)
     }
 
-    /// How well a table of this shape would do.
+    /// Returns the score of a table of this shape.
     fn score(&self, shape: Shape, rest: &[Group]) -> u64 {
         let held = || rest.iter().filter(|group| shape.holds(group.shape));
         let total: usize = held().map(|group| group.members.len()).sum();
@@ -354,12 +354,12 @@ impl<const WORDS: usize> Placing<'_, WORDS> {
     }
 }
 
-/// Counters for so many patterns: enough that few share one by chance.
+/// Returns a number of counters for `patterns`: enough that few share one by chance.
 fn counters(patterns: usize) -> usize {
     (patterns * 4).next_power_of_two().min(COUNTERS_MAX)
 }
 
-/// Counts the pattern, if its bucket has room, and answers what it is worth there.
+/// Counts the pattern, if its bucket has room, and returns its score there.
 fn count<const WORDS: usize>(counts: &mut [u8], mask: &Words<WORDS>, draft: &Draft<WORDS>) -> u8 {
     let place = (mask.hash_linked(&draft.words()) >> (u64::BITS - counts.len().ilog2())) as usize;
     match counts[place] {
@@ -371,7 +371,7 @@ fn count<const WORDS: usize>(counts: &mut [u8], mask: &Words<WORDS>, draft: &Dra
     }
 }
 
-/// The finished tables.
+/// Builds the finished tables.
 fn close<const WORDS: usize>(
     open: &[Open],
     drafts: &[Draft<WORDS>],
@@ -421,7 +421,7 @@ impl<const WORDS: usize> Tables<WORDS> {
             let mut next = || placed.next_if(|row| row.0 == slot);
             while let Some(first) = next() {
                 let mut block =
-                    [Pattern { addresses: [0; WORDS], conditions: Conditions::NOBODY }; BLOCK];
+                    [Pattern { addresses: [0; WORDS], conditions: Conditions::NONE }; BLOCK];
                 let members = core::iter::once(first).chain(core::iter::from_fn(&mut next));
                 for (place, (.., mark, pattern)) in block.iter_mut().zip(members) {
                     row.marks |= 1 << mark;
@@ -436,17 +436,17 @@ impl<const WORDS: usize> Tables<WORDS> {
 }
 
 const NOTHING: Shape = Shape { source: 0, destination: 0, fields: [0; 2] };
-/// Patterns that share a key at most, while there is a finer mask: so many are compared for one
-/// packet in one table.
+/// The most patterns that share a key while there is a finer mask: one packet is compared with all
+/// of them in one table.
 const BUCKET_PATTERNS: u8 = 8;
-/// What the first pattern of a bucket is worth, against one that shares it: a mask that tells few
-/// patterns apart sends every packet through all of them.
+/// The score of the first pattern of a bucket, relative to one that shares it: a mask that
+/// separates few patterns sends every packet through all of them.
 const ALONE: u8 = 8;
-/// Tables of one family. What needs more goes into one whose buckets may be long.
+/// The most tables of one family. The last table takes the rest, and its buckets may be long.
 const TABLES_MAX: usize = 64;
 /// Tuples whose shapes are tried for the next table.
 const GROUPS_TRIED: usize = 4;
-/// Pairs of source and destination that one rule is written out as.
+/// The most pairs of source and destination that one rule is expanded to.
 const PAIRS_MAX: usize = 16;
-/// A megabyte for each table while it is built.
+/// The counters of a table while it is built: at most one megabyte.
 const COUNTERS_MAX: usize = 1 << 20;

@@ -1,17 +1,18 @@
-//! Rules as hash tables: one table for many rules, however many there are.
+//! Rules as hash tables: one table holds many rules.
 //!
 //! Rules that test the same fields and prefix lengths form a *tuple* and fit into one hash table,
-//! keyed by the fields under that mask [srinivasan99 §4]. Rules test many combinations, so a
-//! table here takes a coarser mask than its rules have, as long as few rules fall together
-//! [daly19 §4]: there are fewer tables to ask, and each rule found is compared in full.
+//! keyed by the fields under that mask [srinivasan99 §4]. Rules test many combinations, so a table
+//! here takes a coarser mask than its rules have, as long as few rules share a bucket [daly19 §4]:
+//! there are fewer tables to search, and each rule found is compared in full.
 //!
-//! A `Table` is a row of `Slot`s. A slot says by a bit of the hash of most packets that no rule of
-//! the table has them, and where its `Pattern`s are: in `Block`s of a cache line, in the order of
-//! the rules. What a packet costs among many rules is lines that are far away and branches that
-//! nobody foresees: so all slots are asked without a branch, and so are both patterns of a block.
-//! Tables are asked in the order of their first rules, and none of which every rule stands behind
-//! what was found already. Far lines that wait for each other are few: a slot, a block, and none
-//! after these, for a pattern holds where its rule sends packets.
+//! A `Table` is a row of `Slot`s. A slot has a bit for each hash value that one of its `Pattern`s
+//! has, which rules out most packets without a match, and the place of its patterns: they are in
+//! `Block`s of a cache line each, in match order. With many rules the cost of a packet is cache
+//! misses and branches that the processor mispredicts: so all slots are tested without a branch,
+//! and so are both patterns of a block. Tables are searched in the order of their first rules, and
+//! a table is skipped when all its rules come after the match found. Few cache misses depend on
+//! each other: a slot, then a block, and no further one, since a pattern holds the target of its
+//! rule.
 //!
 //! Invariant: every rule that accepts a packet has a pattern in the slot of that packet, in the
 //! tables of its address family or in those for rules that test no address.
@@ -28,32 +29,32 @@ use crate::packet::Headers;
 /// The tables of a list of rules.
 #[derive(Clone, Debug)]
 pub struct Tuples {
-    /// Rules that test no address; asked for every packet.
+    /// Rules that test no address; searched for every packet.
     any: Tables<0>,
     v4: Tables<1>,
     v6: Tables<4>,
-    /// What patterns want of the second word of fields; the first wants nothing.
+    /// Conditions of patterns on the second word of fields; the first entry has none.
     links: Vec<Link>,
     /// Rules whose patterns are partial: those with long lists of sources and of destinations.
     listed: Vec<(u32, Match)>,
 }
 
-/// What to do after a pattern: go on to those of rules below the number.
+/// How to go on after a pattern: only rules below this number matter.
 pub type Below = u32;
 
 impl Tuples {
-    /// The tables of these rules, whose targets have these places.
+    /// Builds the tables of these rules, with the places of their targets.
     pub fn new(rules: &[Rule], targets: &[u32]) -> Tuples {
         build::tuples(rules, targets, build::Repeats::LeftOut)
     }
 
-    /// The tables of these rules, in which [`Tuples::candidates`] finds every rule: also parts of
-    /// rules that earlier ones say already.
+    /// Builds the tables of these rules so that [`Tuples::candidates`] finds every rule, including
+    /// parts that an earlier rule repeats.
     pub fn with_repeats(rules: &[Rule]) -> Tuples {
         build::tuples(rules, &[], build::Repeats::Kept)
     }
 
-    /// The first rule that accepts the packet.
+    /// Returns the first rule that accepts the packet.
     #[inline]
     pub fn first(&self, key: &Key, interface: InterfaceId, headers: &Headers) -> Option<Decision> {
         let mut first = First { tuples: self, key, interface, headers };
@@ -61,9 +62,9 @@ impl Tuples {
         (found != Decision::NONE).then_some(found)
     }
 
-    /// Calls `each` with every rule below number `below` that may accept the packet, in no order
-    /// that means anything; a rule may come twice. `each` answers how to go on, and is called with
-    /// `None` for a rule that was looked at in vain, so that it can count.
+    /// Calls `each` with every rule below number `below` that may accept the packet, in an
+    /// unspecified order; a rule may come twice. `each` returns how to go on, and is called with
+    /// `None` for a rule that did not match, so that it can count.
     pub fn candidates(
         &self,
         key: &Key,
@@ -75,7 +76,7 @@ impl Tuples {
         self.walk(key, headers, Decision::new(below, 0), &mut candidates);
     }
 
-    /// How many tables a packet is looked up in at most.
+    /// Returns the most tables that one packet is looked up in.
     pub fn tables(&self) -> usize {
         self.any.tables.len() + self.v4.tables.len().max(self.v6.tables.len())
     }
@@ -108,12 +109,12 @@ impl Tuples {
 #[derive(Clone, Debug)]
 struct Tables<const WORDS: usize> {
     tables: Vec<Table<WORDS>>,
-    /// The lowest rule of each table, for as many tables as are asked at once; and behind them of
-    /// none, where the search ends.
+    /// The lowest rule of each table, in groups that are searched at once; behind them a sentinel,
+    /// where the search ends.
     firsts: Vec<[u32; PLACES]>,
-    /// Of all tables, one after the other; and one that ends the last.
+    /// The slots of all tables, one table after the other; and one sentinel slot.
     slots: Vec<Slot>,
-    /// Patterns in the order of their slots, and in a slot of the rules.
+    /// Patterns in the order of their slots, and within a slot in match order.
     blocks: Vec<Block<WORDS>>,
     /// Whether some table tests the second word of fields.
     linked: bool,
@@ -145,8 +146,8 @@ impl<const WORDS: usize> Tables<WORDS> {
         below
     }
 
-    /// The slots of the words in these tables, and a bit for each table that may hold them, with
-    /// one more for the end. Asked without a branch, so that memory is waited for at once.
+    /// Returns the slots of the words in these tables, and a bit for each table that may match,
+    /// with one more for the end. Branch-free, so that the cache misses overlap.
     #[inline]
     fn held(&self, chunk: &[Table<WORDS>], words: &Words<WORDS>) -> ([u32; PLACES], u32) {
         match self.linked {
@@ -155,7 +156,7 @@ impl<const WORDS: usize> Tables<WORDS> {
         }
     }
 
-    /// The same with a hash of the words under a mask.
+    /// As `held`, with the hash function given.
     #[inline]
     fn held_by(
         &self,
@@ -187,7 +188,7 @@ impl<const WORDS: usize> Tables<WORDS> {
             for block in &self.blocks[next..stop] {
                 below = search.block(block, packet, below);
             }
-            // Rules only rise: where these reach what was found, the next cannot precede it.
+            // Rules only rise: once they reach the match found, no later one can precede it.
             let done = |block: &Block<WORDS>| block.0[0].conditions.decision >= below;
             if stop == end || done(&self.blocks[stop]) {
                 return below;
@@ -197,9 +198,9 @@ impl<const WORDS: usize> Tables<WORDS> {
     }
 }
 
-/// What is done with patterns that a packet may satisfy.
+/// What to do with patterns that a packet may satisfy.
 trait Search {
-    /// Looks at a block and answers how to go on: to rules before the one of this decision.
+    /// Looks at a block; returns how to go on: only rules before this decision matter.
     fn block<const WORDS: usize>(
         &mut self,
         block: &Block<WORDS>,
@@ -217,7 +218,7 @@ struct First<'a> {
 }
 
 impl Search for First<'_> {
-    /// Without a branch, for nobody foresees which pattern of a block a packet satisfies.
+    /// Branch-free, since which pattern of a block a packet satisfies is unpredictable.
     #[inline]
     fn block<const WORDS: usize>(
         &mut self,
@@ -238,7 +239,7 @@ impl Search for First<'_> {
 }
 
 impl First<'_> {
-    /// The first of the patterns of these bits that is satisfied in full.
+    /// Returns the first pattern of these bits that is satisfied in full.
     #[inline(never)]
     fn rest<const WORDS: usize>(
         &self,
@@ -302,7 +303,7 @@ impl<const WORDS: usize> Packet<WORDS> {
     }
 }
 
-/// The words under a mask, or the mask.
+/// The words of a packet under a mask, or the mask.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Words<const WORDS: usize> {
     addresses: [u64; WORDS],
@@ -316,9 +317,9 @@ impl<const WORDS: usize> Words<WORDS> {
         Words { addresses: *addresses, fields: key.fields }
     }
 
-    /// The hash of `words` under this mask, without the second word of fields. It is a sum of
-    /// products, so that its uppermost bits depend on every bit of the words; take those. Rules
-    /// alone decide who shares a bucket, so packets cannot make collisions.
+    /// Returns the hash of `words` under this mask, without the second word of fields. It is a sum
+    /// of products, so its uppermost bits depend on every bit of the words; use those. Rules alone
+    /// decide which patterns share a bucket, so packets cannot cause collisions.
     #[inline]
     fn hash(&self, words: &Words<WORDS>) -> u64 {
         let mut hash = (words.fields[0] & self.fields[0]).wrapping_mul(FIELD_KEYS[0]);
@@ -329,8 +330,8 @@ impl<const WORDS: usize> Words<WORDS> {
         hash
     }
 
-    /// The hash of all `words` under this mask; the same where the mask has nothing of the second
-    /// word of fields.
+    /// Returns the hash of all `words` under this mask; equal to `hash` where the mask has no bits
+    /// of the second word of fields.
     #[inline]
     fn hash_linked(&self, words: &Words<WORDS>) -> u64 {
         let link = words.fields[1] & self.fields[1];
@@ -344,7 +345,7 @@ struct Table<const WORDS: usize> {
     mask: Words<WORDS>,
     /// The first of its slots.
     first: u32,
-    /// How far a hash is shifted to leave the bits for a slot, and for a mark below these.
+    /// How far a hash is shifted to leave the bits for a slot, and below these the bits for a mark.
     shift: u32,
 }
 
@@ -354,7 +355,7 @@ impl<const WORDS: usize> Table<WORDS> {
         Table { mask, first, shift: u64::BITS - MARK_BITS - slots.ilog2() }
     }
 
-    /// The slot of a hash, and its bit in the marks there.
+    /// Returns the slot of a hash, and its bit in the marks there.
     #[inline]
     fn place(&self, hash: u64) -> (u32, u32) {
         let upper = hash >> (self.shift % u64::BITS);
@@ -362,21 +363,21 @@ impl<const WORDS: usize> Table<WORDS> {
     }
 }
 
-/// A place for the patterns that share a hash: from block `start` to that of the next slot.
+/// The patterns whose hashes share a slot: from block `start` to that of the next slot.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     start: u32,
-    /// A bit for each pattern, by its hash: most packets that have none of them are known by that.
+    /// A bit for each pattern, by its hash; most packets without a match are ruled out by it.
     marks: u32,
 }
 
-/// Patterns of one slot, compared without a branch between them; the last ones may be nobody's.
+/// Patterns of one slot, compared without a branch between them; the last ones may be unused.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Block<const WORDS: usize>([Pattern<WORDS>; BLOCK]);
 
-/// A rule, or a part of one that has several prefixes. It is as small as it gets, since what a
-/// packet costs among many rules is memory that is far away.
+/// A rule, or a part of one that has several prefixes. Small, since with many rules the cost of a
+/// packet is cache misses.
 #[derive(Clone, Copy, Debug)]
 struct Pattern<const WORDS: usize> {
     addresses: [u64; WORDS],
@@ -384,7 +385,8 @@ struct Pattern<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Pattern<WORDS> {
-    /// Whether the packet has the addresses and what the pattern says of the first word of fields.
+    /// Returns whether the packet has the addresses and satisfies the conditions on the first word
+    /// of fields.
     #[inline]
     fn accepts(&self, packet: &Packet<WORDS>) -> bool {
         self.accepts_addresses(&packet.words) & self.conditions.accepts(&packet.service)
@@ -397,7 +399,8 @@ impl<const WORDS: usize> Pattern<WORDS> {
         let (source, destination) = self.conditions.lens;
         match differing[..] {
             [both] => {
-                // Of each half the leading bits, as many as the prefix is long, go into the upper.
+                // Moves the leading bits of each half, as many as the prefix is long, into the
+                // upper half.
                 let leading = |half: u64, len: u8| half << (len & 63);
                 let both = leading(both >> 32, source) | leading(both & LOWER_HALF, destination);
                 both >> 32 == 0
@@ -412,29 +415,29 @@ impl<const WORDS: usize> Pattern<WORDS> {
     }
 }
 
-/// What a pattern wants beside addresses, and how much of these.
+/// The conditions of a pattern other than addresses, and the lengths of its prefixes.
 #[derive(Clone, Copy, Debug)]
 struct Conditions {
     decision: Decision,
-    /// Value and mask of protocol and traffic class. What is wanted has to be there.
+    /// Value and mask of protocol and traffic class. A tested field must be present.
     class: (u16, u16),
-    /// The first source port, and how many more; then of destination ports. There have to be ports
-    /// unless both are any.
+    /// The first source port, and the number of further ports; then the same for destination ports.
+    /// Ports must be present unless both ranges are any.
     ports: [(u16, u16); 2],
     lens: (u8, u8),
     /// The second word of fields: a place in `Tuples::links` or [`PARTIAL`].
     link: u16,
 }
 
-// A cache line, of those that most packets meet.
+// One cache line for the patterns that most packets meet.
 const _: () = assert!(size_of::<Block<0>>() == 64 && size_of::<Block<1>>() == 64);
 
 /// Value and mask of the second word of fields.
 type Link = (u64, u64);
 
 impl Conditions {
-    /// Whether the packet has what the pattern says of the first word of fields. Computed without
-    /// a branch: which patterns of a bucket a packet fails is hard to foresee.
+    /// Returns whether the packet satisfies the conditions on the first word of fields.
+    /// Branch-free: which patterns of a bucket a packet fails is unpredictable.
     #[inline]
     fn accepts(&self, service: &Service) -> bool {
         let (value, mask) = self.class;
@@ -446,14 +449,14 @@ impl Conditions {
             & within(service.ports.1, self.ports[1])
     }
 
-    /// Whether the rule wants more than the pattern says.
+    /// Returns whether the rule has conditions that the pattern leaves out.
     #[inline]
     fn is_partial(&self) -> bool {
         self.link == PARTIAL
     }
 
-    /// Accepts nothing, for no rule has this number.
-    const NOBODY: Conditions = Conditions {
+    /// Accepts nothing, since no rule has this number; fills a block.
+    const NONE: Conditions = Conditions {
         decision: Decision::NONE,
         class: (0, 0),
         ports: [(0, u16::MAX); 2],
@@ -466,20 +469,20 @@ fn accepts_link(link: u16, key: &Key, links: &[Link]) -> bool {
     links.get(usize::from(link)).is_none_or(|(value, mask)| key.fields[1] & mask == *value)
 }
 
-/// Patterns that leave out something: the whole rule has to be asked.
+/// Marks patterns that leave out a condition: the whole rule must be compared.
 const PARTIAL: u16 = u16::MAX;
 /// The lower half of a word.
 const LOWER_HALF: u64 = 0xffff_ffff;
-/// Tables whose memory is waited for at once.
+/// Tables whose memory is fetched together.
 const CHUNK: usize = 8;
 /// Patterns in a block.
 const BLOCK: usize = 2;
-/// Blocks that are gone through before it is asked whether the next may still decide: more than
-/// most slots have, for nobody foresees the answer.
+/// Blocks compared before testing whether the next may still decide: more than most slots have,
+/// since that test is unpredictable.
 const STRETCH: usize = 4;
-/// Places for what is known of so many tables and of the end: a power of two.
+/// Places for results of a group of tables and the end: a power of two.
 const PLACES: usize = 16;
-/// A slot has a mark for each value of so many bits.
+/// A slot has a mark for each value of this many bits.
 const MARK_BITS: u32 = 5;
 /// Odd and irregular: the first numbers that SplitMix64 draws from 0, made odd.
 const ADDRESS_KEYS: [u64; 4] =
