@@ -1,9 +1,9 @@
 //! The clock, and waiting for a frame or a deadline, whichever comes first.
 //!
 //! Rate accuracy comes from the link's own departure times, not from this timer
-//! (ARCHITECTURE.md, "Time"); what is at stake here is delay. Waking a sleeping CPU costs 50-100 us,
-//! so the hybrid policy sleeps until shortly before the deadline and spins the rest, and spins for a
-//! moment after work.
+//! (ARCHITECTURE.md, "Time"); what is at stake here is delay. Waking a sleeping CPU costs
+//! 50-100 us, so the hybrid policy sleeps until shortly before the deadline and spins the rest,
+//! and spins for a moment after work.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
