@@ -113,7 +113,7 @@ fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemEr
     let testbed = quiet_testbed()?;
     testbed.weir.run(|| kernel_bridge(tc))??;
     let stop = AtomicBool::new(false);
-    // What the kernel forwards it forwards on the sender's CPU, as in `peers.md`.
+    // The kernel forwards on the sender's CPU.
     let (receiver_cpu, sender_cpu) = cpus();
     thread::scope(|scope| {
         let receiver = scope.spawn(|| testbed.server.run(|| receive(setup, receiver_cpu))?);

@@ -22,7 +22,7 @@ use weir_core::sched::{Entry, SCHEDULERS};
 
 /// The numbers of leaves that `weir bench` runs.
 pub const LEAVES: &[usize] = &[1, 10, 100, 1_000, 10_000, 1_000_000];
-/// Leaves of the workload whose instructions are counted: peers.md counts at 104.
+/// Leaves of the workload whose instructions are counted.
 pub const LEAVES_COUNTED: usize = 104;
 /// Change of instructions per packet that `--compare` lets pass.
 pub const INSTRUCTIONS_TOLERANCE: f64 = 0.02;

@@ -151,7 +151,7 @@ impl SetUp {
     }
 }
 
-/// As in `peers.md` §8.
+/// The trees of leaves that both programs run.
 const SET_UPS: &[SetUp] = &[
     SetUp { leaves: 8, peer: "1 8 1 16 100000 free 256" },
     SetUp { leaves: 104, peer: "1 8 13 4 100000 free 64" },

@@ -1,5 +1,5 @@
 //! An exported policy in the kernel beside Weir's simulation of the policy: the three-level tree of
-//! `peers.md` §2c, set up by the lines of `weir export tc`, class by class.
+//! `weir-lab/src/tree.rs`, set up by the lines of `weir export tc`, class by class.
 //!
 //! Packets are 400 µs or more apart, from which spacing on the kernel is exact (`htb_kernel`).
 

@@ -1,5 +1,5 @@
 //! Weir's live link beside the kernel's own scheduler of the same name: the three-level tree and
-//! the traffic of `peers.md` §2c through both, one after the other, in private networks.
+//! the traffic of `weir-lab/src/tree.rs` through both, one after the other, in private networks.
 //!
 //! Where the kernel itself keeps to the fluid ideal, Weir must keep to the kernel; where it does
 //! not, both figures are told. The kernel does so with packets 400 µs or more apart and everybody

@@ -1,5 +1,5 @@
-//! The limits of style.md that a parser can measure: lengths, widths, parameters, nesting, names,
-//! and what must not be left in a file.
+//! The limits of CONTRIBUTING.md that a parser can measure: lengths, widths, parameters, nesting,
+//! names, and what must not be left in a file.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};

@@ -1,5 +1,6 @@
-//! `cargo xtask tidy`: style.md's limits, the arrows between crates and between the core's modules,
-//! and the absences that `ARCHITECTURE.md` promises. The numbers and tables are in `rules.rs`.
+//! `cargo xtask tidy`: CONTRIBUTING.md's limits, the arrows between crates and between the core's
+//! modules, and the absences that `ARCHITECTURE.md` promises. The numbers and tables are in
+//! `rules.rs`.
 
 mod absences;
 mod arrows;
@@ -64,6 +65,9 @@ const MANIFEST_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
 const TEXT_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
     &[texts::machine_paths, texts::registry_hosts, texts::open_ends];
 
+/// How the names of files end that cite sources.
+const CITING: &[&str] = &[".rs", ".toml", ".md"];
+
 /// Checks the whole tree and prints what it finds; true if there is nothing.
 pub fn run(root: &Path) -> bool {
     let files = match tracked_files(root) {
@@ -84,13 +88,13 @@ pub fn run(root: &Path) -> bool {
 /// Every finding in these files, exceptions not yet taken away.
 fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
-    let citations = Citations::read(&read(SOURCES).unwrap_or_default());
+    let citations = Citations::read(&read(SOURCES).unwrap_or_default(), read);
     let algorithms = Algorithms::read(read);
     let algorithms = match algorithms {
         Ok(algorithms) => algorithms,
         Err(finding) => return vec![finding],
     };
-    let mut findings = Vec::new();
+    let mut findings = citations.documents();
     for path in files {
         // What is no text (a capture, a picture) or is gone from the tree has no lines to check.
         let Ok(text) = std::fs::read_to_string(root.join(path)) else {
@@ -102,8 +106,11 @@ fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
         }
         if path.ends_with(".rs") {
             findings.extend(check_source(path, &text, &algorithms));
+        }
+        if CITING.iter().any(|end| path.ends_with(end)) {
             findings.extend(citations.check(path, &text));
         }
+        findings.extend(texts::documents(path, &text, files));
     }
     findings
 }

@@ -66,7 +66,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// Which of Weir's crates a crate may depend on (product.md §7): arrows point down only.
+/// Which of Weir's crates a crate may depend on (ARCHITECTURE.md, "The crates"): arrows point down only.
 pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-core", &[]),
     ("weir-policy", &["weir-core"]),
@@ -150,7 +150,7 @@ pub struct Absence {
 /// The crates below the ports: same calls, same decisions, to the bit.
 const DETERMINISTIC: &[&str] = &["weir-core", "weir-policy", "weir-import", "weir-sim"];
 
-/// The absences (product.md §2, style.md 1, 2 and 11).
+/// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
 pub const ABSENCES: &[Absence] = &[
     Absence {
         crates: &["weir-core"],
