@@ -5,7 +5,7 @@
 //! goal is met and with 1 if one is missed. Beside a quiet machine the parts need what `--list`
 //! says.
 
-use crate::ci::target_directory;
+use crate::nostd::target_directory;
 use crate::mutants;
 use std::path::Path;
 use std::process::Command;
