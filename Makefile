@@ -11,12 +11,13 @@ CARGO ?= cargo
 #   valgrind  counts instructions for `weir bench --instructions`
 NEEDED := cc:build-essential git:git ip:iproute2 valgrind:valgrind
 
-.PHONY: help test demo bench setup
+.PHONY: help test demo bench figures setup
 
 help:
 	@echo 'make test    set up what is missing, then every check: style, laws, fuzzing, docs (minutes)'
 	@echo 'make demo    build Weir and show it: live traffic through a shaped link, and the same simulated'
 	@echo 'make bench   cost per packet of every scheduler on this machine'
+	@echo 'make figures every figure of README and docs with its goal and verdict (hours), or PARTS="bench live"'
 	@echo 'make setup   only install what is missing; says what it installs'
 
 test: setup
@@ -29,6 +30,10 @@ demo: setup
 bench: setup
 	$(CARGO) build --locked --release --package weir
 	"$${CARGO_TARGET_DIR:-target}/release/weir" bench
+
+# `cargo xtask figures --list` names the parts.
+figures: setup
+	$(CARGO) xtask figures $(PARTS)
 
 # Installs only what is missing, and only as root; otherwise it says which command would.
 setup:

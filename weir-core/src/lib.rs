@@ -17,7 +17,6 @@ mod order;
 pub mod packet;
 pub mod parameter;
 pub mod police;
-pub mod prefetch;
 pub mod queue;
 pub mod random;
 pub mod sched;

@@ -113,7 +113,7 @@ fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemEr
     let testbed = quiet_testbed()?;
     testbed.weir.run(|| kernel_bridge(tc))??;
     let stop = AtomicBool::new(false);
-    // The kernel forwards on the sender's CPU, as in `peers.md`.
+    // The kernel forwards on the sender's CPU.
     let (receiver_cpu, sender_cpu) = cpus();
     thread::scope(|scope| {
         let receiver = scope.spawn(|| testbed.server.run(|| receive(setup, receiver_cpu))?);
@@ -126,7 +126,7 @@ fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemEr
 }
 
 /// Joins the ports by a bridge of the kernel; call it on a thread of their network.
-fn kernel_bridge(tc: &[String]) -> Result<(), SystemError> {
+pub(crate) fn kernel_bridge(tc: &[String]) -> Result<(), SystemError> {
     command("ip", &format!("link add name {KERNEL_BRIDGE} type bridge"))?;
     set_ipv6(KERNEL_BRIDGE, false)?;
     for port in [LEFT, RIGHT] {
@@ -138,7 +138,7 @@ fn kernel_bridge(tc: &[String]) -> Result<(), SystemError> {
     command("ip", &format!("link set {KERNEL_BRIDGE} up"))
 }
 
-fn command(program: &str, arguments: &str) -> Result<(), SystemError> {
+pub(crate) fn command(program: &str, arguments: &str) -> Result<(), SystemError> {
     let action = format!("run `{program} {arguments}`");
     let output = Command::new(program).args(arguments.split_whitespace()).output();
     let output = output.map_err(|cause| SystemError {
@@ -154,7 +154,7 @@ fn command(program: &str, arguments: &str) -> Result<(), SystemError> {
 
 /// Makes the networks, with hosts that send nothing of their own: they would look for routers
 /// periodically, and the interface counts those frames too.
-fn quiet_testbed() -> Result<Testbed, SystemError> {
+pub(crate) fn quiet_testbed() -> Result<Testbed, SystemError> {
     let testbed = Testbed::new(TestbedConfig::default())?;
     for host in [&testbed.client, &testbed.server] {
         host.run(|| set_ipv6(END, false))??;
@@ -335,7 +335,7 @@ fn receive_one(setup: &Setup<'_>, flow: u16) -> Result<Measured, SystemError> {
 }
 
 /// Returns the frames that the interface of this thread's network received so far.
-fn received_frames() -> Result<u64, SystemError> {
+pub(crate) fn received_frames() -> Result<u64, SystemError> {
     let failed = |cause| SystemError::new("read the counters of the receiver", cause);
     let text = std::fs::read_to_string("/proc/thread-self/net/dev").map_err(failed)?;
     let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{END}:")));
@@ -352,7 +352,7 @@ fn flow_of(frame: &[u8]) -> Option<u16> {
 }
 
 /// Builds a UDP frame of `length` bytes to a station that does not exist.
-fn frame(port: u16, length: usize) -> Vec<u8> {
+pub(crate) fn frame(port: u16, length: usize) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2(Host::Client.mac().0, NO_STATION)
         .ipv4([10, 77, 0, 1], [10, 77, 0, 2], 64)
         .udp(4096, port);
@@ -368,7 +368,7 @@ const HEADERS: usize = 14 + 20 + 8;
 pub const FIRST_PORT: u16 = 9000;
 const KERNEL_BRIDGE: &str = "bridge";
 const NICENESS: i32 = -19;
-const NO_STATION: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
+pub(crate) const NO_STATION: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 const FRAMES_MAX: u32 = 1 << 14;
 /// 40 ms at 200 000 frames/s: a stall of the machine loses no frame.
 const RING_SLOTS: usize = 1 << 13;

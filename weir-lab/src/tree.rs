@@ -1,4 +1,4 @@
-//! The three-level tree of `peers.md` §2c, its cases, and what each class should get.
+//! A three-level tree of 2, 14, 9 and 5 of 30 Mbit/s, its cases, and what each class should get.
 //!
 //! ```text
 //! root 30 -- a 2
@@ -27,7 +27,7 @@ pub struct Case {
     pub busy: &'static [usize],
 }
 
-/// The cases of `peers.md`.
+/// Which leaves are backlogged in each case.
 pub const CASES: &[Case] = &[
     Case { name: "all backlogged", busy: &[0, 1, 2, 3] },
     Case { name: "b idle", busy: &[0, 2, 3] },

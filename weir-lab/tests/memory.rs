@@ -13,7 +13,7 @@ const ABOVE: &[(&str, f64)] = &[("htb", 260.0), ("cbq", 320.0)];
 #[test]
 fn classes_and_packets_stay_within_their_bytes() {
     for keyword in ["fifo", "priq", "drr", "wrr", "sfq", "qfq", "htb", "cbq", "hfsc"] {
-        let rows = memory::measure(Some(keyword), 10_000, |_| {}).expect("registered");
+        let rows = memory::measure(&[keyword.to_owned()], 10_000, |_| {}).expect("registered");
         let row = &rows[0];
         let above = ABOVE.iter().find(|row| row.0 == keyword);
         let class_bytes_max = above.map_or(CLASS_BYTES_MAX, |row| row.1);
@@ -21,5 +21,5 @@ fn classes_and_packets_stay_within_their_bytes() {
         assert!((16.0..=PACKET_BYTES_MAX).contains(&row.packet_bytes), "{row:?}");
         assert_eq!(row.holds, row.class_bytes <= CLASS_BYTES_MAX, "{row:?}");
     }
-    assert!(memory::measure(Some("fiffo"), 1, |_| {}).is_err());
+    assert!(memory::measure(&["fiffo".to_owned()], 1, |_| {}).is_err());
 }

@@ -2,8 +2,8 @@
 //!
 //! Frames are offered at the instant at which the kernel received them, and the link is polled at
 //! the instants at which the line would have fallen idle. So a loop that wakes late makes the same
-//! decisions as one that wakes in time [product §2]: only its frames are late, all at once.
-//! Invariant: each frame of the pool is free, in a link's queue, or in a lane's outbox.
+//! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
+//! once. Invariant: each frame of the pool is free, in a link's queue, or in a lane's outbox.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -461,7 +461,7 @@ fn set_receive_options(rx: BorrowedFd<'_>) -> io::Result<bool> {
 
 fn set_send_options(tx: BorrowedFd<'_>) -> io::Result<()> {
     let on: c_int = 1;
-    // [datapath §3] Weir schedules: the interface's own queueing would only add delay.
+    // Weir schedules: the interface's own queue would only add delay.
     socket::set_option(tx, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
 }
 

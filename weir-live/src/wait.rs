@@ -1,8 +1,9 @@
 //! The clock, and waiting for a frame or a deadline, whichever comes first.
 //!
-//! Rate accuracy comes from the link's own departure times, not from this timer (datapath.md §2);
-//! the timer affects only delay. Waking a sleeping CPU costs 50-100 us, so the hybrid policy sleeps
-//! until shortly before the deadline and spins the rest, and spins for a moment after work.
+//! Rate accuracy comes from the link's own departure times, not from this timer
+//! (ARCHITECTURE.md, "Time"); the timer affects only delay. Waking a sleeping CPU costs 50-100 us,
+//! so the hybrid policy sleeps until shortly before the deadline and spins the rest, and spins for a
+//! moment after work.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -113,7 +114,7 @@ pub fn set_niceness(niceness: i32) -> Result<()> {
 ///
 /// Where the kernel groups processes by session (`sched_autogroup_enabled`, on by default),
 /// niceness ranks a thread only inside its session; this ranks it on the machine. It is for threads
-/// that sleep: one that spins loses 50 ms of each second to the kernel's guard (datapath.md §2).
+/// that sleep: one that spins loses 50 ms of each second to the kernel's guard.
 pub fn set_realtime() -> Result<()> {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: `parameters` is a valid sched_param, and 0 is the calling thread.

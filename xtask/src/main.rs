@@ -1,6 +1,8 @@
 //! Build tasks, run as `cargo xtask TASK`: checks that the compiler does not make, and all of CI.
 
 mod ci;
+mod figures;
+mod mutants;
 mod nostd;
 mod tidy;
 
@@ -14,7 +16,14 @@ usage: cargo xtask TASK
   ci [--keep-going] [STEP...]
                 run every step that a change must pass, or the named ones, up to the first that
                 fails; with --keep-going also those after it
-  ci --list     name the steps of ci";
+  ci --list     name the steps of ci
+  figures [PART...]
+                measure every figure of README and docs, or the named parts; exit 1 if a goal is
+                missed
+  figures mutants --sample N
+                with another number of mutants than 100
+  figures --list
+                name the parts of figures";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +34,9 @@ fn main() -> ExitCode {
         ["ci", "--list"] => ci::list(),
         ["ci", "--keep-going", steps @ ..] => ci::run(&root, steps, true),
         ["ci", steps @ ..] => ci::run(&root, steps, false),
+        ["figures", "--list"] => figures::list(),
+        ["figures", "mutants", "--sample", number] => figures::run_mutants(&root, number),
+        ["figures", parts @ ..] => figures::run(&root, parts),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

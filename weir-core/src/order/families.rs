@@ -43,7 +43,7 @@ impl Families {
         }
     }
 
-    /// What a class with children was declared as; `None` for a leaf and for who stands above all.
+    /// What a class with children was declared as; `None` for a leaf and for the link.
     pub(crate) fn declared(&self, class: usize) -> Option<ClassId> {
         self.list.get(class.checked_sub(self.leaves())?).copied()
     }

@@ -16,7 +16,7 @@ pub(crate) struct Heaps<K> {
     places: Vec<u32>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 struct Entry<K> {
     key: K,
     item: u32,
@@ -49,12 +49,26 @@ impl<K: Ord + Copy + Default> Heaps<K> {
         self.lanes[lane].len as usize
     }
 
+    /// Whether no item stands in any lane.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.len == 0)
+    }
+
     /// The least key in this lane and its item.
     #[inline]
     pub(crate) fn first(&self, lane: usize) -> Option<(K, u32)> {
         let Lane { start, len } = self.lanes[lane];
         let first = &self.entries.get(start as usize).filter(|_| len > 0)?;
         Some((first.key, first.item))
+    }
+
+    /// The key of `item`, if it stands in `lane`.
+    #[inline]
+    pub(crate) fn key(&self, lane: usize, item: u32) -> Option<K> {
+        let place = self.places[item as usize];
+        let at = self.lanes[lane].start as usize + place as usize;
+        (place != ABSENT).then(|| self.entries[at].key)
     }
 
     /// Whether `item` stands in a lane.
@@ -73,6 +87,22 @@ impl<K: Ord + Copy + Default> Heaps<K> {
         sift_up(heap, places, at, Entry { key, item });
     }
 
+    /// Gives `item`, which stands in `lane`, a key that is not larger than the one it has.
+    #[inline]
+    pub(crate) fn decrease(&mut self, lane: usize, item: u32, key: K) {
+        let at = self.places[item as usize] as usize;
+        let (heap, places) = self.heap(lane);
+        sift_up(heap, places, at, Entry { key, item });
+    }
+
+    /// Gives `item`, which stands in `lane`, a key that is not smaller than the one it has.
+    #[inline]
+    pub(crate) fn increase(&mut self, lane: usize, item: u32, key: K) {
+        let at = self.places[item as usize] as usize;
+        let (heap, places) = self.heap(lane);
+        sift_down(heap, places, at, Entry { key, item });
+    }
+
     /// Removes `item`, which stands in `lane`.
     #[inline]
     pub(crate) fn remove(&mut self, lane: usize, item: u32) {
@@ -89,11 +119,23 @@ impl<K: Ord + Copy + Default> Heaps<K> {
 
     /// Gives `item`, which stands in `lane`, another key.
     #[inline]
-    #[allow(dead_code, reason = "the fair queues take it up next")]
     pub(crate) fn update(&mut self, lane: usize, item: u32, key: K) {
         let at = self.places[item as usize] as usize;
         let (heap, places) = self.heap(lane);
         settle(heap, places, at, Entry { key, item });
+    }
+
+    /// Changes all keys by `change`, which may make some equal but puts none before another.
+    pub(crate) fn change_keys(&mut self, change: impl Fn(K) -> K) {
+        for lane in 0..self.lanes.len() {
+            let (heap, places) = self.heap(lane);
+            heap.iter_mut().for_each(|entry| entry.key = change(entry.key));
+            // Among equal keys the items decide now.
+            for at in (0..heap.len()).rev() {
+                let entry = heap[at];
+                sift_down(heap, places, at, entry);
+            }
+        }
     }
 
     /// The entries of a lane, and all places.
@@ -104,10 +146,19 @@ impl<K: Ord + Copy + Default> Heaps<K> {
     }
 }
 
+impl<K: Ord + Copy> Entry<K> {
+    /// Whether this entry comes before `other`: by key, then by item.
+    // Without a jump: which of two comes first is hard to foresee.
+    #[inline(always)]
+    fn precedes(&self, other: &Self) -> bool {
+        (self.key < other.key) | ((self.key == other.key) & (self.item < other.item))
+    }
+}
+
 /// Puts `entry` at `at`, whose entry is to be replaced, and moves it to where it belongs.
 #[inline]
 fn settle<K: Ord + Copy>(heap: &mut [Entry<K>], places: &mut [u32], at: usize, entry: Entry<K>) {
-    if at > 0 && entry < heap[(at - 1) / WAYS] {
+    if at > 0 && entry.precedes(&heap[(at - 1) / WAYS]) {
         sift_up(heap, places, at, entry);
     } else {
         sift_down(heap, places, at, entry);
@@ -124,7 +175,7 @@ fn sift_up<K: Ord + Copy>(
 ) {
     while at > 0 {
         let parent = (at - 1) / WAYS;
-        if heap[parent] <= entry {
+        if !entry.precedes(&heap[parent]) {
             break;
         }
         heap[at] = heap[parent];
@@ -143,21 +194,28 @@ fn sift_down<K: Ord + Copy>(
     mut at: usize,
     entry: Entry<K>,
 ) {
-    loop {
-        let first = at * WAYS + 1;
-        let children = first..(first + WAYS).min(heap.len());
-        let Some(least) = children.min_by_key(|&child| (heap[child].key, heap[child].item)) else {
-            break;
-        };
-        if entry <= heap[least] {
+    while let Some(least) = least_child(heap, at) {
+        let child = heap[least];
+        if !child.precedes(&entry) {
             break;
         }
-        heap[at] = heap[least];
-        places[heap[at].item as usize] = at as u32;
+        heap[at] = child;
+        places[child.item as usize] = at as u32;
         at = least;
     }
     heap[at] = entry;
     places[entry.item as usize] = at as u32;
+}
+
+/// The child of `at` that comes before its siblings, if it has children.
+#[inline(always)]
+fn least_child<K: Ord + Copy>(heap: &[Entry<K>], at: usize) -> Option<usize> {
+    let first = at * WAYS + 1;
+    let later = |a: usize, b: usize| if heap[b].precedes(&heap[a]) { b } else { a };
+    if first + WAYS <= heap.len() {
+        return Some(later(later(first, first + 1), later(first + 2, first + 3)));
+    }
+    (first..heap.len()).reduce(later)
 }
 
 /// Children of a node.
@@ -170,24 +228,38 @@ mod tests {
     use super::*;
     use crate::random::Random;
     use alloc::collections::BTreeSet;
+    use core::cmp::Ordering;
 
     #[test]
     fn it_agrees_with_an_ordered_set() {
         const ITEMS: u32 = 200;
         let mut heaps = Heaps::new(&[ITEMS as usize / 2; 2], ITEMS as usize);
         let mut plain = [BTreeSet::new(), BTreeSet::new()];
-        let mut keys = [None; ITEMS as usize];
+        let mut keys: [Option<u32>; ITEMS as usize] = [None; ITEMS as usize];
         let mut random = Random::new(7, 0);
         for _ in 0..50_000 {
             let (item, key) = (random.below(ITEMS), random.below(64));
             let lane = item as usize % 2;
+            if random.below(1_000) == 0 {
+                heaps.change_keys(|key: u32| key.saturating_sub(3));
+                plain = plain.map(|rows| {
+                    rows.into_iter()
+                        .map(|(key, item): (u32, u32)| (key.saturating_sub(3), item))
+                        .collect()
+                });
+                keys = keys.map(|key| key.map(|key| key.saturating_sub(3)));
+            }
             match (keys[item as usize].take(), random.below(3)) {
                 (Some(old), 0) => {
                     heaps.remove(lane, item);
                     plain[lane].remove(&(old, item));
                 }
-                (Some(old), _) => {
-                    heaps.update(lane, item, key);
+                (Some(old), way) => {
+                    match key.cmp(&old) {
+                        Ordering::Less if way == 1 => heaps.decrease(lane, item, key),
+                        Ordering::Greater if way == 1 => heaps.increase(lane, item, key),
+                        _ => heaps.update(lane, item, key),
+                    }
                     plain[lane].remove(&(old, item));
                     plain[lane].insert((key, item));
                     keys[item as usize] = Some(key);
@@ -199,7 +271,9 @@ mod tests {
                 }
             }
             assert_eq!(heaps.contains(item), keys[item as usize].is_some());
+            assert_eq!(heaps.key(lane, item), keys[item as usize]);
             assert_eq!(heaps.len(lane), plain[lane].len());
+            assert_eq!(heaps.is_empty(), plain.iter().all(BTreeSet::is_empty));
             assert_eq!(heaps.first(lane), plain[lane].first().copied());
         }
     }

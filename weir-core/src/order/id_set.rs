@@ -1,7 +1,7 @@
-//! A set of small numbers kept in order: a bitmap of 64-way tiers.
+//! A set of small numbers kept in order: a bitmap of 64-way levels.
 //!
-//! Bit `i` of a tier says that word `i` of the tier below is not zero, so inserting, removing and
-//! finding the next member cost one word a tier: three words for 262 144 numbers, four for 16
+//! Bit `i` of a level says that word `i` of the level below is not zero, so inserting, removing and
+//! finding the next member cost one word a level: three words for 262 144 numbers, four for 16
 //! million. Invariant: a word is zero exactly if its bit above is.
 
 use alloc::vec::Vec;
@@ -9,25 +9,25 @@ use alloc::vec::Vec;
 /// A set of numbers below a fixed capacity.
 pub(crate) struct IdSet {
     words: Vec<u64>,
-    /// Where each tier starts in `words`, lowest first; ends repeat after the top.
-    starts: [u32; TIERS_MAX + 1],
-    tiers: usize,
+    /// Where each level starts in `words`, lowest first; ends repeat after the top.
+    starts: [u32; LEVELS_MAX + 1],
+    levels: usize,
 }
 
 impl IdSet {
     /// An empty set for numbers below `capacity`.
     pub(crate) fn new(capacity: usize) -> Self {
-        let mut starts = [0; TIERS_MAX + 1];
-        let mut tiers = 0;
+        let mut starts = [0; LEVELS_MAX + 1];
+        let mut levels = 0;
         let mut width = capacity;
-        while tiers < TIERS_MAX && width > 1 || tiers == 0 {
+        while levels < LEVELS_MAX && width > 1 || levels == 0 {
             width = width.div_ceil(WORD);
-            starts[tiers + 1] = starts[tiers] + width as u32;
-            tiers += 1;
+            starts[levels + 1] = starts[levels] + width as u32;
+            levels += 1;
         }
-        let total = starts[tiers];
-        starts[tiers..].fill(total);
-        Self { words: alloc::vec![0; total as usize], starts, tiers }
+        let total = starts[levels];
+        starts[levels..].fill(total);
+        Self { words: alloc::vec![0; total as usize], starts, levels }
     }
 
     /// Whether nothing is in the set.
@@ -36,7 +36,7 @@ impl IdSet {
     }
 
     /// Puts `id` in; no effect if it is in.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn insert(&mut self, id: u32) {
         let word = &mut self.words[id as usize / WORD];
         let was_empty = *word == 0;
@@ -46,10 +46,10 @@ impl IdSet {
         }
     }
 
-    /// Word `index` of the lowest tier is not zero any longer.
+    /// Word `index` of the lowest level is not zero any longer.
     fn insert_above(&mut self, mut index: usize) {
-        for tier in 1..self.tiers {
-            let word = &mut self.words[self.starts[tier] as usize + index / WORD];
+        for level in 1..self.levels {
+            let word = &mut self.words[self.starts[level] as usize + index / WORD];
             let was_empty = *word == 0;
             *word |= 1 << (index % WORD);
             if !was_empty {
@@ -60,7 +60,7 @@ impl IdSet {
     }
 
     /// Takes `id` out; no effect if it is not in.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
         let word = &mut self.words[id as usize / WORD];
         *word &= !(1 << (id as usize % WORD));
@@ -69,22 +69,10 @@ impl IdSet {
         }
     }
 
-    /// The same if `is_out`, without a branch; answers whether the set is empty now.
-    #[inline(always)]
-    pub(crate) fn remove_if(&mut self, id: u32, is_out: bool) -> bool {
-        let word = &mut self.words[id as usize / WORD];
-        *word &= !(u64::from(is_out) << (id as usize % WORD));
-        if *word != 0 {
-            return false;
-        }
-        self.remove_above(id as usize / WORD);
-        self.is_empty()
-    }
-
-    /// Word `index` of the lowest tier is zero.
+    /// Word `index` of the lowest level is zero.
     fn remove_above(&mut self, mut index: usize) {
-        for tier in 1..self.tiers {
-            let word = &mut self.words[self.starts[tier] as usize + index / WORD];
+        for level in 1..self.levels {
+            let word = &mut self.words[self.starts[level] as usize + index / WORD];
             *word &= !(1 << (index % WORD));
             if *word != 0 {
                 return;
@@ -94,7 +82,7 @@ impl IdSet {
     }
 
     /// The smallest member that is `from` or larger.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn next(&self, from: u32) -> Option<u32> {
         let from = from as usize;
         if from / WORD >= self.starts[1] as usize {
@@ -107,39 +95,26 @@ impl IdSet {
         self.next_above(from / WORD + 1)
     }
 
-    /// The same, or the smallest of all; the set is not empty.
-    #[inline(never)]
-    pub(crate) fn next_or_first(&self, from: u32) -> u32 {
-        self.next(from).or_else(|| self.next(0)).expect("it is not empty")
-    }
-
-    /// The members from 64 times `index` on, a bit each.
-    #[inline(always)]
-    pub(crate) fn word(&self, index: u32) -> u64 {
-        self.words[index as usize]
-    }
-
-    /// The smallest member in the lowest tier's word `index` or a later one.
-    #[inline(never)]
+    /// The smallest member in the lowest level's word `index` or a later one.
     fn next_above(&self, mut index: usize) -> Option<u32> {
-        for tier in 1..self.tiers {
-            let place = self.starts[tier] as usize + index / WORD;
-            if place >= self.starts[tier + 1] as usize {
+        for level in 1..self.levels {
+            let place = self.starts[level] as usize + index / WORD;
+            if place >= self.starts[level + 1] as usize {
                 return None;
             }
             let rest = self.words[place] & (u64::MAX << (index % WORD));
             if rest != 0 {
                 let found = index / WORD * WORD + rest.trailing_zeros() as usize;
-                return Some(self.descend(tier, found));
+                return Some(self.descend(level, found));
             }
             index = index / WORD + 1;
         }
         None
     }
 
-    /// The smallest member below bit `index` of `tier`, which is set.
-    fn descend(&self, tier: usize, mut index: usize) -> u32 {
-        for lower in (0..tier).rev() {
+    /// The smallest member below bit `index` of `level`, which is set.
+    fn descend(&self, level: usize, mut index: usize) -> u32 {
+        for lower in (0..level).rev() {
             let word = self.words[self.starts[lower] as usize + index];
             index = index * WORD + word.trailing_zeros() as usize;
         }
@@ -149,11 +124,12 @@ impl IdSet {
 
 const WORD: usize = 64;
 /// 64^6 exceeds every `u32`.
-const TIERS_MAX: usize = 6;
+const LEVELS_MAX: usize = 6;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
     use alloc::collections::BTreeSet;
 
     #[test]
@@ -161,14 +137,13 @@ mod tests {
         for capacity in [0u32, 1, 63, 64, 65, 4096, 4097, 300_000] {
             let mut set = IdSet::new(capacity as usize);
             let mut plain = BTreeSet::new();
-            let mut seed = u64::from(capacity) + 1;
+            let mut random = Random::new(u64::from(capacity), 0);
             for _ in 0..4000 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let id = ((seed >> 33) as u32).checked_rem(capacity).unwrap_or(0);
-                if capacity > 0 && seed >> 62 == 0 {
+                let (id, draw) = (random.below(capacity), random.below(4));
+                if capacity > 0 && draw == 0 {
                     set.insert(id);
                     plain.insert(id);
-                } else if capacity > 0 && seed >> 62 == 1 {
+                } else if capacity > 0 && draw == 1 {
                     let near = plain.range(id..).next().copied().unwrap_or(id);
                     set.remove(near);
                     plain.remove(&near);

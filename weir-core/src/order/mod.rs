@@ -1,14 +1,13 @@
-//! Structures that schedulers and flow queues share: who is next, by turn, by time or by key.
+//! Structures that schedulers and flow queues share: what is next, by turn, by time or by key.
 
-pub(crate) mod arrival_order;
-pub(crate) mod deadlines;
+pub(crate) mod arrivals;
+#[allow(dead_code, reason = "service curves use a part of it")]
 pub(crate) mod families;
 pub(crate) mod heap;
 pub(crate) mod id_set;
-pub(crate) mod in_step;
-pub(crate) mod leaf_lists;
-pub(crate) mod leaf_ring;
+#[allow(dead_code, reason = "service curves use a part of it")]
+pub(crate) mod lists;
+pub(crate) mod round_robin;
 pub(crate) mod rounds;
-pub(crate) mod tournament;
+#[allow(dead_code, reason = "service curves use a part of it")]
 pub(crate) mod weights;
-pub(crate) mod wheel;

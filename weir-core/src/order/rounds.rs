@@ -1,89 +1,70 @@
-//! Rounds by deficit in which newcomers go first [rfc8290 §4.2]: of the leaves of a scheduler, or
+//! Deficit round robin in which newcomers go first [rfc8290 §4.2]: of the leaves of a scheduler, or
 //! of the flows in a leaf.
 //!
 //! A member that becomes backlogged joins the *new* list with a quantum of deficit. The new list
-//! goes before the old one. Who has used up the deficit gains a quantum and goes to the end of the
-//! old list. So does who is found empty in the new list: it cannot come back at once as a newcomer
-//! while others wait. Who is found empty in the old list leaves.
-//! Invariant: a member stands in one list at most, and in it once.
+//! goes before the old one. A member that has used up its deficit gains a quantum and goes to the
+//! end of the old list. So does one that is found empty in the new list: it cannot come back at
+//! once as a newcomer while others wait. One that is found empty in the old list leaves. A choice
+//! costs at most two rounds through the lists, however small the quantum is, and on the average a
+//! few steps if a quantum covers a packet. Invariant: `listed` counts the members of both lists.
 
+use super::lists::Lists;
 use alloc::vec::Vec;
 
-/// Who is in the lists, and in which order.
+/// The two lists and the members' deficits.
 pub(crate) struct Rounds {
     quantum: i64,
-    members: Vec<Member>,
-    new: List,
-    old: List,
-    /// Members in both lists.
+    /// Bytes that each member may still send in its turn; negative if it sent more.
+    deficits: Vec<i64>,
+    lists: Lists,
     listed: u32,
 }
 
-#[derive(Clone, Copy)]
-struct Member {
-    /// Bytes that it may still send before the next one's turn; negative if it sent more.
-    deficit: i64,
-    /// Who stands behind it; [`END`] if nobody does, [`OUT`] if it stands in no list.
-    next: u32,
-}
-
-/// A chain of members.
-#[derive(Clone, Copy)]
-struct List {
-    first: u32,
-    last: u32,
-}
-
 impl Rounds {
-    /// Nobody is listed; members are numbered from 0 and get `quantum` bytes at a time.
+    /// No member is listed; members are numbered from 0 and get `quantum` bytes at a time.
     pub(crate) fn new(members: usize, quantum: u32) -> Self {
         Self {
             quantum: i64::from(quantum.max(1)),
-            members: alloc::vec![Member::OUT; members],
-            new: List::EMPTY,
-            old: List::EMPTY,
+            deficits: alloc::vec![0; members],
+            lists: Lists::new(2, members),
             listed: 0,
         }
     }
 
     /// Adds a member, whose number is one more than the last one's.
     pub(crate) fn add(&mut self) {
-        self.members.push(Member::OUT);
+        self.deficits.push(0);
+        self.lists.add_item();
     }
 
-    /// `member` is backlogged now: as a newcomer, unless it is listed still.
+    /// `member` is backlogged now: it is a newcomer, unless it is still listed.
     #[inline]
     pub(crate) fn join(&mut self, member: u32) {
-        if self.enlist(member) {
-            self.new.push(&mut self.members, member);
+        if !self.lists.contains(member) {
+            self.enlist(NEW, member, self.quantum);
         }
     }
 
-    fn enlist(&mut self, member: u32) -> bool {
-        let state = &mut self.members[member as usize];
-        if state.next != OUT {
-            return false;
-        }
-        state.deficit = self.quantum;
+    #[inline]
+    fn enlist(&mut self, list: usize, member: u32, deficit: i64) {
+        self.deficits[member as usize] = deficit;
+        self.lists.push(list, member);
         self.listed += 1;
-        true
     }
 
-    /// Whose turn it is, where `waits` tells who is backlogged; `None` if nobody is. Asked again,
-    /// it answers the same.
+    /// The member whose turn it is, where `waits` tells which are backlogged; `None` if none is. A
+    /// second call returns the same.
     #[inline]
     pub(crate) fn choose(&mut self, waits: impl Fn(u32) -> bool) -> Option<u32> {
         let mut passed = 0;
         loop {
-            let is_new = self.new.first != END;
-            let member = if is_new { self.new.first } else { self.old.first };
-            if member == END {
-                return None;
-            }
-            if self.members[member as usize].deficit <= 0 {
-                self.pop(is_new);
-                self.members[member as usize].deficit += self.quantum;
-                self.old.push(&mut self.members, member);
+            let list = if self.lists.first(NEW).is_some() { NEW } else { OLD };
+            let member = self.lists.first(list)?;
+            let deficit = &mut self.deficits[member as usize];
+            if *deficit <= 0 {
+                *deficit += self.quantum;
+                self.lists.pop(list);
+                self.lists.push(OLD, member);
                 passed += 1;
                 if passed >= self.listed {
                     self.skip_rounds();
@@ -94,11 +75,10 @@ impl Rounds {
             if waits(member) {
                 return Some(member);
             }
-            self.pop(is_new);
-            if is_new {
-                self.old.push(&mut self.members, member);
+            self.lists.pop(list);
+            if list == NEW {
+                self.lists.push(OLD, member);
             } else {
-                self.members[member as usize].next = OUT;
                 self.listed -= 1;
             }
         }
@@ -107,105 +87,57 @@ impl Rounds {
     /// `member` sent `length` bytes.
     #[inline]
     pub(crate) fn charge(&mut self, member: u32, length: u64) {
-        let state = &mut self.members[member as usize];
-        state.deficit = state.deficit.saturating_sub_unsigned(length).max(-DEBT_MAX);
+        let deficit = &mut self.deficits[member as usize];
+        *deficit = deficit.saturating_sub_unsigned(length).max(-DEBT_MAX);
     }
 
-    /// How many bytes `member`, whose turn it is, may send before the next one's.
-    #[inline]
-    pub(crate) fn deficit(&self, member: u32) -> u64 {
-        self.members[member as usize].deficit.max(0).unsigned_abs()
-    }
-
-    /// Nobody waits: nobody is listed any longer.
+    /// No member waits: none is listed any longer.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        for list in [core::mem::replace(&mut self.new, List::EMPTY), self.old] {
-            let mut member = list.first;
-            while member != END {
-                member = core::mem::replace(&mut self.members[member as usize].next, OUT);
-            }
+        for list in [NEW, OLD] {
+            while self.lists.pop(list).is_some() {}
         }
-        self.old = List::EMPTY;
         self.listed = 0;
     }
 
-    /// Everybody who is listed, the new list first; and whether it is that one.
+    /// All listed members, the new list first; and whether it is that one.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, bool)> {
-        let chain = |first: u32, is_new: bool| {
-            let some = |member: u32| (member != END).then_some(member);
-            core::iter::successors(some(first), move |&member| {
-                some(self.members[member as usize].next)
-            })
-            .map(move |member| (member, is_new))
-        };
-        chain(self.new.first, true).chain(chain(self.old.first, false))
+        let members = |list| self.lists.iter(list).map(move |member| (member, list == NEW));
+        members(NEW).chain(members(OLD))
     }
 
     /// Puts `member` behind those listed, in the new list or the old one, with what `then` had left
     /// in `before`: at most a quantum.
     pub(crate) fn resume(&mut self, member: u32, is_new: bool, before: &Rounds, then: u32) {
-        if !self.enlist(member) {
-            return;
+        if !self.lists.contains(member) {
+            let deficit = before.deficits[then as usize].min(self.quantum);
+            self.enlist(if is_new { NEW } else { OLD }, member, deficit);
         }
-        let deficit = before.members[then as usize].deficit;
-        self.members[member as usize].deficit = deficit.min(self.quantum);
-        let list = if is_new { &mut self.new } else { &mut self.old };
-        list.push(&mut self.members, member);
     }
 
-    /// Takes the first out of a list that is not empty.
-    fn pop(&mut self, is_new: bool) {
-        let list = if is_new { &mut self.new } else { &mut self.old };
-        list.first = self.members[list.first as usize].next;
-    }
-
-    /// Everybody was passed and nobody may send. Gives all of them the quanta of all further rounds
-    /// in which that is so, at once: a choice ends after two rounds, however small quanta are.
+    /// All members were passed and none may send. Gives each the quanta of all further rounds in
+    /// which that is so, at once.
     #[cold]
     fn skip_rounds(&mut self) {
-        let deficits = self.iter().map(|(member, _)| self.members[member as usize].deficit);
+        let deficits = self.iter().map(|(member, _)| self.deficits[member as usize]);
         let most = deficits.max().unwrap_or(1);
         if most > 0 {
             return;
         }
-        // After this many more it is above zero.
+        // After this many more the largest deficit is above zero.
         let rounds = most.unsigned_abs() / self.quantum.unsigned_abs();
         let gain = rounds as i64 * self.quantum;
-        let mut member = self.old.first;
-        while member != END {
-            let state = &mut self.members[member as usize];
-            state.deficit += gain;
-            member = state.next;
+        for member in self.lists.iter(OLD) {
+            self.deficits[member as usize] += gain;
         }
     }
 }
 
-impl List {
-    /// Puts `member`, which stands in no list, at the end.
-    #[inline]
-    fn push(&mut self, members: &mut [Member], member: u32) {
-        members[member as usize].next = END;
-        if self.first == END {
-            self.first = member;
-        } else {
-            members[self.last as usize].next = member;
-        }
-        self.last = member;
-    }
-
-    const EMPTY: List = List { first: END, last: END };
-}
-
-impl Member {
-    const OUT: Member = Member { deficit: 0, next: OUT };
-}
-
-/// The end of a chain.
-const END: u32 = u32::MAX;
-/// Stands in no list.
-const OUT: u32 = u32::MAX - 1;
-/// Nobody owes more, whatever was sent: far from the end of the numbers.
+/// The list of newcomers.
+const NEW: usize = 0;
+/// The list of the others.
+const OLD: usize = 1;
+/// The largest debt, whatever was sent: far from the end of the numbers.
 const DEBT_MAX: i64 = 1 << 60;
 
 #[cfg(test)]
@@ -273,7 +205,7 @@ mod tests {
             assert!(listed.iter().eq(told.new.iter().chain(&told.old)), "seed {seed}");
             let Some(chosen) = chosen else { continue };
             let queue = &mut waiting[chosen as usize];
-            let length = queue.pop_front().expect("who is chosen waits");
+            let length = queue.pop_front().expect("a chosen member waits");
             if random.below(8) > 0 {
                 // Else a drop, which is not charged.
                 rounds.charge(chosen, length);
@@ -301,13 +233,13 @@ mod tests {
                 rounds.charge(member, length);
                 rounds.charge(member, length);
             }
-            assert_eq!(rounds.choose(|_| true), Some(0), "all owe the same");
+            assert_eq!(rounds.choose(|_| true), Some(0), "all have the same debt");
             assert_eq!(rounds.choose(|_| false), None);
         }
     }
 
     #[test]
-    fn who_comes_back_while_others_wait_is_no_newcomer() {
+    fn a_member_that_comes_back_while_others_wait_is_no_newcomer() {
         let mut rounds = Rounds::new(2, 1000);
         rounds.join(0);
         rounds.charge(0, 1500);

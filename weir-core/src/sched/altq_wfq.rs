@@ -2,35 +2,33 @@
 //!
 //! The leaf in front sends while its quota is above zero, and may overdraw it by its last packet;
 //! then the next one gains 512 bytes at weight 100. A leaf that joins stands last with a quota of
-//! zero. One that empties stays, with what it has or owes, until it is visited with a quota above
+//! zero. One that empties stays, with its quota or its debt, until it is visited with a quota above
 //! zero `[altq]`. What ALTQ has with it stands elsewhere here: its high-water mark is the dropper
 //! that takes from the longest queue, its hash functions are in `classify/hash.rs`.
 //! Invariant: a leaf with a packet is in the ring; in the ring only the first has a quota above 0.
 
-use crate::order::leaf_ring::{LeafRing, Standing};
 use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises};
 use super::{Scheduler, Selection, Tree};
 use crate::ids::LeafId;
+use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
-use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
 /// ALTQ's weighted ring.
 pub struct AltqWfq {
     leaves: Vec<Turn>,
-    ring: LeafRing,
-    /// Leaves with a packet: the ring may hold others.
+    ring: RoundRobin,
+    /// The number of leaves with a packet: the ring may hold others.
     backlogged: u32,
 }
 
-/// What the ring knows of a leaf.
+/// The turn of a leaf, in bytes.
 struct Turn {
-    /// Bytes that it gains at each visit.
+    /// What it gains at each visit.
     gain: i32,
-    /// What it may send; negative when it owes.
+    /// What it may send; negative when its last packet overdrew it.
     quota: i32,
-    standing: Standing,
 }
 
 impl Discipline for AltqWfq {
@@ -53,23 +51,20 @@ impl Discipline for AltqWfq {
         },
     };
 
-    const RUNS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &ClassSpec| {
             let weight = class.params.number("weight").unwrap_or(WEIGHT_DEFAULT);
             let gain = (GAIN * weight.clamp(1, WEIGHT_MAX) / WEIGHT_DEFAULT) as i32;
-            Turn { gain, quota: 0, standing: Standing::Out }
+            Turn { gain, quota: 0 }
         };
         let leaves: Vec<_> = tree.leaves().map(|(_, class)| turn(class)).collect();
-        Ok(Self { ring: LeafRing::with_capacity(leaves.len()), leaves, backlogged: 0 })
+        Ok(Self { ring: RoundRobin::new(leaves.len()), leaves, backlogged: 0 })
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        self.ring.inherit(&old.ring, kin, |then, now| {
-            let turn = &mut self.leaves[now.index()];
-            turn.quota = old.leaves[then.index()].quota.min(turn.gain);
-            turn.standing = Standing::Emptied;
+        self.ring.inherit(&old.ring, kin, |new, before| {
+            let turn = &mut self.leaves[new.index()];
+            turn.quota = old.leaves[before.index()].quota.min(turn.gain);
         });
     }
 }
@@ -78,12 +73,12 @@ impl Scheduler for AltqWfq {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
         self.backlogged += 1;
-        let turn = &mut self.leaves[leaf.index()];
-        if turn.standing == Standing::Out {
+        if self.ring.standing(leaf) == Standing::Out {
+            let turn = &mut self.leaves[leaf.index()];
             // The first of all begins its turn at once.
             turn.quota = if self.ring.len() == 0 { turn.quota + turn.gain } else { 0 };
         }
-        self.ring.join(leaf, &mut turn.standing);
+        self.ring.join(leaf);
     }
 
     #[inline]
@@ -99,11 +94,10 @@ impl Scheduler for AltqWfq {
             if turn.quota <= 0 {
                 self.ring.rotate();
                 passed += 1;
-            } else if turn.standing == Standing::Waiting {
+            } else if self.ring.standing(leaf) == Standing::Waiting {
                 return Selection::Leaf(leaf);
             } else {
-                turn.standing = Standing::Out;
-                self.ring.pop_front();
+                self.ring.pop();
             }
             if passed >= self.ring.len() {
                 self.skip_rounds();
@@ -123,21 +117,6 @@ impl Scheduler for AltqWfq {
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         self.settle(leaf, head);
     }
-
-    #[inline]
-    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
-        Bytes::new(u64::from(self.leaves[leaf.index()].quota.unsigned_abs()))
-    }
-
-    #[inline]
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.ring.get(ahead)
-    }
-
-    #[inline]
-    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask(&self.leaves[leaf.index()].quota);
-    }
 }
 
 impl AltqWfq {
@@ -145,21 +124,21 @@ impl AltqWfq {
     #[inline]
     fn settle(&mut self, leaf: LeafId, next: Option<Head>) {
         if next.is_none() {
-            self.leaves[leaf.index()].standing = Standing::Emptied;
+            self.ring.mark_empty(leaf);
             self.backlogged -= 1;
         }
     }
 
-    /// The turn passes to who is in front now.
+    /// The turn passes to the leaf that is in front now.
     #[inline]
     fn visit(&mut self) {
-        let leaf = self.ring.front().expect("somebody with a packet is left in the ring");
+        let leaf = self.ring.front().expect("a leaf with a packet is left in the ring");
         let turn = &mut self.leaves[leaf.index()];
         turn.quota += turn.gain;
     }
 
-    /// Gives everybody the gains of all further rounds after which all still owe, at once: so a
-    /// choice ends after three rounds, however small the weights are.
+    /// Gives all leaves the gains of all further rounds after which no quota is above zero, at
+    /// once: so a choice ends after three rounds, however small the weights are.
     #[cold]
     fn skip_rounds(&mut self) {
         let rounds = |leaf: LeafId| {
@@ -280,7 +259,7 @@ mod tests {
             }
         }
 
-        /// Who sends, on which both agree.
+        /// The leaf that sends, on which both agree.
         fn dequeue(&mut self) -> Option<usize> {
             let selection = self.0.select(NOW);
             assert_eq!(selection, self.0.select(NOW), "asked again");

@@ -2,35 +2,34 @@
 //!
 //! A leaf that becomes backlogged joins the end of the round with one quantum. The leaf in front
 //! sends while its deficit covers its first packet; then it gains a quantum and goes to the end.
-//! The original gives the quantum when a visit begins, and nothing to who joins. The order is the
-//! same, packet for packet: either way a leaf has one quantum more at each visit. A test compares.
+//! The original gives the quantum when a visit begins, and none to a leaf that joins. The order is
+//! the same, packet for packet: either way a leaf has one quantum more at each visit. A test
+//! compares.
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
-use crate::order::leaf_ring::{LeafRing, Standing};
 use super::service::Rounds;
 use super::{
     ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service,
     Tree,
 };
 use crate::ids::LeafId;
+use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
-use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
 /// Deficit round robin.
 pub struct Drr {
     leaves: Vec<Turn>,
-    round: LeafRing,
+    round: RoundRobin,
 }
 
-/// What the round knows of a leaf: a quarter of a cache line.
+/// The turn of a leaf; all in bytes.
 struct Turn {
     quantum: u32,
     deficit: u32,
     /// Charged length of the first packet; [`NOTHING`] while none waits.
     head: u32,
-    standing: Standing,
 }
 
 impl Discipline for Drr {
@@ -53,23 +52,20 @@ impl Discipline for Drr {
         },
     };
 
-    const RUNS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &ClassSpec| {
             let quantum = quantum(tree, class);
-            Turn { quantum, deficit: 0, head: NOTHING, standing: Standing::Out }
+            Turn { quantum, deficit: 0, head: NOTHING }
         };
         let leaves: Vec<_> = tree.leaves().map(|(_, class)| turn(class)).collect();
-        let round = LeafRing::with_capacity(leaves.len());
+        let round = RoundRobin::new(leaves.len());
         Ok(Self { leaves, round })
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        self.round.inherit(&old.round, kin, |then, now| {
-            let turn = &mut self.leaves[now.index()];
-            turn.deficit = old.leaves[then.index()].deficit.min(2 * turn.quantum);
-            turn.standing = Standing::Emptied;
+        self.round.inherit(&old.round, kin, |new, before| {
+            let turn = &mut self.leaves[new.index()];
+            turn.deficit = old.leaves[before.index()].deficit.min(2 * turn.quantum);
         });
     }
 
@@ -87,7 +83,7 @@ impl Scheduler for Drr {
         turn.head = length_of(head);
         // More only right after a reconfiguration.
         turn.deficit = turn.deficit.max(turn.quantum);
-        self.round.join(leaf, &mut turn.standing);
+        self.round.join(leaf);
     }
 
     #[inline]
@@ -98,10 +94,9 @@ impl Scheduler for Drr {
             if turn.head <= turn.deficit {
                 return Selection::Leaf(leaf);
             }
-            if turn.standing == Standing::Emptied {
-                turn.standing = Standing::Out;
+            if self.round.standing(leaf) == Standing::Emptied {
                 turn.deficit = 0;
-                self.round.pop_front();
+                self.round.pop();
                 continue;
             }
             turn.deficit = turn.deficit.saturating_add(turn.quantum);
@@ -120,26 +115,10 @@ impl Scheduler for Drr {
         let turn = &mut self.leaves[leaf.index()];
         let Some(next) = next else {
             turn.empty();
-            turn.standing = Standing::Out;
-            return self.round.pop_front();
+            return self.round.pop();
         };
         turn.head = length_of(next);
         turn.deficit = u64::from(turn.deficit).saturating_sub(sent.get()) as u32;
-    }
-
-    #[inline]
-    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
-        Bytes::new(u64::from(self.leaves[leaf.index()].deficit))
-    }
-
-    #[inline]
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.round.get(ahead)
-    }
-
-    #[inline]
-    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask(&self.leaves[leaf.index()].deficit);
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
@@ -148,14 +127,14 @@ impl Scheduler for Drr {
             Some(head) => turn.head = length_of(head),
             None => {
                 turn.empty();
-                self.round.empty(leaf, &mut turn.standing);
+                self.round.empty(leaf);
             }
         }
     }
 }
 
 impl Drr {
-    /// Gives everybody the quanta of all further rounds in which nobody could send, at once: so a
+    /// Gives all leaves the quanta of all further rounds in which none could send, at once: so a
     /// choice ends after three rounds, however small the quanta are.
     #[cold]
     fn skip_rounds(&mut self) {
@@ -185,7 +164,7 @@ fn quantum(tree: &Tree, class: &ClassSpec) -> u32 {
     quantum.clamp(QUANTUM_MIN, QUANTUM_MAX) as u32
 }
 
-/// The charged length of what waits first.
+/// The charged length of a first packet.
 fn length_of(head: Head) -> u32 {
     u32::try_from(head.length.get()).unwrap_or(u32::MAX)
 }
@@ -206,7 +185,8 @@ mod tests {
     use alloc::collections::VecDeque;
     use alloc::string::ToString;
 
-    /// The original, as its paper has it: a visit begins with a quantum, and who joins has none.
+    /// The original, as its paper has it: a visit begins with a quantum, and a leaf
+    /// that joins has none.
     struct Original {
         quanta: Vec<u64>,
         deficits: Vec<u64>,

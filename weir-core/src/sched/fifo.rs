@@ -1,17 +1,17 @@
 //! One queue: packets leave in the order in which they came, whatever their leaf.
 //!
-//! Invariant: whose packet came first goes first, and nothing else is looked at. The yardstick of
-//! benchmarks.
+//! Invariant: the packet that came first goes first, and nothing else is looked at. The yardstick
+//! of benchmarks.
 
-use crate::order::arrival_order::ArrivalOrder;
 use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree};
 use crate::ids::LeafId;
+use crate::order::arrivals::Arrivals;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
 
 /// First in, first out over all leaves.
 pub struct Fifo {
-    order: ArrivalOrder,
+    arrivals: Arrivals,
 }
 
 impl Discipline for Fifo {
@@ -29,7 +29,7 @@ impl Discipline for Fifo {
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
-        Ok(Self { order: ArrivalOrder::new(tree.leaf_count()) })
+        Ok(Self { arrivals: Arrivals::new(tree.leaf_count()) })
     }
 
     fn service(_tree: &Tree) -> Service {
@@ -40,30 +40,25 @@ impl Discipline for Fifo {
 impl Scheduler for Fifo {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
-        self.order.arrived(leaf);
+        self.arrivals.push(leaf);
     }
 
     #[inline]
     fn joined(&mut self, _now: Instant, leaf: LeafId, _length: Bytes) {
-        self.order.arrived(leaf);
+        self.arrivals.push(leaf);
     }
 
     #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
-        self.order.front().map_or(Selection::Idle, Selection::Leaf)
+        self.arrivals.first().map_or(Selection::Idle, Selection::Leaf)
     }
 
     #[inline]
-    fn charge(&mut self, _now: Instant, leaf: LeafId, _sent: Bytes, _next: Option<Head>) {
-        self.order.sent(leaf);
+    fn charge(&mut self, _now: Instant, _leaf: LeafId, _sent: Bytes, _next: Option<Head>) {
+        self.arrivals.pop();
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, _head: Option<Head>) {
-        self.order.dropped(leaf);
-    }
-
-    #[inline]
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.order.get(ahead)
+        self.arrivals.drop_from(leaf);
     }
 }

@@ -2,14 +2,14 @@
 //! [algorithms §9.7].
 //!
 //! The classes are the flows. All have the same quantum. What keeps each of them short is the
-//! dropper of its leaf, which the policy chooses as anywhere.
-//! The two lists: `rounds.rs`. Invariant: every backlogged leaf is listed there, and when none is,
-//! nobody is listed.
+//! dropper of its leaf, which the policy chooses as anywhere. The two lists are in
+//! `order/rounds.rs`. Invariant: every backlogged leaf is listed there, and when no leaf is
+//! backlogged, none is listed.
 
 use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
-use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::order::rounds::Rounds;
+use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -18,7 +18,7 @@ pub struct FqCodel {
     rounds: Rounds,
     /// Whether packets wait, by leaf.
     waits: Vec<bool>,
-    /// Leaves that wait.
+    /// The number of leaves that wait.
     waiting: u32,
 }
 
@@ -31,7 +31,7 @@ impl Discipline for FqCodel {
             scope: Scope::Link,
             kind: Kind::Size(QUANTUM_MIN, QUANTUM_MAX),
             default: Some("the largest packet"),
-            summary: "Bytes that a leaf may send per round; who sends less in one goes first.",
+            summary: "Bytes that a leaf may send per round; one that sends less goes first.",
         }],
         sources: &["rfc8290 §4.2", "algorithms §9.7"],
         promises: Promises {
@@ -41,8 +41,6 @@ impl Discipline for FqCodel {
             cost: Cost::Constant,
         },
     };
-
-    const RUNS: bool = true;
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let quantum = tree.params().bytes("quantum").unwrap_or(tree.mtu()).get();
@@ -88,11 +86,6 @@ impl Scheduler for FqCodel {
         }
     }
 
-    #[inline]
-    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
-        Bytes::new(self.rounds.deficit(leaf.0))
-    }
-
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         if head.is_none() {
             self.emptied(leaf);
@@ -101,7 +94,7 @@ impl Scheduler for FqCodel {
 }
 
 impl FqCodel {
-    /// The last packet of `leaf` left. It stays listed until its turn, unless nobody waits: then
+    /// The last packet of `leaf` left. It stays listed until its turn, unless none waits: then
     /// the round is over.
     #[inline]
     fn emptied(&mut self, leaf: LeafId) {
@@ -136,7 +129,7 @@ mod tests {
 
     /// Leaves that always hold packets of these lengths, and the sparse leaf 0: after every packet
     /// of theirs it gets one, if it has none, as long as it sent less than a quantum since each of
-    /// the others was last served. Answers how many bytes others sent at most before one of its.
+    /// the others was last served. Returns how many bytes others sent at most before one of its.
     fn longest_wait(lengths: &[u64], quantum: u64, sparse: u64) -> u64 {
         let now = Instant::ZERO;
         let head = |length: u64| Head { length: Bytes::new(length), arrived: now };
@@ -169,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_less_than_a_quantum_in_a_round_waits_for_one_round_at_most() {
+    fn a_leaf_that_sends_less_than_a_quantum_in_a_round_waits_for_one_round_at_most() {
         for (lengths, quantum) in
             [(&[1000, 1000][..], 1514), (&[1514; 5], 1514), (&[64, 9000, 700], 3000)]
         {
@@ -177,7 +170,7 @@ mod tests {
             let wait = longest_wait(lengths, quantum, quantum / 3);
             assert!(wait <= round, "{wait} bytes of others, {round} in a round");
         }
-        // And with none of its own before, for nobody.
+        // One that has sent nothing before waits for no other.
         let mut scheduler = scheduler(3, 1000);
         let head = Head { length: Bytes::new(1000), arrived: Instant::ZERO };
         for leaf in [1, 2] {
@@ -190,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn who_always_waits_gets_as_many_bytes_as_others() {
+    fn a_leaf_that_always_waits_gets_as_many_bytes_as_others() {
         let lengths = [100, 1514, 700, 1000];
         let now = Instant::ZERO;
         let head = |length: u64| Head { length: Bytes::new(length), arrived: now };

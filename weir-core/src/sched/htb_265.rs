@@ -71,9 +71,6 @@ impl Discipline for Htb265 {
 }
 
 impl Precision for Jiffies {
-    // Tables round each packet, and modes lag behind.
-    const ADDITIVE: bool = false;
-
     fn hysteresis(&self) -> bool {
         self.hysteresis
     }

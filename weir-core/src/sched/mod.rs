@@ -1,4 +1,5 @@
-//! Schedulers: who sends next, or not before when. One file an algorithm, one line in the registry.
+//! Schedulers: which leaf sends next, or when one may. One file an algorithm, one line in the
+//! registry.
 //!
 //! A scheduler decides the order of leaves. It holds no packet and knows no rule: the queue layer
 //! holds packets, so droppers, limits and accounts exist once.
@@ -14,16 +15,15 @@ pub use service::Service;
 
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::{BuildError, Parameter};
-use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 
-/// The one answer of a scheduler.
+/// What a scheduler decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Selection {
     /// This leaf may send its first packet now.
     Leaf(LeafId),
-    /// Nobody may send before this instant, which is later than now, unless something arrives.
+    /// No leaf may send before this instant, which is later than now, unless a packet arrives.
     At(Instant),
     /// Nothing waits.
     Idle,
@@ -37,11 +37,11 @@ pub trait Scheduler {
     /// `leaf`, which was empty, accepted the packet `head`.
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head);
 
-    /// `leaf`, where packets wait already, accepted one more of `length`; its first stays first.
+    /// `leaf`, which was not empty, accepted one more packet, of `length`.
     #[inline]
     fn joined(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
-    /// Who may send now, or when to ask again.
+    /// Selects the leaf that may send now, or says when one may.
     fn select(&mut self, now: Instant) -> Selection;
 
     /// `leaf`, just selected, sent a packet charged `sent`; `next` waits there now.
@@ -54,54 +54,9 @@ pub trait Scheduler {
     #[inline]
     fn offered(&mut self, _now: Instant, _leaf: LeafId) {}
 
-    /// The packet of `leaf` charged `length` has left the wire. A link calls it only for who sets
+    /// The packet of `leaf` charged `length` has left the wire. Called only for schedulers that set
     /// [`Discipline::COMPLETIONS`].
     fn completed(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
-
-    /// How many bytes `leaf`, just selected, may send in a row at this instant, as if each packet
-    /// were selected and charged by itself; the link then charges their sum. None by default, so
-    /// that each packet is asked for.
-    #[inline]
-    fn allowance(&self, _now: Instant, _leaf: LeafId) -> Bytes {
-        Bytes::ZERO
-    }
-
-    /// A hint, which may be wrong: the leaf that is likely to be selected after `ahead` others. The
-    /// link then reads its state early, so that it is near when its turn comes.
-    #[inline]
-    fn upcoming(&self, _ahead: usize) -> Option<LeafId> {
-        None
-    }
-
-    /// A hint, which may be wrong: who is likely to be selected next, one after the other, as far
-    /// as there is room in `leaves`; answers how many.
-    #[inline]
-    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
-        let mut count = 0;
-        while let Some((place, leaf)) = leaves.get_mut(count).zip(self.upcoming(count)) {
-            *place = leaf;
-            count += 1;
-        }
-        count
-    }
-
-    /// Asks for what the next [`Scheduler::line_up`] needs to read.
-    #[inline]
-    fn ask_for_order(&self, _prefetch: Prefetch) {}
-
-    /// Asks for the state of `leaf`, so that it is near when it is needed.
-    #[inline]
-    fn touch(&self, _leaf: LeafId, _prefetch: Prefetch) {}
-
-    /// The same for a leaf that sends next, which may need less than one that begins to wait.
-    #[inline]
-    fn touch_turn(&self, leaf: LeafId, prefetch: Prefetch) {
-        self.touch(leaf, prefetch);
-    }
-
-    /// The same, of what stands above `leaf`, whose own state was asked for before.
-    #[inline]
-    fn touch_above(&self, _leaf: LeafId, _prefetch: Prefetch) {}
 
     /// Why the first packet of `leaf` could not be sent earlier than it is. Asked after `select`
     /// named the leaf and before `charge`, or before a drop; changes nothing. Until `from`
@@ -130,9 +85,9 @@ pub struct Why {
 pub enum Regulation {
     /// Nothing.
     None,
-    /// Tokens of its own rate are used up and nobody lends.
+    /// Tokens of its own rate are used up and no class lends.
     Tokens,
-    /// Its class, or all who might lend, are above their share until their undertime.
+    /// Its class, and every class that might lend, is above its share until its undertime.
     Undertime,
     /// A ceiling, its own or one above.
     Ceiling,
@@ -192,7 +147,7 @@ pub struct Promises {
     pub work_conserving: bool,
     /// Classes may have children.
     pub hierarchical: bool,
-    /// `At` names the first instant at which somebody may send. A scheduler that emulates a
+    /// `At` names the first instant at which a leaf may send. A scheduler that emulates a
     /// kernel's clock tick does not promise it: it names the next tick, and might have sent a
     /// little earlier if asked.
     pub exact_wake: bool,
@@ -220,13 +175,8 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// What the registry knows of it.
     const DESCRIPTOR: Descriptor;
 
-    /// Whether it wants to be told what has left the wire, and be asked then. Its `allowance` is
-    /// none.
+    /// Whether it is told what has left the wire ([`Scheduler::completed`]), and asked again then.
     const COMPLETIONS: bool = false;
-
-    /// Whether its `allowance` is worth asking for, since a leaf often sends several packets in a
-    /// row; what lies behind the first ones is then read early too.
-    const RUNS: bool = false;
 
     /// Builds it for a tree whose parameters are those of the descriptor.
     ///

@@ -3,23 +3,22 @@
 //! Leaves of one priority take turns, a packet each, in the order of declaration. Invariant: `busy`
 //! has a bit for each priority at which a leaf waits, so the cost does not grow with the leaves.
 
-use crate::order::id_set::IdSet;
 use super::{
     ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree,
 };
 use crate::ids::LeafId;
+use crate::order::id_set::IdSet;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
-use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
 /// Strict priority.
 pub struct Priq {
+    /// By priority.
     bands: [Band; PRIORITIES],
     places: Vec<Place>,
+    /// A bit for each priority at which a leaf waits.
     busy: u16,
-    /// The priority and the rank of the leaf last selected.
-    served: (usize, u32),
 }
 
 /// The leaves of one priority.
@@ -27,24 +26,17 @@ struct Band {
     leaves: Vec<LeafId>,
     /// Ranks, in `leaves`, of those that wait.
     waiting: IdSet,
-    turn: Turn,
+    /// The rank whose turn it is, if its leaf waits; else the next rank has it.
+    turn: u32,
 }
 
-/// Whose turn it is in a band. Who goes next is known before it is whether the leaf before it is
-/// empty now.
+/// Where a leaf stands.
 #[derive(Clone, Copy)]
-struct Turn {
-    /// The rank whose turn it is, or the next waiting one after it.
-    from: u32,
-    /// The word of the waiting ranks where the turn was last.
-    word: u32,
-    /// Those of this word from `from` on.
-    coming: u64,
+struct Place {
+    priority: u8,
+    /// Its rank in its band.
+    rank: u32,
 }
-
-/// Where a leaf stands: its priority in the lowest bits, its rank in its band above.
-#[derive(Clone, Copy)]
-struct Place(u32);
 
 impl Discipline for Priq {
     const DESCRIPTOR: Descriptor = Descriptor {
@@ -73,12 +65,12 @@ impl Discipline for Priq {
             let number = class.params.number("priority").unwrap_or(PRIORITY_DEFAULT);
             let priority = number.min(PRIORITIES as u64 - 1) as u8;
             let band = &mut leaves[usize::from(priority)];
-            places.push(Place(u32::from(priority) | (band.len() as u32) << PRIORITY_BITS));
+            places.push(Place { priority, rank: band.len() as u32 });
             band.push(leaf);
         }
-        let turn = Turn { from: 0, word: 0, coming: 0 };
-        let band = |leaves: Vec<LeafId>| Band { waiting: IdSet::new(leaves.len()), leaves, turn };
-        Ok(Self { bands: leaves.map(band), places, busy: 0, served: (0, 0) })
+        let band =
+            |leaves: Vec<_>| Band { waiting: IdSet::new(leaves.len()), leaves, turn: 0 };
+        Ok(Self { bands: leaves.map(band), places, busy: 0 })
     }
 
     fn service(tree: &Tree) -> Service {
@@ -92,61 +84,32 @@ impl Discipline for Priq {
 impl Scheduler for Priq {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
-        let (priority, rank) = self.places[leaf.index()].parts();
-        self.bands[priority].insert(rank);
+        let Place { priority, rank } = self.places[leaf.index()];
+        self.bands[usize::from(priority)].waiting.insert(rank);
         self.busy |= 1 << priority;
     }
 
-    // Out of line, both cost a single poll a tenth of its instructions.
-    #[inline(always)]
+    #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
         let Some(priority) = self.busy.checked_ilog2() else { return Selection::Idle };
-        let (leaf, rank) = self.bands[priority as usize].front();
-        self.served = (priority as usize, rank);
-        Selection::Leaf(leaf)
-    }
-
-    #[inline(always)]
-    fn charge(&mut self, _now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
-        debug_assert_eq!(self.served, self.places[leaf.index()].parts(), "it was selected");
-        let (priority, rank) = self.served;
-        let band = &mut self.bands[priority];
-        band.turn.pass(rank, &band.waiting);
-        if band.waiting.remove_if(rank, next.is_none()) {
-            self.busy &= !(1 << priority);
-        }
+        Selection::Leaf(self.bands[priority as usize].front())
     }
 
     #[inline]
-    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
-        let Some(priority) = self.busy.checked_ilog2() else { return 0 };
-        self.bands[priority as usize].line_up(leaves)
+    fn charge(&mut self, now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
+        let Place { priority, rank } = self.places[leaf.index()];
+        self.bands[usize::from(priority)].turn = rank + 1;
+        self.head_changed(now, leaf, next);
     }
 
     #[inline]
-    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask(&self.places[leaf.index()]);
-    }
-
-    // Who is selected is known by its rank.
-    #[inline]
-    fn touch_turn(&self, _leaf: LeafId, _prefetch: Prefetch) {}
-
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         if head.is_some() {
             return;
         }
-        let (priority, rank) = self.places[leaf.index()].parts();
-        self.empty(priority, rank);
-    }
-}
-
-impl Priq {
-    /// Nothing waits any more in the leaf of this rank.
-    #[inline]
-    fn empty(&mut self, priority: usize, rank: u32) {
-        let band = &mut self.bands[priority];
-        band.remove(rank);
+        let Place { priority, rank } = self.places[leaf.index()];
+        let band = &mut self.bands[usize::from(priority)];
+        band.waiting.remove(rank);
         if band.waiting.is_empty() {
             self.busy &= !(1 << priority);
         }
@@ -154,75 +117,16 @@ impl Priq {
 }
 
 impl Band {
-    /// Whose turn it is, the first that waits from the turn on or from the start, and its rank.
-    #[inline(always)]
-    fn front(&self) -> (LeafId, u32) {
-        let rank = self.turn.front(&self.waiting);
-        (self.leaves[rank as usize], rank)
-    }
-
-    /// The leaves whose turns come next, as many as there is room for.
-    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
-        let mut turn = self.turn;
-        for place in &mut *leaves {
-            let rank = turn.front(&self.waiting);
-            turn.pass(rank, &self.waiting);
-            *place = self.leaves[rank as usize];
-        }
-        leaves.len()
-    }
-
-    #[inline(always)]
-    fn insert(&mut self, rank: u32) {
-        self.waiting.insert(rank);
-        let Turn { from, word, coming } = &mut self.turn;
-        // No branch: hard to foresee.
-        let is_coming = (rank / WORD == *word) & (rank >= *from);
-        *coming |= u64::from(is_coming) << (rank % WORD);
-    }
-
-    fn remove(&mut self, rank: u32) {
-        self.waiting.remove(rank);
-        let Turn { word, coming, .. } = &mut self.turn;
-        *coming &= !(u64::from(rank / WORD == *word) << (rank % WORD));
-    }
-}
-
-impl Turn {
-    /// The rank whose turn it is, of those that wait: there are some.
-    #[inline(always)]
-    fn front(&self, waiting: &IdSet) -> u32 {
-        if self.coming == 0 {
-            return waiting.next_or_first(self.from);
-        }
-        self.word * WORD + self.coming.trailing_zeros()
-    }
-
-    /// The turn goes on from `rank`, whose it was.
-    #[inline(always)]
-    fn pass(&mut self, rank: u32, waiting: &IdSet) {
-        if self.coming == 0 {
-            self.word = rank / WORD;
-            self.coming = waiting.word(self.word);
-        }
-        self.coming &= u64::MAX << (rank % WORD) << 1;
-        self.from = rank + 1;
-    }
-}
-
-impl Place {
-    /// The priority and the rank.
+    /// The leaf whose turn it is: the first that waits from the turn on, or from the start.
     #[inline]
-    const fn parts(self) -> (usize, u32) {
-        (self.0 as usize % PRIORITIES, self.0 >> PRIORITY_BITS)
+    fn front(&self) -> LeafId {
+        let rank = self.waiting.next(self.turn).or_else(|| self.waiting.next(0));
+        self.leaves[rank.expect("a leaf of a busy band waits") as usize]
     }
 }
 
-/// Ranks in a word of the set of those that wait.
-const WORD: u32 = u64::BITS;
 /// As many as ALTQ has.
-const PRIORITIES: usize = 1 << PRIORITY_BITS;
-const PRIORITY_BITS: u32 = 4;
+const PRIORITIES: usize = 16;
 const PRIORITY_DEFAULT: u64 = 1;
 
 #[cfg(test)]
@@ -298,7 +202,7 @@ mod tests {
         assert_eq!(priq.select(Instant::ZERO), Selection::Idle);
     }
 
-    /// The plain version: the next of an ordered set after whoever was served, or its first.
+    /// The plain version: the next of an ordered set after the leaf that was served, or its first.
     #[test]
     fn turns_agree_with_an_ordered_set() {
         let class = |index: usize| ClassSpec {
@@ -330,8 +234,6 @@ mod tests {
                 let wait = &mut plain[band];
                 let next = wait.range(after[band]..).next().or_else(|| wait.first());
                 let next = *next.expect("it is not empty");
-                let mut ahead = [LeafId(0); 3];
-                assert_eq!((priq.line_up(&mut ahead), ahead[0]), (3, LeafId(next)));
                 assert_eq!(priq.select(Instant::ZERO), Selection::Leaf(LeafId(next)));
                 let is_empty = random.below(2) == 0;
                 priq.charge(Instant::ZERO, LeafId(next), head.length, (!is_empty).then_some(head));

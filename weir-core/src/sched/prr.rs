@@ -1,23 +1,19 @@
 //! Packet round robin: the leaves that wait take turns, a packet each [algorithms §4.7].
 //!
-//! Invariant: `round` holds each backlogged leaf once; nothing else is known of a leaf, so its
-//! state is one byte.
+//! Invariant: `round` holds each backlogged leaf once; nothing else is known of a leaf.
 
-use crate::order::leaf_ring::{LeafRing, Standing};
 use super::service::Rounds;
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
 };
 use crate::ids::LeafId;
+use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::BuildError;
-use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
-use alloc::vec::Vec;
 
 /// Packet round robin.
 pub struct Prr {
-    leaves: Vec<Standing>,
-    round: LeafRing,
+    round: RoundRobin,
 }
 
 impl Discipline for Prr {
@@ -35,13 +31,11 @@ impl Discipline for Prr {
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
-        let leaves = alloc::vec![Standing::Out; tree.leaf_count()];
-        Ok(Self { round: LeafRing::with_capacity(leaves.len()), leaves })
+        Ok(Self { round: RoundRobin::new(tree.leaf_count()) })
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        let leaves = &mut self.leaves;
-        self.round.inherit(&old.round, kin, |_, now| leaves[now.index()] = Standing::Emptied);
+        self.round.inherit(&old.round, kin, |_, _| {});
     }
 
     fn service(tree: &Tree) -> Service {
@@ -53,45 +47,32 @@ impl Discipline for Prr {
 impl Scheduler for Prr {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
-        self.round.join(leaf, &mut self.leaves[leaf.index()]);
+        self.round.join(leaf);
     }
 
     #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
         while let Some(leaf) = self.round.front() {
-            let standing = &mut self.leaves[leaf.index()];
-            if *standing == Standing::Waiting {
+            if self.round.standing(leaf) == Standing::Waiting {
                 return Selection::Leaf(leaf);
             }
-            *standing = Standing::Out;
-            self.round.pop_front();
+            self.round.pop();
         }
         Selection::Idle
     }
 
     #[inline]
-    fn charge(&mut self, _now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
-        if next.is_some() {
-            return self.round.rotate();
+    fn charge(&mut self, _now: Instant, _leaf: LeafId, _sent: Bytes, next: Option<Head>) {
+        match next {
+            Some(_) => self.round.rotate(),
+            None => self.round.pop(),
         }
-        self.leaves[leaf.index()] = Standing::Out;
-        self.round.pop_front();
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         if head.is_none() {
-            self.round.empty(leaf, &mut self.leaves[leaf.index()]);
+            self.round.empty(leaf);
         }
-    }
-
-    #[inline]
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.round.get(ahead)
-    }
-
-    #[inline]
-    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask(&self.leaves[leaf.index()]);
     }
 }
 
@@ -119,7 +100,7 @@ mod tests {
         let mut sent = String::new();
         for event in events.chars() {
             if event == '.' {
-                let Selection::Leaf(leaf) = prr.select(now) else { panic!("somebody waits") };
+                let Selection::Leaf(leaf) = prr.select(now) else { panic!("a leaf waits") };
                 waiting[leaf.index()] -= 1;
                 let next = (waiting[leaf.index()] > 0).then_some(head);
                 prr.charge(now, leaf, head.length, next);
@@ -149,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn who_drops_empty_keeps_its_place_until_its_turn() {
+    fn a_leaf_that_drops_empty_keeps_its_place_until_its_turn() {
         check(3, "aabbcB...", "aca");
         check(3, "aabbcBb....", "abca");
         check(3, "aabcB..b..", "acab");

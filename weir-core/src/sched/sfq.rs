@@ -4,46 +4,33 @@
 //! Leaves that wait stand in a ring. The leaf in front sends while its allotment is above zero, the
 //! last packet may overdraw it; then it gets a quantum and goes to the end. So, other than with
 //! deficits, a leaf's packet never waits for a quantum that covers it, and what one turn overdraws
-//! the next one lacks. Invariant: `round` holds each backlogged leaf once, and no allotment is
-//! above its quantum.
+//! the next one lacks. A leaf whose last packet is dropped stays in the round until its turn.
+//! Invariant: `round` holds each backlogged leaf once, and no allotment is above its quantum.
 //!
 //! Here each leaf is a queue of the ring. The other half of the algorithm, hashing the flows of one
 //! class into many queues, needs a packet's flow, which schedulers are not told: it belongs to the
 //! leaf's queue and is not in this file.
 
-use crate::order::leaf_ring::LeafRing;
 use super::service::Rounds;
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
 };
 use crate::ids::LeafId;
+use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
-use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
 /// A round robin with allotments.
 pub struct Sfq {
     leaves: Vec<Turn>,
-    round: LeafRing,
+    round: RoundRobin,
 }
 
-/// What the round knows of a leaf.
+/// The turn of a leaf, in bytes.
 struct Turn {
     quantum: i64,
     allotment: i64,
-    standing: Standing,
-}
-
-/// How a leaf stands with the round.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// It is not in the round.
-    Out,
-    /// It is in the round and has a packet.
-    Waiting,
-    /// It is in the round without a packet since what it had was dropped; its turn will show.
-    Emptied,
 }
 
 impl Discipline for Sfq {
@@ -67,30 +54,23 @@ impl Discipline for Sfq {
         },
     };
 
-    const RUNS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &super::ClassSpec| {
             let quantum = quantum(tree, class);
-            Turn { quantum, allotment: quantum, standing: Standing::Out }
+            Turn { quantum, allotment: quantum }
         };
         let leaves: Vec<_> = tree.leaves().map(|(_, class)| turn(class)).collect();
-        let round = LeafRing::with_capacity(leaves.len());
+        let round = RoundRobin::new(leaves.len());
         Ok(Self { leaves, round })
     }
 
-    /// Leaves that waited keep their turn: who stood in front stands in front, with what is left of
-    /// its allotment, up to its new quantum.
+    /// Leaves that waited keep their turn: the one that stood in front stands in front, with what
+    /// is left of its allotment, up to its new quantum.
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        let mut new_of_old = alloc::vec![None; old.leaves.len()];
-        kin.leaves().for_each(|(new, before)| new_of_old[before.index()] = Some(new));
-        for before in old.round.iter() {
-            let Some(new) = new_of_old[before.index()] else { continue };
+        self.round.inherit(&old.round, kin, |new, before| {
             let turn = &mut self.leaves[new.index()];
             turn.allotment = old.leaves[before.index()].allotment.min(turn.quantum);
-            turn.standing = Standing::Emptied;
-            self.round.push_back(new);
-        }
+        });
     }
 
     fn service(tree: &Tree) -> Service {
@@ -107,24 +87,22 @@ fn quantum(tree: &Tree, class: &super::ClassSpec) -> i64 {
 impl Scheduler for Sfq {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
-        let turn = &mut self.leaves[leaf.index()];
-        if turn.standing == Standing::Out {
+        if self.round.standing(leaf) == Standing::Out {
+            let turn = &mut self.leaves[leaf.index()];
             turn.allotment = turn.quantum;
-            self.round.push_back(leaf);
         }
-        turn.standing = Standing::Waiting;
+        self.round.join(leaf);
     }
 
     #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
         let mut passed = 0;
         while let Some(leaf) = self.round.front() {
-            let turn = &mut self.leaves[leaf.index()];
-            if turn.standing == Standing::Emptied {
-                turn.standing = Standing::Out;
-                self.round.pop_front();
+            if self.round.standing(leaf) == Standing::Emptied {
+                self.round.pop();
                 continue;
             }
+            let turn = &mut self.leaves[leaf.index()];
             if turn.allotment > 0 {
                 return Selection::Leaf(leaf);
             }
@@ -141,49 +119,33 @@ impl Scheduler for Sfq {
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        let turn = &mut self.leaves[leaf.index()];
         if next.is_none() {
-            turn.standing = Standing::Out;
-            return self.round.pop_front();
+            return self.round.pop();
         }
-        // A packet, or a run of them within the allotment.
+        let turn = &mut self.leaves[leaf.index()];
         turn.allotment -= sent.get().clamp(1, QUANTUM_MAX as u64) as i64;
     }
 
-    /// A leaf whose last packet is dropped stays in the round until its turn, so that a drop costs
-    /// no search, and a leaf whose packets are dropped again and again is not sent to the end.
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         if head.is_none() {
-            self.leaves[leaf.index()].standing = Standing::Emptied;
+            self.round.mark_empty(leaf);
         }
-    }
-
-    /// While it sends no more than its allotment, the turn goes on.
-    #[inline]
-    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
-        Bytes::new(self.leaves[leaf.index()].allotment.max(0) as u64)
-    }
-
-    #[inline]
-    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask(&self.leaves[leaf.index()].allotment);
-    }
-
-    #[inline]
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.round.get(ahead)
     }
 }
 
 impl Sfq {
-    /// Gives everybody the quanta of all further rounds in which nobody could send, at once: so a
-    /// choice ends after three rounds, however small the quanta are.
+    /// Gives all leaves that wait the quanta of all further rounds in which none could send, at
+    /// once: so a choice ends after three rounds, however small the quanta are.
     #[cold]
     fn skip_rounds(&mut self) {
-        let waiting = |turn: &&Turn| turn.standing == Standing::Waiting;
-        let rounds = |turn: &Turn| (-turn.allotment).max(0) / turn.quantum;
-        let rounds = self.leaves.iter().filter(waiting).map(rounds).min().unwrap_or(0);
-        for turn in self.leaves.iter_mut().filter(|turn| turn.standing == Standing::Waiting) {
+        let waits = |&leaf: &LeafId| self.round.standing(leaf) == Standing::Waiting;
+        let rounds = |leaf: LeafId| {
+            let turn = &self.leaves[leaf.index()];
+            (-turn.allotment).max(0) / turn.quantum
+        };
+        let rounds = self.round.iter().filter(waits).map(rounds).min().unwrap_or(0);
+        for leaf in self.round.iter().filter(waits) {
+            let turn = &mut self.leaves[leaf.index()];
             turn.allotment += rounds * turn.quantum;
         }
     }
@@ -215,7 +177,7 @@ mod tests {
 
     const HEAD: Head = Head { length: Bytes::new(1000), arrived: Instant::ZERO };
 
-    /// Sends `count` packets of 1000 bytes from leaves that always wait; answers who sent.
+    /// Sends `count` packets of 1000 bytes from leaves that always wait; returns which sent.
     fn serve(sfq: &mut Sfq, count: usize) -> String {
         let mut order = String::new();
         for _ in 0..count {

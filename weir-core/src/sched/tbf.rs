@@ -6,26 +6,26 @@
 //! scheduler of Weir drops nothing, so here such a packet goes when the bucket is full and leaves
 //! it in debt: nothing stalls, and the rate holds.
 //!
-//! Tokens are kept as the instant at which the bucket is full. In any time τ at most rate τ + burst
-//! leave, or the longest packet if that is more than the burst. Invariant: a bucket is never faster
-//! than its rate, and `full_at` is at most a burst and a packet after now.
+//! Tokens are counted as the instant at which the bucket is full. In any time τ at most rate τ +
+//! burst leave, or the longest packet if that is more than the burst. Invariant: a bucket is never
+//! faster than its rate, and `full_at` is at most a burst and a packet after now.
 
-use crate::order::arrival_order::ArrivalOrder;
 use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Service};
 use super::{Selection, Tree, Why};
 use crate::ids::LeafId;
+use crate::order::arrivals::Arrivals;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Dimension, Duration, FineInstant, Instant, Pace, Rate};
 use alloc::vec::Vec;
 
 /// One token bucket for all.
 pub struct Tbf {
-    order: ArrivalOrder,
+    arrivals: Arrivals,
     /// The charged length of the first packet of each leaf.
     heads: Vec<Bytes>,
     bucket: Bucket,
     peak: Option<Bucket>,
-    /// The leaf that was selected, until something changes for it, and from when on it had tokens.
+    /// The leaf that was selected, until something changes for it, and since when it had tokens.
     selected: Option<(LeafId, Instant)>,
 }
 
@@ -65,7 +65,7 @@ impl Discipline for Tbf {
         }
         let mtu = params.bytes("mtu").unwrap_or(tree.mtu());
         Ok(Self {
-            order: ArrivalOrder::new(tree.leaf_count()),
+            arrivals: Arrivals::new(tree.leaf_count()),
             heads: alloc::vec![Bytes::ZERO; tree.leaf_count()],
             bucket: Bucket::new(rate, burst),
             peak: peak.map(|peak| Bucket::new(peak, mtu)),
@@ -90,18 +90,18 @@ impl Discipline for Tbf {
 impl Scheduler for Tbf {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, head: Head) {
-        self.order.arrived(leaf);
+        self.arrivals.push(leaf);
         self.heads[leaf.index()] = head.length;
     }
 
     #[inline]
     fn joined(&mut self, _now: Instant, leaf: LeafId, _length: Bytes) {
-        self.order.arrived(leaf);
+        self.arrivals.push(leaf);
     }
 
     #[inline]
     fn select(&mut self, now: Instant) -> Selection {
-        let Some(leaf) = self.order.front() else { return Selection::Idle };
+        let Some(leaf) = self.arrivals.first() else { return Selection::Idle };
         let released = self.released(leaf);
         self.selected = Some((leaf, released));
         if released <= now { Selection::Leaf(leaf) } else { Selection::At(released) }
@@ -109,7 +109,7 @@ impl Scheduler for Tbf {
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        self.order.sent(leaf);
+        self.arrivals.pop();
         self.selected = None;
         self.heads[leaf.index()] = next.map_or(Bytes::ZERO, |head| head.length);
         self.bucket.charge(now, sent);
@@ -119,12 +119,12 @@ impl Scheduler for Tbf {
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
-        self.order.dropped(leaf);
+        self.arrivals.drop_from(leaf);
         self.selected = None;
         self.heads[leaf.index()] = head.map_or(Bytes::ZERO, |head| head.length);
     }
 
-    #[inline(always)]
+    #[inline]
     fn why(&self, _now: Instant, leaf: LeafId, from: Instant) -> Why {
         match self.selected {
             Some((selected, released)) if selected == leaf => held_until(released, from),
@@ -140,7 +140,7 @@ impl Tbf {
         held_until(self.released(leaf), from)
     }
 
-    /// From when on both buckets have tokens for the first packet of `leaf`.
+    /// The instant from which on both buckets have tokens for the first packet of `leaf`.
     #[inline]
     fn released(&self, leaf: LeafId) -> Instant {
         let head = self.heads[leaf.index()];
@@ -164,7 +164,7 @@ impl Bucket {
         Self { pace: Pace::of(rate), depth, full_at: FineInstant::ZERO }
     }
 
-    /// From when on there are tokens for `length`, or all that the bucket holds.
+    /// The instant from which on there are tokens for `length`, or all that the bucket holds.
     #[inline]
     fn conforms_at(&self, length: Bytes) -> FineInstant {
         self.full_at.before(self.pace, self.depth.minus(length))
@@ -259,7 +259,7 @@ mod tests {
     }
 
     /// A letter and a length for each packet, all at 0: the letters and instants (µs) at which they
-    /// leave, each with the instant from which on `why` says it might have.
+    /// leave, each with the instant since when `why` says it might have.
     fn check(params: Params, packets: &[(char, u64)], expected: &str) {
         let mut tbf = Tbf::build(&tree(params, &["a", "b"])).expect("builds");
         let mut waiting = [VecDeque::new(), VecDeque::new()];
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_packet_longer_than_the_bucket_waits_for_all_of_it_and_leaves_a_debt() {
-        // Full at 0; a debt of 1000 bytes, which the next pays, who needs 500 more.
+        // Full at 0; a debt of 1000 bytes, which the next pays, which needs 500 more.
         let packets = [('a', 3000), ('b', 500), ('a', 3000), ('b', 100)];
         check(params(M, 2000, 0, 0), &packets, "a0 b12000 a28000 b36800");
     }

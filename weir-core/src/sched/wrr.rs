@@ -2,22 +2,21 @@
 //!
 //! A visit refills a leaf's balance, if that is not above zero, by its allotment: its weight, in
 //! packets or in steps of bytes. The leaf sends while its balance is above zero, so its last packet
-//! may overdraw it. What is overdrawn stays owed, also by a leaf that empties and comes back; what
-//! is left when a leaf empties is lost.
+//! may overdraw it. What is overdrawn remains a debt, also of a leaf that empties and comes back;
+//! what is left when a leaf empties is lost.
 //!
 //! With `forgive`, as in ns-2 and ALTQ [algorithms §2.6b, §3.8]: a leaf that a refill does not lift
-//! above zero is passed over, and owes nothing after that. When all are passed over, the first
+//! above zero is passed over, and has no debt after that. When all are passed over, the first
 //! sends a packet that costs it nothing. So bytes are not shared by weights when packets are longer
 //! than allotments. A leaf that empties keeps its place and its balance until it is passed.
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
-use crate::order::leaf_ring::{LeafRing, Standing};
 use super::service::Rounds;
 use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Service};
 use super::{Scheduler, Selection, Tree};
 use crate::ids::{ClassId, LeafId};
+use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
-use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::format;
 use alloc::vec::Vec;
@@ -25,7 +24,7 @@ use alloc::vec::Vec;
 /// Weighted round robin.
 pub struct Wrr {
     leaves: Vec<Turn>,
-    round: LeafRing,
+    round: RoundRobin,
     in_bytes: bool,
     /// The most that a packet costs: 1 where packets are counted.
     cost_max: u64,
@@ -34,12 +33,11 @@ pub struct Wrr {
     free: bool,
 }
 
-/// What the round knows of a leaf; balances are in packets or in bytes.
+/// The turn of a leaf, in packets or in bytes.
 #[derive(Clone, Copy)]
 struct Turn {
     allotment: i32,
     balance: i32,
-    standing: Standing,
 }
 
 impl Discipline for Wrr {
@@ -100,9 +98,9 @@ impl Discipline for Wrr {
             } else {
                 weight as i32
             };
-            leaves.push(Turn { allotment, balance: 0, standing: Standing::Out });
+            leaves.push(Turn { allotment, balance: 0 });
         }
-        let round = LeafRing::with_capacity(leaves.len());
+        let round = RoundRobin::new(leaves.len());
         let cost_max = if in_bytes { LENGTH_MAX } else { 1 };
         Ok(Self { leaves, round, in_bytes, cost_max, forgives, free: false })
     }
@@ -111,13 +109,12 @@ impl Discipline for Wrr {
         // Packets are no bytes.
         let same_unit = self.in_bytes == old.in_bytes;
         let balance = |turn: &Turn| if same_unit { turn.balance } else { 0 };
-        for (now, then) in kin.leaves() {
-            self.leaves[now.index()].balance = balance(&old.leaves[then.index()]).min(0);
+        for (new, before) in kin.leaves() {
+            self.leaves[new.index()].balance = balance(&old.leaves[before.index()]).min(0);
         }
-        self.round.inherit(&old.round, kin, |then, now| {
-            let turn = &mut self.leaves[now.index()];
-            turn.balance = balance(&old.leaves[then.index()]).min(turn.allotment);
-            turn.standing = Standing::Emptied;
+        self.round.inherit(&old.round, kin, |new, before| {
+            let turn = &mut self.leaves[new.index()];
+            turn.balance = balance(&old.leaves[before.index()]).min(turn.allotment);
         });
     }
 
@@ -138,42 +135,54 @@ impl Discipline for Wrr {
 impl Scheduler for Wrr {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
-        self.round.join(leaf, &mut self.leaves[leaf.index()].standing);
+        self.round.join(leaf);
     }
 
     #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
-        if self.forgives {
-            return self.select_forgiving();
-        }
-        let Some(leaf) = self.round.front() else { return Selection::Idle };
-        let turn = &mut self.leaves[leaf.index()];
-        // Most often the front has balance, or a refill gives it some.
-        if turn.standing == Standing::Waiting {
-            let refilled = turn.balance + if turn.balance > 0 { 0 } else { turn.allotment };
-            if refilled > 0 {
-                turn.balance = refilled;
+        let mut passed = 0;
+        while let Some(leaf) = self.round.front() {
+            let turn = &mut self.leaves[leaf.index()];
+            if self.round.standing(leaf) == Standing::Emptied {
+                turn.lose_credit();
+                if self.forgives {
+                    turn.balance = 0;
+                }
+                self.round.pop();
+                continue;
+            }
+            if self.free || turn.balance > 0 || turn.refill() {
                 return Selection::Leaf(leaf);
             }
+            if self.forgives {
+                turn.balance = 0;
+            }
+            self.round.rotate();
+            passed += 1;
+            if passed >= self.round.len() {
+                self.end_vain_round();
+                passed = 0;
+            }
         }
-        self.select_owing()
+        Selection::Idle
     }
 
-    // Out of line it costs each packet a tenth of its instructions.
-    #[inline(always)]
+    #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        // No packet has less than a byte.
-        let cost = sent.get().min(self.cost_max) as i32;
-        if self.forgives {
-            return self.charge_forgiving(leaf, cost, next.is_none());
-        }
         let turn = &mut self.leaves[leaf.index()];
-        turn.balance -= cost;
+        if !core::mem::take(&mut self.free) {
+            // No packet has less than a byte.
+            turn.balance -= sent.get().min(self.cost_max) as i32;
+        }
+        if next.is_none() && !self.forgives {
+            turn.lose_credit();
+            return self.round.pop();
+        }
         if next.is_none() {
-            turn.leave();
-            self.round.pop_front();
-        } else if turn.balance <= 0 {
-            self.round.rotate_known(leaf);
+            self.round.mark_empty(leaf);
+        }
+        if turn.balance <= 0 {
+            self.round.rotate();
         }
     }
 
@@ -182,90 +191,24 @@ impl Scheduler for Wrr {
             return;
         }
         self.free &= self.round.front() != Some(leaf);
-        let turn = &mut self.leaves[leaf.index()];
         if self.forgives {
-            return turn.standing = Standing::Emptied;
+            return self.round.mark_empty(leaf);
         }
-        turn.balance = turn.balance.min(0);
-        self.round.empty(leaf, &mut turn.standing);
-    }
-
-    #[inline]
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        self.round.get(ahead)
-    }
-
-    #[inline]
-    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask_both_ends(&self.leaves[leaf.index()]);
+        self.leaves[leaf.index()].lose_credit();
+        self.round.empty(leaf);
     }
 }
 
 impl Wrr {
-    /// Whoever a refill does not lift above zero goes to the end with what it still owes.
-    fn select_owing(&mut self) -> Selection {
-        let mut passed = 0;
-        while let Some(leaf) = self.round.front() {
-            let turn = &mut self.leaves[leaf.index()];
-            if turn.standing == Standing::Emptied {
-                turn.leave();
-                self.round.pop_front();
-                continue;
-            }
-            if turn.balance > 0 || turn.refill() {
-                return Selection::Leaf(leaf);
-            }
-            self.round.rotate();
-            passed += 1;
-            if passed >= self.round.len() {
-                self.skip_rounds();
-                passed = 0;
-            }
-        }
-        Selection::Idle
-    }
-
-    #[inline(never)]
-    fn charge_forgiving(&mut self, leaf: LeafId, cost: i32, empty: bool) {
-        let turn = &mut self.leaves[leaf.index()];
-        if !core::mem::take(&mut self.free) {
-            turn.balance -= cost;
-        }
-        if empty {
-            turn.standing = Standing::Emptied;
-        }
-        if turn.balance <= 0 {
-            self.round.rotate();
-        }
-    }
-
-    /// [algorithms §3.8] Whoever a refill does not lift above zero loses what it owes.
-    fn select_forgiving(&mut self) -> Selection {
-        let mut passed = 0;
-        while let Some(leaf) = self.round.front() {
-            let turn = &mut self.leaves[leaf.index()];
-            let waits = turn.standing == Standing::Waiting;
-            if waits && (self.free || turn.balance > 0 || turn.refill()) {
-                return Selection::Leaf(leaf);
-            }
-            turn.balance = 0;
-            if !waits {
-                turn.standing = Standing::Out;
-                self.round.pop_front();
-                continue;
-            }
-            self.round.rotate();
-            passed += 1;
-            // Nobody in a whole round: the first sends at no cost.
-            self.free = passed >= self.round.len();
-        }
-        Selection::Idle
-    }
-
-    /// Gives everybody the refills of all further rounds after which all still owe, at once: so a
-    /// choice ends after three rounds, however small the allotments are.
+    /// No leaf could send in a whole round. With `forgive` the first one sends at no cost; else all
+    /// leaves get the refills of all further rounds in which that would be so, at once: so a choice
+    /// ends after three rounds, however small the allotments are.
     #[cold]
-    fn skip_rounds(&mut self) {
+    fn end_vain_round(&mut self) {
+        if self.forgives {
+            self.free = true;
+            return;
+        }
         let rounds = |leaf: LeafId| {
             let turn = &self.leaves[leaf.index()];
             turn.balance.min(0).unsigned_abs() / turn.allotment.unsigned_abs()
@@ -280,17 +223,16 @@ impl Wrr {
 }
 
 impl Turn {
-    /// Adds an allotment to a balance that is not above zero; answers whether it is now.
+    /// Adds an allotment to a balance that is not above zero; returns whether it is now.
     #[inline]
     fn refill(&mut self) -> bool {
         self.balance += self.allotment;
         self.balance > 0
     }
 
-    /// An empty leaf leaves the round: only debts stay.
+    /// The leaf is empty: only a debt remains.
     #[inline]
-    fn leave(&mut self) {
-        self.standing = Standing::Out;
+    fn lose_credit(&mut self) {
         self.balance = self.balance.min(0);
     }
 }
@@ -299,7 +241,7 @@ fn weight_of(class: &ClassSpec) -> u64 {
     class.params.number("weight").unwrap_or(1).clamp(1, WEIGHT_MAX)
 }
 
-/// What concerns bytes only is not written where weights count packets.
+/// Refuses parameters that concern bytes where weights count packets.
 fn check_packets(tree: &Tree, forgives: bool) -> Result<(), BuildError> {
     let error = |name: &'static str, value: &str| {
         let message = format!(
@@ -378,7 +320,7 @@ mod tests {
         }
         let mut order = String::new();
         for _ in 0..count {
-            let Selection::Leaf(leaf) = wrr.select(now) else { panic!("somebody waits") };
+            let Selection::Leaf(leaf) = wrr.select(now) else { panic!("a leaf waits") };
             assert_eq!(wrr.select(now), Selection::Leaf(leaf), "asked again");
             let head = head(leaf.index());
             wrr.charge(now, leaf, head.length, Some(head));
@@ -439,7 +381,7 @@ mod tests {
         }
     }
 
-    /// The circle of ALTQ, step by step, with everybody backlogged: its second pass over the circle
+    /// The circle of ALTQ, step by step, with all leaves backlogged: its second pass over the circle
     /// gives no refill and asks for no balance [algorithms §3.7].
     fn circle(allotments: &[u64], lengths: &[u64], count: usize) -> String {
         let circle = allotments.len();
@@ -459,7 +401,7 @@ mod tests {
                 }
                 None
             };
-            let chosen = pass(true).or_else(|| pass(false)).expect("everybody waits");
+            let chosen = pass(true).or_else(|| pass(false)).expect("all wait");
             if balances[chosen] > 0 {
                 balances[chosen] -= lengths[chosen] as i64;
             }

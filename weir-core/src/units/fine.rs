@@ -10,26 +10,14 @@ use super::{Bytes, Duration, Instant, NANOS_PER_SECOND, Rate};
 const FRACTION_BITS: u32 = 30;
 /// The fraction of a nanosecond.
 const MASK: u64 = (1 << FRACTION_BITS) - 1;
-/// Of a short [`FineSpan`].
-const SHORT_BITS: u32 = 62;
-/// The longest [`FineSpan`].
-const SPAN_MAX: u128 = 1 << 95;
 
 /// An instant in units of 2^-30 ns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FineInstant(u128);
 
-/// A length of time in units of 2^-30 ns, held at 2^95 of them: more than a thousand years.
+/// A length of time in units of 2^-30 ns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct FineSpan(u128);
-
-/// A [`FineInstant`] in twelve bytes: one past 2^96 units, two thousand years, is held there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StoredInstant {
-    /// The lower 64 bits, in halves so that nothing is padded, the lower half first.
-    low: [u32; 2],
-    high: u32,
-}
 
 /// A rate turned into time per byte once, so that no packet needs a division.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,75 +57,14 @@ impl FineInstant {
     /// This instant moved later.
     #[inline]
     pub const fn plus(self, span: FineSpan) -> Self {
-        // At most 2^127 and 2^96, so there is room for more spans than anybody adds.
+        // At most 2^127 and, for less than 2^60 bytes, 2^123: there is room for some spans.
         Self(self.0 + span.0)
-    }
-
-    /// How many units this instant lies after `now`, none if it lies before; `None` where 64 bits
-    /// do not hold them.
-    #[inline(always)]
-    pub fn lead(self, now: Instant) -> Option<u64> {
-        let lead = self.0.wrapping_sub(Self::from_instant(now).0);
-        let high = (lead >> u64::BITS) as i64;
-        // Whether it lies before is hard to foresee: no branch for it.
-        (high <= 0).then(|| core::hint::select_unpredictable(high < 0, 0, lead as u64))
     }
 
     /// This instant moved earlier, held at the epoch.
     #[inline]
     pub const fn minus(self, span: FineSpan) -> Self {
         Self(self.0.saturating_sub(span.0))
-    }
-}
-
-impl FineSpan {
-    /// The units, if the span is short: less than 2^62 of them, 4 s, so that 64 bits hold some.
-    #[inline(always)]
-    pub const fn short(self) -> Option<u64> {
-        if self.0 >> SHORT_BITS == 0 { Some(self.0 as u64) } else { None }
-    }
-
-    /// Twice as long.
-    #[inline]
-    pub const fn doubled(self) -> Self {
-        Self(self.0 << 1)
-    }
-}
-
-impl StoredInstant {
-    /// The epoch.
-    pub const ZERO: StoredInstant = StoredInstant { low: [0; 2], high: 0 };
-
-    /// Stores an instant.
-    #[inline(always)]
-    pub const fn of(instant: FineInstant) -> Self {
-        let (low, high) = (instant.0 as u64, (instant.0 >> u64::BITS) as u64);
-        if high > u32::MAX as u64 {
-            return Self::latest();
-        }
-        Self { low: [low as u32, (low >> u32::BITS) as u32], high: high as u32 }
-    }
-
-    /// Stores the instant so many units after `now`.
-    #[inline(always)]
-    pub const fn soon(now: Instant, units: u64) -> Self {
-        // At most 2^94 and 2^64.
-        let sum = FineInstant::from_instant(now).0 + units as u128;
-        let (low, high) = (sum as u64, (sum >> u64::BITS) as u32);
-        Self { low: [low as u32, (low >> u32::BITS) as u32], high }
-    }
-
-    // Nobody comes here, so that what comes by goes straight on.
-    #[cold]
-    const fn latest() -> Self {
-        Self { low: [u32::MAX; 2], high: u32::MAX }
-    }
-
-    /// The instant.
-    #[inline(always)]
-    pub const fn instant(self) -> FineInstant {
-        let low = self.low[0] as u64 | (self.low[1] as u64) << u32::BITS;
-        FineInstant(low as u128 | (self.high as u128) << u64::BITS)
     }
 }
 
@@ -177,35 +104,10 @@ impl Pace {
         Duration::from_nanos((fine + MASK) >> FRACTION_BITS)
     }
 
-    /// The time that a packet of `bytes` takes, exactly.
-    #[inline(always)]
-    pub const fn packet(self, bytes: u32) -> FineSpan {
-        // 2^63 for a byte and 2^32 bytes make 2^95.
-        FineSpan(self.fine_per_byte as u128 * bytes as u128)
-    }
-
-    /// The units that a packet of `bytes` takes, and twice as many, if the span is short as
-    /// [`FineSpan::short`] has it.
-    #[inline(always)]
-    pub const fn short_packet(self, bytes: u32) -> Option<(u64, u64)> {
-        // With signs the bound is an overflow, which costs nothing to notice.
-        let Some(cost) = (self.fine_per_byte as i64).checked_mul(bytes as i64) else { return None };
-        match cost.checked_add(cost) {
-            Some(twice) => Some((cost as u64, twice as u64)),
-            None => None,
-        }
-    }
-
-    /// How many whole bytes take no longer than so many units, which are fewer than 2^32 take.
+    /// The time that `bytes` take, exactly.
     #[inline]
-    pub const fn bytes_in(self, units: u64) -> u32 {
-        (units / self.fine_per_byte) as u32
-    }
-
-    /// The time that `bytes` take, held at the longest span.
     pub const fn span(self, bytes: Bytes) -> FineSpan {
-        let cost = self.cost(bytes);
-        FineSpan(if cost > SPAN_MAX { SPAN_MAX } else { cost })
+        FineSpan(self.cost(bytes))
     }
 
     const fn cost(self, bytes: Bytes) -> u128 {
@@ -252,35 +154,6 @@ mod tests {
                 assert_eq!(finished, clock.round_up(), "{bits} bit/s, {bytes} B");
             }
         }
-    }
-
-    #[test]
-    fn a_packet_is_short_as_its_span_is() {
-        for bits in [1u64, 7, 16, 1_000, 2_001, 99_999_989, 400_000_000_000] {
-            let pace = Pace::of(Rate::new(bits).expect("rows hold no zero"));
-            for bytes in (0..40).map(|shift| (1u64 << shift).min(u32::MAX.into()) as u32) {
-                let span = pace.packet(bytes).short();
-                assert_eq!(pace.short_packet(bytes), span.map(|cost| (cost, 2 * cost)));
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_stored_comes_back_unless_it_is_too_late() {
-        let end = (1u128 << 96) - 1;
-        let rows = [0, 1, 1 << 32, (1 << 94) - 1, end];
-        for (fine, stored) in rows.map(|fine| (fine, fine)).into_iter().chain([(end + 1, end)]) {
-            let instant = StoredInstant::of(FineInstant(fine)).instant();
-            assert_eq!(instant, FineInstant(stored));
-        }
-        assert_eq!(StoredInstant::of(FineInstant::MAX).instant(), FineInstant(end));
-        let last = StoredInstant::soon(Instant::MAX, u64::MAX).instant();
-        assert_eq!(last.lead(Instant::MAX), Some(u64::MAX));
-        assert_eq!(
-            (last.lead(Instant::ZERO), FineInstant::ZERO.lead(Instant::MAX)),
-            (None, Some(0))
-        );
-        assert_eq!(size_of::<StoredInstant>(), 12);
     }
 
     #[test]

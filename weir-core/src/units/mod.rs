@@ -6,7 +6,7 @@
 mod fine;
 mod text;
 
-pub use fine::{FineInstant, FineSpan, Pace, StoredInstant};
+pub use fine::{FineInstant, FineSpan, Pace};
 pub use text::{Dimension, Quantity, UnitError};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;

@@ -1,12 +1,11 @@
 //! The curves themselves as judges: deadlines are met, limits are kept, siblings stay together
 //! [algorithms §6.7].
 
-use crate::world::{Curve, Leaves, Random, Row, hfsc, is_leaf, tree};
+use crate::world::{Curve, LENGTH_MAX, Leaves, Random, Row, credit, hfsc, is_leaf, tree};
 use weir_core::ids::LeafId;
 use weir_core::sched::{Head, Scheduler, Selection, Tree};
 use weir_core::units::{Bytes, Instant};
 
-const LENGTH_MAX: u64 = 1500;
 const SEEDS: u64 = 300;
 const PACKETS: u64 = 2_000;
 
@@ -180,8 +179,8 @@ fn an_upper_limit_is_kept_in_every_window() {
         }
         for (class, sent) in sent.iter().enumerate() {
             let Some(ul) = rows[class].ul else { continue };
-            // It may be late by a largest packet at its last slope, and one may be begun.
-            let late = (LENGTH_MAX * 8_000_000_000).div_ceil(ul.2) + 1;
+            // It may be late by its credit, and a packet may be begun.
+            let late = credit(line, &rows, class) + 1;
             within(ul, sent, late, &format!("seed {seed} class {class}"));
         }
     }

@@ -2,11 +2,11 @@
 //! time, every choice a scan [algorithms §6.2-6.6].
 //!
 //! What `hfsc` says it does otherwise than ALTQ is done here too, each at its place: a class that
-//! idles is charged first, what was adjusted stays adjusted, a limit's slack, ties, and virtual
-//! times are compared in units of about a byte of the family's fastest slope.
+//! idles is charged first, what was adjusted stays adjusted, the credit of a limit, ties, and that
+//! the mean of two virtual times is rounded down to 2^-40 ns.
 
 use crate::ratio::Ratio;
-use crate::world::{Curve, Row, is_leaf};
+use crate::world::{Credit, Curve, LENGTH_MAX, Row, credit, is_leaf};
 
 /// A runtime curve.
 #[derive(Clone, Copy, Debug)]
@@ -97,16 +97,19 @@ struct Class {
     total: i128,
     e: i128,
     d: i128,
-    vt: i128,
-    vtoff: i128,
+    vt: Ratio,
+    vtoff: Ratio,
+    /// Which activation made it active.
+    activation: u64,
     myf: i128,
+    /// How late `myf` may be, and what is left of that when it was later.
+    credit: (u64, u64),
     active: bool,
     backlogged: bool,
     // Of its children.
-    unit: i128,
     nactive: u32,
-    cvtmin: i128,
-    cvtmax: i128,
+    cvtmin: Ratio,
+    cvtmax: Ratio,
 }
 
 /// What the twin answers.
@@ -121,31 +124,23 @@ pub enum Choice {
 /// The twin. Class 0 is the link, class n + 1 that of row n.
 pub struct Oracle {
     classes: Vec<Class>,
+    activations: u64,
 }
 
 impl Oracle {
-    pub fn new(rows: &[Row]) -> Self {
+    pub fn new(line: u64, rows: &[Row], rule: Credit) -> Self {
         let mut classes = vec![Class::default()];
         for (index, row) in rows.iter().enumerate() {
-            classes.push(Class { row: *row, leaf: is_leaf(rows, index), ..Class::default() });
+            let packet = |ul: Curve| (LENGTH_MAX * 8_000_000_000).div_ceil(ul.2);
+            let credit = match rule {
+                Credit::Bounded => [credit(line, rows, index); 2],
+                Credit::Linux => [u64::MAX; 2],
+                Credit::Altq => [row.ul.map_or(0, packet), 0],
+            };
+            let (leaf, credit) = (is_leaf(rows, index), credit.into());
+            classes.push(Class { row: *row, leaf, credit, ..Class::default() });
         }
-        let mut twin = Self { classes };
-        for parent in 0..twin.classes.len() {
-            twin.classes[parent].unit = twin.unit(parent);
-        }
-        twin
-    }
-
-    /// The power of two above the time of a byte at the fastest slope, in ns.
-    fn unit(&self, parent: usize) -> i128 {
-        let slopes = self.children(parent).into_iter().filter_map(|child| {
-            let (m1, d, m2) = self.classes[child].row.ls?;
-            Some(if d == 0 { m2 } else { m1.max(m2) })
-        });
-        let Some(fastest) = slopes.max() else { return 1 };
-        let nanos = 8_000_000_000 / fastest;
-        assert_eq!(nanos * fastest, 8_000_000_000, "rates of these tests divide");
-        1 << (u64::BITS - nanos.leading_zeros())
+        Self { classes, activations: 0 }
     }
 
     fn children(&self, parent: usize) -> Vec<usize> {
@@ -212,12 +207,10 @@ impl Oracle {
         this.d = curve.y2x(Ratio::whole(this.cumul + i128::from(length))).ceil();
     }
 
-    /// Its virtual time by its curve, in whole units.
-    fn own(&self, class: usize) -> Option<i128> {
+    /// Its virtual time by its curve.
+    fn own(&self, class: usize) -> Option<Ratio> {
         let this = &self.classes[class];
-        let unit = self.classes[self.parent(class)].unit;
-        let time = this.virtual_time?.y2x(Ratio::whole(this.total));
-        Some((time / Ratio::whole(unit)).floor() - this.vtoff)
+        Some(this.virtual_time?.y2x(Ratio::whole(this.total)) - this.vtoff)
     }
 
     fn join(&mut self, class: usize) {
@@ -225,29 +218,30 @@ impl Oracle {
         let mean = match self.active(parent).iter().map(|&child| self.classes[child].vt).max() {
             Some(high) => {
                 let low = self.classes[parent].cvtmin;
-                if low == 0 { high } else { (low + high).div_euclid(2) }
+                if low == Ratio::ZERO { high } else { half(low + high) }
             }
             None => {
                 let cvtmax = self.classes[parent].cvtmax;
                 for child in self.children(parent) {
-                    self.classes[child].vtoff += cvtmax;
+                    self.classes[child].vtoff = self.classes[child].vtoff + cvtmax;
                 }
-                (self.classes[parent].cvtmax, self.classes[parent].cvtmin) = (0, 0);
-                0
+                let above = &mut self.classes[parent];
+                (above.cvtmax, above.cvtmin) = (Ratio::ZERO, Ratio::ZERO);
+                Ratio::ZERO
             }
         };
         let vt = self.own(class).map_or(mean, |own| own.max(mean));
-        let unit = self.classes[parent].unit;
         self.classes[parent].nactive += 1;
+        self.activations += 1;
         let this = &mut self.classes[class];
-        (this.vt, this.active) = (vt, true);
-        let x = Ratio::whole((vt + this.vtoff) * unit);
+        (this.vt, this.active, this.activation) = (vt, true, self.activations);
+        let x = vt + this.vtoff;
         let ls = this.row.ls.expect("only classes that share join");
         lowered(&mut this.virtual_time, ls, x, Ratio::whole(this.total));
         let curve = this.virtual_time.as_mut().expect("just lowered");
         if curve.x == x {
-            curve.x = curve.x - Ratio::whole(this.vtoff * unit);
-            this.vtoff = 0;
+            curve.x = curve.x - this.vtoff;
+            this.vtoff = Ratio::ZERO;
         }
     }
 
@@ -268,7 +262,8 @@ impl Oracle {
         let mut at = 0;
         while !self.classes[at].leaf {
             let fitting = self.active(at).into_iter().filter(|&child| self.f(child) <= now);
-            match fitting.min_by_key(|&child| (self.classes[child].vt, child)) {
+            let turn = |&child: &usize| (self.classes[child].vt, self.classes[child].activation);
+            match fitting.min_by_key(turn) {
                 Some(child) => at = child,
                 None => {
                     assert_eq!(at, 0, "a class that fits has a child that fits");
@@ -342,34 +337,32 @@ impl Oracle {
         }
     }
 
-    fn go_on(&mut self, at: usize, own: i128) {
-        let Class { cvtmin, unit, .. } = self.classes[self.parent(at)];
+    fn go_on(&mut self, at: usize, own: Ratio) {
+        let cvtmin = self.classes[self.parent(at)].cvtmin;
         let this = &mut self.classes[at];
         this.vt = own.max(cvtmin);
         if own < cvtmin {
-            let total = Ratio::whole(this.total);
             let curve = this.virtual_time.as_mut().expect("an active class shares");
-            let gap = if curve.dx == Ratio::ZERO {
-                Ratio::whole((cvtmin + this.vtoff) * unit) - curve.y2x(total)
-            } else {
-                Ratio::whole((cvtmin - own) * unit)
-            };
-            curve.x = curve.x + gap;
+            curve.x = curve.x + (cvtmin - own);
         }
         if let Some(curve) = this.limit {
             this.myf = curve.y2x(Ratio::whole(this.total)).ceil();
         }
     }
 
-    /// An active class loses what its limit let it send earlier than its slack ago.
+    /// An active class loses the credit that it has too much.
     fn forfeit(&mut self, now: u64, at: usize) {
         let this = &mut self.classes[at];
-        let (Some(curve), Some((_, _, m2))) = (this.limit.as_mut(), this.row.ul) else { return };
-        // A largest packet at its last slope.
-        let slack = (Ratio::whole(1500) / slope(m2)).ceil();
-        if this.active && this.myf + slack < i128::from(now) {
+        let Some(curve) = this.limit.as_mut() else { return };
+        let (most, left) = this.credit;
+        if this.active && this.myf + i128::from(most) < i128::from(now) {
             let time = curve.y2x(Ratio::whole(this.total));
-            curve.x = curve.x + (Ratio::whole(now.into()) - time);
+            curve.x = curve.x + (Ratio::whole(i128::from(now) - i128::from(left)) - time);
         }
     }
+}
+
+/// Half of a virtual time, rounded down to 2^-40 ns.
+fn half(time: Ratio) -> Ratio {
+    Ratio::new((time * Ratio::whole(1 << 39)).floor(), 1 << 40)
 }

@@ -2,7 +2,7 @@
 //! The rates divide, so that slopes are exact on both sides.
 
 use crate::oracle::{Choice, Oracle};
-use crate::world::{Curve, Leaves, Random, Row, hfsc, is_leaf, tree};
+use crate::world::{Credit, Curve, Leaves, Random, Row, hfsc, is_leaf, tree_with};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::sched::{Head, Scheduler, Selection, Tree};
 use weir_core::units::{Bytes, Instant};
@@ -64,10 +64,10 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(rows: &[Row]) -> Self {
-        let tree = tree(LINE, rows);
+    fn new(rows: &[Row], rule: Credit) -> Self {
+        let tree = tree_with(LINE, rows, rule);
         let (scheduler, leaves) = (hfsc(&tree), Leaves::new(tree.leaf_count()));
-        let (twin, trace) = (Oracle::new(rows), Vec::new());
+        let (twin, trace) = (Oracle::new(LINE, rows, rule), Vec::new());
         Self { tree, scheduler, twin, leaves, now: 0, trace }
     }
 
@@ -134,7 +134,8 @@ impl Pair {
 fn run(seed: u64, shapes: Shapes, limits: bool) {
     let mut random = Random(seed);
     let rows = random_rows(&mut random, shapes, limits);
-    let mut pair = Pair::new(&rows);
+    let rule = random.one_of(&[Credit::Bounded, Credit::Bounded, Credit::Altq, Credit::Linux]);
+    let mut pair = Pair::new(&rows, rule);
     let leaves = pair.leaves.0.len() as u64;
     let rush = random.one_of(&[2, 4, 6]);
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -161,7 +162,7 @@ fn run(seed: u64, shapes: Shapes, limits: bool) {
         let (from, rows) = (pair.trace.len().saturating_sub(30), rows.iter().enumerate());
         rows.for_each(|(index, row)| println!("{index}: {row:?}"));
         pair.trace[from..].iter().for_each(|line| println!("{line}"));
-        panic!("the twin differs with seed {seed}, {shapes:?}, limits {limits}");
+        panic!("the twin differs with seed {seed}, {shapes:?}, limits {limits}, credit {rule:?}");
     }
 }
 

@@ -32,6 +32,12 @@ impl Ratio {
     }
 }
 
+impl Default for Ratio {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
 fn gcd(one: i128, other: i128) -> i128 {
     if other == 0 { one } else { gcd(other, one % other) }
 }

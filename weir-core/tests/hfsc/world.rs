@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use weir_core::ids::{ClassId, LeafId};
-use weir_core::parameter::Params;
+use weir_core::parameter::{Params, Value};
 use weir_core::sched::{ClassSpec, Head, Scheduler, Tree, find};
 use weir_core::units::{Bytes, Duration, Instant, Quantity, Rate};
 
@@ -18,8 +18,50 @@ pub struct Row {
     pub ul: Option<Curve>,
 }
 
+/// The longest packet.
+pub const LENGTH_MAX: u64 = 1500;
+
+/// What becomes of the credit under an upper limit.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Credit {
+    Bounded,
+    Linux,
+    Altq,
+}
+
+/// The credit that `bounded` leaves class `index` under its upper limit, in ns: every class beside
+/// it and beside each class above it sends a longest packet at the rate of its family, so does each
+/// class above at its own, and it at its limit. A rate is what the class above has, divided by last
+/// slopes. Rates are rounded down, times up.
+pub fn credit(line: u64, rows: &[Row], index: usize) -> u64 {
+    let time = |packets: usize, rate: u64| {
+        (packets as u128 * u128::from(LENGTH_MAX) * 8_000_000_000).div_ceil(rate.into()) as u64
+    };
+    let siblings = |parent| rows.iter().filter(move |row| row.parent == parent && row.ls.is_some());
+    let slope = |row: &Row| row.ls.map_or(0, |(_, _, m2)| u128::from(m2));
+    let mut path: Vec<usize> = std::iter::successors(Some(index), |&at| rows[at].parent).collect();
+    let (mut rate, mut credit) = (line, 0);
+    while let Some(at) = path.pop() {
+        let parent = rows[at].parent;
+        credit += time(siblings(parent).count(), rate);
+        if at == index {
+            credit += rows[at].ul.map_or(0, |ul| time(1, ul.2));
+        } else {
+            let sum: u128 = siblings(parent).map(slope).sum();
+            rate = ((u128::from(rate) * slope(&rows[at]) / sum) as u64).max(1);
+            credit += time(1, rate);
+        }
+    }
+    credit
+}
+
 /// The tree of `rows` under a line of `line` bit/s.
 pub fn tree(line: u64, rows: &[Row]) -> Tree {
+    tree_with(line, rows, Credit::Bounded)
+}
+
+/// The tree with this rule for credit under upper limits.
+pub fn tree_with(line: u64, rows: &[Row], rule: Credit) -> Tree {
     let rate = |bits| Quantity::Rate(Rate::new(bits).expect("a rate is not zero"));
     let class = |(index, row): (usize, &Row)| {
         let mut params = Params::new();
@@ -41,7 +83,14 @@ pub fn tree(line: u64, rows: &[Row]) -> Tree {
     };
     let line = Rate::new(line).expect("a line is not slow for ever");
     let classes = rows.iter().enumerate().map(class).collect();
-    Tree::new(line, Bytes::new(1500), Params::new(), classes).expect("rows are a tree")
+    let mut params = Params::new();
+    match rule {
+        // The default.
+        Credit::Bounded => {}
+        Credit::Linux => params.set("limit_credit", Value::Choice("linux")),
+        Credit::Altq => params.set("limit_credit", Value::Choice("altq")),
+    }
+    Tree::new(line, Bytes::new(LENGTH_MAX), params, classes).expect("rows are a tree")
 }
 
 /// The registered scheduler.

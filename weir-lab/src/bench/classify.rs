@@ -10,6 +10,7 @@
 //! Every figure is taken in turn with the yardstick, the plain search of ten rules, and with the
 //! same algorithm and ten rules, so that both ratios come from one minute of the machine.
 
+use crate::bench::figure::Figure;
 use crate::bench::{Effort, median};
 use serde::Serialize;
 use std::hint::black_box;
@@ -26,6 +27,9 @@ use weir_core::units::Instant;
 
 /// The numbers of rules that `weir bench --classify` runs.
 pub const RULES: &[usize] = &[10, 1_000, 10_000, 100_000];
+
+/// Rows for each number of rules at most.
+pub const ROWS: usize = 2 * CLASSIFIERS.len();
 
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
@@ -79,6 +83,34 @@ pub fn measure(rules: &[usize], effort: Effort, mut progress: impl FnMut(&Row)) 
         }
     }
     rows
+}
+
+/// ns per classification by `rules` rules, with a flow cache where the algorithm has one: what a
+/// packet costs before its link sees it, the median of the rounds.
+pub(super) fn nanos(classifier: &'static str, rules: usize, effort: Effort) -> f64 {
+    let mut subject = Loop::new(classifier, rules, true);
+    let packets = effort.packets as usize / 4;
+    subject.run(packets);
+    let mut nanos: Vec<f64> = (0..effort.rounds).map(|_| subject.run(packets)).collect();
+    median(&mut nanos)
+}
+
+/// The rows for which something is claimed, as figures.
+pub fn figures(rows: &[Row]) -> Vec<Figure> {
+    let figure = |row: &Row| {
+        let Row { classifier, rules, .. } = row;
+        Some(match row.limit? {
+            Limit::Growth(most) => {
+                let what = format!("{classifier}, {rules} rules: cost to {YARDSTICK_RULES} rules");
+                Figure::at_most(what, most, row.growth)
+            }
+            Limit::Nanos(most) => {
+                let what = format!("{classifier}, {rules} rules: ns for a known flow");
+                Figure::at_most(what, most, row.nanos)
+            }
+        })
+    };
+    rows.iter().filter_map(figure).collect()
 }
 
 /// The algorithm that does least, and at how many rules: what every row is compared with.

@@ -3,8 +3,9 @@
 //! Three links take turns: two that explain nothing, whose ratio says what the machine's noise is
 //! worth, and one that explains; taking the sojourns out counts.
 
-use super::road::{Lengths, Road, group_of, population};
-use super::{Effort, Entry, measure_each, median};
+use super::figure::Figure;
+use super::road::{Road, group_of, population};
+use super::{Effort, Entry, Workload, affordable, entries, median};
 use serde::Serialize;
 
 /// The most that explaining may cost, to the road without.
@@ -29,24 +30,39 @@ pub struct Row {
     pub holds: bool,
 }
 
-/// Measures every scheduler (or the one named) at each number of leaves.
+/// Measures every scheduler of the workload at each number of leaves.
 ///
 /// # Errors
-/// When no scheduler has the keyword.
-pub fn measure(
-    only: Option<&str>,
-    leaves: &[usize],
-    effort: Effort,
-    progress: impl FnMut(&Row),
-) -> Result<Vec<Row>, String> {
-    measure_each(only, leaves, |entry, count| measure_one(entry, count, effort), progress)
+/// When no scheduler has one of the keywords.
+pub fn measure(workload: Workload<'_>, mut progress: impl FnMut(&Row)) -> Result<Vec<Row>, String> {
+    let entries = entries(workload.only)?;
+    let mut rows = Vec::new();
+    for &leaves in workload.leaves {
+        for entry in &entries {
+            rows.push(measure_one(entry, leaves, workload));
+            progress(rows.last().expect("a row was just pushed"));
+        }
+    }
+    Ok(rows)
 }
 
-fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
-    let road = || Road::new(entry, leaves, group_of(leaves), population(leaves), Lengths::Mixed);
+/// The rows as figures.
+pub fn figures(rows: &[Row]) -> Vec<Figure> {
+    let figure = |row: &Row| {
+        let what = format!("{}, {} leaves: cost when explained", row.scheduler, row.leaves);
+        Figure::at_most(what, RATIO_MAX, row.ratio)
+    };
+    rows.iter().map(figure).collect()
+}
+
+fn measure_one(entry: &Entry, leaves: usize, workload: Workload<'_>) -> Row {
+    let Workload { lengths, effort, .. } = workload;
+    let road = || Road::new(entry, leaves, group_of(leaves), population(leaves), lengths);
     let mut roads = [road(), road(), road()];
     roads[2].explain();
-    for each in &mut roads {
+    let [first, ..] = &mut roads;
+    let effort = Effort { packets: affordable(first, effort.packets / 2), ..effort };
+    for each in &mut roads[1..] {
         each.run(effort.packets / 4);
     }
     let [mut nanos, mut explained, mut noises, mut ratios] = [const { Vec::new() }; 4];
@@ -71,14 +87,15 @@ fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Lengths;
     use super::*;
 
     #[test]
     fn every_scheduler_is_measured_with_and_without() {
         let effort = Effort { rounds: 1, packets: 1_000 };
-        let rows = measure(None, &[10], effort, |_| {}).expect("all are registered");
-        assert_eq!(rows.len(), super::super::entries(None).expect("all").len());
+        let workload = Workload { only: &[], leaves: &[10], lengths: Lengths::Mixed, effort };
+        let rows = measure(workload, |_| {}).expect("all are registered");
+        assert_eq!(rows.len(), entries(&[]).expect("all").len());
         assert!(rows.iter().all(|row| row.nanos > 0.0 && row.ratio > 0.0), "{rows:?}");
-        assert!(measure(Some("none"), &[10], effort, |_| {}).is_err());
     }
 }

@@ -5,12 +5,14 @@
 //! what its scheduler keeps from then on counts. The bytes are those that the program asked its
 //! allocator for.
 
+use crate::bench::entries;
+use crate::bench::figure::Figure;
 use crate::bench::road::{group_of, plan};
 use serde::Serialize;
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
-use weir_core::sched::{Cost, Entry, SCHEDULERS};
+use weir_core::sched::{Cost, Entry};
 use weir_core::units::{Duration, Instant};
 use weir_live::pages::bytes_in_use;
 
@@ -32,27 +34,38 @@ pub struct Row {
     pub holds: bool,
 }
 
-/// Measures every scheduler, or the one named; with `leaves` more and as many packets more.
+/// Measures every scheduler, or those named; with `leaves` more and as many packets more.
 ///
 /// # Errors
-/// When no scheduler has the keyword, or the program has an allocator that does not count.
+/// When no scheduler has one of the keywords, or the program has an allocator that does not count.
 pub fn measure(
-    only: Option<&str>,
+    only: &[String],
     leaves: usize,
     mut progress: impl FnMut(&Row),
 ) -> Result<Vec<Row>, String> {
     if bytes_in_use() == 0 {
         return Err("this program's allocator counts nothing".to_owned());
     }
-    let is_meant = |entry: &&Entry| only.is_none_or(|word| word == entry.descriptor.keyword);
     let mut rows = Vec::new();
-    for entry in SCHEDULERS.iter().filter(is_meant) {
+    for entry in entries(only)? {
         let row = measure_one(entry, leaves);
         progress(&row);
         rows.push(row);
     }
-    let unknown = || format!("no scheduler is called `{}`", only.unwrap_or_default());
-    if rows.is_empty() { Err(unknown()) } else { Ok(rows) }
+    Ok(rows)
+}
+
+/// The rows as figures.
+pub fn figures(rows: &[Row]) -> Vec<Figure> {
+    let class = |row: &Row| {
+        let what = format!("{}: bytes an idle class", row.scheduler);
+        Figure::at_most(what, CLASS_BYTES_MAX, row.class_bytes)
+    };
+    let packet = |row: &Row| {
+        let what = format!("{}: bytes a waiting packet", row.scheduler);
+        Figure::at_most(what, PACKET_BYTES_MAX, row.packet_bytes)
+    };
+    rows.iter().flat_map(|row| [class(row), packet(row)]).collect()
 }
 
 fn measure_one(entry: &Entry, more: usize) -> Row {

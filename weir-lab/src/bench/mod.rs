@@ -2,11 +2,15 @@
 //!
 //! `road` is the loop that is measured. Every scheduler runs in turn with `fifo` at the same number
 //! of leaves, so the ratio is taken within one run; absolute figures drift with the machine.
-//! Instructions are counted by callgrind over a fixed workload, in `serve` alone.
+//! Classification has a column of its own: a packet is classified before the link sees it, by as
+//! many rules as there are leaves, whatever the scheduler.
 
 pub mod check;
 pub mod classify;
 pub mod explain;
+pub mod figure;
+pub mod instructions;
+pub mod live;
 pub mod memory;
 pub mod peer;
 pub mod profile;
@@ -14,18 +18,17 @@ mod road;
 
 pub use road::Lengths;
 
-use road::{BATCH, Road, group_of, population};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::process::Command;
+use figure::Figure;
+use road::{Road, group_of, population};
+use serde::Serialize;
+use weir_core::classify::CLASSIFIERS;
 use weir_core::sched::{Entry, SCHEDULERS};
 
 /// The numbers of leaves that `weir bench` runs.
-pub const LEAVES: &[usize] = &[1, 10, 100, 1_000, 10_000, 1_000_000];
-/// Leaves of the workload whose instructions are counted: peers.md counts at 104.
-pub const LEAVES_COUNTED: usize = 104;
-/// Change of instructions per packet that `--compare` lets pass.
-pub const INSTRUCTIONS_TOLERANCE: f64 = 0.02;
+pub const LEAVES: &[usize] = &[8, 104, 1_024];
+
+/// Those of `weir bench --goals`: with goals, and beyond them reported.
+pub const LEAVES_REPORTED: &[usize] = &[104, 1_024, 53_248, 1_000_000];
 
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
@@ -38,12 +41,26 @@ pub struct Row {
     pub nanos: f64,
     /// To `fifo` in the same round, the median of the rounds.
     pub ratio: f64,
-    /// ns above `fifo` in the same round, the median of the rounds.
-    pub above: f64,
-    /// What that may be, if anything is claimed.
-    pub limit: Option<f64>,
-    /// Whether it is not above the limit.
+    /// ns to classify a packet by as many rules as there are leaves; `None` above
+    /// [`CLASSIFIED_MAX`].
+    pub classify_nanos: Option<f64>,
+    /// What the ratio may be, if anything is claimed.
+    pub goal: Option<f64>,
+    /// Whether it is not above the goal.
     pub holds: bool,
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload<'a> {
+    /// The schedulers; all if there are none.
+    pub only: &'a [String],
+    /// The numbers of leaves.
+    pub leaves: &'a [usize],
+    /// The lengths of packets.
+    pub lengths: Lengths,
+    /// How long to measure.
+    pub effort: Effort,
 }
 
 /// How long to measure.
@@ -51,64 +68,56 @@ pub struct Row {
 pub struct Effort {
     /// Rounds, of which the median is taken.
     pub rounds: usize,
-    /// Packets in a round.
+    /// Packets in a round; fewer where they would take longer than [`ROUND_NANOS_MAX`].
     pub packets: u64,
 }
 
-/// Instructions per packet, by scheduler.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Instructions {
-    /// What was counted, in words.
-    pub workload: String,
-    /// Instructions per packet.
-    pub per_packet: BTreeMap<String, f64>,
+impl Workload<'_> {
+    /// The number of rows that this makes.
+    ///
+    /// # Errors
+    /// When no scheduler has one of the keywords.
+    pub fn rows(&self) -> Result<usize, String> {
+        Ok(entries(self.only)?.len() * self.leaves.len())
+    }
 }
 
-/// Measures every scheduler (or the one named) at each number of leaves.
+/// Measures every scheduler of the workload at each number of leaves.
 ///
 /// # Errors
-/// When no scheduler has the keyword.
-pub fn measure(
-    only: Option<&str>,
-    leaves: &[usize],
-    effort: Effort,
-    progress: impl FnMut(&Row),
-) -> Result<Vec<Row>, String> {
-    measure_each(only, leaves, |entry, count| measure_one(entry, count, effort), progress)
-}
-
-/// Makes a row for each number of leaves of every scheduler, or of the one named.
-fn measure_each<R>(
-    only: Option<&str>,
-    leaves: &[usize],
-    measure: impl Fn(&Entry, usize) -> R,
-    mut progress: impl FnMut(&R),
-) -> Result<Vec<R>, String> {
-    let entries = entries(only)?;
+/// When no scheduler has one of the keywords.
+pub fn measure(workload: Workload<'_>, mut progress: impl FnMut(&Row)) -> Result<Vec<Row>, String> {
+    let entries = entries(workload.only)?;
     let mut rows = Vec::new();
-    for &count in leaves {
+    for &leaves in workload.leaves {
+        let classify_nanos = classify_nanos(leaves, workload.effort);
         for entry in &entries {
-            rows.push(measure(entry, count));
+            let row = measure_one(entry, leaves, workload);
+            rows.push(Row { classify_nanos, ..row });
             progress(rows.last().expect("a row was just pushed"));
         }
     }
     Ok(rows)
 }
 
-/// Every scheduler, or the one named.
-fn entries(only: Option<&str>) -> Result<Vec<&'static Entry>, String> {
-    let entries: Vec<_> = SCHEDULERS
-        .iter()
-        .filter(|entry| only.is_none_or(|keyword| keyword == entry.descriptor.keyword))
-        .collect();
-    if entries.is_empty() {
-        return Err(format!(
-            "no scheduler is called `{}`; there are {}",
-            only.unwrap_or_default(),
-            keywords().collect::<Vec<_>>().join(", ")
-        ));
-    }
-    Ok(entries)
+/// The rows for which something is claimed, as figures.
+pub fn figures(rows: &[Row]) -> Vec<Figure> {
+    let figure = |row: &Row| {
+        let what = format!("{}, {} leaves: cost to `{}`", row.scheduler, row.leaves, yardstick());
+        Some(Figure::at_most(what, row.goal?, row.ratio))
+    };
+    rows.iter().filter_map(figure).collect()
+}
+
+/// Every scheduler, or those named.
+fn entries(only: &[String]) -> Result<Vec<&'static Entry>, String> {
+    let find = |keyword: &String| {
+        weir_core::sched::find(keyword).ok_or_else(|| {
+            let all = keywords().collect::<Vec<_>>().join(", ");
+            format!("no scheduler is called `{keyword}`; there are {all}")
+        })
+    };
+    if only.is_empty() { Ok(SCHEDULERS.iter().collect()) } else { only.iter().map(find).collect() }
 }
 
 /// The scheduler that every other is compared with: the first in the registry, which does least.
@@ -116,42 +125,62 @@ pub fn yardstick() -> &'static str {
     SCHEDULERS[0].descriptor.keyword
 }
 
+/// The schedulers of which something is claimed.
+pub fn goal_schedulers() -> Vec<String> {
+    GOALS.map(|goal| goal.0.to_owned()).to_vec()
+}
+
 fn keywords() -> impl Iterator<Item = &'static str> {
     SCHEDULERS.iter().map(|entry| entry.descriptor.keyword)
 }
 
+/// The time to classify a packet by `rules` rules, with the classifier that a policy has by
+/// default.
+fn classify_nanos(rules: usize, effort: Effort) -> Option<f64> {
+    let all = CLASSIFIERS.first().filter(|_| rules <= CLASSIFIED_MAX)?;
+    Some(classify::nanos(all.keyword, rules, effort))
+}
+
 /// Alternates the scheduler with the yardstick, so that both see the same minute of the machine.
-fn measure_one(entry: &Entry, leaves: usize, effort: Effort) -> Row {
-    let road =
-        |entry| Road::new(entry, leaves, group_of(leaves), population(leaves), Lengths::Mixed);
+fn measure_one(entry: &Entry, leaves: usize, workload: Workload<'_>) -> Row {
+    let Workload { lengths, effort, .. } = workload;
+    let road = |entry| Road::new(entry, leaves, group_of(leaves), population(leaves), lengths);
     let (mut subject, mut yardstick) = (road(entry), road(&SCHEDULERS[0]));
-    subject.run(effort.packets / 4);
     yardstick.run(effort.packets / 4);
-    let (mut nanos, mut ratios, mut differences) = (Vec::new(), Vec::new(), Vec::new());
+    let packets = affordable(&mut subject, effort.packets);
+    let (mut nanos, mut ratios) = (Vec::new(), Vec::new());
     for _ in 0..effort.rounds {
-        let mine = subject.run(effort.packets);
-        let theirs = yardstick.run(effort.packets);
+        let mine = subject.run(packets);
         nanos.push(mine);
-        ratios.push(mine / theirs);
-        differences.push(mine - theirs);
+        ratios.push(mine / yardstick.run(effort.packets / 2));
     }
     let scheduler = entry.descriptor.keyword;
-    let (above, limit) = (median(&mut differences), limit_of(scheduler, leaves));
+    let (ratio, goal) = (median(&mut ratios), goal_of(scheduler, leaves));
     Row {
         scheduler,
         leaves,
         nanos: median(&mut nanos),
-        ratio: median(&mut ratios),
-        above,
-        limit,
-        holds: limit.is_none_or(|limit| above <= limit),
+        ratio,
+        classify_nanos: None,
+        goal,
+        holds: goal.is_none_or(|goal| ratio <= goal),
     }
 }
 
-/// What a packet may cost above the yardstick, in ns.
-fn limit_of(scheduler: &str, leaves: usize) -> Option<f64> {
-    let claimed = ABOVE_CLAIMED.contains(&scheduler) && leaves <= ABOVE_LEAVES_MAX;
-    claimed.then_some(ABOVE_MAX)
+/// As many packets as a round has time for; warms the caches.
+fn affordable(road: &mut Road, packets: u64) -> u64 {
+    let few = (packets / 100).max(1);
+    let nanos = road.run(few).min(road.run(few));
+    let affordable = (ROUND_NANOS_MAX / nanos.max(1.0)) as u64;
+    let packets = packets.min(affordable.max(few));
+    road.run(packets / 4);
+    packets
+}
+
+/// What a packet may cost, to the yardstick.
+fn goal_of(scheduler: &str, leaves: usize) -> Option<f64> {
+    let goal = GOALS.iter().find(|goal| goal.0 == scheduler && GOAL_LEAVES.contains(&leaves));
+    goal.map(|goal| goal.1)
 }
 
 pub(crate) fn median(values: &mut [f64]) -> f64 {
@@ -159,95 +188,34 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Runs the workload whose instructions are counted; `weir bench --workload` is this.
-///
-/// # Errors
-/// When no scheduler has the keyword.
-pub fn workload(keyword: &str, packets: u64) -> Result<(), String> {
-    let entry = weir_core::sched::find(keyword)
-        .ok_or_else(|| format!("no scheduler is called `{keyword}`"))?;
-    let (group, waiting) = (group_of(LEAVES_COUNTED), population(LEAVES_COUNTED));
-    Road::new(entry, LEAVES_COUNTED, group, waiting, Lengths::Mixed).run(packets);
-    Ok(())
-}
-
-/// Counts instructions per packet of every scheduler under callgrind, in `serve` alone: not
-/// those of the loop around it, nor of set-up.
-///
-/// # Errors
-/// When valgrind is missing or fails.
-pub fn count_instructions() -> Result<Instructions, String> {
-    let mut per_packet = BTreeMap::new();
-    for keyword in keywords() {
-        let each = callgrind(keyword, COUNTED)? as f64 / COUNTED as f64;
-        per_packet.insert(keyword.to_owned(), (each * 10.0).round() / 10.0);
-    }
-    let workload = format!(
-        "`serve` with batches of {BATCH} of mixed lengths, {LEAVES_COUNTED} leaves at random"
-    );
-    Ok(Instructions { workload, per_packet })
-}
-
-fn callgrind(keyword: &str, packets: u64) -> Result<u64, String> {
-    let program = std::env::current_exe().map_err(|error| format!("own program: {error}"))?;
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(format!("--toggle-collect={MEASURED}"))
-        .arg(program)
-        .args(["bench", "--workload", keyword, "--packets", &packets.to_string()])
-        .output()
-        .map_err(|error| format!("cannot run valgrind: {error}; install Debian's `valgrind`"))?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    let collected = text.lines().find_map(|line| line.split_once("Collected : "));
-    collected
-        .and_then(|(_, count)| count.trim().parse().ok())
-        .filter(|&count| count > 0)
-        .ok_or_else(|| format!("callgrind counted nothing for `{keyword}`: {text}"))
-}
-
-/// What changed by more than [`INSTRUCTIONS_TOLERANCE`], one sentence each.
-pub fn compare(now: &Instructions, committed: &Instructions) -> Vec<String> {
-    let mut changes = Vec::new();
-    for (keyword, &count) in &now.per_packet {
-        let Some(&before) = committed.per_packet.get(keyword) else {
-            changes.push(format!("`{keyword}` is not in the file; write it with --write"));
-            continue;
-        };
-        let change = count / before - 1.0;
-        if change.abs() > INSTRUCTIONS_TOLERANCE {
-            changes.push(format!(
-                "`{keyword}`: {count} instructions per packet instead of {before} ({:+.1} %, limit \
-                 {:.0} %); find out why, or accept it with --write",
-                change * 100.0,
-                INSTRUCTIONS_TOLERANCE * 100.0
-            ));
-        }
-    }
-    changes
-}
-
-/// The schedulers of which it is claimed that a packet costs at most so many ns above the
-/// yardstick, up to so many leaves.
-const ABOVE_CLAIMED: [&str; 2] = ["htb", "cbq"];
-const ABOVE_MAX: f64 = 120.0;
-const ABOVE_LEAVES_MAX: usize = 10_000;
-/// Packets of the run under callgrind.
-const COUNTED: u64 = 40_000;
-/// The function in which callgrind counts.
-const MEASURED: &str = "*bench::road::Road::serve";
+/// What a packet of mixed lengths may cost in these schedulers, to `fifo`.
+const GOALS: [(&str, f64); 4] = [("htb", 2.5), ("cbq", 5.3), ("wf2q+", 3.0), ("hfsc", 5.5)];
+/// With these numbers of leaves.
+const GOAL_LEAVES: [usize; 2] = [104, 1_024];
+/// Time of a round at most, in ns.
+pub const ROUND_NANOS_MAX: f64 = 60_000_000.0;
+/// Rules that can be built in a moment.
+pub const CLASSIFIED_MAX: usize = 100_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_change_beyond_two_percent_is_named() {
-        let counts = |count| Instructions {
-            workload: String::new(),
-            per_packet: BTreeMap::from([("fifo".to_owned(), count)]),
-        };
-        assert!(compare(&counts(101.9), &counts(100.0)).is_empty());
-        assert_eq!(compare(&counts(103.0), &counts(100.0)).len(), 1);
-        assert_eq!(compare(&counts(97.0), &counts(100.0)).len(), 1);
+    fn every_scheduler_has_a_row_and_goals_become_figures() {
+        let effort = Effort { rounds: 1, packets: 1_000 };
+        let workload = Workload { only: &[], leaves: &[104], lengths: Lengths::Mixed, effort };
+        let rows = measure(workload, |_| {}).expect("all are registered");
+        assert_eq!(rows.len(), SCHEDULERS.len());
+        assert_eq!(workload.rows(), Ok(rows.len()));
+        assert!(rows.iter().all(|row| row.nanos > 0.0 && row.classify_nanos > Some(0.0)));
+        assert_eq!(figures(&rows).len(), GOALS.len());
+    }
+
+    #[test]
+    fn an_unknown_scheduler_is_named() {
+        let only = ["fiffo".to_owned()];
+        let error = entries(&only).err().unwrap_or_default();
+        assert!(error.contains("`fiffo`; there are fifo,"), "{error}");
     }
 }

@@ -1,25 +1,15 @@
-//! Schedulers beside DPDK's `rte_sched`, in one run on one core: who costs how much of it.
+//! Schedulers beside DPDK's `rte_sched`, in one run on one core: the cost of each to the peer's.
 //!
-//! The peer's program is `bench/rte_sched/rte_sched.c`, which `bench/peers` builds. Both run the
-//! same closed loop: as many packets a queue, bursts of 32, random leaves. In each round the peer
-//! runs once and every scheduler after it, so that all see the same minute of the machine; ratios
-//! are taken within a round, and the median of the rounds is held against the limit.
+//! The peer's program is `bench/rte_sched/rte_sched.c`, which `bench/peers` builds. Both run a
+//! closed loop: as many packets a queue, batches of 32, random leaves, the same mixed lengths. In
+//! each round the peer runs once and every scheduler after it, so that all see the same minute of
+//! the machine; ratios are taken within a round, and are reported without a goal.
 
-use crate::bench::median;
 use crate::bench::road::{Lengths, Road, group_of};
+use crate::bench::{entries, median};
 use serde::Serialize;
 use std::path::Path;
 use std::process::Command;
-use weir_core::sched::{Entry, find};
-
-/// A scheduler and what it may cost of the peer.
-struct Limit {
-    scheduler: &'static str,
-    /// Up to [`SMALL_MAX`] leaves.
-    small: f64,
-    /// Beyond.
-    large: f64,
-}
 
 /// A row of the table.
 #[derive(Clone, Debug, Serialize)]
@@ -28,25 +18,21 @@ pub struct Row {
     pub scheduler: &'static str,
     /// The number of leaves.
     pub leaves: usize,
-    /// ns per packet for offer and poll, the median of the rounds.
+    /// ns per packet, the median of the rounds.
     pub nanos: f64,
-    /// The same of the peer.
+    /// ns per packet of the peer.
     pub peer_nanos: f64,
     /// One to the other, the median of the rounds.
     pub ratio: f64,
-    /// What the ratio may be.
-    pub limit: f64,
-    /// Whether it is not above.
-    pub holds: bool,
 }
 
-/// Runs `program` beside the schedulers, or the one named `only`, at `leaves`, in so many rounds.
+/// Runs `program` beside the schedulers, or those named `only`, at `leaves`, in so many rounds.
 ///
 /// # Errors
 /// When the peer's program cannot be run or answers something else than expected.
 pub fn measure(
     program: &Path,
-    only: Option<&str>,
+    only: &[String],
     leaves: &[usize],
     rounds: usize,
     mut progress: impl FnMut(&Row),
@@ -66,26 +52,26 @@ pub fn leaves() -> Vec<usize> {
     SET_UPS.iter().map(|set_up| set_up.leaves).collect()
 }
 
+/// The number of rows that [`measure`] makes.
+pub fn rows(only: &[String], leaves: &[usize]) -> usize {
+    let set_ups = SET_UPS.iter().filter(|set_up| leaves.contains(&set_up.leaves)).count();
+    set_ups * if only.is_empty() { SUBJECTS.len() } else { only.len() }
+}
+
 fn beside(
     program: &Path,
-    only: Option<&str>,
+    only: &[String],
     set_up: &SetUp,
     rounds: usize,
 ) -> Result<Vec<Row>, String> {
-    let wanted = |limit: &&Limit| only.is_none_or(|keyword| keyword == limit.scheduler);
     let mut subjects = Vec::new();
-    for limit in LIMITS.iter().filter(wanted) {
-        let entry: &Entry = find(limit.scheduler)
-            .ok_or_else(|| format!("no scheduler is called `{}`", limit.scheduler))?;
-        let mut subject = Road::new(
-            entry,
-            set_up.leaves,
-            group_of(set_up.leaves),
-            set_up.population(),
-            Lengths::Mixed,
-        );
-        subject.run(set_up.packets() / 2);
-        subjects.push((limit, subject, Vec::new(), Vec::new()));
+    for entry in
+        if only.is_empty() { entries(&SUBJECTS.map(str::to_owned))? } else { entries(only)? }
+    {
+        let group = group_of(set_up.leaves);
+        let mut road = Road::new(entry, set_up.leaves, group, set_up.population(), Lengths::Mixed);
+        road.run(set_up.packets() / 2);
+        subjects.push((entry.descriptor.keyword, road, Vec::new(), Vec::new()));
     }
     let mut peer_nanos = Vec::new();
     for _ in 0..rounds {
@@ -98,18 +84,12 @@ fn beside(
         }
     }
     let peer_nanos = median(&mut peer_nanos);
-    let row = |(limit, _, mut nanos, mut ratios): (&Limit, Road, Vec<f64>, Vec<f64>)| {
-        let ratio = median(&mut ratios);
-        let bound = if set_up.leaves <= SMALL_MAX { limit.small } else { limit.large };
-        Row {
-            scheduler: limit.scheduler,
-            leaves: set_up.leaves,
-            nanos: median(&mut nanos),
-            peer_nanos,
-            ratio,
-            limit: bound,
-            holds: ratio <= bound,
-        }
+    let row = |(scheduler, _, mut nanos, mut ratios): (_, Road, Vec<f64>, Vec<f64>)| Row {
+        scheduler,
+        leaves: set_up.leaves,
+        nanos: median(&mut nanos),
+        peer_nanos,
+        ratio: median(&mut ratios),
     };
     Ok(subjects.into_iter().map(row).collect())
 }
@@ -151,7 +131,7 @@ impl SetUp {
     }
 }
 
-/// As in `peers.md` §8.
+/// The trees of leaves that both programs run.
 const SET_UPS: &[SetUp] = &[
     SetUp { leaves: 8, peer: "1 8 1 16 100000 free 256" },
     SetUp { leaves: 104, peer: "1 8 13 4 100000 free 64" },
@@ -161,16 +141,6 @@ const SET_UPS: &[SetUp] = &[
 ];
 const SMALL_MAX: usize = 1_024;
 
-/// What each may cost.
-const LIMITS: &[Limit] = &[
-    Limit { scheduler: "fifo", small: 0.25, large: 0.5 },
-    Limit { scheduler: "priq", small: 0.25, large: 0.5 },
-    Limit { scheduler: "wrr", small: 0.25, large: 0.5 },
-    Limit { scheduler: "drr", small: 0.25, large: 0.5 },
-    Limit { scheduler: "qfq", small: 0.5, large: 0.8 },
-    Limit { scheduler: "wf2q+", small: 0.5, large: 0.8 },
-    Limit { scheduler: "altq-wfq", small: 0.5, large: 0.8 },
-    Limit { scheduler: "htb", small: 0.4, large: 0.7 },
-    Limit { scheduler: "cbq", small: 0.4, large: 0.7 },
-    Limit { scheduler: "hfsc", small: 0.4, large: 0.7 },
-];
+/// The schedulers that are measured unless others are named.
+const SUBJECTS: [&str; 10] =
+    ["fifo", "priq", "wrr", "drr", "qfq", "wf2q+", "altq-wfq", "htb", "cbq", "hfsc"];

@@ -96,6 +96,11 @@ pub fn profile(mut progress: impl FnMut(&Row)) -> Result<Profile, String> {
     Ok(Profile { schedulers: rows, classifiers })
 }
 
+/// The number of rows of schedulers.
+pub fn rows() -> usize {
+    cases().count()
+}
+
 /// What more classes cost a scheduler while one of them is busy, which is the same class each time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Growth {

@@ -1,5 +1,5 @@
 //! Compares an exported policy in the kernel with Weir's simulation of it: the three-level tree of
-//! `peers.md` §2c, set up by the lines of `weir export tc`, class by class.
+//! `weir-lab/src/tree.rs`, set up by the lines of `weir export tc`, class by class.
 //!
 //! Packets are at least 400 µs apart; from that spacing on the kernel is exact (`htb_kernel`).
 

@@ -1,7 +1,7 @@
 //! Shaping accuracy, live: one token-bucket class at 5, 30 and 100 Mbit/s with small, medium and
 //! full packets, offered more than its rate; the rate at the receiver by length on the wire.
 //!
-//! Rebuilds the accuracy table of [benita §4] as `peers.md` §2b does for the kernel.
+//! Rebuilds the accuracy table of [benita §4], which the paper measured in the kernel.
 
 use super::{Experiment, Own};
 use crate::rig::{self, Flow, Setup};

@@ -1,4 +1,4 @@
-//! Sharing, live: the three-level tree of `peers.md` §2c with one or two leaves idle in turn.
+//! Sharing, live: the three-level tree of `weir-lab/src/tree.rs`, one or two leaves idle in turn.
 //!
 //! `cbq` is compared with the fluid ideal in which siblings share an excess first; `htb` with the
 //! result of its own rules for the same arrivals in virtual time.

@@ -1,5 +1,5 @@
-//! Checks the limits of style.md that a parser can measure: lengths, widths, parameters, nesting,
-//! names, and unfinished code.
+//! Checks the limits of CONTRIBUTING.md that a parser can measure: lengths, widths, parameters,
+//! nesting, names, and unfinished code.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: checks style.md's limits, the arrows between crates and between the core's
-//! modules, and the absences that `ARCHITECTURE.md` promises. The numbers and tables are in
+//! `cargo xtask tidy`: checks CONTRIBUTING.md's limits, the arrows between crates and between the
+//! core's modules, and the absences that `ARCHITECTURE.md` promises. The numbers and tables are in
 //! `rules.rs`.
 
 mod absences;
@@ -65,6 +65,9 @@ const MANIFEST_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
 const TEXT_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
     &[texts::machine_paths, texts::registry_hosts, texts::open_ends];
 
+/// The endings of files that cite sources.
+const CITING: &[&str] = &[".rs", ".toml", ".md"];
+
 /// Checks the whole tree and prints the findings; returns true if there are none.
 pub fn run(root: &Path) -> bool {
     let files = match tracked_files(root) {
@@ -85,13 +88,13 @@ pub fn run(root: &Path) -> bool {
 /// Returns every finding in these files, including those that an exception covers.
 fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
-    let citations = Citations::read(&read(SOURCES).unwrap_or_default());
+    let citations = Citations::read(&read(SOURCES).unwrap_or_default(), read);
     let algorithms = Algorithms::read(read);
     let algorithms = match algorithms {
         Ok(algorithms) => algorithms,
         Err(finding) => return vec![finding],
     };
-    let mut findings = Vec::new();
+    let mut findings = citations.documents();
     for path in files {
         // A file that is not text (a capture, a picture) or was deleted has no lines to check.
         let Ok(text) = std::fs::read_to_string(root.join(path)) else {
@@ -103,8 +106,11 @@ fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
         }
         if path.ends_with(".rs") {
             findings.extend(check_source(path, &text, &algorithms));
+        }
+        if CITING.iter().any(|end| path.ends_with(end)) {
             findings.extend(citations.check(path, &text));
         }
+        findings.extend(texts::documents(path, &text, files));
     }
     findings
 }

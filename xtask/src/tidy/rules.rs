@@ -66,7 +66,8 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// The crates of Weir that a crate may depend on (product.md §7): arrows point down only.
+/// The crates of Weir that a crate may depend on (ARCHITECTURE.md, "The crates"): arrows point down
+/// only.
 pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-core", &[]),
     ("weir-policy", &["weir-core"]),
@@ -103,10 +104,9 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("ids", &[]),
     ("random", &[]),
-    ("prefetch", &[]),
     ("parameter", &["units", "ids"]),
     ("tree", &["units", "ids", "parameter"]),
-    ("order", &["units", "ids", "random", "prefetch", "parameter", "tree"]),
+    ("order", &["units", "ids", "random", "parameter", "tree"]),
     ("packet", &["units", "ids"]),
     ("event", &["units", "ids", "packet"]),
     ("classify", &["units", "ids", "random", "packet", "parameter"]),
@@ -116,7 +116,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
         &["units", "ids", "random", "parameter", "tree", "order", "packet", "event", "account"],
     ),
     ("police", &["units", "ids", "random", "packet", "parameter"]),
-    ("sched", &["units", "ids", "random", "prefetch", "parameter", "tree", "order", "packet"]),
+    ("sched", &["units", "ids", "random", "parameter", "tree", "order", "packet"]),
     (
         "link",
         &[
@@ -151,7 +151,7 @@ pub struct Absence {
 /// The crates below the ports: same calls, same decisions, to the bit.
 const DETERMINISTIC: &[&str] = &["weir-core", "weir-policy", "weir-import", "weir-sim"];
 
-/// The absences (product.md §2, style.md 1, 2 and 11).
+/// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
 pub const ABSENCES: &[Absence] = &[
     Absence {
         crates: &["weir-core"],

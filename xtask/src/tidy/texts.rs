@@ -1,5 +1,5 @@
 //! Checks what must not be in any tracked text: paths of one machine, hosts of package registries,
-//! open ends without an issue.
+//! open ends without an issue, names of documents that are not in the repository.
 
 use super::Finding;
 
@@ -57,6 +57,39 @@ pub fn open_ends(path: &str, text: &str) -> Vec<Finding> {
         check: "open-end",
         what: "an open end without an issue".to_owned(),
         cure: "do it now, or name its issue",
+    })
+}
+
+/// Reports names of Markdown files that are not among `files`, in a comment, a sheet or a document.
+pub fn documents(path: &str, text: &str, files: &[String]) -> Vec<Finding> {
+    let comment = |line: &str| line.trim_start().starts_with("//");
+    let reads = |line: &str| match path.rsplit('.').next() {
+        Some("rs") => comment(line),
+        Some("toml" | "md") => true,
+        _ => false,
+    };
+    let has = |line: &str| reads(line) && markdown_names(line).any(|name| !is_among(name, files));
+    findings(path, text, has, |line, number| Finding {
+        file: path.to_owned(),
+        line: number,
+        check: "document",
+        what: format!("a document that is not in the repository: `{}`", line.trim()),
+        cure: "name one that is, or a public source of docs/sources.md",
+    })
+}
+
+/// Returns the words of a line that end like the name of a Markdown file.
+fn markdown_names(line: &str) -> impl Iterator<Item = &str> {
+    let letters = |letter: char| letter.is_ascii_alphanumeric() || "./-_".contains(letter);
+    let words = line.split(move |letter| !letters(letter));
+    let words = words.map(|word| word.trim_end_matches('.').trim_start_matches(['.', '/']));
+    words.filter(|word| word.len() > ".md".len() && word.ends_with(".md"))
+}
+
+/// Returns whether a file has this name, or a path that ends in it.
+fn is_among(name: &str, files: &[String]) -> bool {
+    files.iter().any(|file| {
+        file.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
     })
 }
 
@@ -126,6 +159,22 @@ mod tests {
         check(registry_hosts, &format!("a\nget it at {host}"), 1);
         check(registry_hosts, "install it by name", 0);
         assert!(registry_hosts("Cargo.lock", host).is_empty());
+    }
+
+    #[test]
+    fn a_document_that_is_not_in_the_repository_is_found() {
+        let files = ["docs/a.md", "README.md", "docs/lab/b-c.md"].map(str::to_owned);
+        let rows = [
+            ("a.rs", "// See `docs/a.md`, a.md and README.md.", 0),
+            ("a.rs", "// See notes.md.", 1),
+            ("a.rs", "let name = \"notes.md\";", 0),
+            ("docs/x.md", "[here](../docs/lab/b-c.md), [there](c.md)", 1),
+            ("papers/p/claims.toml", "from = \"notes.md P-1.\"", 1),
+            ("a.sh", "notes.md", 0),
+        ];
+        for (path, text, expected) in rows {
+            assert_eq!(documents(path, text, &files).len(), expected, "{path}: {text}");
+        }
     }
 
     #[test]

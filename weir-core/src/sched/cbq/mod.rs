@@ -1,24 +1,22 @@
 //! Class-based queueing in its sound form [algorithms §3.15]: the link-sharing rules of Floyd and
 //! Jacobson `[floyd95]` over exact meters.
 //!
-//! Where the papers' CBQ estimates an average idle time with a filter, an expected packet length
-//! and a clock tick, each class here has a bucket counted in bytes, so that neither the length of
-//! packets nor a late timer changes a share. The link stands above all classes and always lends: it
-//! paces itself. Siblings divide what their parent has left in proportion to their rates.
-//! Invariant: only a class that may not borrow, or that stands below one, ever waits for its meter.
+//! Where the papers' estimator averages idle time with a filter, an expected packet length and a
+//! clock tick, each class here has a bucket counted in bytes (`meter.rs`). The general scheduler is
+//! deficit, weighted or packet round robin within a priority (`ring.rs`). The link-sharing
+//! scheduler follows the formal rule (`formal.rs`), or ancestor-only or top-level sharing
+//! (`scan.rs`). The link stands above all classes and always lends: it paces itself. Siblings
+//! divide what their parent has left in proportion to their rates.
+//! Invariant: only a class that may not borrow, or that stands below one, ever waits for its
+//! undertime.
 
 mod classes;
-mod comers;
 mod formal;
 mod meter;
-mod path;
-mod places;
 mod ring;
 mod scan;
 #[cfg(test)]
 mod tests;
-mod trail;
-mod waits;
 
 use super::service::{Buckets, Excess};
 use super::{
@@ -26,10 +24,10 @@ use super::{
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
-use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Dimension, Instant};
-use classes::{Classes, General, PRIORITY_MAX};
+use classes::{Classes, PRIORITY_MAX};
 use formal::Formal;
+use ring::General;
 use scan::{Scan, Sharing};
 
 /// Class-based queueing.
@@ -38,7 +36,6 @@ pub struct Cbq {
 }
 
 /// The formal rule has an engine that never looks at all classes; the other rules are scanned.
-#[expect(clippy::large_enum_variant, reason = "a link has one, and the larger is read often")]
 enum Engine {
     Formal(Formal),
     Scan(Scan),
@@ -57,8 +54,6 @@ impl Discipline for Cbq {
             cost: Cost::Logarithmic,
         },
     };
-
-    const RUNS: bool = true;
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let classes = Classes::build(tree)?;
@@ -80,26 +75,26 @@ impl Discipline for Cbq {
         Ok(Self { engine })
     }
 
+    /// What was used of the rates stays used; turns of another rule begin anew.
     fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
         match (&mut self.engine, &old.engine) {
-            (Engine::Formal(engine), Engine::Formal(old)) => engine.take_over(now, old, kin),
-            (Engine::Scan(engine), Engine::Scan(old)) => engine.take_over(now, old, kin),
-            // Turns of another kind begin anew; what was used of the rates stays used.
+            (Engine::Formal(engine), Engine::Formal(old)) => engine.inherit(now, old, kin),
+            (Engine::Scan(engine), Engine::Scan(old)) => engine.inherit(now, old, kin),
             (Engine::Formal(engine), Engine::Scan(old)) => {
-                engine.classes_mut().take_over(now, old.classes(), kin);
+                engine.classes.inherit(now, &old.classes, kin);
             }
             (Engine::Scan(engine), Engine::Formal(old)) => {
-                engine.classes_mut().take_over(now, old.classes(), kin);
+                engine.classes.inherit(now, &old.classes, kin);
             }
         }
     }
 
-    /// Under the formal rule nobody borrows while a conforming leaf waits; under the others a class
-    /// of higher priority may, as long as it likes.
+    /// Under the formal rule no class borrows while a leaf that is not overlimit waits; under the
+    /// others a class of higher priority may, as long as it likes.
     fn service(tree: &Tree) -> Service {
         let formal = matches!(tree.params().choice("sharing"), None | Some("formal"));
         let classes = Classes::build(tree).ok().filter(|_| formal);
-        // Turns of a packet divide by packets, and a link that would idle is anybody's.
+        // Turns of a packet divide by packets, and any class may use a link that would idle.
         let is_plain = tree.params().choice("general") != Some("prr")
             && tree.params().flag("efficient") != Some(true);
         let excess = if is_plain { Excess::Rates } else { Excess::Unknown };
@@ -111,13 +106,9 @@ impl Discipline for Cbq {
 
 impl Scheduler for Cbq {
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
-        match &mut self.engine {
-            Engine::Formal(engine) => engine.enqueued(now, leaf, head),
-            Engine::Scan(engine) => engine.set_head(leaf, Some(head)),
-        }
+        self.head_changed(now, leaf, Some(head));
     }
 
-    #[inline(always)]
     fn select(&mut self, now: Instant) -> Selection {
         match &mut self.engine {
             Engine::Formal(engine) => engine.select(now),
@@ -125,11 +116,10 @@ impl Scheduler for Cbq {
         }
     }
 
-    #[inline(always)]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         match &mut self.engine {
             Engine::Formal(engine) => engine.charge(now, leaf, sent, next),
-            Engine::Scan(engine) => engine.charge(now, leaf, sent, next.map(|next| next.length)),
+            Engine::Scan(engine) => engine.charge(now, leaf, sent, next),
         }
     }
 
@@ -140,53 +130,16 @@ impl Scheduler for Cbq {
         }
     }
 
-    fn allowance(&self, now: Instant, leaf: LeafId) -> Bytes {
-        match &self.engine {
-            Engine::Formal(engine) => engine.allowance(now, leaf),
-            Engine::Scan(_) => Bytes::ZERO,
-        }
-    }
-
-    #[inline]
-    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
-        match &self.engine {
-            Engine::Formal(engine) => engine.line_up(leaves),
-            Engine::Scan(_) => 0,
-        }
-    }
-
-    #[inline]
-    fn ask_for_order(&self, prefetch: Prefetch) {
-        if let Engine::Formal(engine) = &self.engine {
-            engine.ask_for_order(prefetch);
-        }
-    }
-
-    #[inline]
-    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        if let Engine::Formal(engine) = &self.engine {
-            engine.touch(leaf, prefetch);
-        }
-    }
-
-    #[inline]
-    fn touch_above(&self, leaf: LeafId, prefetch: Prefetch) {
-        if let Engine::Formal(engine) = &self.engine {
-            engine.touch_above(leaf, prefetch);
-        }
-    }
-
-    #[inline(always)]
-    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
-        match &self.engine {
-            Engine::Formal(engine) => engine.why(leaf, from),
-            Engine::Scan(engine) => engine.why(now, leaf, from),
-        }
-    }
-
     fn offered(&mut self, now: Instant, leaf: LeafId) {
         if let Engine::Scan(engine) = &mut self.engine {
             engine.offered(now, leaf);
+        }
+    }
+
+    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
+        match &self.engine {
+            Engine::Formal(engine) => engine.why(leaf, from),
+            Engine::Scan(engine) => engine.why(now, leaf),
         }
     }
 }
@@ -197,7 +150,7 @@ const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Choice(&["formal", "ancestor-only", "top-level"]),
         default: Some("formal"),
-        summary: "Who may borrow; all but `formal` cost time in proportion to the leaves.",
+        summary: "Which classes may borrow; all but `formal` cost time in proportion to the leaves.",
     },
     Parameter {
         name: "general",

@@ -1,7 +1,8 @@
 //! Tests of `cbq` inside the core: the fast engine beside the plain rule, and orders by hand.
 
-use super::classes::{Classes, General};
+use super::classes::Classes;
 use super::formal::Formal;
+use super::ring::General;
 use super::scan::{Scan, Sharing};
 use super::*;
 use crate::ids::ClassId;
@@ -104,7 +105,7 @@ impl Pair {
         let mut leaves = (0..self.queues.len() as u32).map(LeafId);
         let waits = |leaf: LeafId| !self.queues[leaf.index()].is_empty();
         let nobody = !leaves.any(|leaf| waits(leaf) && self.plain.permits(self.now, leaf));
-        self.plain.permits(self.now, leaf) || (self.efficient && nobody && self.plain.borrows(leaf))
+        self.plain.permits(self.now, leaf) || (self.efficient && nobody && self.plain.classes.at(leaf.index()).borrows)
     }
 
     /// Both engines' answers must agree; a leaf that is named sends.
@@ -119,7 +120,7 @@ impl Pair {
                 let sent = self.queues[leaf.index()].pop_front().expect("backlogged");
                 let next = self.head(leaf);
                 self.fast.charge(self.now, leaf, sent, next);
-                self.plain.charge(self.now, leaf, sent, next.map(|next| next.length));
+                self.plain.charge(self.now, leaf, sent, next);
             }
             Selection::At(at) => {
                 assert_eq!(plain, answer, "seed {seed}");

@@ -4,30 +4,30 @@
 //! that are eligible, the one with the earliest deadline goes first. What is left is shared down
 //! the tree by *link-share* curves: of siblings, the one with the smallest virtual time. An *upper
 //! limit* says how much a class may be given in this way. Each curve may begin with another slope
-//! than it goes on with. The rules are ALTQ's [algorithms §6.4-6.5]; the differences:
+//! than it goes on with.
 //!
-//! - Times are exact, so there is no tick. A class under an upper limit may be late by a largest
-//!   packet at that limit without losing it; ALTQ allows a tick.
+//! The paper's functions and ALTQ's stand under their names: `init_ed`, `update_ed` and `update_d`
+//! in `real_time.rs`; `init_vf`, `update_vf`, `init_v`, `update_v` and `update_f` in
+//! `link_share.rs`; a runtime curve with `min_with` and `y2x` in `curve.rs`. Differences:
+//!
+//! - Times are exact, so there is no tick. A class that sends less than its upper limit keeps a
+//!   credit that is bounded (`upper_limit.rs`); `limit_credit` names Linux's rule and ALTQ's.
 //! - What holds a class back, or makes it catch up, stays when it idles; ALTQ forgets both, and so
 //!   lets a class that empties between packets pass its limit once.
 //! - A class that becomes idle is charged its last packet first. ALTQ does that when it returns.
-//! - Equal virtual times, or deadlines: siblings, or leaves, in the order of their declaration.
+//! - Of equal virtual times that of the class that became active first is the smaller one. Of equal
+//!   deadlines that of the leaf declared first; ALTQ and Linux take the leaf eligible first.
 //!
-//! Invariant: what link sharing may choose is found from the link down by the lowest virtual times;
-//! a backlogged leaf is there, or among those that wait for the real-time criterion or are ordered
-//! by it, or in both.
+//! Invariant: a backlogged leaf waits to be eligible, or is eligible, or is active in link sharing,
+//! or both; after a packet every class above its leaf is charged, whichever criterion chose.
 
-mod build;
 mod curve;
-mod family;
-mod leaf;
-mod limit;
+mod link_share;
 mod params;
 mod real_time;
-mod share;
 #[cfg(test)]
 mod tests;
-mod wheel;
+mod upper_limit;
 
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Service,
@@ -35,65 +35,32 @@ use super::{
 };
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
-use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 use curve::length;
-use leaf::Mark;
+use link_share::{LinkShare, Served};
 use params::{ClassPlan, PARAMETERS};
 use real_time::RealTime;
-use share::{Child, LinkShare, Sent};
 
 /// Hierarchical fair service curves.
 pub struct Hfsc {
-    share: LinkShare,
     real_time: RealTime,
-    backlogged: u32,
-    /// Whether the leaf that was selected last was chosen by the real-time criterion.
-    chosen_by_deadline: bool,
-    /// The classes with children, in order, and the families of these.
-    interior: Vec<(ClassId, u32)>,
+    share: LinkShare,
+    /// The class of each leaf.
+    classes: Vec<ClassId>,
+    /// How many leaves are backlogged.
+    backlogged: usize,
+    /// Whether link sharing chose the leaf that was selected last.
+    by_share: bool,
+    /// What was backlogged and active when the tree was changed.
+    resuming: Option<Resuming>,
 }
 
-impl Hfsc {
-    /// Who may send now, or when to ask again; it may be known that `nobody_is_eligible`.
-    #[inline(never)]
-    fn select_any(&mut self, now: Instant, nobody_is_eligible: bool) -> Selection {
-        if self.backlogged == 0 {
-            return Selection::Idle;
-        }
-        if !nobody_is_eligible && let Some(leaf) = self.real_time.first(&mut self.share, now) {
-            self.chosen_by_deadline = true;
-            return Selection::Leaf(LeafId(leaf));
-        }
-        self.chosen_by_deadline = false;
-        if let Some(leaf) = self.share.first(now) {
-            return Selection::Leaf(LeafId(leaf));
-        }
-        // [algorithms §6.6]
-        let eligible = self.real_time.wake(&mut self.share);
-        let earliest = eligible.into_iter().chain(self.share.wake()).min();
-        Selection::At(earliest.expect("a backlogged leaf waits to be eligible or for a limit"))
-    }
-
-    #[inline(never)]
-    fn charge_any(&mut self, now: Instant, leaf: LeafId, service: Sent, next: Option<Head>) {
-        if !service.shared {
-            self.real_time.served(&mut self.share, now, leaf.0, (service.bytes, next));
-        } else if self.share.leaves[leaf.index()].is(Mark::GUARANTEED) {
-            self.real_time.head(&mut self.share, now, leaf.0, next);
-        }
-        self.share.serve(now, leaf.0, service);
-    }
-
-    /// The same class among those of link sharing.
-    fn child(&self, class: ClassId) -> Child {
-        match self.interior.binary_search_by_key(&class, |row| row.0) {
-            Ok(at) => Child::family(self.interior[at].1),
-            // Leaves are numbered in the order of their declaration.
-            Err(before) => Child::leaf(class.0 - before as u32),
-        }
-    }
+/// What was backlogged and active when the tree was changed, and is told anew at that instant.
+struct Resuming {
+    at: Instant,
+    leaves: Vec<bool>,
+    classes: Vec<bool>,
 }
 
 impl Discipline for Hfsc {
@@ -111,17 +78,23 @@ impl Discipline for Hfsc {
     };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
-        build::build(tree)
+        let plan = |(class, _)| ClassPlan::new(tree, class);
+        let plans = tree.classes().map(plan).collect::<Result<Vec<_>, _>>()?;
+        let classes: Vec<_> = tree.leaves().map(|(leaf, _)| tree.class_of(leaf)).collect();
+        Ok(Self {
+            real_time: RealTime::new(classes.iter().map(|class| &plans[class.index()])),
+            share: LinkShare::new(tree, &plans),
+            classes,
+            backlogged: 0,
+            by_share: false,
+            resuming: None,
+        })
     }
 
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        let pairs = kin.classes().map(|(new, from)| (self.child(new), old.child(from)));
-        let pairs: Vec<_> = pairs.collect();
-        self.share.inherit(&old.share, pairs.into_iter());
-        for (new, from) in kin.leaves() {
-            let from = (&old.real_time, &old.share, from.0);
-            self.real_time.inherit(&mut self.share, new.0, from);
-        }
+    fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
+        let leaves = self.real_time.inherit(&old.real_time, kin);
+        let classes = self.share.inherit(&old.share, kin);
+        self.resuming = Some(Resuming { at: now, leaves, classes });
     }
 
     fn service(tree: &Tree) -> Service {
@@ -131,88 +104,60 @@ impl Discipline for Hfsc {
 }
 
 impl Scheduler for Hfsc {
-    #[inline]
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
-        let this = &mut self.share.leaves[leaf.index()];
-        if this.is(Mark::BACKLOGGED) {
-            return;
-        }
-        this.mark(Mark::BACKLOGGED);
+        self.resuming.take_if(|resuming| resuming.at < now);
+        let resuming = self.resuming.as_ref();
+        let resumes = resuming.is_some_and(|resuming| resuming.leaves[leaf.index()]);
+        let classes = resuming.map(|resuming| &resuming.classes[..]);
         self.backlogged += 1;
-        if this.is(Mark::GUARANTEED) {
-            self.real_time.enter(&mut self.share, leaf.0, (now, head));
-        }
-        self.share.enter(now, leaf.0);
+        self.real_time.init_ed(now, leaf, length(head.length), resumes);
+        self.share.init_vf(now, self.classes[leaf.index()], classes);
     }
 
-    #[inline(always)]
     fn select(&mut self, now: Instant) -> Selection {
-        let first = self.real_time.plain_first(now);
-        if let Some(Some(leaf)) = first {
-            self.chosen_by_deadline = true;
-            return Selection::Leaf(LeafId(leaf));
+        if self.backlogged == 0 {
+            return Selection::Idle;
         }
-        self.select_any(now, first.is_some())
+        if let Some(leaf) = self.real_time.first(now) {
+            self.by_share = false;
+            return Selection::Leaf(leaf);
+        }
+        if let Some(leaf) = self.share.first(now) {
+            self.by_share = true;
+            return Selection::Leaf(leaf);
+        }
+        // [algorithms §6.6]
+        let times = [self.real_time.next_eligible(), self.share.next_fit()];
+        let earliest = times.into_iter().flatten().min();
+        Selection::At(earliest.expect("a backlogged leaf waits to be eligible or to fit"))
     }
 
-    #[inline(always)]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        let this = &mut self.share.leaves[leaf.index()];
-        let (bytes, emptied) = (length(sent), next.is_none());
-        if emptied {
-            this.clear(Mark::BACKLOGGED);
-            self.backlogged -= 1;
+        let (bytes, next) = (length(sent), next.map(|head| length(head.length)));
+        let served = Served { bytes, by_share: self.by_share, empties: next.is_none() };
+        self.backlogged -= usize::from(served.empties);
+        // [algorithms §6.5] Link sharing is charged whichever criterion chose, real time only for
+        // its own.
+        self.share.update_vf(now, self.classes[leaf.index()], served);
+        if self.by_share {
+            self.real_time.update_d(leaf, next);
+        } else {
+            self.real_time.update_ed(now, leaf, bytes, next);
         }
-        // [algorithms §6.5] Link sharing is charged whoever chose, real time only for its own.
-        let shared = !self.chosen_by_deadline;
-        let service = Sent { bytes, shared, emptied };
-        if shared || !this.is(Mark::PLAIN) || self.share.resuming {
-            return self.charge_any(now, leaf, service, next);
-        }
-        let slope = &self.share.kinds[this.own.kind as usize].guarantee;
-        self.real_time.served_plain((this, leaf.0), slope, now, (bytes, next));
-        self.share.serve_plain::<false>(leaf.0, service);
     }
 
     fn head_changed(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
-        let this = &mut self.share.leaves[leaf.index()];
-        if !this.is(Mark::BACKLOGGED) {
-            return;
-        }
-        let is_guaranteed = this.is(Mark::GUARANTEED);
         if head.is_none() {
-            this.clear(Mark::BACKLOGGED);
             self.backlogged -= 1;
-            let service = Sent { bytes: 0, shared: false, emptied: true };
-            self.share.serve(now, leaf.0, service);
+            let served = Served { bytes: 0, by_share: false, empties: true };
+            self.share.update_vf(now, self.classes[leaf.index()], served);
         }
-        if is_guaranteed {
-            self.real_time.head(&mut self.share, now, leaf.0, head);
-        }
-    }
-
-    /// Those whom the real-time criterion chooses; whom link sharing would is not known.
-    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
-        self.real_time.line_up(leaves)
-    }
-
-    #[inline]
-    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        self.share.touch(leaf.0, prefetch);
-        self.real_time.touch(leaf.0, prefetch);
-    }
-
-    #[inline]
-    fn touch_above(&self, leaf: LeafId, prefetch: Prefetch) {
-        self.share.touch_above(leaf.0, prefetch);
-        self.real_time.touch_place(leaf.0, prefetch);
+        self.real_time.update_d(leaf, head.map(|head| length(head.length)));
     }
 
     fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
-        let this = self.share.leaves[leaf.index()];
-        let by_share = this.is(Mark::SHARES).then(|| self.share.released(leaf.0));
-        let eligible = Instant::from_nanos(this.eligible);
-        let by_deadline = this.is(Mark::GUARANTEED).then_some(eligible);
+        let by_share = self.share.fits_from(self.classes[leaf.index()]);
+        let by_deadline = self.real_time.times(leaf).map(|times| times.0);
         let released = by_share.into_iter().chain(by_deadline).min().unwrap_or(Instant::ZERO);
         if released == Instant::ZERO {
             return Why::FREE;

@@ -39,6 +39,14 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     curve_rate("ul_m1", Scope::Class, "0, with `ul_d`", "Upper limit: its first slope."),
     curve_time("ul_d", Scope::Class, "Upper limit: how long its first slope lasts."),
     curve_rate("ul_m2", Scope::Class, "no limit", "Upper limit: its slope for ever after."),
+    Parameter {
+        name: "limit_credit",
+        scope: Scope::Link,
+        kind: Kind::Choice(&["bounded", "linux", "altq"]),
+        default: Some("bounded"),
+        summary: "How much an active class that sends less than its upper limit may make good: what \
+                  its turn may cost it, everything, or a largest packet or nothing.",
+    },
 ];
 
 const fn curve_rate(

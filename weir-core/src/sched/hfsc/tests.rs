@@ -1,5 +1,4 @@
-//! The worked examples of [algorithms §6.8], what is refused, what an idle class takes, and that a
-//! changed tree goes on where the old one was.
+//! The worked examples of [algorithms §6.8], the order of equals, and what is refused.
 
 use super::curve::Spec;
 use super::params::ClassPlan;
@@ -54,7 +53,7 @@ fn serve(hfsc: &mut Hfsc, tree: &Tree, mut left: Vec<u32>, mut now: Instant) -> 
     while left.iter().sum::<u32>() > 0 {
         match hfsc.select(now) {
             Selection::Leaf(leaf) => {
-                let mark = if hfsc.chosen_by_deadline { "!" } else { "" };
+                let mark = if hfsc.by_share { "" } else { "!" };
                 let name = &tree.class(tree.class_of(leaf)).name;
                 trace += &alloc::format!("{}{name}{mark} ", now.as_nanos() / 1_000_000);
                 left[leaf.index()] -= 1;
@@ -96,11 +95,11 @@ fn eligible_times_and_deadlines_are_those_of_the_worked_example() {
     hfsc.enqueued(Instant::ZERO, LeafId(0), head(Instant::ZERO));
     let (mut eligible, mut deadlines) = (Vec::new(), Vec::new());
     for _ in 0..7 {
-        let at = Instant::from_nanos(hfsc.share.leaves[0].eligible);
+        let (at, deadline) = hfsc.real_time.times(LeafId(0)).expect("V has a real-time curve");
         eligible.push(at.as_nanos() / 1000);
-        deadlines.push(hfsc.real_time.deadline(&hfsc.share, 0) / 1000);
-        assert_eq!(hfsc.real_time.first(&mut hfsc.share, at), Some(0));
-        hfsc.real_time.served(&mut hfsc.share, at, 0, (1000, Some(head(at))));
+        deadlines.push(deadline.as_nanos() / 1000);
+        assert_eq!(hfsc.select(at), Selection::Leaf(LeafId(0)));
+        hfsc.charge(at, LeafId(0), Bytes::new(1000), Some(head(at)));
     }
     assert_eq!(eligible, [0, 2500, 5000, 7500, 10_000, 20_000, 30_000]);
     assert_eq!(deadlines, [2500, 5000, 7500, 10_000, 20_000, 30_000, 40_000]);
@@ -164,41 +163,52 @@ fn what_contradicts_itself_is_refused_with_the_cure() {
     }
 }
 
-#[test]
-fn what_a_family_owes_is_told_before_its_times_are_read() {
-    // Both halves of the link are guaranteed, so deadlines alone choose.
-    let rows = ["P ls_m2=500", "a parent=0 rate=250", "b parent=0 rate=250"];
-    let rows = [&rows[..], &["Q ls_m2=500", "c parent=3 rate=250", "d parent=3 rate=250"]].concat();
-    let tree = tree(&rows);
-    let check = |is_told_at_once: bool| {
-        let mut hfsc = Hfsc::build(&tree).expect("rows can be built");
-        let mut now = Instant::ZERO;
-        (0..4).for_each(|leaf| hfsc.enqueued(now, LeafId(leaf), head(now)));
-        let mut owed = 0;
-        for _ in 0..6 {
-            let Selection::Leaf(leaf) = hfsc.select(now) else { panic!("all wait") };
-            hfsc.charge(now, leaf, Bytes::new(1000), Some(head(now)));
-            owed = owed.max(hfsc.share.owing.len());
-            if is_told_at_once {
-                hfsc.share.settle();
-            }
-            now = now.after(Duration::from_millis(1));
-        }
-        let mut new = Hfsc::build(&tree).expect("rows can be built");
-        new.inherit(now, &hfsc, &Kin::by_name(&tree, &tree));
-        let times = |own: leaf::Own| (new.share.times.key(own.slot), own.fraction);
-        let families = new.share.families.iter().skip(1).map(|family| times(family.own));
-        let leaves = new.share.leaves.iter().map(|leaf| times(leaf.own));
-        (families.chain(leaves).collect::<Vec<_>>(), owed)
-    };
-    let ((at_once, _), (later, owed)) = (check(true), check(false));
-    assert_eq!(at_once, later);
-    assert!(owed > 0, "deadlines chose somebody");
+/// Sends packets of 1000 bytes of leaves that never empty; returns the names of their classes.
+fn greedy(rows: &[&str], order: &[u32], packets: usize) -> String {
+    let tree = tree(rows);
+    let mut hfsc = Hfsc::build(&tree).expect("rows can be built");
+    for &leaf in order {
+        hfsc.enqueued(Instant::ZERO, LeafId(leaf), head(Instant::ZERO));
+    }
+    let mut names = String::new();
+    for ms in 0..packets as u64 {
+        let now = Instant::ZERO.after(Duration::from_millis(ms));
+        let Selection::Leaf(leaf) = hfsc.select(now) else { panic!("leaves never empty") };
+        names += &tree.class(tree.class_of(leaf)).name;
+        hfsc.charge(now, leaf, Bytes::new(1000), Some(head(now)));
+    }
+    names
 }
 
 #[test]
-fn an_idle_leaf_takes_at_most_46_bytes() {
-    // Its virtual time and the eighth parts of a tier above; what it shares with siblings aside.
-    let bytes = size_of::<leaf::Leaf>() + size_of::<u64>() + 2;
-    assert!(bytes <= 46, "{bytes}");
+fn of_equal_virtual_times_the_class_active_first_goes_first() {
+    let rows = ["a ls_m2=300", "b ls_m2=300", "c ls_m2=300"];
+    assert_eq!(greedy(&rows, &[0, 1, 2], 7), "abcabca");
+    assert_eq!(greedy(&rows, &[2, 0, 1], 7), "cabcabc");
+    let rows = ["P ls_m2=300", "a parent=0 ls_m2=300", "Q ls_m2=300", "b parent=2 ls_m2=300"];
+    assert_eq!(greedy(&rows, &[1, 0], 4), "baba");
+}
+
+#[test]
+fn of_equal_deadlines_that_of_the_leaf_declared_first_goes_first() {
+    let rows = ["a rt_m2=300", "b rt_m2=300", "c rt_m2=300"];
+    assert_eq!(greedy(&rows, &[2, 0, 1], 3), "abc");
+}
+
+#[test]
+fn virtual_times_are_lowered_before_they_end() {
+    // A packet takes nearly 2^65 ns of virtual time, so that 2^14 of them come near the end.
+    let mut a = class("a");
+    a.params = Params::new().with("ls_m2", Quantity::Rate(Rate::MIN));
+    let b = ClassSpec { name: "b".to_string(), ..a.clone() };
+    let tree = Tree::new(rate(1000), Bytes::new(1000), Params::new(), alloc::vec![a, b]);
+    let tree = tree.expect("two classes are a tree");
+    let mut hfsc = Hfsc::build(&tree).expect("the tree can be built");
+    let long = Head { length: Bytes::new(u64::from(u32::MAX)), arrived: Instant::ZERO };
+    (0..2).for_each(|leaf| hfsc.enqueued(Instant::ZERO, LeafId(leaf), long));
+    for turn in 0..100_000u32 {
+        let now = Instant::from_nanos(turn.into());
+        assert_eq!(hfsc.select(now), Selection::Leaf(LeafId(turn % 2)), "turn {turn}");
+        hfsc.charge(now, LeafId(turn % 2), long.length, Some(long));
+    }
 }

@@ -16,11 +16,9 @@ pub(super) struct Fine(i64);
 struct Terms {
     fine_per_byte: u64,
     depth: Fine,
-    /// The bytes that a unit of time is worth, in units of 2^-64, rounded down.
-    bytes_per_fine: u64,
 }
 
-/// The rates and depths of both buckets of a class; classes alike share one.
+/// The rates and depths of both buckets of a class; classes that are alike share one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rates {
     own: Terms,
@@ -28,9 +26,8 @@ pub(super) struct Rates {
 }
 
 /// The tokens of a class, counted in the time that its rates take to earn them: those of `own` fill
-/// at its rate, those of `ceiling` at its ceil. Packed, so that a class is 36 bytes and not 40.
+/// at its rate, those of `ceiling` at its ceil.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, packed(4))]
 pub(super) struct Buckets {
     own: Fine,
     ceiling: Fine,
@@ -80,8 +77,7 @@ impl Terms {
         let fine_per_second = (8 * 1_000_000_000u128) << FRACTION_BITS;
         // 1 bit/s gives 8e9 * 2^26 < 2^59, so the quotient always fits; rounded up, it is not 0.
         let fine_per_byte = fine_per_second.div_ceil(u128::from(rate.bits_per_second())) as u64;
-        let bytes_per_fine = u64::MAX / fine_per_byte;
-        let mut terms = Self { fine_per_byte, depth: Fine::ZERO, bytes_per_fine };
+        let mut terms = Self { fine_per_byte, depth: Fine::ZERO };
         terms.depth = terms.cost(burst).min(Fine::of(TIME_MAX));
         terms
     }
@@ -98,13 +94,6 @@ impl Terms {
     fn charged(&self, tokens: Fine, bytes: Bytes) -> Fine {
         let full = tokens.min(self.depth);
         Fine(full.0.saturating_sub(self.cost(bytes).0)).max(FLOOR)
-    }
-
-    /// Bytes that cost at most what `tokens` has above `limit`; none if that is nothing.
-    #[inline]
-    fn bytes_above(&self, tokens: Fine, limit: Fine) -> u64 {
-        let rest = (tokens.min(self.depth).0 - limit.0).max(0) as u64;
-        ((u128::from(rest) * u128::from(self.bytes_per_fine)) >> u64::BITS) as u64
     }
 }
 
@@ -146,46 +135,26 @@ impl Buckets {
         }
     }
 
-    /// Whether the mode is what it was, `before`, without hysteresis; right after a charge.
+    /// Whether the mode is still `before`, right after a charge and without hysteresis: the signs
+    /// of the tokens tell, so most packets compute no mode.
     #[inline]
     pub(super) fn keeps(&self, before: Mode) -> bool {
-        let Self { own, ceiling, .. } = *self;
-        let negative = (own < Fine::ZERO, ceiling < Fine::ZERO);
         match before {
-            Mode::CanSend => negative == (false, false),
-            Mode::MayBorrow => negative == (true, false),
-            Mode::CantSend => negative.1,
+            Mode::CanSend => !self.are_in_debt(),
+            Mode::MayBorrow => self.own < Fine::ZERO && self.ceiling >= Fine::ZERO,
+            Mode::CantSend => self.ceiling < Fine::ZERO,
         }
     }
 
-    /// Charges a packet; one that an ancestor lent for (`lent`) costs nothing of the own tokens.
+    /// Charges a packet; one that an ancestor lent for (`lent`) costs no tokens of the own bucket.
     #[inline]
     pub(super) fn charge(&mut self, rates: &Rates, now: Instant, bytes: Bytes, lent: bool) {
         let elapsed = self.elapsed(now);
         let own = self.own.plus(elapsed);
-        // Lent for, own tokens are below zero or the class would not borrow, so this needs no cap;
-        // the minimum only guards the invariant.
+        // A class that borrows has own tokens below zero; the minimum only guards the invariant.
         self.own = if lent { own.min(Fine::of(TIME_MAX)) } else { rates.own.charged(own, bytes) };
         self.ceiling = rates.ceiling.charged(self.ceiling.plus(elapsed), bytes);
         self.checkpoint = now;
-    }
-
-    /// How many bytes may be charged at `now`, in whatever parts, with the same end: nothing is
-    /// held at the floor, and the mode stays `mode` all the time. None if it is another by now.
-    /// Without hysteresis.
-    #[inline]
-    pub(super) fn room(&self, rates: &Rates, now: Instant, mode: Mode, lent: bool) -> u64 {
-        let elapsed = self.elapsed(now);
-        let (own, ceiling) = (self.own.plus(elapsed), self.ceiling.plus(elapsed));
-        if !(Self { own, ceiling, checkpoint: now }).keeps(mode) {
-            return 0;
-        }
-        let limit = |loses: bool| if loses { Fine::ZERO } else { FLOOR };
-        let by_ceiling = rates.ceiling.bytes_above(ceiling, limit(mode != Mode::CantSend));
-        if lent {
-            return by_ceiling;
-        }
-        by_ceiling.min(rates.own.bytes_above(own, limit(mode == Mode::CanSend)))
     }
 
     /// When the tokens of the rate, and those of the ceil, were or will be back at zero; the epoch
@@ -201,8 +170,7 @@ impl Buckets {
     /// Whether one of the buckets is below zero, as it was when last brought up to date.
     #[inline]
     pub(super) fn are_in_debt(&self) -> bool {
-        let Self { own, ceiling, .. } = *self;
-        (own.0 | ceiling.0) < 0
+        (self.own.0 | self.ceiling.0) < 0
     }
 
     /// Takes over the tokens of a bucket with other rates and depths: a debt of 5 ms stays one, and

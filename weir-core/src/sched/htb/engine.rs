@@ -1,6 +1,7 @@
-//! The engine of hierarchical token buckets [algorithms §5.3-5.6]: who may send, who lends, whose
-//! turn it is. A [`Precision`] says how exactly it knows time and lengths, and so which of its two
-//! forms it is.
+//! The engine of hierarchical token buckets [algorithms §5.3-5.6]: which class may send, which one
+//! lends, whose turn it is.
+//!
+//! A [`Precision`] says how exactly it knows time and lengths, and so which of its two forms it is.
 //!
 //! Invariant: a class in mode `CanSend` with a backlogged leaf under it that reaches it by
 //! borrowing is in the rows of its level, one in mode `MayBorrow` in the feeds of its parent; a
@@ -10,10 +11,9 @@ use super::bucket::{Buckets, Mode, Rates};
 use super::params::{ClassPlan, Defaults, LeafPlan};
 use super::turns::{Turns, bits};
 use crate::ids::{ClassId, LeafId};
-use crate::parameter::BuildError;
-use crate::prefetch::Prefetch;
 use crate::order::families::Families;
 use crate::order::heap::Heaps;
+use crate::parameter::BuildError;
 use crate::sched::{Head, Kin, Regulation, Scheduler, Selection, Tree, Why};
 use crate::units::{Bytes, Duration, Instant};
 use alloc::collections::BTreeMap;
@@ -62,10 +62,6 @@ struct Shared {
 
 /// How exactly an engine knows time and lengths.
 pub trait Precision: Send + 'static {
-    /// Whether charging a sum is charging packet by packet: there is no hysteresis, and what counts
-    /// is every byte.
-    const ADDITIVE: bool;
-
     /// Whether a class keeps its mode until its tokens are a whole bucket below zero.
     fn hysteresis(&self) -> bool;
 
@@ -132,7 +128,8 @@ impl<P: Precision> Scheduler for Engine<P> {
         assert_eq!(self.served.leaf, leaf, "the leaf that was selected sends");
         let level = self.served.level;
         self.count_turn(leaf, level, sent);
-        // Before the charge, as in Linux: whoever empties leaves rows and feeds in its old mode.
+        // Before the charge, as in Linux: a leaf that empties leaves rows and feeds in its old
+        // mode.
         self.head_changed(now, leaf, next);
         self.charge_path(now, level, sent);
     }
@@ -145,44 +142,9 @@ impl<P: Precision> Scheduler for Engine<P> {
         }
     }
 
-    fn allowance(&self, now: Instant, leaf: LeafId) -> Bytes {
-        let Served { leaf: served, level } = self.served;
-        if !P::ADDITIVE || served != leaf {
-            return Bytes::ZERO;
-        }
-        let mut at = leaf.0;
-        // As long as the deficit lasts the turn does, and as long as no mode changes no row does.
-        let deficit = self.deficits[self.deficit_place(leaf, level)];
-        let mut bytes = deficit.max(0) as u64;
-        if bytes == 0 {
-            return Bytes::ZERO;
-        }
-        for _ in 0..LEVELS {
-            let class = &self.classes[at as usize];
-            let rates = &self.rates[class.rates as usize].rates;
-            bytes = bytes.min(class.buckets.room(rates, now, class.mode, class.level < level));
-            at = class.parent;
-            if at == NONE {
-                break;
-            }
-        }
-        Bytes::new(bytes)
-    }
-
-    #[inline]
-    fn line_up(&self, leaves: &mut [LeafId]) -> usize {
-        self.turns.line_up(leaves)
-    }
-
-    #[inline]
-    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask(&self.classes[leaf.index()].rates);
-        prefetch.ask(&self.deficits[leaf.index() * self.deficits_each]);
-    }
-
     #[inline]
     fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
-        // Most often it sends at its own account, and neither bucket ever held it back.
+        // Most often neither bucket ever held it back.
         let class = &self.classes[leaf.index()];
         if class.mode == Mode::CanSend && !class.buckets.are_in_debt() {
             return Why::FREE;
@@ -214,7 +176,7 @@ impl<P: Precision> Engine<P> {
             }
             lending &= class.mode == Mode::MayBorrow;
             at = class.parent;
-            // Nothing later than that counts, and nobody above is a lender any more.
+            // Nothing later than that counts, and no class above is a lender any more.
             let is_settled = why.released <= from && !lending;
             if at == NONE || is_settled {
                 break;
@@ -267,7 +229,7 @@ impl<P: Precision> Engine<P> {
             let class = &mut self.classes[new as usize];
             let rates = &self.rates[class.rates as usize].rates;
             class.buckets.take_over(rates, &was.buckets);
-            // Nothing waits yet, so a change of mode moves nobody.
+            // Nothing waits yet, so a change of mode moves no class.
             let hysteresis = self.precision.hysteresis();
             let (mode, wait) = class.buckets.mode(rates, now, was.mode, hysteresis);
             class.mode = mode;
@@ -386,12 +348,13 @@ impl<P: Precision> Engine<P> {
     fn charge_path(&mut self, now: Instant, level: u8, sent: Bytes) {
         let mut at = self.served.leaf.0;
         let sent = self.precision.counted(sent);
+        let hysteresis = self.precision.hysteresis();
         for _ in 0..LEVELS {
             let class = &mut self.classes[at as usize];
             let lent = class.level < level;
             class.buckets.charge(&self.rates[class.rates as usize].rates, now, sent, lent);
-            let (parent, keeps) = (class.parent, P::ADDITIVE && class.buckets.keeps(class.mode));
-            if !keeps {
+            let parent = class.parent;
+            if hysteresis || !class.buckets.keeps(class.mode) {
                 self.follow_mode(at, now);
             }
             at = parent;
@@ -405,14 +368,14 @@ impl<P: Precision> Engine<P> {
     // Out of line, so that the charge of a class that keeps its mode needs few registers.
     #[inline(never)]
     fn follow_mode(&mut self, at: u32, now: Instant) {
-        let class = &self.classes[at as usize];
-        let (old, lane) = (class.mode, usize::from(class.level));
+        let Class { mode: before, level, .. } = self.classes[at as usize];
+        let lane = usize::from(level);
         let wait = self.change_mode(at, now);
         let mode = self.classes[at as usize].mode;
-        if old == mode {
+        if before == mode {
             return;
         }
-        if old != Mode::CanSend {
+        if before != Mode::CanSend {
             self.waits.remove(lane, at);
         }
         if mode != Mode::CanSend {
@@ -420,7 +383,7 @@ impl<P: Precision> Engine<P> {
         }
     }
 
-    /// Gives a class the mode of its tokens; answers the wait until the next change.
+    /// Gives a class the mode of its tokens; returns the wait until the next change.
     #[inline]
     fn change_mode(&mut self, class: u32, now: Instant) -> Duration {
         let this = &self.classes[class as usize];

@@ -29,8 +29,6 @@ pub type Htb = Engine<Exact>;
 pub struct Exact;
 
 impl Precision for Exact {
-    const ADDITIVE: bool = true;
-
     #[inline]
     fn hysteresis(&self) -> bool {
         false
@@ -71,8 +69,6 @@ impl Discipline for Htb {
         },
     };
 
-    const RUNS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Engine::new(tree, Exact, &Self::defaults(tree))
     }
@@ -95,7 +91,7 @@ impl Htb {
         Defaults {
             keyword: Self::DESCRIPTOR.keyword,
             tick_hz: TICK_HZ,
-            // So that a class which is asked late by a packet loses nothing.
+            // So that a class that is served late by one packet loses nothing.
             burst_low: tree.mtu().max(BURST_LOW),
             // Below one packet a turn would be a packet whatever the quantum [algorithms §5.10 H4].
             quantum_low: tree.mtu(),
@@ -120,9 +116,9 @@ const BURST_LOW: Bytes = Bytes::new(1600);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{ClassId, LeafId};
+    use crate::ids::ClassId;
     use crate::parameter::Params;
-    use crate::sched::{ClassSpec, Head, Scheduler, Selection};
+    use crate::sched::ClassSpec;
     use crate::units::{Quantity, Rate};
     use alloc::string::ToString;
 
@@ -147,34 +143,6 @@ mod tests {
             let error = refusal(params);
             assert_eq!((error.class, error.parameter), (Some(ClassId(0)), Some(parameter)));
             assert!(error.message.contains("class video") && error.message.contains(text));
-        }
-    }
-
-    #[test]
-    fn a_leaf_sends_in_runs_of_what_its_turn_has_left_and_its_tokens_cover() {
-        let rate = |megabits: u64| Rate::new(megabits * 1_000_000).expect("not zero");
-        let class = |parent, megabits, burst| {
-            let bytes = |bytes| Quantity::Bytes(Bytes::new(bytes));
-            let params = Params::new()
-                .with("rate", Quantity::Rate(rate(megabits)))
-                .with("ceil", Quantity::Rate(rate(8)))
-                .with("burst", bytes(burst))
-                .with("cburst", bytes(10_000))
-                .with("quantum", bytes(2000));
-            ClassSpec { name: burst.to_string(), parent, params }
-        };
-        let classes = alloc::vec![class(None, 8, 10_000), class(Some(ClassId(0)), 4, 3000)];
-        let tree = Tree::new(rate(8), Bytes::new(1514), Params::new(), classes).expect("a tree");
-        let mut htb = Htb::build(&tree).expect("builds");
-        let (now, leaf) = (Instant::ZERO, LeafId(0));
-        let head = Head { length: Bytes::new(1000), arrived: now };
-        htb.enqueued(now, leaf, head);
-        // Each packet takes the turn of 2000 on; the fourth its tokens below zero, so that the
-        // fifth is borrowed, for which turns are counted apart.
-        for (packet, expected) in [0, 1000, 0, 0, 0, 1000, 0].into_iter().enumerate() {
-            assert_eq!(htb.select(now), Selection::Leaf(leaf));
-            assert_eq!(htb.allowance(now, leaf), Bytes::new(expected), "packet {packet}");
-            htb.charge(now, leaf, head.length, Some(head));
         }
     }
 }

@@ -7,7 +7,6 @@
 //! it returns, or for the next one.
 
 use super::engine::{LEVELS, PRIORITIES};
-use crate::ids::LeafId;
 use crate::order::id_set::IdSet;
 use alloc::vec::Vec;
 
@@ -107,22 +106,7 @@ impl Turns {
         &mut self.family_feeds[family * self.feeds_each as usize + which]
     }
 
-    /// The leaves in the row of level 0 whose turns come next.
-    pub(super) fn line_up(&self, leaves: &mut [LeafId]) -> usize {
-        let Some(priority) = self.first_busy(0) else { return 0 };
-        let row = &self.rows[priority];
-        let (mut from, mut count) = (row.pointer, 0);
-        while let Some(place) = leaves.get_mut(count) {
-            let next = row.members.next(from).or_else(|| row.members.next(0));
-            let Some(class) = next else { break };
-            *place = LeafId(class);
-            from = class + 1;
-            count += 1;
-        }
-        count
-    }
-
-    /// The first priority at which somebody at `level` may send.
+    /// The first priority at which a class at `level` may send.
     #[inline]
     pub(super) fn first_busy(&self, level: usize) -> Option<usize> {
         let busy = self.busy[level];
@@ -139,8 +123,7 @@ impl Turns {
     }
 
     /// Takes `class` out of the rows of `priorities`; a pointer at it moves to the next member.
-    // Two engines call it; out of line it costs each packet a tenth of its instructions.
-    #[inline(always)]
+    #[inline]
     pub(super) fn leave_rows(&mut self, level: usize, class: u32, priorities: u8) {
         for priority in bits(priorities) {
             let row = &mut self.rows[level * PRIORITIES + priority];
@@ -172,7 +155,7 @@ impl Turns {
     }
 
     /// Puts `class`, which is in none of them, into the feeds of `priorities` of its parent's
-    /// `family`; answers those that were empty before.
+    /// `family`; returns those that were empty before.
     #[inline]
     pub(super) fn join_feeds(&mut self, family: usize, class: u32, priorities: u8) -> u8 {
         let mut fresh = 0;
@@ -188,7 +171,7 @@ impl Turns {
         fresh
     }
 
-    /// Takes `class`, which is in them, out of the feeds of `priorities`; answers those that are
+    /// Takes `class`, which is in them, out of the feeds of `priorities`; returns those that are
     /// empty now. A pointer at it stays, to find it again or the next one.
     #[inline]
     pub(super) fn leave_feeds(&mut self, family: usize, class: u32, priorities: u8) -> u8 {
@@ -234,7 +217,7 @@ impl Turns {
 }
 
 impl Slots {
-    /// Where siblings are neighbours, slots follow from classes, and nothing is kept.
+    /// Where siblings are neighbours, slots follow from classes, and no table is needed.
     fn new(children: &[Vec<u32>], count: usize) -> Self {
         let is_run = |siblings: &Vec<u32>| siblings.is_sorted_by(|&a, &b| b == a + 1);
         if children.iter().all(is_run) {

@@ -38,14 +38,8 @@ impl Group {
         self.lists + self.front as usize
     }
 
-    /// The list of the second slot that is filled.
-    pub(super) fn second_list(&self) -> Option<usize> {
-        let rest = self.filled & self.filled.wrapping_sub(1);
-        (rest != 0).then(|| self.list(rest.trailing_zeros()))
-    }
-
     /// Makes the slot that starts at `start` the first one, in a group that is empty or starts
-    /// later. If the ring is too short for that, the group stays as it is: who should have come
+    /// later. If the ring is too short for that, the group stays as it is: a leaf that belongs
     /// earlier shares its first slot.
     #[inline]
     pub(super) fn begin_at(&mut self, start: u64) {
@@ -61,7 +55,7 @@ impl Group {
         }
     }
 
-    /// Marks the slot that starts at `start` as filled; answers its list. Beyond the end of the
+    /// Marks the slot that starts at `start` as filled; returns its list. Beyond the end of the
     /// ring it is the last one.
     #[inline]
     pub(super) fn fill(&mut self, start: u64) -> usize {

@@ -20,15 +20,14 @@
 
 mod groups;
 
-use crate::order::leaf_lists::LeafLists;
 use super::service::Weighted;
-use crate::order::weights::{LENGTH_MAX, Sending, WEIGHT, Weights, counted, written};
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
 };
 use crate::ids::LeafId;
+use crate::order::lists::Lists;
+use crate::order::weights::{LENGTH_MAX, Sending, WEIGHT, Weights, counted, written};
 use crate::parameter::BuildError;
-use crate::prefetch::Prefetch;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 use groups::{Group, SLOTS, shift_of};
@@ -38,8 +37,8 @@ pub struct Qfq {
     leaves: Vec<Leaf>,
     groups: Vec<Group>,
     /// The slots of all groups, [`SLOTS`] each.
-    slots: LeafLists,
-    /// Groups with a leaf in a slot.
+    slots: Lists,
+    /// A bit for each group with a leaf in a slot.
     occupied: u32,
     /// Occupied groups that start at or before `virtual_time`.
     eligible: u32,
@@ -56,27 +55,17 @@ pub struct Qfq {
     sending: Sending,
 }
 
-/// A leaf: a quarter of a cache line.
+/// A leaf.
 #[derive(Clone, Copy)]
 struct Leaf {
     /// The start tag while it is in a slot, else the finish tag of what it sent last.
     tag: u64,
-    inverse_low: u32,
-    inverse_high: u16,
+    /// Virtual time per byte.
+    inverse: u64,
     group: u8,
-    standing: Standing,
-}
-
-/// How a leaf stands with the slots.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Standing {
-    /// It is in no slot.
-    Out,
-    /// It is in a slot and has a packet.
-    Waiting,
-    /// It is in a slot without a packet since what it had was dropped; its turn will show.
-    Emptied,
+    /// Whether it has a packet. A leaf that drops emptied may be in a slot without one, until its
+    /// turn comes.
+    waits: bool,
 }
 
 impl Discipline for Qfq {
@@ -94,21 +83,13 @@ impl Discipline for Qfq {
         },
     };
 
-    const RUNS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let Weights { inverses, shift } = Weights::of(tree);
-        let leaf = |inverse: &u64| Leaf {
-            tag: 0,
-            inverse_low: *inverse as u32,
-            inverse_high: (*inverse >> 32) as u16,
-            group: 0,
-            standing: Standing::Out,
-        };
+        let leaf = |&inverse: &u64| Leaf { tag: 0, inverse, group: 0, waits: false };
         let mut qfq = Self {
             leaves: inverses.iter().map(leaf).collect(),
             groups: Vec::new(),
-            slots: LeafLists::new(0, 0),
+            slots: Lists::new(0, 0),
             occupied: 0,
             eligible: 0,
             blocked: 0,
@@ -155,14 +136,15 @@ impl Scheduler for Qfq {
     #[inline]
     fn enqueued(&mut self, now: Instant, leaf: LeafId, _head: Head) {
         let state = &mut self.leaves[leaf.index()];
-        if state.standing == Standing::Waiting {
+        if state.waits {
             return;
         }
         if self.waiting == 0 && self.sending.rest(now) == 0 {
             self.virtual_time = self.virtual_time.max(self.latest);
         }
         self.waiting += 1;
-        if core::mem::replace(&mut state.standing, Standing::Waiting) == Standing::Emptied {
+        state.waits = true;
+        if self.slots.contains(leaf.0) {
             return;
         }
         let state = *state;
@@ -172,28 +154,31 @@ impl Scheduler for Qfq {
         self.settle(self.virtual_time);
     }
 
-    #[inline(always)]
+    #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
         // Ends: each further round takes a leaf out of a slot.
         while self.waiting > 0 {
             let index = self.ready().trailing_zeros() as usize;
-            let leaf = self.slots.front(self.groups[index].front_list());
-            if self.leaves[leaf.index()].standing == Standing::Waiting {
-                return Selection::Leaf(leaf);
+            let leaf = self.slots.first(self.groups[index].front_list());
+            let leaf = leaf.expect("the first slot of a group that may send has a leaf");
+            if self.leaves[leaf as usize].waits {
+                return Selection::Leaf(LeafId(leaf));
             }
-            self.skip(index, leaf);
+            // Drops emptied it: it had its turn.
+            self.leave_front(index);
+            self.settle(self.virtual_time);
         }
         Selection::Idle
     }
 
-    #[inline(always)]
+    #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let length = counted(sent);
         self.sending.begin_more(now, length << self.shift);
         let before = self.virtual_time;
         self.virtual_time += length << self.shift;
         let state = &mut self.leaves[leaf.index()];
-        state.tag += length * state.inverse();
+        state.tag += length * state.inverse;
         self.latest = self.latest.max(state.tag);
         let (tag, index) = (state.tag, usize::from(state.group));
         let group = &self.groups[index];
@@ -208,57 +193,16 @@ impl Scheduler for Qfq {
         self.settle(before);
     }
 
-    /// As long as it stays in its slot it stays in front, unless virtual time reaches a shorter
-    /// group. Told without a division, so it may be as little as half of what it might send.
-    #[inline(always)]
-    fn allowance(&self, _now: Instant, leaf: LeafId) -> Bytes {
-        let Leaf { tag, group, .. } = self.leaves[leaf.index()];
-        let Group { start, shift, .. } = self.groups[usize::from(group)];
-        let shorter = self.occupied & !self.eligible & !(u32::MAX << group);
-        let into = tag.wrapping_sub(start);
-        if shorter != 0 || into >> shift != 0 {
-            return Bytes::ZERO;
-        }
-        // A byte moves the tag by at most a slot over `length_max`.
-        let rest = u128::from((1 << shift) - 1 - into);
-        let bytes = ((rest * u128::from(self.length_max)) >> shift) as u64;
-        let renews = self.virtual_time + (bytes << self.shift) >= RENEWAL;
-        if renews { Bytes::ZERO } else { Bytes::new(bytes) }
-    }
-
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
-        if head.is_some() || state.standing != Standing::Waiting {
+        if head.is_some() || !state.waits {
             return;
         }
-        state.standing = Standing::Emptied;
+        state.waits = false;
         self.waiting -= 1;
         if self.waiting == 0 {
             self.clear();
         }
-    }
-
-    #[inline]
-    fn touch(&self, leaf: LeafId, prefetch: Prefetch) {
-        prefetch.ask(&self.leaves[leaf.index()].tag);
-    }
-
-    fn upcoming(&self, ahead: usize) -> Option<LeafId> {
-        let ready = self.ready();
-        let group = self.groups.get(ready.trailing_zeros() as usize)?;
-        let first = group.front_list();
-        let behind = ahead.checked_sub(self.slots.len(first));
-        match behind {
-            None => self.slots.get(first, ahead),
-            Some(behind) => self.slots.get(group.second_list()?, behind),
-        }
-    }
-}
-
-impl Leaf {
-    #[inline]
-    fn inverse(&self) -> u64 {
-        u64::from(self.inverse_high) << 32 | u64::from(self.inverse_low)
     }
 }
 
@@ -300,7 +244,7 @@ impl Qfq {
             group.begin_at(start);
         }
         let list = group.fill(start);
-        self.slots.push(list, leaf);
+        self.slots.push(list, leaf.0);
         if begins {
             self.classify(index);
         }
@@ -312,7 +256,7 @@ impl Qfq {
         let group = &mut self.groups[index];
         let list = group.front_list();
         self.slots.pop(list);
-        if !self.slots.is_empty(list) {
+        if self.slots.first(list).is_some() {
             return;
         }
         let finish = group.finish();
@@ -324,17 +268,17 @@ impl Qfq {
     /// Gives a leaf that stands nowhere, after a packet of `length`, its new place if it waits.
     #[inline]
     fn rejoin(&mut self, leaf: LeafId, length: u64, waits: bool) {
+        // In no slot, so that a renewal gives it none.
+        self.leaves[leaf.index()].waits = false;
         if length > self.length_max || self.virtual_time >= RENEWAL {
-            self.leaves[leaf.index()].standing = Standing::Out;
             self.renew(length);
         }
-        let state = &mut self.leaves[leaf.index()];
         if !waits {
-            state.standing = Standing::Out;
             self.waiting -= 1;
             return;
         }
-        state.standing = Standing::Waiting;
+        let state = &mut self.leaves[leaf.index()];
+        state.waits = true;
         let (group, tag) = (state.group, state.tag);
         self.activate(leaf, group, tag);
     }
@@ -374,8 +318,8 @@ impl Qfq {
         self.blocked &= u32::MAX << index;
     }
 
-    /// Makes those eligible that virtual time passed since it was `before`; where nobody is, it
-    /// jumps to the first start.
+    /// Makes the groups eligible that virtual time passed since it was `before`; where none may
+    /// send, it jumps to the first start.
     #[inline]
     fn settle(&mut self, before: u64) {
         let late = self.occupied & !self.eligible;
@@ -396,24 +340,16 @@ impl Qfq {
         }
     }
 
-    /// Nobody may send: virtual time goes on to the first start, if it is not there yet.
+    /// No group may send: virtual time goes on to the first start, if it is not there yet.
     fn jump(&mut self) {
         let occupied = |index: &usize| self.occupied >> index & 1 == 1;
         let starts = (0..self.groups.len()).filter(occupied).map(|index| self.groups[index].start);
         let Some(first) = starts.min() else { return };
         self.virtual_time = self.virtual_time.max(first);
-        // From the longest slots down, so that each knows who may block it.
+        // From the longest slots down, so that those that may block a group are known before it.
         for index in (0..self.groups.len()).rev() {
             self.classify(index);
         }
-    }
-
-    /// A leaf whose packets were dropped had its turn.
-    #[cold]
-    fn skip(&mut self, index: usize, leaf: LeafId) {
-        self.leaves[leaf.index()].standing = Standing::Out;
-        self.leave_front(index);
-        self.settle(self.virtual_time);
     }
 
     /// Empties every slot.
@@ -422,15 +358,8 @@ impl Qfq {
         for index in 0..self.groups.len() {
             while self.groups[index].filled != 0 {
                 let list = self.groups[index].front_list();
-                let leaf = self.slots.front(list);
-                self.slots.pop(list);
-                let state = &mut self.leaves[leaf.index()];
-                if state.standing == Standing::Emptied {
-                    state.standing = Standing::Out;
-                }
-                if self.slots.is_empty(list) {
-                    self.groups[index].advance();
-                }
+                while self.slots.pop(list).is_some() {}
+                self.groups[index].advance();
             }
             self.classify(index);
         }
@@ -449,8 +378,8 @@ impl Qfq {
         }
         self.regroup(length.max(self.length_max));
         for index in 0..self.leaves.len() {
-            let Leaf { tag, group, standing, .. } = self.leaves[index];
-            if standing == Standing::Waiting {
+            let Leaf { tag, group, waits, .. } = self.leaves[index];
+            if waits {
                 self.activate(LeafId(index as u32), group, tag);
             }
         }
@@ -463,7 +392,7 @@ impl Qfq {
             self.length_max =
                 if self.length_max == 0 { length } else { length.next_power_of_two() };
         }
-        let shift = |leaf: &Leaf| shift_of(self.length_max.min(LENGTH_MAX) * leaf.inverse());
+        let shift = |leaf: &Leaf| shift_of(self.length_max.min(LENGTH_MAX) * leaf.inverse);
         let shortest = self.leaves.iter().map(shift).min().unwrap_or(0);
         let longest = self.leaves.iter().map(shift).max().unwrap_or(0);
         for index in 0..self.leaves.len() {
@@ -471,7 +400,7 @@ impl Qfq {
         }
         let group = |(index, shift)| Group::new(index, shift);
         self.groups = (shortest..=longest).enumerate().map(group).collect();
-        self.slots = LeafLists::new(SLOTS * self.groups.len(), self.leaves.len());
+        self.slots = Lists::new(SLOTS * self.groups.len(), self.leaves.len());
         (self.occupied, self.eligible, self.blocked) = (0, 0, 0);
     }
 }

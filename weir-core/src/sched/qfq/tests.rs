@@ -16,7 +16,7 @@ struct PlainLeaf {
     inverse: u64,
     slot: u32,
     waits: bool,
-    /// Who came into the slot earlier goes first.
+    /// The leaf that came into the slot earlier goes first.
     turn: u64,
 }
 
@@ -37,7 +37,7 @@ impl Plain {
         Self { leaves, virtual_time: 0, shift, arrivals: 0 }
     }
 
-    /// The start of the group with this slot, if anybody waits in it.
+    /// The start of the group with this slot, if a leaf waits in it.
     fn start(&self, slot: u32) -> Option<u64> {
         let members = self.leaves.iter().filter(|leaf| leaf.waits && leaf.slot == slot);
         members.map(|leaf| leaf.round(leaf.tag)).min()
@@ -135,7 +135,7 @@ fn bitmaps_choose_what_the_plain_rules_choose() {
 }
 
 #[test]
-fn a_longer_packet_than_ever_widens_the_slots_and_nobody_starves() {
+fn a_longer_packet_than_ever_widens_the_slots_and_no_leaf_starves() {
     let mut qfq = Qfq::build(&tree(1, &[1, 2, 40])).expect("any weights will do");
     let now = Instant::ZERO;
     (0..3).for_each(|leaf| qfq.enqueued(now, LeafId(leaf), head(60_000)));

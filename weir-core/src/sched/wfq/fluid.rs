@@ -8,23 +8,18 @@
 //! the line was handed packets for, nor much less, so a line that does not keep its rate takes the
 //! fluid along.
 
-use crate::order::tournament::{Lane, Order};
-use crate::order::weights::{LENGTH_MAX, Weights, written};
 use crate::ids::LeafId;
+use crate::order::heap::Heaps;
+use crate::order::weights::{LENGTH_MAX, Weights, written};
 use crate::sched::Tree;
 use crate::units::Instant;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The fluid's leaves and its clock.
 pub(super) struct Fluid {
-    /// Of each leaf the bytes behind what is scheduled to be drained.
-    pending: Vec<u64>,
-    /// Of each leaf, which part of the line it has.
-    part_of: Vec<u32>,
-    parts: Vec<Part>,
+    leaves: Vec<Leaf>,
     /// The leaves that are not dry, by when what is scheduled of them will be drained.
-    busy: (Order, Lane),
+    busy: Heaps<u64>,
     /// Of the leaves in `busy`.
     weight: u128,
     virtual_time: u64,
@@ -38,34 +33,28 @@ pub(super) struct Fluid {
     per_byte: u128,
 }
 
-/// What leaves of one weight share.
-#[derive(Clone, Copy)]
-struct Part {
+/// What the fluid knows of a leaf.
+struct Leaf {
     /// Virtual time per byte.
     inverse: u64,
     weight: u32,
+    /// Bytes behind those that are scheduled to be drained.
+    pending: u64,
 }
 
 impl Fluid {
     pub(super) fn new(tree: &Tree, weights: &Weights) -> Self {
-        let (mut parts, mut alike) = (Vec::new(), BTreeMap::new());
-        let mut part = |(&inverse, weight): (&u64, u64)| {
-            let which = *alike.entry(weight).or_insert(parts.len() as u32);
-            if which as usize == parts.len() {
-                parts.push(Part { inverse, weight: weight as u32 });
-            }
-            which
+        let leaf = |(&inverse, weight): (&u64, u64)| {
+            let weight = weight as u32;
+            Leaf { inverse, weight, pending: 0 }
         };
-        let part_of: Vec<_> = weights.inverses.iter().zip(written(tree)).map(&mut part).collect();
-        parts.shrink_to_fit();
+        let leaves: Vec<_> = weights.inverses.iter().zip(written(tree)).map(leaf).collect();
         let total: u128 = written(tree).map(u128::from).sum();
         // At most 2^16 a leaf, and 2^30 more only where few leaves have small weights.
         let scale = total << weights.shift;
         Self {
-            pending: alloc::vec![0; part_of.len()],
-            busy: super::order(part_of.len()),
-            part_of,
-            parts,
+            busy: Heaps::new(&[leaves.len()], leaves.len()),
+            leaves,
             weight: 0,
             virtual_time: 0,
             time: Instant::ZERO,
@@ -79,19 +68,7 @@ impl Fluid {
     /// Virtual time per byte of `leaf`.
     #[inline]
     pub(super) fn inverse(&self, leaf: LeafId) -> u64 {
-        self.part(leaf.0).inverse
-    }
-
-    #[inline]
-    fn part(&self, leaf: u32) -> Part {
-        self.parts[self.part_of[leaf as usize] as usize]
-    }
-
-    /// What is scheduled of `leaf` will be drained at `due`.
-    #[inline]
-    fn schedule(&mut self, leaf: u32, due: u64) {
-        let (order, lane) = &mut self.busy;
-        order.set(lane, leaf, due);
+        self.leaves[leaf.index()].inverse
     }
 
     /// Lets the fluid run until `now`.
@@ -106,8 +83,7 @@ impl Fluid {
         let work = work.min(self.owed);
         self.owed -= work;
         self.saved = self.saved.saturating_add(work);
-        while let Some(leaf) = self.busy.0.lowest(&self.busy.1) {
-            let due = self.busy.0.key(leaf);
+        while let Some((due, leaf)) = self.busy.first(0) {
             let needed = self.work_for(due.saturating_sub(self.virtual_time));
             if self.saved < needed {
                 return;
@@ -122,29 +98,27 @@ impl Fluid {
     /// What had been scheduled of `leaf` is drained at `due`: the next of it follows, if there is
     /// more.
     fn run_dry(&mut self, leaf: u32, due: u64) {
-        let Part { inverse, weight } = self.part(leaf);
-        let pending = &mut self.pending[leaf as usize];
-        let next = (*pending).min(LENGTH_MAX);
-        *pending -= next;
+        let state = &mut self.leaves[leaf as usize];
+        let next = state.pending.min(LENGTH_MAX);
+        state.pending -= next;
         if next > 0 {
-            return self.schedule(leaf, due + next * inverse);
+            return self.busy.update(0, leaf, due + next * state.inverse);
         }
-        self.weight -= u128::from(weight);
-        let (order, lane) = &mut self.busy;
-        order.leave(lane, leaf, 0);
+        self.weight -= u128::from(state.weight);
+        self.busy.remove(0, leaf);
     }
 
-    /// `length` bytes come to `leaf`. If it was dry they start at the virtual time that is
-    /// answered, else right behind the others.
+    /// `length` bytes come to `leaf`. Returns the virtual time at which they start if the leaf was
+    /// dry; else they start right behind the others.
     pub(super) fn arrived(&mut self, leaf: LeafId, length: u64) -> Option<u64> {
-        if self.busy.0.takes_part(leaf.0) {
-            self.pending[leaf.index()] += length;
+        if self.busy.contains(leaf.0) {
+            self.leaves[leaf.index()].pending += length;
             return None;
         }
         Some(self.begin(leaf, length * self.inverse(leaf)))
     }
 
-    /// Lets `leaf`, which is dry, drain for `span` of virtual time; answers when it begins.
+    /// Lets `leaf`, which is dry, drain for `span` of virtual time; returns when it begins.
     pub(super) fn begin(&mut self, leaf: LeafId, span: u64) -> u64 {
         let unit = self.work_for(1);
         if let Some(passed) = self.saved.checked_div(unit) {
@@ -152,8 +126,8 @@ impl Fluid {
             self.virtual_time += passed as u64;
             self.saved -= passed * unit;
         }
-        self.weight += u128::from(self.part(leaf.0).weight);
-        self.schedule(leaf.0, self.virtual_time + span);
+        self.weight += u128::from(self.leaves[leaf.index()].weight);
+        self.busy.insert(0, leaf.0, self.virtual_time + span);
         self.virtual_time
     }
 
@@ -169,19 +143,19 @@ impl Fluid {
     /// A packet of about `length` will never be sent. What is already scheduled, of at most a
     /// packet or two, stays.
     pub(super) fn dropped(&mut self, leaf: LeafId, length: u64) {
-        let pending = &mut self.pending[leaf.index()];
+        let pending = &mut self.leaves[leaf.index()].pending;
         *pending = pending.saturating_sub(length);
     }
 
     /// Nothing of `leaf` waits for the line any more, and what it sent was finished at `finish`:
     /// nothing behind that can be left in the fluid.
     pub(super) fn emptied(&mut self, leaf: LeafId, finish: u64) {
-        let inverse = self.inverse(leaf);
-        let pending = &mut self.pending[leaf.index()];
-        // Where something is pending the leaf is busy.
-        let rest = finish.saturating_sub(self.busy.0.key(leaf.0));
-        if pending.saturating_mul(inverse) > rest {
-            *pending = rest / inverse;
+        // A leaf that is dry has nothing pending.
+        let Some(due) = self.busy.key(0, leaf.0) else { return };
+        let Leaf { inverse, pending, .. } = &mut self.leaves[leaf.index()];
+        let rest = finish.saturating_sub(due);
+        if pending.saturating_mul(*inverse) > rest {
+            *pending = rest / *inverse;
         }
     }
 
@@ -199,7 +173,7 @@ impl Fluid {
     /// Moves virtual time, and all that is measured in it, `back`.
     pub(super) fn move_back(&mut self, back: u64) {
         self.virtual_time -= back;
-        super::move_back(&mut self.busy, back);
+        self.busy.change_keys(|due| due.saturating_sub(back));
     }
 
     /// The work that moves virtual time by `span`.

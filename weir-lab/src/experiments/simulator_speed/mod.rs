@@ -1,7 +1,7 @@
 //! Compares the simulator with ns-2 `[ns2]` and ns-3 `[ns3]`: delivered packets per second of wall
 //! clock; and two cores with one.
 //!
-//! `peers.md` §3: classes of 50, 30 and 20 %, or a thousand equal ones, under a root of 98 % of a
+//! The set-up: classes of 50, 30 and 20 %, or a thousand equal ones, under a root of 98 % of a
 //! 100 Mbit/s link, each with a CBR source on the link's own node that sends 500-byte packets at
 //! 130 % of the class's share, every interval up to half longer or shorter. ns-3 has no scheduler
 //! that divides a link by rates, so it gets the most similar one (a queue a class under strict

@@ -1,0 +1,99 @@
+//! The leaves of all waiting packets, in the order of arrival.
+//!
+//! A packet that is dropped leaves its entry behind, which is skipped when it comes to the front;
+//! so every operation costs the same however many packets wait. Invariant: `order` holds one entry
+//! for each packet that waits, and the `stale` ones of packets that were dropped.
+
+use crate::ids::LeafId;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Leaves in the order of their packets' arrival.
+pub(crate) struct Arrivals {
+    order: VecDeque<LeafId>,
+    /// By leaf, its stale entries; these come before its others.
+    stale: Vec<u32>,
+    /// Their sum: while it is zero, no packet looks at its leaf.
+    stale_total: u32,
+}
+
+impl Arrivals {
+    /// No packet in any of `leaves` leaves.
+    pub(crate) fn new(leaves: usize) -> Self {
+        let order = VecDeque::with_capacity(leaves);
+        Self { order, stale: alloc::vec![0; leaves], stale_total: 0 }
+    }
+
+    /// A packet joined `leaf`.
+    #[inline]
+    pub(crate) fn push(&mut self, leaf: LeafId) {
+        self.order.push_back(leaf);
+    }
+
+    /// The leaf whose packet came first, if any waits.
+    #[inline]
+    pub(crate) fn first(&mut self) -> Option<LeafId> {
+        if self.stale_total > 0 {
+            self.skip_stale();
+        }
+        self.order.front().copied()
+    }
+
+    /// The packet that came first leaves.
+    #[inline]
+    pub(crate) fn pop(&mut self) {
+        self.order.pop_front();
+    }
+
+    /// A packet that waited in `leaf` was dropped.
+    pub(crate) fn drop_from(&mut self, leaf: LeafId) {
+        self.stale[leaf.index()] += 1;
+        self.stale_total += 1;
+    }
+
+    #[cold]
+    fn skip_stale(&mut self) {
+        while let Some(leaf) = self.order.front() {
+            let stale = &mut self.stale[leaf.index()];
+            if *stale == 0 {
+                return;
+            }
+            *stale -= 1;
+            self.stale_total -= 1;
+            self.order.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Beside a plain list, from which a drop takes the first packet of its leaf.
+    #[test]
+    fn they_agree_with_a_plain_list() {
+        let (mut arrivals, mut plain) = (Arrivals::new(5), Vec::new());
+        let mut random = Random::new(1, 0);
+        for _ in 0..20_000 {
+            let leaf = LeafId(random.below(5));
+            match random.below(4) {
+                0 | 1 if plain.len() < 20 => {
+                    arrivals.push(leaf);
+                    plain.push(leaf);
+                }
+                2 if plain.contains(&leaf) => {
+                    let place = plain.iter().position(|&other| other == leaf);
+                    plain.remove(place.expect("it is in"));
+                    arrivals.drop_from(leaf);
+                }
+                _ if !plain.is_empty() => {
+                    assert_eq!(arrivals.first(), Some(plain.remove(0)));
+                    arrivals.pop();
+                }
+                _ => {}
+            }
+            assert_eq!(arrivals.first(), plain.first().copied());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Lists of items, first in, first out: chained by the items' numbers.
+//!
+//! Items are numbered from 0, and each stands in one list at most, so one table of the
+//! items behind each serves all lists. Every operation costs the same however many items there are.
+//! Invariant: an item that stands in a list is reached from the list's first.
+
+use alloc::vec::Vec;
+
+/// Lists of items.
+pub(crate) struct Lists {
+    /// The item behind each; [`END`] for the last of a list, [`ABSENT`] for one in no list.
+    nexts: Vec<u32>,
+    lists: Vec<List>,
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    /// [`END`] while the list is empty.
+    first: u32,
+    /// Meaningless while the list is empty.
+    last: u32,
+}
+
+impl Lists {
+    /// So many empty lists, for items numbered below `items`.
+    pub(crate) fn new(lists: usize, items: usize) -> Self {
+        let list = List { first: END, last: END };
+        Self { nexts: alloc::vec![ABSENT; items], lists: alloc::vec![list; lists] }
+    }
+
+    /// Adds an item, whose number is one more than the last one's.
+    pub(crate) fn add_item(&mut self) {
+        self.nexts.push(ABSENT);
+    }
+
+    /// Whether `item` stands in a list.
+    #[inline]
+    pub(crate) fn contains(&self, item: u32) -> bool {
+        self.nexts[item as usize] != ABSENT
+    }
+
+    /// The first item of a list.
+    #[inline]
+    pub(crate) fn first(&self, list: usize) -> Option<u32> {
+        let first = self.lists[list].first;
+        (first != END).then_some(first)
+    }
+
+    /// Puts `item`, which stands in no list, at the end of one.
+    #[inline]
+    pub(crate) fn push(&mut self, list: usize, item: u32) {
+        debug_assert!(!self.contains(item), "an item stands in one list");
+        let List { first, last } = &mut self.lists[list];
+        self.nexts[item as usize] = END;
+        if *first == END {
+            *first = item;
+        } else {
+            self.nexts[*last as usize] = item;
+        }
+        *last = item;
+    }
+
+    /// Takes the first item out of a list.
+    #[inline]
+    pub(crate) fn pop(&mut self, list: usize) -> Option<u32> {
+        let item = self.first(list)?;
+        let next = core::mem::replace(&mut self.nexts[item as usize], ABSENT);
+        self.lists[list].first = next;
+        Some(item)
+    }
+
+    /// The items of a list, from the first on.
+    pub(crate) fn iter(&self, list: usize) -> impl Iterator<Item = u32> {
+        let next = |&item: &u32| Some(self.nexts[item as usize]).filter(|&next| next != END);
+        core::iter::successors(self.first(list), next)
+    }
+}
+
+/// The end of a list.
+const END: u32 = u32::MAX;
+/// Stands in no list.
+const ABSENT: u32 = u32::MAX - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use alloc::collections::VecDeque;
+
+    #[test]
+    fn they_agree_with_standard_queues() {
+        const LISTS: usize = 3;
+        let mut lists = Lists::new(LISTS, 0);
+        let mut plain = alloc::vec![VecDeque::new(); LISTS];
+        let mut random = Random::new(1, 0);
+        for _ in 0..100 {
+            lists.add_item();
+        }
+        for _ in 0..50_000 {
+            let (list, item) = (random.below(LISTS as u32) as usize, random.below(100));
+            let is_in = plain.iter().any(|rows| rows.contains(&item));
+            assert_eq!(lists.contains(item), is_in);
+            if random.below(2) == 0 {
+                assert_eq!(lists.pop(list), plain[list].pop_front());
+            } else if !is_in {
+                lists.push(list, item);
+                plain[list].push_back(item);
+            }
+            assert_eq!(lists.first(list), plain[list].front().copied());
+            assert!(lists.iter(list).eq(plain[list].iter().copied()));
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Link sharing: from the link down, of the active children that fit under their upper limits the
+//! one with the smallest virtual time [algorithms §6.4-6.5].
+//!
+//! The virtual time of a class is when its link-share curve reaches what it was sent, by whichever
+//! criterion. Where ALTQ lets a parent's new period begin at 0 and gives its children an offset, a
+//! virtual time here goes on from the largest of the last period, which is the same. A class is
+//! *active* while packets of leaves with link-share curves wait in it or below. Invariant: an
+//! active class stands in `latest` and either in `fitting` or, if its fit time was in the future
+//! when it was last looked at, in `held`, in the lane of its family.
+
+use super::curve::{Curve, Curves, FAR, Runtime};
+use super::params::ClassPlan;
+use super::upper_limit::{self, UpperLimit};
+use crate::ids::{ClassId, LeafId};
+use crate::order::heap::Heaps;
+use crate::sched::{Kin, Tree};
+use crate::units::Instant;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// The tree of link sharing.
+pub(super) struct LinkShare {
+    classes: Vec<Class>,
+    /// The first is the link's; the others are those of classes with children.
+    families: Vec<Family>,
+    curves: Curves,
+    limits: Vec<UpperLimit>,
+    limit_curves: Curves,
+    /// By family: active children that fit, by virtual time, of equals the one active first.
+    fitting: Heaps<Turn>,
+    /// By family: active children that an upper limit holds back, by fit time.
+    held: Heaps<Instant>,
+    /// By family: all active children, the largest virtual time first.
+    latest: Heaps<Reverse<VirtualTime>>,
+    /// How many times a class became active.
+    activations: u64,
+}
+
+struct Class {
+    /// The family that it is in.
+    family: u32,
+    below: Below,
+    /// The number of its link-share curve, if it has one.
+    curve: Option<u32>,
+    /// How far it has come on its curve.
+    runtime: Runtime,
+    turn: Turn,
+    /// The number of its upper limit, if it or a class below has one.
+    limit: Option<u32>,
+    /// Whether it is active and stands in `held`.
+    is_held: bool,
+}
+
+/// What orders siblings.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct Turn {
+    /// When the link-share curve of the class reaches what it was sent.
+    virtual_time: VirtualTime,
+    /// Which activation made the class active.
+    activation: u64,
+}
+
+/// In half a cache line less than with the alignment of `i128`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[repr(Rust, packed(8))]
+struct VirtualTime(i128);
+
+#[derive(Clone, Copy)]
+enum Below {
+    Leaf(LeafId),
+    /// The family of its children.
+    Family(u32),
+}
+
+/// The children of a class, or those of the link.
+#[derive(Clone, Copy)]
+struct Family {
+    /// The class whose children they are; the link has none.
+    parent: Option<u32>,
+    /// The largest virtual time at which a child was chosen in this period, ALTQ's `cvtmin`; before
+    /// that, where the period began.
+    chosen: i128,
+    /// Whether `chosen` has risen in this period.
+    has_risen: bool,
+    /// The largest virtual time at which a child became idle, ALTQ's `cvtmax`.
+    idled: i128,
+}
+
+/// What became of a packet of a leaf.
+#[derive(Clone, Copy)]
+pub(super) struct Served {
+    pub(super) bytes: u32,
+    /// Whether link sharing chose it.
+    pub(super) by_share: bool,
+    /// Whether it was the last.
+    pub(super) empties: bool,
+}
+
+impl LinkShare {
+    pub(super) fn new(tree: &Tree, plans: &[ClassPlan]) -> Self {
+        let (mut curves, mut limit_curves) = (Curves::default(), Curves::default());
+        let (limits, numbers) = upper_limit::build(tree, plans, &mut limit_curves);
+        let (families, below) = families(tree);
+        let mut classes = Vec::with_capacity(plans.len());
+        for ((id, class), plan) in tree.classes().zip(plans) {
+            let children = Below::Family(below[id.index()]);
+            classes.push(Class {
+                family: class.parent.map_or(LINK, |parent| below[parent.index()]),
+                below: tree.leaf_of(id).map_or(children, Below::Leaf),
+                curve: plan.link_share.map(|spec| curves.add(spec)),
+                runtime: Runtime::IDLE,
+                turn: Turn::default(),
+                limit: numbers[id.index()],
+                is_held: false,
+            });
+        }
+        let mut sharing = alloc::vec![0; families.len()];
+        let mut limited = sharing.clone();
+        for class in &classes {
+            sharing[class.family as usize] += usize::from(class.curve.is_some());
+            limited[class.family as usize] += usize::from(class.limit.is_some());
+        }
+        let count = classes.len();
+        Self {
+            classes,
+            families,
+            curves,
+            fitting: Heaps::new(&sharing, count),
+            held: Heaps::new(&limited, if limits.is_empty() { 0 } else { count }),
+            latest: Heaps::new(&sharing, count),
+            limits,
+            limit_curves,
+            activations: 0,
+        }
+    }
+
+    /// The leaf that link sharing chooses now.
+    #[inline]
+    pub(super) fn first(&mut self, now: Instant) -> Option<LeafId> {
+        let mut family = LINK;
+        loop {
+            if self.families[family as usize].chosen > LOWER_AT {
+                self.lower(family);
+            }
+            self.release(now, family);
+            let class = self.first_child(family)?;
+            match self.classes[class as usize].below {
+                Below::Leaf(leaf) => return Some(leaf),
+                Below::Family(below) => family = below,
+            }
+        }
+    }
+
+    /// The child of a family with the smallest virtual time of those that fit. Those in `fitting`
+    /// have grown since; the first one is brought up to date until it is the first with its own.
+    #[inline]
+    fn first_child(&mut self, family: u32) -> Option<u32> {
+        loop {
+            let (turn, class) = self.fitting.first(family as usize)?;
+            let this = &self.classes[class as usize];
+            if this.turn == turn {
+                return Some(class);
+            }
+            self.fitting.increase(family as usize, class, this.turn);
+        }
+    }
+
+    /// When a class fits under all upper limits, if none does now.
+    pub(super) fn next_fit(&self) -> Option<Instant> {
+        self.held.first(LINK as usize).map(|(time, _)| time)
+    }
+
+    /// From when on a class fits under its own limit and those above; `None` if it does not share.
+    pub(super) fn fits_from(&self, class: ClassId) -> Option<Instant> {
+        self.classes[class.index()].curve?;
+        let path = core::iter::successors(Some(class.0), |&at| self.parent(at));
+        let limits = path.filter_map(|at| self.limit(at).map(|limit| limit.fit));
+        Some(limits.max().unwrap_or(Instant::ZERO))
+    }
+
+    /// [algorithms §6.4] A leaf becomes backlogged: it becomes active, and so do the classes above
+    /// it that were not. Those that `resumes` marks were so before the tree was changed, and go on
+    /// where they were.
+    pub(super) fn init_vf(&mut self, now: Instant, leaf: ClassId, resumes: Option<&[bool]>) {
+        let mut activates = self.classes[leaf.index()].curve.is_some();
+        let mut at = Some(leaf.0);
+        while let Some(class) = at {
+            let is_limited = self.classes[class as usize].limit.is_some();
+            if activates {
+                activates = self.activate(now, class, resumes);
+            } else if !is_limited {
+                // No fit time depends on what is below.
+                return;
+            }
+            if is_limited {
+                self.update_f(now, class);
+            }
+            at = self.parent(class);
+        }
+    }
+
+    /// [algorithms §6.5] A leaf sent a packet, or lost its last one to a drop: what that moves,
+    /// from the leaf up to the link.
+    pub(super) fn update_vf(&mut self, now: Instant, leaf: ClassId, served: Served) {
+        let (mut at, mut idles) = (Some(leaf.0), served.empties);
+        while let Some(class) = at {
+            let this = &mut self.classes[class as usize];
+            let family = &mut self.families[this.family as usize];
+            at = family.parent;
+            if served.by_share {
+                family.note_choice(this.turn.virtual_time.0);
+            }
+            let is_active = self.latest.contains(class);
+            if let Some(limit) = this.limit {
+                let limit = &mut self.limits[limit as usize];
+                limit.update(&self.limit_curves, now, served.bytes, is_active);
+            }
+            let Some(curve) = this.curve else {
+                idles = false;
+                continue;
+            };
+            this.update_v(self.curves.at(curve), served.bytes);
+            if idles {
+                idles = self.deactivate(class);
+            } else if is_active {
+                this.catch_up(family.chosen);
+                let (lane, time) = (this.family as usize, Reverse(this.turn.virtual_time));
+                self.latest.decrease(lane, class, time);
+                if this.limit.is_some() {
+                    self.update_f(now, class);
+                }
+            }
+        }
+    }
+
+    /// A class becomes active; returns whether the class above it does as well.
+    fn activate(&mut self, now: Instant, class: u32, resumes: Option<&[bool]>) -> bool {
+        let this = &mut self.classes[class as usize];
+        let lane = this.family as usize;
+        let is_first = self.latest.len(lane) == 0;
+        if !resumes.is_some_and(|resumes| resumes[class as usize]) {
+            if is_first && resumes.is_none() {
+                // A new period of the class above.
+                let family = &mut self.families[lane];
+                (family.chosen, family.has_risen) = (family.idled, false);
+            }
+            self.init_v(class);
+            if let Some(limit) = self.classes[class as usize].limit {
+                self.limits[limit as usize].init(&self.limit_curves, now);
+            }
+        }
+        let this = &mut self.classes[class as usize];
+        this.is_held = false;
+        self.latest.insert(lane, class, Reverse(this.turn.virtual_time));
+        self.fitting.insert(lane, class, this.turn);
+        is_first
+    }
+
+    /// Gives a class that becomes active its virtual time: its own or, if that is later, a mean
+    /// one, so that no class saves up while it idles, and none that comes back starves.
+    #[inline]
+    fn init_v(&mut self, class: u32) {
+        let this = &mut self.classes[class as usize];
+        let family = &self.families[this.family as usize];
+        let latest = self.latest.first(this.family as usize).map(|(Reverse(time), _)| time.0);
+        let mean = match latest {
+            Some(latest) if family.has_risen => family.chosen.midpoint(latest),
+            Some(latest) => latest,
+            None => family.chosen,
+        };
+        let curve = self.curves.at(this.curve.expect("only classes that share become active"));
+        let time = curve.reached(&this.runtime).max(mean);
+        curve.min_with(&mut this.runtime, time);
+        self.activations += 1;
+        this.turn = Turn { virtual_time: VirtualTime(time), activation: self.activations };
+    }
+
+    /// A class becomes idle; returns whether the class above it does as well.
+    fn deactivate(&mut self, class: u32) -> bool {
+        let this = &self.classes[class as usize];
+        let lane = this.family as usize;
+        let family = &mut self.families[lane];
+        family.idled = family.idled.max(this.turn.virtual_time.0);
+        self.latest.remove(lane, class);
+        if this.is_held {
+            self.held.remove(lane, class);
+        } else {
+            self.fitting.remove(lane, class);
+        }
+        self.latest.len(lane) == 0
+    }
+
+    /// Puts an active class with an upper limit, or above one, where its fit time belongs.
+    fn update_f(&mut self, now: Instant, class: u32) {
+        let fit = self.fit(class);
+        let this = &mut self.classes[class as usize];
+        let lane = this.family as usize;
+        match (this.is_held, fit > now) {
+            (false, false) => {}
+            (true, true) => self.held.update(lane, class, fit),
+            (false, true) => {
+                self.fitting.remove(lane, class);
+                self.held.insert(lane, class, fit);
+            }
+            (true, false) => {
+                self.held.remove(lane, class);
+                self.fitting.insert(lane, class, this.turn);
+            }
+        }
+        this.is_held = fit > now;
+    }
+
+    /// From when on an active class fits: under its own limit, and with the first child that does.
+    fn fit(&self, class: u32) -> Instant {
+        let own = self.limit(class).map_or(Instant::ZERO, |limit| limit.fit);
+        let Below::Family(family) = self.classes[class as usize].below else { return own };
+        if self.fitting.len(family as usize) > 0 {
+            return own;
+        }
+        self.held.first(family as usize).map_or(own, |(time, _)| own.max(time))
+    }
+
+    /// Lets the children of a family that fit by now be chosen.
+    #[inline]
+    fn release(&mut self, now: Instant, family: u32) {
+        let due = |&(time, _): &(Instant, u32)| time <= now;
+        while let Some((_, class)) = self.held.first(family as usize).filter(due) {
+            self.update_f(now, class);
+        }
+    }
+
+    /// Lowers all times of a family before they reach the end.
+    #[cold]
+    fn lower(&mut self, number: u32) {
+        let family = &mut self.families[number as usize];
+        let by = core::mem::take(&mut family.chosen);
+        family.idled -= by;
+        let children = (0u32..).zip(&mut self.classes).filter(|(_, this)| this.family == number);
+        for (class, this) in children {
+            this.runtime.delay(-by);
+            this.turn.virtual_time.0 -= by;
+            if self.latest.contains(class) {
+                self.latest.update(number as usize, class, Reverse(this.turn.virtual_time));
+            }
+            if self.fitting.contains(class) {
+                self.fitting.update(number as usize, class, this.turn);
+            }
+        }
+    }
+
+    #[inline]
+    fn parent(&self, class: u32) -> Option<u32> {
+        self.families[self.classes[class as usize].family as usize].parent
+    }
+
+    /// The upper limit of a class if it or a class below has one.
+    fn limit(&self, class: u32) -> Option<&UpperLimit> {
+        self.classes[class as usize].limit.map(|limit| &self.limits[limit as usize])
+    }
+
+    /// Takes over what `old` knows of the classes that both trees have; returns for each class
+    /// whether it was active there. A class whose link-share curve or parent is another starts
+    /// anew, and so does a limit whose curve is.
+    pub(super) fn inherit(&mut self, old: &Self, kin: &Kin) -> Vec<bool> {
+        let mut resumes = alloc::vec![false; self.classes.len()];
+        self.activations = old.activations;
+        for (new, from) in kin.classes() {
+            self.inherit_limit(old, new, from);
+            let (parent, that) = (self.parent(new.0), &old.classes[from.index()]);
+            let origin = parent.map(|parent| kin.class(ClassId(parent)));
+            let this = &mut self.classes[new.index()];
+            let (Some(curve), Some(other)) = (this.curve, that.curve) else { continue };
+            if origin != old.parent(from.0).map(|parent| Some(ClassId(parent)))
+                || self.curves.at(curve) != old.curves.at(other)
+            {
+                continue;
+            }
+            (this.runtime, this.turn) = (that.runtime, that.turn);
+            resumes[new.index()] = old.latest.contains(from.0);
+            let above = &old.families[that.family as usize];
+            let family = &mut self.families[this.family as usize];
+            (family.chosen, family.idled) = (above.chosen, above.idled);
+            family.has_risen = above.has_risen;
+        }
+        resumes
+    }
+
+    fn inherit_limit(&mut self, old: &Self, new: ClassId, from: ClassId) {
+        let Some(that) = old.limit(from.0) else { return };
+        let Some(this) = self.classes[new.index()].limit else { return };
+        let this = &mut self.limits[this as usize];
+        let Some((curve, other)) = this.curve.zip(that.curve) else { return };
+        if self.limit_curves.at(curve) == old.limit_curves.at(other) {
+            (this.runtime, this.fit) = (that.runtime, that.fit);
+        }
+    }
+}
+
+impl Class {
+    /// The class, or one below it, sent `bytes`.
+    #[inline]
+    fn update_v(&mut self, curve: &Curve, bytes: u32) {
+        curve.serve(&mut self.runtime, bytes);
+        self.turn.virtual_time = VirtualTime(curve.reached(&self.runtime));
+    }
+
+    /// [algorithms §6.5] A class that an upper limit held back while a sibling was `chosen` does
+    /// not make up for it.
+    #[inline]
+    fn catch_up(&mut self, chosen: i128) {
+        let behind = chosen - self.turn.virtual_time.0;
+        if behind > 0 {
+            self.runtime.delay(behind);
+            self.turn.virtual_time = VirtualTime(chosen);
+        }
+    }
+}
+
+impl Family {
+    /// Link sharing chose a child at this virtual time.
+    #[inline]
+    fn note_choice(&mut self, time: i128) {
+        if time > self.chosen {
+            (self.chosen, self.has_risen) = (time, true);
+        }
+    }
+}
+
+/// The families, empty, and which is that of each class's children.
+fn families(tree: &Tree) -> (Vec<Family>, Vec<u32>) {
+    let empty = Family { parent: None, chosen: 0, has_risen: false, idled: 0 };
+    let (mut families, mut numbers) = (alloc::vec![empty], Vec::new());
+    for (id, _) in tree.classes() {
+        numbers.push(families.len() as u32);
+        if tree.leaf_of(id).is_none() {
+            families.push(Family { parent: Some(id.0), ..empty });
+        }
+    }
+    (families, numbers)
+}
+
+/// The family of the link's own children.
+const LINK: u32 = 0;
+/// Where the times of a family are lowered.
+const LOWER_AT: i128 = FAR / 2;

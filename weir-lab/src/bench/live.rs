@@ -1,0 +1,526 @@
+//! The rate of forwarding 60-byte IP packets through private networks: the bridge of `weir up`, and
+//! beside it in the same run the kernel's bridge, alone and with HTB.
+//!
+//! A generator on the first processor sends UDP frames as fast as it can, to a random port of those
+//! that the classes match; the bridge of `weir up` has the second processor. What the kernel
+//! forwards, it forwards on the generator's processor, unless receive packet steering (RPS) moves
+//! it to the second. Frames are counted at the receiver's interface.
+//!
+//! The processor time a frame is what all processors together did in that time by `/proc/stat`
+//! (user, system, interrupts), over the frames that arrived: generator, forwarder and the kernel of
+//! the receiver. It is the fair figure, since a second processor is not free. Other work on the
+//! machine counts too, so [`Report::other_work`] says how much there was.
+
+use super::figure::Figure;
+use super::{median, yardstick};
+use crate::rig;
+use serde::Serialize;
+use std::fmt::Write;
+use std::io;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use weir_core::random::Random;
+use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
+use weir_live::error::SystemError;
+use weir_live::netns;
+use weir_live::pool::{FrameId, FramePool};
+use weir_live::port::{BATCH, Port, PortConfig};
+use weir_live::status::Board;
+use weir_live::testbed::{END, LEFT, RIGHT, Testbed};
+use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
+use weir_policy::Policy;
+
+/// The schedulers that are measured beside `fifo` unless others are named.
+pub const SCHEDULERS: [&str; 4] = ["htb", "cbq", "hfsc", "drr"];
+/// The numbers of classes of each.
+pub const CLASSES: [usize; 2] = [100, 10_000];
+/// As many ports as can be told apart.
+pub const CLASSES_MAX: usize = 50_000;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Schedulers beside `fifo`.
+    pub schedulers: Vec<String>,
+    /// Numbers of classes of each.
+    pub classes: Vec<usize>,
+    /// Of all measurements together; setting up comes on top, about half a second each.
+    pub seconds: f64,
+    /// Rounds, of which the median is taken.
+    pub rounds: usize,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Processors of this machine.
+    pub processors: usize,
+    /// How many processors other work kept busy just before: only a quiet machine gives ratios that
+    /// repeat.
+    pub other_work: f64,
+    /// A row for each forwarder.
+    pub rows: Vec<Row>,
+}
+
+/// One forwarder.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which, in words.
+    pub forwarder: String,
+    /// Its scheduler; `None` for the kernel's bridge without one.
+    pub scheduler: Option<String>,
+    /// Its classes.
+    pub classes: usize,
+    /// Frames forwarded per second, in thousands.
+    pub kpps: f64,
+    /// Frames offered per second, in thousands.
+    pub offered_kpps: f64,
+    /// Rate to that of `fifo` in the same round.
+    pub ratio: f64,
+    /// Processor time for a frame that arrived, in µs, all processors together.
+    pub processor_micros: f64,
+    /// What the ratio has to be, if anything is claimed.
+    pub goal: Option<f64>,
+    /// Why it was not measured.
+    pub not_measured: Option<String>,
+}
+
+/// Who forwards.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Forwarder {
+    /// The bridge of `weir up`.
+    Weir { scheduler: String, classes: usize },
+    /// The kernel's, with HTB if there are classes.
+    Kernel { classes: usize, steered: bool },
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Default)]
+struct Sample {
+    kpps: f64,
+    offered_kpps: f64,
+    processor_micros: f64,
+}
+
+/// Measures every forwarder; `progress` is told the measurement that begins, and how many are done
+/// of how many. To be called before the process has a second thread.
+///
+/// # Errors
+/// When private networks cannot be made (the text says what is missing), or a bridge fails.
+pub fn measure(
+    options: &Options,
+    mut progress: impl FnMut(&str, usize, usize),
+) -> Result<Report, String> {
+    netns::prepare_private_networks()?;
+    let forwarders = forwarders(options);
+    let all = forwarders.len() * options.rounds.max(1);
+    let duration = Duration::from_secs_f64((options.seconds / all as f64).max(SECONDS_MIN));
+    let processors = thread::available_parallelism().map_or(1, Into::into);
+    let other_work = other_work().map_err(|error| error.to_string())?;
+    let mut samples = vec![Vec::new(); forwarders.len()];
+    let mut done = 0;
+    for _ in 0..options.rounds.max(1) {
+        for (forwarder, samples) in forwarders.iter().zip(&mut samples) {
+            progress(&forwarder.to_string(), done, all);
+            samples.push(measure_one(forwarder, duration, processors)?);
+            done += 1;
+        }
+    }
+    let fifo: Vec<f64> =
+        samples[0].iter().map(|sample| sample.as_ref().map_or(0.0, rate)).collect();
+    let row = |(forwarder, samples): (&Forwarder, &Vec<_>)| row(forwarder, samples, &fifo);
+    Ok(Report { processors, other_work, rows: forwarders.iter().zip(&samples).map(row).collect() })
+}
+
+/// The rows for which something is claimed, as figures.
+pub fn figures(report: &Report) -> Vec<Figure> {
+    let figure = |row: &Row| {
+        let what = format!("{}: rate to `fifo`", row.forwarder);
+        Some(Figure::at_least(what, row.goal?, row.ratio))
+    };
+    report.rows.iter().filter_map(figure).collect()
+}
+
+/// `fifo` comes first: the others are compared with it.
+fn forwarders(options: &Options) -> Vec<Forwarder> {
+    let mut all = vec![Forwarder::Weir { scheduler: yardstick().to_owned(), classes: 1 }];
+    for &classes in &options.classes {
+        for scheduler in &options.schedulers {
+            all.push(Forwarder::Weir { scheduler: scheduler.clone(), classes });
+        }
+    }
+    for steered in [false, true] {
+        all.extend([0, KERNEL_CLASSES].map(|classes| Forwarder::Kernel { classes, steered }));
+    }
+    all
+}
+
+fn rate(sample: &Sample) -> f64 {
+    sample.kpps
+}
+
+/// A forwarder's medians over the rounds, and its ratio to `fifo` in each.
+fn row(forwarder: &Forwarder, rounds: &[Result<Sample, String>], fifo: &[f64]) -> Row {
+    let samples: Vec<&Sample> = rounds.iter().filter_map(|round| round.as_ref().ok()).collect();
+    let not_measured = rounds.iter().find_map(|round| round.as_ref().err().cloned());
+    let middle = |of: &dyn Fn(&Sample) -> f64| {
+        let mut values: Vec<f64> = samples.iter().map(|sample| of(sample)).collect();
+        if values.is_empty() { 0.0 } else { median(&mut values) }
+    };
+    let ratio = |(round, fifo): (&Result<Sample, String>, &f64)| {
+        round.as_ref().ok().map(|sample| sample.kpps / fifo.max(1e-9))
+    };
+    let mut ratios: Vec<f64> = rounds.iter().zip(fifo).filter_map(ratio).collect();
+    let ratio = if ratios.is_empty() { 0.0 } else { median(&mut ratios) };
+    let (scheduler, classes) = match forwarder {
+        Forwarder::Weir { scheduler, classes } => (Some(scheduler.clone()), *classes),
+        Forwarder::Kernel { classes: 0, .. } => (None, 0),
+        Forwarder::Kernel { classes, .. } => (Some("htb".to_owned()), *classes),
+    };
+    Row {
+        forwarder: forwarder.to_string(),
+        scheduler,
+        classes,
+        kpps: middle(&|sample| sample.kpps),
+        offered_kpps: middle(&|sample| sample.offered_kpps),
+        ratio,
+        processor_micros: middle(&|sample| sample.processor_micros),
+        goal: forwarder.goal(),
+        not_measured,
+    }
+}
+
+impl Forwarder {
+    /// What its rate has to be, to that of `fifo`.
+    fn goal(&self) -> Option<f64> {
+        match self {
+            Self::Weir { scheduler, classes: GOAL_CLASSES } => {
+                GOAL_SCHEDULERS.contains(&scheduler.as_str()).then_some(GOAL)
+            }
+            _ => None,
+        }
+    }
+
+    /// Ports to which frames go; as many as classes match.
+    fn ports(&self) -> usize {
+        match self {
+            Self::Weir { classes, .. } => *classes,
+            Self::Kernel { .. } => KERNEL_CLASSES,
+        }
+    }
+}
+
+impl std::fmt::Display for Forwarder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Weir { scheduler, classes: 1 } => write!(f, "weir up, {scheduler}"),
+            Self::Weir { scheduler, classes } => {
+                write!(f, "weir up, {scheduler}, {classes} classes")
+            }
+            Self::Kernel { classes, steered } => {
+                f.write_str("the kernel's bridge")?;
+                if *classes > 0 {
+                    write!(f, ", HTB, {classes} classes")?;
+                }
+                f.write_str(if *steered { ", by RPS" } else { "" })
+            }
+        }
+    }
+}
+
+/// One measurement. What the kernel refuses is in the inner result: it may lack a module.
+fn measure_one(
+    forwarder: &Forwarder,
+    duration: Duration,
+    processors: usize,
+) -> Result<Result<Sample, String>, String> {
+    let told = |error: SystemError| error.to_string();
+    let testbed = rig::quiet_testbed().map_err(told)?;
+    match forwarder {
+        Forwarder::Weir { scheduler, classes } => {
+            let policy = policy(scheduler, *classes)?;
+            through_weir(&testbed, &policy, *classes, duration).map(Ok).map_err(told)
+        }
+        Forwarder::Kernel { steered: true, .. } if processors < 2 => {
+            Ok(Err("there is no second processor".to_owned()))
+        }
+        Forwarder::Kernel { classes, steered } => {
+            let ready = || kernel_bridge(*classes, *steered);
+            if let Err(error) = testbed.weir.run(ready).and_then(|made| made) {
+                return Ok(Err(error.to_string()));
+            }
+            drive(&testbed, forwarder.ports(), duration).map(Ok).map_err(told)
+        }
+    }
+}
+
+/// The bridge of `weir up` on a thread of its own, as `weir up` sets it up by default.
+fn through_weir(
+    testbed: &Testbed,
+    policy: &Policy,
+    ports: usize,
+    duration: Duration,
+) -> Result<Sample, SystemError> {
+    let (stop, ready, board) = (AtomicBool::new(false), AtomicBool::new(false), Board::new());
+    let config = bridge_config(policy)?;
+    thread::scope(|scope| {
+        let bridge = scope.spawn(|| {
+            testbed.weir.enter()?;
+            let mut bridge = Bridge::open(config)?;
+            ready.store(true, Ordering::Relaxed);
+            bridge.run(&stop, &[], &board)
+        });
+        while !ready.load(Ordering::Relaxed) && !bridge.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let sample = drive(testbed, ports, duration);
+        stop.store(true, Ordering::Relaxed);
+        bridge.join().expect("the bridge does not panic")?;
+        sample
+    })
+}
+
+fn bridge_config(policy: &Policy) -> Result<BridgeConfig, SystemError> {
+    let lane = |name: &str| {
+        let link = policy.link.build();
+        Ok(LaneConfig {
+            name: name.to_owned(),
+            leaf_names: policy.link.tree.leaves().map(|(_, class)| class.name.clone()).collect(),
+            classifier: policy.classifier(),
+            link: link.map_err(|error| {
+                SystemError::refused("build the policy", error.message, "see `weir check`")
+            })?,
+        })
+    };
+    Ok(BridgeConfig {
+        ports: [LEFT, RIGHT].map(PortConfig::new),
+        lanes: [lane("forth")?, lane("back")?],
+        frames_max: FRAMES_MAX,
+        wait: WaitPolicy::Hybrid,
+        lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
+        cpu: rig::cpus().0,
+    })
+}
+
+/// Classes that match a port each and together fill a link that is never full; below a class for
+/// all of them where the scheduler is hierarchical.
+fn policy(scheduler: &str, classes: usize) -> Result<Policy, String> {
+    let entry = weir_core::sched::find(scheduler)
+        .ok_or_else(|| format!("no scheduler is called `{scheduler}`"))?;
+    let has = |name: &str| entry.descriptor.parameters.iter().any(|row| row.name == name);
+    let mut text = format!("[link]\nrate = '{LINK_MBIT} Mbit/s'\nscheduler = '{scheduler}'\n");
+    let mut common = "queue = { limit = '1000 packets' }\n".to_owned();
+    let rate =
+        |mbit: usize| if has("rate") { format!("rate = '{mbit} Mbit/s'\n") } else { String::new() };
+    if entry.descriptor.promises.hierarchical {
+        text += &format!("[class.all]\n{}", rate(LINK_MBIT));
+        common += "parent = 'all'\n";
+    }
+    if has("ceil") {
+        common += &format!("ceil = '{LINK_MBIT} Mbit/s'\n");
+    }
+    common += &rate((LINK_MBIT * 95 / 100 / (classes + 1)).max(1));
+    if classes > 1 {
+        for class in 0..classes {
+            let port = usize::from(rig::FIRST_PORT) + class;
+            let rule = format!("match = [{{ proto = 'udp', dport = {port} }}]\n");
+            // A text can always grow.
+            write!(text, "[class.c{class}]\n{common}{rule}").unwrap_or_default();
+        }
+    }
+    text += &format!("[class.rest]\n{common}default = true\n");
+    let outcome = weir_policy::parse(&text, "bench");
+    let findings = || weir_policy::render::render(&outcome.findings, &outcome.sources, false);
+    outcome.plan.clone().ok_or_else(findings)
+}
+
+/// The kernel's bridge with HTB towards the receiver if there are classes; for a thread of its
+/// network.
+fn kernel_bridge(classes: usize, steered: bool) -> Result<(), SystemError> {
+    rig::kernel_bridge(&[])?;
+    let [a, b, c, d, e, f] = rig::NO_STATION;
+    let station = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+    rig::command("bridge", &format!("fdb add {station} dev {RIGHT} master static"))?;
+    if classes > 0 {
+        let failed = |cause| SystemError::new("write the classes of HTB", cause);
+        let file = tempfile::NamedTempFile::new().map_err(failed)?;
+        std::fs::write(file.path(), htb(classes)).map_err(failed)?;
+        rig::command("tc", &format!("-batch {}", file.path().display()))?;
+    }
+    if steered { steer() } else { Ok(()) }
+}
+
+/// The lines of `tc` for HTB with a class for each port, told by u32.
+fn htb(classes: usize) -> String {
+    let rate = (LINK_MBIT * 95 / 100 / (classes + 1)).max(1);
+    let mut text = format!(
+        "qdisc add dev {RIGHT} root handle 1: htb default fff\n\
+         class add dev {RIGHT} parent 1: classid 1:ffe htb rate {LINK_MBIT}mbit burst 1mb cburst \
+         1mb\n"
+    );
+    let class = |number: usize| {
+        format!(
+            "class add dev {RIGHT} parent 1:ffe classid 1:{number:x} htb rate {rate}mbit ceil \
+             {LINK_MBIT}mbit quantum 1514 burst 100k cburst 1mb\n"
+        )
+    };
+    for index in 1..=classes {
+        let port = usize::from(rig::FIRST_PORT) + index - 1;
+        text += &class(index);
+        text += &format!(
+            "filter add dev {RIGHT} parent 1: protocol ip prio 1 u32 match ip dport {port} 0xffff \
+             flowid 1:{index:x}\n"
+        );
+    }
+    text + &class(0xfff)
+}
+
+/// Moves what the ports receive to the second processor. The switch lies in a file system that
+/// shows the network in which it was mounted, so it is mounted for one shell alone.
+fn steer() -> Result<(), SystemError> {
+    let action = "move forwarding to the second processor (RPS)";
+    let mut script = "mount -t sysfs none /sys".to_owned();
+    for port in [LEFT, RIGHT] {
+        script += &format!(" && echo 2 > /sys/class/net/{port}/queues/rx-0/rps_cpus");
+    }
+    let output = Command::new("unshare").args(["--mount", "sh", "-c", &script]).output();
+    let output = output.map_err(|cause| SystemError::new(action, cause))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(SystemError::refused(action, why, "run it as root"))
+}
+
+/// Floods the testbed and watches what arrives.
+fn drive(testbed: &Testbed, ports: usize, duration: Duration) -> Result<Sample, SystemError> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| testbed.client.run(|| flood(ports, &stop))?);
+        let sample = testbed.server.run(|| watch(duration)).and_then(|sample| sample);
+        stop.store(true, Ordering::Relaxed);
+        let offered_kpps = sender.join().expect("the generator does not panic")?;
+        Ok(Sample { offered_kpps, ..sample? })
+    })
+}
+
+/// Frames and processor time over `duration`, after a warm-up.
+fn watch(duration: Duration) -> Result<Sample, SystemError> {
+    thread::sleep(WARMUP);
+    let (from, frames, busy) = (monotonic_ns(), rig::received_frames()?, busy_micros()?);
+    thread::sleep(duration);
+    let (until, more, busier) = (monotonic_ns(), rig::received_frames()?, busy_micros()?);
+    let received = (more - frames) as f64;
+    Ok(Sample {
+        kpps: received * 1e6 / (until - from) as f64,
+        processor_micros: (busier - busy) / received.max(1.0),
+        offered_kpps: 0.0,
+    })
+}
+
+/// Sends frames to random ports until stopped; thousands of frames a second.
+fn flood(ports: usize, stop: &AtomicBool) -> Result<f64, SystemError> {
+    if let Some(cpu) = rig::cpus().1 {
+        pin_to_cpu(cpu)?;
+    }
+    let config = PortConfig { ring_slots: 64, promiscuous: false, ..PortConfig::new(END) };
+    let mut port = Port::open(config)?;
+    let mut pool = FramePool::new(BATCH as u32, 128);
+    let template = rig::frame(rig::FIRST_PORT, FRAME_LENGTH);
+    let frames: Vec<FrameId> = (0..BATCH).filter_map(|_| pool.insert(&template)).collect();
+    let mut random = Random::new(SEED, 0);
+    let (start, mut sent) = (monotonic_ns(), 0u64);
+    while !stop.load(Ordering::Relaxed) {
+        for &frame in frames.iter().filter(|_| ports > 1) {
+            let number = rig::FIRST_PORT + random.below(ports as u32) as u16;
+            pool.bytes_mut(frame)[DESTINATION_PORT..][..2].copy_from_slice(&number.to_be_bytes());
+        }
+        let outcome = port.send(&pool, &frames);
+        sent += (outcome.taken - outcome.dropped) as u64;
+    }
+    Ok(sent as f64 * 1e6 / (monotonic_ns() - start) as f64)
+}
+
+/// How many processors are busy while this program rests.
+fn other_work() -> Result<f64, SystemError> {
+    let (from, busy) = (monotonic_ns(), busy_micros()?);
+    thread::sleep(REST);
+    Ok((busy_micros()? - busy) * 1e3 / (monotonic_ns() - from) as f64)
+}
+
+/// Time that all processors together have worked, in µs, from `/proc/stat`.
+fn busy_micros() -> Result<f64, SystemError> {
+    let failed = |cause| SystemError::new("read /proc/stat", cause);
+    let text = std::fs::read_to_string("/proc/stat").map_err(failed)?;
+    let ticks =
+        busy_ticks(&text).ok_or_else(|| failed(io::Error::other("it has no `cpu` line")))?;
+    Ok(ticks as f64 * TICK_MICROS)
+}
+
+/// User, nice, system, interrupts and soft interrupts of the first line: neither idle nor stolen.
+fn busy_ticks(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let &[user, nice, system, _idle, _io, interrupts, soft, ..] = ticks.as_slice() else {
+        return None;
+    };
+    Some(user + nice + system + interrupts + soft)
+}
+
+/// What 100 classes may cost of the rate with `fifo`.
+const GOAL: f64 = 0.94;
+const GOAL_CLASSES: usize = 100;
+const GOAL_SCHEDULERS: [&str; 3] = ["htb", "cbq", "hfsc"];
+/// Classes of the kernel's HTB.
+const KERNEL_CLASSES: usize = 100;
+/// Mbit/s: more than anything here can fill.
+const LINK_MBIT: usize = 40_000;
+/// An IP packet of 60 bytes in an Ethernet frame.
+const FRAME_LENGTH: usize = 74;
+/// Where a frame has the destination port.
+const DESTINATION_PORT: usize = 14 + 20 + 2;
+/// As many as `weir up` holds by default.
+const FRAMES_MAX: u32 = 16_384;
+const LAG_MAX_MS: u64 = 100;
+const WARMUP: Duration = Duration::from_millis(150);
+const REST: Duration = Duration::from_millis(300);
+/// A measurement is never shorter: `/proc/stat` counts in hundredths of a second.
+const SECONDS_MIN: f64 = 0.05;
+const TICK_MICROS: f64 = 10_000.0;
+const SEED: u64 = 0x77_6569_7232;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_reads_and_gives_each_port_a_class() {
+        for entry in weir_core::sched::SCHEDULERS {
+            let keyword = entry.descriptor.keyword;
+            let policy = policy(keyword, 3).unwrap_or_else(|error| panic!("{keyword}: {error}"));
+            assert_eq!(policy.link.tree.leaf_count(), 4, "{keyword}");
+            assert_eq!(policy.rules.len(), 3, "{keyword}");
+        }
+    }
+
+    #[test]
+    fn work_is_all_but_idle_and_stolen() {
+        let text = "cpu  1 2 4 100 200 8 16 1000 0 0\ncpu0 9 9 9 9 9 9 9 9 9 9\n";
+        assert_eq!(busy_ticks(text), Some(31));
+        assert_eq!(busy_ticks("cpu  1 2\n"), None);
+        assert_eq!(busy_ticks(""), None);
+    }
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        let forwarder = Forwarder::Weir { scheduler: "htb".to_owned(), classes: 100 };
+        let sample = |kpps| Ok(Sample { kpps, ..Sample::default() });
+        let made =
+            row(&forwarder, &[sample(90.0), sample(190.0), sample(50.0)], &[100.0, 200.0, 50.0]);
+        assert_eq!((made.kpps, made.ratio, made.goal), (90.0, 0.95, Some(0.94)));
+        let refused = row(&forwarder, &[Err("no module".to_owned())], &[1.0]);
+        assert_eq!(refused.not_measured.as_deref(), Some("no module"));
+    }
+}

@@ -1,0 +1,68 @@
+//! `weir bench --live`: frames through private networks, by the bridge of `weir up` and by the
+//! kernel's.
+
+use super::{Bench, Exit, Format, Output, Table};
+use weir_lab::bench::yardstick;
+use weir_lab::bench::live::{self, CLASSES, CLASSES_MAX, Options, Report, Row, SCHEDULERS};
+
+impl Bench {
+    pub(super) fn run_live(&self, output: &Output) -> Result<Exit, String> {
+        let options = self.live_options()?;
+        let table = Table::begin(output, 0, "60-byte IP packets through private networks");
+        let report = live::measure(&options, |forwarder, done, all| {
+            table.bar.set_length(all as u64);
+            table.bar.set_position(done as u64);
+            table.bar.set_message(forwarder.to_owned());
+        })?;
+        if output.format == Format::Text {
+            table.bar.suspend(|| output.text(&text(&report)));
+        }
+        Ok(table.end(&report, &live::figures(&report)))
+    }
+
+    fn live_options(&self) -> Result<Options, String> {
+        // NaN is refused too.
+        if !(self.seconds > 0.0 && self.seconds <= SECONDS_MAX) {
+            return Err(format!("--seconds {}: above 0, at most {SECONDS_MAX}", self.seconds));
+        }
+        if let Some(classes) = self.leaves.iter().find(|classes| **classes > CLASSES_MAX) {
+            return Err(format!("--leaves {classes}: with --live at most {CLASSES_MAX}"));
+        }
+        let schedulers = match self.scheduler.as_slice() {
+            [] => SCHEDULERS.map(str::to_owned).to_vec(),
+            named => named.to_vec(),
+        };
+        let classes =
+            if self.leaves.is_empty() { CLASSES.to_vec() } else { self.leaves.clone() };
+        Ok(Options { schedulers, classes, seconds: self.seconds, rounds: self.rounds(3) })
+    }
+}
+
+/// The table.
+fn text(report: &Report) -> String {
+    let [forwarder, to] = ["forwarder".to_owned(), format!("to {}", yardstick())];
+    let mut text = format!("{forwarder:<36} {:>8} {:>9} {to:>8}  us/frame\n", "kpps", "offered");
+    for row in &report.rows {
+        text += &line(row);
+    }
+    let Report { processors, other_work, .. } = report;
+    text + &format!(
+        "us/frame: processor time of all {processors} processors (/proc/stat) for a frame that \
+         arrived\nother work just before: {other_work:.2} of {processors} processors; ratios \
+         repeat on a quiet machine only\n"
+    )
+}
+
+fn line(row: &Row) -> String {
+    let Row { forwarder, kpps, offered_kpps, ratio, processor_micros, .. } = row;
+    match &row.not_measured {
+        Some(why) => format!("{forwarder:<36} not measured: {why}\n"),
+        None => format!(
+            "{forwarder:<36} {kpps:>8.1} {offered_kpps:>9.1} {ratio:>8.3} \
+             {processor_micros:>9.2}\n"
+        ),
+    }
+}
+
+/// An hour.
+const SECONDS_MAX: f64 = 3_600.0;

@@ -1,0 +1,186 @@
+//! `cargo xtask figures`: every figure that the README and the documentation claim, measured anew,
+//! each with its goal and the verdict, in parts that can be named.
+//!
+//! A part runs the command that measures; that command prints the table and ends with 0 if every
+//! goal is met and with 1 if one is missed. Beside a quiet machine the parts need what `--list`
+//! says.
+
+use crate::mutants;
+use crate::nostd::target_directory;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A part: its name, what it measures, and how.
+struct Part {
+    name: &'static str,
+    measures: &'static str,
+    run: fn(&Path) -> Verdict,
+}
+
+/// What became of a part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Every goal is met.
+    Holds,
+    /// A goal is missed.
+    Missed,
+    /// It could not be measured.
+    Unmeasured(String),
+}
+
+/// The parts, those of which the figures stand in README first.
+const PARTS: [Part; 11] = [
+    Part {
+        name: "bench",
+        measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
+        run: |root| weir(root, &["bench", "--goals"]),
+    },
+    Part {
+        name: "live",
+        measures: "forwarding through private networks beside the kernel (2 min; root)",
+        run: |root| weir(root, &["bench", "--live"]),
+    },
+    Part {
+        name: "peers",
+        measures: "schedulers beside DPDK's rte_sched, reported (5 min; installs DPDK as root)",
+        run: |root| program(root, Path::new("bench/peers"), &["rte"]),
+    },
+    Part {
+        name: "simulators",
+        measures: "the simulator beside ns-2 and ns-3 (5 min; installs them as root)",
+        run: |root| program(root, Path::new("bench/peers"), &["simulators"]),
+    },
+    Part {
+        name: "memory",
+        measures: "bytes an idle class and a waiting packet",
+        run: |root| weir(root, &["bench", "--memory"]),
+    },
+    Part {
+        name: "classify",
+        measures: "the cost of a classification by up to 100 000 rules",
+        run: |root| weir(root, &["bench", "--classify"]),
+    },
+    Part {
+        name: "check",
+        measures: "the time of `weir check` for 50 000 classes",
+        run: |root| weir(root, &["bench", "--check"]),
+    },
+    Part {
+        name: "explain",
+        measures: "the cost of explaining why packets wait",
+        run: |root| weir(root, &["bench", "--explain"]),
+    },
+    Part {
+        name: "profile",
+        measures: "instructions of a class alone and among 99 idle ones (valgrind)",
+        run: |root| weir(root, &["bench", "--profile"]),
+    },
+    Part {
+        name: "lab",
+        measures: "the experiments of the papers and Weir's own (10 min; root for the live ones)",
+        run: |root| weir(root, &["lab", "run", "all"]),
+    },
+    Part {
+        name: "mutants",
+        measures: "how many of 100 mutants of the core and the import survive the tests (hours)",
+        run: |root| mutants::run(root, mutants::SAMPLE),
+    },
+];
+
+/// Runs the named parts, or all of them; true if every goal is met.
+pub fn run(root: &Path, names: &[&str]) -> bool {
+    if let Some(unknown) = names.iter().find(|name| !PARTS.iter().any(|part| part.name == **name)) {
+        eprintln!(
+            "figures: no part is called `{unknown}`; `cargo xtask figures --list` names them"
+        );
+        return false;
+    }
+    let mut outcomes = Vec::new();
+    for part in PARTS.iter().filter(|part| names.is_empty() || names.contains(&part.name)) {
+        println!("\n== {}: {}", part.name, part.measures);
+        let start = Instant::now();
+        let verdict = (part.run)(root);
+        outcomes.push((part.name, start.elapsed(), verdict));
+    }
+    summarise(&outcomes);
+    outcomes.iter().all(|(_, _, verdict)| *verdict == Verdict::Holds)
+}
+
+/// Runs the part `mutants` with a sample of `number` mutants.
+pub fn run_mutants(root: &Path, number: &str) -> bool {
+    let Ok(sample) = number.parse() else {
+        eprintln!("figures: --sample {number}: a number of mutants");
+        return false;
+    };
+    let start = Instant::now();
+    let verdict = mutants::run(root, sample);
+    summarise(&[("mutants", start.elapsed(), verdict.clone())]);
+    verdict == Verdict::Holds
+}
+
+/// Prints the names of the parts and what they measure.
+pub fn list() -> bool {
+    PARTS.iter().for_each(|part| println!("{:<11} {}", part.name, part.measures));
+    true
+}
+
+fn summarise(outcomes: &[(&str, Duration, Verdict)]) {
+    println!("\n== summary");
+    for (name, spent, verdict) in outcomes {
+        let told = match verdict {
+            Verdict::Holds => "every goal is met",
+            Verdict::Missed => "a goal is MISSED: see its table",
+            Verdict::Unmeasured(why) => why,
+        };
+        println!("{name:<11}{:>8.1} s  {told}", spent.as_secs_f64());
+    }
+}
+
+/// Builds Weir and runs it.
+fn weir(root: &Path, arguments: &[&str]) -> Verdict {
+    let built = program(
+        root,
+        Path::new("cargo"),
+        &["build", "--locked", "--release", "--quiet", "--package", "weir"],
+    );
+    if built != Verdict::Holds {
+        return Verdict::Unmeasured("weir does not build".to_owned());
+    }
+    program(root, &target_directory(root).join("release/weir"), arguments)
+}
+
+/// Runs a program whose words go straight to the terminal, and takes its exit code as the verdict.
+fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
+    let path =
+        if program.starts_with("bench") { root.join(program) } else { program.to_path_buf() };
+    let status = Command::new(path).current_dir(root).args(arguments).status();
+    let shown = program.display();
+    match status.map(|status| status.code()) {
+        Ok(Some(0)) => Verdict::Holds,
+        Ok(Some(1)) => Verdict::Missed,
+        Ok(_) => Verdict::Unmeasured(format!("not measured: `{shown}` says why above")),
+        Err(error) => Verdict::Unmeasured(format!("not measured: cannot run {shown}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_code_is_a_verdict() {
+        let root = Path::new("/");
+        let shell = |script| program(root, Path::new("sh"), &["-c", script]);
+        assert_eq!(shell("exit 0"), Verdict::Holds);
+        assert_eq!(shell("exit 1"), Verdict::Missed);
+        assert!(matches!(shell("exit 2"), Verdict::Unmeasured(_)));
+        let missing = program(root, Path::new("no-such-program"), &[]);
+        assert!(matches!(missing, Verdict::Unmeasured(_)));
+    }
+
+    #[test]
+    fn an_unknown_part_runs_nothing() {
+        assert!(!run(Path::new("/"), &["benhc"]));
+    }
+}
