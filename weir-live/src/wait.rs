@@ -2,8 +2,8 @@
 //!
 //! Rate accuracy comes from the link's own departure times, not from this timer
 //! (ARCHITECTURE.md, "Time"); the timer affects only delay. Waking a sleeping CPU costs 50-100 us,
-//! so the hybrid policy sleeps until shortly before the deadline and spins the rest, and spins for a
-//! moment after work.
+//! so the hybrid policy sleeps until shortly before the deadline and spins the rest, and spins for
+//! a moment after work.
 
 use std::os::fd::RawFd;
 use std::time::Duration;

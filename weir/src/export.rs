@@ -144,7 +144,7 @@ fn tell(
 ) {
     match differences {
         None => {}
-        Some([]) => output.text(&format!("{device}: set up, and the kernel's state is as exported\n")),
+        Some([]) => output.text(&format!("{device}: set up, the kernel's state is as exported\n")),
         Some(found) => {
             found.iter().for_each(|one| output.text(&format!("{device}: differs: {one}\n")));
         }

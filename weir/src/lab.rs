@@ -102,7 +102,7 @@ impl Request {
     fn run(self, shelf: &Shelf, output: &Output) -> Exit {
         let own = experiments::find(&self.which.name).and_then(|found| found.own);
         if self.file.is_some() && !own.is_some_and(|own| own.takes_file) {
-            return output.refuse(&format!("`{}` does not run a scenario from a file", self.which.name));
+            return output.refuse(&format!("`{}` runs no scenario from a file", self.which.name));
         }
         let sheets = shelf.select(&self.which.name);
         if self.file.is_none() && !sheets.is_empty() {

@@ -104,7 +104,7 @@ fn observe(
     let scenario = outcome.plan.expect("without errors there is a plan");
     if scenario.network.is_some() {
         let cure = "promise under a scenario with one link";
-        return Err(output.refuse(&format!("{name} is a network, which has no single policy; {cure}")));
+        return Err(output.refuse(&format!("{name} is a network, without a single policy; {cure}")));
     }
     let refused = |error| {
         output.refuse(&format!("{name}: {error}"));

@@ -403,8 +403,8 @@ fn conditioner(words: &mut Words, line: LineId, known: &mut [Interface], reading
     let Some(action) = altq_meters::action(words, reading) else { return };
     let conditioner = Conditioner { name: name.text, action };
     if one.kind != Kind::None {
-        let why = "conditioners act on arriving packets, but this policy is for departing ones: write \
-                   `police` in the policy of the other direction";
+        let why = "conditioners act on arriving packets, and this policy is for departing ones: \
+                   write `police` in the policy of the other direction";
         reading.lost(line, why);
     } else if altq_meters::police(&conditioner.action).is_err() {
         let why = "only one meter, or two token buckets in a row, can be written as `police`";

@@ -1,5 +1,6 @@
 //! Compares Weir's live link with the kernel's own scheduler of the same name: the three-level tree
-//! and the traffic of `weir-lab/src/tree.rs` through both, one after the other, in private networks.
+//! and the traffic of `weir-lab/src/tree.rs` through both, one after the other, in private
+//! networks.
 //!
 //! Where the kernel itself follows the fluid ideal, Weir must follow the kernel; elsewhere both
 //! figures are reported. The kernel follows it with packets at least 400 µs apart and all leaves

@@ -144,7 +144,8 @@ fn all(report: &Report) -> (f64, f64) {
 /// of equals.
 fn peak(bins: &[f64], guarantee: f64) -> f64 {
     let parts: Vec<f64> = bins.iter().map(|rate| rate / guarantee).collect();
-    let count_around = |middle: f64| parts.iter().filter(|&&part| (part - middle).abs() <= 0.05).count();
+    let count_around =
+        |middle: f64| parts.iter().filter(|&&part| (part - middle).abs() <= 0.05).count();
     let mut best = (0, 0.0);
     for hundredth in 5..=300 {
         let middle = f64::from(hundredth) / 100.0;

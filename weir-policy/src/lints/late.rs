@@ -79,7 +79,7 @@ fn conflict(
     };
     let span = class.demand.span("delay").unwrap_or(class.span);
     let mut draft = about(&CODE, class, span, message)
-        .cure("write a longer `delay`, a higher rate for this class, or lower ones for those named");
+        .cure("write a longer `delay`, a higher rate for this class, or lower ones for the others");
     for other in rivals(subject, leaf) {
         let other = subject.leaves().find(|row| row.0 == other);
         if let Some((_, other)) = other {

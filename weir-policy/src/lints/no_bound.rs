@@ -24,8 +24,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
              whether {delay} is met",
             subject.plan.scheduler
         );
-        let cure = "declare `arrival` for the classes that precede it, choose another scheduler, or \
-                    state a `[[promise]]` and simulate it";
+        let cure = "declare `arrival` for the classes that precede it, choose another scheduler, \
+                    or state a `[[promise]]` and simulate it";
         let span = class.demand.span("delay").unwrap_or(class.span);
         report.push(about(&CODE, class, span, message).cure(cure));
     }

@@ -37,7 +37,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let cure = "police that class, declare its `arrival`, or raise the default class";
     let span = default.default.unwrap_or(default.span);
     report
-        .push(about(&CODE, default, span, message).related(other.span, "it is served first").cure(cure));
+        .push(about(&CODE, default, span, message).related(other.span, "it goes first").cure(cure));
 }
 
 /// The trap, and its cure.

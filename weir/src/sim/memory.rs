@@ -57,8 +57,8 @@ pub fn check(
     };
     let fewer = if threads > 1 { ", or run on fewer --threads" } else { "" };
     Err(format!(
-        "{} would need up to {need}{each}{stored}, more than the {} that {whose}; {cure}{fewer}, or \
-         allow more with --memory",
+        "{} would need up to {need}{each}{stored}, more than the {} that {whose}; {cure}{fewer}, \
+         or allow more with --memory",
         scenario.name,
         Shown(limit),
     ))

@@ -1,5 +1,5 @@
-//! Checks that every source that the tree cites, as in `[key §3]`, is in `docs/sources.md`, and that
-//! a cited document of this repository exists and has the section.
+//! Checks that every source that the tree cites, as in `[key §3]`, is in `docs/sources.md`, and
+//! that a cited document of this repository exists and has the section.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -197,8 +197,8 @@ fn prio(
         }
     }
     one.ordinary = one.ordinary.min(one.bands - 1);
-    let note = "`priomap` sorts by the sender's priority, which Weir does not see: packets that no filter \
-                takes go to the band of ordinary packets";
+    let note = "`priomap` sorts by the sender's priority, which Weir does not see: packets that no \
+                filter takes go to the band of ordinary packets";
     reading.approximated(line, note);
     Some(())
 }

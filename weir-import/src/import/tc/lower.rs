@@ -304,8 +304,8 @@ fn default_class(
         _ => ("drops", None),
     };
     let note = format!(
-        "no class without children is the default: packets that no filter takes, which the kernel {fate}, \
-         go to an added class with the least rate"
+        "no class without children is the default: packets that no filter takes, which the kernel \
+         {fate}, go to an added class with the least rate"
     );
     reading.approximated(line, note);
     let mut class = SketchClass::new(name_of((root, 0), names, "unclassified"), None, line);

@@ -77,7 +77,7 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
             }
             let note = match first {
                 "[" | "[[" | "test" => {
-                    "conditions are not evaluated: commands after this one are read as if it were true"
+                    "conditions are not evaluated: later commands are read as if they were true"
                 }
                 "iptables" | "ip6tables" | "nft" => "marks of the firewall are not read",
                 _ => "it is not a tc command, and Weir does not run it",
