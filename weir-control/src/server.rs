@@ -295,7 +295,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("weir-control-{}-file", std::process::id()));
         fs::write(&path, "precious").expect("a fresh path");
         let error = Server::start(&path, Arc::new(Board::new())).err().expect("refused");
-        assert!(error.contains("no socket"), "{error}");
+        assert!(error.contains("not a socket"), "{error}");
         assert_eq!(fs::read_to_string(&path).expect("it is there"), "precious");
         drop(fs::remove_file(&path));
     }

@@ -383,7 +383,7 @@ qdisc add dev e parent 1:1 red limit 60000 min 15000 max 45000 avpkt 1000 burst 
             (5, Fate::Approximated, "--rate"),
             (8, Fate::Approximated, "--rate"),
             (11, Fate::Approximated, "least rate"),
-            (12, Fate::Approximated, "sound form"),
+            (12, Fate::Approximated, "sound variant"),
             (14, Fate::Approximated, "`burst`"),
         ],
     );

@@ -321,7 +321,7 @@ mod tests {
         check("figure = \"x\"\nvalue = 1\nwithin = 1\nat_least = 0", "bounds");
         check("figure = \"x\"\nvalue = 1", "`within`");
         check("figure = \"x\"\nat_least = 1\nwithin = 1", "`within`");
-        check("figure = \"x\"\nvalue = 1\nwithin = \"3\"", "no tolerance");
+        check("figure = \"x\"\nvalue = 1\nwithin = \"3\"", "not a tolerance");
         check("figure = \"x\"\nat_least = 1\nbecause = \"\"", "why it fails");
         check("figure = \"x\"\nat_lest = 1", "unknown field");
         let twice = "figure = \"x\"\nat_least = 1\n[[claim]]\nid = \"a\"\nsays = \"a\"\nfrom = \"a\"\n\

@@ -393,13 +393,13 @@ mod tests {
         );
         check("", Err("no comparison"));
         check("voice.rate", Err("no comparison"));
-        check("voice > 3", Err("measures nothing"));
-        check(".rate > 3 bit/s", Err("measures nothing"));
+        check("voice > 3", Err("is not a measure"));
+        check(".rate > 3 bit/s", Err("is not a measure"));
         check("voice.delay > 3 ms", Err("`delay` is not a metric"));
         check("voice.rate > 3 ms", Err("does not fit the measure; write it like `10 Mbit/s`"));
-        check("voice.rate > ", Err("measures nothing"));
-        check("a.rate > 3 of b.rate", Err("no share"));
-        check("a.rate > 3 % of b.drops", Err("different kinds"));
+        check("voice.rate > ", Err("is not a measure"));
+        check("a.rate > 3 of b.rate", Err("is not a share"));
+        check("a.rate > 3 % of b.drops", Err("different units"));
         check("a.rate > 3 mbps", Err("mbps"));
     }
 

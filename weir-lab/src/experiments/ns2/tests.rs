@@ -122,7 +122,7 @@ fn errors_of_a_file_are_reported() {
         (format!("{good}on = [\"2 s\", \"1 s\"]\n"), "go back"),
         (format!("{good}[[change]]\nat = \"1 s\"\nshare = {{ b = \"1 %\" }}\n"), "no such class"),
         (format!("{good}[[claim]]\nflow = 2\nshare = \"1 %\"\nwithin = \"1 %\"\n"), "not in 1..=1"),
-        (format!("{good}[[claim]]\nflow = 1\nwithin = \"1 %\"\n"), "one thing"),
+        (format!("{good}[[claim]]\nflow = 1\nwithin = \"1 %\"\n"), "one quantity"),
     ];
     for (text, expected) in rows {
         match scenario::parse(text.as_bytes(), "x.toml", "x") {
