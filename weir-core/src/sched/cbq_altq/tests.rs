@@ -1,4 +1,5 @@
-//! Tests of `cbq-altq` inside the core: the worked traces of the notes, to the microsecond, and
+//! Tests of `cbq-altq` inside the core: the worked traces of
+//! [algorithms §3.13], to the microsecond, and
 //! long-run figures with a model of the driver's buffers.
 
 use super::params::Cap;
@@ -215,7 +216,7 @@ fn check_trace(word: &'static str, steps: &[Step]) {
         real.push((driver.now / 1000, meter.avgidle, undertime, ifnow));
     });
 
-    // The notes leave out ifnow where it says nothing.
+    // The traces leave out ifnow where it says nothing.
     for (step, real) in steps.iter().zip(&real) {
         let ifnow = if step.3 == 0 { 0 } else { real.3 };
         assert_eq!(*step, (real.0, real.1, real.2, ifnow), "{word}");
@@ -346,7 +347,7 @@ fn borrowing_follows_the_worked_trace_in_the_hierarchy() {
                 _ => ["a1/A/32", "B/root/2", "a1/A/1"][step % 3],
             };
             let real = ideal.step(if step < 30 { &[0] } else { &[0, 2] });
-            // The notes give the first steps of the pattern, which then holds for long.
+            // The traces give the first steps of the pattern, which then holds for long.
             if step < 45 {
                 assert_eq!(real, expected, "{word} step {step}");
             }
@@ -438,7 +439,8 @@ fn throughput(params: Params, class: Row, mtu: u64, length: u64, buffers: (u64, 
 const STANDARD: (u64, u64) = (20 * 1024, 32 * 1024);
 const REDUCED: (u64, u64) = (2 * 1024, 16 * 1024);
 
-/// Figures of the notes' own model of the same driver: equal to `percent`, for ties of arrivals,
+/// Figures of the model [algorithms §3.14] with the same driver: equal to `percent`, for ties of
+/// arrivals,
 /// completions and ticks at one instant may have gone the other way there.
 fn check_figure(real: u64, expected: u64, percent: u64, what: &str) {
     let off = real.abs_diff(expected) * 100;
@@ -482,9 +484,9 @@ fn borrowed(params: &Params, buffers: (u64, u64)) -> [u64; 2] {
 
 #[test]
 fn a_borrower_loses_throughput_to_suspension_behind_long_buffers_only() {
-    // [risso99 §6.1] Figure 18. The notes' figures for `altq2` and `altq3` are those of an
+    // [risso99 §6.1] Figure 18. The model's figures for `altq2` and `altq3` are those of an
     // unscaled minidle, which these presets do not have: with theirs, sleep is much longer. None
-    // of the notes' figures has a watchdog.
+    // of the model's figures has a watchdog.
     let unwatched = |word| with(preset(word), "watchdog", Value::Flag(false));
     let unscaled = |word| with(unwatched(word), "minidle_scale", Value::Choice("unscaled"));
     let rows = [
@@ -550,7 +552,7 @@ fn packets_of_another_size_than_configured_change_the_rate() {
         let more = with(more, "maxpacketsize", bytes(packet_max));
         let more = with(more, "minburst", number(minburst));
         let params = with(preset("altq1r"), "hz", number(500));
-        // The notes' figures have none.
+        // The model's figures have none.
         let params = with(params, "watchdog", Value::Flag(false));
         let class = Row("a", None, 500_000, false, more);
         let real = throughput(params, class, 9180, length, STANDARD);
