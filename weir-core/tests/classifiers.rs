@@ -5,7 +5,7 @@ mod frames;
 
 use std::net::IpAddr;
 
-use frames::{Frame, Xorshift, frame};
+use frames::{Draws, Frame, frame};
 use weir_core::classify::{
     AltqHash, CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, Match,
     MatchOrder, PortRange, Prefix, Reason, Rule, Spread, Target,
@@ -24,12 +24,12 @@ fn is<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
     text.parse().expect("a test's own value")
 }
 
-fn some<T>(random: &mut Xorshift, percent: usize, make: impl Fn(&mut Xorshift) -> T) -> Option<T> {
+fn some<T>(random: &mut Draws, percent: usize, make: impl Fn(&mut Draws) -> T) -> Option<T> {
     random.chance(percent).then(|| make(random))
 }
 
 /// Draws addresses of few networks, so that rules overlap.
-fn random_address(random: &mut Xorshift, ipv4: bool) -> IpAddr {
+fn random_address(random: &mut Draws, ipv4: bool) -> IpAddr {
     let host = random.pick(&[0, 1, 2, 3, 255, 0x0100, 0x0101, 0xffff_ffff, 0x8000_0001_u128]);
     if ipv4 {
         IpAddr::from(
@@ -41,7 +41,7 @@ fn random_address(random: &mut Xorshift, ipv4: bool) -> IpAddr {
     }
 }
 
-fn random_prefix(random: &mut Xorshift) -> Prefix {
+fn random_prefix(random: &mut Draws) -> Prefix {
     let ipv4 = random.chance(65);
     let address = random_address(random, ipv4);
     let len = match ipv4 {
@@ -60,14 +60,14 @@ fn random_prefix(random: &mut Xorshift) -> Prefix {
     }
 }
 
-fn random_prefixes(random: &mut Xorshift) -> Vec<Prefix> {
+fn random_prefixes(random: &mut Draws) -> Vec<Prefix> {
     // Rarely a list so long that not every pair is expanded.
     let count = random.pick(&[0, 0, 0, 1, 1, 1, 1, 2, 3, 9]);
     (0..count).map(|_| random_prefix(random)).collect()
 }
 
-fn random_range(random: &mut Xorshift) -> PortRange {
-    let port = |random: &mut Xorshift| random.pick(&[0, 1, 79, 80, 81, 1023, 1024, 5004, 65_535]);
+fn random_range(random: &mut Draws) -> PortRange {
+    let port = |random: &mut Draws| random.pick(&[0, 1, 79, 80, 81, 1023, 1024, 5004, 65_535]);
     let (one, other) = (port(random), port(random));
     match random.chance(50) {
         true => PortRange::single(one),
@@ -75,7 +75,7 @@ fn random_range(random: &mut Xorshift) -> PortRange {
     }
 }
 
-fn random_match(random: &mut Xorshift) -> Match {
+fn random_match(random: &mut Draws) -> Match {
     Match {
         sources: random_prefixes(random),
         destinations: random_prefixes(random),
@@ -91,9 +91,9 @@ fn random_match(random: &mut Xorshift) -> Match {
     }
 }
 
-fn random_rules(random: &mut Xorshift) -> Vec<Rule> {
+fn random_rules(random: &mut Draws) -> Vec<Rule> {
     let count = random.pick(&[0, 1, 2, 5, 12, 40, 150]);
-    let rule = |index: usize, random: &mut Xorshift| Rule {
+    let rule = |index: usize, random: &mut Draws| Rule {
         sort_key: some(random, 50, |random| random.pick(&[1, 2, 3, 49_152, 60_000])),
         ..Rule::new(random_match(random), LeafId(index as u32))
     };
@@ -101,7 +101,7 @@ fn random_rules(random: &mut Xorshift) -> Vec<Rule> {
 }
 
 /// Draws a packet that satisfies most conditions of a random rule, and by chance all of them.
-fn random_packet(random: &mut Xorshift, rules: &[Rule]) -> (InterfaceId, Headers) {
+fn random_packet(random: &mut Draws, rules: &[Rule]) -> (InterfaceId, Headers) {
     let nothing = Match::default();
     let target = match rules.is_empty() {
         true => &nothing,
@@ -132,7 +132,7 @@ fn random_packet(random: &mut Xorshift, rules: &[Rule]) -> (InterfaceId, Headers
         _ => Fragment::None,
     };
     let portless = random.chance(10) || matches!(fragment, Fragment::Later { .. });
-    let tag = |wanted: Option<VlanId>, random: &mut Xorshift| match wanted {
+    let tag = |wanted: Option<VlanId>, random: &mut Draws| match wanted {
         Some(vlan) if random.chance(80) => Some(VlanTag(vlan.id() | 0xe000)),
         _ => some(random, 10, |random| VlanTag(random.below(3) as u16)),
     };
@@ -160,7 +160,7 @@ fn plain() -> &'static str {
 
 /// Compares every algorithm, with and without a small flow cache, with the linear one.
 fn check_equal(seed: u64) -> [usize; 3] {
-    let mut random = Xorshift(seed);
+    let mut random = Draws::new(seed);
     let order = random.pick(&MatchOrder::ALL);
     let fragments = random.pick(&[
         FragmentPolicy::default(),
@@ -212,7 +212,7 @@ fn check_equal(seed: u64) -> [usize; 3] {
 }
 
 /// Returns the same packet, or a later fragment of the datagram that it began.
-fn again(random: &mut Xorshift, packet: (InterfaceId, Headers)) -> (InterfaceId, Headers) {
+fn again(random: &mut Draws, packet: (InterfaceId, Headers)) -> (InterfaceId, Headers) {
     let (interface, headers) = packet;
     let Fragment::First(id) = headers.fragment else { return packet };
     if random.chance(30) {
@@ -223,7 +223,7 @@ fn again(random: &mut Xorshift, packet: (InterfaceId, Headers)) -> (InterfaceId,
 }
 
 /// Adds, removes, swaps or replaces rules.
-fn change(random: &mut Xorshift, rules: &mut Vec<Rule>) {
+fn change(random: &mut Draws, rules: &mut Vec<Rule>) {
     let at = random.below(rules.len() + 1);
     let new = Rule::new(random_match(random), LeafId(random.below(100) as u32));
     match random.below(4) {
@@ -246,7 +246,7 @@ fn every_algorithm_returns_the_rule_of_the_linear_one() {
 
 #[test]
 fn ten_thousand_rules_agree_with_the_linear_one() {
-    let mut random = Xorshift(0x5eed);
+    let mut random = Draws::new(0x5eed);
     let rule = |index: u32| {
         let network = IpAddr::from((0x0a00_0000 + (index << 8)).to_be_bytes());
         let sources = vec![Prefix::new(network, 24).expect("a network of its own")];
@@ -361,7 +361,7 @@ type Interpreter = fn(&[Rule], InterfaceId, &Headers) -> Option<usize>;
 fn check_order(order: MatchOrder, naive: Interpreter, cases: u64) {
     let mut out_of_order = 0;
     for case in 1..=cases {
-        let mut random = Xorshift(case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Draws::new(case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut rules = random_rules(&mut random);
         rules.truncate(30);
         let plan =
@@ -534,7 +534,7 @@ fn a_change_of_rules_applies_to_the_next_packet() {
 /// later fragments go where their first went.
 #[test]
 fn packets_of_a_rule_are_spread_by_their_own_headers() {
-    let mut random = Xorshift(0x5eed_0f57);
+    let mut random = Draws::new(0x5eed_0f57);
     for hash in [AltqHash::Destination, AltqHash::SourcePort, AltqHash::Full] {
         let spread = |queues| Some(Spread { hash, queues });
         let target = Target { leaf: LeafId(5000), meter: None, spread: spread(7) };
@@ -544,8 +544,7 @@ fn packets_of_a_rule_are_spread_by_their_own_headers() {
         let mut classifier = Classifier::build(rules, target, &plan).expect("registered");
         let mut seen = [false; 256];
         for _ in 0..4000 {
-            let host =
-                |random: &mut Xorshift| format!("10.0.{}.{}", random.below(2), random.below(4));
+            let host = |random: &mut Draws| format!("10.0.{}.{}", random.below(2), random.below(4));
             let (source, destination) = (host(&mut random), host(&mut random));
             let ports = (random.below(3) as u16 + 4000, random.below(2) as u16);
             let protocol = random.pick(&[TCP, UDP]);

@@ -4,7 +4,7 @@ mod frames;
 
 use std::net::IpAddr;
 
-use frames::{Frame, Piece, Xorshift, frame};
+use frames::{Draws, Frame, Piece, frame};
 use weir_core::classify::{
     Classified, Classifier, FragmentLimits, FragmentPolicy, InterfaceId, Match, PortRange, Prefix,
     Reason, Rule,
@@ -479,16 +479,16 @@ const PREFIXES: [(&str, u8); 10] = [
 const PROTOCOLS: [u8; 6] = [1, 6, 17, 17, 132, 47];
 const PORTS: [u16; 5] = [0, 80, 81, 5004, 65535];
 
-fn some<T>(random: &mut Xorshift, percent: usize, make: impl Fn(&mut Xorshift) -> T) -> Option<T> {
+fn some<T>(random: &mut Draws, percent: usize, make: impl Fn(&mut Draws) -> T) -> Option<T> {
     random.chance(percent).then(|| make(random))
 }
 
-fn random_naive(random: &mut Xorshift) -> Naive {
-    let prefixes = |random: &mut Xorshift| -> Vec<(IpAddr, u8)> {
+fn random_naive(random: &mut Draws) -> Naive {
+    let prefixes = |random: &mut Draws| -> Vec<(IpAddr, u8)> {
         let count = if random.chance(30) { 1 + random.below(2) } else { 0 };
         (0..count).map(|_| random.pick(&PREFIXES)).map(|(text, len)| (is(text), len)).collect()
     };
-    let range = |random: &mut Xorshift| {
+    let range = |random: &mut Draws| {
         let (one, other) = (random.pick(&PORTS), random.pick(&PORTS));
         (one.min(other), one.max(other))
     };
@@ -507,7 +507,7 @@ fn random_naive(random: &mut Xorshift) -> Naive {
     }
 }
 
-fn random_frame(random: &mut Xorshift) -> Frame {
+fn random_frame(random: &mut Draws) -> Frame {
     let ipv4 = random.chance(50);
     let pool = if ipv4 { V4 } else { V6 };
     let ports = (random.pick(&PORTS), random.pick(&PORTS));
@@ -530,7 +530,7 @@ fn random_frame(random: &mut Xorshift) -> Frame {
 }
 
 /// Often draws another fragment of a datagram that was sent already.
-fn random_piece(random: &mut Xorshift, sent: &[Frame]) -> Option<Frame> {
+fn random_piece(random: &mut Draws, sent: &[Frame]) -> Option<Frame> {
     let pieces: Vec<&Frame> = sent.iter().filter(|frame| frame.fragment.is_some()).collect();
     if pieces.is_empty() || random.chance(70) {
         return None;
@@ -577,7 +577,7 @@ fn naive_classify(
 
 /// Counts how often each reason decided, over one random policy and its packets.
 fn check_random(seed: u64) -> [usize; 3] {
-    let mut random = Xorshift(seed);
+    let mut random = Draws::new(seed);
     let list: Vec<Naive> = (0..random.below(9)).map(|_| random_naive(&mut random)).collect();
     let library = rules(list.iter().map(Naive::to_match).collect());
     let mut classifier = Classifier::new(library, DEFAULT, FragmentPolicy::default());

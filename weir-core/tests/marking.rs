@@ -2,7 +2,7 @@
 
 mod frames;
 
-use frames::{Frame, Xorshift, frame};
+use frames::{Draws, Frame, frame};
 use weir_core::packet::{Headers, LinkType, write_traffic_class};
 
 fn udp4() -> Frame {
@@ -38,7 +38,7 @@ fn seal(bytes: &mut [u8], at: usize) {
 
 #[test]
 fn every_change_keeps_the_checksum() {
-    let mut random = Xorshift(0xc4ec);
+    let mut random = Draws::new(0xc4ec);
     for old in 0..=255u8 {
         for new in 0..=255u8 {
             let mut bytes = udp4().class(old).tag(0x8100, 9).bytes();
@@ -117,7 +117,7 @@ fn bytes_that_are_not_a_packet_stay_unchanged() {
 
 #[test]
 fn any_bytes_change_in_their_traffic_class_alone() {
-    let mut random = Xorshift(0x5eed);
+    let mut random = Draws::new(0x5eed);
     let seeds = [udp4(), udp6().extension(60).piece(3, 0, true), udp4().tag(0x8100, 9)];
     for case in 0..100_000 {
         let mut bytes = random.pick(&seeds).bytes();

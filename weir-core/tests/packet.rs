@@ -2,7 +2,7 @@
 
 mod frames;
 
-use frames::{Frame, Xorshift, frame};
+use frames::{Draws, Frame, frame};
 use weir_core::packet::{Addresses, Depth, Fragment, Headers, LinkType, VlanTag};
 
 const UDP: u8 = 17;
@@ -269,7 +269,7 @@ fn agrees(cut: &Headers, whole: &Headers) {
 
 #[test]
 fn any_bytes_give_consistent_headers() {
-    let mut random = Xorshift(0x5eed);
+    let mut random = Draws::new(0x5eed);
     let links = [
         LinkType::Ethernet,
         LinkType::RawIp,

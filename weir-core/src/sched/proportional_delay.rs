@@ -1,4 +1,4 @@
-//! Proportional delay: who has waited longest, now and on the average, for what its class may.
+//! Proportional delay: the class goes first that has waited longest for what its parameter allows.
 //!
 //! The hybrid of Dovrolis, Stiliadis and Ramanathan `[dovrolis02]`, and its bounded form by
 //! Nieminen and others `[nieminen §2.B]`; the rules are [algorithms §8.3]. Each class i has a
@@ -7,7 +7,7 @@
 //! before all once its packet has waited too long.
 //!
 //! Ties, and the estimators beside the exponential average, are the reading of [algorithms §8.3].
-//! Times are nanoseconds; averages are kept times 2^gamma, so that a step loses nothing below
+//! Times are nanoseconds; averages are held times 2^gamma, so that a step loses nothing below
 //! that. Quotients are compared by cross products: a waiting time counts for at most 13 days
 //! (2^50 ns), so a product needs 50 + 16 bits of a scaled average, 30 of `g` and 30 of δ, and fits
 //! 128. Invariant: averages stay below 2^50 ns. A choice asks each class, so its cost grows with

@@ -23,7 +23,7 @@ pub enum Service {
     Rounds(Rounds),
     /// Close to the fluid ideal of these weights.
     Fluid(Vec<Weighted>),
-    /// Whoever is within its own rate goes before all who are not.
+    /// Leaves within their own rates go before all that are not.
     Buckets(Buckets),
     /// A packet is sent by the deadline that the curve of its leaf gives it, or one largest packet
     /// later, if all curves together fit into the line; `None` for a leaf without a curve.
@@ -39,10 +39,10 @@ pub struct Rounds {
     pub gains: Vec<u64>,
     /// Whether gains count packets.
     pub in_packets: bool,
-    /// Whether a leaf sends until its gain is overdrawn, and owes what it overdrew; else a packet
+    /// Whether a leaf sends until its gain is overdrawn, which the next one pays; else a packet
     /// waits until it is covered.
     pub overdraws: bool,
-    /// Whether a leaf that empties owes nothing when it comes back.
+    /// Whether a leaf that empties has no debt when it comes back.
     pub forgets: bool,
 }
 
@@ -62,18 +62,18 @@ pub struct Weighted {
 pub struct Buckets {
     /// The leaves.
     pub leaves: Vec<Bucket>,
-    /// Who gets what is left.
+    /// Which leaves get what is left.
     pub excess: Excess,
 }
 
-/// Who gets what leaves within their rates leave over.
+/// Which leaves get what those within their rates leave over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Excess {
     /// Every class with children lends what these leave of its own rate, but the link lends
     /// nothing: the deepest class first, to the smaller rank first, by turns, up to each `ceil`.
     Turns,
     /// Every class lends, and the link, too: siblings have all in proportion to their rates, and
-    /// who may not `borrow` no more than its rate.
+    /// one that may not `borrow` no more than its rate.
     Rates,
     /// Nothing that is known.
     Unknown,

@@ -172,7 +172,7 @@ impl Bucket {
 
     #[inline]
     fn charge(&mut self, now: Instant, length: Bytes) {
-        // Full within this very nanosecond: its fraction is kept, or a bucket of one packet would
+        // Full within this very nanosecond: its fraction counts, or a bucket of one packet would
         // lose up to a nanosecond with each.
         let full = self.full_at.round_up() < now;
         let start = if full { FineInstant::from_instant(now) } else { self.full_at };

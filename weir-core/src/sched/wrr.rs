@@ -311,7 +311,7 @@ mod tests {
         Tree::new(Rate::MIN, Bytes::new(1500), params, classes).expect("a tree")
     }
 
-    /// Who sends `count` packets of `lengths` when all always wait.
+    /// The leaves that send `count` packets of `lengths` when all always wait.
     fn served(mut wrr: Wrr, lengths: &[u64], count: usize) -> String {
         let now = Instant::ZERO;
         let head = |leaf: usize| Head { length: Bytes::new(lengths[leaf]), arrived: now };
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn shares_drift_only_where_debts_are_forgiven() {
-        // [algorithms §3.8]: weights, packets, shares with debts forgiven and with debts kept.
+        // [algorithms §3.8]: weights, packets, shares with debts forgiven and with debts paid.
         type Row<'r> = (&'r [u64], &'r [u64], &'r [u64], &'r [u64]);
         let rows: [Row<'_>; 4] = [
             (&[2259, 753], &[1500; 2], &[693, 307], &[750, 250]),
@@ -375,9 +375,9 @@ mod tests {
             (&[8333, 12_500], &[8220; 2], &[400, 600], &[400, 600]),
             (&[1500, 1500], &[1500, 100], &[500, 500], &[500, 500]),
         ];
-        for (weights, lengths, forgiven, kept) in rows {
+        for (weights, lengths, forgiven, paid) in rows {
             assert_eq!(shares(build("bytes", Some(1), true, weights), lengths), forgiven);
-            assert_eq!(shares(build("bytes", Some(1), false, weights), lengths), kept);
+            assert_eq!(shares(build("bytes", Some(1), false, weights), lengths), paid);
         }
     }
 

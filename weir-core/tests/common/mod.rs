@@ -1,4 +1,4 @@
-//! Random workloads for any registered scheduler, and a seeded generator of numbers.
+//! Random workloads for any registered scheduler.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use weir_core::ids::{ClassId, LeafId, MeterId};
@@ -6,24 +6,22 @@ use weir_core::link::LinkPlan;
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
 use weir_core::police::{AnyMeter, METERS, MeterPlan};
 use weir_core::queue::{AnyDropper, DROPPERS, Place, QueuePlan};
+use weir_core::random;
 use weir_core::sched::{ClassSpec, Descriptor, Tree};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate, Share};
 
-/// xorshift64*: the same seed gives the same numbers on every machine.
-pub struct Random(u64);
+/// Seeded draws for workloads.
+pub struct Random(random::Random);
 
 impl Random {
     /// A generator for one workload.
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Self(random::Random::new(seed, 0))
     }
 
     /// The next 64 bits.
     pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.0.bits()
     }
 
     /// Draws a number from `low` to `high`, both included.

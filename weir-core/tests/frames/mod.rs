@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::net::IpAddr;
+use weir_core::random::Random;
 
 /// A frame, described. `bytes` puts it on the wire.
 #[derive(Clone, Debug)]
@@ -140,19 +141,20 @@ impl Frame {
     }
 }
 
-/// Marsaglia's xorshift: the same numbers in every run.
-pub struct Xorshift(pub u64);
+/// Seeded draws for frames and rules.
+pub struct Draws(Random);
 
-impl Xorshift {
+impl Draws {
+    pub fn new(seed: u64) -> Self {
+        Self(Random::new(seed, 0))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        self.0.bits()
     }
 
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 16) as usize % bound
+        self.0.below(bound as u32) as usize
     }
 
     pub fn chance(&mut self, percent: usize) -> bool {

@@ -5,19 +5,20 @@ use crate::oracle::{Kernel, Oracle};
 use crate::world::{Leaves, Row, build, tree};
 use weir_core::ids::LeafId;
 use weir_core::parameter::{Params, Value};
+use weir_core::random::Random;
 use weir_core::sched::{Scheduler, Selection, Tree};
 use weir_core::units::{Instant, Quantity};
 
-/// SplitMix64.
-struct Random(u64);
+/// Seeded draws.
+struct Draws(Random);
 
-impl Random {
+impl Draws {
+    fn new(seed: u64) -> Self {
+        Self(Random::new(seed, 0))
+    }
+
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
+        self.0.bits() % end
     }
 
     fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
@@ -48,7 +49,7 @@ const EXTREME: Climate = Climate {
 };
 const WIDE: Climate = Climate { classes_max: 200, ..USUAL };
 
-fn random_tree(random: &mut Random, climate: &Climate) -> Tree {
+fn random_tree(random: &mut Draws, climate: &Climate) -> Tree {
     let count = 1 + random.below(climate.classes_max);
     let mut depth: Vec<u32> = Vec::new();
     let mut extras = Vec::new();
@@ -121,7 +122,7 @@ fn envelopes(tree: &Tree) -> Vec<(Envelope, Envelope)> {
 }
 
 fn check(seed: u64, climate: &Climate, bounded: bool) -> usize {
-    let mut random = Random(seed);
+    let mut random = Draws::new(seed);
     let tree = random_tree(&mut random, climate);
     let oracle = Oracle::new(&tree, None);
     compare((seed, random), climate, (&tree, build("htb", &tree), oracle), bounded)
@@ -129,7 +130,7 @@ fn check(seed: u64, climate: &Climate, bounded: bool) -> usize {
 
 /// As `check`, with the historic variant.
 fn check_historic(seed: u64, climate: &Climate) -> usize {
-    let mut random = Random(seed);
+    let mut random = Draws::new(seed);
     let tree = random_tree(&mut random, climate);
     let tick = random.one_of(&[100_000, 1_000_000, 10_000_000, 1_000_000_000]);
     let [hysteresis, rtab] = [0, 0].map(|_| random.below(2) == 0);
@@ -145,7 +146,7 @@ fn check_historic(seed: u64, climate: &Climate) -> usize {
 /// The tree, the scheduler and the oracle.
 type Both<'a> = (&'a Tree, Box<dyn Scheduler + Send>, Oracle);
 
-fn compare(source: (u64, Random), climate: &Climate, both: Both, bounded: bool) -> usize {
+fn compare(source: (u64, Draws), climate: &Climate, both: Both, bounded: bool) -> usize {
     let ((seed, mut random), (tree, mut fast, mut slow)) = (source, both);
     let mut envelopes = envelopes(tree);
     let mut leaves = Leaves::new(tree.leaf_count());

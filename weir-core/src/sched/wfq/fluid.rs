@@ -28,7 +28,7 @@ pub(super) struct Fluid {
     /// time is 8 * 10^9 units of work for each unit of weight.
     saved: u128,
     /// Work that the line was handed and the fluid has not done.
-    owed: u128,
+    undone: u128,
     per_nano: u128,
     per_byte: u128,
 }
@@ -59,7 +59,7 @@ impl Fluid {
             virtual_time: 0,
             time: Instant::ZERO,
             saved: 0,
-            owed: 0,
+            undone: 0,
             per_nano: scale.saturating_mul(u128::from(tree.rate().bits_per_second())),
             per_byte: scale.saturating_mul(BIT_NANOS),
         }
@@ -78,10 +78,10 @@ impl Fluid {
         self.work(self.per_nano.saturating_mul(nanos));
     }
 
-    /// Does so much work, or as much as is owed.
+    /// Does so much work, or as much as is undone.
     fn work(&mut self, work: u128) {
-        let work = work.min(self.owed);
-        self.owed -= work;
+        let work = work.min(self.undone);
+        self.undone -= work;
         self.saved = self.saved.saturating_add(work);
         while let Some((due, leaf)) = self.busy.first(0) {
             let needed = self.work_for(due.saturating_sub(self.virtual_time));
@@ -92,7 +92,7 @@ impl Fluid {
             self.virtual_time = self.virtual_time.max(due);
             self.run_dry(leaf, due);
         }
-        (self.saved, self.owed) = (0, 0);
+        (self.saved, self.undone) = (0, 0);
     }
 
     /// What had been scheduled of `leaf` is drained at `due`: the next of it follows, if there is
@@ -133,8 +133,8 @@ impl Fluid {
 
     /// The line was handed `length` bytes.
     pub(super) fn handed(&mut self, length: u64) {
-        self.owed = self.owed.saturating_add(self.per_byte.saturating_mul(u128::from(length)));
-        let excess = self.owed.saturating_sub(self.per_byte.saturating_mul(OWED_MAX));
+        self.undone = self.undone.saturating_add(self.per_byte.saturating_mul(u128::from(length)));
+        let excess = self.undone.saturating_sub(self.per_byte.saturating_mul(UNDONE_MAX));
         if excess > 0 {
             self.work(excess);
         }
@@ -166,8 +166,8 @@ impl Fluid {
     /// Takes over the work that `old` still had to do, in the measure of this one.
     pub(super) fn inherit(&mut self, now: Instant, old: &Fluid) {
         self.time = now;
-        let bytes = old.owed / old.per_byte;
-        self.owed = self.per_byte.saturating_mul(bytes);
+        let bytes = old.undone / old.per_byte;
+        self.undone = self.per_byte.saturating_mul(bytes);
     }
 
     /// Moves virtual time, and all that is measured in it, `back`.
@@ -185,6 +185,6 @@ impl Fluid {
 
 /// Bytes that the line may be ahead of the fluid: a driver's buffer. A line that is faster than its
 /// rate takes the fluid along from here on, so tags stay near virtual time.
-const OWED_MAX: u128 = 1 << 20;
+const UNDONE_MAX: u128 = 1 << 20;
 /// A byte at 1 bit/s takes so many ns.
 const BIT_NANOS: u128 = 8_000_000_000;

@@ -1,9 +1,9 @@
 //! Start tags of packets that wait behind others, where they do not follow from those.
 //!
 //! A packet starts where the one before it in its leaf finishes, unless the fluid had drained all
-//! before it when it came: then it starts at the virtual time of that moment, which must be kept
-//! until it is first. At most a few packets a leaf need this, since packets are never late by more
-//! than one largest packet.
+//! before it when it came: then it starts at the virtual time of that moment, which is remembered
+//! until the packet is first. At most a few packets a leaf need this, since packets are never late
+//! by more than one largest packet.
 
 use alloc::vec::Vec;
 
@@ -50,7 +50,7 @@ impl Starts {
     pub(super) fn take(&mut self, queue: &mut Queue, number: u32) -> Option<u64> {
         let mut latest = None;
         while let Some(row) = self.rows.get_mut(queue.first as usize) {
-            // Numbers count on without end; those kept are within half of all.
+            // Numbers count on without end; those remembered are within half of all.
             if (number.wrapping_sub(row.number) as i32) < 0 {
                 break;
             }
