@@ -26,8 +26,9 @@ pub(super) struct Classes {
     pub packet: i32,
 }
 
-/// A class as the sharing rules see it.
+/// A class as the sharing rules see it, in one line of memory.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 pub(super) struct Class {
     pub meter: Meter,
     pub parent: u32,
@@ -60,7 +61,6 @@ impl Classes {
         let mtu = tree.mtu().get().clamp(MTU_MIN, MTU_MAX);
         let level_quanta = quanta(&rates, mtu, LEVEL_TURN_MAX, |class| levels[class].into());
         let family_quanta = quanta(&rates, mtu, FAMILY_TURN_MAX, |class| parents[class]);
-        let packet = (mtu << CREDIT_BITS) as i32;
         let families = Families::new(tree);
         let mut list = Vec::with_capacity(link + 1);
         for id in families.order(tree) {
@@ -84,7 +84,7 @@ impl Classes {
         let (meter, level) = (Meter::new(tree.rate(), Bytes::ZERO, 0), levels[link]);
         list.push(Class { meter, parent: link as u32, level, rank: 0, borrows: false, ..list[0] });
         let priorities = usize::from(ranks[PRIORITY_MAX as usize]) + 1;
-        Ok(Self { list, families, priorities, packet })
+        Ok(Self { list, families, priorities, packet: (mtu << CREDIT_BITS) as i32 })
     }
 
     /// What each leaf may always send.
@@ -268,3 +268,5 @@ const LEVEL_TURN_MAX: u64 = 4;
 const FAMILY_TURN_MAX: u64 = 64;
 /// The most rounds that a class collects credit for a largest packet.
 const ROUNDS_MAX: u64 = 64;
+
+const _: () = assert!(size_of::<Class>() == 64, "a class is one line of memory");

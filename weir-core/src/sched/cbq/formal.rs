@@ -124,7 +124,7 @@ impl Formal {
             if undertime == key {
                 return Some((key, class as usize));
             }
-            self.overlimit.update(0, class, undertime);
+            self.overlimit.increase(0, class, undertime);
         }
     }
 
