@@ -31,7 +31,7 @@ pub(super) struct LinkShare {
     /// By family: active children that an upper limit holds back, by fit time.
     held: Heaps<Instant>,
     /// By family: all active children, the largest virtual time first.
-    latest: Heaps<Reverse<VirtualTime>>,
+    latest: Heaps<Reverse<i128>>,
     /// How many times a class became active.
     activations: u64,
 }
@@ -55,15 +55,11 @@ struct Class {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Turn {
     /// When the link-share curve of the class reaches what it was sent.
-    virtual_time: VirtualTime,
+    virtual_time: i128,
     /// Which activation made the class active.
     activation: u64,
 }
 
-/// In half a cache line less than with the alignment of `i128`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-#[repr(Rust, packed(8))]
-struct VirtualTime(i128);
 
 #[derive(Clone, Copy)]
 enum Below {
@@ -208,7 +204,7 @@ impl LinkShare {
             let family = &mut self.families[this.family as usize];
             at = family.parent;
             if served.by_share {
-                family.note_choice(this.turn.virtual_time.0);
+                family.note_choice(this.turn.virtual_time);
             }
             let is_active = self.latest.contains(class);
             if let Some(limit) = this.limit {
@@ -262,7 +258,7 @@ impl LinkShare {
     fn init_v(&mut self, class: u32) {
         let this = &mut self.classes[class as usize];
         let family = &self.families[this.family as usize];
-        let latest = self.latest.first(this.family as usize).map(|(Reverse(time), _)| time.0);
+        let latest = self.latest.first(this.family as usize).map(|(Reverse(time), _)| time);
         let mean = match latest {
             Some(latest) if family.has_risen => family.chosen.midpoint(latest),
             Some(latest) => latest,
@@ -272,7 +268,7 @@ impl LinkShare {
         let time = curve.reached(&this.runtime).max(mean);
         curve.min_with(&mut this.runtime, time);
         self.activations += 1;
-        this.turn = Turn { virtual_time: VirtualTime(time), activation: self.activations };
+        this.turn = Turn { virtual_time: time, activation: self.activations };
     }
 
     /// A class becomes idle; returns whether the class above it does as well.
@@ -280,7 +276,7 @@ impl LinkShare {
         let this = &self.classes[class as usize];
         let lane = this.family as usize;
         let family = &mut self.families[lane];
-        family.idled = family.idled.max(this.turn.virtual_time.0);
+        family.idled = family.idled.max(this.turn.virtual_time);
         self.latest.remove(lane, class);
         if this.is_held {
             self.held.remove(lane, class);
@@ -338,7 +334,7 @@ impl LinkShare {
         let children = (0u32..).zip(&mut self.classes).filter(|(_, this)| this.family == number);
         for (class, this) in children {
             this.runtime.delay(-by);
-            this.turn.virtual_time.0 -= by;
+            this.turn.virtual_time -= by;
             if self.latest.contains(class) {
                 self.latest.update(number as usize, class, Reverse(this.turn.virtual_time));
             }
@@ -401,17 +397,17 @@ impl Class {
     #[inline]
     fn update_v(&mut self, curve: &Curve, bytes: u32) {
         curve.serve(&mut self.runtime, bytes);
-        self.turn.virtual_time = VirtualTime(curve.reached(&self.runtime));
+        self.turn.virtual_time = curve.reached(&self.runtime);
     }
 
     /// [algorithms §6.5] A class that an upper limit held back while a sibling was `chosen` does
     /// not make up for it.
     #[inline]
     fn catch_up(&mut self, chosen: i128) {
-        let behind = chosen - self.turn.virtual_time.0;
+        let behind = chosen - self.turn.virtual_time;
         if behind > 0 {
             self.runtime.delay(behind);
-            self.turn.virtual_time = VirtualTime(chosen);
+            self.turn.virtual_time = chosen;
         }
     }
 }
