@@ -5,8 +5,8 @@
 //! goal is met and with 1 if one is missed. Beside a quiet machine the parts need what `--list`
 //! says.
 
-use crate::nostd::target_directory;
 use crate::mutants;
+use crate::nostd::target_directory;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};

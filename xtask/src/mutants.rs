@@ -4,8 +4,8 @@
 //! The sample is every n-th mutant of the whole list from a seeded first one, so that it is spread
 //! over all files and the same each time; it changes with the code.
 
-use crate::nostd::target_directory;
 use crate::figures::Verdict;
+use crate::nostd::target_directory;
 use std::path::Path;
 use std::process::Command;
 
