@@ -21,6 +21,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+use weir_core::parameter::Scope;
 use weir_core::random::Random;
 use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
 use weir_live::error::SystemError;
@@ -309,7 +310,8 @@ fn bridge_config(policy: &Policy) -> Result<BridgeConfig, SystemError> {
 fn policy(scheduler: &str, classes: usize) -> Result<Policy, String> {
     let entry = weir_core::sched::find(scheduler)
         .ok_or_else(|| format!("no scheduler is called `{scheduler}`"))?;
-    let has = |name: &str| entry.descriptor.parameters.iter().any(|row| row.name == name);
+    let parameters = entry.descriptor.parameters;
+    let has = |name| parameters.iter().any(|row| row.name == name && row.scope == Scope::Class);
     let mut text = format!("[link]\nrate = '{LINK_MBIT} Mbit/s'\nscheduler = '{scheduler}'\n");
     let mut common = "queue = { limit = '1000 packets' }\n".to_owned();
     let rate =
