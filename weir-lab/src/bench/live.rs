@@ -314,8 +314,11 @@ fn policy(scheduler: &str, classes: usize) -> Result<Policy, String> {
     let has = |name| parameters.iter().any(|row| row.name == name && row.scope == Scope::Class);
     let mut text = format!("[link]\nrate = '{LINK_MBIT} Mbit/s'\nscheduler = '{scheduler}'\n");
     let mut common = "queue = { limit = '1000 packets' }\n".to_owned();
-    let rate =
-        |mbit: usize| if has("rate") { format!("rate = '{mbit} Mbit/s'\n") } else { String::new() };
+    let rate = |mbit: usize| match (has("rate"), has("share")) {
+        (true, _) => format!("rate = '{mbit} Mbit/s'\n"),
+        (_, true) => format!("share = '{:.4} %'\n", mbit as f64 * 100.0 / LINK_MBIT as f64),
+        _ => String::new(),
+    };
     if entry.descriptor.promises.hierarchical {
         text += &format!("[class.all]\n{}", rate(LINK_MBIT));
         common += "parent = 'all'\n";
