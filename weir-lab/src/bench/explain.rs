@@ -1,4 +1,4 @@
-//! What it costs to explain why packets wait: the same road with and without.
+//! What it costs to explain why packets wait: the road of the bench with and without.
 //!
 //! Three links take turns: two that explain nothing, whose ratio says what the machine's noise is
 //! worth, and one that explains; taking the sojourns out counts.

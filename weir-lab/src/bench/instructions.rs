@@ -45,7 +45,7 @@ pub fn run(keyword: &str, packets: u64) -> Result<(), String> {
 }
 
 /// Counts instructions per packet of every scheduler under callgrind, in `serve` alone: not those
-/// of the loop around it, nor of set-up. `progress` is told each count.
+/// of the loop around it, nor of set-up. `progress` gets each count.
 ///
 /// # Errors
 /// When valgrind is missing or fails.

@@ -21,6 +21,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+use weir_core::parameter::Scope;
 use weir_core::random::Random;
 use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
 use weir_live::error::SystemError;
@@ -36,7 +37,7 @@ use weir_policy::Policy;
 pub const SCHEDULERS: [&str; 4] = ["htb", "cbq", "hfsc", "drr"];
 /// The numbers of classes of each.
 pub const CLASSES: [usize; 2] = [100, 10_000];
-/// As many ports as can be told apart.
+/// Each class has a port of its own, and there are no more.
 pub const CLASSES_MAX: usize = 50_000;
 
 /// What to measure.
@@ -87,7 +88,7 @@ pub struct Row {
     pub not_measured: Option<String>,
 }
 
-/// Who forwards.
+/// What forwards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Forwarder {
     /// The bridge of `weir up`.
@@ -104,8 +105,8 @@ struct Sample {
     processor_micros: f64,
 }
 
-/// Measures every forwarder; `progress` is told the measurement that begins, and how many are done
-/// of how many. To be called before the process has a second thread.
+/// Measures every forwarder; `progress` gets the measurement that begins, and how many are done of
+/// how many. To be called before the process has a second thread.
 ///
 /// # Errors
 /// When private networks cannot be made (the text says what is missing), or a bridge fails.
@@ -236,12 +237,12 @@ fn measure_one(
     duration: Duration,
     processors: usize,
 ) -> Result<Result<Sample, String>, String> {
-    let told = |error: SystemError| error.to_string();
-    let testbed = rig::quiet_testbed().map_err(told)?;
+    let text = |error: SystemError| error.to_string();
+    let testbed = rig::quiet_testbed().map_err(text)?;
     match forwarder {
         Forwarder::Weir { scheduler, classes } => {
             let policy = policy(scheduler, *classes)?;
-            through_weir(&testbed, &policy, *classes, duration).map(Ok).map_err(told)
+            through_weir(&testbed, &policy, *classes, duration).map(Ok).map_err(text)
         }
         Forwarder::Kernel { steered: true, .. } if processors < 2 => {
             Ok(Err("there is no second processor".to_owned()))
@@ -251,7 +252,7 @@ fn measure_one(
             if let Err(error) = testbed.weir.run(ready).and_then(|made| made) {
                 return Ok(Err(error.to_string()));
             }
-            drive(&testbed, forwarder.ports(), duration).map(Ok).map_err(told)
+            drive(&testbed, forwarder.ports(), duration).map(Ok).map_err(text)
         }
     }
 }
@@ -309,11 +310,15 @@ fn bridge_config(policy: &Policy) -> Result<BridgeConfig, SystemError> {
 fn policy(scheduler: &str, classes: usize) -> Result<Policy, String> {
     let entry = weir_core::sched::find(scheduler)
         .ok_or_else(|| format!("no scheduler is called `{scheduler}`"))?;
-    let has = |name: &str| entry.descriptor.parameters.iter().any(|row| row.name == name);
+    let parameters = entry.descriptor.parameters;
+    let has = |name| parameters.iter().any(|row| row.name == name && row.scope == Scope::Class);
     let mut text = format!("[link]\nrate = '{LINK_MBIT} Mbit/s'\nscheduler = '{scheduler}'\n");
     let mut common = "queue = { limit = '1000 packets' }\n".to_owned();
-    let rate =
-        |mbit: usize| if has("rate") { format!("rate = '{mbit} Mbit/s'\n") } else { String::new() };
+    let rate = |mbit: usize| match (has("rate"), has("share")) {
+        (true, _) => format!("rate = '{mbit} Mbit/s'\n"),
+        (_, true) => format!("share = '{:.4} %'\n", mbit as f64 * 100.0 / LINK_MBIT as f64),
+        _ => String::new(),
+    };
     if entry.descriptor.promises.hierarchical {
         text += &format!("[class.all]\n{}", rate(LINK_MBIT));
         common += "parent = 'all'\n";
@@ -352,7 +357,7 @@ fn kernel_bridge(classes: usize, steered: bool) -> Result<(), SystemError> {
     if steered { steer() } else { Ok(()) }
 }
 
-/// The lines of `tc` for HTB with a class for each port, told by u32.
+/// The lines of `tc` for HTB with a class for each port, which u32 classifies.
 fn htb(classes: usize) -> String {
     let rate = (LINK_MBIT * 95 / 100 / (classes + 1)).max(1);
     let mut text = format!(

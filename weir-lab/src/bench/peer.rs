@@ -29,7 +29,7 @@ pub struct Row {
 /// Runs `program` beside the schedulers, or those named `only`, at `leaves`, in so many rounds.
 ///
 /// # Errors
-/// When the peer's program cannot be run or answers something else than expected.
+/// When the peer's program cannot be run or prints something else than expected.
 pub fn measure(
     program: &Path,
     only: &[String],

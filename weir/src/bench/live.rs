@@ -41,7 +41,7 @@ impl Bench {
 /// The table.
 fn text(report: &Report) -> String {
     let [forwarder, to] = ["forwarder".to_owned(), format!("to {}", yardstick())];
-    let mut text = format!("{forwarder:<36} {:>8} {:>9} {to:>8}  us/frame\n", "kpps", "offered");
+    let mut text = format!("{forwarder:<46} {:>8} {:>9} {to:>8}  us/frame\n", "kpps", "offered");
     for row in &report.rows {
         text += &line(row);
     }
@@ -56,9 +56,9 @@ fn text(report: &Report) -> String {
 fn line(row: &Row) -> String {
     let Row { forwarder, kpps, offered_kpps, ratio, processor_micros, .. } = row;
     match &row.not_measured {
-        Some(why) => format!("{forwarder:<36} not measured: {why}\n"),
+        Some(why) => format!("{forwarder:<46} not measured: {why}\n"),
         None => format!(
-            "{forwarder:<36} {kpps:>8.1} {offered_kpps:>9.1} {ratio:>8.3} \
+            "{forwarder:<46} {kpps:>8.1} {offered_kpps:>9.1} {ratio:>8.3} \
              {processor_micros:>9.2}\n"
         ),
     }
