@@ -24,8 +24,9 @@ const LINKS: [LinkType; 5] = [
 /// Returns a header's checksum, by adding all its words [RFC 1071 §1].
 fn checksum(header: &[u8]) -> u16 {
     let words = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
-    let sum = words.sum::<u32>();
-    !((sum & 0xffff) + (sum >> 16)) as u16
+    let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
+    // The first fold may carry once more.
+    !fold(fold(words.sum())) as u16
 }
 
 /// Puts the right checksum into the IPv4 header at `at`.
