@@ -93,7 +93,7 @@ impl Queues {
             slots: (1..packets_max).chain([NONE]).map(Slot::free_before).collect(),
             free: 0,
             room: packets_max,
-            packets_max: packets_max,
+            packets_max,
             droppers,
             drops: Drops::default(),
             shared,

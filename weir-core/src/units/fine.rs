@@ -13,7 +13,7 @@ const MASK: u64 = (1 << FRACTION_BITS) - 1;
 
 /// An instant in units of 2^-30 ns. Aligned as 64 bits are, so that it leaves no gap beside them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[repr(packed(8))]
+#[repr(Rust, packed(8))]
 pub struct FineInstant(u128);
 
 /// A length of time in units of 2^-30 ns.
