@@ -116,8 +116,8 @@ impl<S: Discipline> Link<S> {
     /// Drops a packet of `leaf` to make room for `arriving`, which becomes first if no other waits.
     fn evict(&mut self, now: Instant, leaf: LeafId, at: (u32, DropReason), arriving: Head) {
         let (position, reason) = at;
-        let first = self.queues.first(leaf);
         if self.explainer.is_some() && position == 0 {
+            let first = self.queues.first(leaf);
             self.explain_drop(now, leaf, &first, reason);
         }
         let (entry, first) = self.queues.evict(leaf, position, reason);

@@ -505,12 +505,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_class_takes_at_most_132_bytes() {
+    fn an_idle_class_takes_at_most_128_bytes() {
         // A leaf with three levels, its place and its wait in the queue, and under a byte for its
         // bits in a row and a feed. Beside that it has a cache line of the store; classes without
         // one make up for the odd byte.
         let leaf = size_of::<Class>() + 3 * size_of::<i32>();
         let order = size_of::<u32>() + 12 + 1;
-        assert!(leaf + order <= 132 - 64 + 1, "{leaf} + {order}");
+        assert!(leaf + order <= 128 - 64 + 1, "{leaf} + {order}");
     }
 }
