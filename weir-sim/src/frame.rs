@@ -5,6 +5,7 @@
 //! [`Headers::parse`] reads from the bytes is what the source's headers said, and the checksum of
 //! an IPv4 header is right.
 
+use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
 use weir_core::packet::{Addresses, Headers, Protocol};
 
 /// Writes the frame of a packet with these headers into `out`: all of it if its IP `packet` is
@@ -17,14 +18,7 @@ pub fn write(
     out: &mut Vec<u8>,
 ) {
     out.clear();
-    out.extend_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
-    for tag in [headers.vlan, headers.vlan_inner].into_iter().flatten() {
-        out.extend_from_slice(&0x8100u16.to_be_bytes());
-        out.extend_from_slice(&tag.0.to_be_bytes());
-    }
-    let six = matches!(headers.addresses, Addresses::V6 { .. });
-    let ethertype: u16 = if six { 0x86dd } else { 0x0800 };
-    out.extend_from_slice(&ethertype.to_be_bytes());
+    ethernet(headers, out);
     let start = out.len();
     match packet {
         Some(packet) => out.extend_from_slice(packet),
@@ -35,69 +29,90 @@ pub fn write(
     out.truncate(length as usize);
 }
 
+/// The Ethernet header, with tags.
+fn ethernet(headers: &Headers, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+    for tag in [headers.vlan, headers.vlan_inner].into_iter().flatten() {
+        out.extend_from_slice(&0x8100u16.to_be_bytes());
+        out.extend_from_slice(&tag.0.to_be_bytes());
+    }
+    let six = matches!(headers.addresses, Addresses::V6 { .. });
+    let ethertype: u16 = if six { 0x86dd } else { 0x0800 };
+    out.extend_from_slice(&ethertype.to_be_bytes());
+}
+
 /// The IP header of a packet of `length` bytes, and the transport header.
 fn network(headers: &Headers, length: u32, out: &mut Vec<u8>) {
     let length = length.min(u32::from(u16::MAX)) as u16;
     let protocol = headers.protocol.map_or(UNASSIGNED, |protocol| protocol.0);
     match headers.addresses {
         Addresses::V6 { source, destination } => {
-            out.extend_from_slice(&[0x60, 0, 0, 0]);
-            out.extend_from_slice(&length.saturating_sub(40).to_be_bytes());
-            out.extend_from_slice(&[protocol, HOPS]);
-            out.extend_from_slice(&source.octets());
-            out.extend_from_slice(&destination.octets());
+            let mut packet = Ipv6Packet::new_unchecked(grown(out, 40));
+            packet.set_version(6);
+            packet.set_payload_len(length.saturating_sub(40));
+            packet.set_next_header(IpProtocol::from(protocol));
+            packet.set_hop_limit(HOPS);
+            packet.set_src_addr(source);
+            packet.set_dst_addr(destination);
             transport(headers, length.saturating_sub(40), out);
         }
         Addresses::V4 { source, destination } => {
-            out.extend_from_slice(&[0x45, 0]);
-            out.extend_from_slice(&length.to_be_bytes());
-            out.extend_from_slice(&[0, 0, 0, 0, HOPS, protocol, 0, 0]);
-            out.extend_from_slice(&source.octets());
-            out.extend_from_slice(&destination.octets());
+            let mut packet = Ipv4Packet::new_unchecked(grown(out, 20));
+            packet.set_version(4);
+            packet.set_header_len(20);
+            packet.set_total_len(length);
+            packet.set_hop_limit(HOPS);
+            packet.set_next_header(IpProtocol::from(protocol));
+            packet.set_src_addr(source);
+            packet.set_dst_addr(destination);
             transport(headers, length.saturating_sub(20), out);
         }
         Addresses::Unknown => {}
     }
 }
 
-/// A UDP header, or as much of a TCP header as there can be without a connection.
+/// A UDP header, or as much of a TCP header as there can be without a connection. Without a payload
+/// to sum there is no checksum.
 fn transport(headers: &Headers, length: u16, out: &mut Vec<u8>) {
     let Some(ports) = headers.ports else { return };
-    out.extend_from_slice(&ports.source.to_be_bytes());
-    out.extend_from_slice(&ports.destination.to_be_bytes());
     if headers.protocol == Some(Protocol::TCP) {
-        out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+        let mut segment = TcpPacket::new_unchecked(grown(out, 20));
+        segment.set_src_port(ports.source);
+        segment.set_dst_port(ports.destination);
+        segment.set_header_len(20);
+        segment.set_ack(true);
+        segment.set_window_len(u16::MAX);
     } else {
-        out.extend_from_slice(&length.to_be_bytes());
-        // No checksum: there is no payload to sum.
-        out.extend_from_slice(&[0, 0]);
+        let mut datagram = UdpPacket::new_unchecked(grown(out, 8));
+        datagram.set_src_port(ports.source);
+        datagram.set_dst_port(ports.destination);
+        datagram.set_len(length);
     }
+}
+
+/// Appends `count` zeros and returns them.
+fn grown(out: &mut Vec<u8>, count: usize) -> &mut [u8] {
+    let start = out.len();
+    out.resize(start + count, 0);
+    &mut out[start..]
 }
 
 /// Writes DSCP and ECN, and the checksum of an IPv4 header.
 fn set_class(packet: &mut [u8], class: u8) {
     match packet.first().map(|first| first >> 4) {
-        Some(6) if packet.len() >= 2 => {
-            packet[0] = 0x60 | class >> 4;
-            packet[1] = class << 4 | packet[1] & 0x0f;
-        }
-        Some(4) if packet.len() >= 20 => {
-            packet[1] = class;
-            packet[10..12].fill(0);
-            let sum: u32 = packet[..20]
-                .chunks_exact(2)
-                .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
-                .sum();
-            let folded = (sum & 0xffff) + (sum >> 16);
-            let checksum = !((folded + (folded >> 16)) as u16);
-            packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+        Some(6) => Ipv6Packet::new_unchecked(packet).set_traffic_class(class),
+        Some(4) => {
+            let mut packet = Ipv4Packet::new_unchecked(packet);
+            packet.set_dscp(class >> 2);
+            packet.set_ecn(class & 3);
+            packet.fill_checksum();
         }
         _ => {}
     }
 }
 
 const HOPS: u8 = 64;
-/// Not assigned, for who writes no protocol: 253 is for experiments.
+/// For sources without a protocol: 253 is for experiments.
 const UNASSIGNED: u8 = 253;
 
 #[cfg(test)]
