@@ -8,6 +8,7 @@
 //! Invariant: pure functions over byte slices; every offset taken from a header is checked, so a
 //! hostile header gives an [`OffloadError`], never a panic. [`plan`] reads, [`Plan::write`] copies.
 
+use crc::{CRC_32_ISCSI, Crc};
 use std::fmt;
 
 /// Length of the `virtio_net_hdr` that precedes a frame, in bytes.
@@ -207,7 +208,7 @@ impl Partial {
             // [RFC 9260 appendix A] Over all bytes with the field zero; the only checksum sent low
             // byte first.
             frame[self.field..self.field + 4].fill(0);
-            let crc = crc32c(&frame[self.start..]);
+            let crc = CRC32C.checksum(&frame[self.start..]);
             frame[self.field..self.field + 4].copy_from_slice(&crc.to_le_bytes());
             return;
         }
@@ -464,16 +465,6 @@ impl Sum {
     }
 }
 
-/// The CRC of Castagnoli, bit by bit: SCTP from this machine is too rare for a table.
-fn crc32c(bytes: &[u8]) -> u32 {
-    const POLYNOMIAL: u32 = 0x82f6_3b78;
-    !bytes.iter().fold(!0, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            crc >> 1 ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 }
-        })
-    })
-}
-
 fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
@@ -486,6 +477,9 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
 fn length16(len: usize) -> u16 {
     u16::try_from(len).expect("plan_cut keeps every segment below 64 KiB")
 }
+
+/// The CRC of Castagnoli.
+static CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
 #[cfg(test)]
 #[path = "offload_tests.rs"]
