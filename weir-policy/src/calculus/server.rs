@@ -192,6 +192,62 @@ mod tests {
         }
     }
 
+    fn is_close(one: f64, other: f64) -> bool {
+        (one - other).abs() <= 1e-6 * other.abs()
+    }
+
+    /// `times` are amounts of bytes with the time of each; `rate` is that of the long run.
+    fn check(serving: Serving, times: &[(f64, f64)], rate: f64) {
+        for &(bytes, expected) in times {
+            let time = serving.time(bytes);
+            assert!(is_close(time, expected), "{serving:?}, {bytes} bytes: {time}");
+        }
+        assert!(is_close(serving.rate(), rate), "{serving:?}: {}", serving.rate());
+    }
+
+    #[test]
+    fn times_are_those_worked_by_hand() {
+        check(Serving::Late { rate: 1e5, late: 0.01 }, &[(0.0, 0.01), (5000.0, 0.06)], 1e5);
+        check(Serving::Fixed { rate: 1e5, delay: 0.03 }, &[(1.0, 0.03), (9e9, 0.03)], 1e5);
+        // A visit is worth 1500 bytes, of which the first one pays the 500 owed; it takes the line
+        // 1.5 ms, and a round 11.5 ms.
+        let rounds =
+            Serving::Rounds { gain: 1500.0, owed: 500.0, others: 0.01, late: 0.002, line: 1e6 };
+        let times = [(1000.0, 0.013), (1001.0, 0.023_001), (2500.0, 0.0245), (2501.0, 0.034_501)];
+        check(rounds, &times, 1500.0 / 0.0115);
+        // 10 ms is worth 1000 bytes, less than the burst, so no pause is lost.
+        let bucket = |wait, lost| {
+            let (rate, debt, burst) = (1e5, 1500.0, 4000.0);
+            Serving::Bucket { rate, debt, wait, burst, lost }
+        };
+        check(bucket(0.01, None), &[(8500.0, 0.11)], 1e5);
+        // 50 ms is worth 5000 bytes, more than the burst: each 4000 bytes lose a pause.
+        check(bucket(0.05, None), &[(4000.0, 0.155), (8500.0, 0.3)], 1e5 / 2.25);
+        check(bucket(0.05, Some(0.06)), &[(4000.0, 0.155), (8500.0, 0.21)], 1e5);
+        let curve = Serving::Curve { m1: 4e5, d: 0.01, m2: 1e5, late: 0.001 };
+        check(curve, &[(2000.0, 0.006), (4000.0, 0.011), (5000.0, 0.021)], 1e5);
+    }
+
+    /// The delay and the backlog under an arrival curve, with packets of 1000 bytes.
+    fn check_bounds(serving: Serving, arrival: (f64, f64), delay: f64, backlog: f64) {
+        let found = (serving.delay(arrival), serving.backlog(arrival, 1000.0));
+        let (Some(one), Some(other)) = found else { panic!("{serving:?} has bounds") };
+        assert!(is_close(one, delay) && is_close(other, backlog), "{serving:?}: {one} {other}");
+    }
+
+    #[test]
+    fn bounds_are_those_worked_by_hand() {
+        // The burst waits longest; while the first packet is served another 20 ms arrive.
+        let late = Serving::Late { rate: 1e5, late: 0.01 };
+        check_bounds(late, (5000.0, 5e4), 0.06, 5000.0 + 5e4 * 0.02);
+        check_bounds(late, (5000.0, 0.0), 0.06, 5000.0);
+        let fixed = Serving::Fixed { rate: 1e5, delay: 0.03 };
+        check_bounds(fixed, (5000.0, 5e4), 0.03, 6500.0);
+        // The burst takes 1 + 7.5 ms at the steep slope, the first packet 3.5 ms.
+        let curve = Serving::Curve { m1: 4e5, d: 0.01, m2: 1e5, late: 0.001 };
+        check_bounds(curve, (3000.0, 5e4), 0.0085, 3175.0);
+    }
+
     #[test]
     fn more_than_the_guarantee_has_no_bound() {
         let serving = Serving::Late { rate: 1e5, late: 0.01 };
