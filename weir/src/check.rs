@@ -106,10 +106,7 @@ impl Run for Check {
         }
         let outcome = policy::of_document(&document, None);
         let policy = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
-        let exit = print_all(output, (&name, "policy"), &outcome, policy.map(Row::of_policy));
-        // The command ends here, and the system frees memory faster than table by table.
-        std::mem::forget((document, outcome));
-        exit
+        print_all(output, (&name, "policy"), &outcome, policy.map(Row::of_policy))
     }
 }
 
