@@ -212,7 +212,7 @@ mod tests {
         // A visit is worth 1500 bytes, of which the first one pays the 500 owed; it takes the line
         // 1.5 ms, and a round 11.5 ms.
         let rounds =
-            Serving::Rounds { gain: 1500.0, owed: 500.0, others: 0.01, late: 0.002, line: 1e6 };
+            Serving::Rounds { gain: 1500.0, debt: 500.0, others: 0.01, late: 0.002, line: 1e6 };
         let times = [(1000.0, 0.013), (1001.0, 0.023_001), (2500.0, 0.0245), (2501.0, 0.034_501)];
         check(rounds, &times, 1500.0 / 0.0115);
         // 10 ms is worth 1000 bytes, less than the burst, so no pause is lost.
