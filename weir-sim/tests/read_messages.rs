@@ -71,25 +71,28 @@ fn wrong_values_of_every_source_are_named() {
             (
                 "proto = \"carrier pigeon\"",
                 "W017 `proto` of source `x`: protocol \"carrier pigeon\": is no protocol name \
-                Weir knows and no number in 0..=255",
+                Weir knows nor a number in 0..=255",
             ),
             (
                 "dscp = \"gold\"",
-                "W017 `dscp` of source `x`: DSCP \"gold\": is no code point name Weir knows and \
+                "W017 `dscp` of source `x`: DSCP \"gold\": is neither a code point name Weir knows and \
                 no number in 0..=63",
             ),
             (
                 "dscp = 64",
                 "W017 `dscp` of source `x`: DSCP \"64\": is above 63, the largest of six bits",
             ),
-            ("ecn = \"yes\"", "W017 `ecn` of source `x`: ECN \"yes\": is no ECN code point"),
-            ("vlan = 4096", "W017 `vlan` of source `x`: VLAN \"4096\": is no number in 0..=4094"),
+            ("ecn = \"yes\"", "W017 `ecn` of source `x`: ECN \"yes\": is not an ECN code point"),
+            (
+                "vlan = 4096",
+                "W017 `vlan` of source `x`: VLAN \"4096\": is not a number in 0..=4094",
+            ),
             ("interface = 0", "W012 `interface` of source `x`: is a number, not a text"),
             (
                 "jitter = \"150 %\"",
                 "W015 `jitter` of source `x`: `150 %` is out of range: a share is at most 100 %",
             ),
-            ("jitter = \"5 ms\"", "W013 `jitter` of source `x`: `5 ms` is no share"),
+            ("jitter = \"5 ms\"", "W013 `jitter` of source `x`: `5 ms` is not a share"),
             (
                 "window = \"1 KB\"",
                 "W010 source `x` has no key `window`; it has `name`, `kind`, `proto`, `src`, \
@@ -114,7 +117,7 @@ fn wrong_values_of_lengths_are_named() {
             ("size = \"0 B\"", "W015 `size` of source `x`: 0 B is not in 1 B to 65535 B"),
             ("size = \"70000 B\"", "W015 `size` of source `x`: 70 KB is not in 1 B to 65535 B"),
             ("size = 99", "W013 `size` of source `x`: `99` has no unit"),
-            ("size = \"9 MB/s\"", "W013 `size` of source `x`: `9 MB/s` is no size in bytes"),
+            ("size = \"9 MB/s\"", "W013 `size` of source `x`: `9 MB/s` is not a size in bytes"),
             (
                 "payload = \"65500 B\"",
                 "W015 `payload` of source `x`: 65.5 KB is not in 1 B to 65493 B",
@@ -162,7 +165,7 @@ fn wrong_values_of_on_off_are_named() {
             ("on = \"1 s\"\noff = 2", "W013 `off` of source `x`: `2` has no unit"),
             (
                 "on = \"1 s\"\noff = \"1 s\"\ndistribution = \"normal\"",
-                "W016 `distribution` of source `x`: `normal` is none of `exponential`, \
+                "W016 `distribution` of source `x`: `normal` is not one of `exponential`, \
                 `constant`, `pareto`",
             ),
             (
@@ -192,7 +195,7 @@ fn wrong_values_of_tcp_are_named() {
             ("mtu = \"1500\"", "W013 `mtu` of source `x`: `1500` has no unit"),
             (
                 "congestion = \"vegas\"",
-                "W016 `congestion` of source `x`: `vegas` is none of `cubic`, `reno`, `none`",
+                "W016 `congestion` of source `x`: `vegas` is not one of `cubic`, `reno`, `none`",
             ),
             ("bytes = \"0 B\"", "W015 `bytes` of source `x`: must be at least 1 B"),
             ("bytes = \"many\"", "W013 `bytes` of source `x`: `many` does not start with a number"),
@@ -202,7 +205,7 @@ fn wrong_values_of_tcp_are_named() {
                 "W013 `ack_delay` of source `x`: `-1 s` does not start with a number",
             ),
             ("return_delay = 5", "W013 `return_delay` of source `x`: `5` has no unit"),
-            ("mss = \"sysv\"", "W016 `mss` of source `x`: `sysv` is none of `mtu`, `bsd`"),
+            ("mss = \"sysv\"", "W016 `mss` of source `x`: `sysv` is not one of `mtu`, `bsd`"),
             ("sport = 0", "W311 source `x`: TCP needs two ports that are not 0"),
             (
                 "size = \"99 B\"",
@@ -222,7 +225,7 @@ fn wrong_values_of_voip_are_named() {
         &[
             (
                 "codec = \"mp3\"",
-                "W016 `codec` of source `x`: `mp3` is none of `g711`, `g729`, `g723`, `g726`",
+                "W016 `codec` of source `x`: `mp3` is not one of `g711`, `g729`, `g723`, `g726`",
             ),
             ("talk = \"0 s\"", "W015 `talk` of source `x`: must be more than 0 s"),
             ("pause = 5", "W013 `pause` of source `x`: `5` has no unit"),
@@ -261,7 +264,7 @@ fn wrong_values_of_video_are_named() {
             ),
             (
                 "bitrate = \"1 Mbit/s\"\ndistribution = \"normal\"",
-                "W016 `distribution` of source `x`: `normal` is none of `lognormal`, `gamma`, \
+                "W016 `distribution` of source `x`: `normal` is not one of `lognormal`, `gamma`, \
                 `constant`",
             ),
             (
@@ -314,7 +317,7 @@ fn wrong_values_of_ttcp_are_named() {
         &[
             (
                 "transport = \"sctp\"",
-                "W016 `transport` of source `x`: `sctp` is none of `tcp`, `udp`",
+                "W016 `transport` of source `x`: `sctp` is not one of `tcp`, `udp`",
             ),
             (
                 "transport = \"tcp\"\nbuffers = 0",
