@@ -75,8 +75,8 @@ fn wrong_values_of_every_source_are_named() {
             ),
             (
                 "dscp = \"gold\"",
-                "W017 `dscp` of source `x`: DSCP \"gold\": is neither a code point name Weir knows and \
-                no number in 0..=63",
+                "W017 `dscp` of source `x`: DSCP \"gold\": is neither a code point name Weir knows nor \
+                a number in 0..=63",
             ),
             (
                 "dscp = 64",
