@@ -70,7 +70,7 @@ fn wrong_values_of_every_source_are_named() {
             ("dport = \"http\"", "W012 `dport` of source `x`: is a text, not a whole number"),
             (
                 "proto = \"carrier pigeon\"",
-                "W017 `proto` of source `x`: protocol \"carrier pigeon\": is no protocol name \
+                "W017 `proto` of source `x`: protocol \"carrier pigeon\": is neither a protocol name \
                 Weir knows nor a number in 0..=255",
             ),
             (
