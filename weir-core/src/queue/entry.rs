@@ -73,8 +73,8 @@ impl Label {
         self.0 = self.0 & !0xff | REWRITTEN | traffic_class as u32;
     }
 
-    /// Returns which flow of its leaf the packet belongs to: see [`Queues::flow`]. Meaningless in a
-    /// leaf that does not separate flows.
+    /// Returns which flow of its leaf the packet belongs to: see
+    /// [`Queues::flow`](super::Queues::flow). Meaningless in a leaf that does not separate flows.
     pub const fn flow(self) -> u16 {
         (self.0 >> FLOW_SHIFT) as u16
     }
