@@ -2,8 +2,8 @@
 //!
 //! A class may send if it is not overlimit, or if a class above it, from which it may borrow, is
 //! not and no class of a lower level anywhere is unsatisfied `[floyd95]`, [algorithms §1]. A class
-//! is *unsatisfied* if it is not overlimit and something waits below it that may borrow up to it. So
-//! what may send are the leaves below the unsatisfied classes of the lowest level that has any.
+//! is *unsatisfied* if it is not overlimit and something waits below it that may borrow up to it.
+//! So what may send are the leaves below the unsatisfied classes of the lowest level that has any.
 //! Invariant: an active class is in the ring of its level if it is unsatisfied, else it waits for
 //! its undertime; and it is in the ring of its parent if it may borrow, whether it has to or not,
 //! so that none loses its turn among its siblings by being unsatisfied now and then.
