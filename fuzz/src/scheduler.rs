@@ -136,7 +136,7 @@ impl Play {
             .collect();
         for (leaf, packet) in packets {
             if self.served.is_some() {
-                while self.poll() == Some(self.now) && self.single.backlog() > 0 {}
+                self.poll_until(self.now);
                 self.series.push(Arrival { at: self.now, leaf, packet });
             }
             let Packet { handle, flow, .. } = packet;
@@ -257,6 +257,10 @@ impl Play {
             self.poll_until(until);
         }
         self.now = until;
+        if until == Instant::MAX {
+            // There is no later instant to wait for: how often a link is polled decides then.
+            self.served = None;
+        }
     }
 
     /// Polls at every instant up to `until` at which a link is due; returns true if nothing waits.
@@ -274,6 +278,8 @@ impl Play {
                 // than this.
                 let elapsed = self.now.since(since);
                 assert!(elapsed >= TURNS_TIME, "it returns `At` again and again and never sends");
+                // The second link would have to be served at each of these ticks.
+                self.served = None;
                 return false;
             }
             if next > until || (next == self.now && turns > 0) {
