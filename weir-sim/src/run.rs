@@ -309,6 +309,7 @@ impl<'a> Run<'a> {
             if let Event::Send(source) = event {
                 // The source's next event takes the place of this one.
                 self.send(at, source);
+                self.deliver();
                 continue;
             }
             self.events.pop();
@@ -341,14 +342,20 @@ impl<'a> Run<'a> {
             let Some(due) = self.drive.due().filter(|&due| due <= until) else { return event };
             // See the head of this file.
             let safe = if self.listening { until.min(due.after(self.state.delay)) } else { until };
-            self.drive.advance(safe, |departure| self.state.departed(&departure));
-            if self.listening {
-                self.deliver();
-            }
+            self.advance(safe);
+            self.deliver();
         }
     }
 
-    /// Makes departures arrivals.
+    /// Lets the link send what leaves up to `until`.
+    #[inline]
+    fn advance(&mut self, until: Instant) {
+        for departure in self.drive.serve(&[], until) {
+            self.state.departed(departure);
+        }
+    }
+
+    /// Makes departures to sources that listen arrivals.
     fn deliver(&mut self) {
         for (at, handle) in self.state.arriving.drain(..) {
             self.events.push(at, Event::Deliver(handle));
@@ -374,13 +381,13 @@ impl<'a> Run<'a> {
     /// Offers a packet to the link at `at`.
     #[inline]
     fn offer(&mut self, at: Instant, handle: Handle, flight: Flight) {
-        // A packet offered just before may leave first.
-        self.drive.advance(at, |departure| self.state.departed(&departure));
         self.state.offered(flight);
-        let Lane { leaf, packet, .. } = self.state.lanes[flight.source as usize];
-        self.drive.offer(at, leaf, Packet { handle, length: flight.length, ..packet });
+        let arrival = self.state.lanes[flight.source as usize].arrival(at, handle, flight.length);
+        for departure in self.drive.serve(&[arrival], at) {
+            self.state.departed(departure);
+        }
         if self.peaks.is_some() {
-            self.note_peak(leaf);
+            self.note_peak(arrival.leaf);
         }
         // Nobody waits for news of a drop, so many are heard at once.
         self.unsettled += 1;

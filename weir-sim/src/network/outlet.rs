@@ -15,7 +15,7 @@ use weir_core::account::Account;
 use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped};
 use weir_core::ids::LeafId;
-use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
 use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
 use weir_core::units::Instant;
@@ -118,11 +118,7 @@ impl<'a> Outlet<'a> {
                 if drive.due().is_none_or(|due| due > at) {
                     return;
                 }
-                drive.advance(at, |departure| {
-                    log.asked();
-                    log.departed(&departure);
-                    log.passed(Point::Software, departure.at, &departure);
-                });
+                log.all_departed(drive.serve(&[], at));
                 log.settle_drive(drive);
             }
             Port::Driver(driver) => driver.advance(at, log),
@@ -136,7 +132,7 @@ impl<'a> Outlet<'a> {
         self.log.waiting.add(at, leaf);
         match &mut self.port {
             Port::Line(drive) => {
-                drive.offer(at, leaf, packet);
+                self.log.all_departed(drive.serve(&[Arrival { at, leaf, packet }], at));
                 self.log.settle_drive(drive);
             }
             Port::Driver(driver) => driver.offer(at, leaf, packet, &mut self.log),
@@ -204,6 +200,15 @@ impl<'a> Outlet<'a> {
 }
 
 impl Log {
+    /// Counts what left without a driver: each departure is one poll of the scheduler.
+    fn all_departed(&mut self, departures: &[Departure]) {
+        for departure in departures {
+            self.asked();
+            self.departed(departure);
+            self.passed(Point::Software, departure.at, departure);
+        }
+    }
+
     fn departed(&mut self, departure: &Departure) {
         self.meter.departed(departure, self.counting);
         self.waiting.remove(departure.at, departure.leaf);

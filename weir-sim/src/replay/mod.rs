@@ -14,7 +14,8 @@
 //!
 //! Memory is bounded, whatever the capture claims: by the link's store in frames, by
 //! [`HELD_BYTES_MAX`] in bytes; where a class declares what it is offered, [`Keeping`] notes each
-//! frame, up to its own bound. Invariant: the frames held are the packets that wait in the link.
+//! frame, up to its own bound. Frames are offered in series of [`SERIES`]. Invariant: the frames
+//! held are the packets that wait in the link and those of the series that is being read.
 
 mod interfaces;
 mod report;
@@ -36,7 +37,7 @@ use std::io::{self, Write};
 use weir_core::classify::Classifier;
 use weir_core::event::{Departure, Dropped};
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::Packet;
+use weir_core::link::{Arrival, Packet};
 use weir_core::packet::{Headers, LinkType, write_traffic_class};
 use weir_core::parameter::BuildError;
 use weir_core::units::{Duration, Instant};
@@ -88,13 +89,6 @@ pub fn replay_explained<W: Write>(
     run.drive.explain();
     run.state.explained = Some(Explained::new(&policy.link.tree, slowest));
     run.all(reader)
-}
-
-/// A frame on its way to the link.
-struct Arrival {
-    leaf: LeafId,
-    packet: Packet,
-    frame: Waiting,
 }
 
 /// A frame that waits in the link.
@@ -184,27 +178,30 @@ impl<'a, W: Write> Run<'a, W> {
     }
 
     fn all(mut self, reader: &mut CaptureReader<'_>) -> Result<ReplayReport, ReplayError> {
+        let mut series = Vec::with_capacity(SERIES);
         let fault = loop {
             match reader.next_frame() {
                 Some(Ok(frame)) => {
                     self.now = self.now.max(self.state.virtual_time(frame.timestamp));
-                    self.advance(self.now)?;
-                    let arrival = self.arrival(&frame);
-                    self.state.outputs.describe(reader.interfaces())?;
-                    self.offer(arrival)?;
+                    series.push(self.arrival(&frame));
                 }
                 Some(Err(error)) => break Some(error),
                 None => break None,
             }
+            if series.len() == SERIES {
+                self.state.outputs.describe(reader.interfaces())?;
+                self.serve(&series, self.now)?;
+                series.clear();
+            }
         };
         // A capture without frames still has interfaces.
         self.state.outputs.describe(reader.interfaces())?;
-        self.advance(HORIZON)?;
+        self.serve(&series, HORIZON)?;
         let holding = self.state.keeping.take().map(Keeping::holding);
         Ok(ReplayReport { holding, ..self.report(reader.totals(), fault.as_ref()) })
     }
 
-    /// Classifies `frame` and takes a copy of it.
+    /// Classifies `frame` and holds a copy of it until it leaves.
     fn arrival(&mut self, frame: &CaptureFrame<'_>) -> Arrival {
         let headers = match link_type(frame.link.link_type) {
             Some(link_type) => Headers::parse(link_type, frame.bytes),
@@ -218,28 +215,19 @@ impl<'a, W: Write> Run<'a, W> {
             self.state.counts.unnamed += 1;
         }
         let packet = Packet {
-            handle: Handle(0),
+            handle: self.state.hold(frame, length),
             length,
             flow: headers.flow(),
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
         };
-        Arrival { leaf: classified.leaf, packet, frame: self.state.copy(frame, length) }
+        Arrival { at: self.now, leaf: classified.leaf, packet }
     }
 
-    fn offer(&mut self, arrival: Arrival) -> Result<(), ReplayError> {
-        let handle = self.state.hold(arrival.frame);
-        self.drive.offer(self.now, arrival.leaf, Packet { handle, ..arrival.packet });
+    /// Offers a series of frames, and lets the link send what leaves up to `until`.
+    fn serve(&mut self, series: &[Arrival], until: Instant) -> Result<(), ReplayError> {
         let (drive, state) = (&mut self.drive, &mut self.state);
-        drive.take_dropped(&mut |dropped| state.dropped(&dropped));
-        state.check()
-    }
-
-    /// Lets the link send what leaves up to `until`.
-    fn advance(&mut self, until: Instant) -> Result<(), ReplayError> {
-        let (drive, state) = (&mut self.drive, &mut self.state);
-        drive.advance(until, |departure| state.departed(&departure));
-        // Of packets whose turn came too late.
+        drive.serve(series, until).iter().for_each(|departure| state.departed(departure));
         drive.take_dropped(&mut |dropped| state.dropped(&dropped));
         if let Some(explained) = &mut state.explained {
             drive.take_sojourns(&mut |all| {
@@ -268,22 +256,19 @@ impl<W: Write> State<'_, W> {
         self.counts.unread += u64::from(link_type(frame.link.link_type).is_none());
     }
 
-    fn copy(&mut self, frame: &CaptureFrame<'_>, length: u32) -> Waiting {
+    /// Holds a copy of `frame`, of which `length` is offered to the link.
+    fn hold(&mut self, frame: &CaptureFrame<'_>, length: u32) -> Handle {
         let room = self.held_bytes_max - self.held_bytes;
         self.counts.shortened += u64::from(frame.bytes.len() > room);
         let bytes = &frame.bytes[..frame.bytes.len().min(room)];
-        Waiting {
+        self.held_bytes += bytes.len();
+        let place = self.waiting.insert(Waiting {
             interface: frame.interface,
             link_type: link_type(frame.link.link_type),
             original_length: frame.original_length,
             length,
             bytes: bytes.into(),
-        }
-    }
-
-    fn hold(&mut self, frame: Waiting) -> Handle {
-        self.held_bytes += frame.bytes.len();
-        let place = self.waiting.insert(frame);
+        });
         Handle(u32::try_from(place).expect("a link holds at most 2^32 packets"))
     }
 
@@ -410,6 +395,9 @@ pub const ETHERNET_HEADER: u32 = 14;
 /// The bytes of waiting frames that are held for writing; of more, only lengths are kept.
 pub const HELD_BYTES_MAX: usize = 512 << 20;
 
+/// The frames of a series that the link serves at once.
+const SERIES: usize = 32;
+
 /// The latest instant: 292 years after the first frame. Half of what time can tell, so that a wait
 /// at the end does not meet the end of time.
 const HORIZON: Instant = Instant::from_nanos(u64::MAX / 2);
@@ -434,7 +422,7 @@ mod tests {
         writer.finish().expect("memory takes all")
     }
 
-    /// With room for `held_bytes_max`, so many bytes are written of frames of `lengths`.
+    /// Of frames of `lengths`, as many bytes are written as `held_bytes_max` has room for.
     fn check(held_bytes_max: usize, lengths: &[usize], written: &[usize], shortened: u64) {
         let text = "link = { rate = '1 Mbit/s', scheduler = 'fifo' }\n[class.all]\ndefault = true";
         let policy = weir_policy::parse(text, "test.toml").plan.expect("is right");
@@ -464,9 +452,15 @@ mod tests {
 
     #[test]
     fn what_waits_holds_no_more_bytes_than_there_is_room() {
-        // The first leaves before the second comes, so its bytes are free again.
-        check(1000, &[600, 600, 400, 300], &[600, 600, 400, 0], 1);
-        check(1000, &[1200, 999, 300, 300], &[1000, 999, 1, 0], 3);
-        check(1600, &[600, 600, 400, 300], &[600, 600, 400, 300], 0);
+        check(1000, &[600, 600, 400, 300], &[600, 400, 0, 0], 3);
+        check(1000, &[1200, 999, 300, 300], &[1000, 0, 0, 0], 4);
+        check(1900, &[600, 600, 400, 300], &[600, 600, 400, 300], 0);
+    }
+
+    #[test]
+    fn the_bytes_of_frames_that_left_are_free_for_the_next_series() {
+        let lengths = [100; 2 * SERIES];
+        // All come at once, and the line takes one of them before the second series.
+        check(100 * (2 * SERIES - 1), &lengths, &lengths, 0);
     }
 }

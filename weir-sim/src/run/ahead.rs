@@ -52,7 +52,7 @@ impl Run<'_> {
             let event = self.events.next_at().filter(|&at| at < self.end);
             let until = event.unwrap_or(self.end);
             self.send_before(until, (&mut senders, &mut feeds));
-            self.drive.advance(until, |departure| self.state.departed(&departure));
+            self.advance(until);
             if event.is_none() {
                 break;
             }
@@ -134,7 +134,8 @@ impl Run<'_> {
     /// Lets the link serve the packets that arrived, and counts what leaves and what is dropped.
     fn serve_link(&mut self, arrivals: &[Arrival]) {
         let state = &mut self.state;
-        let departures = self.drive.serve(arrivals);
+        let Some(last) = arrivals.last() else { return };
+        let departures = self.drive.serve(arrivals, last.at);
         if state.packed {
             state.count_departures::<true>(departures);
         } else {
