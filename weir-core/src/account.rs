@@ -47,7 +47,18 @@ pub struct Histogram {
     buckets: Vec<u64>,
     count: u64,
     sum: u128,
+    min: Duration,
     max: Duration,
+}
+
+/// A quantile, as well as the buckets of a histogram tell it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Quantile {
+    /// Interpolated between the ends of the bucket, as if its durations were spread evenly.
+    pub value: Duration,
+    /// The true quantile is at most this far from `value`: less than 1/32 of it. Zero where all
+    /// durations of the bucket are known to be equal.
+    pub resolution: Duration,
 }
 
 impl Count {
@@ -122,7 +133,13 @@ impl Account {
 impl Histogram {
     /// An empty histogram.
     pub fn new() -> Self {
-        Self { buckets: Vec::new(), count: 0, sum: 0, max: Duration::ZERO }
+        Self {
+            buckets: Vec::new(),
+            count: 0,
+            sum: 0,
+            min: Duration::from_nanos(u64::MAX),
+            max: Duration::ZERO,
+        }
     }
 
     /// Counts one duration.
@@ -135,6 +152,7 @@ impl Histogram {
         }
         self.count += 1;
         self.sum += u128::from(duration.as_nanos());
+        self.min = self.min.min(duration);
         self.max = self.max.max(duration);
     }
 
@@ -156,6 +174,7 @@ impl Histogram {
         }
         self.count += other.count;
         self.sum += other.sum;
+        self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }
 
@@ -175,9 +194,9 @@ impl Histogram {
         Duration::from_nanos(mean as u64)
     }
 
-    /// Returns the duration that `per_mille` of 1000 durations do not exceed, at most 3 % too long;
-    /// zero if nothing was counted.
-    pub fn quantile(&self, per_mille: u32) -> Duration {
+    /// Returns the duration that `per_mille` of 1000 durations do not exceed; zero if nothing was
+    /// counted.
+    pub fn quantile(&self, per_mille: u32) -> Quantile {
         let rank = (u128::from(self.count) * u128::from(per_mille.min(1000))).div_ceil(1000);
         // At most the count, which fits.
         let (rank, mut seen) = ((rank as u64).max(1), 0);
@@ -187,15 +206,28 @@ impl Histogram {
                 seen += inside;
                 continue;
             }
-            for (step, count) in buckets.iter().enumerate() {
-                seen += count;
-                if seen >= rank {
-                    let index = octave * STEPS as usize + step;
-                    return Duration::from_nanos(bucket_end(index)).min(self.max);
+            for (step, &count) in buckets.iter().enumerate() {
+                if seen + count >= rank {
+                    return self.inside(octave * STEPS as usize + step, rank - seen, count);
                 }
+                seen += count;
             }
         }
-        Duration::ZERO
+        Quantile::default()
+    }
+
+    /// Returns the duration with number `rank`, from 1, of the `count` in bucket `index`.
+    fn inside(&self, index: usize, rank: u64, count: u64) -> Quantile {
+        let end = if index + 1 < BUCKETS { bucket_end(index) } else { u64::MAX };
+        let begin = index.checked_sub(1).map_or(0, |before| bucket_end(before) + 1);
+        let (low, high) = (begin.max(self.min.as_nanos()), end.min(self.max.as_nanos()));
+        let part = u128::from(high - low) * u128::from(rank) / u128::from(count);
+        let value = low + part as u64;
+        let resolution = (value - low).max(high - value);
+        Quantile {
+            value: Duration::from_nanos(value),
+            resolution: Duration::from_nanos(resolution),
+        }
     }
 }
 
@@ -233,24 +265,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_within_three_percent_and_never_short() {
+    fn quantiles_are_within_their_resolution() {
         let mut histogram = Histogram::new();
         for micros in 1..=1000 {
             histogram.record(Duration::from_micros(micros));
         }
         for per_mille in [1, 10, 500, 900, 990, 999] {
-            let (real, exact) =
-                (histogram.quantile(per_mille).as_nanos(), u64::from(per_mille) * 1000);
-            assert!(real >= exact && real <= exact + exact / 31, "{per_mille}: {real} for {exact}");
+            let Quantile { value, resolution } = histogram.quantile(per_mille);
+            let exact = u64::from(per_mille) * 1000;
+            assert!(value.as_nanos().abs_diff(exact) <= resolution.as_nanos(), "{per_mille}");
+            assert!(resolution.as_nanos() <= exact / 31, "{per_mille}: {resolution}");
+            // Evenly spread durations are found between the ends of a bucket.
+            assert!(value.as_nanos().abs_diff(exact) <= exact / 200 + 1000, "{per_mille}: {value}");
         }
-        assert_eq!(histogram.quantile(1000), histogram.max());
+        assert_eq!(histogram.quantile(1000).value, histogram.max());
         assert_eq!(histogram.mean(), Duration::from_nanos(500_500));
         let mut merged = Histogram::new();
-        assert_eq!(merged.quantile(500), Duration::ZERO);
+        assert_eq!(merged.quantile(500), Quantile::default());
         merged.merge(&histogram);
         assert_eq!(merged, histogram);
         merged.merge(&Histogram::new());
         assert_eq!(merged, histogram);
+    }
+
+    #[test]
+    fn equal_durations_have_an_exact_quantile() {
+        let mut histogram = Histogram::new();
+        for nanos in [1_000_003; 5] {
+            histogram.record(Duration::from_nanos(nanos));
+        }
+        for per_mille in [0, 500, 1000] {
+            let value = Duration::from_nanos(1_000_003);
+            let exact = Quantile { value, resolution: Duration::ZERO };
+            assert_eq!(histogram.quantile(per_mille), exact);
+        }
+        histogram.record(Duration::from_nanos(u64::MAX));
+        assert_eq!(histogram.quantile(1000).value, Duration::from_nanos(u64::MAX));
     }
 
     #[test]

@@ -205,9 +205,9 @@ impl From<&Histogram> for Delays {
     fn from(histogram: &Histogram) -> Self {
         let micros = |duration: weir_core::units::Duration| duration.as_nanos() as f64 / 1e3;
         Self {
-            p50_us: micros(histogram.quantile(500)),
-            p90_us: micros(histogram.quantile(900)),
-            p99_us: micros(histogram.quantile(990)),
+            p50_us: micros(histogram.quantile(500).value),
+            p90_us: micros(histogram.quantile(900).value),
+            p99_us: micros(histogram.quantile(990).value),
             max_us: micros(histogram.max()),
             mean_us: micros(histogram.mean()),
         }

@@ -28,7 +28,7 @@ pub struct Dropped {
     pub by_reason: [Amount; DropReason::ALL.len()],
 }
 
-/// A distribution of durations; quantiles are up to 3 % too long, the others exact.
+/// A distribution of durations; quantiles are interpolated in buckets 3 % wide, the others exact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Delays {
     /// How many were measured.
@@ -48,6 +48,9 @@ pub struct Delays {
     /// The mean.
     #[serde(serialize_with = "micros")]
     pub mean: Duration,
+    /// How far the true quantiles may be from `p50`, `p90` and `p99`.
+    #[serde(skip)]
+    pub resolution: [Duration; 3],
 }
 
 impl Amount {
@@ -65,13 +68,15 @@ pub(crate) fn rate(bytes: u64, span: Duration) -> u64 {
 
 impl Delays {
     pub(crate) fn of(histogram: &Histogram) -> Self {
+        let [p50, p90, p99] = [500, 900, 990].map(|per_mille| histogram.quantile(per_mille));
         Self {
             count: histogram.count(),
-            p50: histogram.quantile(500),
-            p90: histogram.quantile(900),
-            p99: histogram.quantile(990),
+            p50: p50.value,
+            p90: p90.value,
+            p99: p99.value,
             max: histogram.max(),
             mean: histogram.mean(),
+            resolution: [p50, p90, p99].map(|quantile| quantile.resolution),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Promises of a policy, simulated: several runs of the scenario that each names, an interval of
 //! confidence, and whether it lies where it should.
 //!
-//! Runs differ in their seeds only. The interval is Student's at 95 %; a promise is *kept* if all
-//! of it is on the right side of the goal, *broken* if all of it is on the wrong one, *undecided*
-//! between. With one run, or with runs that are alike, the interval is a point.
+//! Runs differ in their seeds only. The interval is Student's at 95 %, widened by what the buckets
+//! of a histogram leave open; a promise is *kept* if all of it is on the right side of the goal,
+//! *broken* if all of it is on the wrong one, *undecided* between. One run has no interval, so what
+//! it measures decides nothing.
 
+use crate::replicate::Estimate;
 use crate::report::{ClassReport, Report};
 use crate::run::{RunError, run_noting_peaks};
 use crate::scenario::Scenario;
@@ -20,8 +22,8 @@ use weir_policy::policy::{Goal, Measure, Metric, Promised};
 pub struct Proof {
     /// What was measured, the mean over the runs; `None` if there was nothing to measure.
     pub measured: Option<f64>,
-    /// Half the width of the interval of confidence.
-    pub plus_minus: f64,
+    /// Half the width of the interval of confidence; `None` of one run.
+    pub plus_minus: Option<f64>,
     /// What it was compared with, the mean over the runs.
     pub goal: Option<f64>,
     /// Whether it holds.
@@ -34,7 +36,7 @@ pub struct Proof {
 pub enum Verdict {
     /// As sure as the runs can say.
     Kept,
-    /// The goal lies within the interval of confidence.
+    /// The goal lies within the interval of confidence, or there is none.
     Undecided,
     /// Not so, or nothing was measured.
     Broken,
@@ -78,34 +80,69 @@ pub fn observe(scenario: &Scenario, runs: u32) -> Result<Vec<Observation>, RunEr
 
 /// Compares what was observed with what was promised; `tree` is the policy's.
 pub fn prove(promised: &Promised<ClassId>, tree: &Tree, seen: &[Observation]) -> Proof {
-    let measure = |measure| -> Option<Vec<f64>> {
+    let measure = |measure| -> Option<Vec<Measured>> {
         seen.iter().map(|run| measured(measure, tree, run)).collect()
     };
     let own = measure(promised.measure).filter(|rows| !rows.is_empty());
     let goals = match promised.goal {
-        Goal::Value(value) => Some(vec![value; seen.len()]),
+        Goal::Value(value) => Some(vec![Measured::exact(value); seen.len()]),
         Goal::Part(part, other) => {
-            measure(other).map(|rows| rows.iter().map(|row| row * part).collect())
+            measure(other).map(|rows| rows.iter().map(|row| row.times(part)).collect())
         }
     };
     let (Some(own), Some(goals)) = (own, goals) else {
-        return Proof { measured: None, plus_minus: 0.0, goal: None, verdict: Verdict::Broken };
+        return Proof { measured: None, plus_minus: None, goal: None, verdict: Verdict::Broken };
     };
     // Both come from the same run, so they are compared run by run.
-    let differences: Vec<_> = own.iter().zip(&goals).map(|(own, goal)| own - goal).collect();
-    let (mean, half) = interval(&differences);
+    let differences: Vec<_> = own.iter().zip(&goals).map(|(own, goal)| own.minus(*goal)).collect();
+    let difference = estimate(&differences);
     let holds = |difference| promised.comparison.holds(difference, 0.0);
-    let verdict = match (holds(mean - half), holds(mean + half)) {
-        (true, true) => Verdict::Kept,
-        (false, false) => Verdict::Broken,
+    let ends = difference.within.map(|half| [difference.mean - half, difference.mean + half]);
+    let verdict = match ends.map(|ends| ends.map(holds)) {
+        Some([true, true]) => Verdict::Kept,
+        Some([false, false]) => Verdict::Broken,
         _ => Verdict::Undecided,
     };
-    let average = |rows: &[f64]| rows.iter().sum::<f64>() / rows.len() as f64;
-    Proof { measured: Some(average(&own)), plus_minus: half, goal: Some(average(&goals)), verdict }
+    Proof {
+        measured: Some(estimate(&own).mean),
+        plus_minus: difference.within,
+        goal: Some(estimate(&goals).mean),
+        verdict,
+    }
 }
 
-fn measured(measure: Measure<ClassId>, tree: &Tree, run: &Observation) -> Option<f64> {
-    let Measure::Class(class, metric) = measure else { return run.fairness };
+/// What one run measured, and how far from it the truth of that run may be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Measured {
+    value: f64,
+    resolution: f64,
+}
+
+impl Measured {
+    fn exact(value: f64) -> Self {
+        Self { value, resolution: 0.0 }
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self { value: self.value * factor, resolution: self.resolution * factor }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        let resolution = self.resolution + other.resolution;
+        Self { value: self.value - other.value, resolution }
+    }
+}
+
+fn estimate(rows: &[Measured]) -> Estimate {
+    let values: Vec<_> = rows.iter().map(|row| row.value).collect();
+    let resolutions: f64 = rows.iter().map(|row| row.resolution).sum();
+    Estimate::of(&values).widened(resolutions / rows.len() as f64)
+}
+
+fn measured(measure: Measure<ClassId>, tree: &Tree, run: &Observation) -> Option<Measured> {
+    let Measure::Class(class, metric) = measure else {
+        return run.fairness.map(Measured::exact);
+    };
     let name = &tree.class(class).name;
     let row = run.report.classes.iter().find(|row| row.name == *name)?;
     match metric {
@@ -115,26 +152,32 @@ fn measured(measure: Measure<ClassId>, tree: &Tree, run: &Observation) -> Option
             };
             let leaves = tree.leaves().map(|row| row.0).filter(below);
             // Of several leaves at most the sum, for they need not be full at once.
-            leaves.map(|leaf| run.peaks.get(leaf.index()).map(|&peak| peak as f64)).sum()
+            let peaks = leaves.map(|leaf| run.peaks.get(leaf.index()).map(|&peak| peak as f64));
+            peaks.sum::<Option<f64>>().map(Measured::exact)
         }
         _ => of_class(metric, row),
     }
 }
 
-fn of_class(metric: Metric, row: &ClassReport) -> Option<f64> {
-    let seconds =
-        |duration: Duration| (row.delay.count > 0).then(|| duration.as_nanos() as f64 / 1e9);
+fn of_class(metric: Metric, row: &ClassReport) -> Option<Measured> {
+    let delay = |value: Duration, resolution: Duration| {
+        let seconds = |duration: Duration| duration.as_nanos() as f64 / 1e9;
+        let measured = Measured { value: seconds(value), resolution: seconds(resolution) };
+        (row.delay.count > 0).then_some(measured)
+    };
+    let [p50, p90, p99] = row.delay.resolution;
     match metric {
-        Metric::Rate => Some(row.sent.bits_per_second as f64),
-        Metric::Delay(500) => seconds(row.delay.p50),
-        Metric::Delay(900) => seconds(row.delay.p90),
-        Metric::Delay(990) => seconds(row.delay.p99),
-        Metric::Delay(_) => seconds(row.delay.max),
-        Metric::DelayMean => seconds(row.delay.mean),
-        Metric::Drops => Some(row.dropped.total.packets as f64),
+        Metric::Rate => Some(Measured::exact(row.sent.bits_per_second as f64)),
+        Metric::Delay(500) => delay(row.delay.p50, p50),
+        Metric::Delay(900) => delay(row.delay.p90, p90),
+        Metric::Delay(990) => delay(row.delay.p99, p99),
+        Metric::Delay(_) => delay(row.delay.max, Duration::ZERO),
+        Metric::DelayMean => delay(row.delay.mean, Duration::ZERO),
+        Metric::Drops => Some(Measured::exact(row.dropped.total.packets as f64)),
         Metric::Loss => {
             let offered = row.offered.packets;
-            (offered > 0).then(|| row.dropped.total.packets as f64 / offered as f64)
+            let loss = row.dropped.total.packets as f64 / offered as f64;
+            (offered > 0).then_some(Measured::exact(loss))
         }
         Metric::BacklogMax => None,
     }
@@ -156,40 +199,4 @@ fn fairness(scenario: &Scenario, report: &Report) -> Option<f64> {
     let squares: f64 = parts.iter().map(|part| part * part).sum();
     let sum: f64 = parts.iter().sum();
     (squares > 0.0).then(|| sum * sum / (parts.len() as f64 * squares))
-}
-
-/// The mean, and half the width of Student's interval at 95 %.
-fn interval(rows: &[f64]) -> (f64, f64) {
-    let count = rows.len() as f64;
-    let mean = rows.iter().sum::<f64>() / count;
-    let squares: f64 = rows.iter().map(|row| (row - mean) * (row - mean)).sum();
-    let freedom = rows.len().saturating_sub(1);
-    if freedom == 0 || squares <= 0.0 {
-        return (mean, 0.0);
-    }
-    let quantile = STUDENT.get(freedom - 1).copied().unwrap_or(STUDENT_MANY);
-    (mean, quantile * (squares / freedom as f64 / count).sqrt())
-}
-
-/// Student's 97.5 % quantiles for 1, 2, ... degrees of freedom.
-const STUDENT: [f64; 20] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-];
-/// For more, on the safe side.
-const STUDENT_MANY: f64 = 2.086;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interval_is_that_of_student() {
-        assert_eq!(interval(&[3.0]), (3.0, 0.0));
-        assert_eq!(interval(&[3.0, 3.0, 3.0]), (3.0, 0.0));
-        let (mean, half) = interval(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-        // s = 1.5811, and 2.776 times that over the root of 5.
-        assert_eq!(mean, 3.0);
-        assert!((half - 1.9629).abs() < 1e-3, "{half}");
-    }
 }

@@ -83,6 +83,7 @@ pub fn run_watched<'a>(
     watch: Watch<'a>,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<Report, RunError> {
+    let (scenario, watch) = (&scenario.seeded(), watch.shortened());
     if let Some(network) = &scenario.network {
         return network::run(scenario, network, watch, progress);
     }
@@ -106,6 +107,7 @@ pub fn run_noting_peaks(
     scenario: &Scenario,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<(Report, Vec<u64>), RunError> {
+    let scenario = &scenario.seeded();
     if let Some(network) = &scenario.network {
         return Ok((network::run(scenario, network, Watch::default(), progress)?, Vec::new()));
     }

@@ -5,6 +5,7 @@
 
 use crate::change::PlanChange;
 use crate::network::plan::{Ends, Network};
+use crate::random::Random;
 use crate::script::{Script, Work};
 use std::sync::Arc;
 use weir_core::classify::{Classifier, InterfaceId};
@@ -28,7 +29,7 @@ pub struct Scenario {
     pub duration: Duration,
     /// How long to simulate before anything counts in the report.
     pub warmup: Duration,
-    /// Another seed is another run.
+    /// Another seed is another run: sources, droppers, meters and hashes of flows draw from it.
     pub seed: u64,
     /// What each leaf wants and says that it will be offered; empty if nobody said anything.
     pub demands: Vec<Demand>,
@@ -42,6 +43,29 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Returns the scenario with the seeds of its links mixed with its own: another seed draws
+    /// other numbers in droppers, meters and hashes of flows, too.
+    pub(crate) fn seeded(&self) -> Self {
+        let mut seeded = self.clone();
+        let mix = |plan: &mut LinkPlan, outlet: usize| {
+            plan.seed ^= Random::stream(self.seed, &format!("outlet {outlet}")).bits();
+        };
+        let main = self.network.as_ref().map_or(0, |network| network.main.index());
+        mix(&mut seeded.link, main);
+        if let Some(network) = &mut seeded.network {
+            let outlets = network.links.iter_mut().flat_map(|link| &mut link.outlets);
+            for (place, outlet) in outlets.enumerate() {
+                if let Some(own) = &mut outlet.queueing {
+                    mix(&mut own.link, place);
+                }
+            }
+        }
+        for change in &mut seeded.changes {
+            mix(&mut change.link, change.outlet.index());
+        }
+        seeded
+    }
+
     /// The plans that each outlet has, one after another; one link is one outlet.
     pub(crate) fn plans(&self) -> Vec<Vec<&LinkPlan>> {
         let mut plans: Vec<Vec<&LinkPlan>> = match &self.network {

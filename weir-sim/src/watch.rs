@@ -24,6 +24,17 @@ pub struct Watch<'a> {
     pub packets: Option<Tell<'a>>,
 }
 
+impl<'a> Watch<'a> {
+    /// The same watch for a shorter time.
+    pub(crate) fn shortened<'b>(self) -> Watch<'b>
+    where
+        'a: 'b,
+    {
+        let packets = self.packets.map(|tell| tell as Tell<'b>);
+        Watch { slowest: self.slowest, bins: self.bins, packets }
+    }
+}
+
 /// Who is told of packets.
 pub type Tell<'a> = &'a mut dyn FnMut(&Fate<'_>);
 

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{cbr, on_off, poisson, run, scenario, tcp, udp};
-use weir_core::units::{Bytes, Duration};
+use weir_core::ids::MeterId;
+use weir_core::parameter::Params;
+use weir_core::police::{Action, MeterPlan};
+use weir_core::units::{Bytes, Duration, Quantity};
 use weir_sim::Scenario;
 use weir_sim::scenario::{Congestion, Period, Tcp, Transfer};
 
@@ -99,4 +102,39 @@ fn small_steps_give_what_large_steps_give() {
         assert_eq!(large.sources[..], small.sources[..3], "delay {delay} ms");
         assert_eq!(large.classes, small.classes, "delay {delay} ms");
     }
+}
+
+/// Runs `scenario` with three seeds; the classes of no two reports are equal, and each is repeated
+/// by its seed.
+fn check_seeds_differ(name: &str, scenario: &mut Scenario) {
+    let classes = [1, 2, 3].map(|seed| {
+        scenario.seed = seed;
+        let classes = run(scenario).classes;
+        assert_eq!(run(scenario).classes, classes, "{name}, seed {seed}");
+        classes
+    });
+    assert!(classes[0] != classes[1] && classes[1] != classes[2], "{name}: {classes:#?}");
+}
+
+/// A source that draws nothing, at twice the link's rate.
+fn constant_overload() -> Scenario {
+    let mut scenario = scenario("fifo", 1_000_000, &[("all", 1500)], 100);
+    scenario.sources = vec![udp("constant", 0, cbr(1000, 2_000_000))];
+    scenario
+}
+
+#[test]
+fn what_a_dropper_or_a_meter_draws_comes_from_the_seed_of_the_run() {
+    for dropper in ["red", "red-altq", "rio", "blue", "pie"] {
+        let mut scenario = constant_overload();
+        scenario.link.queues[0].dropper = dropper;
+        check_seeds_differ(dropper, &mut scenario);
+    }
+    let mut scenario = constant_overload();
+    let rate = Quantity::Rate(common::rate(500_000));
+    let params = Params::new().with("rate", rate).with("peak_rate", rate);
+    let drop_red = vec![("red", Action::Drop)];
+    scenario.link.meters = vec![MeterPlan { meter: "tswtcm", params, actions: drop_red }];
+    scenario.link.leaf_meters = vec![Some(MeterId::from_index(0).expect("the first"))];
+    check_seeds_differ("tswtcm", &mut scenario);
 }

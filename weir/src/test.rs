@@ -128,6 +128,9 @@ fn print(output: &Output, policy: &Policy, mut tested: Tested) -> Exit {
             output.text(&format!("{}\n", table(policy, &tested.promises)));
             let (kept, all) = (tested.kept, tested.promises.len());
             output.text(&format!("{}: {kept} of {all} promises kept\n", tested.file));
+            if tested.runs == 1 {
+                output.text("one run has no interval, so it decides nothing: use --runs 2 or more\n");
+            }
         }
     }
     if tested.kept == tested.promises.len() { Exit::Clean } else { Exit::Faults }
@@ -144,7 +147,7 @@ fn table(policy: &Policy, rows: &[Row]) -> Table {
             row.that.clone(),
             row.under.clone(),
             own(row.proof.measured),
-            own(row.proof.measured.map(|_| row.proof.plus_minus)),
+            own(row.proof.plus_minus),
             own(row.proof.goal),
             row.proof.verdict.name().to_owned(),
         ]);

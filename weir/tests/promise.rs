@@ -52,6 +52,12 @@ fn promises_are_kept_broken_or_refused() {
         assert_eq!(value["promises"][0]["verdict"], verdict, "{value:#}");
         assert_eq!(output.status.code(), Some(i32::from(verdict != "kept")), "{value:#}");
     }
+    let output = weir(&["test", "--format", "json", "--runs", "1", &example()]);
+    let value = json(&output);
+    let rows = value["promises"].as_array().expect("a list");
+    let undecided = |row: &Value| row["verdict"] == "undecided" && row["plus_minus"].is_null();
+    assert!(rows.iter().all(undecided), "one run decides nothing: {value:#}");
+    assert_eq!(output.status.code(), Some(1), "{value:#}");
     let missing = changed("missing", "evening.toml", "nowhere.toml");
     assert_eq!(weir(&["test", &missing]).status.code(), Some(2));
     let faulty = changed("faulty", "voice.delay.p99", "voice.delay.p98");

@@ -413,8 +413,8 @@ fn listener(live: &LiveRun) -> Listener {
     Listener {
         sent,
         lost: sent - delays.count().min(sent),
-        delay_p50_us: micros(delays.quantile(500)),
-        delay_p99_us: micros(delays.quantile(990)),
+        delay_p50_us: micros(delays.quantile(500).value),
+        delay_p99_us: micros(delays.quantile(990).value),
         delay_max_us: micros(delays.max()),
     }
 }

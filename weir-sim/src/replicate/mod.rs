@@ -91,7 +91,8 @@ pub struct Estimate {
     /// The mean over the runs.
     pub mean: f64,
     /// The true mean is within this of it with a probability of 95 %, if runs are normally
-    /// distributed (Student's t); `None` of a single run.
+    /// distributed (Student's t), and by how much each run's value may be wrong itself; `None` of a
+    /// single run.
     pub within: Option<f64>,
 }
 
@@ -112,6 +113,11 @@ impl Estimate {
 }
 
 impl Estimate {
+    /// The estimate if each value may be wrong by `resolution` on the average.
+    pub(crate) fn widened(self, resolution: f64) -> Self {
+        Self { within: self.within.map(|within| within + resolution), ..self }
+    }
+
     /// In another unit.
     fn times(self, factor: f64) -> Self {
         Self { mean: self.mean * factor, within: self.within.map(|within| within * factor) }
@@ -140,7 +146,8 @@ impl Summary {
             name: first.sources[place].name.clone(),
             goodput_bps: over(&|report| report.sources[place].goodput_bps as f64),
             lost_packets: over(&|report| report.sources[place].lost.packets as f64),
-            delay_p99_us: over(&|report| micros(report.sources[place].delay.p99)),
+            delay_p99_us: over(&|report| micros(report.sources[place].delay.p99))
+                .widened(over(&|report| micros(report.sources[place].delay.resolution[2])).mean),
         };
         Some(Self {
             scenario: first.scenario.clone(),
@@ -191,8 +198,10 @@ impl ClassSummary {
             name: classes(first)[place].name.clone(),
             sent_bps: of(|class| class.sent.bits_per_second as f64),
             dropped_packets: of(|class| class.dropped.total.packets as f64),
-            delay_p50_us: of(|class| micros(class.delay.p50)),
-            delay_p99_us: of(|class| micros(class.delay.p99)),
+            delay_p50_us: of(|class| micros(class.delay.p50))
+                .widened(of(|class| micros(class.delay.resolution[0])).mean),
+            delay_p99_us: of(|class| micros(class.delay.p99))
+                .widened(of(|class| micros(class.delay.resolution[2])).mean),
             delay_mean_us: of(|class| micros(class.delay.mean)),
         }
     }
