@@ -1,10 +1,10 @@
 //! ALTQ's "WFQ": no fair queueing with virtual times, but a weighted ring [algorithms §4.1].
 //!
-//! The leaf in front sends while its quota is above zero, and may overdraw it by its last packet;
-//! then the next one gains 512 bytes at weight 100. A leaf that joins stands last with a quota of
-//! zero. One that empties stays, with its quota or its debt, until it is visited with a quota above
-//! zero `[altq]`. What ALTQ has with it stands elsewhere here: its high-water mark is the dropper
-//! that takes from the longest queue, its hash functions are in `classify/hash.rs`.
+//! The first leaf sends while its quota is above zero, and may overdraw it by its last packet; then
+//! the next one gains 512 bytes at weight 100. A leaf that joins is last, with a quota of zero. One
+//! that empties stays, with its quota or its debt, until it is visited with a quota above zero
+//! `[altq]`. ALTQ's high-water mark is a dropper here, `queue/longest.rs`, and its hash functions
+//! are in `classify/hash.rs`.
 //! Invariant: a leaf with a packet is in the ring; in the ring only the first has a quota above 0.
 
 use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises};
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// The fast ring beside the plain one, each told the same.
+    /// The fast ring beside the plain one; both receive the same calls.
     struct Pair(AltqWfq, Plain);
 
     const NOW: Instant = Instant::ZERO;
@@ -262,7 +262,7 @@ mod tests {
         /// The leaf that sends, on which both agree.
         fn dequeue(&mut self) -> Option<usize> {
             let selection = self.0.select(NOW);
-            assert_eq!(selection, self.0.select(NOW), "asked again");
+            assert_eq!(selection, self.0.select(NOW), "selected again");
             let heads: Vec<_> = self.1.queues.iter().map(|queue| queue.front().copied()).collect();
             let leaf = self.1.dequeue();
             let id = leaf.map(|leaf| LeafId(leaf as u32));

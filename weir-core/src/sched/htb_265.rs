@@ -12,8 +12,8 @@
 //! and call, and the microseconds in which the kernel counts tokens, which are exact here. `mpu`
 //! and `overhead` are the framing of the link.
 //!
-//! Invariant: a class that waits for tokens is looked at on ticks only, and never later than a
-//! second after it was asked for.
+//! Invariant: a class that waits for tokens is examined on ticks only, and at most a second passes
+//! between polls while a packet waits.
 
 use super::htb::engine::{Engine, Precision};
 use super::htb::params::{CEIL, Defaults, PRIO, R2Q, RATE, burst, cburst, quantum};
@@ -106,7 +106,7 @@ impl Jiffies {
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// The ticks in so many nanoseconds, rounded up.
+    /// Returns the ticks in `nanos` nanoseconds, rounded up.
     fn jiffies_until(&self, nanos: u64) -> u64 {
         let ticks = (u128::from(nanos) * u128::from(self.hz)).div_ceil(NANOS);
         u64::try_from(ticks).unwrap_or(u64::MAX)

@@ -32,7 +32,7 @@ pub enum Selection {
 /// Decides the order of leaves. Time never goes back from one call to the next.
 ///
 /// After `select` has named a leaf the caller either lets it send and calls `charge`, or reports a
-/// changed head; a second `select` at the same instant gives the same answer.
+/// changed head; a second `select` at the same instant returns the same selection.
 pub trait Scheduler {
     /// `leaf`, which was empty, accepted the packet `head`.
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head);
@@ -58,10 +58,10 @@ pub trait Scheduler {
     /// [`Discipline::COMPLETIONS`].
     fn completed(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
-    /// Why the first packet of `leaf` could not be sent earlier than it is. Asked after `select`
-    /// named the leaf and before `charge`, or before a drop; changes nothing. Until `from`
-    /// something else held it back: what ended by then need not be looked for, and may be left out.
-    /// The lender never is.
+    /// Returns why the first packet of `leaf` could not be sent earlier. Called after `select`
+    /// returned the leaf and before `charge`, or before a drop; changes nothing. Until `from`
+    /// something else held the packet back, so a reason that ended by then may be left out. The
+    /// lender is never left out.
     fn why(&self, _now: Instant, _leaf: LeafId, _from: Instant) -> Why {
         Why::FREE
     }
@@ -149,7 +149,7 @@ pub struct Promises {
     pub hierarchical: bool,
     /// `At` names the first instant at which a leaf may send. A scheduler that emulates a
     /// kernel's clock tick does not promise it: it names the next tick, and might have sent a
-    /// little earlier if asked.
+    /// little earlier.
     pub exact_wake: bool,
     /// How the cost of a packet grows with the number of leaves.
     pub cost: Cost,
@@ -175,7 +175,8 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// What the registry knows of it.
     const DESCRIPTOR: Descriptor;
 
-    /// Whether it is told what has left the wire ([`Scheduler::completed`]), and asked again then.
+    /// Whether the link calls [`Scheduler::completed`] for each packet that has left the wire, and
+    /// polls again then.
     const COMPLETIONS: bool = false;
 
     /// Builds it for a tree whose parameters are those of the descriptor.
@@ -184,9 +185,10 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// When values contradict each other or the tree; the message names value, limit and cure.
     fn build(tree: &Tree) -> Result<Self, BuildError>;
 
-    /// Takes over what `old`, built from another tree, knows of the classes that `kin` says both
-    /// trees have: balances, tokens, virtual times. Called once, right after `build`; then every
-    /// packet that waits is told to it by `enqueued` and `joined`. Without it, classes start anew.
+    /// Takes over from `old`, built from another tree, the state of the classes that both trees
+    /// have according to `kin`: balances, tokens, virtual times. Called once, right after `build`;
+    /// then `enqueued` and `joined` are called for every packet that waits. Without it, classes
+    /// start anew.
     fn inherit(&mut self, _now: Instant, _old: &Self, _kin: &Kin) {}
 
     /// What it does for each leaf of `tree`, which builds, whatever the others do.

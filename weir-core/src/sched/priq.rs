@@ -30,7 +30,7 @@ struct Band {
     turn: u32,
 }
 
-/// Where a leaf stands.
+/// Where a leaf is.
 #[derive(Clone, Copy)]
 struct Place {
     priority: u8,

@@ -7,11 +7,11 @@
 //! before all once its packet has waited too long.
 //!
 //! Ties, and the estimators beside the exponential average, are the reading of [algorithms §8.3].
-//! Times are nanoseconds; averages are held times 2^gamma, so that a step loses nothing below
-//! that. Quotients are compared by cross products: a waiting time counts for at most 13 days
+//! Times are nanoseconds; averages are stored times 2^gamma, so that a step loses no precision.
+//! Quotients are compared by cross products: a waiting time counts for at most 13 days
 //! (2^50 ns), so a product needs 50 + 16 bits of a scaled average, 30 of `g` and 30 of δ, and fits
-//! 128. Invariant: averages stay below 2^50 ns. A choice asks each class, so its cost grows with
-//! them.
+//! 128. Invariant: averages stay below 2^50 ns. A choice compares all classes, so its cost grows
+//! with their number.
 
 use super::{Head, Kin, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
@@ -246,8 +246,8 @@ mod tests {
         Instant::from_nanos(1_000_000_000 + micros * 1000)
     }
 
-    /// Averages and waiting times of the first packets at 2 ms, in µs; whom the line goes to then
-    /// and at 5.1 ms, when the first class has waited longer than its bound.
+    /// Checks, for averages and waiting times of the first packets at 2 ms, in µs, which class is
+    /// served then and at 5.1 ms, when the first class has waited longer than its bound.
     fn check_choice<const BOUNDED: bool>(averages: &[u64], waited: &[u64], expected: [u32; 2]) {
         let tree = tree(averages.len() as u32, Params::new());
         let mut scheduler = ProportionalDelay::<BOUNDED>::new(&tree, BOUND);
@@ -286,8 +286,8 @@ mod tests {
         }
     }
 
-    /// An average in µs before and after packets that waited so many µs; a busy period is one
-    /// packet long, as the class empties with each.
+    /// Checks an average in µs before and after packets that waited `waits` µs; a busy period is
+    /// one packet long, as the class empties with each.
     fn check_average(estimator: &'static str, gamma: u64, before: u64, waits: &[u64], after: f64) {
         let mut params = Params::new().with("gamma", Quantity::Number(gamma));
         params.set("estimator", Value::Choice(estimator));

@@ -51,9 +51,9 @@ pub struct Rounds {
 pub struct Weighted {
     /// Its part, relative to the sum of all.
     pub weight: u64,
-    /// So many bytes of its own may count as if they were sent before a packet that comes now.
+    /// The most bytes of the leaf itself that may count as sent before a packet that arrives now.
     pub ahead: Bytes,
-    /// So many bytes of the line it may be later than the fluid.
+    /// The most bytes of the line by which the leaf may be later than the fluid.
     pub late: Bytes,
 }
 

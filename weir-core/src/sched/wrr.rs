@@ -43,7 +43,7 @@ struct Turn {
 impl Discipline for Wrr {
     const DESCRIPTOR: Descriptor = Descriptor {
         keyword: "wrr",
-        summary: "Weighted round robin: so many packets, or so many bytes, a visit.",
+        summary: "Weighted round robin: a number of packets or bytes for each visit.",
         parameters: &[
             Parameter {
                 name: "unit",
@@ -321,7 +321,7 @@ mod tests {
         let mut order = String::new();
         for _ in 0..count {
             let Selection::Leaf(leaf) = wrr.select(now) else { panic!("a leaf waits") };
-            assert_eq!(wrr.select(now), Selection::Leaf(leaf), "asked again");
+            assert_eq!(wrr.select(now), Selection::Leaf(leaf), "selected again");
             let head = head(leaf.index());
             wrr.charge(now, leaf, head.length, Some(head));
             order.push(char::from(b'A' + leaf.0 as u8));
@@ -381,8 +381,8 @@ mod tests {
         }
     }
 
-    /// The circle of ALTQ, step by step, with all leaves backlogged: its second pass over the circle
-    /// gives no refill and asks for no balance [algorithms §3.7].
+    /// The circle of ALTQ, step by step, with all leaves backlogged: its second pass over the
+    /// circle gives no refill and requires no balance [algorithms §3.7].
     fn circle(allotments: &[u64], lengths: &[u64], count: usize) -> String {
         let circle = allotments.len();
         let mut balances = alloc::vec![0i64; circle];

@@ -259,7 +259,8 @@ const PRIORITY_DEFAULT: u64 = 1;
 const BURST_PACKETS: u64 = 4;
 /// Largest packets that a class may be in debt for beyond its burst and one turn.
 const DEBT_PACKETS: u64 = 4;
-/// Quanta are reckoned for largest packets between these bounds, so that no turn is absurd.
+/// Quanta are computed for largest packets between these bounds, so that no turn is too short or
+/// too long.
 const MTU_MIN: u64 = 512;
 const MTU_MAX: u64 = 1 << 16;
 /// The longest turn among the classes of a level, in largest packets: what a voice packet may wait.

@@ -66,7 +66,7 @@ impl Rings {
             previous = core::mem::replace(&mut self.places[front as usize].previous, class as u32);
             self.places[previous as usize].next = class as u32;
         }
-        // A turn that was overdrawn stays so: leaving and coming back is no way out of a debt.
+        // A debt remains while the class is not backlogged, so it cannot escape one by emptying.
         let credit = self.places[class].credit.min(0) + credit;
         self.places[class] = Place { previous, next, credit };
         front == NONE
@@ -123,7 +123,7 @@ impl Rings {
     }
 }
 
-/// Credit for so many bytes.
+/// Returns the credit for `bytes`.
 #[inline]
 fn units(bytes: u32) -> i32 {
     (bytes.min(LENGTH_MAX) << CREDIT_BITS) as i32

@@ -1,4 +1,4 @@
-//! Every sharing rule in its plain form: each choice asks the backlogged leaves one by one.
+//! Every sharing rule in its plain form: each choice tests the backlogged leaves one by one.
 //!
 //! Runs `ancestor-only` and `top-level`; under the formal rule it is the oracle of the fast engine.
 //! The cost grows with the backlogged leaves. Invariant: each backlogged leaf is in the ring of its
@@ -21,7 +21,7 @@ pub(super) enum Sharing {
     TopLevel,
 }
 
-/// The engine that asks every backlogged leaf.
+/// The engine that tests every backlogged leaf.
 pub(super) struct Scan {
     pub classes: Classes,
     /// The turns of leaves, a ring for each rank.

@@ -136,8 +136,8 @@ impl Buckets {
         }
     }
 
-    /// Whether the mode is still `before`, right after a charge and without hysteresis: the signs
-    /// of the tokens tell, so most packets compute no mode.
+    /// Returns whether the mode is still `before`, right after a charge and without hysteresis. The
+    /// signs of the tokens decide that, so most packets compute no mode.
     #[inline]
     pub(super) fn keeps(&self, before: Mode) -> bool {
         let Self { own, ceiling, .. } = *self;

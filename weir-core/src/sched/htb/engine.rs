@@ -71,14 +71,15 @@ pub trait Precision: Send + 'static {
     /// When a class that has earned its tokens after `wait` is looked at; later than now.
     fn event(&self, now: Instant, wait: Duration) -> Instant;
 
-    /// The first instant from `at` on at which a class is looked at.
+    /// Returns the first instant from `at` on at which a class is examined.
     fn tick(&self, at: Instant) -> Instant;
 
-    /// The latest instant at which to ask again; `all_wait` says whether every level has an event.
+    /// Returns the latest instant of the next poll; `all_wait` says whether every level has an
+    /// event.
     fn patience(&self, now: Instant, all_wait: impl Fn() -> bool) -> Instant;
 }
 
-/// The last answer of `select`.
+/// The leaf that `select` returned last.
 #[derive(Clone, Copy)]
 struct Served {
     leaf: LeafId,

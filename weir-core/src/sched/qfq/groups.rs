@@ -4,7 +4,8 @@
 pub(super) struct Group {
     /// When its first slot starts; meaningless while it is empty.
     pub(super) start: u64,
-    /// Bit `i` is set if a leaf stands in the `i`th slot from the first; then bit 0 is, too.
+    /// Bit `i` is set if the `i`th slot from the first holds a leaf; the first slot holds one if
+    /// any does.
     pub(super) filled: u64,
     /// A slot lasts 2^`shift` of virtual time.
     pub(super) shift: u32,

@@ -45,11 +45,11 @@ pub struct Qfq {
     /// Groups that an eligible one of longer slots finishes before.
     blocked: u32,
     virtual_time: u64,
-    /// No tag is later.
+    /// The latest tag.
     latest: u64,
     /// Fractional bits of virtual time.
     shift: u32,
-    /// Slots are made for packets of so many bytes.
+    /// The longest packet for which slots are made, in bytes.
     length_max: u64,
     waiting: u32,
     sending: Sending,
@@ -233,7 +233,7 @@ impl Qfq {
         if finish > first.finish() { limit.min(first.finish()) } else { self.virtual_time }
     }
 
-    /// Puts a leaf that stands nowhere into the slot of its tag.
+    /// Puts a leaf that is in no slot into that of its tag.
     #[inline]
     fn activate(&mut self, leaf: LeafId, index: u8, tag: u64) {
         let index = usize::from(index);
@@ -265,7 +265,8 @@ impl Qfq {
         self.unblock(index, finish);
     }
 
-    /// Gives a leaf that stands nowhere, after a packet of `length`, its new place if it waits.
+    /// Puts a leaf that is in no slot, after a packet of `length`, into its new one if it is
+    /// backlogged.
     #[inline]
     fn rejoin(&mut self, leaf: LeafId, length: u64, waits: bool) {
         // In no slot, so that a renewal gives it none.
@@ -296,8 +297,8 @@ impl Qfq {
         }
         self.occupied |= bit;
         let longer = self.ready() >> index << index;
-        // [qfq13 §III-D] Those that may send stand in the order of their finish, so the first will
-        // do.
+        // [qfq13 §III-D] Leaves that may send are in the order of their finish tags, so the first
+        // will do.
         let first = self.groups.get(longer.trailing_zeros() as usize);
         if first.is_some_and(|first| first.finish() < group.finish()) {
             self.blocked |= bit;

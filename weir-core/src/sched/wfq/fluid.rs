@@ -186,5 +186,5 @@ impl Fluid {
 /// Bytes that the line may be ahead of the fluid: a driver's buffer. A line that is faster than its
 /// rate takes the fluid along from here on, so tags stay near virtual time.
 const UNDONE_MAX: u128 = 1 << 20;
-/// A byte at 1 bit/s takes so many ns.
+/// The ns that a byte takes at 1 bit/s.
 const BIT_NANOS: u128 = 8_000_000_000;
