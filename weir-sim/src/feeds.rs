@@ -1,8 +1,9 @@
-//! What sources send next, some packets ahead of each: made in a loop of its own, where a source's
-//! state stays near, and just as the link is offered them.
+//! The next packets of each source, generated several at a time in a loop of their own, so that a
+//! source's state stays in the cache, and in the form in which the link is offered them.
 //!
 //! Invariant: packets come out as the source would send them one by one, and at the end of time
-//! nothing is sent. What is made counts as sent; [`Feeds::left`] says of what that is not yet true.
+//! nothing is sent. A generated packet counts as sent; [`Feeds::left`] returns those that are not
+//! sent yet.
 
 use crate::meter::{SENT, SourceMeter, add};
 use crate::packets::{Flight, Packets};
@@ -27,8 +28,8 @@ pub(crate) struct Feeds {
 /// What a source sends next.
 #[derive(Clone, Copy, Debug)]
 struct Next {
-    /// When the packet behind the next one is sent. Who sends before whom waits for this, so it is
-    /// looked up early.
+    /// When the packet behind the next one is sent. The order of sources depends on it, so it is
+    /// read early.
     behind: Instant,
     /// The place of the next packet.
     place: u32,
@@ -65,7 +66,7 @@ impl Feeds {
         feeds
     }
 
-    /// Takes the next packet of `source`, which has one, to `out`; answers when the one after it is
+    /// Moves the next packet of `source`, which has one, to `out`; returns when the one after it is
     /// sent, the end of time if there is none.
     #[inline(always)]
     pub fn take(&mut self, source: usize, out: &mut Arrival, supply: &mut Supply<'_>) -> Instant {
@@ -149,8 +150,8 @@ impl Feeds {
     }
 }
 
-/// So many packets of a source are made at once, fewer where all of them together would not stay
-/// in the nearest cache.
+/// The packets of a source that are generated at once; fewer where all of them together would
+/// exceed the first-level cache.
 const EACH_MAX: usize = 32;
 const EACH_MIN: usize = 8;
 const PACKETS_MAX: usize = 1024;

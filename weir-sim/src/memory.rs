@@ -1,4 +1,4 @@
-//! How much memory a run needs, reckoned before it starts.
+//! Estimates how much memory a run needs, before it starts.
 //!
 //! An upper estimate, within a factor of two of the truth where it is large: what every class,
 //! waiting packet, histogram and TCP buffer takes at its fullest. Invariant: no part is smaller
@@ -14,14 +14,14 @@ use weir_core::link::LinkPlan;
 use weir_core::queue::{DROPPERS, Limit};
 use weir_core::units::{Bytes, Duration};
 
-/// What a run needs, by what for.
+/// The memory that a run needs, by purpose.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Need {
     /// Each part in bytes, the largest first.
     pub parts: Vec<(&'static str, u64)>,
 }
 
-/// What a run keeps beside its report.
+/// What a run records beside its report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Beside {
     /// Bins of this width.
@@ -31,7 +31,7 @@ pub struct Beside {
 }
 
 impl Need {
-    /// What a run of `scenario` needs, with what it keeps beside its report.
+    /// Estimates a run of `scenario`, with what it records beside its report.
     pub fn of(scenario: &Scenario, beside: Beside) -> Self {
         let outlets = scenario.plans();
         let sum = |of: &dyn Fn(&LinkPlan) -> u64| {
@@ -64,7 +64,7 @@ impl Need {
         Self { parts }
     }
 
-    /// What the report of a run keeps.
+    /// Returns the memory of the report of a run.
     pub fn of_report(scenario: &Scenario) -> u64 {
         let classes = |plans: &Vec<&LinkPlan>| -> u64 {
             plans.iter().map(|plan| plan.tree.classes().len() as u64).sum()
@@ -80,7 +80,7 @@ impl Need {
     }
 }
 
-/// What only networks need.
+/// Adds the memory that only networks need.
 fn network(scenario: &Scenario, network: &Network) -> [(&'static str, u64); 3] {
     let taps = network.taps.iter().fold(0, |sum, tap| sum + u64::from(tap.rows.min(TAP_ROWS_MAX)));
     let (mut hops, mut flying) = (0u64, 0u64);
@@ -164,7 +164,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// Bytes for people.
+/// Formats a number of bytes.
 pub struct Shown(pub u64);
 
 impl fmt::Display for Shown {

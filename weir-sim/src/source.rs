@@ -1,7 +1,7 @@
-//! Sources that do not listen: CBR, Poisson, on/off, and the scripts of models.
+//! Open-loop sources: CBR, Poisson, on/off, and the scripts of models.
 //!
-//! Invariant: the instants of a source never go back, and a rate is kept exactly over time, since
-//! fractions of a nanosecond are carried from packet to packet.
+//! Invariant: the instants of a source never go back, and a rate is exact over time, since
+//! fractions of a nanosecond carry over from packet to packet.
 
 use crate::random::Random;
 use crate::scenario::{Period, Sizes, Spacing};
@@ -144,7 +144,7 @@ impl OpenLoop {
     }
 
     /// The next packets, as many as have room in `out` unless the source ends before, each put
-    /// there by `put`; answers how many, and their bytes. The same as one by one.
+    /// there by `put`; returns how many, and their bytes. The packets are those of single calls.
     #[inline]
     pub(crate) fn send_some<T>(
         &mut self,
@@ -173,7 +173,7 @@ impl OpenLoop {
         count
     }
 
-    /// Packets of one length, for each of which a wait is drawn; answers how many.
+    /// Generates packets of one length, with a random wait before each; returns how many.
     #[inline(always)]
     fn send_evenly<T>(
         &mut self,
@@ -182,7 +182,7 @@ impl OpenLoop {
         mut put: impl FnMut(&mut T, Instant),
         draw: impl Fn(Jittered, &mut Random) -> u64,
     ) -> u64 {
-        // Copies, so that nothing in the loop goes through memory.
+        // Local copies, so that the loop does not wait for memory.
         let (mut random, mut at, mut rest) = (self.random.clone(), self.at, self.rest);
         let mut packets = 0;
         for place in out {
@@ -201,7 +201,7 @@ impl OpenLoop {
         packets
     }
 
-    /// Whole nanoseconds to wait; the rest is kept for later packets.
+    /// Returns the whole nanoseconds to wait; the fraction carries over to later packets.
     #[inline]
     fn wait(&mut self, spacing: Spacing, length: u32) -> Duration {
         if self.last.0 != length {

@@ -1,8 +1,8 @@
 //! TCP: a sender and a receiver, each a whole smoltcp stack, in simulated time.
 //!
 //! What the sender emits goes through the link, what the receiver emits comes back over the return
-//! path. smoltcp counts microseconds: it is told the microsecond that has begun, and woken at the
-//! nanosecond with which its own begins, so it is never early. Invariant: whenever
+//! path. smoltcp counts microseconds: it is called with the current microsecond, rounded down, and
+//! woken at the first nanosecond of one, so it is never early. Invariant: whenever
 //! [`Connection::serve`] returns, the applications have nothing left to read or write.
 
 use crate::random::Random;
@@ -52,7 +52,7 @@ struct Progress {
     newest: Option<TcpSeqNumber>,
 }
 
-/// What came of serving a host.
+/// The result of serving a host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
     /// Bytes that reached the receiving application.
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// The same, with a model of an application that says what it transfers.
+    /// Returns a connection that is not yet open, whose transfers a model of an application gives.
     pub fn with_work(self, work: Box<dyn Turns>) -> Self {
         Self { work: Some(work), ..self }
     }
@@ -241,7 +241,7 @@ impl Progress {
         }
     }
 
-    /// Empties the receiver's buffer; answers how many bytes there were.
+    /// Empties the receiver's buffer; returns how many bytes there were.
     fn read(&mut self, socket: &mut Socket<'_>) -> u64 {
         let mut received = 0;
         while socket.can_recv() {
@@ -366,7 +366,7 @@ impl Device for Port<'_> {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
         capabilities.max_transmission_unit = self.mtu;
-        // No bit is ever wrong here.
+        // No bit is corrupted in the simulation.
         capabilities.checksum = ChecksumCapabilities::ignored();
         capabilities
     }

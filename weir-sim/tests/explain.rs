@@ -1,4 +1,4 @@
-//! Why packets waited: numbers that can be reckoned by hand, and parts that sum to the whole.
+//! Why packets waited: numbers that can be computed by hand, and parts that sum to the whole.
 
 mod common;
 
@@ -9,7 +9,7 @@ use weir_sim::explain::{ExplainReport, Parts};
 
 fn explained(scenario: &weir_sim::Scenario, slowest: usize) -> (Report, ExplainReport) {
     let report = weir_sim::run_explained(scenario, slowest, &mut |_| {}).expect("it is sound");
-    let explain = report.explain.clone().expect("was asked for");
+    let explain = report.explain.clone().expect("was requested");
     (report, explain)
 }
 

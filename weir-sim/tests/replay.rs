@@ -398,7 +398,7 @@ fn an_empty_capture_has_a_report_and_its_interfaces() {
     assert_eq!(made.report.fault, None);
 }
 
-/// An output that takes so many bytes.
+/// An output that accepts a limited number of bytes.
 struct Full(usize);
 
 impl Write for Full {

@@ -393,7 +393,7 @@ fn the_whole_message_names_fault_place_and_cure() {
                    `editcap -F pcapng IN OUT`";
     let start = "before any frame, at byte 0 of the capture: ";
     assert_eq!(message(b""), format!("{start}the file is empty; {convert}"));
-    let expected = format!("{start}a file that begins with 504b0304 is no capture; {convert}");
+    let expected = format!("{start}a file that begins with 504b0304 is not a capture; {convert}");
     assert_eq!(message(b"PK\x03\x04zip"), expected);
     assert_eq!(message(&gzip(b"PK\x03\x04zip")), expected);
     let header = &one_record().bytes[..20];

@@ -1,8 +1,8 @@
 //! The run of a network: events in order, each packet from link to link.
 //!
 //! A packet that a scheduler hands out is known to arrive at the next node when its last bit is on
-//! the wire and the link's delay has passed; that is an event. So every outlet is asked at the
-//! instants at which something happens there, and nothing is advanced past what could come back.
+//! the wire and the link's delay has passed; that is an event. So every outlet is advanced at the
+//! instants at which something happens there, and nothing is advanced past a later arrival.
 //!
 //! Invariant: every packet that was made and has not ended waits in a queue, is on a wire, in a
 //! processor, or is a piece that its receiver has taken.
@@ -32,7 +32,7 @@ use weir_core::units::{Duration, Instant};
 pub(crate) enum Event {
     /// The report begins here.
     Count,
-    /// Tell the progress.
+    /// Report the progress.
     Progress,
     /// An outlet changes to another plan.
     Change(u32),
@@ -42,7 +42,7 @@ pub(crate) enum Event {
     Open(u32),
     /// A TCP source is given no more to send.
     Close(u32),
-    /// A stack asked to be woken.
+    /// A stack's timer is due.
     Wake(u32, Side),
     /// Something is due at an outlet.
     Outlet(u32),
@@ -77,7 +77,7 @@ pub(crate) struct Engine<'a> {
     pub flying: u64,
     /// Pieces that receivers took and whose datagrams are not whole.
     datagrams: u32,
-    /// Whom to tell of packets, if somebody wants to know.
+    /// Called for each packet, if the caller of the run wants that.
     packets_told: Option<Tell<'a>>,
 }
 
@@ -168,7 +168,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// From now on what `watch` asks for is told.
+    /// Reports what `watch` requests from now on.
     pub fn watch(&mut self, watch: Watch<'a>) -> Result<(), RunError> {
         if let Some(slowest) = watch.slowest {
             self.outlets[self.network.main.index()].explain(slowest);
@@ -363,7 +363,7 @@ impl<'a> Engine<'a> {
         self.outlets[id.index()].log.dropped = dropped;
     }
 
-    /// Tells of the packets that left an outlet or were dropped there, before that is acted on.
+    /// Reports the packets that left an outlet or were dropped there, before they are processed.
     fn tell(&mut self, id: OutletId) {
         let Some(tell) = &mut self.packets_told else { return };
         let Outlet { plan, log, .. } = &self.outlets[id.index()];

@@ -1,4 +1,4 @@
-//! Lanes: the way of a source's packets, and where they queue at each outlet on it.
+//! Lanes: the path of a source's packets, and where they queue at each outlet on it.
 
 use super::parcel::Parcel;
 use super::plan::{Ends, Network, OutletId};
@@ -18,7 +18,7 @@ pub(crate) struct Lane {
     pub link_header: u32,
     /// Bytes of the IP header of a whole datagram, and of a piece of one.
     pub ip_headers: [u32; 2],
-    /// Whether somebody reads the bytes of its packets.
+    /// Whether a stack reads the bytes of its packets.
     pub listens: bool,
     /// What cuts its packets at each link; IPv6 is cut by the sender alone, for all of them.
     pub path_mtu: Option<u32>,

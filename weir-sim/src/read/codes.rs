@@ -16,7 +16,7 @@ macro_rules! codes {
 codes! {
     POLICY_FAULTY "W301" Error "the policy that a scenario names has errors";
     NOTHING_COUNTS "W302" Error "a warm-up that leaves nothing to count";
-    NO_SOURCE "W303" Warning "a scenario in which nobody sends";
+    NO_SOURCE "W303" Warning "a scenario without a sender";
     NAME_TWICE "W304" Error "two sources of one name";
     EXCLUSIVE "W305" Error "two keys of which only one can hold";
     ONE_OF "W306" Error "none of several keys of which one is needed";

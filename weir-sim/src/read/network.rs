@@ -62,7 +62,7 @@ pub(super) fn read(
     }
     let known: Vec<&str> = nodes.list.iter().map(|node| node.name.as_str()).collect();
     if plans.len() != count || plans.is_empty() {
-        // What else names a link would only find that it is not there.
+        // Other keys that name a link would only report that it does not exist.
         top.field("tap");
         return None;
     }
@@ -135,13 +135,13 @@ impl Nodes {
     }
 }
 
-/// That no node is called so.
+/// Reports that no node has this name.
 pub(super) fn unknown_node(node: &Node<'_>, name: &str, known: &[&str]) -> Draft {
     let message = format!("no node is called `{name}`; there are {}", list(known));
     node.draft(&codes::UNKNOWN_NODE, message).cure(suggest(name, known))
 }
 
-/// A name that no other of its kind has.
+/// Reads a name that no other of its kind has.
 fn own_name(
     node: &Node<'_>,
     kind: &str,

@@ -1,4 +1,4 @@
-//! One `[[source]]`: whose packets, and what traffic.
+//! One `[[source]]`: the headers of its packets, and its traffic.
 
 pub(crate) use super::bounded;
 use super::files::Files;
@@ -231,7 +231,7 @@ impl Way {
         Some(place.map_or(INTERFACE_NONE, |place| InterfaceId(place as u16)))
     }
 
-    /// Finds links that what crosses them cannot do with.
+    /// Reports links whose MTU is too small for the packets that cross them.
     fn check(
         &self,
         headers: &Option<Headers>,
@@ -339,7 +339,7 @@ impl Reading<'_> {
             Some(leaf) => format!("its packets go to `{}`", policy.leaf_name(leaf)),
             None => "its packets do not pass the link with the policy".to_owned(),
         };
-        let cure = "write the headers that the rules want, or mend the rules";
+        let cure = "write headers that the rules accept, or correct the rules";
         report.push(node.draft(&codes::OTHER_CLASS, message).cure(cure));
         None
     }
@@ -579,7 +579,7 @@ fn tcp(table: &mut Table<'_>, mtu_there: Option<Mtu>, report: &mut Report) -> Op
     Some(Tcp { transfer: transfer?, ..connection? })
 }
 
-/// What every TCP source may write, whatever it transfers.
+/// Reads the keys of every TCP source, whatever it transfers.
 pub(crate) fn tcp_connection(
     table: &mut Table<'_>,
     mtu_there: Option<Mtu>,
