@@ -12,8 +12,8 @@
 //! and call, and the microseconds in which the kernel counts tokens, which are exact here. `mpu`
 //! and `overhead` are the framing of the link.
 //!
-//! Invariant: a class that waits for tokens is examined on ticks only, and at most a second passes
-//! between polls while a packet waits.
+//! Invariant: a class that waits for tokens is examined on ticks only, and at most a second after
+//! its event is due.
 
 use super::htb::engine::{Engine, Precision};
 use super::htb::params::{CEIL, Defaults, PRIO, R2Q, RATE, burst, cburst, quantum};

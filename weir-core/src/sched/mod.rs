@@ -25,7 +25,7 @@ pub enum Selection {
     Leaf(LeafId),
     /// No leaf may send before this instant, which is later than now, unless a packet arrives.
     At(Instant),
-    /// Nothing waits.
+    /// No packet waits.
     Idle,
 }
 
@@ -70,8 +70,8 @@ pub trait Scheduler {
 /// What held the first packet of a leaf back, apart from others' turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Why {
-    /// From when on, as far as its own limits and those above it go, it might have been sent. With
-    /// nothing to hold it back, [`Instant::ZERO`]; later than now if it still may not be sent.
+    /// From when on its own limits and those of its ancestors would have let it be sent. If none
+    /// held it back, [`Instant::ZERO`]; later than now if it still may not be sent.
     pub released: Instant,
     /// What held it back until then.
     pub regulation: Regulation,
@@ -89,18 +89,18 @@ pub enum Regulation {
     Tokens,
     /// Its class, and every class that might lend, is above its share until its undertime.
     Undertime,
-    /// A ceiling, its own or one above.
+    /// A ceiling, its own or an ancestor's.
     Ceiling,
-    /// An upper-limit curve, its own or one above.
+    /// An upper-limit curve, its own or an ancestor's.
     UpperLimit,
 }
 
 impl Why {
-    /// Nothing held it back, and it is sent at its own account.
+    /// The packet was not held back, and is sent at its own account.
     pub const FREE: Why =
         Why { released: Instant::ZERO, regulation: Regulation::None, lender: None };
 
-    /// Whether both say the same of the time from `from` on, and of the lender.
+    /// Returns whether both agree on the time from `from` on and on the lender.
     pub(crate) fn agrees_from(self, from: Instant, other: Why) -> bool {
         let held = |why: Why| (why.released > from).then_some((why.released, why.regulation));
         self.lender == other.lender && held(self) == held(other)
@@ -108,7 +108,7 @@ impl Why {
 }
 
 impl Regulation {
-    /// Every one, in the order of their numbers.
+    /// All variants, in the order of their numbers.
     pub const ALL: [Regulation; 5] = [
         Regulation::None,
         Regulation::Tokens,
@@ -132,11 +132,11 @@ impl Regulation {
 /// How the cost of a packet grows with the number of leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cost {
-    /// Not at all.
+    /// It is constant.
     Constant,
-    /// With the logarithm.
+    /// It grows with the logarithm.
     Logarithmic,
-    /// In proportion: an oracle, not for many leaves.
+    /// It grows in proportion: for an oracle, not for many leaves.
     Linear,
 }
 
@@ -191,7 +191,7 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// start anew.
     fn inherit(&mut self, _now: Instant, _old: &Self, _kin: &Kin) {}
 
-    /// What it does for each leaf of `tree`, which builds, whatever the others do.
+    /// Returns what it guarantees each leaf of `tree`, whatever the others do; `tree` must build.
     fn service(_tree: &Tree) -> Service {
         Service::Unknown
     }
@@ -200,11 +200,11 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
 /// A line of the registry.
 #[derive(Clone, Copy)]
 pub struct Entry {
-    /// What the scheduler says of itself.
+    /// The scheduler's descriptor.
     pub descriptor: &'static Descriptor,
     /// Builds the scheduler alone.
     pub build: fn(&Tree) -> Result<Box<dyn Scheduler + Send>, BuildError>,
-    /// What it does for each leaf of a tree that builds, whatever the others do.
+    /// Returns what it guarantees each leaf of a tree that builds, whatever the others do.
     pub service: fn(&Tree) -> Service,
 }
 
@@ -225,7 +225,7 @@ macro_rules! schedulers {
     ($($module:ident::$name:ident,)*) => {
         $(pub mod $module;)*
 
-        /// What every scheduler says of itself.
+        /// The descriptors of all schedulers.
         pub const SCHEDULERS: &[Entry] = &[$(entry::<$module::$name>(),)*];
 
         /// Calls the macro `each` with the list of schedulers.

@@ -151,9 +151,9 @@ impl Sfq {
     }
 }
 
-/// Less makes turns of one packet each, whatever its length.
+/// The least quantum: with less, a turn would be one packet, whatever its length.
 const QUANTUM_MIN: i64 = 64;
-/// A round of a million leaves then still fits 64 bits with ease.
+/// The largest quantum: a round of a million leaves then still fits 64 bits.
 const QUANTUM_MAX: i64 = 1 << 32;
 
 #[cfg(test)]

@@ -266,10 +266,8 @@ impl Class {
         self.state = self.state & (SLEEPS | BEGUN) | head;
     }
 
-    /// Returns whether it is suspended: until its timer fires, or until [`permit`] finds that its
-    /// undertime has passed.
-    ///
-    /// [`permit`]: super::sharing::Sharing::permit
+    /// Returns whether it is suspended: until its timer fires, or until `Sharing::permit` finds
+    /// that its undertime has passed.
     pub const fn sleeps(&self) -> bool {
         self.state & SLEEPS != 0
     }

@@ -130,8 +130,8 @@ impl Rules {
         self.classes[class].parent().filter(|_| self.plan(class).borrow)
     }
 
-    /// Records that `leaf` is offered a packet. If it is not overlimit, or an ancestor is not, that
-    /// class lowers the cutoff [algorithms §2.5].
+    /// Records that `leaf` is offered a packet. If it, or the parent that lends to it, is not
+    /// overlimit, that class lowers the cutoff [algorithms §2.5].
     pub fn offered(&mut self, now: f64, leaf: LeafId) {
         self.answer = None;
         if self.sharing != Sharing::TopLevel {

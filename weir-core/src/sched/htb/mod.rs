@@ -8,7 +8,7 @@
 //! order of class numbers. As in Linux a packet costs at most a minute of tokens, so rates below
 //! 65 535 B a minute (8.7 kbit/s) are exact only for packets that take less.
 //!
-//! The engine is shared with the historic form beside it; what is exact about this one is here.
+//! The historic form beside it uses the same engine; this file has the exact precision.
 
 mod bucket;
 pub(in crate::sched) mod engine;
@@ -25,7 +25,7 @@ use params::{CEIL, Defaults, LeafPlan, PRIO, R2Q, RATE, burst, cburst, quantum};
 /// Hierarchical token buckets.
 pub type Htb = Engine<Exact>;
 
-/// Every instant and every byte counts.
+/// Exact times and lengths.
 pub struct Exact;
 
 impl Precision for Exact {
