@@ -20,7 +20,7 @@ codes! {
     NAME_TWICE "W304" Error "two sources of one name";
     EXCLUSIVE "W305" Error "two keys of which only one can hold";
     ONE_OF "W306" Error "none of several keys of which one is needed";
-    NOT_WHOLE "W307" Error "shares that do not make a whole";
+    NOT_WHOLE "W307" Error "shares that do not sum to 100 %";
     NEVER_SENDS "W308" Warning "a source that stops before it starts, or starts after the end";
     FAMILIES "W309" Error "addresses of different IP versions";
     NEEDLESS "W310" Error "a key that means nothing without another";
