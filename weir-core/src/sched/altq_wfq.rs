@@ -25,7 +25,7 @@ pub struct AltqWfq {
 
 /// The turn of a leaf, in bytes.
 struct Turn {
-    /// What it gains at each visit.
+    /// The gain at each visit.
     gain: i32,
     /// What it may send; negative when its last packet overdrew it.
     quota: i32,
@@ -75,7 +75,7 @@ impl Scheduler for AltqWfq {
         self.backlogged += 1;
         if self.ring.standing(leaf) == Standing::Out {
             let turn = &mut self.leaves[leaf.index()];
-            // The first of all begins its turn at once.
+            // The first leaf of an empty ring begins its turn at once.
             turn.quota = if self.ring.len() == 0 { turn.quota + turn.gain } else { 0 };
         }
         self.ring.join(leaf);
@@ -120,7 +120,7 @@ impl Scheduler for AltqWfq {
 }
 
 impl AltqWfq {
-    /// A leaf that empties keeps place and quota.
+    /// The place and the quota of a leaf that empties remain.
     #[inline]
     fn settle(&mut self, leaf: LeafId, next: Option<Head>) {
         if next.is_none() {
@@ -129,7 +129,7 @@ impl AltqWfq {
         }
     }
 
-    /// The turn passes to the leaf that is in front now.
+    /// Passes the turn to the leaf that is first now.
     #[inline]
     fn visit(&mut self) {
         let leaf = self.ring.front().expect("a leaf with a packet is left in the ring");
@@ -157,7 +157,7 @@ impl AltqWfq {
 /// Bytes of a visit at the default weight.
 const GAIN: u64 = 512;
 const WEIGHT_DEFAULT: u64 = 100;
-/// At weight 1 a gain is 5 bytes; a gain of more than this is longer than any sensible turn.
+/// The largest gain, longer than any sensible turn; at weight 1 a gain is 5 bytes.
 const WEIGHT_MAX: u64 = 65_535;
 /// Longer packets count as this much, so that a quota never overflows.
 const LENGTH_MAX: u64 = 1 << 30;
@@ -182,7 +182,7 @@ mod tests {
         AltqWfq::build(&tree.expect("a tree")).expect("builds")
     }
 
-    /// The ring as the rules say it, one visit after the other.
+    /// The ring in its plain form, one visit after the other.
     struct Plain {
         gains: Vec<i64>,
         quotas: Vec<i64>,
@@ -259,7 +259,7 @@ mod tests {
             }
         }
 
-        /// The leaf that sends, on which both agree.
+        /// Returns the leaf that sends, after checking that both agree.
         fn dequeue(&mut self) -> Option<usize> {
             let selection = self.0.select(NOW);
             assert_eq!(selection, self.0.select(NOW), "selected again");
