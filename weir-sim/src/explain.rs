@@ -51,7 +51,7 @@ pub struct PartReport {
     pub share: f64,
 }
 
-/// What sojourns divide into.
+/// The parts of sojourns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Parts<T> {
     /// Behind others of its own leaf.
@@ -90,11 +90,11 @@ pub struct SlowPacket {
     pub dropped: Option<&'static str>,
 }
 
-/// Takes sojourns in.
+/// Collects sojourns.
 pub(crate) struct Explained {
     rows: Vec<Row>,
     places: BTreeMap<String, usize>,
-    /// Of the present tree: the row of each class, and the classes from each leaf up to the top.
+    /// The row of each class of the present tree, and the classes from each leaf up to the top.
     classes: Vec<usize>,
     paths: Vec<Vec<usize>>,
     slowest: Vec<(Sojourn, usize, Option<usize>)>,
@@ -132,7 +132,7 @@ impl Explained {
         this
     }
 
-    /// From now on the link has this tree; classes of one name are one.
+    /// Changes the link's tree; classes of one name are the same class.
     pub fn change(&mut self, tree: &Tree) {
         self.classes = tree.classes().map(|(_, spec)| self.place(&spec.name)).collect();
         let path = |class| tree.path(class).map(|class| self.classes[class.index()]).collect();
@@ -165,7 +165,7 @@ impl Explained {
         self.keep_if_slow(*sojourn, path[0], lender);
     }
 
-    /// Of equally slow ones, the first stays.
+    /// Among equally slow packets, the first stays.
     fn keep_if_slow(&mut self, sojourn: Sojourn, class: usize, lender: Option<usize>) {
         let total = sojourn.total();
         let is_full = self.slowest.len() >= self.slowest_max;

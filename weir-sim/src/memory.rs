@@ -70,7 +70,7 @@ impl Need {
             plans.iter().map(|plan| plan.tree.classes().len() as u64).sum()
         };
         let classes: u64 = scenario.plans().iter().map(classes).sum();
-        // The main outlet of a network is there twice.
+        // The report holds the main outlet of a network twice.
         (2 * classes + scenario.sources.len() as u64).saturating_mul(ROW_BYTES)
     }
 
@@ -90,7 +90,7 @@ fn network(scenario: &Scenario, network: &Network) -> [(&'static str, u64); 3] {
         let there = route(network, ends).unwrap_or_default();
         let ways = there.len() + route(network, back).map_or(0, |back| back.len());
         hops = hops.saturating_add(ways as u64);
-        // What TCP has under way is within its windows.
+        // TCP's packets under way are within its windows.
         if source.traffic.tcp().is_none() {
             let outlets = there.iter().map(|&outlet| on_wires(scenario, network, (source, outlet)));
             flying = outlets.fold(flying, u64::saturating_add);
@@ -106,8 +106,8 @@ fn network(scenario: &Scenario, network: &Network) -> [(&'static str, u64); 3] {
     ]
 }
 
-/// How many packets of a source are on the wire of an outlet at most: as many as it sends, or as
-/// the line can, while one travels.
+/// Returns the most packets of a source on the wire of an outlet: as many as the source or the line
+/// can send while one travels.
 fn on_wires(scenario: &Scenario, network: &Network, (source, id): (&Source, OutletId)) -> u64 {
     let (link, end) = network.outlet(id);
     let outlet = &link.outlets[end];
@@ -191,7 +191,7 @@ const WINDOWS: u64 = 5;
 const TAP_BYTES: u64 = 64;
 /// A link on a source's way.
 const HOP_BYTES: u64 = 64;
-/// Rows that wait to be written, as they are and as they are packed, with their names.
+/// Rows that wait to be written, before and after compression, with their names.
 const FILE_BYTES: u64 = 48 << 20;
 /// A class or a source in a report.
 const ROW_BYTES: u64 = 512;

@@ -8,7 +8,7 @@ use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::{Departure, DropReason};
 use weir_core::units::{Bytes, Duration, Instant};
 
-/// What is measured of one source.
+/// The measurements of one source.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceMeter {
     /// Since the beginning: packets offered to the link, dropped by it, handed out by it.
@@ -65,7 +65,7 @@ pub(crate) struct Handed {
     pub marked: u64,
 }
 
-/// What is measured of the line and of the classes.
+/// The measurements of the line and of the classes.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkMeter {
     /// The account of each leaf when the report began.
@@ -75,11 +75,11 @@ pub(crate) struct LinkMeter {
     pub line: LineMeter,
 }
 
-/// What is measured of the line.
+/// The measurements of the line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineMeter {
     window: (Instant, Instant),
-    /// How long it was sending.
+    /// The time for which it was sending.
     pub busy: Duration,
     free_at: Instant,
 }
@@ -93,7 +93,8 @@ impl LinkMeter {
         }
     }
 
-    /// Begins anew for other leaves, which have counted `before` already; the line goes on.
+    /// Begins anew for other leaves, which have counted `before` already; the line's counts
+    /// continue.
     pub fn restart(&mut self, before: Vec<LeafAccount>) {
         self.handed = vec![Handed::default(); before.len()];
         self.before = before;

@@ -89,7 +89,7 @@ pub struct OutletPlan {
     pub interfaces: Vec<String>,
     /// From the last bit on the wire to its arrival.
     pub delay: Duration,
-    /// What stands between the scheduler and the wire.
+    /// The driver between the scheduler and the wire.
     pub driver: Driver,
     /// The period of the kernel's clock: a wait that the scheduler names ends with the first tick
     /// that is not before its end. Without a period, it ends exactly.
@@ -105,7 +105,7 @@ pub struct Queueing {
     pub classifier: Classifier,
 }
 
-/// A model of what stands between a scheduler and the wire.
+/// A model of a driver between a scheduler and the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Driver {
     /// The next packet is chosen when the line has room, as the policy's `buffer` says.

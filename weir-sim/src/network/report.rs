@@ -23,7 +23,7 @@ pub struct NetworkReport {
     pub processors: Vec<ProcessorReport>,
     /// The records of the taps.
     pub taps: Vec<TapReport>,
-    /// Datagrams of which some pieces came, but not all in time.
+    /// Datagrams of which some pieces arrived, but not all in time.
     pub incomplete: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct OutletReport {
     pub to: String,
     /// The scheduler's keyword.
     pub scheduler: &'static str,
-    /// What stands between the scheduler and the wire.
+    /// The driver between the scheduler and the wire.
     pub driver: &'static str,
     /// The rate of the line.
     #[serde(rename = "rate_bps", serialize_with = "bits_per_second")]

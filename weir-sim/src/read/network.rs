@@ -269,7 +269,7 @@ impl Links<'_> {
 struct Direction {
     plan: OutletPlan,
     policy: Option<Policy>,
-    /// What a plain way back takes over.
+    /// The keys that a plain way back takes over.
     wire: Wire,
     delay: Duration,
 }
@@ -341,7 +341,7 @@ fn plain(wire: &Wire, delay: Duration, report: &mut Report, span: Span) -> Optio
             return None;
         }
     };
-    // The registry begins with the one that has nothing to decide: arrivals leave in their order.
+    // The registry begins with the plainest scheduler, in which packets leave in their order.
     let mut link = LinkPlan::new(SCHEDULERS[0].descriptor.keyword, tree);
     link.framing = wire.framing;
     if let Quantity::Packets(packets) = wire.queue {

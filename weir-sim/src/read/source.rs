@@ -20,7 +20,7 @@ use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
 use weir_policy::reader::{Node, Table, list, suggest};
 
-/// What all sources have in common.
+/// The context that all sources share.
 pub(super) struct Reading<'a> {
     names: BTreeMap<String, Span>,
     duration: Option<Duration>,
@@ -39,7 +39,7 @@ impl<'a> Reading<'a> {
         let name = table.required("name", report).and_then(|node| self.name(&node, report));
         if let Some(name) = &name {
             table = table.named(format!("source `{name}`"));
-            // Naming forgets nothing: the key is known.
+            // A renamed table still knows that the key was read.
         }
         let kind = table.required("kind", report);
         let kind = kind.and_then(|node| node.choice(&keywords(), report));
@@ -718,7 +718,7 @@ pub(crate) fn fraction(
 
 const MTU_MIN: u32 = 576;
 const IPV6_MTU_MIN: u32 = 1280;
-/// Kinds that are no models.
+/// Kinds that are not models.
 const PLAIN_KINDS: [&str; 4] = ["cbr", "poisson", "on-off", "tcp"];
 /// Heavy-tailed with a mean: the shape that is usual for on and off times of the Web.
 const SHAPE_DEFAULT: f64 = 1.5;
