@@ -137,14 +137,14 @@ const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Number(1, HZ_MAX),
         default: Some("100"),
-        summary: "Ticks of the kernel's clock in a second; classes are looked at on ticks only.",
+        summary: "Ticks of the kernel's clock in a second; classes are examined on ticks only.",
     },
     Parameter {
         name: "hysteresis",
         scope: Scope::Link,
         kind: Kind::Flag,
         default: Some("true"),
-        summary: "Let a class that may send go on until it is a whole bucket below zero.",
+        summary: "Let a class send until its tokens are a whole bucket below zero.",
     },
     Parameter {
         name: "rtab",

@@ -193,7 +193,7 @@ const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Quantity(Dimension::Rate),
         default: Some("the rate of the link"),
-        summary: "What leaves in the long run.",
+        summary: "The rate of the link in the long run.",
     },
     Parameter {
         name: "burst",

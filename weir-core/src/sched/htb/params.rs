@@ -30,7 +30,7 @@ pub(in crate::sched) const CEIL: Parameter = Parameter {
     scope: Scope::Class,
     kind: Kind::Quantity(Dimension::Rate),
     default: Some("rate"),
-    summary: "The most it may send when its ancestors lend; at least its rate.",
+    summary: "The highest rate at which it sends when its ancestors lend; at least its rate.",
 };
 pub(in crate::sched) const PRIO: Parameter = Parameter {
     name: "prio",
@@ -44,7 +44,7 @@ pub(in crate::sched) const R2Q: Parameter = Parameter {
     scope: Scope::Link,
     kind: Kind::Number(1, u32::MAX as u64),
     default: Some("10"),
-    summary: "What a rate in byte/s is divided by to give a default quantum.",
+    summary: "The divisor of a rate in byte/s that gives the default quantum.",
 };
 
 pub(in crate::sched) const fn burst(default: &'static str) -> Parameter {
