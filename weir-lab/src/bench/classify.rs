@@ -279,9 +279,9 @@ fn address(random: &mut Random, networks: &[u32]) -> u32 {
 
 /// Returns a packet that matches a random rule; one in ten need not.
 fn packet(random: &mut Random, rules: &[Match], networks: &[u32]) -> Headers {
-    let nobody = Match::default();
+    let any = Match::default();
     let of_rule = random.below(10) > 0;
-    let rule = if of_rule { &rules[random.below(rules.len() as u32) as usize] } else { &nobody };
+    let rule = if of_rule { &rules[random.below(rules.len() as u32) as usize] } else { &any };
     let mut end = |prefixes: &[Prefix]| {
         let own = address(random, networks);
         let Some(prefix) = prefixes.first() else { return Ipv4Addr::from(own) };

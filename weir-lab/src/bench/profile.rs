@@ -370,7 +370,7 @@ mod tests {
         }
         assert!(workload("fifo", "1:2:1", 1).is_err());
         assert!(workload("fifo", "x", 1).is_err());
-        assert!(workload("nobody", "1:1:1", 1).is_err());
+        assert!(workload("unknown", "1:1:1", 1).is_err());
     }
 
     #[test]
