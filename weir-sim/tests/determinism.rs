@@ -48,7 +48,7 @@ fn another_source_changes_nothing_for_those_that_were_there() {
 }
 
 #[test]
-fn progress_is_told_from_beginning_to_end_and_changes_nothing() {
+fn progress_is_reported_from_beginning_to_end_and_changes_nothing() {
     let scenario = mix();
     let mut told = Vec::new();
     let report = weir_sim::run(&scenario, &mut |at| told.push(at)).expect("it is sound");

@@ -97,7 +97,7 @@ fn check(scenario: &Scenario, tick: Option<Duration>) {
 }
 
 #[test]
-fn a_link_of_a_network_gives_what_it_gives_by_itself() {
+fn a_link_gives_equal_results_in_a_network_and_alone() {
     let scenarios = examples();
     assert!(scenarios.len() >= 3);
     for scenario in &scenarios {

@@ -28,7 +28,7 @@ const KEEPS: &str = "payload = '160 B'\ninterval = '4 ms'";
 const BREAKS: &str = "payload = '160 B'\ninterval = '1 ms'";
 
 #[test]
-fn a_run_that_keeps_its_word_keeps_its_bounds() {
+fn a_run_within_its_arrival_curves_is_within_its_bounds() {
     let scenario = scenario(&policy("10 Mbit/s"), KEEPS);
     let holding = hold(&scenario).expect("it runs").expect("a class declares what it is offered");
     assert_eq!(holding.void, None);

@@ -209,7 +209,7 @@ fn risso(class: &str, hz: u32, borrow: bool, buffers: (&str, &str)) -> f64 {
 }
 
 #[test]
-fn altqs_cbq_behind_a_list_in_software_gives_what_the_model_gives() {
+fn altqs_cbq_behind_a_list_in_software_gives_the_models_figures() {
     let (standard, reduced) = (("20 KiB", "32 KiB"), ("2 KiB", "16 KiB"));
     // [algorithms §3.14] The suspension ends with a tick, which costs the small class a little; a
     // class that borrows reaches the whole line with small buffers, whatever the tick.

@@ -58,7 +58,7 @@ fn bins_that_are_too_many_or_have_no_width_are_refused() {
 }
 
 #[test]
-fn every_packet_is_told_once() {
+fn every_packet_is_reported_once() {
     let mut scenario = flooded();
     scenario.sources.push(tcp("bulk", 0, Tcp::default()));
     let (mut sent, mut dropped, mut whole) = ([0u64; 2], 0u64, 0u64);
@@ -164,7 +164,7 @@ fn each_outlet_of_a_network_has_bins() {
 }
 
 #[test]
-fn every_packet_is_told_at_each_outlet_of_a_network() {
+fn every_packet_is_reported_at_each_outlet_of_a_network() {
     let scenario = two_links();
     let mut counts: BTreeMap<(OutletId, String, bool), u64> = BTreeMap::new();
     let (mut last, mut back, mut pieces) = (millis(0), 0u64, 0u64);

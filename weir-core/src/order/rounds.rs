@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_comes_back_while_others_wait_is_no_newcomer() {
+    fn a_member_that_comes_back_while_others_wait_is_not_a_newcomer() {
         let mut rounds = Rounds::new(2, 1000);
         rounds.join(0);
         rounds.charge(0, 1500);

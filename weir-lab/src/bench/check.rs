@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_policy_has_the_size_that_was_asked_for_and_no_findings() {
+    fn the_policy_has_the_requested_size_and_no_findings() {
         let outcome = weir_policy::parse(&policy(1000), "p");
         assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
         let policy = outcome.plan.expect("it has no errors");

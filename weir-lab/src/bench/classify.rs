@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_algorithm_gives_the_same_answers_on_the_mix() {
+    fn every_algorithm_returns_the_same_rules_on_the_mix() {
         for (count, cached) in [(10, false), (10, true), (1_000, false), (1_000, true)] {
             let mut loops: Vec<Loop> =
                 CLASSIFIERS.iter().map(|row| Loop::new(row.keyword, count, cached)).collect();

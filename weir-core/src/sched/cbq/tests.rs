@@ -398,7 +398,7 @@ fn a_change_of_the_policy_gives_no_second_burst() {
 }
 
 #[test]
-fn a_debt_outlives_a_change_as_far_as_the_new_rate_lets_a_class_owe() {
+fn a_debt_outlives_a_change_up_to_the_largest_debt_at_the_new_rate() {
     // The rate after the change in Mbit/s; when the next packet goes, in ms.
     for (rate, next) in [(4, 2), (8, 2), (1, 2), (1000, 1)] {
         let (was, is) = (

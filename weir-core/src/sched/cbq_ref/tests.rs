@@ -55,7 +55,7 @@ fn close(measured: f64, expected: f64) {
 }
 
 #[test]
-fn a_class_is_overlimit_until_its_debt_is_waited_out() {
+fn a_class_is_overlimit_until_its_debt_is_repaid() {
     let mut rules = rules(&tree(&[(50, None, false)], &[]), 5);
     for now in [1.0, 1.1, 1.2] {
         assert_eq!(rules.select(now), Answer::Leaf(A, Some(ClassId(0))), "{now}");
@@ -91,7 +91,7 @@ fn what_is_sent_so_that_the_link_does_not_idle_is_not_counted() {
 }
 
 #[test]
-fn a_lender_is_named_and_the_formal_rule_waits_for_who_is_owed() {
+fn a_lender_is_named_and_the_formal_rule_waits_for_underlimit_classes() {
     // A class of 1 % that borrows, and one of 90 % that is owed its share as long as it waits.
     let rows = [(100, None, true), (1, Some(0), true), (90, Some(0), true)];
     let answers = |word: &'static str| {
