@@ -18,14 +18,14 @@ use weir_core::units::Instant;
 /// The packets made ahead, of every source.
 #[derive(Debug)]
 pub(crate) struct Feeds {
-    /// As many places a source. What is in one is always the source's, but for its instant and what
-    /// follows from its length.
+    /// An equal number of places for each source. The content of a place always belongs to its
+    /// source; only the instant and the parts that follow from the length change.
     packets: Vec<Arrival>,
     nexts: Vec<Next>,
     each: usize,
 }
 
-/// What a source sends next.
+/// The generated packets of a source.
 #[derive(Clone, Copy, Debug)]
 struct Next {
     /// When the packet behind the next one is sent. The order of sources depends on it, so it is
@@ -41,7 +41,7 @@ struct Next {
 pub(crate) struct Supply<'a> {
     /// The sources.
     pub runners: &'a mut [Runner],
-    /// What is measured of each.
+    /// The measurements of each.
     pub meters: &'a mut [SourceMeter],
     /// Where the packets of each go.
     pub lanes: &'a [Lane],
@@ -52,7 +52,7 @@ pub(crate) struct Supply<'a> {
 }
 
 impl Feeds {
-    /// Of all sources of `supply`; the first packets are made.
+    /// Generates the first packets of all sources of `supply`.
     pub fn new(supply: &mut Supply<'_>) -> Self {
         let sources = supply.runners.len();
         let each = (PACKETS_MAX / sources.max(1)).clamp(EACH_MIN, EACH_MAX);
@@ -83,7 +83,7 @@ impl Feeds {
         behind
     }
 
-    /// What of each source was made and is not sent.
+    /// Returns the packets of each source that were generated and are not sent.
     pub fn left(&self) -> impl Iterator<Item = Count> {
         self.nexts.iter().map(|next| {
             let left = &self.packets[next.place as usize..next.end as usize];

@@ -126,14 +126,14 @@ pub struct Sizes {
     steps: Vec<(u32, u32)>,
 }
 
-/// How far apart packets are.
+/// The distance between packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spacing(Interval);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Interval {
     Fixed(Duration),
-    /// So far that the frames have this rate.
+    /// The distance at which the frames have this rate.
     Rate(Rate),
 }
 
@@ -164,7 +164,7 @@ pub struct Tcp {
     pub window: Bytes,
     /// The largest IP packet.
     pub mtu: Mtu,
-    /// How much to send; without it, without end.
+    /// The amount to send; without it, the source never ends.
     pub transfer: Option<Transfer>,
     /// How long the receiver may hold back an acknowledgement; without it, it never does.
     pub ack_delay: Option<Duration>,
@@ -211,7 +211,7 @@ impl Traffic {
         }
     }
 
-    /// How it uses TCP, if it does.
+    /// Returns the TCP parameters of a source that uses TCP.
     pub fn tcp(&self) -> Option<&Tcp> {
         match self {
             Traffic::Tcp(tcp) | Traffic::Transfers(tcp, _) => Some(tcp),
@@ -290,12 +290,12 @@ impl Sizes {
 }
 
 impl Spacing {
-    /// Packets this far apart; `None` for no distance at all.
+    /// Returns a constant distance; `None` for a distance of zero.
     pub fn interval(interval: Duration) -> Option<Self> {
         (interval > Duration::ZERO).then_some(Self(Interval::Fixed(interval)))
     }
 
-    /// Packets so far apart that their frames have `rate`.
+    /// Returns the distance at which the frames have `rate`.
     pub const fn rate(rate: Rate) -> Self {
         Self(Interval::Rate(rate))
     }
@@ -335,7 +335,7 @@ impl Pareto {
 }
 
 impl Period {
-    /// How long it lasts this time, at least [`PERIOD_MIN`].
+    /// Draws the length of one period, at least [`PERIOD_MIN`].
     pub(crate) fn draw(self, random: &mut crate::random::Random) -> Duration {
         let drawn = match self {
             Period::Constant(duration) => duration,

@@ -87,7 +87,7 @@ impl OpenLoop {
         }
     }
 
-    /// Moves on to the next packet of a script; behind the last there is no time.
+    /// Advances to the next packet of a script; after the last there is no instant.
     fn play(&mut self) {
         let Rhythm::Scripted(player, next) = &mut self.rhythm else { return };
         self.at = match player.next(&mut self.random) {
@@ -228,8 +228,8 @@ impl OpenLoop {
     }
 }
 
-/// What lies between packets at an even distance: two waits a nanosecond apart, so that none is
-/// lost over time.
+/// The wait between packets at an even distance: one of two waits that differ by a nanosecond, so
+/// that no time is lost.
 #[derive(Clone, Copy)]
 struct Waits {
     shorter: Jittered,
@@ -243,7 +243,7 @@ struct Waits {
 #[derive(Clone, Copy)]
 struct Jittered {
     least: u64,
-    /// How many there are.
+    /// The number of possible waits.
     values: u64,
 }
 
@@ -269,7 +269,7 @@ impl Jittered {
 }
 
 impl Waits {
-    /// Of a distance whose parts are as [`Spacing::after`] has them.
+    /// Returns the wait for a distance as [`Spacing::after`] returns it.
     fn new((wait, part, whole): (Duration, u64, u64), jitter: Share) -> Self {
         let longer = Jittered::new(wait.plus(Duration::from_nanos(1)), jitter);
         Self { shorter: Jittered::new(wait, jitter), longer, part, whole }

@@ -91,7 +91,7 @@ impl Htb {
         Defaults {
             keyword: Self::DESCRIPTOR.keyword,
             tick_hz: TICK_HZ,
-            // So that a class that is served late by one packet loses nothing.
+            // A class that is served late by one packet must not lose tokens.
             burst_low: tree.mtu().max(BURST_LOW),
             // Below one packet a turn would be a packet whatever the quantum [algorithms §5.10 H4].
             quantum_low: tree.mtu(),
@@ -109,7 +109,7 @@ const PARAMETERS: &[Parameter] = &[
     R2Q,
 ];
 
-/// What tc writes with a tick of 250 Hz: 4 ms of the rate and 1600 B.
+/// The bursts that tc writes with a tick of 250 Hz: 4 ms of the rate and 1600 B.
 const TICK_HZ: u64 = 250;
 const BURST_LOW: Bytes = Bytes::new(1600);
 
