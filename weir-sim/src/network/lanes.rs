@@ -20,8 +20,8 @@ pub(crate) struct Lane {
     pub ip_headers: [u32; 2],
     /// Whether a stack reads the bytes of its packets.
     pub listens: bool,
-    /// The least MTU of the path, at which the sender cuts IPv6 packets; `None` for IPv4, which each
-    /// link cuts by its own MTU.
+    /// The least MTU of the path, at which the sender cuts IPv6 packets; `None` for IPv4, which
+    /// each link cuts by its own MTU.
     pub path_mtu: Option<u32>,
 }
 
