@@ -38,7 +38,7 @@ fn send(scheduler: &mut Hfsc, leaves: &mut Leaves, now: &mut u64) -> Option<usiz
     }
 }
 
-/// Builds the scheduler anew for `to`, with the packets that wait.
+/// The scheduler built anew for `to`, told what waits.
 fn rebuilt(old: &Hfsc, (from, to): (&Tree, &Tree), leaves: &Leaves, now: u64) -> Hfsc {
     let mut new = Hfsc::build(to).expect("the tree suits hfsc");
     let now = Instant::from_nanos(now);
@@ -86,7 +86,7 @@ fn the_same_tree_built_anew_sends_in_the_same_order() {
 }
 
 #[test]
-fn a_class_whose_curve_changes_starts_anew_and_starves_no_other() {
+fn a_class_whose_curve_changes_starts_anew_and_starves_nobody() {
     let mut random = Random(7);
     let old_rows = rows(&mut random);
     let mut new_rows = old_rows.clone();
