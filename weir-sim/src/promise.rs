@@ -15,14 +15,14 @@ use weir_core::units::Duration;
 use weir_policy::calculus;
 use weir_policy::policy::{Goal, Measure, Metric, Promised};
 
-/// What came of one promise.
+/// The result of one promise.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Proof {
-    /// What was measured, the mean over the runs; `None` if there was nothing to measure.
+    /// The measured value, the mean over the runs; `None` if there was nothing to measure.
     pub measured: Option<f64>,
-    /// Half the width of the interval of confidence.
+    /// Half the width of the confidence interval.
     pub plus_minus: f64,
-    /// What it was compared with, the mean over the runs.
+    /// The value that it was compared with, the mean over the runs.
     pub goal: Option<f64>,
     /// Whether it holds.
     pub verdict: Verdict,
@@ -32,15 +32,15 @@ pub struct Proof {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As sure as the runs can say.
+    /// The whole interval meets the goal.
     Kept,
-    /// The goal lies within the interval of confidence.
+    /// The goal lies within the confidence interval.
     Undecided,
-    /// Not so, or nothing was measured.
+    /// The whole interval misses the goal, or nothing was measured.
     Broken,
 }
 
-/// What one run has to say to promises.
+/// The values of one run that promises refer to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Observation {
     report: Report,
@@ -76,7 +76,7 @@ pub fn observe(scenario: &Scenario, runs: u32) -> Result<Vec<Observation>, RunEr
     (0..runs).map(observation).collect()
 }
 
-/// Compares what was observed with what was promised; `tree` is the policy's.
+/// Compares observations with promises; `tree` is the policy's.
 pub fn prove(promised: &Promised<ClassId>, tree: &Tree, seen: &[Observation]) -> Proof {
     let measure = |measure| -> Option<Vec<f64>> {
         seen.iter().map(|run| measured(measure, tree, run)).collect()
@@ -114,7 +114,7 @@ fn measured(measure: Measure<ClassId>, tree: &Tree, run: &Observation) -> Option
                 tree.path(tree.class_of(*leaf)).any(|above| above == class)
             };
             let leaves = tree.leaves().map(|row| row.0).filter(below);
-            // Of several leaves at most the sum, for they need not be full at once.
+            // For several leaves the sum is an upper bound, since they need not be full at once.
             leaves.map(|leaf| run.peaks.get(leaf.index()).map(|&peak| peak as f64)).sum()
         }
         _ => of_class(metric, row),
@@ -140,8 +140,8 @@ fn of_class(metric: Metric, row: &ClassReport) -> Option<f64> {
     }
 }
 
-/// Jain's index of what the leaves that were offered something sent, in relation to what the fluid
-/// ideal gives them of it.
+/// Returns Jain's index over the leaves with traffic, of what each sent in relation to what the
+/// fluid ideal gives it.
 fn fairness(scenario: &Scenario, report: &Report) -> Option<f64> {
     let tree = &scenario.link.tree;
     let row = |class: &str| report.classes.iter().find(|row| row.name == class);
@@ -176,7 +176,7 @@ const STUDENT: [f64; 20] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
 ];
-/// For more, on the safe side.
+/// The quantile for more degrees of freedom, slightly too large.
 const STUDENT_MANY: f64 = 2.086;
 
 #[cfg(test)]
