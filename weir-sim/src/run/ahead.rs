@@ -1,5 +1,5 @@
-//! The run where no source reacts to the link: what sources send does not depend on what becomes of it, so their
-//! packets are known before the link has served earlier ones.
+//! The run where no source reacts to the link: what sources send does not depend on what becomes of
+//! it, so their packets are known before the link has served earlier ones.
 //!
 //! Three steps in turn, each a loop of its own over some packets: sources send, the link serves
 //! ([`crate::drive::Drive::serve`], one dynamic call), departures and drops are counted. Invariant:
