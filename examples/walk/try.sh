@@ -29,7 +29,7 @@ done
 weir up deployment.toml > /dev/null & bridge=$!
 sleep 1
 
-# A call of 50 packets a second, and a flood of far more than the link that cares for nobody.
+# A call of 50 packets a second, and a flood that exceeds the link many times and does not slow down.
 traffic='
     for packet in {1..200}; do printf %160s > /dev/udp/192.0.2.2/5004; sleep 0.02; done &
     for burst in {1..100}; do

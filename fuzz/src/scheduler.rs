@@ -258,7 +258,8 @@ impl Play {
         }
         self.now = until;
         if until == Instant::MAX {
-            // There is no later instant to wait for: how often a link is polled decides then.
+            // There is no later instant to wait for, so the result would depend on how often a link
+            // is polled.
             self.served = None;
         }
     }

@@ -75,7 +75,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Accepts clients, each on a thread of its own so that none waits for another, until told to stop.
+/// Accepts clients, each on a thread of its own so that none waits for another, until stopped.
 fn serve(listener: &UnixListener, board: &Arc<Board>, stop: &AtomicBool) {
     let mut clients: Vec<(UnixStream, JoinHandle<()>)> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
@@ -179,7 +179,7 @@ pub fn answer(line: &str, board: &Board) -> Answer {
 
 /// The longest wait for a client or the run loop.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Clients served at once; further ones are told to try again.
+/// Clients served at once; further ones receive an error that says to try again.
 const CLIENTS_MAX: usize = 16;
 /// The interval of checks for new clients and for the end.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(20);

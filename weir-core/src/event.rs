@@ -13,7 +13,8 @@ pub enum DropReason {
     Evicted,
     /// The link's store of waiting packets was full.
     Store,
-    /// A dropper chose it at random, to tell its sender early: RED and its kin, BLUE, PIE.
+    /// A dropper chose it at random, to signal congestion to its sender early: RED and its
+    /// variants, BLUE, PIE.
     Early,
     /// It had waited too long when its turn came: CoDel.
     Late,

@@ -78,7 +78,7 @@ struct Lane {
     inbox: Vec<Received>,
     arrivals: Vec<Arrival>,
     departures: Vec<Departure>,
-    /// The latest instant that the link was told.
+    /// The latest instant that was passed to the link.
     now: Instant,
     /// The instant at which the link must be served again.
     next: Option<Instant>,

@@ -148,7 +148,7 @@ impl Netlink {
         self.change(action, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Sets the Ethernet address of a neighbour permanently, so that no host need ask for it.
+    /// Sets the Ethernet address of a neighbour permanently, so that no host need resolve it.
     pub fn add_neighbour(&mut self, name: &str, address: IpAddr, mac: Mac) -> Result<()> {
         let mut message = NeighbourMessage::default();
         message.header.family = family_of(address);

@@ -19,7 +19,7 @@ use crate::wait::{monotonic_ns, realtime_ns};
 
 /// The most slots taken by one [`Port::receive`], and the most frames sent by one system call.
 pub const BATCH: usize = 64;
-/// Slots of the receive ring unless told otherwise: 10 ms at 200 000 frames/s.
+/// The default number of slots of the receive ring: 10 ms at 200 000 frames/s.
 pub const RING_SLOTS: usize = 2048;
 
 /// Room in a slot for data beside the packet: ring header, addresses, tags.

@@ -48,7 +48,7 @@ const TESTS: &[Test] = &[
     ("a_command_starts_as_root_of_its_own_networks", a_command_starts_in_a_user_namespace),
     ("a_blocking_bridge_forwards_too", a_blocking_bridge_forwards_too),
     ("a_missing_interface_is_named", a_missing_interface_is_named),
-    ("interfaces_become_what_they_are_told", interfaces_become_what_they_are_told),
+    ("interfaces_take_their_settings", interfaces_take_their_settings),
     ("networks_are_not_seen_outside_and_leave_nothing", networks_leave_nothing),
     ("received_stamps_are_monotonic_and_recent", received_stamps_are_recent),
 ];
@@ -335,7 +335,7 @@ fn a_missing_interface_is_named() -> Outcome {
     Ok(())
 }
 
-fn interfaces_become_what_they_are_told() -> Outcome {
+fn interfaces_take_their_settings() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let mut netlink = Netlink::open_in(&testbed.client)?;
     let before = netlink.link(END)?;

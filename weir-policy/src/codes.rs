@@ -92,7 +92,7 @@ codes! {
     TOO_DEEP "W106" Error "a class below the deepest level" "algorithms §5.3";
     NOT_HIERARCHICAL "W107" Error "a hierarchy under a scheduler that has none";
     INTERIOR "W108" Error "a class with children has a key that only a leaf may have";
-    NO_DEFAULT "W109" Error "no class takes what no rule matches" "algorithms §3.16";
+    NO_DEFAULT "W109" Error "packets that match no rule have no class" "algorithms §3.16";
     TWO_DEFAULTS "W110" Error "more than one default class";
     RATE_AND_SHARE "W111" Error "both a rate and a share";
     SHARE_OF_NOTHING "W112" Error "a share of a parent without a rate";

@@ -86,7 +86,7 @@ fn findings_point_into_the_deployment_or_the_policy() {
 }
 
 #[test]
-fn kinds_of_file_are_told_apart_by_their_tables() {
+fn kinds_of_file_are_distinguished_by_their_tables() {
     for (keys, wanted) in [("deployment", true), ("direction", true), ("link", false)] {
         assert_eq!(is_deployment(&[keys.to_owned()]), wanted);
     }

@@ -223,7 +223,7 @@ class Replay(Folder):
         before = self.names()
         rows = [
             (weir.Error, "nosuch", (FAULTY, good, out)),
-            (weir.Error, "is no capture", (POLICY, text, out)),
+            (weir.Error, "is not a capture", (POLICY, text, out)),
             (weir.Error, "name another file", (POLICY, good, link)),
             (weir.Error, "not a regular file", (POLICY, good, self.folder)),
             (FileNotFoundError, "cannot read .*missing", (POLICY, missing, out)),

@@ -20,7 +20,7 @@ use weir_core::units::{Duration, Instant};
 /// What each class sent in each bin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct BinsReport {
-    /// How long a bin is.
+    /// The width of a bin.
     #[serde(rename = "width_s", serialize_with = "seconds")]
     pub width: Duration,
     /// Every class, in the order in which they were first declared.
@@ -60,7 +60,7 @@ impl Bins {
         Some(scenario.plans().into_iter().map(new).collect())
     }
 
-    /// From now on the link has this tree.
+    /// Changes the link's tree.
     pub fn change(&mut self, tree: &Tree) {
         let rows: Vec<usize> = tree.classes().map(|(_, class)| self.place(&class.name)).collect();
         let of_leaf = |leaf| tree.path(tree.class_of(leaf)).map(|class| rows[class.index()]);
@@ -92,7 +92,7 @@ impl Bins {
     }
 }
 
-/// How many numbers the bins of a scenario are; `None` without a width.
+/// Returns how many numbers the bins of a scenario hold; `None` without a width.
 pub fn cells(scenario: &Scenario, width: Duration) -> Option<u64> {
     if width == Duration::ZERO {
         return None;
@@ -134,12 +134,12 @@ impl BinsReport {
         self.classes.iter().all(|class| class.bytes.iter().all(|&bytes| bytes == 0))
     }
 
-    /// How many bins each class has.
+    /// Returns the number of bins of each class.
     fn len(&self) -> usize {
         self.classes.first().map_or(0, |class| class.bytes.len())
     }
 
-    /// When a bin starts, in seconds, as exact as its width.
+    /// Returns when a bin starts, in seconds, as exact as its width.
     fn start(&self, bin: usize) -> String {
         let nanos = u128::from(self.width.as_nanos()) * bin as u128;
         let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);

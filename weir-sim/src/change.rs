@@ -11,12 +11,12 @@ use weir_core::link::LinkPlan;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Instant, Rate};
 
-/// From when on the link has another plan.
+/// A change of the link to another plan.
 #[derive(Clone, Debug)]
 pub struct PlanChange {
     /// When.
     pub at: Instant,
-    /// What the report calls the plan: the policy's file.
+    /// The name of the plan in the report: the policy's file.
     pub policy: String,
     /// The plan.
     pub link: LinkPlan,
@@ -26,13 +26,13 @@ pub struct PlanChange {
     pub heir: LeafId,
     /// Which outlet of a network gets it; without a network, there is but one.
     pub outlet: OutletId,
-    /// What the rules call each interface that sources name by its number; beyond the end, as they
-    /// do.
+    /// The rules' number of each interface, by the number that sources use; beyond the end both
+    /// numbers are equal.
     pub interfaces: Vec<InterfaceId>,
 }
 
 impl PlanChange {
-    /// What the rules call the interface that a source calls so.
+    /// Returns the rules' number of the interface that a source names.
     pub(crate) fn interface(&self, named: InterfaceId) -> InterfaceId {
         self.interfaces.get(usize::from(named.0)).copied().unwrap_or(named)
     }
@@ -51,13 +51,13 @@ pub struct ChangeReport {
     /// The rate of the line from then on.
     #[serde(rename = "rate_bps", serialize_with = "bits_per_second")]
     pub rate: Rate,
-    /// Leaves that came.
+    /// New leaves.
     pub new: Vec<String>,
-    /// Leaves that went.
+    /// Removed leaves.
     pub gone: Vec<String>,
-    /// Where packets went that waited in these.
+    /// The leaf that took the packets that waited in the removed ones.
     pub heir: String,
-    /// How many that were, before any was lost.
+    /// The number of these packets, before any was lost.
     pub moved: u64,
     /// Packets lost to it, with the reason `reconfigured`.
     pub lost: u64,

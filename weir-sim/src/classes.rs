@@ -24,17 +24,17 @@ pub struct ClassReport {
     pub parent: Option<String>,
     /// Whether it holds packets itself.
     pub leaf: bool,
-    /// Everything that was offered.
+    /// All packets that were offered.
     pub offered: Amount,
-    /// Everything that was handed to the line.
+    /// All packets that were handed to the line.
     pub sent: Amount,
     /// Packets of these that left with another traffic class than they came with.
     pub marked: u64,
-    /// Everything dropped.
+    /// All packets that were dropped.
     pub dropped: Dropped,
     /// What waits at the end.
     pub backlog: Amount,
-    /// From offer to handing out.
+    /// The time from offer to departure.
     #[serde(rename = "delay_us")]
     pub delay: Delays,
 }
@@ -123,8 +123,8 @@ fn plus(one: &LeafAccount, other: &LeafAccount) -> LeafAccount {
     }
 }
 
-/// What a phase counts from, if a change from `old` to `new` begins it: packets that it lost count
-/// in the phase, packets that waited were offered before.
+/// Returns the accounts from which a phase counts, if a change from `old` to `new` begins it:
+/// packets that the change dropped count in the phase, packets that waited were offered before.
 pub(crate) fn phase_start(old: &Account, new: &Account, kin: &Kin) -> Vec<LeafAccount> {
     let mut start = new.leaves().to_vec();
     for account in &mut start {

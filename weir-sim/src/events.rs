@@ -61,7 +61,7 @@ impl<E: Copy> Events<E> {
         Some(first)
     }
 
-    /// Takes the first event and adds another: half the work of the two alone.
+    /// Removes the first event and adds another, at half the cost of two calls.
     #[inline]
     pub fn replace_first(&mut self, at: Instant, event: E) {
         assert!(!self.heap.is_empty(), "the event that is replaced is still here");
@@ -89,8 +89,8 @@ impl<E: Copy> Events<E> {
         self.heap[at] = waiting;
     }
 
-    /// Puts `waiting` in its place below the top, whose event is overwritten. It comes by value:
-    /// written to the top and read back at once, a key of two words would stall the processor.
+    /// Puts `waiting` in its place below the top, whose event is overwritten. It is passed by
+    /// value, since a key of two words that is written and read back at once stalls the processor.
     #[inline]
     fn sink(&mut self, waiting: Waiting<E>) {
         let mut at = 0;

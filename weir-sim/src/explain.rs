@@ -1,4 +1,4 @@
-//! Why packets waited: per class how their sojourns divide, who lent, and which were slowest.
+//! Why packets waited: per class the parts of their sojourns, the lenders, and the slowest packets.
 //!
 //! Invariant: whatever the number of packets, it holds sums for each class and the slowest few, and
 //! the parts of a class sum to the sojourns of its packets.
@@ -34,7 +34,7 @@ pub struct ExplainedClass {
     pub total: PartReport,
     /// How that divides.
     pub parts: Parts<PartReport>,
-    /// Who lent for how many of the packets, by name.
+    /// Lenders by name, each with the number of packets that it lent for.
     pub lenders: BTreeMap<String, u64>,
 }
 
@@ -51,16 +51,16 @@ pub struct PartReport {
     pub share: f64,
 }
 
-/// What sojourns divide into.
+/// The parts of sojourns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Parts<T> {
     /// Behind others of its own leaf.
     pub own_leaf: T,
     /// First in its leaf, while the line was busy.
     pub line_busy: T,
-    /// Then, while tokens of its own rate were used up and nobody lent.
+    /// Then, while tokens of its own rate were used up and no class lent.
     pub tokens: T,
-    /// Or while its class, or all who might lend, were above their share.
+    /// Or while its class, and all that might lend to it, were above their share.
     pub undertime: T,
     /// Or while it would have exceeded a ceiling.
     pub ceiling: T,
@@ -84,17 +84,17 @@ pub struct SlowPacket {
     /// How that divides.
     #[serde(rename = "parts_us", serialize_with = "parts_in_micros")]
     pub parts: Parts<Duration>,
-    /// Who lent for it.
+    /// The class that lent for it.
     pub lender: Option<String>,
     /// Why it was dropped, if it was.
     pub dropped: Option<&'static str>,
 }
 
-/// Takes sojourns in.
+/// Collects sojourns.
 pub(crate) struct Explained {
     rows: Vec<Row>,
     places: BTreeMap<String, usize>,
-    /// Of the present tree: the row of each class, and the classes from each leaf up to the top.
+    /// The row of each class of the present tree, and the classes from each leaf up to the top.
     classes: Vec<usize>,
     paths: Vec<Vec<usize>>,
     slowest: Vec<(Sojourn, usize, Option<usize>)>,
@@ -117,7 +117,8 @@ struct Sum {
 }
 
 impl Explained {
-    /// Explains the packets of a link with this tree, and keeps so many of the slowest.
+    /// Returns an explanation of no packets yet, of a link with this tree; the `slowest` slowest
+    /// packets are recorded.
     pub fn new(tree: &Tree, slowest_max: usize) -> Self {
         let mut this = Self {
             rows: Vec::new(),
@@ -131,7 +132,7 @@ impl Explained {
         this
     }
 
-    /// From now on the link has this tree; classes of one name are one.
+    /// Changes the link's tree; classes of one name are the same class.
     pub fn change(&mut self, tree: &Tree) {
         self.classes = tree.classes().map(|(_, spec)| self.place(&spec.name)).collect();
         let path = |class| tree.path(class).map(|class| self.classes[class.index()]).collect();
@@ -147,7 +148,7 @@ impl Explained {
         self.rows.len() - 1
     }
 
-    /// Takes one sojourn in.
+    /// Adds one sojourn.
     pub fn add(&mut self, sojourn: &Sojourn) {
         let lender = sojourn.lender.map(|class: ClassId| self.classes[class.index()]);
         let path = &self.paths[sojourn.leaf.index()];
@@ -164,7 +165,7 @@ impl Explained {
         self.keep_if_slow(*sojourn, path[0], lender);
     }
 
-    /// Of equally slow ones, the first stays.
+    /// Among equally slow packets, the first stays.
     fn keep_if_slow(&mut self, sojourn: Sojourn, class: usize, lender: Option<usize>) {
         let total = sojourn.total();
         let is_full = self.slowest.len() >= self.slowest_max;
@@ -176,7 +177,7 @@ impl Explained {
         self.slowest.truncate(self.slowest_max);
     }
 
-    /// What was taken in.
+    /// Returns the explanation of the sojourns added so far.
     pub fn report(&self) -> ExplainReport {
         let name = |row: usize| self.rows[row].name.clone();
         let lender = |(&row, &packets): (&usize, &u64)| (name(row), packets);
@@ -367,7 +368,7 @@ fn parts_in_micros<S: serde::Serializer>(
     parts.map(|part| part.as_nanos() as f64 / 1e3).serialize(serializer)
 }
 
-/// How many of the slowest packets are shown unless somebody says.
+/// The default number of slowest packets that are shown.
 pub const SLOWEST_DEFAULT: usize = 5;
-/// The most of the slowest packets that are kept.
+/// The largest number of slowest packets that are recorded.
 pub const SLOWEST_MAX: usize = 1000;

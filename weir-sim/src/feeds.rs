@@ -1,8 +1,9 @@
-//! What sources send next, some packets ahead of each: made in a loop of its own, where a source's
-//! state stays near, and just as the link is offered them.
+//! The next packets of each source, generated several at a time in a loop of their own, so that a
+//! source's state stays in the cache, and in the form in which the link is offered them.
 //!
 //! Invariant: packets come out as the source would send them one by one, and at the end of time
-//! nothing is sent. What is made counts as sent; [`Feeds::left`] says of what that is not yet true.
+//! nothing is sent. A generated packet counts as sent; [`Feeds::left`] returns those that are not
+//! sent yet.
 
 use crate::meter::{SENT, SourceMeter, add};
 use crate::packets::{Flight, Packets};
@@ -17,18 +18,18 @@ use weir_core::units::Instant;
 /// The packets made ahead, of every source.
 #[derive(Debug)]
 pub(crate) struct Feeds {
-    /// As many places a source. What is in one is always the source's, but for its instant and what
-    /// follows from its length.
+    /// An equal number of places for each source. The content of a place always belongs to its
+    /// source; only the instant and the parts that follow from the length change.
     packets: Vec<Arrival>,
     nexts: Vec<Next>,
     each: usize,
 }
 
-/// What a source sends next.
+/// The generated packets of a source.
 #[derive(Clone, Copy, Debug)]
 struct Next {
-    /// When the packet behind the next one is sent. Who sends before whom waits for this, so it is
-    /// looked up early.
+    /// When the packet behind the next one is sent. The order of sources depends on it, so it is
+    /// read early.
     behind: Instant,
     /// The place of the next packet.
     place: u32,
@@ -40,7 +41,7 @@ struct Next {
 pub(crate) struct Supply<'a> {
     /// The sources.
     pub runners: &'a mut [Runner],
-    /// What is measured of each.
+    /// The measurements of each.
     pub meters: &'a mut [SourceMeter],
     /// Where the packets of each go.
     pub lanes: &'a [Lane],
@@ -51,7 +52,7 @@ pub(crate) struct Supply<'a> {
 }
 
 impl Feeds {
-    /// Of all sources of `supply`; the first packets are made.
+    /// Generates the first packets of all sources of `supply`.
     pub fn new(supply: &mut Supply<'_>) -> Self {
         let sources = supply.runners.len();
         let each = (PACKETS_MAX / sources.max(1)).clamp(EACH_MIN, EACH_MAX);
@@ -65,7 +66,7 @@ impl Feeds {
         feeds
     }
 
-    /// Takes the next packet of `source`, which has one, to `out`; answers when the one after it is
+    /// Moves the next packet of `source`, which has one, to `out`; returns when the one after it is
     /// sent, the end of time if there is none.
     #[inline(always)]
     pub fn take(&mut self, source: usize, out: &mut Arrival, supply: &mut Supply<'_>) -> Instant {
@@ -82,7 +83,7 @@ impl Feeds {
         behind
     }
 
-    /// What of each source was made and is not sent.
+    /// Returns the packets of each source that were generated and are not sent.
     pub fn left(&self) -> impl Iterator<Item = Count> {
         self.nexts.iter().map(|next| {
             let left = &self.packets[next.place as usize..next.end as usize];
@@ -149,8 +150,8 @@ impl Feeds {
     }
 }
 
-/// So many packets of a source are made at once, fewer where all of them together would not stay
-/// in the nearest cache.
+/// The packets of a source that are generated at once; fewer where all of them together would
+/// exceed the first-level cache.
 const EACH_MAX: usize = 32;
 const EACH_MIN: usize = 8;
 const PACKETS_MAX: usize = 1024;

@@ -22,7 +22,7 @@ pub struct Amount {
 /// What was dropped, in all and by reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dropped {
-    /// For whatever reason.
+    /// For any reason.
     pub total: Amount,
     /// In the order of [`DropReason::ALL`].
     pub by_reason: [Amount; DropReason::ALL.len()],
@@ -33,7 +33,7 @@ pub struct Dropped {
 pub struct Delays {
     /// How many were measured.
     pub count: u64,
-    /// Half took no longer.
+    /// The median.
     #[serde(serialize_with = "micros")]
     pub p50: Duration,
     /// 90 % took no longer.
@@ -60,7 +60,7 @@ impl Amount {
     }
 }
 
-/// `bytes` in `span` as bit/s, to the nearest.
+/// Returns `bytes` in `span` as bit/s, rounded to the nearest.
 pub(crate) fn rate(bytes: u64, span: Duration) -> u64 {
     let span = u128::from(span.as_nanos());
     ((u128::from(bytes) * 8_000_000_000 + span / 2) / span) as u64
@@ -93,7 +93,7 @@ impl Serialize for Dropped {
 }
 
 impl Dropped {
-    /// `full 3, evicted 4`.
+    /// Formats the reasons, as in `full 3, evicted 4`.
     pub(crate) fn reasons(&self) -> String {
         let rows = DropReason::ALL.iter().zip(&self.by_reason);
         let rows = rows.filter(|row| row.1.packets > 0);
@@ -114,7 +114,7 @@ impl Delays {
     }
 }
 
-/// A rate in Mbit/s for a table.
+/// Formats a rate in Mbit/s for a table.
 pub(crate) fn megabits(bits_per_second: u64) -> String {
     format!("{:.4}", bits_per_second as f64 / 1e6)
 }

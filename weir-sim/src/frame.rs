@@ -71,8 +71,8 @@ fn network(headers: &Headers, length: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// A UDP header, or as much of a TCP header as there can be without a connection. Without a payload
-/// to sum there is no checksum.
+/// Writes a UDP header, or the parts of a TCP header that are known without a connection. It has no
+/// checksum, since there is no payload.
 fn transport(headers: &Headers, length: u16, out: &mut Vec<u8>) {
     let Some(ports) = headers.ports else { return };
     if headers.protocol == Some(Protocol::TCP) {

@@ -3,13 +3,13 @@
 //!
 //! A bound holds as long as every class that declares an `arrival` keeps it and no packet is longer
 //! than the link's `mtu`. Both are measured here: what was offered to a leaf is held to its arrival
-//! curve as a token bucket that begins full, in charged bytes. Is that broken, by a source or by
-//! what TCP made of its window, the run says nothing of bounds, and the answer names who broke it.
-//! What a policer took never came to the queue and does not count.
+//! curve as a token bucket that begins full, in charged bytes. If that curve is exceeded, by a
+//! source or by TCP's window, the run proves nothing about bounds, and the result names the class.
+//! Packets that a policer dropped never reached the queue and do not count.
 //!
-//! A simulation tells of each packet as a [`Fate`], a replay as a [`Departure`] or [`Dropped`].
-//! Invariant: a run is only looked at if it has one link and one plan, and a class declares what it
-//! is offered.
+//! A simulation reports each packet as a [`Fate`], a replay as a [`Departure`] or [`Dropped`].
+//! Invariant: a run is only examined if it has one link and one plan, and a class declares an
+//! arrival curve.
 
 use crate::run::{RunError, run_watched};
 use crate::scenario::Scenario;
@@ -38,16 +38,16 @@ pub struct Held {
     pub backlog_bound: Option<f64>,
 }
 
-/// What a run says of bounds.
+/// The result of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Holding {
     /// Every leaf.
     pub leaves: Vec<Held>,
-    /// Why nothing follows from this run, if something broke what bounds rest on.
+    /// Why nothing follows from this run, if an assumption of the bounds was broken.
     pub void: Option<String>,
 }
 
-/// A run that is looked at.
+/// A run that is examined.
 #[derive(Debug)]
 pub struct Keeping<'a> {
     link: &'a LinkPlan,
@@ -68,7 +68,7 @@ struct Passage {
 }
 
 impl Held {
-    /// What exceeds its bound, in words.
+    /// Returns what exceeds its bound, in words.
     pub fn broken(&self) -> Option<String> {
         let class = &self.class;
         if let Some(bound) = self.delay_bound.filter(|bound| self.delay > *bound) {
@@ -82,15 +82,15 @@ impl Held {
 }
 
 impl Holding {
-    /// What exceeds a bound, in words; nothing if nothing follows from the run.
+    /// Returns what exceeds a bound, in words; nothing if nothing follows from the run.
     pub fn broken(&self) -> Vec<String> {
         let leaves = self.leaves.iter().filter(|_| self.void.is_none());
         leaves.filter_map(Held::broken).collect()
     }
 }
 
-/// Runs `scenario` and holds it to the bounds of its policy; `None` if nobody can: see
-/// [`Keeping::of`].
+/// Runs `scenario` and compares it with the bounds of its policy; `None` if that is impossible:
+/// see [`Keeping::of`].
 ///
 /// # Errors
 /// As [`crate::run()`].
@@ -103,13 +103,14 @@ pub fn hold(scenario: &Scenario) -> Result<Option<Holding>, RunError> {
 }
 
 impl<'a> Keeping<'a> {
-    /// For `scenario`, if it has one link with one plan, and a class says what it is offered.
+    /// Examines a run of `scenario`, if it has one link with one plan, and a class declares an
+    /// arrival curve.
     pub fn of(scenario: &'a Scenario) -> Option<Self> {
         let is_one = scenario.network.is_none() && scenario.changes.is_empty();
         is_one.then(|| Self::of_link(&scenario.link, &scenario.demands)).flatten()
     }
 
-    /// For what passes through the link of `policy`, if a class says what it is offered.
+    /// Examines the packets through the link of `policy`, if a class declares an arrival curve.
     pub fn of_policy(policy: &'a Policy) -> Option<Self> {
         Self::of_link(&policy.link, &policy.demands)
     }
@@ -126,7 +127,7 @@ impl<'a> Keeping<'a> {
         Some(Self { link, demands, bounds, leaves, passages, count: 0 })
     }
 
-    /// Takes note of a packet.
+    /// Records a packet.
     pub fn add(&mut self, fate: &Fate<'_>) {
         if fate.dropped == Some(DropReason::Policed) {
             return;
@@ -137,14 +138,14 @@ impl<'a> Keeping<'a> {
         self.note(leaf, Passage { arrived, left, bytes, sent: fate.dropped.is_none() });
     }
 
-    /// Takes note of a packet that was sent.
+    /// Records a packet that was sent.
     pub fn sent(&mut self, departure: &Departure) {
         let bytes = u32::try_from(departure.charged.get()).unwrap_or(u32::MAX);
         let (arrived, left) = (departure.arrived.as_nanos(), departure.at.as_nanos());
         self.note(departure.leaf.index(), Passage { arrived, left, bytes, sent: true });
     }
 
-    /// Takes note of a packet of `length` that was dropped.
+    /// Records a packet of `length` that was dropped.
     pub fn dropped(&mut self, dropped: &Dropped, length: u32) {
         if dropped.reason == DropReason::Policed {
             return;
@@ -168,10 +169,10 @@ impl<'a> Keeping<'a> {
         }
     }
 
-    /// What the run says, after all of it was noted.
+    /// Returns the result, after all packets were recorded.
     pub fn holding(mut self) -> Holding {
         for leaf in &mut self.passages {
-            // A leaf is told of in the order in which packets leave.
+            // The packets of a leaf are recorded in the order in which they leave.
             leaf.sort_by_key(|passage| passage.arrived);
         }
         Holding { void: self.void(), leaves: self.held() }
@@ -189,10 +190,10 @@ impl<'a> Keeping<'a> {
         tree.leaves().zip(self.bounds.iter().zip(&self.passages)).map(row).collect()
     }
 
-    /// What broke the ground that bounds rest on.
+    /// Returns which assumption of the bounds was broken, if one was.
     fn void(&self) -> Option<String> {
         if self.count > PASSAGES_MAX {
-            return Some(format!("more than {PASSAGES_MAX} packets are not looked at"));
+            return Some(format!("only {PASSAGES_MAX} packets are examined, and there were more"));
         }
         let packet = self.link.tree.mtu().get();
         for (&class, &leaf) in &self.leaves {
@@ -221,14 +222,14 @@ fn worst_delay(passages: &[Passage]) -> f64 {
     longest.unwrap_or(0) as f64 / 1e9
 }
 
-/// The most that waited at once. Where one leaves at the instant at which another comes, it left
-/// before; so this is never too much.
+/// Returns the largest backlog. A packet that leaves at the instant at which another comes counts
+/// as having left before, so the result is never too large.
 fn worst_backlog(passages: &[Passage]) -> u64 {
     let waited = passages.iter().filter(|passage| passage.sent || passage.left > passage.arrived);
     let mut leaving: Vec<(u64, u32)> =
         waited.clone().map(|passage| (passage.left, passage.bytes)).collect();
     leaving.sort_unstable();
-    // Whoever leaves at once is taken off before it is added.
+    // A packet that leaves at once is subtracted before it is added.
     let (mut left, mut waiting, mut worst) = (0, 0_i64, 0_i64);
     for passage in waited {
         while leaving.get(left).is_some_and(|row| row.0 <= passage.arrived) {
@@ -241,9 +242,10 @@ fn worst_backlog(passages: &[Passage]) -> u64 {
     worst.unsigned_abs()
 }
 
-/// When more was offered than the arrival curve allows, if ever.
+/// Returns when more was offered than the arrival curve allows, if ever.
 fn excess(arrival: Arrival, packet: u64, passages: &[Passage]) -> Option<Instant> {
-    // In bits times 10^9. A packet comes whole, so no burst is shorter, as the bounds have it.
+    // In bits times 10^9. A packet arrives whole, so no burst is shorter than one, as in the
+    // bounds.
     let full = i128::from(arrival.burst.get().max(packet) + SLACK_BYTES) * 8_000_000_000;
     let rate = i128::from(arrival.rate.bits_per_second());
     let (mut credit, mut at) = (full, 0);
@@ -256,7 +258,7 @@ fn excess(arrival: Arrival, packet: u64, passages: &[Passage]) -> Option<Instant
     passages.iter().find(over).map(|passage| Instant::from_nanos(passage.arrived))
 }
 
-/// More packets are not looked at: 24 bytes each.
+/// The most packets that are examined; each takes 24 bytes.
 const PASSAGES_MAX: usize = 1 << 23;
 /// A source that sends at just its rate, in whole nanoseconds, is early by less than a byte.
 const SLACK_BYTES: u64 = 1;

@@ -1,9 +1,9 @@
 //! Simulation of one bottleneck: any number of sources, a classifier, one core link, sinks; or of a
 //! [`network`] of such links.
 //!
-//! [`run()`] takes a [`Scenario`] and answers a [`Report`]. The link is the one that forwards on a
-//! live line; only who advances its time differs ([`drive`]). Nothing here reads a clock: the same
-//! scenario with the same seed gives the same report, to the byte.
+//! [`run()`] takes a [`Scenario`] and returns a [`Report`]. The link is the one that forwards on a
+//! live line; only the code that advances its time differs ([`drive`]). Nothing here reads a clock:
+//! the same scenario with the same seed gives the same report, to the byte.
 //!
 //! [`capture`] reads and writes captures, and [`replay()`] takes one through a policy.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! How much memory a run needs, reckoned before it starts.
+//! Estimates how much memory a run needs, before it starts.
 //!
 //! An upper estimate, within a factor of two of the truth where it is large: what every class,
 //! waiting packet, histogram and TCP buffer takes at its fullest. Invariant: no part is smaller
@@ -14,14 +14,14 @@ use weir_core::link::LinkPlan;
 use weir_core::queue::{DROPPERS, Limit};
 use weir_core::units::{Bytes, Duration};
 
-/// What a run needs, by what for.
+/// The memory that a run needs, by purpose.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Need {
     /// Each part in bytes, the largest first.
     pub parts: Vec<(&'static str, u64)>,
 }
 
-/// What a run keeps beside its report.
+/// What a run records beside its report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Beside {
     /// Bins of this width.
@@ -31,7 +31,7 @@ pub struct Beside {
 }
 
 impl Need {
-    /// What a run of `scenario` needs, with what it keeps beside its report.
+    /// Estimates a run of `scenario`, with what it records beside its report.
     pub fn of(scenario: &Scenario, beside: Beside) -> Self {
         let outlets = scenario.plans();
         let sum = |of: &dyn Fn(&LinkPlan) -> u64| {
@@ -64,13 +64,13 @@ impl Need {
         Self { parts }
     }
 
-    /// What the report of a run keeps.
+    /// Returns the memory of the report of a run.
     pub fn of_report(scenario: &Scenario) -> u64 {
         let classes = |plans: &Vec<&LinkPlan>| -> u64 {
             plans.iter().map(|plan| plan.tree.classes().len() as u64).sum()
         };
         let classes: u64 = scenario.plans().iter().map(classes).sum();
-        // The main outlet of a network is there twice.
+        // The report holds the main outlet of a network twice.
         (2 * classes + scenario.sources.len() as u64).saturating_mul(ROW_BYTES)
     }
 
@@ -80,7 +80,7 @@ impl Need {
     }
 }
 
-/// What only networks need.
+/// Adds the memory that only networks need.
 fn network(scenario: &Scenario, network: &Network) -> [(&'static str, u64); 3] {
     let taps = network.taps.iter().fold(0, |sum, tap| sum + u64::from(tap.rows.min(TAP_ROWS_MAX)));
     let (mut hops, mut flying) = (0u64, 0u64);
@@ -90,7 +90,7 @@ fn network(scenario: &Scenario, network: &Network) -> [(&'static str, u64); 3] {
         let there = route(network, ends).unwrap_or_default();
         let ways = there.len() + route(network, back).map_or(0, |back| back.len());
         hops = hops.saturating_add(ways as u64);
-        // What TCP has under way is within its windows.
+        // TCP's packets under way are within its windows.
         if source.traffic.tcp().is_none() {
             let outlets = there.iter().map(|&outlet| on_wires(scenario, network, (source, outlet)));
             flying = outlets.fold(flying, u64::saturating_add);
@@ -106,8 +106,8 @@ fn network(scenario: &Scenario, network: &Network) -> [(&'static str, u64); 3] {
     ]
 }
 
-/// How many packets of a source are on the wire of an outlet at most: as many as it sends, or as
-/// the line can, while one travels.
+/// Returns the most packets of a source on the wire of an outlet: as many as the source or the line
+/// can send while one travels.
 fn on_wires(scenario: &Scenario, network: &Network, (source, id): (&Source, OutletId)) -> u64 {
     let (link, end) = network.outlet(id);
     let outlet = &link.outlets[end];
@@ -164,7 +164,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// Bytes for people.
+/// Formats a number of bytes.
 pub struct Shown(pub u64);
 
 impl fmt::Display for Shown {
@@ -191,7 +191,7 @@ const WINDOWS: u64 = 5;
 const TAP_BYTES: u64 = 64;
 /// A link on a source's way.
 const HOP_BYTES: u64 = 64;
-/// Rows that wait to be written, as they are and as they are packed, with their names.
+/// Rows that wait to be written, before and after compression, with their names.
 const FILE_BYTES: u64 = 48 << 20;
 /// A class or a source in a report.
 const ROW_BYTES: u64 = 512;

@@ -8,7 +8,7 @@ use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::{Departure, DropReason};
 use weir_core::units::{Bytes, Duration, Instant};
 
-/// What is measured of one source.
+/// The measurements of one source.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceMeter {
     /// Since the beginning: packets offered to the link, dropped by it, handed out by it.
@@ -31,7 +31,8 @@ pub(crate) struct SourceMeter {
     pub reassembly: Reassembly,
 }
 
-/// A receiver of fragments, which come in order. What is not whole reaches nobody.
+/// A receiver of fragments, which arrive in order. An incomplete datagram does not reach the
+/// application.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reassembly {
     datagram: u32,
@@ -39,8 +40,8 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
-    /// Takes a frame of the datagram with this number; answers the bytes of payload that are whole
-    /// now, if it is the last one missing.
+    /// Takes a frame of the datagram with this number; returns the datagram's bytes of payload if
+    /// this frame completes it.
     pub fn add(&mut self, number: u32, datagram: Datagram) -> u64 {
         if self.datagram != number {
             *self = Self { datagram: number, received: 0 };
@@ -55,16 +56,16 @@ pub(crate) const SENT: usize = 0;
 pub(crate) const DROPPED: usize = 1;
 pub(crate) const LEFT: usize = 2;
 
-/// What was handed out of a leaf.
+/// Packets that left a leaf.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Handed {
-    /// From offer to handing out.
+    /// The time from offer to departure.
     pub delays: Histogram,
     /// Packets that left with another traffic class than they came with.
     pub marked: u64,
 }
 
-/// What is measured of the line and of the classes.
+/// The measurements of the line and of the classes.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkMeter {
     /// The account of each leaf when the report began.
@@ -74,11 +75,11 @@ pub(crate) struct LinkMeter {
     pub line: LineMeter,
 }
 
-/// What is measured of the line.
+/// The measurements of the line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineMeter {
     window: (Instant, Instant),
-    /// How long it was sending.
+    /// The time for which it was sending.
     pub busy: Duration,
     free_at: Instant,
 }
@@ -92,7 +93,8 @@ impl LinkMeter {
         }
     }
 
-    /// Begins anew for other leaves, which have counted `before` already; the line goes on.
+    /// Begins anew for other leaves, which have counted `before` already; the line's counts
+    /// continue.
     pub fn restart(&mut self, before: Vec<LeafAccount>) {
         self.handed = vec![Handed::default(); before.len()];
         self.before = before;
@@ -118,7 +120,8 @@ impl LineMeter {
         self.free_at = departure.finished;
     }
 
-    /// The same of a packet that is handed out after the report has begun and sent before it ends.
+    /// Counts the departure of a packet that leaves after the report has begun and is sent before
+    /// it ends.
     #[inline(always)]
     pub fn departed_inside(&mut self, departure: &Departure) {
         let begin = departure.at.max(self.free_at);

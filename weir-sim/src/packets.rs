@@ -1,8 +1,8 @@
-//! The packets under way: whose they are, and the bytes of those that are read again.
+//! The packets under way: their sources, and the bytes of those that a stack reads.
 //!
-//! A packet in the link is known by its slot. Slots and buffers are used again, so once a run has
-//! seen its fullest moment nothing allocates. Invariant: a slot is either taken or in `free`, and
-//! the buffer of a free slot is empty.
+//! A packet in the link is identified by its slot. Slots and buffers are reused, so nothing
+//! allocates after the largest number of packets was under way. Invariant: a slot is either taken
+//! or in `free`, and the buffer of a free slot is empty.
 
 use weir_core::ids::Handle;
 
@@ -11,7 +11,7 @@ use weir_core::ids::Handle;
 pub(crate) struct Packets<F = Flight> {
     slots: Vec<F>,
     free: Vec<u32>,
-    /// The IP packet in a slot; shorter than `slots` while nobody's bytes are read again.
+    /// The IP packet in a slot; shorter than `slots` while no stack reads bytes.
     bytes: Vec<Vec<u8>>,
     spare: Vec<Vec<u8>>,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Packets<F = Flight> {
 /// A packet under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Flight {
-    /// Who sent it.
+    /// The source.
     pub source: u32,
     /// The length of the frame.
     pub length: u32,
@@ -28,8 +28,8 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// The packet as its handle: of who has so few sources, such short frames and no connections
-    /// that it needs no slot.
+    /// A packet encoded in its handle, so that it needs no slot: for runs with few sources, short
+    /// frames and no connections.
     #[inline]
     pub fn pack(self) -> Handle {
         debug_assert!(self.length <= PACKED_LENGTH_MAX && self.connection == 0, "{self:?}");
@@ -84,7 +84,7 @@ impl<F: Copy> Packets<F> {
         self.bytes.get(handle.0 as usize).map(Vec::as_slice).filter(|bytes| !bytes.is_empty())
     }
 
-    /// The same, to change it.
+    /// Returns the packet in a slot for mutation.
     pub fn packet_mut(&mut self, handle: Handle) -> &mut F {
         &mut self.slots[handle.0 as usize]
     }
@@ -107,7 +107,7 @@ impl<F: Copy> Packets<F> {
         &mut self.spare
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer for reuse.
     pub fn recycle(&mut self, bytes: Vec<u8>) {
         self.spare.push(bytes);
     }

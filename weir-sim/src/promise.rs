@@ -17,14 +17,14 @@ use weir_core::units::Duration;
 use weir_policy::calculus;
 use weir_policy::policy::{Goal, Measure, Metric, Promised};
 
-/// What came of one promise.
+/// The result of one promise.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Proof {
-    /// What was measured, the mean over the runs; `None` if there was nothing to measure.
+    /// The measured value, the mean over the runs; `None` if there was nothing to measure.
     pub measured: Option<f64>,
-    /// Half the width of the interval of confidence; `None` of one run.
+    /// Half the width of the confidence interval; `None` for one run.
     pub plus_minus: Option<f64>,
-    /// What it was compared with, the mean over the runs.
+    /// The value that it was compared with, the mean over the runs.
     pub goal: Option<f64>,
     /// Whether it holds.
     pub verdict: Verdict,
@@ -34,15 +34,15 @@ pub struct Proof {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As sure as the runs can say.
+    /// The whole interval meets the goal.
     Kept,
-    /// The goal lies within the interval of confidence, or there is none.
+    /// The goal lies within the confidence interval, or there is none.
     Undecided,
-    /// Not so, or nothing was measured.
+    /// The whole interval misses the goal, or nothing was measured.
     Broken,
 }
 
-/// What one run has to say to promises.
+/// The values of one run that promises refer to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Observation {
     report: Report,
@@ -78,7 +78,7 @@ pub fn observe(scenario: &Scenario, runs: u32) -> Result<Vec<Observation>, RunEr
     (0..runs).map(observation).collect()
 }
 
-/// Compares what was observed with what was promised; `tree` is the policy's.
+/// Compares observations with promises; `tree` is the policy's.
 pub fn prove(promised: &Promised<ClassId>, tree: &Tree, seen: &[Observation]) -> Proof {
     let measure = |measure| -> Option<Vec<Measured>> {
         seen.iter().map(|run| measured(measure, tree, run)).collect()
@@ -151,7 +151,7 @@ fn measured(measure: Measure<ClassId>, tree: &Tree, run: &Observation) -> Option
                 tree.path(tree.class_of(*leaf)).any(|above| above == class)
             };
             let leaves = tree.leaves().map(|row| row.0).filter(below);
-            // Of several leaves at most the sum, for they need not be full at once.
+            // For several leaves the sum is an upper bound, since they need not be full at once.
             let peaks = leaves.map(|leaf| run.peaks.get(leaf.index()).map(|&peak| peak as f64));
             peaks.sum::<Option<f64>>().map(Measured::exact)
         }
@@ -183,8 +183,8 @@ fn of_class(metric: Metric, row: &ClassReport) -> Option<Measured> {
     }
 }
 
-/// Jain's index of what the leaves that were offered something sent, in relation to what the fluid
-/// ideal gives them of it.
+/// Returns Jain's index over the leaves with traffic, of what each sent in relation to what the
+/// fluid ideal gives it.
 fn fairness(scenario: &Scenario, report: &Report) -> Option<f64> {
     let tree = &scenario.link.tree;
     let row = |class: &str| report.classes.iter().find(|row| row.name == class);

@@ -15,7 +15,7 @@ pub struct Random {
 impl Random {
     /// The stream called `name` of the run with `seed`.
     pub fn stream(seed: u64, name: &str) -> Self {
-        // FNV-1a: names are told apart, nothing more is asked of it.
+        // FNV-1a: it only has to distinguish names.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_the_mean_that_was_asked_for() {
+    fn draws_have_the_requested_mean() {
         let mean = Duration::from_millis(1);
         let mut random = Random::stream(7, "means");
         let draws = 400_000u64;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_vary_as_much_as_was_asked_for() {
+    fn draws_have_the_requested_variation() {
         let mut random = Random::stream(11, "variation");
         let mut check = |name: &str, draw: &mut dyn FnMut(&mut Random) -> f64, expected: f64| {
             let (mut sum, mut squares, draws) = (0.0, 0.0, 400_000);

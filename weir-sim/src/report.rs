@@ -1,4 +1,4 @@
-//! What a run answers: per class, per source, the line, and whether everything balances.
+//! The report of a run: classes, sources, the line, and the balance.
 //!
 //! `docs/sim-report.md` describes the JSON. Numbers cover the time after the warm-up; the balance
 //! covers the whole run. Invariant: equal runs print equal bytes.
@@ -45,9 +45,9 @@ pub struct Report {
     pub sources: Vec<SourceReport>,
     /// How the link changed on the way, in the order of time.
     pub changes: Vec<ChangeReport>,
-    /// Why packets waited, if that was asked for.
+    /// Why packets waited, if that was requested.
     pub explain: Option<ExplainReport>,
-    /// What each class sent in each bin of time, if that was asked for.
+    /// What each class sent in each bin of time, if that was requested.
     pub bins: Option<BinsReport>,
     /// Whether every packet is accounted for.
     pub conservation: Conservation,

@@ -53,7 +53,7 @@ pub enum RunError {
     Network(String),
 }
 
-/// Simulates `scenario`. `progress` is told the simulated time a hundred times on the way.
+/// Simulates `scenario`. Calls `progress` with the simulated time a hundred times on the way.
 ///
 /// # Errors
 /// When the scenario contradicts itself; see [`RunError`].
@@ -61,7 +61,7 @@ pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(Duration)) -> Result<Re
     run_watched(scenario, Watch::default(), progress)
 }
 
-/// As [`run`], and explains why packets waited; the report names so many of the slowest.
+/// As [`run`], and explains why packets waited; the report names the `slowest` slowest ones.
 ///
 /// # Errors
 /// As [`run`].
@@ -97,7 +97,7 @@ pub fn run_watched<'a>(
     Ok(run.report())
 }
 
-/// As [`run`], and answers beside the report the most bytes that waited in each leaf while it
+/// As [`run`], and returns beside the report the most bytes that waited in each leaf while it
 /// counted; after a change of the link no more is noted, in a network nothing. That asks the
 /// link's account with every packet.
 ///
@@ -136,7 +136,7 @@ enum Event {
     Deliver(Handle),
     /// A packet comes back to a TCP sender.
     Return(Handle),
-    /// A stack asked to be woken.
+    /// A timer of a TCP stack ends.
     Wake(u32, Side),
 }
 
@@ -181,14 +181,14 @@ struct Run<'a> {
     /// What each class got until the last change.
     classes: ClassSums,
     changes: Vec<ChangeReport>,
-    /// The most bytes that waited in each leaf, if somebody wants to know.
+    /// The most bytes that waited in each leaf, where the caller wants them.
     peaks: Option<Vec<u64>>,
 }
 
 /// What departures and drops change; apart from the link, which reports them.
 struct State<'a> {
     packets: Packets,
-    /// Whether each handle is a [`Flight`] itself, and nobody needs a slot.
+    /// Whether each handle is a [`Flight`] itself, so that no packet needs a slot.
     packed: bool,
     meters: Vec<SourceMeter>,
     /// Per source: leaf, bytes of a frame in front of its payload, and whether it listens.
@@ -199,9 +199,9 @@ struct State<'a> {
     counting: bool,
     /// Departures that become arrivals.
     arriving: Vec<(Instant, Handle)>,
-    /// Why packets waited, if somebody wants to know.
+    /// Why packets waited, where the caller wants it.
     explained: Option<Explained>,
-    /// Whom to tell of packets and bins, if somebody wants to know.
+    /// Where packets and bins are reported, where the caller wants them.
     watching: Option<Box<Watching<'a>>>,
 }
 
@@ -297,7 +297,7 @@ impl<'a> Run<'a> {
         let bins = |width| Bins::of(self.scenario, width).ok_or(RunError::Bins(width));
         let bins = watch.bins.map(bins).transpose()?.and_then(|mut all| all.pop());
         if bins.is_some() || watch.packets.is_some() {
-            // Who watches hears of each drop at once.
+            // A watch is shown each drop at once.
             self.unsettled_max = 1;
             let (packets, sources) = (watch.packets, self.scenario.sources.as_slice());
             self.state.watching = Some(Box::new(Watching { bins, packets, tree, sources }));
@@ -391,7 +391,7 @@ impl<'a> Run<'a> {
         if self.peaks.is_some() {
             self.note_peak(arrival.leaf);
         }
-        // Nobody waits for news of a drop, so many are heard at once.
+        // No source reacts to a drop itself, so drops are counted in groups.
         self.unsettled += 1;
         if self.unsettled >= self.unsettled_max {
             self.settle_drops();
@@ -488,7 +488,7 @@ impl<'a> Run<'a> {
     fn arrive(&mut self, at: Instant, handle: Handle, side: Side) {
         let flight = self.state.packets.get(handle);
         let bytes = self.state.packets.remove_with_bytes(handle);
-        // A packet of an earlier connection has nobody left to read it.
+        // A packet of an earlier connection means nothing to this one.
         if self.tcp(flight.source).number == flight.connection {
             self.serve(at, flight.source, side, Some(&bytes));
         }
@@ -625,7 +625,7 @@ impl State<'_> {
         }
     }
 
-    /// Counts a departure; answers the packet, which keeps its slot.
+    /// Counts a departure; returns the packet, which keeps its slot.
     #[inline]
     fn count_departure(&mut self, departure: &Departure) -> Flight {
         self.link.departed(departure, self.counting);
@@ -802,7 +802,7 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// So many packets are offered before drops are counted, and their places used again.
+/// The packets that are offered before drops are counted and their slots are used again.
 const UNSETTLED_MAX: u32 = 64;
 const UDP_HEADER: u32 = 8;
 const IPV6_MTU_MIN: u16 = 1280;

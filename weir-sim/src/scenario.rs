@@ -1,7 +1,7 @@
 //! What is simulated: one link and the sources that share it.
 //!
-//! A scenario is a value, built in code or read from TOML. Everything that could be wrong in itself
-//! (an interval of zero, a packet without bytes) is refused where the value is made.
+//! A scenario is a value, built in code or read from TOML. A value that is wrong by itself (an
+//! interval of zero, a packet without bytes) is refused where it is built.
 
 use crate::change::PlanChange;
 use crate::network::plan::{Ends, Network};
@@ -31,9 +31,9 @@ pub struct Scenario {
     pub warmup: Duration,
     /// Another seed is another run: sources, droppers, meters and hashes of flows draw from it.
     pub seed: u64,
-    /// What each leaf wants and says that it will be offered; empty if nobody said anything.
+    /// The delay and arrival curve that each leaf declares; empty if no leaf declares any.
     pub demands: Vec<Demand>,
-    /// Who sends.
+    /// The senders.
     pub sources: Vec<Source>,
     /// When the link gets another plan, and which; in the order of time.
     pub changes: Vec<PlanChange>,
@@ -136,7 +136,7 @@ pub enum Traffic {
     },
     /// One TCP connection at a time.
     Tcp(Tcp),
-    /// What a model of an application sends without listening.
+    /// The packets of a model of an application, sent regardless of losses.
     Scripted(Arc<dyn Script>),
     /// What a model of an application transfers, one TCP connection at a time; the plan's own
     /// `transfer` has no part in it.
@@ -150,14 +150,14 @@ pub struct Sizes {
     steps: Vec<(u32, u32)>,
 }
 
-/// How far apart packets are.
+/// The distance between packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spacing(Interval);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Interval {
     Fixed(Duration),
-    /// So far that the frames have this rate.
+    /// The distance at which the frames have this rate.
     Rate(Rate),
 }
 
@@ -188,7 +188,7 @@ pub struct Tcp {
     pub window: Bytes,
     /// The largest IP packet.
     pub mtu: Mtu,
-    /// How much to send; without it, without end.
+    /// The amount to send; without it, the source never ends.
     pub transfer: Option<Transfer>,
     /// How long the receiver may hold back an acknowledgement; without it, it never does.
     pub ack_delay: Option<Duration>,
@@ -235,7 +235,7 @@ impl Traffic {
         }
     }
 
-    /// How it uses TCP, if it does.
+    /// Returns the TCP parameters of a source that uses TCP.
     pub fn tcp(&self) -> Option<&Tcp> {
         match self {
             Traffic::Tcp(tcp) | Traffic::Transfers(tcp, _) => Some(tcp),
@@ -245,7 +245,7 @@ impl Traffic {
 }
 
 impl Sizes {
-    /// For who has lengths of its own.
+    /// Passes the lengths through unchanged.
     pub(crate) const NONE: Sizes = Sizes { steps: Vec::new() };
 
     /// All frames have `length`; `None` below a byte or above 65 535.
@@ -253,8 +253,8 @@ impl Sizes {
         Self::mixed(&[(length, Share::WHOLE)])
     }
 
-    /// Each length has its share of the packets; `None` if a length is no frame's or the shares do
-    /// not make a whole, to 1 part in 10^6.
+    /// Each length has its share of the packets; `None` if a length is out of range or the shares
+    /// do not sum to 100 %, to 1 part in 10^6.
     pub fn mixed(rows: &[(u32, Share)]) -> Option<Self> {
         let whole: u64 = rows.iter().map(|row| u64::from(row.1.ppb())).sum();
         if whole.abs_diff(u64::from(Share::WHOLE.ppb())) > 1000 || rows.len() > SIZES_MAX {
@@ -314,12 +314,12 @@ impl Sizes {
 }
 
 impl Spacing {
-    /// Packets this far apart; `None` for no distance at all.
+    /// Returns a constant distance; `None` for a distance of zero.
     pub fn interval(interval: Duration) -> Option<Self> {
         (interval > Duration::ZERO).then_some(Self(Interval::Fixed(interval)))
     }
 
-    /// Packets so far apart that their frames have `rate`.
+    /// Returns the distance at which the frames have `rate`.
     pub const fn rate(rate: Rate) -> Self {
         Self(Interval::Rate(rate))
     }
@@ -359,7 +359,7 @@ impl Pareto {
 }
 
 impl Period {
-    /// How long it lasts this time, at least [`PERIOD_MIN`].
+    /// Draws the length of one period, at least [`PERIOD_MIN`].
     pub(crate) fn draw(self, random: &mut crate::random::Random) -> Duration {
         let drawn = match self {
             Period::Constant(duration) => duration,

@@ -1,4 +1,4 @@
-//! What an application does while it runs: the packets of a script, the transfers of a work.
+//! Models of applications: a script gives packets, a work gives transfers over TCP.
 //!
 //! The models themselves are in [`crate::kinds`]. A script and a work draw from the random numbers
 //! of their own source only.
@@ -7,7 +7,7 @@ use crate::random::Random;
 use std::fmt::Debug;
 use weir_core::units::{Bytes, Duration};
 
-/// What an application sends without listening.
+/// Packets that an application sends regardless of losses.
 pub trait Script: Debug + Send + Sync {
     /// The word in scenarios and reports.
     fn keyword(&self) -> &'static str;
@@ -20,7 +20,7 @@ pub trait Script: Debug + Send + Sync {
         None
     }
 
-    /// The bytes that its plan holds beside itself, for who estimates memory.
+    /// Returns the bytes that its plan holds on the heap, for estimates of memory.
     fn held_bytes(&self) -> u64 {
         0
     }
@@ -61,7 +61,7 @@ pub trait Work: Debug + Send + Sync {
     fn start(&self) -> Box<dyn Turns>;
 }
 
-/// A work that is done.
+/// A work in progress.
 pub trait Turns: Debug + Send {
     /// The next transfer; `None` without one.
     fn next(&mut self, random: &mut Random) -> Option<Turn>;

@@ -1,11 +1,12 @@
-//! Who of many sources sends next: a tournament between their next instants.
+//! Which of many sources sends next: a tournament between their next instants.
 //!
-//! A tree of losers: each inner node keeps the later of the two that met there, the first of all
-//! stands above. When the first one's next instant is known it meets the losers on its way up
-//! again, which are found by its number alone, so no step waits for the one before it to read
-//! memory.
+//! A tree of losers: each inner node holds the later of the two sources that were compared there,
+//! and the earliest of all is above the root. When its next instant is known, that source is
+//! compared with the losers on its path to the root. The path follows from its number alone, so no
+//! memory access of a step depends on the step before.
+//!
 //! Invariant: sources come out by time, and at one time in the order in which they were put in, as
-//! from [`crate::events::Events`], which is the plain way to say the same.
+//! from [`crate::events::Events`], the plain twin.
 
 use std::hint::select_unpredictable;
 use weir_core::units::Instant;
@@ -13,7 +14,7 @@ use weir_core::units::Instant;
 /// The next instant of each source.
 #[derive(Clone, Debug)]
 pub(crate) struct Senders {
-    /// The first one, then the losers; who sends no more has the time of [`NEVER`].
+    /// The earliest, then the losers; a source that sends no more has the time of [`NEVER`].
     keys: Vec<Key>,
     inserted: u64,
 }
@@ -22,7 +23,7 @@ pub(crate) struct Senders {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Key {
     at: Instant,
-    /// The order, and in the bits below it who it is.
+    /// The order, and in the bits below it the number of the source.
     low: u64,
 }
 
@@ -30,7 +31,7 @@ impl Senders {
     /// Sources 0 to `count` - 1, of which those in `first` send, put in by that order.
     pub fn new(count: usize, first: impl Iterator<Item = (Instant, u32)>) -> Self {
         assert!(count <= SENDERS_MAX, "{count} sources are more than have a number here");
-        // As deep for each, so that nobody has to foretell how deep.
+        // Of equal depth for each, so that the depth needs no branch.
         let places = count.next_power_of_two().max(PLACES_MIN);
         let mut senders = Self { keys: Vec::new(), inserted: 0 };
         // The earlier of each pair, from the sources up; children stand at twice a parent's place.
@@ -51,8 +52,8 @@ impl Senders {
     }
 
     /// Takes the sources that send before `until`, one packet after the other, as many as have a
-    /// place; answers how many. Each time `send` answers when the source sends next, the end of
-    /// time if it does no more.
+    /// place; returns how many. Each time `send` returns when the source sends next, the end of
+    /// time if it sends no more.
     #[inline(always)]
     pub fn take<T>(
         &mut self,
@@ -60,13 +61,13 @@ impl Senders {
         places: &mut [T],
         mut send: impl FnMut(u32, &mut T) -> Instant,
     ) -> usize {
-        // Copies, so that nothing that the next turn waits for goes through memory.
+        // Local copies, so that the next step does not wait for memory.
         let (mut first, mut order) = (self.keys[0], self.inserted << SOURCE_BITS);
         let mut count = 0;
         if let [_, top, low @ ..] = self.keys.as_mut_slice()
             && let Ok(losers) = <&mut [Key; 2]>::try_from(low)
         {
-            // So few that it is known where each meets whom.
+            // For so few sources the path of each is a constant.
             let mut second = *top;
             for place in places {
                 if first.at >= until {
@@ -107,7 +108,7 @@ impl Senders {
 }
 
 impl Key {
-    /// Who it is.
+    /// Returns the number of the source.
     #[inline(always)]
     const fn source(self) -> u32 {
         (self.low & SOURCE_MASK) as u32
@@ -119,7 +120,7 @@ impl Key {
         if self.at == other.at {
             return (self.min(other), self.max(other));
         }
-        // Who is first cannot be foretold, so nothing branches on it.
+        // The winner is unpredictable, so this must not branch.
         let is_first = self.at < other.at;
         let (first, last) = (self.at.min(other.at), self.at.max(other.at));
         let low = select_unpredictable(is_first, self.low, other.low);
@@ -133,9 +134,9 @@ pub(crate) const SENDERS_MAX: usize = 1 << SOURCE_BITS;
 const SOURCE_BITS: u32 = 20;
 const SOURCE_MASK: u64 = (1 << SOURCE_BITS) - 1;
 const INSERTED_MAX: u64 = 1 << (63 - SOURCE_BITS);
-/// Of up to so many sources it is known where each meets whom.
+/// The most sources for which the paths are constants.
 const PLACES_MIN: usize = 4;
-/// At the end of time nobody sends.
+/// The time of a source that sends no more: the end of time, at which no source sends.
 const NEVER: Key = Key { at: Instant::MAX, low: u64::MAX };
 
 #[cfg(test)]
@@ -158,9 +159,9 @@ mod tests {
         }
         let mut senders = Senders::new(count as usize, first.into_iter());
         let mut sent = 0;
-        let nobody = |source: u32, (): &mut ()| panic!("{source} of {count} sends too early");
+        let too_early = |source: u32, (): &mut ()| panic!("{source} of {count} sends too early");
         while let Some((at, _)) = events.first() {
-            assert_eq!(senders.take(at, &mut [(); 3], nobody), 0);
+            assert_eq!(senders.take(at, &mut [(); 3], too_early), 0);
             let just_after = Instant::from_nanos(at.as_nanos() + 1);
             let mut places = vec![(); 1 + random.below(3) as usize];
             senders.take(just_after, &mut places, |source, ()| {
@@ -175,7 +176,7 @@ mod tests {
                 next
             });
         }
-        assert_eq!(senders.take(Instant::MAX, &mut [()], nobody), 0);
+        assert_eq!(senders.take(Instant::MAX, &mut [()], too_early), 0);
     }
 
     #[test]

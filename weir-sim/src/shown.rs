@@ -26,7 +26,7 @@ pub(crate) fn bits_per_second<S: Serializer>(
     serializer.serialize_u64(rate.bits_per_second())
 }
 
-/// An empty table for people.
+/// Returns an empty text table.
 pub fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
@@ -36,7 +36,7 @@ pub fn table(head: &[&str]) -> Table {
     table
 }
 
-/// A table for people; all columns but the first are numbers.
+/// Returns a text table; all columns but the first are numbers.
 pub fn number_table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> impl fmt::Display {
     let mut table = table(head);
     table.add_rows(rows);

@@ -1,7 +1,7 @@
-//! Sources that do not listen: CBR, Poisson, on/off, and the scripts of models.
+//! Open-loop sources: CBR, Poisson, on/off, and the scripts of models.
 //!
-//! Invariant: the instants of a source never go back, and a rate is kept exactly over time, since
-//! fractions of a nanosecond are carried from packet to packet.
+//! Invariant: the instants of a source never go back, and a rate is exact over time, since
+//! fractions of a nanosecond carry over from packet to packet.
 
 use crate::random::Random;
 use crate::scenario::{Period, Sizes, Spacing};
@@ -87,7 +87,7 @@ impl OpenLoop {
         }
     }
 
-    /// Moves on to the next packet of a script; behind the last there is no time.
+    /// Advances to the next packet of a script; after the last there is no instant.
     fn play(&mut self) {
         let Rhythm::Scripted(player, next) = &mut self.rhythm else { return };
         self.at = match player.next(&mut self.random) {
@@ -144,7 +144,7 @@ impl OpenLoop {
     }
 
     /// The next packets, as many as have room in `out` unless the source ends before, each put
-    /// there by `put`; answers how many, and their bytes. The same as one by one.
+    /// there by `put`; returns how many, and their bytes. The packets are those of single calls.
     #[inline]
     pub(crate) fn send_some<T>(
         &mut self,
@@ -173,7 +173,7 @@ impl OpenLoop {
         count
     }
 
-    /// Packets of one length, for each of which a wait is drawn; answers how many.
+    /// Generates packets of one length, with a random wait before each; returns how many.
     #[inline(always)]
     fn send_evenly<T>(
         &mut self,
@@ -182,7 +182,7 @@ impl OpenLoop {
         mut put: impl FnMut(&mut T, Instant),
         draw: impl Fn(Jittered, &mut Random) -> u64,
     ) -> u64 {
-        // Copies, so that nothing in the loop goes through memory.
+        // Local copies, so that the loop does not wait for memory.
         let (mut random, mut at, mut rest) = (self.random.clone(), self.at, self.rest);
         let mut packets = 0;
         for place in out {
@@ -201,7 +201,7 @@ impl OpenLoop {
         packets
     }
 
-    /// Whole nanoseconds to wait; the rest is kept for later packets.
+    /// Returns the whole nanoseconds to wait; the fraction carries over to later packets.
     #[inline]
     fn wait(&mut self, spacing: Spacing, length: u32) -> Duration {
         if self.last.0 != length {
@@ -228,8 +228,8 @@ impl OpenLoop {
     }
 }
 
-/// What lies between packets at an even distance: two waits a nanosecond apart, so that none is
-/// lost over time.
+/// The wait between packets at an even distance: one of two waits that differ by a nanosecond, so
+/// that no time is lost.
 #[derive(Clone, Copy)]
 struct Waits {
     shorter: Jittered,
@@ -243,7 +243,7 @@ struct Waits {
 #[derive(Clone, Copy)]
 struct Jittered {
     least: u64,
-    /// How many there are.
+    /// The number of possible waits.
     values: u64,
 }
 
@@ -269,7 +269,7 @@ impl Jittered {
 }
 
 impl Waits {
-    /// Of a distance whose parts are as [`Spacing::after`] has them.
+    /// Returns the wait for a distance as [`Spacing::after`] returns it.
     fn new((wait, part, whole): (Duration, u64, u64), jitter: Share) -> Self {
         let longer = Jittered::new(wait.plus(Duration::from_nanos(1)), jitter);
         Self { shorter: Jittered::new(wait, jitter), longer, part, whole }

@@ -1,8 +1,8 @@
 //! TCP: a sender and a receiver, each a whole smoltcp stack, in simulated time.
 //!
 //! What the sender emits goes through the link, what the receiver emits comes back over the return
-//! path. smoltcp counts microseconds: it is told the microsecond that has begun, and woken at the
-//! nanosecond with which its own begins, so it is never early. Invariant: whenever
+//! path. smoltcp counts microseconds: it is called with the current microsecond, rounded down, and
+//! woken at the first nanosecond of one, so it is never early. Invariant: whenever
 //! [`Connection::serve`] returns, the applications have nothing left to read or write.
 
 use crate::random::Random;
@@ -16,7 +16,7 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Packet};
 use smoltcp::wire::{Ipv6Packet, TcpPacket, TcpSeqNumber};
 use weir_core::units::{Bytes, Duration, Instant};
 
-/// Which of the two.
+/// The sender or the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Sender,
@@ -26,7 +26,7 @@ pub(crate) enum Side {
 /// A sender and a receiver, and the transfer between them.
 pub(crate) struct Connection {
     plan: Tcp,
-    /// What it transfers, if a model of an application says so and not the plan.
+    /// The transfers, if a model of an application gives them instead of the plan.
     work: Option<Box<dyn Turns>>,
     /// The present transfer.
     turn: Turn,
@@ -40,7 +40,7 @@ pub(crate) struct Connection {
     retransmitted: u64,
 }
 
-/// How far the present connection is.
+/// The progress of the present connection.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     open: bool,
@@ -52,12 +52,12 @@ struct Progress {
     newest: Option<TcpSeqNumber>,
 }
 
-/// What came of serving a host.
+/// The result of serving a host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
     /// Bytes that reached the receiving application.
     pub received: u64,
-    /// How long the transfer took that was completed now.
+    /// The duration of a transfer that was completed now.
     pub completed: Option<Duration>,
     /// When the host must be served again, if nothing comes before and it is not already planned.
     pub wake: Option<Instant>,
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// The same, with a model of an application that says what it transfers.
+    /// Returns a connection that is not yet open, whose transfers a model of an application gives.
     pub fn with_work(self, work: Box<dyn Turns>) -> Self {
         Self { work: Some(work), ..self }
     }
@@ -138,7 +138,7 @@ impl Connection {
         };
     }
 
-    /// No more is given to the sender; what it holds is still sent.
+    /// Gives the sender no more data; the data in its buffer is still sent.
     pub fn close(&mut self) {
         self.transfer.unsent = Some(0);
     }
@@ -224,7 +224,7 @@ impl Connection {
 }
 
 impl Progress {
-    /// Fills the sender's buffer. What is sent does not matter: zeros.
+    /// Fills the sender's buffer with zeros.
     fn write(&mut self, socket: &mut Socket<'_>) {
         while socket.can_send() && self.unsent != Some(0) {
             let unsent = self.unsent.unwrap_or(u64::MAX);
@@ -241,7 +241,7 @@ impl Progress {
         }
     }
 
-    /// Empties the receiver's buffer; answers how many bytes there were.
+    /// Empties the receiver's buffer; returns how many bytes there were.
     fn read(&mut self, socket: &mut Socket<'_>) -> u64 {
         let mut received = 0;
         while socket.can_recv() {
@@ -255,7 +255,7 @@ impl Progress {
         received
     }
 
-    /// How long the transfer took if the `received` bytes were its last.
+    /// Returns the duration of the transfer if the `received` bytes were its last.
     fn completed(&self, now: Instant, received: u64, turn: Turn) -> Option<Duration> {
         let whole = turn.bytes?.get();
         (received > 0 && self.received == whole).then(|| now.since(self.started))
@@ -289,11 +289,11 @@ impl Host {
         self.sockets.get_mut(self.socket)
     }
 
-    /// When to wake this host, unless an earlier wake-up is planned; it then plans anew.
+    /// Returns when to wake this host, unless an earlier wake-up is planned.
     fn plan_wake(&mut self, now: Instant, micros: Micros) -> Option<Instant> {
         let at = self.interface.poll_at(micros, &self.sockets)?.total_micros();
         let at = Instant::from_nanos(u64::try_from(at).unwrap_or(0).saturating_mul(1000));
-        // What could be done now is done: a stack that wants more at once waits a microsecond.
+        // All that can be done now is done: a stack that wants to run at once waits a microsecond.
         let at = at.max(now.after(Duration::from_micros(1)));
         if self.wake.is_some_and(|planned| planned <= at) {
             return None;
@@ -366,7 +366,7 @@ impl Device for Port<'_> {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
         capabilities.max_transmission_unit = self.mtu;
-        // No bit is ever wrong here.
+        // No bit is corrupted in the simulation.
         capabilities.checksum = ChecksumCapabilities::ignored();
         capabilities
     }

@@ -1,4 +1,4 @@
-//! What a run tells beside its report: each packet's fate to whoever asks, bytes per class and bin.
+//! What a run reports beside its report: each packet's fate, and bytes per class and bin.
 //!
 //! Invariant: watching changes nothing in the run.
 
@@ -15,12 +15,11 @@ use weir_core::units::{Duration, Instant};
 /// What to watch in a run.
 #[derive(Default)]
 pub struct Watch<'a> {
-    /// Explain why packets waited, and name so many of the slowest.
+    /// Explain why packets waited, and name this many of the slowest.
     pub slowest: Option<usize>,
     /// Count what each class sends in each bin of this width, from the start of the run.
     pub bins: Option<Duration>,
-    /// Whom to show each packet that leaves an outlet or is dropped there, from the start of the
-    /// run.
+    /// Called for each packet that leaves an outlet or is dropped there, from the start of the run.
     pub packets: Option<Tell<'a>>,
 }
 
@@ -35,7 +34,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Who is told of packets.
+/// A function that is called for packets.
 pub type Tell<'a> = &'a mut dyn FnMut(&Fate<'_>);
 
 /// What became of a packet.
@@ -108,7 +107,7 @@ impl<'a> Watching<'a> {
     }
 }
 
-/// Whose packet it is that something becomes of.
+/// The packet that leaves or is dropped.
 pub(crate) struct Subject<'a> {
     pub outlet: OutletId,
     /// The tree of the outlet's present plan.

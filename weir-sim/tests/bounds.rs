@@ -1,7 +1,7 @@
 //! Bounds hold: random policies with adversarial and with random traffic never exceed one, and the
 //! worst that adversaries find comes close.
 //!
-//! `WEIR_BOUNDS=10000` tries so many policies instead of a thousand; a failure prints the policy.
+//! `WEIR_BOUNDS=10000` tries that many policies instead of a thousand; a failure prints the policy.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -277,7 +277,7 @@ fn senders(policy: &Policy, mut habit: impl FnMut(usize) -> (Habit, u32)) -> Vec
     policy.demands.iter().enumerate().map(sender).collect()
 }
 
-/// Tries one policy; answers the worst delay in relation to its bound.
+/// Tries one policy; returns the worst delay in relation to its bound.
 fn try_policy(text: &str, seed: u64) -> f64 {
     let outcome = policy::parse(text, "p");
     let policy = outcome.plan.unwrap_or_else(|| panic!("{:#?}\n{text}", outcome.findings));

@@ -123,7 +123,7 @@ fn every_packet_is_accounted_for_across_changes() {
 
 #[test]
 fn running_ahead_meets_changes_as_each_packet_for_itself_does() {
-    // Who notes peaks has each packet as an event of its own, the plain way.
+    // A run that records peaks handles each packet as an event of its own, the plain way.
     for tiny in [30, 100] {
         let mut scenario = restless();
         scenario.warmup = Duration::from_millis(1111);
@@ -152,7 +152,7 @@ fn a_change_to_the_same_plan_changes_nothing() {
 fn explanations_go_on_across_changes() {
     let report = weir_sim::run_explained(&restless(), 7, &mut |_| {}).expect("it is sound");
     assert_eq!(report.classes, run(&restless()).classes, "explaining changes nothing");
-    let explain = report.explain.as_ref().expect("was asked for");
+    let explain = report.explain.as_ref().expect("was requested");
     for class in &report.classes {
         let explained = explain.class(&class.name).expect("each class is explained");
         let ended = class.sent.packets + class.dropped.total.packets;

@@ -51,7 +51,7 @@ fn another_source_changes_nothing_for_those_that_were_there() {
 }
 
 #[test]
-fn progress_is_told_from_beginning_to_end_and_changes_nothing() {
+fn progress_is_reported_from_beginning_to_end_and_changes_nothing() {
     let scenario = mix();
     let mut told = Vec::new();
     let report = weir_sim::run(&scenario, &mut |at| told.push(at)).expect("it is sound");
@@ -62,7 +62,7 @@ fn progress_is_told_from_beginning_to_end_and_changes_nothing() {
 
 #[test]
 fn running_ahead_gives_what_each_packet_for_itself_gives() {
-    // Who notes peaks has each packet as an event of its own, the plain way.
+    // A run that records peaks handles each packet as an event of its own, the plain way.
     let second = Period::Exponential(Duration::from_secs(1));
     for scheduler in ["drr", "fifo", "priq", "wf2q+"] {
         for (rate, delay, warmup) in [(5_000_000, 0, 0), (3_000_000, 5, 7), (400_000_000, 20, 3)] {

@@ -167,7 +167,7 @@ fn run(policy: &Policy, greedy: &[usize], packets: u64) -> Vec<f64> {
                 offer(&mut *link, now, leaf);
             }
             Poll::At(at) => now = at.max(Instant::from_nanos(now.as_nanos() + 1)),
-            Poll::Idle => panic!("somebody always waits"),
+            Poll::Idle => panic!("a packet always waits"),
         }
     }
     let seconds = (to - from) as f64 / 1e9;
@@ -248,7 +248,7 @@ const LINK: u64 = 10_000_000;
 const MTU: u32 = 1514;
 /// The time of a largest packet on the link, in nanoseconds, about.
 const TIME: u64 = MTU as u64 * 8 * 1_000_000_000 / LINK;
-/// So many packets of a run may be missing, whatever the rate: of turns, bursts and beginnings.
+/// The packets of a run that may be missing, whatever the rate: of turns, bursts and beginnings.
 const SLACK_PACKETS: f64 = 12.0;
-/// Who reads more?
+/// The most failures that are printed.
 const SHOWN: usize = 8;

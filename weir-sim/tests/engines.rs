@@ -1,4 +1,4 @@
-//! Two engines, one answer: what shares a link by itself gets the same of that link in a network.
+//! Both engines give equal results: a link alone and the same link in a network.
 
 use std::path::Path;
 use weir_core::classify::{Classifier, FragmentPolicy};
@@ -13,7 +13,7 @@ use weir_sim::network::plan::{
 use weir_sim::scenario::Traffic;
 use weir_sim::{Report, Scenario, read};
 
-/// The examples in which nobody listens.
+/// The examples without TCP sources.
 fn examples() -> Vec<Scenario> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/sim");
     let mut paths: Vec<_> = folder
@@ -41,7 +41,7 @@ fn examples() -> Vec<Scenario> {
     scenarios
 }
 
-/// A queue that nobody uses.
+/// A queue without traffic.
 fn plain() -> Queueing {
     let class = ClassSpec { name: "all".into(), parent: None, params: Params::new() };
     let rate = Rate::new(1_000_000).expect("not zero");
@@ -97,7 +97,7 @@ fn check(scenario: &Scenario, tick: Option<Duration>) {
 }
 
 #[test]
-fn a_link_of_a_network_gives_what_it_gives_by_itself() {
+fn a_link_gives_equal_results_in_a_network_and_alone() {
     let scenarios = examples();
     assert!(scenarios.len() >= 3);
     for scenario in &scenarios {

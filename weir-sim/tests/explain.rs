@@ -1,4 +1,4 @@
-//! Why packets waited: numbers that can be reckoned by hand, and parts that sum to the whole.
+//! Why packets waited: numbers that can be computed by hand, and parts that sum to the whole.
 
 mod common;
 
@@ -9,7 +9,7 @@ use weir_sim::explain::{ExplainReport, Parts};
 
 fn explained(scenario: &weir_sim::Scenario, slowest: usize) -> (Report, ExplainReport) {
     let report = weir_sim::run_explained(scenario, slowest, &mut |_| {}).expect("it is sound");
-    let explain = report.explain.clone().expect("was asked for");
+    let explain = report.explain.clone().expect("was requested");
     (report, explain)
 }
 
@@ -21,7 +21,7 @@ fn policy(text: &str) -> weir_sim::Scenario {
 }
 
 #[test]
-fn a_wait_divides_into_what_was_waited_for() {
+fn a_wait_divides_into_its_reasons() {
     // A packet takes a millisecond. `a` has one at 0, 1 and 2 us, `b` one at 0: the first leaves at
     // once, then `b`; the second of `a` waits for the line and for `b`, the third for the second.
     let mut scenario = scenario("priq", 8_000_000, &[("a", 0), ("b", 0)], 10);

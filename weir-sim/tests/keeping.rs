@@ -28,7 +28,7 @@ const KEEPS: &str = "payload = '160 B'\ninterval = '4 ms'";
 const BREAKS: &str = "payload = '160 B'\ninterval = '1 ms'";
 
 #[test]
-fn a_run_that_keeps_its_word_keeps_its_bounds() {
+fn a_run_within_its_arrival_curves_is_within_its_bounds() {
     let scenario = scenario(&policy("10 Mbit/s"), KEEPS);
     let holding = hold(&scenario).expect("it runs").expect("a class declares what it is offered");
     assert_eq!(holding.void, None);
@@ -48,7 +48,7 @@ fn who_offers_more_than_declared_voids_the_run() {
     assert_eq!(holding.broken(), [""; 0]);
 }
 
-/// What the run of `scenario` looks like to one who takes its policy for that of `believed`.
+/// Examines the run of `scenario` with the bounds of the policy of `believed`.
 fn mistaken(scenario: &Scenario, believed: &Scenario) -> Holding {
     let mut keeping = Keeping::of(believed).expect("a class declares what it is offered");
     let mut tell = |fate: &Fate<'_>| keeping.add(fate);
@@ -76,7 +76,7 @@ fn a_bound_that_is_too_small_is_found() {
 }
 
 #[test]
-fn nobody_is_held_to_what_nobody_declared() {
+fn without_a_declared_arrival_no_bound_is_checked() {
     let silent = policy("10 Mbit/s").replace("arrival", "# arrival");
     assert!(Keeping::of(&scenario(&silent, KEEPS)).is_none());
 }

@@ -87,7 +87,7 @@ fn ttcp_sends_so_many_buffers() {
 }
 
 #[test]
-fn a_datagram_that_lost_a_fragment_reaches_nobody() {
+fn a_datagram_that_lost_a_fragment_is_not_delivered() {
     // A link that drops every third frame: the queue holds one, frames come two at a time.
     let text = format!(
         "{}[[source]]\nname = \"x\"\nkind = \"ttcp\"\ntransport = \"udp\"\nbuffers = 1000\n",
@@ -116,7 +116,7 @@ fn nttcp_fills_its_interface() {
 }
 
 #[test]
-fn a_call_has_packets_while_somebody_talks() {
+fn a_call_has_packets_during_talk_spurts() {
     // Without pauses 50 packets a second: 160 bytes of sound, 12 + 8 + 20 + 14 of headers.
     check("kind = \"voip\"\npause = \"0 s\"", |source| {
         source.sent.packets == 5000 && source.sent.bytes == 5000 * 214

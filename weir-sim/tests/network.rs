@@ -37,8 +37,8 @@ fn the_delay_over_three_links_is_the_sum() {
     assert_eq!((flow.sent.packets, flow.received.packets), (10, 10));
 }
 
-/// The goodput of one TCP connection with a window of 16 KiB over 10 Mbit/s and this delay there and
-/// back, in bit/s.
+/// The goodput of one TCP connection with a window of 16 KiB over 10 Mbit/s and this delay there
+/// and back, in bit/s.
 fn tcp_goodput(delay: &str) -> u64 {
     let links = line(&[
         ("100 Mbit/s", "0 s", ""),
@@ -209,10 +209,10 @@ fn risso(class: &str, hz: u32, borrow: bool, buffers: (&str, &str)) -> f64 {
 }
 
 #[test]
-fn altqs_cbq_behind_a_list_in_software_gives_what_the_model_gives() {
+fn altqs_cbq_behind_a_list_in_software_gives_the_models_figures() {
     let (standard, reduced) = (("20 KiB", "32 KiB"), ("2 KiB", "16 KiB"));
-    // [algorithms §3.14] The suspension ends with a tick, which costs the small class a little; who
-    // borrows reaches the whole line with small buffers, whatever the tick.
+    // [algorithms §3.14] The suspension ends with a tick, which costs the small class a little; a
+    // class that borrows reaches the whole line with small buffers, whatever the tick.
     let rows = [
         ("big", 100, false, standard, 1500.0),
         ("small", 100, false, standard, 493.0),
@@ -231,7 +231,7 @@ fn altqs_cbq_behind_a_list_in_software_gives_what_the_model_gives() {
     }
 }
 
-/// What a router forwards, in packets a second, of so many that are offered to it.
+/// Returns the packets a second that a router forwards of those offered to it.
 fn forwarded(offered: u64, cpu: &str) -> f64 {
     let report = simulate(&format!(
         "duration = \"3 s\"\nwarmup = \"1 s\"\n\

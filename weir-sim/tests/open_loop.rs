@@ -62,7 +62,7 @@ fn who_understands_marks_is_marked_and_counted() {
 }
 
 #[test]
-fn a_rate_that_is_no_whole_interval_is_kept_exactly() {
+fn a_rate_that_is_not_a_whole_interval_is_exact() {
     // 7 Mbit/s in frames of 999 bytes: 1 141 714.28 ns apart. Ten seconds hold 8759 of them.
     let mut scenario = scenario("fifo", 1_000_000_000, &[("all", 0)], 100);
     scenario.sources = vec![udp("cbr", 0, cbr(999, 7_000_000))];
@@ -86,7 +86,7 @@ fn the_warm_up_does_not_count() {
 }
 
 #[test]
-fn sources_start_and_stop_when_told() {
+fn sources_start_and_stop_as_written() {
     let mut scenario = scenario("fifo", 80_000_000, &[("all", 0)], 100);
     scenario.sources = vec![udp("cbr", 0, cbr(1000, 8_000_000))];
     scenario.sources[0].start = millis(2000);

@@ -64,8 +64,8 @@ fn wrong_values_of_every_source_are_named() {
         &[
             ("start = 5", "W013 `start` of source `x`: `5` has no unit"),
             ("stop = \"later\"", "W013 `stop` of source `x`: `later` does not start with a number"),
-            ("src = \"10.0.0\"", "W017 `src` of source `x`: \"10.0.0\" is no address"),
-            ("dst = 5", "W017 `dst` of source `x`: \"5\" is no address"),
+            ("src = \"10.0.0\"", "W017 `src` of source `x`: \"10.0.0\" is not an address"),
+            ("dst = 5", "W017 `dst` of source `x`: \"5\" is not an address"),
             ("sport = -1", "W015 `sport` of source `x`: -1 is not in 0..=65535"),
             ("dport = \"http\"", "W012 `dport` of source `x`: is a text, not a whole number"),
             (

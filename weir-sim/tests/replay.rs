@@ -253,7 +253,7 @@ fn every_link_header_counts_as_ethernet() {
 }
 
 #[test]
-fn a_foreign_link_header_goes_to_the_default_class_and_is_told() {
+fn a_foreign_link_header_goes_to_the_default_class_with_a_warning() {
     let made = run(&two(), &capture(&[(CaptureLink(105), "wlan0")], &[Frame(0, 0, 5004, 100)]));
     assert_eq!(trace(&made.departures), "0 100 class=rest delay_us=0.000 verdict=sent\n");
     assert_eq!(made.report.capture.unread, 1);
@@ -398,7 +398,7 @@ fn an_empty_capture_has_a_report_and_its_interfaces() {
     assert_eq!(made.report.fault, None);
 }
 
-/// An output that takes so many bytes.
+/// An output that accepts a limited number of bytes.
 struct Full(usize);
 
 impl Write for Full {

@@ -1,4 +1,4 @@
-//! What a run tells beside its report: bins, each packet's fate, and what memory it needs.
+//! What a run reports beside its report: bins, each packet's fate, and the memory it needs.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn binned(scenario: &Scenario, width: Duration) -> Report {
 fn bins_sum_to_what_each_class_sent() {
     let scenario = flooded();
     let report = binned(&scenario, Duration::from_millis(300));
-    let bins = report.bins.clone().expect("they were asked for");
+    let bins = report.bins.clone().expect("they were requested");
     for class in &bins.classes {
         // 10 s in bins of 0.3 s: the last is cut.
         assert_eq!(class.bytes.len(), 34);
@@ -58,7 +58,7 @@ fn bins_that_are_too_many_or_have_no_width_are_refused() {
 }
 
 #[test]
-fn every_packet_is_told_once() {
+fn every_packet_is_reported_once() {
     let mut scenario = flooded();
     scenario.sources.push(tcp("bulk", 0, Tcp::default()));
     let (mut sent, mut dropped, mut whole) = ([0u64; 2], 0u64, 0u64);
@@ -139,7 +139,7 @@ fn each_outlet_of_a_network_has_bins() {
     let report = binned(&scenario, Duration::from_millis(100));
     let network = report.network.clone().expect("it is one");
     for outlet in &network.outlets {
-        let bins = outlet.bins.as_ref().expect("they were asked for");
+        let bins = outlet.bins.as_ref().expect("they were requested");
         assert_eq!(bins.classes.len(), outlet.classes.len());
         for (class, own) in bins.classes.iter().zip(&outlet.classes) {
             let sent = class.bytes.iter().sum::<u64>();
@@ -164,7 +164,7 @@ fn each_outlet_of_a_network_has_bins() {
 }
 
 #[test]
-fn every_packet_is_told_at_each_outlet_of_a_network() {
+fn every_packet_is_reported_at_each_outlet_of_a_network() {
     let scenario = two_links();
     let mut counts: BTreeMap<(OutletId, String, bool), u64> = BTreeMap::new();
     let (mut last, mut back, mut pieces) = (millis(0), 0u64, 0u64);
@@ -213,10 +213,10 @@ fn what_a_network_needs_is_known_before_it_starts() {
     check(&long, "packets under way", 60_000_000 * 150..130_000_000 * 170);
     let deep = [("1 Mbit/s", "0 s", "queue = \"1000000 packets\"")];
     check(&network(&deep, ""), "packets that wait", 160_000_000..340_000_000);
-    // What the run really has on its wires is within what was reckoned.
+    // The packets that are really on the wires are within the estimate.
     let short = network(&[("10 Gbit/s", "100 ms", "")], "");
     let need = Need::of(&short, Beside::default());
-    let reckoned = need.parts.iter().find(|part| part.0 == "packets under way").expect("a part").1;
+    let estimated = need.parts.iter().find(|part| part.0 == "packets under way").expect("a part").1;
     let held = run(&short).conservation.backlog;
-    assert!((held * 160..held * 160 * 3).contains(&reckoned), "{held}: {need}");
+    assert!((held * 160..held * 160 * 3).contains(&estimated), "{held}: {need}");
 }

@@ -18,58 +18,59 @@ use weir_lab::bench::{instructions, profile};
 /// Measures what a packet costs in every scheduler, beside `fifo` in the same run.
 ///
 /// Batches of 32 stamped arrivals with lengths as on the Internet go through a backlogged link by
-/// `serve`, the call that `weir up`, `weir sim` and `weir replay` make. Figures in ns drift with
-/// the machine; ratios and instructions do not. At the end stand the goals and the verdict on each;
-/// exit 1 if one is missed.
+/// `serve`, the call that `weir up`, `weir sim` and `weir replay` make. Figures in ns vary with
+/// the machine; ratios and instructions do not. The goals and a verdict on each are printed last;
+/// the exit code is 1 if a goal is missed.
 #[derive(clap::Args)]
 pub struct Bench {
-    /// Only these schedulers.
+    /// Measure only these schedulers.
     #[arg(long, value_name = "KEYWORD", value_delimiter = ',')]
     scheduler: Vec<String>,
-    /// Numbers of leaves; with --live of classes.
+    /// The numbers of leaves; with --live the numbers of classes.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     leaves: Vec<usize>,
-    /// Only what something is claimed of, also with 53 248 and a million leaves.
+    /// Measure only figures with a goal, also with 53 248 and a million leaves.
     #[arg(long, conflicts_with_all = ["scheduler", "leaves"])]
     goals: bool,
-    /// Lengths of packets: `mixed` (7 of 12 have 64 bytes, 4 have 594, 1 has 1514) or bytes.
+    /// The lengths of packets: `mixed` (7 of 12 have 64 bytes, 4 have 594, 1 has 1514) or bytes.
     #[arg(long, default_value = "mixed", value_name = "mixed|BYTES")]
     length: Length,
-    /// Forward frames through private networks instead: the bridge of `weir up`, and the kernel's
-    /// beside it. Needs root, or an ordinary user's right to user namespaces.
+    /// Forward frames through private networks instead, by the bridge of `weir up` and by the
+    /// kernel's bridge. Needs root, or an ordinary user's right to user namespaces.
     #[arg(long, conflicts_with_all = ["classify", "beside", "explain", "memory", "check"])]
     #[arg(conflicts_with_all = ["instructions", "profile", "length", "packets"])]
     live: bool,
-    /// With --live: seconds of all measurements together.
+    /// With --live: the duration of all measurements together, in seconds.
     #[arg(long, default_value_t = 60.0, requires = "live")]
     seconds: f64,
-    /// Measure the classifiers instead, beside the plain search of ten rules. Exit 1 if many rules
-    /// cost more than 3 times what ten do, or a packet of a known flow more than 60 ns.
+    /// Measure the classifiers instead, and compare them with the plain search of ten rules. Exit 1
+    /// if many rules cost more than 3 times as much as ten, or a packet of a known flow more than
+    /// 60 ns.
     #[arg(long, conflicts_with_all = ["scheduler", "leaves", "instructions"])]
     classify: bool,
-    /// With --classify: numbers of rules.
+    /// With --classify: the numbers of rules.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = RULES)]
     #[arg(requires = "classify")]
     rules: Vec<usize>,
-    /// Rounds, of which the median is taken: 5, with --live 3.
+    /// The number of rounds, of which the median is reported: 5 by default, 3 with --live.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Packets per round; fewer where a round would take longer than 60 ms.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     packets: u64,
-    /// Beside this program, DPDK's `rte_sched` in the same loop; `bench/peers` builds and names it.
+    /// Also run this program, DPDK's `rte_sched` in the same loop; `bench/peers` builds it.
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["instructions", "workload"])]
     beside: Option<PathBuf>,
-    /// Measure what it costs to explain why packets wait: with and without in turn. Exit 1 if a
-    /// scheduler pays more than a quarter.
+    /// Measure the cost of explaining why packets wait, by turns with and without. Exit 1 if it
+    /// adds more than a quarter to a scheduler's cost.
     #[arg(long, conflicts_with_all = ["instructions", "workload", "beside"])]
     explain: bool,
-    /// What a link keeps in memory instead: bytes per idle class and per waiting packet. Exit 1 if
-    /// a scheduler keeps more than it may.
+    /// Measure the memory of a link instead: bytes per idle class and per waiting packet. Exit 1 if
+    /// a scheduler exceeds its limit.
     #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "leaves"])]
     memory: bool,
-    /// How long `weir check` takes for 5 000 classes with 10 000 rules, and for ten times as many.
-    /// Exit 1 if the latter takes more than a second, or more than 15 times as long.
+    /// Measure how long `weir check` takes for 5 000 classes with 10 000 rules, and for ten times
+    /// as many. Exit 1 if the latter takes more than a second, or more than 15 times as long.
     #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "memory", "explain"])]
     #[arg(conflicts_with_all = ["scheduler", "leaves", "classify"])]
     check: bool,
@@ -77,12 +78,12 @@ pub struct Bench {
     #[arg(long)]
     instructions: bool,
     /// With --instructions: exit 1 if a count differs from this file's by more than 2 %. A
-    /// scheduler that the file lacks is named, and is no error.
+    /// scheduler that the file lacks is reported, but is not an error.
     #[arg(long, value_name = "FILE", requires = "instructions")]
     compare: Option<PathBuf>,
-    /// Count instructions and calls of enqueue and dequeue apart, with four classes and with one
-    /// busy class of up to 100, under callgrind. Exit 1 if a class costs more than a tenth more
-    /// among 99 others that are idle.
+    /// Count the instructions and calls of enqueue and dequeue separately under callgrind, with
+    /// four classes and with one busy class of up to 100. Exit 1 if a class costs over a tenth more
+    /// among 99 idle ones.
     #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "memory", "explain"])]
     profile: bool,
     /// With --instructions or --profile: write the counts to this file.
@@ -91,8 +92,8 @@ pub struct Bench {
     /// Run the workload whose instructions are counted, for this scheduler, and print nothing.
     #[arg(long, value_name = "KEYWORD", hide = true)]
     workload: Option<String>,
-    /// With --workload: run that of --profile, with so many classes of which so many have traffic,
-    /// each with such a part of the link.
+    /// With --workload: run a case of --profile, given as the number of classes, the number of
+    /// these with traffic, and the reciprocal of each class's part of the link.
     #[arg(long, value_name = "LEAVES:ACTIVE:PARTS", hide = true, requires = "workload")]
     case: Option<String>,
 }
@@ -185,7 +186,7 @@ impl Bench {
     }
 }
 
-/// Rows as they come, beside a bar on standard error where a terminal is there.
+/// Prints rows as they are measured, and a progress bar if standard error is a terminal.
 struct Table<'a> {
     output: &'a Output,
     bar: ProgressBar,
@@ -213,7 +214,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Ends the table: the rows as JSON, or the figures of which something is claimed.
+    /// Ends the table: prints the rows as JSON, or the figures with goals.
     fn end(self, rows: &impl Serialize, figures: &[Figure]) -> Exit {
         self.bar.finish_and_clear();
         match self.output.format {
@@ -229,7 +230,7 @@ impl<'a> Table<'a> {
 const ROUNDS: usize = 5;
 /// Longer than any Ethernet frame.
 const LENGTH_MAX: u32 = 65_535;
-/// More would take minutes to make.
+/// The most leaves; more would take minutes to build.
 const RULES_MAX: usize = 1_000_000;
 /// Handles are 32 bits; two packets a leaf must fit.
 const LEAVES_MAX: usize = 16_000_000;

@@ -27,7 +27,8 @@ pub struct Compare {
     /// policy.
     #[arg(long, value_name = "NAME")]
     link: Option<String>,
-    /// In a network where both directions of the link have a policy: the node at whose end.
+    /// In a network where both directions of the link have a policy: the node that the outlet leads
+    /// away from.
     #[arg(long, value_name = "NODE")]
     from: Option<String>,
     /// A seed other than the scenario's.

@@ -19,7 +19,7 @@ pub struct Export {
 
 #[derive(clap::Subcommand)]
 enum Target {
-    /// Commands for the kernel's own disciplines.
+    /// Writes commands for the kernel's own disciplines.
     ///
     /// Parts that the kernel cannot express are listed on standard error. Exits 1 if the policy is
     /// wrong, if no discipline matches its scheduler, or if the kernel's state differs from the
@@ -34,13 +34,14 @@ struct Tc {
     /// The device.
     #[arg(long, value_name = "DEV")]
     dev: String,
-    /// Input for `tc -batch` instead of a shell script.
+    /// Write input for `tc -batch` instead of a shell script.
     #[arg(long)]
     batch: bool,
     /// The kind of filters that lead to classes; every kernel has u32.
     #[arg(long, value_enum, default_value_t = FilterWord::Flower)]
     filters: FilterWord,
-    /// Set it up in this network namespace, replacing the device's disciplines, and read it back.
+    /// Set the commands up in this network namespace, replacing the device's disciplines, and read
+    /// the result back.
     #[arg(long)]
     apply: bool,
     /// Send a probe for each class and print the class that counted it; after `--apply`, or on an

@@ -56,7 +56,7 @@ impl Run for Up {
     }
 }
 
-/// Runs the bridge on this thread until it is told to stop.
+/// Runs the bridge on this thread until a stop is requested.
 fn forward(deployment: &Deployment, output: &Output) -> Result<(), String> {
     let stop = StopSignal::install().map_err(|error| error.to_string())?;
     let config = bridge_config(deployment)?;

@@ -80,7 +80,7 @@ fn a_truncated_capture_is_replayed_to_its_end_and_the_error_is_named() {
 
 #[test]
 fn a_file_that_is_not_a_capture_writes_nothing() {
-    check(&folder(POLICY, b"no capture"), &["-o", "out.pcapng"], 1, "is no capture", &[]);
+    check(&folder(POLICY, b"no capture"), &["-o", "out.pcapng"], 1, "is not a capture", &[]);
     check(&folder(POLICY, b""), &["-o", "out.pcapng"], 1, "the file is empty", &[]);
 }
 

@@ -128,7 +128,7 @@ fn police_and_droppers_do_what_the_example_says() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     let number = |name: &str| {
         let value = report.pointer(name).and_then(serde_json::Value::as_u64);
-        value.unwrap_or_else(|| panic!("{name} is no number"))
+        value.unwrap_or_else(|| panic!("{name} is not a number"))
     };
     assert_eq!(report["conservation"]["holds"], true);
     // Voice: traffic above 2 Mbit/s is dropped before it waits, and nothing else is.

@@ -135,7 +135,8 @@ impl Scene {
         command
     }
 
-    /// Starts `weir up` in the network between the hosts and waits until it answers.
+    /// Starts `weir up` in the network between the hosts and waits until it replies to a status
+    /// request.
     fn start(&mut self) -> Outcome {
         let mut command = self.weir(&["up", "link.toml"]);
         self.child = Some(self.testbed.weir.run(move || command.spawn())??);

@@ -1,9 +1,8 @@
-//! `cargo xtask figures`: every figure that the README and the documentation claim, measured anew,
-//! each with its goal and the verdict, in parts that can be named.
+//! `cargo xtask figures`: measures every figure of the README and the documentation, and prints it
+//! with its goal and the verdict. Single parts can be named.
 //!
-//! A part runs the command that measures; that command prints the table and ends with 0 if every
-//! goal is met and with 1 if one is missed. Beside a quiet machine the parts need what `--list`
-//! says.
+//! A part runs a command, which prints the table and exits with 0 if every goal is met and with 1
+//! if one is missed. The parts need a quiet machine, and what `--list` names.
 
 use crate::mutants;
 use crate::nostd::target_directory;
@@ -11,14 +10,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A part: its name, what it measures, and how.
+/// A part: its name, the figure that it measures, and the command.
 struct Part {
     name: &'static str,
     measures: &'static str,
     run: fn(&Path) -> Verdict,
 }
 
-/// What became of a part.
+/// The outcome of a part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Every goal is met.
@@ -29,7 +28,7 @@ pub enum Verdict {
     Unmeasured(String),
 }
 
-/// The parts, those of which the figures stand in README first.
+/// The parts; first those whose figures are in README.
 const PARTS: [Part; 11] = [
     Part {
         name: "bench",
@@ -88,7 +87,7 @@ const PARTS: [Part; 11] = [
     },
 ];
 
-/// Runs the named parts, or all of them; true if every goal is met.
+/// Runs the named parts, or all of them; returns whether every goal is met.
 pub fn run(root: &Path, names: &[&str]) -> bool {
     if let Some(unknown) = names.iter().find(|name| !PARTS.iter().any(|part| part.name == **name)) {
         eprintln!(
@@ -128,12 +127,12 @@ pub fn list() -> bool {
 fn summarise(outcomes: &[(&str, Duration, Verdict)]) {
     println!("\n== summary");
     for (name, spent, verdict) in outcomes {
-        let told = match verdict {
+        let outcome = match verdict {
             Verdict::Holds => "every goal is met",
             Verdict::Missed => "a goal is MISSED: see its table",
             Verdict::Unmeasured(why) => why,
         };
-        println!("{name:<11}{:>8.1} s  {told}", spent.as_secs_f64());
+        println!("{name:<11}{:>8.1} s  {outcome}", spent.as_secs_f64());
     }
 }
 
@@ -150,7 +149,7 @@ fn weir(root: &Path, arguments: &[&str]) -> Verdict {
     program(root, &target_directory(root).join("release/weir"), arguments)
 }
 
-/// Runs a program whose words go straight to the terminal, and takes its exit code as the verdict.
+/// Runs a program whose output goes straight to the terminal; its exit code is the verdict.
 fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
     let path =
         if program.starts_with("bench") { root.join(program) } else { program.to_path_buf() };

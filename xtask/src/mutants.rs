@@ -1,15 +1,15 @@
-//! A sample of mutants by cargo-mutants: small faults put into the code one at a time, of which the
-//! tests of their crate have to notice nine in ten.
+//! A sample of mutants by cargo-mutants: small faults in the code, one at a time, of which the
+//! tests of the crate must detect nine in ten.
 //!
-//! The sample is every n-th mutant of the whole list from a seeded first one, so that it is spread
-//! over all files and the same each time; it changes with the code.
+//! The sample is every n-th mutant of the whole list, from a seeded start, so that it covers all
+//! files and is reproducible for one state of the code.
 
 use crate::figures::Verdict;
 use crate::nostd::target_directory;
 use std::path::Path;
 use std::process::Command;
 
-/// Mutants of the sample.
+/// The number of mutants in the sample.
 pub const SAMPLE: usize = 100;
 
 /// Runs a sample of about `sample` mutants and prints the survivors.
@@ -28,17 +28,17 @@ fn measure(root: &Path, sample: usize) -> Result<Verdict, String> {
         .map_err(|error| format!("cannot make {}: {error}", output.display()))?;
     let folder = output.to_string_lossy();
     let shard = ["--shard", &shard, "--sharding", "round-robin", "--output", &folder];
-    // Exit 2 says that some survived, 3 that some ran out of time; both are read from the lists.
+    // Exit code 2 means that some survived, 3 that some timed out; both are read from the lists.
     let status = cargo(root).args(CHOICE).args(shard).args(HOW).status();
     status.map_err(|error| format!("cannot run cargo mutants: {error}"))?;
     let names = |list: &str| names(&output.join("mutants.out").join(list));
     let survivors = names("missed.txt")?;
     let noticed = names("caught.txt")?.len() + names("timeout.txt")?.len();
-    tell(&survivors, noticed)
+    report(&survivors, noticed)
 }
 
-/// Prints the table; mutants that do not compile count as none.
-fn tell(survivors: &[String], noticed: usize) -> Result<Verdict, String> {
+/// Prints the table; mutants that do not compile are not counted.
+fn report(survivors: &[String], noticed: usize) -> Result<Verdict, String> {
     let tried = survivors.len() + noticed;
     if tried == 0 {
         return Err("not measured: no mutant was tried".to_owned());
@@ -90,7 +90,7 @@ fn names(path: &Path) -> Result<Vec<String>, String> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// What is changed: the parts of the core that decide, and the import.
+/// The files that are mutated: the parts of the core that decide, and the import.
 const CHOICE: [&str; 12] = [
     "--file",
     "weir-core/src/link/**",
@@ -105,9 +105,9 @@ const CHOICE: [&str; 12] = [
     "--exclude",
     "**/tests.rs",
 ];
-/// With assertions and optimised, as CI tests; a mutant that runs for ever is stopped.
+/// Optimised and with assertions, as in CI; a mutant that does not end is stopped.
 const HOW: [&str; 6] = ["--profile", "ci", "--timeout", "600", "--no-shuffle", "--colors=never"];
-/// One in so many may survive.
+/// At most one in this many may survive.
 const SURVIVORS_OF: usize = 10;
 const SEED: usize = 17;
 
@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn one_in_ten_may_survive() {
         let survivors = |count| vec!["a.rs:1:1: replace f -> u8 with 0".to_owned(); count];
-        assert_eq!(tell(&survivors(10), 90), Ok(Verdict::Holds));
-        assert_eq!(tell(&survivors(11), 89), Ok(Verdict::Missed));
-        assert!(tell(&[], 0).is_err());
+        assert_eq!(report(&survivors(10), 90), Ok(Verdict::Holds));
+        assert_eq!(report(&survivors(11), 89), Ok(Verdict::Missed));
+        assert!(report(&[], 0).is_err());
     }
 }

@@ -41,8 +41,8 @@ fn first_cover(tuples: &Tuples, rules: &[Rule], place: u32, inner: &Match) -> Op
     found
 }
 
-/// Returns a packet that the rule accepts, as far as rules that cover it can tell: fields that the
-/// rule does not test are absent. None if the rule accepts no packet.
+/// Returns a packet that the rule accepts; fields that the rule does not test are absent. A rule
+/// covers this one only if it accepts that packet. `None` if the rule accepts no packet.
 fn example(matches: &Match) -> Option<(InterfaceId, Headers)> {
     let (v4, v6) = (addresses(matches, Family::V4), addresses(matches, Family::V6));
     let first = |range: Option<PortRange>| range.map_or(0, |range| range.first());

@@ -148,7 +148,7 @@ impl<S: Discipline> Link<S> {
         self.now = now;
     }
 
-    /// Tells the scheduler which packets have left the wire by `now`, each at its own instant.
+    /// Notifies the scheduler of each packet that has left the wire by `now`, at its own instant.
     fn complete(&mut self, now: Instant) {
         while let Some(&(finished, leaf, length)) = self.leaving.front() {
             if finished > now {

@@ -38,7 +38,7 @@ impl<S: Discipline> Link<S> {
         QueueEntry { handle: packet.handle, charged, wire, arrived: now, label }
     }
 
-    /// Tells the scheduler that `leaf` accepted a packet.
+    /// Notifies the scheduler that `leaf` accepted a packet.
     #[inline(always)]
     pub(super) fn queued(
         &mut self,
@@ -76,7 +76,7 @@ impl<S: Discipline> Link<S> {
         true
     }
 
-    /// Asks the dropper of `leaf` about a packet, and does what it decides.
+    /// Calls the dropper of `leaf` for a packet, and carries out its decision.
     #[inline(never)]
     fn admit(&mut self, now: Instant, leaf: LeafId, flow: u32, mut entry: QueueEntry) -> Verdict {
         entry.label.assign(self.queues.flow(flow));
@@ -92,8 +92,8 @@ impl<S: Discipline> Link<S> {
                     self.evict(now, leaf, (position, reason), entry.head());
                 }
                 Admission::Refuse(reason) => {
-                    // The scheduler was told to expect the packet.
-                    assert!(!evicted, "a dropper that made room for a packet lets it in");
+                    // The scheduler already expects the packet.
+                    assert!(!evicted, "a dropper that made room for a packet admits it");
                     return self.refuse(now, leaf, &entry, reason);
                 }
             }
@@ -126,8 +126,8 @@ impl<S: Discipline> Link<S> {
             explainer.dropped_behind(now, leaf, &entry, reason);
         }
         // A leaf that was emptied for the arriving packet keeps its turn: if the scheduler were
-        // told that nothing waits, a round robin would put the leaf at the end with every arrival,
-        // and it would starve.
+        // notified that it is empty, a round robin would put the leaf at the end with every
+        // arrival, and it would starve.
         self.scheduler.head_changed(now, leaf, Some(first.unwrap_or(arriving)));
     }
 

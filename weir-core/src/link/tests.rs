@@ -89,15 +89,15 @@ fn the_buffer_lets_packets_out_ahead_of_the_line() {
     assert_eq!(rows, [(0, 1000), (0, 2000), (0, 3000), (1000, 4000)]);
 }
 
-/// Serves one leaf, returns an instant every 10 µs, and records the completions it is told of.
-struct Told {
+/// Serves one leaf, returns an instant every 10 µs, and records the completions.
+struct Recorder {
     waits: u32,
-    told: Vec<(u64, u64)>,
+    completions: Vec<(u64, u64)>,
 }
 
-impl Discipline for Told {
+impl Discipline for Recorder {
     const DESCRIPTOR: Descriptor = Descriptor {
-        keyword: "told",
+        keyword: "recorder",
         summary: "Serves when the wire is empty.",
         parameters: &[],
         sources: &[],
@@ -111,11 +111,11 @@ impl Discipline for Told {
     const COMPLETIONS: bool = true;
 
     fn build(_tree: &Tree) -> Result<Self, BuildError> {
-        Ok(Self { waits: 0, told: Vec::new() })
+        Ok(Self { waits: 0, completions: Vec::new() })
     }
 }
 
-impl Scheduler for Told {
+impl Scheduler for Recorder {
     fn enqueued(&mut self, _now: Instant, _leaf: LeafId, _head: Head) {
         self.waits = 1;
     }
@@ -141,18 +141,19 @@ impl Scheduler for Told {
     }
 
     fn completed(&mut self, now: Instant, _leaf: LeafId, length: Bytes) {
-        self.told.push((now.as_nanos(), length.get()));
+        self.completions.push((now.as_nanos(), length.get()));
     }
 }
 
 #[test]
-fn a_scheduler_with_completions_is_told_of_each_at_its_instant_and_polled_then() {
+fn a_scheduler_with_completions_is_notified_of_each_at_its_instant_and_polled_then() {
     let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
     let rate = Rate::new(8_000_000_000).expect("not zero");
     let tree = Tree::new(rate, Bytes::new(1000), Params::new(), alloc::vec![class]);
     let mut plan = LinkPlan::new("fifo", tree.expect("a tree"));
     plan.buffer = Bytes::new(2000);
-    let mut link = Link::new(&plan, Told { waits: 0, told: Vec::new() }).expect("builds");
+    let mut link =
+        Link::new(&plan, Recorder { waits: 0, completions: Vec::new() }).expect("builds");
     for handle in 0..4 {
         link.offer(Instant::ZERO, LeafId(0), packet(handle, 1000 + handle));
     }
@@ -162,8 +163,11 @@ fn a_scheduler_with_completions_is_told_of_each_at_its_instant_and_polled_then()
     assert_eq!((out.len(), next), (2, Some(Instant::from_nanos(1000))));
     let next = link.advance(Instant::from_nanos(1000), &mut out);
     assert_eq!(next, Some(Instant::from_nanos(2001)), "polled when a packet has left");
-    assert_eq!(link.scheduler.told, [(1000, 1000)]);
+    assert_eq!(link.scheduler.completions, [(1000, 1000)]);
     link.advance(Instant::from_nanos(30_000), &mut out);
     link.poll(Instant::from_nanos(90_000));
-    assert_eq!(link.scheduler.told, [(1000, 1000), (2001, 1001), (11_002, 1002), (12_005, 1003)]);
+    assert_eq!(
+        link.scheduler.completions,
+        [(1000, 1000), (2001, 1001), (11_002, 1002), (12_005, 1003)]
+    );
 }

@@ -1,8 +1,8 @@
 //! The leaves of all waiting packets, in the order of arrival.
 //!
-//! A packet that is dropped leaves its entry behind, which is skipped when it comes to the front;
-//! so every operation costs the same however many packets wait. Invariant: `order` holds one entry
-//! for each packet that waits, and the `stale` ones of packets that were dropped.
+//! The entry of a dropped packet stays, and is skipped when it comes to the front, so every
+//! operation takes constant time. Invariant: `order` holds one entry for each packet that waits,
+//! and the `stale` entries of packets that were dropped.
 
 use crate::ids::LeafId;
 use alloc::collections::VecDeque;
@@ -11,26 +11,26 @@ use alloc::vec::Vec;
 /// Leaves in the order of their packets' arrival.
 pub(crate) struct Arrivals {
     order: VecDeque<LeafId>,
-    /// By leaf, its stale entries; these come before its others.
+    /// The number of stale entries by leaf; these precede the leaf's valid ones.
     stale: Vec<u32>,
-    /// Their sum: while it is zero, no packet looks at its leaf.
+    /// The sum of `stale`. While it is zero, no leaf's count need be read.
     stale_total: u32,
 }
 
 impl Arrivals {
-    /// No packet in any of `leaves` leaves.
+    /// Returns the order of no packets, for `leaves` leaves.
     pub(crate) fn new(leaves: usize) -> Self {
         let order = VecDeque::with_capacity(leaves);
         Self { order, stale: alloc::vec![0; leaves], stale_total: 0 }
     }
 
-    /// A packet joined `leaf`.
+    /// Records that a packet joined `leaf`.
     #[inline]
     pub(crate) fn push(&mut self, leaf: LeafId) {
         self.order.push_back(leaf);
     }
 
-    /// The leaf whose packet came first, if any waits.
+    /// Returns the leaf whose packet came first, if any waits.
     #[inline]
     pub(crate) fn first(&mut self) -> Option<LeafId> {
         if self.stale_total > 0 {
@@ -39,13 +39,13 @@ impl Arrivals {
         self.order.front().copied()
     }
 
-    /// The packet that came first leaves.
+    /// Removes the packet that came first.
     #[inline]
     pub(crate) fn pop(&mut self) {
         self.order.pop_front();
     }
 
-    /// A packet that waited in `leaf` was dropped.
+    /// Records that a packet that waited in `leaf` was dropped.
     pub(crate) fn drop_from(&mut self, leaf: LeafId) {
         self.stale[leaf.index()] += 1;
         self.stale_total += 1;
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Beside a plain list, from which a drop takes the first packet of its leaf.
+    /// Compares with a plain list, from which a drop takes the first packet of its leaf.
     #[test]
     fn they_agree_with_a_plain_list() {
         let (mut arrivals, mut plain) = (Arrivals::new(5), Vec::new());

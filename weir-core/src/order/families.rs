@@ -1,20 +1,21 @@
 //! Classes numbered so that the number of a leaf is that of its class: the leaves by their numbers,
 //! then the classes with children in the order of declaration.
 //!
-//! So no table leads from leaves to classes, and one for the few with children leads back.
+//! So no table is needed from leaves to classes, and the table from numbers back to classes holds
+//! only the classes with children.
 
 use crate::ids::ClassId;
 use crate::tree::Tree;
 use alloc::vec::Vec;
 
-/// The classes with children of a tree, and how many leaves it has.
+/// The classes with children of a tree, and its number of leaves.
 pub(crate) struct Families {
     list: Vec<ClassId>,
     leaves: u32,
 }
 
 impl Families {
-    /// The families of `tree`.
+    /// Numbers the classes of `tree`.
     pub(crate) fn new(tree: &Tree) -> Self {
         let has_children = |&id: &ClassId| tree.leaf_of(id).is_none();
         let count = tree.classes().len() - tree.leaf_count();
@@ -23,32 +24,32 @@ impl Families {
         Self { list, leaves: tree.leaf_count() as u32 }
     }
 
-    /// How many classes have children.
+    /// Returns the number of classes with children.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// How many leaves there are: the number of the first class with children.
+    /// Returns how many leaves there are, which is the number of the first class with children.
     #[inline]
     pub(crate) fn leaves(&self) -> usize {
         self.leaves as usize
     }
 
-    /// The number of the class that was declared as `id`.
+    /// Returns the number of the class that was declared as `id`.
     pub(crate) fn number(&self, id: ClassId) -> u32 {
         match self.list.binary_search(&id) {
             Ok(family) => self.leaves + family as u32,
-            // So many with children were declared before this leaf.
+            // `before` classes with children were declared before this leaf.
             Err(before) => id.0 - before as u32,
         }
     }
 
-    /// What a class with children was declared as; `None` for a leaf and for the link.
+    /// Returns the id of a class with children; `None` for a leaf and for the link.
     pub(crate) fn declared(&self, class: usize) -> Option<ClassId> {
         self.list.get(class.checked_sub(self.leaves())?).copied()
     }
 
-    /// The classes in the order of their numbers, as they were declared.
+    /// Returns the ids of the classes in the order of their numbers.
     pub(crate) fn order(&self, tree: &Tree) -> impl Iterator<Item = ClassId> {
         let leaves = tree.leaves().map(|(leaf, _)| tree.class_of(leaf));
         leaves.chain(self.list.iter().copied())
@@ -64,7 +65,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn leaves_come_first_and_numbers_lead_back() {
+    fn leaves_come_first_and_numbers_map_back_to_ids() {
         let parents = [None, Some(0), Some(0), None, Some(2)];
         let class = |(index, parent): (usize, &Option<u32>)| ClassSpec {
             name: index.to_string(),

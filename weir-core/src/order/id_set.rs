@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 /// A set of numbers below a fixed capacity.
 pub(crate) struct IdSet {
     words: Vec<u64>,
-    /// Where each level starts in `words`, lowest first; ends repeat after the top.
+    /// Where each level starts in `words`, lowest first; levels above the top start at its end.
     starts: [u32; LEVELS_MAX + 1],
     levels: usize,
 }
@@ -30,12 +30,12 @@ impl IdSet {
         Self { words: alloc::vec![0; total as usize], starts, levels }
     }
 
-    /// Whether nothing is in the set.
+    /// Returns whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.words.last().is_none_or(|&top| top == 0)
     }
 
-    /// Puts `id` in; no effect if it is in.
+    /// Inserts `id`; no effect if it is a member.
     #[inline]
     pub(crate) fn insert(&mut self, id: u32) {
         let word = &mut self.words[id as usize / WORD];
@@ -46,7 +46,7 @@ impl IdSet {
         }
     }
 
-    /// Word `index` of the lowest level is not zero any longer.
+    /// Updates the levels above after word `index` of the lowest level became nonzero.
     fn insert_above(&mut self, mut index: usize) {
         for level in 1..self.levels {
             let word = &mut self.words[self.starts[level] as usize + index / WORD];
@@ -59,7 +59,7 @@ impl IdSet {
         }
     }
 
-    /// Takes `id` out; no effect if it is not in.
+    /// Removes `id`; no effect if it is not a member.
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
         let word = &mut self.words[id as usize / WORD];
@@ -69,7 +69,7 @@ impl IdSet {
         }
     }
 
-    /// Word `index` of the lowest level is zero.
+    /// Updates the levels above after word `index` of the lowest level became zero.
     fn remove_above(&mut self, mut index: usize) {
         for level in 1..self.levels {
             let word = &mut self.words[self.starts[level] as usize + index / WORD];
@@ -81,7 +81,7 @@ impl IdSet {
         }
     }
 
-    /// The smallest member that is `from` or larger.
+    /// Returns the smallest member that is `from` or larger.
     #[inline]
     pub(crate) fn next(&self, from: u32) -> Option<u32> {
         let from = from as usize;
@@ -95,7 +95,7 @@ impl IdSet {
         self.next_above(from / WORD + 1)
     }
 
-    /// The smallest member in the lowest level's word `index` or a later one.
+    /// Returns the smallest member in the lowest level's word `index` or a later one.
     fn next_above(&self, mut index: usize) -> Option<u32> {
         for level in 1..self.levels {
             let place = self.starts[level] as usize + index / WORD;
@@ -112,7 +112,7 @@ impl IdSet {
         None
     }
 
-    /// The smallest member below bit `index` of `level`, which is set.
+    /// Returns the smallest member under bit `index` of `level`, which is set.
     fn descend(&self, level: usize, mut index: usize) -> u32 {
         for lower in (0..level).rev() {
             let word = self.words[self.starts[lower] as usize + index];

@@ -1,14 +1,14 @@
-//! Lists of items, first in, first out: chained by the items' numbers.
+//! First-in-first-out lists of items, chained by the items' numbers.
 //!
-//! Items are numbered from 0, and each stands in one list at most, so one table of the
-//! items behind each serves all lists. Every operation costs the same however many items there are.
-//! Invariant: an item that stands in a list is reached from the list's first.
+//! Items are numbered from 0, and each is in at most one list, so one table of successors serves
+//! all lists. Every operation takes constant time. Invariant: an item in a list is reached from the
+//! list's first item.
 
 use alloc::vec::Vec;
 
 /// Lists of items.
 pub(crate) struct Lists {
-    /// The item behind each; [`END`] for the last of a list, [`ABSENT`] for one in no list.
+    /// The successor of each item; [`END`] for the last of a list, [`ABSENT`] for one in no list.
     nexts: Vec<u32>,
     lists: Vec<List>,
 }
@@ -22,7 +22,7 @@ struct List {
 }
 
 impl Lists {
-    /// So many empty lists, for items numbered below `items`.
+    /// Returns `lists` empty lists, for items numbered below `items`.
     pub(crate) fn new(lists: usize, items: usize) -> Self {
         let list = List { first: END, last: END };
         Self { nexts: alloc::vec![ABSENT; items], lists: alloc::vec![list; lists] }
@@ -33,23 +33,23 @@ impl Lists {
         self.nexts.push(ABSENT);
     }
 
-    /// Whether `item` stands in a list.
+    /// Returns whether `item` is in a list.
     #[inline]
     pub(crate) fn contains(&self, item: u32) -> bool {
         self.nexts[item as usize] != ABSENT
     }
 
-    /// The first item of a list.
+    /// Returns the first item of a list.
     #[inline]
     pub(crate) fn first(&self, list: usize) -> Option<u32> {
         let first = self.lists[list].first;
         (first != END).then_some(first)
     }
 
-    /// Puts `item`, which stands in no list, at the end of one.
+    /// Appends `item`, which is in no list, to one.
     #[inline]
     pub(crate) fn push(&mut self, list: usize, item: u32) {
-        debug_assert!(!self.contains(item), "an item stands in one list");
+        debug_assert!(!self.contains(item), "an item is in at most one list");
         let List { first, last } = &mut self.lists[list];
         self.nexts[item as usize] = END;
         if *first == END {
@@ -60,7 +60,7 @@ impl Lists {
         *last = item;
     }
 
-    /// Takes the first item out of a list.
+    /// Removes and returns the first item of a list.
     #[inline]
     pub(crate) fn pop(&mut self, list: usize) -> Option<u32> {
         let item = self.first(list)?;
@@ -69,16 +69,16 @@ impl Lists {
         Some(item)
     }
 
-    /// The items of a list, from the first on.
+    /// Returns the items of a list, from the first on.
     pub(crate) fn iter(&self, list: usize) -> impl Iterator<Item = u32> {
         let next = |&item: &u32| Some(self.nexts[item as usize]).filter(|&next| next != END);
         core::iter::successors(self.first(list), next)
     }
 }
 
-/// The end of a list.
+/// Marks the last item of a list.
 const END: u32 = u32::MAX;
-/// Stands in no list.
+/// Marks an item that is in no list.
 const ABSENT: u32 = u32::MAX - 1;
 
 #[cfg(test)]

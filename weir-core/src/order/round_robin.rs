@@ -1,10 +1,10 @@
-//! Leaves that take turns: the one in front is served, then goes to the end.
+//! A round robin of leaves: the first one is served, then goes to the end.
 //!
-//! A leaf stands in the round at most once. One that drops empty in the middle is not searched for:
-//! it keeps its place until its turn comes, and has it again if a packet arrives before. So every
-//! operation costs the same however many leaves there are, and a leaf whose packets are dropped
-//! again and again is not sent to the end each time. Invariant: `queue` holds each leaf whose
-//! standing is not `Out` once, and no other.
+//! A leaf is in the round at most once. A leaf in the middle that drops empty is not removed: its
+//! place remains until its turn comes, and is valid again if a packet arrives before. So every
+//! operation takes constant time, and a leaf whose packets are dropped repeatedly is not sent to
+//! the end each time. Invariant: `queue` holds each leaf whose standing is not `Out` once, and no
+//! other.
 
 use crate::ids::LeafId;
 use crate::tree::Kin;
@@ -17,7 +17,7 @@ pub(crate) struct RoundRobin {
     standings: Vec<Standing>,
 }
 
-/// How a leaf stands with the round.
+/// Whether a leaf is in the round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
     /// It is not in the round.
@@ -29,25 +29,25 @@ pub(crate) enum Standing {
 }
 
 impl RoundRobin {
-    /// An empty round for `leaves` leaves.
+    /// Returns an empty round for `leaves` leaves.
     pub(crate) fn new(leaves: usize) -> Self {
         let standings = alloc::vec![Standing::Out; leaves];
         Self { queue: VecDeque::with_capacity(leaves), standings }
     }
 
-    /// The leaf in front.
+    /// Returns the first leaf.
     #[inline]
     pub(crate) fn front(&self) -> Option<LeafId> {
         self.queue.front().copied()
     }
 
-    /// How `leaf` stands with the round.
+    /// Returns whether `leaf` is in the round.
     #[inline]
     pub(crate) fn standing(&self, leaf: LeafId) -> Standing {
         self.standings[leaf.index()]
     }
 
-    /// `leaf` has a packet now: it goes to the end unless it still has a place.
+    /// Records that `leaf` has a packet now: it goes to the end unless it still has a place.
     #[inline]
     pub(crate) fn join(&mut self, leaf: LeafId) {
         let standing = &mut self.standings[leaf.index()];
@@ -56,14 +56,14 @@ impl RoundRobin {
         }
     }
 
-    /// `leaf`, which is in the round, has no packet any more; it keeps its place.
+    /// Records that `leaf`, which is in the round, has no packet any more; its place remains.
     #[inline]
     pub(crate) fn mark_empty(&mut self, leaf: LeafId) {
         self.standings[leaf.index()] = Standing::Emptied;
     }
 
-    /// Drops took the last packet of `leaf`, which is in the round: in front it leaves at once,
-    /// elsewhere it keeps its place.
+    /// Records that drops took the last packet of `leaf`, which is in the round: the first leaf is
+    /// removed at once, elsewhere the place remains.
     pub(crate) fn empty(&mut self, leaf: LeafId) {
         self.mark_empty(leaf);
         if self.front() == Some(leaf) {
@@ -71,7 +71,7 @@ impl RoundRobin {
         }
     }
 
-    /// The leaf in front goes to the end.
+    /// Moves the first leaf to the end.
     #[inline]
     pub(crate) fn rotate(&mut self) {
         if let Some(leaf) = self.queue.pop_front() {
@@ -79,7 +79,7 @@ impl RoundRobin {
         }
     }
 
-    /// The leaf in front leaves the round.
+    /// Removes the first leaf.
     #[inline]
     pub(crate) fn pop(&mut self) {
         if let Some(leaf) = self.queue.pop_front() {
@@ -87,8 +87,8 @@ impl RoundRobin {
         }
     }
 
-    /// Puts the leaves that were in `old` at the end, in its order and without packets; `each` is
-    /// told the new and the old name of each.
+    /// Appends the leaves that were in `old`, in its order and without packets; calls `each` with
+    /// the new and the old id of each.
     pub(crate) fn inherit(
         &mut self,
         old: &RoundRobin,
@@ -105,12 +105,12 @@ impl RoundRobin {
         }
     }
 
-    /// All leaves of the round, from the front on.
+    /// Returns all leaves of the round, from the first on.
     pub(crate) fn iter(&self) -> impl Iterator<Item = LeafId> {
         self.queue.iter().copied()
     }
 
-    /// The number of leaves in the round.
+    /// Returns the number of leaves in the round.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Beside a plain list of leaves with whether each has a packet.
+    /// Compares with a plain list of leaves and whether each has a packet.
     #[test]
     fn it_agrees_with_a_plain_list() {
         const LEAVES: u32 = 9;

@@ -21,7 +21,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// No member is listed; members are numbered from 0 and get `quantum` bytes at a time.
+    /// Returns empty lists; members are numbered from 0 and get `quantum` bytes at a time.
     pub(crate) fn new(members: usize, quantum: u32) -> Self {
         Self {
             quantum: i64::from(quantum.max(1)),
@@ -37,7 +37,7 @@ impl Rounds {
         self.lists.add_item();
     }
 
-    /// `member` is backlogged now: it is a newcomer, unless it is still listed.
+    /// Records that `member` is backlogged now: it is a newcomer, unless it is still listed.
     #[inline]
     pub(crate) fn join(&mut self, member: u32) {
         if !self.lists.contains(member) {
@@ -52,8 +52,8 @@ impl Rounds {
         self.listed += 1;
     }
 
-    /// The member whose turn it is, where `waits` tells which are backlogged; `None` if none is. A
-    /// second call returns the same.
+    /// Returns the member whose turn it is, where `waits` says which members are backlogged; `None`
+    /// if none is. A second call returns the same member.
     #[inline]
     pub(crate) fn choose(&mut self, waits: impl Fn(u32) -> bool) -> Option<u32> {
         let mut passed = 0;
@@ -84,14 +84,14 @@ impl Rounds {
         }
     }
 
-    /// `member` sent `length` bytes.
+    /// Charges `member` for `length` bytes.
     #[inline]
     pub(crate) fn charge(&mut self, member: u32, length: u64) {
         let deficit = &mut self.deficits[member as usize];
         *deficit = deficit.saturating_sub_unsigned(length).max(-DEBT_MAX);
     }
 
-    /// No member waits: none is listed any longer.
+    /// Removes all members from the lists, since none waits.
     #[inline]
     pub(crate) fn clear(&mut self) {
         for list in [NEW, OLD] {
@@ -100,14 +100,14 @@ impl Rounds {
         self.listed = 0;
     }
 
-    /// All listed members, the new list first; and whether it is that one.
+    /// Returns all listed members, the new list first, each with whether it is in the new list.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, bool)> {
         let members = |list| self.lists.iter(list).map(move |member| (member, list == NEW));
         members(NEW).chain(members(OLD))
     }
 
-    /// Puts `member` behind those listed, in the new list or the old one, with what `then` had left
-    /// in `before`: at most a quantum.
+    /// Appends `member` to the new list or the old one, with the deficit that `then` had in
+    /// `before`, at most a quantum.
     pub(crate) fn resume(&mut self, member: u32, is_new: bool, before: &Rounds, then: u32) {
         if !self.lists.contains(member) {
             let deficit = before.deficits[then as usize].min(self.quantum);
@@ -115,8 +115,8 @@ impl Rounds {
         }
     }
 
-    /// All members were passed and none may send. Gives each the quanta of all further rounds in
-    /// which that is so, at once.
+    /// Gives each member, none of which may send, the quanta of all further rounds in which that is
+    /// so, at once.
     #[cold]
     fn skip_rounds(&mut self) {
         let deficits = self.iter().map(|(member, _)| self.deficits[member as usize]);
@@ -124,7 +124,7 @@ impl Rounds {
         if most > 0 {
             return;
         }
-        // After this many more the largest deficit is above zero.
+        // After this many more quanta the largest deficit is above zero.
         let rounds = most.unsigned_abs() / self.quantum.unsigned_abs();
         let gain = rounds as i64 * self.quantum;
         for member in self.lists.iter(OLD) {
@@ -137,7 +137,7 @@ impl Rounds {
 const NEW: usize = 0;
 /// The list of the others.
 const OLD: usize = 1;
-/// The largest debt, whatever was sent: far from the end of the numbers.
+/// The largest debt, whatever was sent; well within the range of the type.
 const DEBT_MAX: i64 = 1 << 60;
 
 #[cfg(test)]
@@ -146,15 +146,15 @@ mod tests {
     use crate::random::Random;
     use alloc::collections::VecDeque;
 
-    /// The lists as the RFC tells them, a step at a time.
-    struct Told {
+    /// The lists as the RFC describes them, one step at a time.
+    struct PlainRounds {
         quantum: i64,
         deficits: Vec<i64>,
         new: VecDeque<usize>,
         old: VecDeque<usize>,
     }
 
-    impl Told {
+    impl PlainRounds {
         fn join(&mut self, member: usize) {
             if !self.new.contains(&member) && !self.old.contains(&member) {
                 self.deficits[member] = self.quantum;
@@ -187,7 +187,7 @@ mod tests {
         let mut rounds = Rounds::new(members, quantum);
         let deficits = alloc::vec![0; members];
         let (new, old) = (VecDeque::new(), VecDeque::new());
-        let mut told = Told { quantum: i64::from(quantum), deficits, new, old };
+        let mut plain = PlainRounds { quantum: i64::from(quantum), deficits, new, old };
         let mut waiting: Vec<VecDeque<u64>> = alloc::vec![VecDeque::new(); members];
         let mut random = Random::new(seed, 0);
         for _ in 0..400 {
@@ -196,20 +196,20 @@ mod tests {
                 let length = 1 + random.below(longest);
                 waiting[member as usize].push_back(u64::from(length));
                 rounds.join(member);
-                told.join(member as usize);
+                plain.join(member as usize);
                 continue;
             }
             let chosen = rounds.choose(|member| !waiting[member as usize].is_empty());
-            assert_eq!(chosen.map(|member| member as usize), told.choose(&waiting), "seed {seed}");
+            assert_eq!(chosen.map(|member| member as usize), plain.choose(&waiting), "seed {seed}");
             let listed: Vec<_> = rounds.iter().map(|(member, _)| member as usize).collect();
-            assert!(listed.iter().eq(told.new.iter().chain(&told.old)), "seed {seed}");
+            assert!(listed.iter().eq(plain.new.iter().chain(&plain.old)), "seed {seed}");
             let Some(chosen) = chosen else { continue };
             let queue = &mut waiting[chosen as usize];
             let length = queue.pop_front().expect("a chosen member waits");
             if random.below(8) > 0 {
                 // Else a drop, which is not charged.
                 rounds.charge(chosen, length);
-                told.deficits[chosen as usize] -= length as i64;
+                plain.deficits[chosen as usize] -= length as i64;
             }
         }
     }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_comes_back_while_others_wait_is_no_newcomer() {
+    fn a_member_that_comes_back_while_others_wait_is_not_a_newcomer() {
         let mut rounds = Rounds::new(2, 1000);
         rounds.join(0);
         rounds.charge(0, 1500);

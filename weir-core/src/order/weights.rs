@@ -1,11 +1,12 @@
-//! Weights as virtual time: what a byte of a leaf moves its tag, what a byte of the line moves `V`.
+//! Weights as virtual time: how far a byte of a leaf moves its tag, and a byte of the line moves
+//! `V`.
 //!
-//! Virtual time counts bytes of the line, in fractions of 2^-`shift`: a byte of the line is one
-//! byte, a byte of a leaf as many as the sum of all weights holds its weight. So weights are
-//! normalised to their sum when a scheduler is built, and any weights of the table are good.
-//! Invariant: an inverse is rounded up and at most 2^40, so the parts of the leaves never sum to
-//! more than the line and a packet moves no tag by more than 2^57. The rounding changes a leaf's
-//! part by less than one in 2^23.
+//! Virtual time counts bytes of the line, in fractions of 2^-`shift`. A byte of the line moves it
+//! by one; a byte of a leaf moves the leaf's tag by the sum of all weights over the leaf's weight.
+//! So weights are normalised to their sum when a scheduler is built, and any weights that the table
+//! allows work. Invariant: an inverse is rounded up and at most 2^40, so the parts of the leaves
+//! never sum to more than the line and a packet moves no tag by more than 2^57. The rounding
+//! changes a leaf's part by less than one in 2^23.
 
 use crate::parameter::{Kind, Parameter, Scope};
 use crate::tree::Tree;
@@ -30,7 +31,7 @@ pub(crate) const WEIGHT: Parameter = Parameter {
 };
 
 impl Weights {
-    /// The weights of `tree`.
+    /// Reads the weights of `tree`.
     pub(crate) fn of(tree: &Tree) -> Self {
         let weights: Vec<u64> = written(tree).collect();
         // At most 2^32 leaves of 2^16.
@@ -44,7 +45,7 @@ impl Weights {
     }
 }
 
-/// How much of what the line was handed last it has still to send.
+/// How much of the packet that the line received last is still to be sent.
 pub(crate) struct Sending {
     last: Instant,
     span: u64,
@@ -54,7 +55,7 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Nothing, on the line of `tree`, where virtual time has `shift` fractional bits.
+    /// Returns an idle line of the rate of `tree`; virtual time has `shift` fractional bits.
     pub(crate) fn new(tree: &Tree, shift: u32) -> Self {
         let rate = u128::from(tree.rate().bits_per_second()) << shift;
         let fraction = rate.leading_zeros().min(FRACTION_MAX);
@@ -64,22 +65,22 @@ impl Sending {
         Self { last: Instant::ZERO, span: 0, per_nano, fraction: fraction.saturating_sub(excess) }
     }
 
-    /// The line was handed a packet that takes `span` of virtual time.
+    /// Records that the line received a packet that takes `span` of virtual time.
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant, span: u64) {
         (self.last, self.span) = (now, span);
     }
 
-    /// The same, but what it was handed at this very instant before counts, too: so it makes no
-    /// difference whether packets are told of one by one.
+    /// Records that the line received a packet; packets that it received at this instant before
+    /// count, too, so that several in one call count as much as one by one.
     #[inline]
     pub(crate) fn begin_more(&mut self, now: Instant, span: u64) {
         let before = if now == self.last { self.span } else { 0 };
         (self.last, self.span) = (now, before.saturating_add(span));
     }
 
-    /// What is left of it at `now`, in virtual time, if the line began with it at once and keeps
-    /// its rate.
+    /// Returns how much is left to send at `now`, in virtual time, if the line began at once and
+    /// sends at its rate.
     #[inline]
     pub(crate) fn rest(&self, now: Instant) -> u64 {
         let nanos = now.since(self.last).as_nanos();
@@ -88,14 +89,14 @@ impl Sending {
     }
 }
 
-/// The weight of each leaf.
+/// Returns the weight of each leaf.
 pub(crate) fn written(tree: &Tree) -> impl Iterator<Item = u64> {
     let weight = |class: &crate::tree::ClassSpec| class.params.number("weight").unwrap_or(1);
     tree.leaves().map(move |(_, class)| weight(class).clamp(1, WEIGHT_MAX))
 }
 
-/// The bytes that a packet counts: at least 1, or packets without length would be sent for ever,
-/// and at most [`LENGTH_MAX`], beyond which no line goes.
+/// Returns the bytes that a packet counts: at least 1, or packets without length would be sent for
+/// ever, and at most [`LENGTH_MAX`], which no line's MTU exceeds.
 #[inline]
 pub(crate) fn counted(length: Bytes) -> u64 {
     length.get().clamp(1, LENGTH_MAX)
@@ -103,11 +104,11 @@ pub(crate) fn counted(length: Bytes) -> u64 {
 
 /// A packet of 65 535 bytes in ATM cells has 72 398.
 pub(crate) const LENGTH_MAX: u64 = 1 << 17;
-/// As many as a policy can number in 16 bits.
+/// The largest weight: 16 bits.
 pub(crate) const WEIGHT_MAX: u64 = 65_535;
-/// Leaves room in 64 bits for a packet of [`LENGTH_MAX`] and some of them in a row.
+/// The largest inverse, which leaves room in 64 bits for several packets of [`LENGTH_MAX`].
 const INVERSE_BITS: u32 = 40;
-/// A byte at 1 bit/s takes so many ns.
+/// The ns that a byte takes at 1 bit/s.
 const BIT_NANOS: u128 = 8_000_000_000;
 /// Enough for a rate of 1 bit/s.
 const FRACTION_MAX: u32 = 60;

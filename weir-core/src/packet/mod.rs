@@ -265,7 +265,7 @@ impl TcpFlags {
 pub enum LinkType {
     /// An Ethernet header, with or without VLAN tags.
     Ethernet,
-    /// An IPv4 or IPv6 header; the version nibble tells.
+    /// An IPv4 or IPv6 header, distinguished by the version nibble.
     RawIp,
     /// BSD loopback: an address family of four bytes, in either byte order.
     Loopback,

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn blind_it_is_two_nested_token_buckets() {
+    fn colour_blind_it_is_two_nested_token_buckets() {
         for seed in 0..2000 {
             let mut random = Random::new(seed, 0);
             let lazy = [("lazy", seed % 2 == 1)];

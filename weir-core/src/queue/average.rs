@@ -51,8 +51,8 @@ pub(super) struct Average {
     count: u32,
     /// Whether the average was between the thresholds on the last arrival.
     between: bool,
-    /// The instant since when the queue is idle, if the dropper was told and no packet has arrived
-    /// since.
+    /// The instant since when the queue is idle, if the dropper was notified and no packet has
+    /// arrived since.
     idle_since: Option<Instant>,
 }
 

@@ -2,16 +2,15 @@
 //! §4.2].
 //!
 //! The leaf's first packet is chosen when the one before it leaves or is dropped, and stays first,
-//! so what the scheduler was told of it stays true. A new flow therefore waits for one packet that
-//! was chosen before it arrived. All other packets wait in the slots of the store, chained by flow.
-//! Packets that came from a leaf without flow queues, when the link was changed, have no known
-//! flow; they go before all others, so that a flow's packets stay in order. The state of a flow is
-//! allocated with its first packet, so a leaf with a thousand queues and three flows uses memory
-//! for three.
-//! thousand queues and three flows takes memory for three.
+//! so the head that the scheduler has seen stays valid. A new flow therefore waits for one packet
+//! that was chosen before it arrived. All other packets wait in the slots of the store, chained by
+//! flow. Packets that came from a leaf without flow queues, when the link was changed, have no
+//! known flow; they go before all others, so that a flow's packets stay in order. The state of a
+//! flow is allocated with its first packet, so a leaf with a thousand queues and three flows uses
+//! memory for three.
+//!
 //! Invariant: a flow that holds packets is listed in the rounds, except the unknown flow; its count
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
-//! counts is its chain and, if it is the first's, the leaf's first packet.
 
 use super::Limit;
 use super::store::{NONE, Slot};

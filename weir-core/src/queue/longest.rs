@@ -29,7 +29,7 @@ impl DropperDiscipline for Longest {
                 scope: Scope::Queue,
                 kind: Kind::Size(LIMIT_MIN, LIMIT_MAX),
                 default: Some("65536 B"),
-                summary: "The most that leaves with this dropper hold together; the same in each.",
+                summary: "The most that leaves with this dropper hold together; equal in all.",
             },
             Parameter {
                 name: "weight",

@@ -59,7 +59,7 @@ pub enum Admission {
     Mark,
     /// It is dropped.
     Refuse(DropReason),
-    /// The waiting packet at this position, 0 for the first, is dropped; then the dropper is asked
+    /// The waiting packet at this position, 0 for the first, is dropped; then the dropper is called
     /// again, and must not refuse.
     Evict(u32, DropReason),
 }
@@ -87,12 +87,12 @@ pub trait Dropper {
         Release::Send
     }
 
-    /// Tells the dropper that the last packet left: the leaf is idle from `now` on.
+    /// Notifies the dropper that the last packet left: the leaf is idle from `now` on.
     #[inline]
     fn emptied(&mut self, _now: Instant) {}
 
     /// Returns a backlog up to which, with the arriving packet, it accepts and releases everything,
-    /// so that the queue need not ask it. With `None` the queue asks for every packet.
+    /// so that the queue need not call it. With `None` the queue calls it for every packet.
     fn unasked_below(&self) -> Option<Limit> {
         None
     }

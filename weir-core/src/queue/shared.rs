@@ -307,6 +307,6 @@ mod tests {
             "leaf `3` says `limit` = 40000 B for the limit that it shares with leaf `1`, which \
              says 65536 B; write the same for both"
         );
-        assert!(shared(&[None, None]).expect("no quarrel").is_none());
+        assert!(shared(&[None, None]).expect("no conflict").is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! The store of waiting packets: one FIFO for each leaf, in one table shared by all leaves.
 //!
 //! A leaf is one cache line: its first packet, its counts, and the backlog up to which its dropper
-//! need not be asked. Further packets wait in the slots of one table, allocated once and chained,
+//! need not be called. Further packets wait in the slots of one table, allocated once and chained,
 //! so no packet allocates. Invariant: every slot is in exactly one chain, that of a leaf or the
 //! free one; a leaf's count is that of its chain.
 
@@ -32,7 +32,7 @@ pub struct Queues {
     packets_max: u32,
     droppers: Droppers,
     drops: Drops,
-    /// The limit that some leaves share. Their droppers are asked for every packet, so it costs
+    /// The limit that some leaves share. Their droppers are called for every packet, so it costs
     /// other leaves nothing.
     shared: Option<Box<Shared>>,
     flow_hash: FlowHash,
@@ -62,8 +62,8 @@ pub(super) struct Slot {
     pub next: u32,
 }
 
-/// The number of waiting packets up to which the dropper need not be asked about one more. 0:
-/// always ask. Negative: ask about every arrival, but about no departure.
+/// The number of waiting packets up to which the dropper need not be called for one more. 0: it
+/// is always called. Negative: it is called for every arrival, but for no departure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Unasked(i32);
 
@@ -101,8 +101,8 @@ impl Queues {
         })
     }
 
-    /// Appends `entry` to `leaf` if its dropper need not be asked and the store has room; returns
-    /// whether the leaf was empty, `None` if the dropper must be asked.
+    /// Appends `entry` to `leaf` if its dropper need not be called and the store has room; returns
+    /// whether the leaf was empty, `None` if the dropper must be called.
     #[inline(always)]
     pub fn push_unasked(&mut self, leaf: LeafId, entry: &Entry) -> Option<bool> {
         let state = &self.leaves[leaf.index()];
@@ -142,14 +142,14 @@ impl Queues {
         self.flow_hash.of(flow)
     }
 
-    /// Asks the dropper of `leaf` about `entry`.
+    /// Returns the decision of the dropper of `leaf` on `entry`.
     #[inline]
     pub fn admit(&mut self, now: Instant, leaf: LeafId, entry: &Entry) -> Admission {
         let backlog = self.backlog(leaf);
         self.droppers.of_mut(leaf).admit(now, entry.candidate(), backlog)
     }
 
-    /// Asks the dropper of `leaf` about its first packet.
+    /// Returns the decision of the dropper of `leaf` on its first packet.
     pub fn release(&mut self, now: Instant, leaf: LeafId) -> Release {
         let first = self.leaves[leaf.index()].first;
         let backlog = self.backlog(leaf);
@@ -157,7 +157,7 @@ impl Queues {
         self.droppers.of_mut(leaf).release(now, first.candidate(), backlog)
     }
 
-    /// Tells the dropper of `leaf` that the last packet left, if it did.
+    /// Notifies the dropper of `leaf` that the last packet left, if it did.
     pub fn check_emptied(&mut self, now: Instant, leaf: LeafId) {
         if self.leaves[leaf.index()].packets == 0 {
             self.droppers.of_mut(leaf).emptied(now);
@@ -222,7 +222,7 @@ impl Queues {
         self.take_first(leaf)
     }
 
-    /// As [`Queues::send`], unless the dropper of `leaf` must be asked first.
+    /// As [`Queues::send`]; returns `None` if the dropper of `leaf` must be called first.
     #[inline(always)]
     pub fn send_unasked(&mut self, leaf: LeafId) -> Option<(Entry, Option<Head>)> {
         let is_asked = self.leaves[leaf.index()].unasked == Unasked::ALWAYS;

@@ -27,7 +27,7 @@ pub(super) struct Trial<D> {
 impl<D: DropperDiscipline> Trial<D> {
     /// A leaf of a line of 10 Mbit/s.
     pub(super) fn new(params: &Params) -> Self {
-        let dropper = D::build(params, PLACE).expect("the parameters go together");
+        let dropper = D::build(params, PLACE).expect("the parameters are valid together");
         let (waiting, dropped) = (Vec::new(), Vec::new());
         Self { dropper, waiting, dropped, marked: 0, now: Instant::ZERO }
     }
@@ -128,7 +128,7 @@ fn every_dropper_obeys_its_limit_and_is_deterministic() {
     };
     let alone = |row: &&DropperDescriptor| {
         let plan = QueuePlan { dropper: row.keyword, params: Params::new() };
-        AnyDropper::build(&plan, PLACE).expect("defaults go together").flows().is_none()
+        AnyDropper::build(&plan, PLACE).expect("defaults are valid").flows().is_none()
     };
     for descriptor in super::DROPPERS.iter().filter(own).filter(alone) {
         for (limit, seed) in [("15 packets", 1), ("40 packets", 2), ("1000 B", 3), ("40 KB", 4)] {

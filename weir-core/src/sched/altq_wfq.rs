@@ -1,10 +1,10 @@
 //! ALTQ's "WFQ": no fair queueing with virtual times, but a weighted ring [algorithms §4.1].
 //!
-//! The leaf in front sends while its quota is above zero, and may overdraw it by its last packet;
-//! then the next one gains 512 bytes at weight 100. A leaf that joins stands last with a quota of
-//! zero. One that empties stays, with its quota or its debt, until it is visited with a quota above
-//! zero `[altq]`. What ALTQ has with it stands elsewhere here: its high-water mark is the dropper
-//! that takes from the longest queue, its hash functions are in `classify/hash.rs`.
+//! The first leaf sends while its quota is above zero, and may overdraw it by its last packet; then
+//! the next one gains 512 bytes at weight 100. A leaf that joins is last, with a quota of zero. One
+//! that empties stays, with its quota or its debt, until it is visited with a quota above zero
+//! `[altq]`. ALTQ's high-water mark is a dropper here, `queue/longest.rs`, and its hash functions
+//! are in `classify/hash.rs`.
 //! Invariant: a leaf with a packet is in the ring; in the ring only the first has a quota above 0.
 
 use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises};
@@ -25,7 +25,7 @@ pub struct AltqWfq {
 
 /// The turn of a leaf, in bytes.
 struct Turn {
-    /// What it gains at each visit.
+    /// The gain at each visit.
     gain: i32,
     /// What it may send; negative when its last packet overdrew it.
     quota: i32,
@@ -75,7 +75,7 @@ impl Scheduler for AltqWfq {
         self.backlogged += 1;
         if self.ring.standing(leaf) == Standing::Out {
             let turn = &mut self.leaves[leaf.index()];
-            // The first of all begins its turn at once.
+            // The first leaf of an empty ring begins its turn at once.
             turn.quota = if self.ring.len() == 0 { turn.quota + turn.gain } else { 0 };
         }
         self.ring.join(leaf);
@@ -120,7 +120,7 @@ impl Scheduler for AltqWfq {
 }
 
 impl AltqWfq {
-    /// A leaf that empties keeps place and quota.
+    /// The place and the quota of a leaf that empties remain.
     #[inline]
     fn settle(&mut self, leaf: LeafId, next: Option<Head>) {
         if next.is_none() {
@@ -129,7 +129,7 @@ impl AltqWfq {
         }
     }
 
-    /// The turn passes to the leaf that is in front now.
+    /// Passes the turn to the leaf that is first now.
     #[inline]
     fn visit(&mut self) {
         let leaf = self.ring.front().expect("a leaf with a packet is left in the ring");
@@ -157,7 +157,7 @@ impl AltqWfq {
 /// Bytes of a visit at the default weight.
 const GAIN: u64 = 512;
 const WEIGHT_DEFAULT: u64 = 100;
-/// At weight 1 a gain is 5 bytes; a gain of more than this is longer than any sensible turn.
+/// The largest gain, longer than any sensible turn; at weight 1 a gain is 5 bytes.
 const WEIGHT_MAX: u64 = 65_535;
 /// Longer packets count as this much, so that a quota never overflows.
 const LENGTH_MAX: u64 = 1 << 30;
@@ -182,7 +182,7 @@ mod tests {
         AltqWfq::build(&tree.expect("a tree")).expect("builds")
     }
 
-    /// The ring as the rules say it, one visit after the other.
+    /// The ring in its plain form, one visit after the other.
     struct Plain {
         gains: Vec<i64>,
         quotas: Vec<i64>,
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// The fast ring beside the plain one, each told the same.
+    /// The fast ring beside the plain one; both receive the same calls.
     struct Pair(AltqWfq, Plain);
 
     const NOW: Instant = Instant::ZERO;
@@ -259,10 +259,10 @@ mod tests {
             }
         }
 
-        /// The leaf that sends, on which both agree.
+        /// Returns the leaf that sends, after checking that both agree.
         fn dequeue(&mut self) -> Option<usize> {
             let selection = self.0.select(NOW);
-            assert_eq!(selection, self.0.select(NOW), "asked again");
+            assert_eq!(selection, self.0.select(NOW), "selected again");
             let heads: Vec<_> = self.1.queues.iter().map(|queue| queue.front().copied()).collect();
             let leaf = self.1.dequeue();
             let id = leaf.map(|leaf| LeafId(leaf as u32));

@@ -67,7 +67,7 @@ const T_SAFE: Parameter = Parameter {
     scope: Scope::Link,
     kind: Kind::Quantity(Dimension::Duration),
     default: Some("0 ms"),
-    summary: "How much earlier than that it goes first, for the packet that is being sent.",
+    summary: "How much earlier than that it goes first, to allow for the packet being sent.",
 };
 
 const D_MAX_DEFAULT: Duration = Duration::from_millis(5);

@@ -1,10 +1,10 @@
 //! Deficit round robin [drr95 §3], refilled as Linux and dummynet do [algorithms §4.6].
 //!
-//! A leaf that becomes backlogged joins the end of the round with one quantum. The leaf in front
+//! A leaf that becomes backlogged joins the end of the round with one quantum. The first leaf
 //! sends while its deficit covers its first packet; then it gains a quantum and goes to the end.
 //! The original gives the quantum when a visit begins, and none to a leaf that joins. The order is
 //! the same, packet for packet: either way a leaf has one quantum more at each visit. A test
-//! compares.
+//! compares them.
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
 use super::service::Rounds;
@@ -81,7 +81,7 @@ impl Scheduler for Drr {
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, head: Head) {
         let turn = &mut self.leaves[leaf.index()];
         turn.head = length_of(head);
-        // More only right after a reconfiguration.
+        // The deficit exceeds the quantum only right after a reconfiguration.
         turn.deficit = turn.deficit.max(turn.quantum);
         self.round.join(leaf);
     }
@@ -171,7 +171,7 @@ fn length_of(head: Head) -> u32 {
 
 /// No deficit covers the first packet of a leaf that has none.
 const NOTHING: u32 = u32::MAX;
-/// Below this a packet of 65 535 bytes would need more than a thousand rounds.
+/// The least quantum: below it a packet of 65 535 bytes would need more than a thousand rounds.
 const QUANTUM_MIN: u64 = 64;
 /// A quantum and what is left of the one before still fit a deficit.
 const QUANTUM_MAX: u64 = 1 << 30;

@@ -1,7 +1,7 @@
-//! One queue: packets leave in the order in which they came, whatever their leaf.
+//! One queue: packets leave in the order in which they arrived, whatever their leaf.
 //!
-//! Invariant: the packet that came first goes first, and nothing else is looked at. The yardstick
-//! of benchmarks.
+//! Benchmarks use it as the yardstick. Invariant: the packet that arrived first leaves first, and
+//! nothing else matters.
 
 use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree};
 use crate::ids::LeafId;

@@ -1,8 +1,8 @@
 //! FQ-CoDel's rounds over leaves: deficit round robin in which newcomers go first [rfc8290 §4.2]
 //! [algorithms §9.7].
 //!
-//! The classes are the flows. All have the same quantum. What keeps each of them short is the
-//! dropper of its leaf, which the policy chooses as anywhere. The two lists are in
+//! The classes are the flows. All have the same quantum. The dropper of each leaf, which the policy
+//! chooses as for any scheduler, limits the flow's queue. The two lists are in
 //! `order/rounds.rs`. Invariant: every backlogged leaf is listed there, and when no leaf is
 //! backlogged, none is listed.
 
@@ -18,7 +18,7 @@ pub struct FqCodel {
     rounds: Rounds,
     /// Whether packets wait, by leaf.
     waits: Vec<bool>,
-    /// The number of leaves that wait.
+    /// The number of backlogged leaves.
     waiting: u32,
 }
 

@@ -1,10 +1,10 @@
 //! HTB as Linux 2.4 to 2.6.5 ran it, faults and all [algorithms §5.2-5.9].
 //!
-//! The rules are those of the sound form; this one knows time and lengths as the old kernel and
-//! its `tc` did `[linux]`, which is what the paper measured [benita §4]. Classes are looked at on
+//! The rules are those of the sound form; times and lengths have the resolution of the old kernel
+//! and its `tc` `[linux]`, which is what the paper measured [benita §4]. Classes are examined on
 //! the ticks of a clock of `hz`, so one whose bucket is smaller than a tick of its rate starves.
-//! With `hysteresis` a class goes on until its tokens are a whole bucket below zero, and so
-//! exceeds its ceil by two bursts. Costs come from a table of 256 lengths, each rounded down to a
+//! With `hysteresis` a class sends until its tokens are a whole bucket below zero, and so exceeds
+//! its ceil by two bursts. Costs come from a table of 256 lengths, each rounded down to a
 //! cell, so small packets cost too little, and those longer than the table no more than its last
 //! row.
 //!
@@ -12,8 +12,8 @@
 //! and call, and the microseconds in which the kernel counts tokens, which are exact here. `mpu`
 //! and `overhead` are the framing of the link.
 //!
-//! Invariant: a class that waits for tokens is looked at on ticks only, and never later than a
-//! second after it was asked for.
+//! Invariant: a class that waits for tokens is examined on ticks only, and at most a second after
+//! its event is due.
 
 use super::htb::engine::{Engine, Precision};
 use super::htb::params::{CEIL, Defaults, PRIO, R2Q, RATE, burst, cburst, quantum};
@@ -24,7 +24,7 @@ use crate::units::{Bytes, Duration, Instant};
 /// Hierarchical token buckets of the year 2004.
 pub type Htb265 = Engine<Jiffies>;
 
-/// Ticks of a clock, a mode that lags behind, and rounded lengths.
+/// The precision of the old kernel: ticks, hysteresis and rounded lengths.
 pub struct Jiffies {
     hz: u64,
     hysteresis: bool,
@@ -100,26 +100,26 @@ impl Precision for Jiffies {
 }
 
 impl Jiffies {
-    /// The number of the tick that was last before `now` or is now.
+    /// Returns the number of the last tick that is not after `now`.
     fn jiffies(&self, now: Instant) -> u64 {
         let ticks = u128::from(now.as_nanos()) * u128::from(self.hz) / NANOS;
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// The ticks in so many nanoseconds, rounded up.
+    /// Returns the ticks in `nanos` nanoseconds, rounded up.
     fn jiffies_until(&self, nanos: u64) -> u64 {
         let ticks = (u128::from(nanos) * u128::from(self.hz)).div_ceil(NANOS);
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// The first nanosecond of a tick: rounded up, so that it is in the tick.
+    /// Returns the first nanosecond of a tick: rounded up, so that it is in the tick.
     fn at_jiffy(&self, jiffy: u64) -> Instant {
         let nanos = (u128::from(jiffy) * NANOS).div_ceil(u128::from(self.hz));
         Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
-/// The smallest cells of which 256 rows reach `mtu` [algorithms §5.7].
+/// Returns the logarithm of the smallest cell for which 256 rows reach `mtu` [algorithms §5.7].
 fn cell_log(mtu: u64) -> u32 {
     (0..u64::BITS - 1).find(|&log| mtu >> log < ROWS).unwrap_or(0)
 }
@@ -137,14 +137,14 @@ const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Number(1, HZ_MAX),
         default: Some("100"),
-        summary: "Ticks of the kernel's clock in a second; classes are looked at on ticks only.",
+        summary: "Ticks of the kernel's clock in a second; classes are examined on ticks only.",
     },
     Parameter {
         name: "hysteresis",
         scope: Scope::Link,
         kind: Kind::Flag,
         default: Some("true"),
-        summary: "Let a class that may send go on until it is a whole bucket below zero.",
+        summary: "Let a class send until its tokens are a whole bucket below zero.",
     },
     Parameter {
         name: "rtab",

@@ -25,14 +25,14 @@ pub enum Selection {
     Leaf(LeafId),
     /// No leaf may send before this instant, which is later than now, unless a packet arrives.
     At(Instant),
-    /// Nothing waits.
+    /// No packet waits.
     Idle,
 }
 
 /// Decides the order of leaves. Time never goes back from one call to the next.
 ///
 /// After `select` has named a leaf the caller either lets it send and calls `charge`, or reports a
-/// changed head; a second `select` at the same instant gives the same answer.
+/// changed head; a second `select` at the same instant returns the same selection.
 pub trait Scheduler {
     /// `leaf`, which was empty, accepted the packet `head`.
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head);
@@ -58,10 +58,10 @@ pub trait Scheduler {
     /// [`Discipline::COMPLETIONS`].
     fn completed(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
-    /// Why the first packet of `leaf` could not be sent earlier than it is. Asked after `select`
-    /// named the leaf and before `charge`, or before a drop; changes nothing. Until `from`
-    /// something else held it back: what ended by then need not be looked for, and may be left out.
-    /// The lender never is.
+    /// Returns why the first packet of `leaf` could not be sent earlier. Called after `select`
+    /// returned the leaf and before `charge`, or before a drop; changes nothing. Until `from`
+    /// something else held the packet back, so a reason that ended by then may be left out. The
+    /// lender is never left out.
     fn why(&self, _now: Instant, _leaf: LeafId, _from: Instant) -> Why {
         Why::FREE
     }
@@ -70,8 +70,8 @@ pub trait Scheduler {
 /// What held the first packet of a leaf back, apart from others' turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Why {
-    /// From when on, as far as its own limits and those above it go, it might have been sent. With
-    /// nothing to hold it back, [`Instant::ZERO`]; later than now if it still may not be sent.
+    /// From when on its own limits and those of its ancestors would have let it be sent. If none
+    /// held it back, [`Instant::ZERO`]; later than now if it still may not be sent.
     pub released: Instant,
     /// What held it back until then.
     pub regulation: Regulation,
@@ -89,18 +89,18 @@ pub enum Regulation {
     Tokens,
     /// Its class, and every class that might lend, is above its share until its undertime.
     Undertime,
-    /// A ceiling, its own or one above.
+    /// A ceiling, its own or an ancestor's.
     Ceiling,
-    /// An upper-limit curve, its own or one above.
+    /// An upper-limit curve, its own or an ancestor's.
     UpperLimit,
 }
 
 impl Why {
-    /// Nothing held it back, and it is sent at its own account.
+    /// The packet was not held back, and is sent at its own account.
     pub const FREE: Why =
         Why { released: Instant::ZERO, regulation: Regulation::None, lender: None };
 
-    /// Whether both say the same of the time from `from` on, and of the lender.
+    /// Returns whether both agree on the time from `from` on and on the lender.
     pub(crate) fn agrees_from(self, from: Instant, other: Why) -> bool {
         let held = |why: Why| (why.released > from).then_some((why.released, why.regulation));
         self.lender == other.lender && held(self) == held(other)
@@ -108,7 +108,7 @@ impl Why {
 }
 
 impl Regulation {
-    /// Every one, in the order of their numbers.
+    /// All variants, in the order of their numbers.
     pub const ALL: [Regulation; 5] = [
         Regulation::None,
         Regulation::Tokens,
@@ -132,11 +132,11 @@ impl Regulation {
 /// How the cost of a packet grows with the number of leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cost {
-    /// Not at all.
+    /// It is constant.
     Constant,
-    /// With the logarithm.
+    /// It grows with the logarithm.
     Logarithmic,
-    /// In proportion: an oracle, not for many leaves.
+    /// It grows in proportion: for an oracle, not for many leaves.
     Linear,
 }
 
@@ -149,7 +149,7 @@ pub struct Promises {
     pub hierarchical: bool,
     /// `At` names the first instant at which a leaf may send. A scheduler that emulates a
     /// kernel's clock tick does not promise it: it names the next tick, and might have sent a
-    /// little earlier if asked.
+    /// little earlier.
     pub exact_wake: bool,
     /// How the cost of a packet grows with the number of leaves.
     pub cost: Cost,
@@ -175,7 +175,8 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// What the registry knows of it.
     const DESCRIPTOR: Descriptor;
 
-    /// Whether it is told what has left the wire ([`Scheduler::completed`]), and asked again then.
+    /// Whether the link calls [`Scheduler::completed`] for each packet that has left the wire, and
+    /// polls again then.
     const COMPLETIONS: bool = false;
 
     /// Builds it for a tree whose parameters are those of the descriptor.
@@ -184,12 +185,13 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// When values contradict each other or the tree; the message names value, limit and cure.
     fn build(tree: &Tree) -> Result<Self, BuildError>;
 
-    /// Takes over what `old`, built from another tree, knows of the classes that `kin` says both
-    /// trees have: balances, tokens, virtual times. Called once, right after `build`; then every
-    /// packet that waits is told to it by `enqueued` and `joined`. Without it, classes start anew.
+    /// Takes over from `old`, built from another tree, the state of the classes that both trees
+    /// have according to `kin`: balances, tokens, virtual times. Called once, right after `build`;
+    /// then `enqueued` and `joined` are called for every packet that waits. Without it, classes
+    /// start anew.
     fn inherit(&mut self, _now: Instant, _old: &Self, _kin: &Kin) {}
 
-    /// What it does for each leaf of `tree`, which builds, whatever the others do.
+    /// Returns what it guarantees each leaf of `tree`, whatever the others do; `tree` must build.
     fn service(_tree: &Tree) -> Service {
         Service::Unknown
     }
@@ -198,11 +200,11 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
 /// A line of the registry.
 #[derive(Clone, Copy)]
 pub struct Entry {
-    /// What the scheduler says of itself.
+    /// The scheduler's descriptor.
     pub descriptor: &'static Descriptor,
     /// Builds the scheduler alone.
     pub build: fn(&Tree) -> Result<Box<dyn Scheduler + Send>, BuildError>,
-    /// What it does for each leaf of a tree that builds, whatever the others do.
+    /// Returns what it guarantees each leaf of a tree that builds, whatever the others do.
     pub service: fn(&Tree) -> Service,
 }
 
@@ -223,7 +225,7 @@ macro_rules! schedulers {
     ($($module:ident::$name:ident,)*) => {
         $(pub mod $module;)*
 
-        /// What every scheduler says of itself.
+        /// The descriptors of all schedulers.
         pub const SCHEDULERS: &[Entry] = &[$(entry::<$module::$name>(),)*];
 
         /// Calls the macro `each` with the list of schedulers.

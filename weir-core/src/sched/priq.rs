@@ -24,13 +24,13 @@ pub struct Priq {
 /// The leaves of one priority.
 struct Band {
     leaves: Vec<LeafId>,
-    /// Ranks, in `leaves`, of those that wait.
+    /// The ranks, in `leaves`, of the backlogged leaves.
     waiting: IdSet,
-    /// The rank whose turn it is, if its leaf waits; else the next rank has it.
+    /// The rank whose turn it is, if its leaf is backlogged; else the turn is the next rank's.
     turn: u32,
 }
 
-/// Where a leaf stands.
+/// Where a leaf is.
 #[derive(Clone, Copy)]
 struct Place {
     priority: u8,
@@ -117,7 +117,8 @@ impl Scheduler for Priq {
 }
 
 impl Band {
-    /// The leaf whose turn it is: the first that waits from the turn on, or from the start.
+    /// Returns the leaf whose turn it is: the first backlogged one from the turn on, or from the
+    /// start.
     #[inline]
     fn front(&self) -> LeafId {
         let rank = self.waiting.next(self.turn).or_else(|| self.waiting.next(0));
@@ -125,7 +126,7 @@ impl Band {
     }
 }
 
-/// As many as ALTQ has.
+/// The number of priorities, as in ALTQ.
 const PRIORITIES: usize = 16;
 const PRIORITY_DEFAULT: u64 = 1;
 

@@ -6,12 +6,12 @@
 //! first of equals. So delays keep the ratios of δ under load. With `BOUNDED` the first class goes
 //! before all once its packet has waited too long.
 //!
-//! Ties, and the estimators beside the exponential average, are the reading of [algorithms §8.3].
-//! Times are nanoseconds; averages are held times 2^gamma, so that a step loses nothing below
-//! that. Quotients are compared by cross products: a waiting time counts for at most 13 days
+//! Ties, and the estimators other than the exponential average, follow [algorithms §8.3].
+//! Times are nanoseconds; averages are stored times 2^gamma, so that a step loses no precision.
+//! Quotients are compared by cross products: a waiting time counts for at most 13 days
 //! (2^50 ns), so a product needs 50 + 16 bits of a scaled average, 30 of `g` and 30 of δ, and fits
-//! 128. Invariant: averages stay below 2^50 ns. A choice asks each class, so its cost grows with
-//! them.
+//! 128. Invariant: averages stay below 2^50 ns. A choice compares all classes, so its cost grows
+//! with their number.
 
 use super::{Head, Kin, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
@@ -38,13 +38,13 @@ struct Rule {
     estimator: Estimator,
 }
 
-/// How an average follows what is measured.
+/// How an average follows the measured values.
 #[derive(Clone, Copy)]
 enum Estimator {
     /// By a fixed part of the difference.
     Ewma,
-    /// So, but each busy period of a class begins with its first waiting time. Ratios suffer: where
-    /// `Ewma` keeps 4 at 99 % load, this gives 2.4 to 3.6.
+    /// As `Ewma`, but each busy period of a class begins with its first waiting time. Ratios
+    /// suffer: where `Ewma` gives 4 at 99 % load, this gives 2.4 to 3.6.
     Restart,
     /// By a part that grows with the error relative to the average.
     ProportionalError,
@@ -55,7 +55,7 @@ struct Class {
     delta: u32,
     /// The average of its packets' waiting times, times 2^gamma, in ns.
     average: u128,
-    /// When its first packet came, if one waits.
+    /// When its first packet arrived, if one waits.
     arrived: Option<Instant>,
     /// Whether it sent nothing since it became backlogged.
     fresh: bool,
@@ -94,7 +94,7 @@ impl<const BOUNDED: bool> ProportionalDelay<BOUNDED> {
         }
     }
 
-    /// [algorithms §8.3, rule 1] Whether the first class goes before all.
+    /// [algorithms §8.3, rule 1] Returns whether the first class goes before all.
     fn overdue(&self, now: Instant) -> bool {
         let arrived = self.classes.first().and_then(|class| class.arrived);
         BOUNDED && arrived.is_some_and(|arrived| now.since(arrived) > self.bound)
@@ -150,13 +150,13 @@ impl<const BOUNDED: bool> Scheduler for ProportionalDelay<BOUNDED> {
 }
 
 impl Rule {
-    /// The numerator of a class's quotient, times 2^gamma and 10^9.
+    /// Returns the numerator of a class's quotient, times 2^gamma and 10^9.
     fn merit(self, average: u128, waited: u64) -> u128 {
         let now = u128::from(waited) << self.gamma;
         u128::from(self.long_term) * average + u128::from(PPB - self.long_term) * now
     }
 
-    /// [algorithms §8.3, rule 3] An average, times 2^gamma, after a packet that waited.
+    /// [algorithms §8.3, rule 3] Returns an average, times 2^gamma, after a packet that waited.
     fn follow(self, average: u128, waited: u64, fresh: bool) -> u128 {
         let whole = average >> self.gamma;
         let waited = u128::from(waited);
@@ -173,7 +173,7 @@ impl Rule {
     }
 }
 
-/// How long a packet has waited, in ns, at most 13 days.
+/// Returns how long a packet has waited, in ns, at most 13 days.
 fn waited(now: Instant, arrived: Instant) -> u64 {
     now.since(arrived).as_nanos().min(WAIT_MAX)
 }
@@ -246,8 +246,8 @@ mod tests {
         Instant::from_nanos(1_000_000_000 + micros * 1000)
     }
 
-    /// Averages and waiting times of the first packets at 2 ms, in µs; whom the line goes to then
-    /// and at 5.1 ms, when the first class has waited longer than its bound.
+    /// Checks, for averages and waiting times of the first packets at 2 ms, in µs, which class is
+    /// served then and at 5.1 ms, when the first class has waited longer than its bound.
     fn check_choice<const BOUNDED: bool>(averages: &[u64], waited: &[u64], expected: [u32; 2]) {
         let tree = tree(averages.len() as u32, Params::new());
         let mut scheduler = ProportionalDelay::<BOUNDED>::new(&tree, BOUND);
@@ -286,8 +286,8 @@ mod tests {
         }
     }
 
-    /// An average in µs before and after packets that waited so many µs; a busy period is one
-    /// packet long, as the class empties with each.
+    /// Checks an average in µs before and after packets that waited `waits` µs; a busy period is
+    /// one packet long, as the class empties with each.
     fn check_average(estimator: &'static str, gamma: u64, before: u64, waits: &[u64], after: f64) {
         let mut params = Params::new().with("gamma", Quantity::Number(gamma));
         params.set("estimator", Value::Choice(estimator));

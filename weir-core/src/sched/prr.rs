@@ -1,6 +1,6 @@
-//! Packet round robin: the leaves that wait take turns, a packet each [algorithms §4.7].
+//! Packet round robin: backlogged leaves take turns of one packet [algorithms §4.7].
 //!
-//! Invariant: `round` holds each backlogged leaf once; nothing else is known of a leaf.
+//! Invariant: `round` holds each backlogged leaf once; a leaf has no other state.
 
 use super::service::Rounds;
 use super::{

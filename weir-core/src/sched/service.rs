@@ -1,8 +1,9 @@
-//! What a scheduler does for a leaf whatever the others do, in the terms that bounds follow from.
+//! What a scheduler guarantees a leaf whatever the others do, in the terms from which bounds
+//! follow.
 //!
-//! A [`Service`] is data: network calculus (`weir-policy`, `calculus`) makes rates, delays and
-//! backlogs of it. Each scheduler states its own beside its code, so that the two change together.
-//! Invariant: it is what the scheduler does in the worst case, never what it does as a rule.
+//! A [`Service`] is data: network calculus (`weir-policy`, `calculus`) derives rates, delays and
+//! backlogs from it. Each scheduler states its own beside its code, so that the two change
+//! together. Invariant: it is what the scheduler does in the worst case, not what it usually does.
 
 use crate::units::{Bytes, Duration, Rate};
 use alloc::vec::Vec;
@@ -14,7 +15,7 @@ pub enum Service {
     Unknown,
     /// All packets in the order of arrival, at most at the pace of the shaper.
     Arrivals {
-        /// Rate below which the line is held, if it is.
+        /// The rate to which the line is limited, if it is.
         shaper: Option<Rate>,
     },
     /// Strict priority: the smaller rank first; leaves of one rank take turns of a packet.
@@ -28,19 +29,20 @@ pub enum Service {
     /// A packet is sent by the deadline that the curve of its leaf gives it, or one largest packet
     /// later, if all curves together fit into the line; `None` for a leaf without a curve.
     Curves(Vec<Option<Curve>>),
-    /// The first leaf goes before all once a packet of it waited so long; nothing for others.
+    /// The first leaf goes before all once a packet of it has waited this long; no guarantee for
+    /// others.
     Deadline(Duration),
 }
 
 /// The visits of a round robin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rounds {
-    /// What each leaf gains with a visit: bytes, or packets.
+    /// What each leaf gains at a visit, in bytes or packets.
     pub gains: Vec<u64>,
     /// Whether gains count packets.
     pub in_packets: bool,
-    /// Whether a leaf sends until its gain is overdrawn, which the next one pays; else a packet
-    /// waits until it is covered.
+    /// Whether a leaf sends until its gain is overdrawn, and the next gain repays that; else a
+    /// packet waits until it is covered.
     pub overdraws: bool,
     /// Whether a leaf that empties has no debt when it comes back.
     pub forgets: bool,
@@ -51,29 +53,29 @@ pub struct Rounds {
 pub struct Weighted {
     /// Its part, relative to the sum of all.
     pub weight: u64,
-    /// So many bytes of its own may count as if they were sent before a packet that comes now.
+    /// The most bytes of the leaf itself that may count as sent before a packet that arrives now.
     pub ahead: Bytes,
-    /// So many bytes of the line it may be later than the fluid.
+    /// The most bytes of the line by which the leaf may be later than the fluid.
     pub late: Bytes,
 }
 
-/// Leaves with rates of their own, and what becomes of what these leave.
+/// Leaves with rates of their own, and how the excess is divided.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Buckets {
     /// The leaves.
     pub leaves: Vec<Bucket>,
-    /// Which leaves get what is left.
+    /// Which leaves get the excess.
     pub excess: Excess,
 }
 
-/// Which leaves get what those within their rates leave over.
+/// Which leaves get the rate that those within their rates leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Excess {
-    /// Every class with children lends what these leave of its own rate, but the link lends
-    /// nothing: the deepest class first, to the smaller rank first, by turns, up to each `ceil`.
+    /// Every class with children lends what these leave of its rate, the deepest class first, to
+    /// the smaller rank first, by turns, up to each `ceil`. The link lends nothing.
     Turns,
-    /// Every class lends, and the link, too: siblings have all in proportion to their rates, and
-    /// one that may not `borrow` no more than its rate.
+    /// Every class lends, and the link, too: siblings divide it in proportion to their rates, and a
+    /// class that may not `borrow` gets no more than its rate.
     Rates,
     /// Nothing that is known.
     Unknown,
@@ -82,13 +84,13 @@ pub enum Excess {
 /// A leaf with a rate of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bucket {
-    /// What it may always send.
+    /// The rate that it may always use.
     pub rate: Rate,
     /// What it may send at once after a pause.
     pub burst: Bytes,
-    /// What a pause is worth to it at most.
+    /// The most credit that a pause earns.
     pub saves: Bytes,
-    /// What it may have to make good before it is within its rate again.
+    /// The most debt that it may have before it is within its rate again.
     pub debt: Bytes,
     /// The smaller goes first among those within their rates.
     pub rank: u32,

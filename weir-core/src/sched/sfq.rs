@@ -1,14 +1,14 @@
 //! Stochastic fairness queueing's round robin `[mckenney90]`, with the allotment of Linux
 //! [algorithms §4.5].
 //!
-//! Leaves that wait stand in a ring. The leaf in front sends while its allotment is above zero, the
-//! last packet may overdraw it; then it gets a quantum and goes to the end. So, other than with
-//! deficits, a leaf's packet never waits for a quantum that covers it, and what one turn overdraws
-//! the next one lacks. A leaf whose last packet is dropped stays in the round until its turn.
+//! Backlogged leaves form a ring. The first leaf sends while its allotment is above zero, and its
+//! last packet may overdraw it; then the leaf gains a quantum and goes to the end. So, unlike with
+//! deficits, a leaf's packet never waits for a quantum that covers it, and a turn lacks what the
+//! one before it overdrew. A leaf whose last packet is dropped stays in the round until its turn.
 //! Invariant: `round` holds each backlogged leaf once, and no allotment is above its quantum.
 //!
 //! Here each leaf is a queue of the ring. The other half of the algorithm, hashing the flows of one
-//! class into many queues, needs a packet's flow, which schedulers are not told: it belongs to the
+//! class into many queues, needs a packet's flow, which schedulers do not see: it belongs to the
 //! leaf's queue and is not in this file.
 
 use super::service::Rounds;
@@ -64,7 +64,7 @@ impl Discipline for Sfq {
         Ok(Self { leaves, round })
     }
 
-    /// Leaves that waited keep their turn: the one that stood in front stands in front, with what
+    /// Backlogged leaves keep their order: the first one is first again, with what
     /// is left of its allotment, up to its new quantum.
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
         self.round.inherit(&old.round, kin, |new, before| {
@@ -151,9 +151,9 @@ impl Sfq {
     }
 }
 
-/// Less makes turns of one packet each, whatever its length.
+/// The least quantum: with less, a turn would be one packet, whatever its length.
 const QUANTUM_MIN: i64 = 64;
-/// A round of a million leaves then still fits 64 bits with ease.
+/// The largest quantum: a round of a million leaves then still fits 64 bits.
 const QUANTUM_MAX: i64 = 1 << 32;
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub struct Tbf {
     selected: Option<(LeafId, Instant)>,
 }
 
-/// Tokens, counted as the time until there are no more to earn.
+/// Tokens, counted as the time until the bucket is full.
 #[derive(Clone, Copy)]
 struct Bucket {
     pace: Pace,
@@ -74,7 +74,7 @@ impl Discipline for Tbf {
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, _kin: &Kin) {
-        // The buckets are the link's, whatever became of its classes.
+        // The buckets belong to the link, whatever happened to its classes.
         self.bucket.take_over(&old.bucket);
         if let (Some(peak), Some(old)) = (&mut self.peak, &old.peak) {
             peak.take_over(old);
@@ -159,12 +159,12 @@ fn held_until(released: Instant, from: Instant) -> Why {
 }
 
 impl Bucket {
-    /// A full one.
+    /// Returns a full bucket.
     fn new(rate: Rate, depth: Bytes) -> Self {
         Self { pace: Pace::of(rate), depth, full_at: FineInstant::ZERO }
     }
 
-    /// The instant from which on there are tokens for `length`, or all that the bucket holds.
+    /// Returns the instant from which on there are tokens for `length`, or the bucket is full.
     #[inline]
     fn conforms_at(&self, length: Bytes) -> FineInstant {
         self.full_at.before(self.pace, self.depth.minus(length))
@@ -179,8 +179,8 @@ impl Bucket {
         self.full_at = start.after(self.pace, length);
     }
 
-    /// Takes over the tokens of another bucket as times: a debt of 5 ms stays one, and no credit
-    /// is larger than the depth.
+    /// Takes over the tokens of another bucket as times: a debt of 5 ms stays a debt of 5 ms, and
+    /// no credit exceeds the depth.
     fn take_over(&mut self, old: &Bucket) {
         let full_at = old.full_at.after(self.pace, self.depth);
         self.full_at = full_at.before(old.pace, old.depth);
@@ -193,7 +193,7 @@ const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Quantity(Dimension::Rate),
         default: Some("the rate of the link"),
-        summary: "What leaves in the long run.",
+        summary: "The rate of the link in the long run.",
     },
     Parameter {
         name: "burst",
@@ -219,7 +219,7 @@ const PARAMETERS: &[Parameter] = &[
 ];
 
 const BURST_TIME: Duration = Duration::from_millis(4);
-/// A terabyte, as elsewhere; at 1 bit/s that are 2^103 units, which an instant holds with ease.
+/// A terabyte, as elsewhere; at 1 bit/s that is 2^103 units, which fit an instant.
 const BURST_MAX: u64 = 1 << 40;
 
 #[cfg(test)]

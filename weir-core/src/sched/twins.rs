@@ -1,4 +1,4 @@
-//! Schedulers with weights beside a plain twin that asks every leaf every time.
+//! Compares schedulers with weights with a plain twin that examines every leaf for each choice.
 
 use super::{ClassSpec, Discipline, Head, Kin, Selection, Tree};
 use crate::ids::LeafId;

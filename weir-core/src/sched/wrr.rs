@@ -8,7 +8,7 @@
 //! With `forgive`, as in ns-2 and ALTQ [algorithms §2.6b, §3.8]: a leaf that a refill does not lift
 //! above zero is passed over, and has no debt after that. When all are passed over, the first
 //! sends a packet that costs it nothing. So bytes are not shared by weights when packets are longer
-//! than allotments. A leaf that empties keeps its place and its balance until it is passed.
+//! than allotments. The place and the balance of a leaf that empties remain until it is passed.
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
 use super::service::Rounds;
@@ -29,7 +29,7 @@ pub struct Wrr {
     /// The most that a packet costs: 1 where packets are counted.
     cost_max: u64,
     forgives: bool,
-    /// The leaf in front was selected although its balance is zero: its packet costs nothing.
+    /// Whether the first leaf was selected although its balance is zero: its packet costs nothing.
     free: bool,
 }
 
@@ -43,7 +43,7 @@ struct Turn {
 impl Discipline for Wrr {
     const DESCRIPTOR: Descriptor = Descriptor {
         keyword: "wrr",
-        summary: "Weighted round robin: so many packets, or so many bytes, a visit.",
+        summary: "Weighted round robin: a number of packets or bytes for each visit.",
         parameters: &[
             Parameter {
                 name: "unit",
@@ -106,7 +106,7 @@ impl Discipline for Wrr {
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        // Packets are no bytes.
+        // A balance in packets cannot be converted to bytes.
         let same_unit = self.in_bytes == old.in_bytes;
         let balance = |turn: &Turn| if same_unit { turn.balance } else { 0 };
         for (new, before) in kin.leaves() {
@@ -118,7 +118,7 @@ impl Discipline for Wrr {
         });
     }
 
-    /// What `forgive` gives away follows no rule that holds for every mix.
+    /// With `forgive` no rule holds for every mix of packets.
     fn service(tree: &Tree) -> Service {
         let in_packets = tree.params().choice("unit") != Some("bytes");
         if tree.params().flag("forgive") == Some(true) {
@@ -200,9 +200,9 @@ impl Scheduler for Wrr {
 }
 
 impl Wrr {
-    /// No leaf could send in a whole round. With `forgive` the first one sends at no cost; else all
-    /// leaves get the refills of all further rounds in which that would be so, at once: so a choice
-    /// ends after three rounds, however small the allotments are.
+    /// Ends a round in which no leaf could send. With `forgive` the first leaf sends at no cost;
+    /// else all leaves get the refills of all further such rounds at once, so a choice ends after
+    /// three rounds, however small the allotments are.
     #[cold]
     fn end_vain_round(&mut self) {
         if self.forgives {
@@ -230,7 +230,7 @@ impl Turn {
         self.balance > 0
     }
 
-    /// The leaf is empty: only a debt remains.
+    /// Records that the leaf is empty: only a debt remains.
     #[inline]
     fn lose_credit(&mut self) {
         self.balance = self.balance.min(0);
@@ -275,10 +275,10 @@ fn allotment(class: ClassId, weight: u64, step: u64) -> Result<i32, BuildError> 
 const WEIGHT_MAX: u64 = 65_535;
 /// The longest step: with the largest weight it is too long, and refused.
 const STEP_MAX: u64 = 1 << 20;
-/// As the smallest quantum of a deficit round robin: a packet of 65 535 bytes is paid in a thousand
-/// rounds.
+/// The least allotment, as the least quantum of a deficit round robin: a packet of 65 535 bytes is
+/// paid in a thousand rounds.
 const ALLOTMENT_MIN: u64 = 64;
-/// Two of these, or one and the longest packet, fit a balance.
+/// The largest allotment: two of these, or one and the longest packet, fit a balance.
 const ALLOTMENT_MAX: u64 = 1 << 30;
 /// Longer packets count as this much.
 const LENGTH_MAX: u64 = 1 << 30;
@@ -311,7 +311,7 @@ mod tests {
         Tree::new(Rate::MIN, Bytes::new(1500), params, classes).expect("a tree")
     }
 
-    /// The leaves that send `count` packets of `lengths` when all always wait.
+    /// Returns the leaves that send `count` packets of `lengths` when all are always backlogged.
     fn served(mut wrr: Wrr, lengths: &[u64], count: usize) -> String {
         let now = Instant::ZERO;
         let head = |leaf: usize| Head { length: Bytes::new(lengths[leaf]), arrived: now };
@@ -321,7 +321,7 @@ mod tests {
         let mut order = String::new();
         for _ in 0..count {
             let Selection::Leaf(leaf) = wrr.select(now) else { panic!("a leaf waits") };
-            assert_eq!(wrr.select(now), Selection::Leaf(leaf), "asked again");
+            assert_eq!(wrr.select(now), Selection::Leaf(leaf), "selected again");
             let head = head(leaf.index());
             wrr.charge(now, leaf, head.length, Some(head));
             order.push(char::from(b'A' + leaf.0 as u8));
@@ -329,7 +329,7 @@ mod tests {
         order
     }
 
-    /// The part of each leaf in 100 000 packets, per mille.
+    /// Returns the part of each leaf in 100 000 packets, per mille.
     fn shares(wrr: Wrr, lengths: &[u64]) -> Vec<u64> {
         let order = served(wrr, lengths, 100_000);
         let count = |leaf: usize| {
@@ -381,8 +381,8 @@ mod tests {
         }
     }
 
-    /// The circle of ALTQ, step by step, with all leaves backlogged: its second pass over the circle
-    /// gives no refill and asks for no balance [algorithms §3.7].
+    /// The circle of ALTQ, step by step, with all leaves backlogged: its second pass over the
+    /// circle gives no refill and requires no balance [algorithms §3.7].
     fn circle(allotments: &[u64], lengths: &[u64], count: usize) -> String {
         let circle = allotments.len();
         let mut balances = alloc::vec![0i64; circle];
@@ -411,7 +411,7 @@ mod tests {
         order
     }
 
-    /// As the header says it, one refill after the other.
+    /// The plain version: one refill after the other.
     fn keeping(allotments: &[u64], lengths: &[u64], count: usize) -> String {
         let mut balances = alloc::vec![0i64; allotments.len()];
         let mut at = 0;

@@ -8,10 +8,10 @@ use super::{Bytes, Duration, Instant, NANOS_PER_SECOND, Rate};
 
 /// Binary digits below the nanosecond.
 const FRACTION_BITS: u32 = 30;
-/// The fraction of a nanosecond.
+/// The bits of the fraction of a nanosecond.
 const MASK: u64 = (1 << FRACTION_BITS) - 1;
 
-/// An instant in units of 2^-30 ns. Aligned as 64 bits are, so that it leaves no gap beside them.
+/// An instant in units of 2^-30 ns. Aligned to 64 bits, so that no padding is needed beside them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(Rust, packed(8))]
 pub struct FineInstant(u128);
@@ -20,7 +20,7 @@ pub struct FineInstant(u128);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct FineSpan(u128);
 
-/// A rate turned into time per byte once, so that no packet needs a division.
+/// A rate as time per byte, so that no packet needs a division.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
     /// Below 2^63, also at 1 bit/s.
@@ -30,39 +30,41 @@ pub struct Pace {
 impl FineInstant {
     /// The epoch.
     pub const ZERO: FineInstant = FineInstant(0);
-    /// Nothing is later.
+    /// The latest instant.
     const MAX: FineInstant = FineInstant(1 << 127);
 
-    /// The start of this nanosecond.
+    /// Returns the start of this nanosecond.
     pub const fn from_instant(instant: Instant) -> Self {
         Self((instant.as_nanos() as u128) << FRACTION_BITS)
     }
 
-    /// The first whole nanosecond that is not before this instant: rounds up, so never early.
+    /// Returns the first whole nanosecond that is not before this instant: rounds up, so never
+    /// early.
     pub const fn round_up(self) -> Instant {
         let nanos = (self.0 + ((1 << FRACTION_BITS) - 1)) >> FRACTION_BITS;
         if nanos > u64::MAX as u128 { Instant::MAX } else { Instant::from_nanos(nanos as u64) }
     }
 
-    /// This instant moved later by the time that `bytes` take at `pace`.
+    /// Returns this instant moved later by the time that `bytes` take at `pace`.
     pub const fn after(self, pace: Pace, bytes: Bytes) -> Self {
         let sum = self.0.saturating_add(pace.cost(bytes));
         if sum > Self::MAX.0 { Self::MAX } else { Self(sum) }
     }
 
-    /// This instant moved earlier by the time that `bytes` take at `pace`, held at the epoch.
+    /// Returns this instant moved earlier by the time that `bytes` take at `pace`, no earlier than
+    /// the epoch.
     pub const fn before(self, pace: Pace, bytes: Bytes) -> Self {
         Self(self.0.saturating_sub(pace.cost(bytes)))
     }
 
-    /// This instant moved later.
+    /// Returns this instant moved later.
     #[inline]
     pub const fn plus(self, span: FineSpan) -> Self {
-        // At most 2^127 and, for less than 2^60 bytes, 2^123: there is room for some spans.
+        // At most 2^127 plus, for less than 2^60 bytes, 2^123: several spans can be added.
         Self(self.0 + span.0)
     }
 
-    /// This instant moved earlier, held at the epoch.
+    /// Returns this instant moved earlier, no earlier than the epoch.
     #[inline]
     pub const fn minus(self, span: FineSpan) -> Self {
         Self(self.0.saturating_sub(span.0))
@@ -70,7 +72,8 @@ impl FineInstant {
 }
 
 impl Pace {
-    /// The pace of `rate`: time per byte rounds up, so the pace is never the faster of the two.
+    /// Returns the pace of `rate`: time per byte rounds up, so the pace is never faster than the
+    /// rate.
     pub const fn of(rate: Rate) -> Self {
         let fine_per_second = (8 * NANOS_PER_SECOND as u128) << FRACTION_BITS;
         // 1 bit/s gives 8e9 * 2^30 < 2^63, so the quotient always fits.
@@ -78,11 +81,11 @@ impl Pace {
         Self { fine_per_byte }
     }
 
-    /// The fine time `busy` and that of `bytes` more; `None` where the sum grows beyond some
-    /// seconds, so that what is answered can always be rounded up.
+    /// Returns the fine time `busy` plus that of `bytes`; `None` where the sum exceeds a few
+    /// seconds, so that a returned value can always be rounded up.
     #[inline(always)]
     pub const fn extend(self, busy: u64, bytes: u32) -> Option<u64> {
-        // With signs both bounds are overflows, which cost nothing to notice.
+        // In signed arithmetic both bounds are overflows, whose detection costs nothing.
         let Some(time) = (self.fine_per_byte as i64).checked_mul(bytes as i64) else { return None };
         match (busy as i64).checked_add(time) {
             Some(sum) => Some(sum as u64),
@@ -90,7 +93,7 @@ impl Pace {
         }
     }
 
-    /// Extends without a bound: returns the whole nanoseconds, rounded down, and the fine rest.
+    /// Extends without a bound; returns the whole nanoseconds, rounded down, and the fine rest.
     pub const fn extend_far(self, busy: u64, bytes: u32) -> (Duration, u64) {
         // 2^63 for a byte and 2^32 bytes make 2^95.
         let sum = busy as u128 + self.fine_per_byte as u128 * bytes as u128;
@@ -99,13 +102,13 @@ impl Pace {
         (Duration::from_nanos(nanos), sum as u64 & MASK)
     }
 
-    /// A fine time in whole nanoseconds, rounded up.
+    /// Returns a fine time in whole nanoseconds, rounded up.
     #[inline(always)]
     pub const fn round_up(fine: u64) -> Duration {
         Duration::from_nanos((fine + MASK) >> FRACTION_BITS)
     }
 
-    /// The time that `bytes` take, exactly.
+    /// Returns the exact time that `bytes` take.
     #[inline]
     pub const fn span(self, bytes: Bytes) -> FineSpan {
         FineSpan(self.cost(bytes))

@@ -51,7 +51,7 @@ impl Instant {
         self.0
     }
 
-    /// The time from `earlier` to here, zero if `earlier` is later.
+    /// Returns the time from `earlier` to this instant, zero if `earlier` is later.
     pub const fn since(self, earlier: Instant) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
@@ -121,7 +121,7 @@ impl Bytes {
         Bytes(self.0.saturating_add(other.0))
     }
 
-    /// The difference, zero if `other` is larger.
+    /// Returns the difference, zero if `other` is larger.
     pub const fn minus(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }

@@ -47,7 +47,7 @@ pub enum Dimension {
 /// Why a text is not a quantity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UnitError {
-    /// No number in front.
+    /// The text does not begin with a number.
     NotANumber(String),
     /// The unit is not known; holds the unit.
     UnknownUnit(String),
@@ -60,7 +60,7 @@ pub enum UnitError {
         /// The reading if `b` means byte.
         bytes: String,
     },
-    /// The value does not fit; holds the text and the limit.
+    /// The value is out of range; holds the text and the limit.
     OutOfRange(String, &'static str),
     /// Another dimension than expected; holds the text, the expected dimension and an example.
     Dimension(String, Dimension),

@@ -1,5 +1,5 @@
-//! The curves themselves as judges: deadlines are met, limits are kept, siblings stay together
-//! [algorithms §6.7].
+//! Tests against the curves themselves: deadlines are met, limits are not exceeded, and siblings'
+//! virtual times stay together [algorithms §6.7].
 
 use crate::world::{Curve, LENGTH_MAX, Leaves, Random, Row, credit, hfsc, is_leaf, tree};
 use weir_core::ids::LeafId;
@@ -17,7 +17,7 @@ struct Sent {
     length: u64,
 }
 
-/// A line of `line` bit/s around the scheduler; arrivals are asked for whenever the line is free.
+/// A line of `line` bit/s around the scheduler; arrivals are generated whenever the line is free.
 struct Line {
     scheduler: Box<dyn Scheduler + Send>,
     leaves: Leaves,
@@ -216,9 +216,10 @@ fn siblings_that_wait_stay_within_two_packets_of_each_other() {
                     run.arrive(leaf, random.one_of(&[64, 600, LENGTH_MAX]));
                 }
             }
-            let sent = run.step(u64::MAX).expect("nobody is held back");
+            let sent = run.step(u64::MAX).expect("no class is held back");
             served[sent.leaf] += sent.length;
-            // Who was served last was the first, and is ahead by its packet at most.
+            // The leaf served last had the smallest virtual time, and is ahead by one packet at
+            // most.
             for (leaf, &slope) in slopes.iter().enumerate() {
                 let lead = served[sent.leaf] as f64 / slopes[sent.leaf] as f64
                     - served[leaf] as f64 / slope as f64;

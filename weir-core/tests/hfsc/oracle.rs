@@ -112,7 +112,7 @@ struct Class {
     cvtmax: Ratio,
 }
 
-/// What the twin answers.
+/// The selection of the twin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
     /// The class, and whether the real-time criterion chose it.
@@ -245,7 +245,7 @@ impl Oracle {
         }
     }
 
-    /// Who is next.
+    /// Returns which class is next.
     pub fn select(&self, now: u64) -> Choice {
         let now = i128::from(now);
         let waits: Vec<usize> =
@@ -269,7 +269,7 @@ impl Oracle {
                     assert_eq!(at, 0, "a class that fits has a child that fits");
                     let e = real_time().map(|leaf| self.classes[leaf].e);
                     let f = self.active(0).into_iter().map(|child| self.f(child));
-                    let wake = e.chain(f).min().expect("somebody waits");
+                    let wake = e.chain(f).min().expect("a leaf is backlogged");
                     return Choice::At(u64::try_from(wake).expect("in these tests time is short"));
                 }
             }

@@ -1,4 +1,4 @@
-//! Random trees and workloads: the scheduler and the twin give the same answers, to the nanosecond.
+//! Random trees and workloads: the scheduler and the twin select the same leaves and instants.
 //! The rates divide, so that slopes are exact on both sides.
 
 use crate::oracle::{Choice, Oracle};
@@ -101,7 +101,7 @@ impl Pair {
         self.twin.dropped(self.now, self.row(leaf), next.map(|head| head.length.get()));
     }
 
-    /// Asks both; answers the wait if nobody may send.
+    /// Serves a packet in both; returns the wait if no class may send.
     fn serve(&mut self) -> Option<u64> {
         let expected = self.twin.select(self.now);
         let found = self.scheduler.select(self.at());

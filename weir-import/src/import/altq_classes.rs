@@ -172,7 +172,7 @@ fn push_priority(class: &AltqClass, lowered: &mut Class) {
 }
 
 /// [algorithms §3.17, §9] The droppers of ALTQ's classes; inside class-based queueing RED is not
-/// told of pauses, and a full queue drops its first packet.
+/// notified of pauses, and a full queue drops its first packet.
 fn queue(discipline: Discipline, class: &AltqClass) -> Vec<Key> {
     let cbq = discipline == Discipline::Cbq;
     let dropper = match class.early {

@@ -1,8 +1,8 @@
 //! The time of `weir check` for policies of two sizes, and how it grows between them.
 //!
 //! What is measured is the command as a user runs it: this program, started anew, reads the file,
-//! checks it and prints. The sizes take turns, so that a machine that slows down slows both, and
-//! of each the fastest round counts, as others on the machine only add to it.
+//! checks it and prints. The sizes take turns, so that a machine that slows down slows both. The
+//! fastest round of each counts, as other work on the machine can only add to the time.
 
 use serde::Serialize;
 use std::fmt::Write;
@@ -29,7 +29,7 @@ pub struct Row {
     pub bytes: usize,
     /// The fastest of the rounds.
     pub seconds: f64,
-    /// To that of the smallest.
+    /// The ratio to the time of the smallest.
     pub growth: f64,
     /// Whether neither is above its limit.
     pub holds: bool,
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_policy_has_the_size_that_was_asked_for_and_no_findings() {
+    fn the_policy_has_the_requested_size_and_no_findings() {
         let outcome = weir_policy::parse(&policy(1000), "p");
         assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
         let policy = outcome.plan.expect("it has no errors");

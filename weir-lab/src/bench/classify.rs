@@ -2,13 +2,13 @@
 //!
 //! Rules are a seeded mix such as filters of access and backbone routers have: pairs of prefixes
 //! from a few hundred networks, most with protocol and a port or a range, some with a code point or
-//! only a service; the special stand before the general. Most flows satisfy a rule drawn at random;
-//! every tenth is anybody's. Packets come from flows by Zipf's law, as traffic does: the n-th flow
-//! has one n-th as many as the first. What is the same at every number of rules: the mix, the
-//! networks, the number of flows and their shares.
+//! only a service; the more specific precede the more general. Most flows match a rule drawn at
+//! random; one in ten need not match any. Flows have packets by Zipf's law: the n-th flow has one
+//! n-th as many as the first. The mix, the networks, the number of flows and their shares are equal
+//! for every number of rules.
 //!
-//! Every figure is taken in turn with the yardstick, the plain search of ten rules, and with the
-//! same algorithm and ten rules, so that both ratios come from one minute of the machine.
+//! Every figure is measured by turns with the yardstick, the plain search of ten rules, and with
+//! the same algorithm and ten rules, so that both ratios are taken at the same time on the machine.
 
 use crate::bench::figure::Figure;
 use crate::bench::{Effort, median};
@@ -40,32 +40,32 @@ pub struct Row {
     pub cached: bool,
     /// The number of rules.
     pub rules: usize,
-    /// Tables that a packet is looked up in at most.
+    /// The most tables in which a packet is looked up.
     pub tables: usize,
     /// ns per classification, the median of the rounds.
     pub nanos: f64,
-    /// To the yardstick in the same round, the median of the rounds.
+    /// The ratio to the yardstick in the same round, the median of the rounds.
     pub ratio: f64,
-    /// To the same algorithm with ten rules in the same round, the median of the rounds.
+    /// The ratio to the same algorithm with ten rules in the same round, the median of the rounds.
     pub growth: f64,
-    /// What is claimed of it, if anything.
+    /// The goal, if there is one.
     pub limit: Option<Limit>,
     /// Whether it is not above the limit.
     pub holds: bool,
 }
 
-/// What a classification may cost.
+/// The goal of a classification's cost.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// So many times what it costs with ten rules.
+    /// A multiple of the cost with ten rules.
     Growth(f64),
-    /// So many ns.
+    /// A time in ns.
     Nanos(f64),
 }
 
-/// Measures every algorithm at each number of rules: without a flow cache, and with one that knows
-/// every flow if it has one.
+/// Measures every algorithm at each number of rules: without a flow cache, and, if it has one, with
+/// all flows in the cache.
 pub fn measure(rules: &[usize], effort: Effort, mut progress: impl FnMut(&Row)) -> Vec<Row> {
     let mut rows = Vec::new();
     for &count in rules {
@@ -85,8 +85,8 @@ pub fn measure(rules: &[usize], effort: Effort, mut progress: impl FnMut(&Row)) 
     rows
 }
 
-/// ns per classification by `rules` rules, with a flow cache where the algorithm has one: what a
-/// packet costs before its link sees it, the median of the rounds.
+/// Returns the ns per classification by `rules` rules, with a flow cache where the algorithm has
+/// one; the median of the rounds.
 pub(super) fn nanos(classifier: &'static str, rules: usize, effort: Effort) -> f64 {
     let mut subject = Loop::new(classifier, rules, true);
     let packets = effort.packets as usize / 4;
@@ -95,7 +95,7 @@ pub(super) fn nanos(classifier: &'static str, rules: usize, effort: Effort) -> f
     median(&mut nanos)
 }
 
-/// The rows for which something is claimed, as figures.
+/// Returns the rows with goals, as figures.
 pub fn figures(rows: &[Row]) -> Vec<Figure> {
     let figure = |row: &Row| {
         let Row { classifier, rules, .. } = row;
@@ -113,7 +113,7 @@ pub fn figures(rows: &[Row]) -> Vec<Figure> {
     rows.iter().filter_map(figure).collect()
 }
 
-/// The algorithm that does least, and at how many rules: what every row is compared with.
+/// The yardstick: the plainest algorithm, and its number of rules.
 pub fn yardstick() -> (&'static str, usize) {
     let plain = CLASSIFIERS.iter().find(|row| !row.cached).expect("the plain search has no cache");
     (plain.keyword, YARDSTICK_RULES)
@@ -155,13 +155,14 @@ fn measure_one(classifier: &'static str, rules: usize, cached: bool, effort: Eff
     }
 }
 
-/// The plain search promises nothing; the others that rules cost little, and known flows less.
+/// Returns the goal: none for the plain search; for the others a low cost of rules, and a lower one
+/// of known flows.
 fn limit_of(classifier: &str, cached: bool) -> Option<Limit> {
     let promises = classifier != yardstick().0;
     promises.then_some(if cached { Limit::Nanos(NANOS_MAX) } else { Limit::Growth(GROWTH_MAX) })
 }
 
-/// A classifier and the packets it is asked about, again and again.
+/// A classifier and the packets that it classifies repeatedly.
 struct Loop {
     classifier: Classifier,
     flows: Vec<Headers>,
@@ -194,7 +195,7 @@ impl Loop {
         }
     }
 
-    /// ns per classification over so many.
+    /// Returns the ns per classification over `count` of them.
     #[inline(never)]
     fn run(&mut self, count: usize) -> f64 {
         let start = Clock::now();
@@ -213,14 +214,14 @@ fn zipf(random: &mut Random) -> u16 {
     (FLOWS as f64).powf(even).min(FLOWS as f64) as u16 - 1
 }
 
-/// The rules, the special before the general: otherwise the first that matches would hide them.
+/// Returns the rules, the more specific first: otherwise an earlier general rule would hide them.
 fn mix(random: &mut Random, count: usize, networks: &[u32]) -> Vec<Match> {
     let mut rules: Vec<Match> = (0..count).map(|_| rule(random, networks)).collect();
     rules.sort_by_cached_key(|rule| std::cmp::Reverse(special(rule)));
     rules
 }
 
-/// How special a rule is: about how many bits of a packet it looks at.
+/// Returns how specific a rule is: about how many bits of a packet it tests.
 fn special(rule: &Match) -> u32 {
     let bits =
         |prefixes: &[Prefix]| prefixes.first().map_or(0, |prefix| prefix.prefix_len().into());
@@ -235,7 +236,7 @@ fn special(rule: &Match) -> u32 {
 /// A rule of the mix.
 fn rule(random: &mut Random, networks: &[u32]) -> Match {
     let mut matches = Match::default();
-    // A tenth only names a service, or a code point.
+    // One rule in ten tests only a service or a code point.
     if random.below(10) > 0 {
         matches.sources = prefix(random, networks, &[0, 0, 16, 24, 24, 32]);
         matches.destinations = prefix(random, networks, &[0, 16, 24, 24, 28, 32, 32]);
@@ -276,11 +277,11 @@ fn address(random: &mut Random, networks: &[u32]) -> u32 {
     network | random.below(1 << 16)
 }
 
-/// A packet that satisfies a random rule, or one out of ten that need not.
+/// Returns a packet that matches a random rule; one in ten need not.
 fn packet(random: &mut Random, rules: &[Match], networks: &[u32]) -> Headers {
-    let nobody = Match::default();
+    let any = Match::default();
     let of_rule = random.below(10) > 0;
-    let rule = if of_rule { &rules[random.below(rules.len() as u32) as usize] } else { &nobody };
+    let rule = if of_rule { &rules[random.below(rules.len() as u32) as usize] } else { &any };
     let mut end = |prefixes: &[Prefix]| {
         let own = address(random, networks);
         let Some(prefix) = prefixes.first() else { return Ipv4Addr::from(own) };
@@ -300,19 +301,19 @@ fn packet(random: &mut Random, rules: &[Match], networks: &[u32]) -> Headers {
     Headers { traffic_class: Some(rule.dscp.map_or(0, |dscp| dscp.code() << 2)), ..headers }
 }
 
-/// Above this the plain search would only take long.
+/// The most rules for the plain search, which takes too long with more.
 const PLAIN_RULES_MAX: usize = 1_000;
 const YARDSTICK_RULES: usize = 10;
-/// What many rules may cost of ten.
+/// The most that many rules may cost, relative to ten.
 const GROWTH_MAX: f64 = 3.0;
-/// What a packet of a known flow may cost.
+/// The most that a packet of a known flow may cost, in ns.
 const NANOS_MAX: f64 = 60.0;
-/// Packets, again and again.
+/// The number of different packets.
 const PACKETS: usize = 1 << 16;
 /// Flows: fewer than the flow cache has room for.
 const FLOWS: usize = 4_096;
 const LEAVES: u32 = 64;
-/// Networks of 16 bits that rules and packets are about.
+/// The number of 16-bit networks in rules and packets.
 const NETWORKS: usize = 400;
 const SEED: u64 = 0x77_6569_7232;
 /// Ranges that filters name: there are few of them in any set of rules.
@@ -333,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_algorithm_gives_the_same_answers_on_the_mix() {
+    fn every_algorithm_returns_the_same_rules_on_the_mix() {
         for (count, cached) in [(10, false), (10, true), (1_000, false), (1_000, true)] {
             let mut loops: Vec<Loop> =
                 CLASSIFIERS.iter().map(|row| Loop::new(row.keyword, count, cached)).collect();

@@ -1,14 +1,14 @@
-//! What it costs to explain why packets wait: the road of the bench with and without.
+//! The cost of explaining why packets wait: the workload of the bench with and without.
 //!
-//! Three links take turns: two that explain nothing, whose ratio says what the machine's noise is
-//! worth, and one that explains; taking the sojourns out counts.
+//! Three links take turns: two without explanation, whose ratio shows the machine's noise, and one
+//! with it. Taking the sojourns out counts.
 
 use super::figure::Figure;
 use super::road::{Road, group_of, population};
 use super::{Effort, Entry, Workload, affordable, entries, median};
 use serde::Serialize;
 
-/// The most that explaining may cost, to the road without.
+/// The largest ratio of the cost with explanation to that without.
 pub const RATIO_MAX: f64 = 1.25;
 
 /// One row of the table.

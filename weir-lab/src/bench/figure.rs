@@ -7,16 +7,16 @@ use serde::Serialize;
 pub struct Figure {
     /// What is measured.
     pub figure: String,
-    /// What it has to be.
+    /// The goal.
     pub goal: String,
-    /// What it is here.
+    /// The measured value.
     pub measured: String,
     /// Whether the goal is met.
     pub holds: bool,
 }
 
 impl Figure {
-    /// A figure that has to be at most `goal`.
+    /// Returns a figure that must be at most `goal`.
     pub fn at_most(figure: String, goal: f64, measured: f64) -> Self {
         let goal_text = format!("at most {goal}");
         Self {
@@ -27,7 +27,7 @@ impl Figure {
         }
     }
 
-    /// A figure that has to be at least `goal`.
+    /// Returns a figure that must be at least `goal`.
     pub fn at_least(figure: String, goal: f64, measured: f64) -> Self {
         let goal_text = format!("at least {goal}");
         let holds = measured >= goal;

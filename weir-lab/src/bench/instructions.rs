@@ -1,7 +1,7 @@
-//! Instructions per packet, counted by callgrind over a fixed workload of the road.
+//! Instructions per packet, counted by callgrind over a fixed workload through `serve`.
 //!
-//! Counts do not drift with the machine, so CI compares them with those in the repository. A
-//! scheduler that the file does not name yet is counted and reported, and fails nothing.
+//! Counts do not depend on the machine, so CI compares them with those in the repository. A
+//! scheduler that the file does not name yet is counted and reported, but is not a failure.
 
 use super::road::{BATCH, Lengths, Road, group_of, population};
 use super::{entries, keywords};
@@ -17,7 +17,7 @@ pub const TOLERANCE: f64 = 0.02;
 /// Instructions per packet, by scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Instructions {
-    /// What was counted, in words.
+    /// A description of what was counted.
     pub workload: String,
     /// Instructions per packet.
     pub per_packet: BTreeMap<String, f64>,

@@ -8,7 +8,7 @@
 //!
 //! The processor time a frame is what all processors together did in that time by `/proc/stat`
 //! (user, system, interrupts), over the frames that arrived: generator, forwarder and the kernel of
-//! the receiver. It is the fair figure, since a second processor is not free. Other work on the
+//! the receiver. It is the fair figure, since a second processor also costs. Other work on the
 //! machine counts too, so [`Report::other_work`] says how much there was.
 
 use super::figure::Figure;
@@ -68,7 +68,7 @@ pub struct Report {
 /// One forwarder.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Which, in words.
+    /// A description of the forwarder.
     pub forwarder: String,
     /// Its scheduler; `None` for the kernel's bridge without one.
     pub scheduler: Option<String>,
@@ -78,11 +78,11 @@ pub struct Row {
     pub kpps: f64,
     /// Frames offered per second, in thousands.
     pub offered_kpps: f64,
-    /// Rate to that of `fifo` in the same round.
+    /// The ratio of its rate to that of `fifo` in the same round.
     pub ratio: f64,
     /// Processor time for a frame that arrived, in µs, all processors together.
     pub processor_micros: f64,
-    /// What the ratio has to be, if anything is claimed.
+    /// The goal of the ratio, if there is one.
     pub goal: Option<f64>,
     /// Why it was not measured.
     pub not_measured: Option<String>,
@@ -105,8 +105,8 @@ struct Sample {
     processor_micros: f64,
 }
 
-/// Measures every forwarder; `progress` gets the measurement that begins, and how many are done of
-/// how many. To be called before the process has a second thread.
+/// Measures every forwarder; `progress` receives the measurement that begins, the number done and
+/// the number of all. Must be called before the process has a second thread.
 ///
 /// # Errors
 /// When private networks cannot be made (the text says what is missing), or a bridge fails.
@@ -135,7 +135,7 @@ pub fn measure(
     Ok(Report { processors, other_work, rows: forwarders.iter().zip(&samples).map(row).collect() })
 }
 
-/// The rows for which something is claimed, as figures.
+/// Returns the rows with goals, as figures.
 pub fn figures(report: &Report) -> Vec<Figure> {
     let figure = |row: &Row| {
         let what = format!("{}: rate to `fifo`", row.forwarder);
@@ -474,7 +474,7 @@ fn busy_ticks(text: &str) -> Option<u64> {
     Some(user + nice + system + interrupts + soft)
 }
 
-/// What 100 classes may cost of the rate with `fifo`.
+/// The least ratio of the rate with 100 classes to that with `fifo`.
 const GOAL: f64 = 0.94;
 const GOAL_CLASSES: usize = 100;
 const GOAL_SCHEDULERS: [&str; 3] = ["htb", "cbq", "hfsc"];
@@ -491,7 +491,7 @@ const FRAMES_MAX: u32 = 16_384;
 const LAG_MAX_MS: u64 = 100;
 const WARMUP: Duration = Duration::from_millis(150);
 const REST: Duration = Duration::from_millis(300);
-/// A measurement is never shorter: `/proc/stat` counts in hundredths of a second.
+/// The shortest measurement, since `/proc/stat` counts in hundredths of a second.
 const SECONDS_MIN: f64 = 0.05;
 const TICK_MICROS: f64 = 10_000.0;
 const SEED: u64 = 0x77_6569_7232;

@@ -1,9 +1,9 @@
-//! What a link keeps in memory: bytes per idle class, and per packet that waits.
+//! The memory of a link: bytes per idle class, and per waiting packet.
 //!
-//! Each figure is a difference of two links that differ in nothing else, so what a link needs once
-//! is in neither. A class is idle after it has been active: every leaf sent a packet first, and
-//! what its scheduler keeps from then on counts. The bytes are those that the program asked its
-//! allocator for.
+//! Each figure is the difference between two links that differ in nothing else, so constant parts
+//! of a link do not count. A class is idle after it has been active: every leaf sent a packet
+//! first, so the state that its scheduler holds from then on counts. The bytes are those that the
+//! program requested from its allocator.
 
 use crate::bench::entries;
 use crate::bench::figure::Figure;
@@ -18,10 +18,10 @@ use weir_live::pages::bytes_in_use;
 
 /// Bytes that an idle class may take.
 pub const CLASS_BYTES_MAX: f64 = 128.0;
-/// Bytes that a waiting packet may take beside its own.
+/// Bytes that a waiting packet may take, its own content aside.
 pub const PACKET_BYTES_MAX: f64 = 64.0;
 
-/// What one scheduler's link keeps.
+/// The memory of one scheduler's link.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The scheduler.
@@ -69,7 +69,7 @@ pub fn figures(rows: &[Row]) -> Vec<Figure> {
 }
 
 fn measure_one(entry: &Entry, more: usize) -> Row {
-    // Who looks at every leaf for every packet would take minutes.
+    // A scheduler that examines every leaf for every packet would take minutes.
     let is_slow = entry.descriptor.promises.cost == Cost::Linear;
     let leaves = if is_slow { more.min(LEAVES_SLOW) } else { more };
     let [few, many] = [FEW, FEW + leaves].map(|leaves| idle(entry, leaves));
@@ -80,13 +80,13 @@ fn measure_one(entry: &Entry, more: usize) -> Row {
     Row { scheduler: entry.descriptor.keyword, class_bytes, packet_bytes, holds }
 }
 
-/// What a link keeps for so many of something.
+/// The memory that a link holds for a number of leaves or packets.
 struct Kept {
     bytes: usize,
     count: usize,
 }
 
-/// A link in which every leaf has sent a packet and nothing waits.
+/// Returns a link in which every leaf has sent a packet and no packet waits.
 fn idle(entry: &Entry, leaves: usize) -> Kept {
     let plan = plan(entry.descriptor, leaves, group_of(leaves), FEW);
     let mut out = Vec::with_capacity(FEW);
@@ -102,7 +102,7 @@ fn idle(entry: &Entry, leaves: usize) -> Kept {
     Kept { bytes: bytes_in_use() - before, count: plan.tree.classes().len() }
 }
 
-/// Lets everything leave; answers when all had left.
+/// Lets all packets leave; returns when the last one left.
 fn drain(link: &mut dyn AnyLink, mut now: Instant, out: &mut Vec<Departure>) -> Instant {
     while let Some(next) = link.advance(now, out) {
         now = next;
@@ -112,7 +112,7 @@ fn drain(link: &mut dyn AnyLink, mut now: Instant, out: &mut Vec<Departure>) -> 
     now.after(Duration::from_micros(1))
 }
 
-/// A link of a few leaves in which so many packets wait, as many as may.
+/// Returns a link of a few leaves in which `packets` packets wait, the most that it allows.
 fn waiting(entry: &Entry, packets: usize) -> Kept {
     let plan = plan(entry.descriptor, LEAVES, 0, packets);
     let before = bytes_in_use();

@@ -1,7 +1,8 @@
-//! The cost of a packet, for every scheduler and number of leaves, on the road that frames take.
+//! The cost of a packet, for every scheduler and number of leaves, by the calls that the product
+//! makes.
 //!
 //! `road` is the loop that is measured. Every scheduler runs in turn with `fifo` at the same number
-//! of leaves, so the ratio is taken within one run; absolute figures drift with the machine.
+//! of leaves, so the ratio is taken within one run; absolute figures vary with the machine.
 //! Classification has a column of its own: a packet is classified before the link sees it, by as
 //! many rules as there are leaves, whatever the scheduler.
 
@@ -27,7 +28,7 @@ use weir_core::sched::{Entry, SCHEDULERS};
 /// The numbers of leaves that `weir bench` runs.
 pub const LEAVES: &[usize] = &[8, 104, 1_024];
 
-/// Those of `weir bench --goals`: with goals, and beyond them reported.
+/// The numbers of leaves of `weir bench --goals`: some with goals, others only reported.
 pub const LEAVES_REPORTED: &[usize] = &[104, 1_024, 53_248, 1_000_000];
 
 /// One row of the table.
@@ -39,12 +40,12 @@ pub struct Row {
     pub leaves: usize,
     /// ns per packet, the median of the rounds.
     pub nanos: f64,
-    /// To `fifo` in the same round, the median of the rounds.
+    /// The ratio to `fifo` in the same round, the median of the rounds.
     pub ratio: f64,
     /// ns to classify a packet by as many rules as there are leaves; `None` above
     /// [`CLASSIFIED_MAX`].
     pub classify_nanos: Option<f64>,
-    /// What the ratio may be, if anything is claimed.
+    /// The goal of the ratio, if there is one.
     pub goal: Option<f64>,
     /// Whether it is not above the goal.
     pub holds: bool,
@@ -100,7 +101,7 @@ pub fn measure(workload: Workload<'_>, mut progress: impl FnMut(&Row)) -> Result
     Ok(rows)
 }
 
-/// The rows for which something is claimed, as figures.
+/// Returns the rows with goals, as figures.
 pub fn figures(rows: &[Row]) -> Vec<Figure> {
     let figure = |row: &Row| {
         let what = format!("{}, {} leaves: cost to `{}`", row.scheduler, row.leaves, yardstick());
@@ -120,12 +121,13 @@ fn entries(only: &[String]) -> Result<Vec<&'static Entry>, String> {
     if only.is_empty() { Ok(SCHEDULERS.iter().collect()) } else { only.iter().map(find).collect() }
 }
 
-/// The scheduler that every other is compared with: the first in the registry, which does least.
+/// The scheduler that every other is compared with: the first in the registry, which is the
+/// plainest.
 pub fn yardstick() -> &'static str {
     SCHEDULERS[0].descriptor.keyword
 }
 
-/// The schedulers of which something is claimed.
+/// The schedulers with goals.
 pub fn goal_schedulers() -> Vec<String> {
     GOALS.map(|goal| goal.0.to_owned()).to_vec()
 }
@@ -134,14 +136,13 @@ fn keywords() -> impl Iterator<Item = &'static str> {
     SCHEDULERS.iter().map(|entry| entry.descriptor.keyword)
 }
 
-/// The time to classify a packet by `rules` rules, with the classifier that a policy has by
-/// default.
+/// Returns the time to classify a packet by `rules` rules, with a policy's default classifier.
 fn classify_nanos(rules: usize, effort: Effort) -> Option<f64> {
     let all = CLASSIFIERS.first().filter(|_| rules <= CLASSIFIED_MAX)?;
     Some(classify::nanos(all.keyword, rules, effort))
 }
 
-/// Alternates the scheduler with the yardstick, so that both see the same minute of the machine.
+/// Alternates the scheduler with the yardstick, so that both run at the same time on the machine.
 fn measure_one(entry: &Entry, leaves: usize, workload: Workload<'_>) -> Row {
     let Workload { lengths, effort, .. } = workload;
     let road = |entry| Road::new(entry, leaves, group_of(leaves), population(leaves), lengths);
@@ -167,7 +168,7 @@ fn measure_one(entry: &Entry, leaves: usize, workload: Workload<'_>) -> Row {
     }
 }
 
-/// As many packets as a round has time for; warms the caches.
+/// Returns as many packets as a round has time for; warms the caches.
 fn affordable(road: &mut Road, packets: u64) -> u64 {
     let few = (packets / 100).max(1);
     let nanos = road.run(few).min(road.run(few));
@@ -177,7 +178,7 @@ fn affordable(road: &mut Road, packets: u64) -> u64 {
     packets
 }
 
-/// What a packet may cost, to the yardstick.
+/// The goal of a packet's cost, relative to the yardstick.
 fn goal_of(scheduler: &str, leaves: usize) -> Option<f64> {
     let goal = GOALS.iter().find(|goal| goal.0 == scheduler && GOAL_LEAVES.contains(&leaves));
     goal.map(|goal| goal.1)
@@ -188,13 +189,13 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// What a packet of mixed lengths may cost in these schedulers, to `fifo`.
+/// The most that a packet of mixed lengths may cost in these schedulers, relative to `fifo`.
 const GOALS: [(&str, f64); 4] = [("htb", 2.5), ("cbq", 5.3), ("wf2q+", 3.0), ("hfsc", 5.5)];
 /// With these numbers of leaves.
 const GOAL_LEAVES: [usize; 2] = [104, 1_024];
 /// Time of a round at most, in ns.
 pub const ROUND_NANOS_MAX: f64 = 60_000_000.0;
-/// Rules that can be built in a moment.
+/// The most rules that are built quickly.
 pub const CLASSIFIED_MAX: usize = 100_000;
 
 #[cfg(test)]

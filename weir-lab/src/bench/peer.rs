@@ -1,9 +1,9 @@
-//! Schedulers beside DPDK's `rte_sched`, in one run on one core: the cost of each to the peer's.
+//! Schedulers beside DPDK's `rte_sched`, in one run on one core: the ratio of the costs.
 //!
 //! The peer's program is `bench/rte_sched/rte_sched.c`, which `bench/peers` builds. Both run a
 //! closed loop: as many packets a queue, batches of 32, random leaves, the same mixed lengths. In
-//! each round the peer runs once and every scheduler after it, so that all see the same minute of
-//! the machine; ratios are taken within a round, and are reported without a goal.
+//! each round the peer runs once and every scheduler after it, so that all run at about the same
+//! time; ratios are taken within a round, and are reported without a goal.
 
 use crate::bench::road::{Lengths, Road, group_of};
 use crate::bench::{entries, median};
@@ -26,7 +26,7 @@ pub struct Row {
     pub ratio: f64,
 }
 
-/// Runs `program` beside the schedulers, or those named `only`, at `leaves`, in so many rounds.
+/// Runs `program` beside the schedulers, or those named `only`, at `leaves`, in `rounds` rounds.
 ///
 /// # Errors
 /// When the peer's program cannot be run or prints something else than expected.

@@ -1,8 +1,9 @@
-//! Instructions and calls of enqueue and dequeue, apart, in the form of [nieminen §5, Table II].
+//! Instructions and calls of enqueue and dequeue, separately, in the form of [nieminen §5, Table
+//! II].
 //!
 //! A closed loop on a link of 100 Mbit/s in virtual time: what leaves is offered again, to the
-//! next of the active leaves. Polls that find nobody who may send count as well. Callgrind counts
-//! in the two functions alone; calls are those that the compiler left.
+//! next of the active leaves. Polls that find no leaf that may send count as well. Callgrind counts
+//! in the two functions alone; calls are those that the compiler did not inline.
 
 use crate::bench::road;
 use serde::{Deserialize, Serialize};
@@ -27,11 +28,11 @@ pub struct Row {
     pub leaves: usize,
     /// How many of them have traffic.
     pub active: usize,
-    /// What each has of the link's rate: one such part.
+    /// The reciprocal of each class's part of the link's rate.
     pub parts: usize,
-    /// To take it in.
+    /// The cost of enqueueing.
     pub enqueue: Count,
-    /// To choose it and hand it out.
+    /// The cost of selecting and dequeueing.
     pub dequeue: Count,
 }
 
@@ -40,7 +41,7 @@ pub struct Row {
 pub struct Profile {
     /// Enqueue and dequeue.
     pub schedulers: Vec<Row>,
-    /// To find the class of a packet.
+    /// The cost of classification.
     pub classifiers: Vec<Search>,
 }
 
@@ -52,7 +53,7 @@ pub struct Search {
     pub classifier: String,
     /// Rules, one a class.
     pub rules: usize,
-    /// To find the last.
+    /// The cost of finding the last rule.
     pub classify: Count,
 }
 
@@ -101,7 +102,7 @@ pub fn rows() -> usize {
     cases().count()
 }
 
-/// What more classes cost a scheduler while one of them is busy, which is the same class each time.
+/// How a scheduler's cost grows with idle classes, while one and the same class is busy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Growth {
     /// The scheduler.
@@ -264,7 +265,7 @@ impl Loop {
         let leaf = LeafId(self.next);
         self.next = (self.next + 1) % self.active;
         let verdict = self.link.offer(self.now, leaf, Packet::new(handle, LENGTH));
-        // Work after the call, or it would become a jump out of what is counted.
+        // Work after the call, or it would become a tail call, which is not counted.
         std::hint::black_box(verdict);
     }
 
@@ -369,7 +370,7 @@ mod tests {
         }
         assert!(workload("fifo", "1:2:1", 1).is_err());
         assert!(workload("fifo", "x", 1).is_err());
-        assert!(workload("nobody", "1:1:1", 1).is_err());
+        assert!(workload("unknown", "1:1:1", 1).is_err());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The road that frames take, as a closed loop: batches of stamped arrivals through `serve`.
+//! A closed loop over the calls that the product makes: batches of stamped arrivals through
+//! `serve`.
 //!
 //! A link at 400 Gbit/s is backlogged with a fixed population of packets. What left arrives again,
 //! in batches of up to 32: each packet at a random leaf, with a random length, at the instant at
@@ -98,7 +99,7 @@ impl Road {
         this
     }
 
-    /// ns per packet over `packets` packets; what the loop itself does is not counted.
+    /// Returns the ns per packet over `packets` packets, without the time of the loop itself.
     pub(crate) fn run(&mut self, packets: u64) -> f64 {
         let (mut done, mut ticks) = (0u64, 0);
         while done < packets {
@@ -112,7 +113,7 @@ impl Road {
         self.clock.delta_as_nanos(0, ticks) as f64 / done as f64
     }
 
-    /// From now on the link explains why packets wait, and the sojourns are taken out.
+    /// Turns explanation on: the link explains why packets wait, and the sojourns are taken out.
     pub(crate) fn explain(&mut self) {
         self.link.explain(self.until, true);
         self.explains = true;
@@ -122,7 +123,7 @@ impl Road {
     #[inline(never)]
     fn serve(&mut self) {
         let due = self.link.serve(&self.arrivals, self.until, &mut self.departures);
-        // Work after the call, or it would become a jump out of what is counted.
+        // Work after the call, or it would become a tail call, which is not counted.
         self.due = due.unwrap_or(self.until);
         if self.explains {
             self.link.take_sojourns(&mut |sojourns| {
@@ -144,7 +145,7 @@ impl Road {
             self.arrived += u64::from(packet.length);
         }
         if self.arrivals.is_empty() {
-            // The scheduler holds every packet back, and has said until when.
+            // The scheduler holds every packet back until an instant that it named.
             (self.start, self.arrived) = (self.due.max(self.until), 0);
         }
         self.until = self.sent_at();

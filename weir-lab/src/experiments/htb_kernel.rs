@@ -73,10 +73,10 @@ fn measure(
     };
     let kernel = rig::run_kernel(&setup(), &tc_lines(RIGHT, mbit))?;
     let weir = rig::run(setup())?;
-    for (who, measured) in [("kernel", &kernel), ("Weir", &weir)] {
+    for (side, measured) in [("kernel", &kernel), ("Weir", &weir)] {
         if measured.receiver_lost > 0 {
             let lost = measured.receiver_lost;
-            return Err(format!("{subject}, {who}: the receiver lost {lost} frames; try again"));
+            return Err(format!("{subject}, {side}: the receiver lost {lost} frames; try again"));
         }
     }
     let rates = |measured: &Measured| Rates {
@@ -113,7 +113,7 @@ impl Judged<'_> {
     /// Makes the rows that compare the kernel with the ideal, and Weir with the kernel.
     fn rows(&self, name: &str, weir: f64, kernel: f64, ideal: f64) -> [Row; 2] {
         let limit = |claimed: bool| if claimed { LIMIT } else { f64::INFINITY };
-        let subject = |who: &str| format!("{}: {name}, {who}", self.subject);
+        let subject = |side: &str| format!("{}: {name}, {side}", self.subject);
         let kernel_row = Row::rate(subject("kernel to ideal"), kernel, ideal, limit(self.exact));
         let claimed = self.spaced && kernel_row.deviation.abs() <= LIMIT;
         let weir_row = Row::rate(subject("Weir to kernel"), weir, kernel, limit(claimed));

@@ -8,10 +8,10 @@
 //! the link has no more for it.
 //!
 //! That is exact as long as no leaf misses a turn, which happens in two cases: a leaf that is at
-//! its ceiling for the moment, and a class that lends itself, whose children share one turn whoever
-//! the lender is. So a division is in *doubt* if a ceiling is close to what a leaf gets and below
-//! what is lent, if a class in between lends too, or if an earlier one was in doubt and leaves more
-//! than computed.
+//! its ceiling for the moment, and a class that lends itself, whose children share one turn
+//! whichever class lends. So a division is in *doubt* if a ceiling is close to what a leaf gets and
+//! below what is lent, if a class in between lends too, or if an earlier one was in doubt and
+//! leaves more than computed.
 
 use crate::fluid;
 use std::collections::BTreeMap;

@@ -127,7 +127,7 @@ fn check_default(classes: &[ClassDraft<'_>], report: &mut Report) {
     let mut defaults = classes.iter().filter(|class| class.default.is_some());
     let Some(class) = defaults.next() else {
         let end = report.source().text().len();
-        let message = "no class takes what no rule matches";
+        let message = "packets that match no rule have no class";
         report.push(
             Draft::new(&codes::NO_DEFAULT, (end..end).into(), message)
                 .cure("write `default = true` in one leaf class"),

@@ -1,4 +1,4 @@
-//! What can be wrong with a capture, told with its place and its cure.
+//! The faults of a capture, each with its place and its cure.
 
 use super::INTERFACES_MAX;
 use std::fmt;
@@ -166,7 +166,7 @@ impl fmt::Display for CaptureFault {
             }
             Self::NotACapture { magic } if magic.is_empty() => f.write_str("the file is empty"),
             Self::NotACapture { magic } => {
-                write!(f, "a file that begins with {} is no capture", hexadecimal(magic))
+                write!(f, "a file that begins with {} is not a capture", hexadecimal(magic))
             }
             Self::Version { format, major, minor, supported } => {
                 write!(f, "{format} version {major}.{minor} is not read, only {supported}.x")

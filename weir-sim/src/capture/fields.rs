@@ -31,7 +31,7 @@ impl ByteOrder {
     }
 }
 
-/// The fields not yet taken; each method takes the next one, or answers `None` where too few bytes
+/// The fields not yet taken; each method takes the next one, or returns `None` where too few bytes
 /// are left.
 pub(super) struct Fields<'b> {
     bytes: &'b [u8],

@@ -14,7 +14,7 @@ pub struct Interface {
 }
 
 /// A link-layer header type: the LINKTYPE number of the file. Whether and how the core parses such
-/// frames is for [`LinkType::from_capture`](weir_core::packet::LinkType::from_capture) to tell.
+/// frames, [`LinkType::from_capture`](weir_core::packet::LinkType::from_capture) decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CaptureLink(pub u16);
 

@@ -7,7 +7,7 @@
 //! (draft-ietf-opsawg-pcap) and `pcapng` (draft-ietf-opsawg-pcapng) of `docs/sources.md`.
 //!
 //! Timestamps are taken as the capture has them. They may run backwards; the reader counts that in
-//! [`CaptureTotals::backward`], and whoever replays the frames clamps them.
+//! [`CaptureTotals::backward`], and a replay clamps them.
 
 mod error;
 mod fields;
@@ -35,7 +35,7 @@ pub const INTERFACES_MAX: usize = 65_536;
 /// The longest interface description read, in bytes with its options.
 pub const INTERFACE_BLOCK_BYTES_MAX: u32 = 1024 * 1024;
 
-/// The longest interface name kept, in bytes; the rest of a longer one is left out.
+/// The longest interface name stored, in bytes; the rest of a longer one is left out.
 pub const NAME_BYTES_MAX: usize = 255;
 
 /// The longest comment written, in bytes: what the 16-bit length of a pcapng option holds.

@@ -8,14 +8,15 @@ use super::interface::{CaptureLink, Interface};
 use super::stream::{Part, Stream};
 use super::tick::Clock;
 
-/// How the records of one pcap file read.
+/// The byte order and resolution of one pcap file.
 pub(super) struct Pcap {
     order: ByteOrder,
     clock: Clock,
 }
 
 impl Pcap {
-    /// The byte order and resolution that the file's first four bytes tell, if they are of pcap.
+    /// Returns the byte order and resolution that the file's first four bytes give, if the file is
+    /// pcap.
     pub fn from_magic(magic: [u8; 4]) -> Option<Self> {
         [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| {
             let clock = match order.u32(magic) {
@@ -73,7 +74,7 @@ impl Pcap {
         let mut fields = Fields::new(bytes, self.order);
         let seconds = Clock { resolution: 0, offset_seconds: 0 }.nanoseconds(fields.u32()?.into());
         let fraction = self.clock.nanoseconds(fields.u32()?.into());
-        // Neither is above 2^32 units of its kind, so their sum stays far below 2^64.
+        // Neither is above 2^32 units of its kind, so their sum stays well below 2^64.
         Some((seconds? + fraction?, fields.u32()?, fields.u32()?))
     }
 }

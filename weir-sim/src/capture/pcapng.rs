@@ -8,7 +8,7 @@ use super::stream::{Part, Stream};
 use super::tick::Clock;
 use super::{INTERFACE_BLOCK_BYTES_MAX, INTERFACES_MAX, NAME_BYTES_MAX, PACKET_BYTES_MAX};
 
-/// Where the reading of a pcapng file stands: the section it is in.
+/// The state of reading a pcapng file: its current section.
 ///
 /// A section numbers its interfaces from 0; a capture of several sections gets one numbering here,
 /// in the order in which they are described.
@@ -186,7 +186,7 @@ impl PacketFields {
     fn captured(&self, snap_length: u32) -> u32 {
         match (self.captured, snap_length) {
             (Some(captured), _) => captured,
-            // [pcapng §4.2] A snap length of 0 is no limit.
+            // [pcapng §4.2] A snap length of 0 means no limit.
             (None, 0) => self.original_length,
             (None, snap_length) => self.original_length.min(snap_length),
         }

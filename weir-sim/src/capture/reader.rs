@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Reads the frames of a pcap or pcapng capture, gzip or not, one at a time.
 ///
-/// What was read before a fault is yielded before the fault is told, and nothing after it. Memory
+/// Frames before a fault are yielded first, then the fault, and nothing after it. Memory
 /// is bounded by [`PACKET_BYTES_MAX`](super::PACKET_BYTES_MAX) and
 /// [`INTERFACES_MAX`](super::INTERFACES_MAX) whatever the capture claims.
 pub struct CaptureReader<'s> {

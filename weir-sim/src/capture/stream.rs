@@ -22,7 +22,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// `fault`, told as this part's.
+    /// Returns `fault` as an error of this part.
     pub fn error(self, fault: CaptureFault) -> CaptureError {
         CaptureError::new(fault, self.offset)
     }
@@ -31,8 +31,8 @@ impl Part {
 impl<'s> Stream<'s> {
     /// The bytes of `input`, decompressed where it begins as gzip does.
     ///
-    /// Where a gzip stream is damaged (not merely cut short), the decompressor keeps back what it
-    /// had decoded last, less than 128 KiB: those frames are lost with the damaged ones.
+    /// Where a gzip stream is damaged (not merely cut short), the decompressor withholds the bytes
+    /// that it decoded last, less than 128 KiB: those frames are lost with the damaged ones.
     pub fn new(mut input: impl Read + 's) -> Result<Self, CaptureError> {
         let mut start = Vec::with_capacity(GZIP_MAGIC.len());
         let magic_length = GZIP_MAGIC.len() as u64;
@@ -77,7 +77,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Fills `bytes` as far as the capture goes, and tells how far that is.
+    /// Fills `bytes` as far as the capture goes; returns how many bytes that is.
     pub fn up_to(&mut self, bytes: &mut [u8]) -> Result<usize, CaptureError> {
         let mut filled = 0;
         while filled < bytes.len() {

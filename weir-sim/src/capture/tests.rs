@@ -375,7 +375,7 @@ fn interfaces_are_bounded() {
 }
 
 #[test]
-fn a_long_name_is_cut_and_a_wild_one_is_made_text() {
+fn a_long_name_is_cut_and_one_that_is_not_utf8_is_converted() {
     let mut sample = Sample::pcapng(Little);
     sample.interface(1, 0, &[(2, &[b'x'; 4000])]);
     sample.interface(1, 0, &[(2, b"a\xffb\0\0")]);
@@ -393,7 +393,7 @@ fn the_whole_message_names_fault_place_and_cure() {
                    `editcap -F pcapng IN OUT`";
     let start = "before any frame, at byte 0 of the capture: ";
     assert_eq!(message(b""), format!("{start}the file is empty; {convert}"));
-    let expected = format!("{start}a file that begins with 504b0304 is no capture; {convert}");
+    let expected = format!("{start}a file that begins with 504b0304 is not a capture; {convert}");
     assert_eq!(message(b"PK\x03\x04zip"), expected);
     assert_eq!(message(&gzip(b"PK\x03\x04zip")), expected);
     let header = &one_record().bytes[..20];
@@ -429,7 +429,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn a_source_that_fails_is_told_after_its_frames() {
+fn a_source_that_fails_yields_its_frames_then_the_error() {
     struct Fails;
     impl Read for Fails {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -10,7 +10,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Ticks of a microsecond from the epoch: what pcapng assumes where it is not told.
+    /// Ticks of a microsecond from the epoch: pcapng's default.
     pub const MICROSECONDS: Self = Self { resolution: 6, offset_seconds: 0 };
     /// Ticks of a nanosecond from the epoch.
     pub const NANOSECONDS: Self = Self { resolution: 9, offset_seconds: 0 };
@@ -32,7 +32,7 @@ impl Clock {
         if exponent <= 9 {
             return ticks * 10_u128.pow(9 - u32::from(exponent));
         }
-        // Where the divisor leaves 128 bits it is far above any count of ticks: the instant is 0.
+        // A divisor that overflows 128 bits is above any count of ticks: the instant is 0.
         let divisor = 10_u128.checked_pow(u32::from(exponent) - 9);
         divisor.map_or(0, |divisor| ticks / divisor)
     }
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn offset_shifts_and_what_64_bits_cannot_hold_is_told() {
+    fn offset_shifts_and_what_64_bits_cannot_hold_is_none() {
         check(6, 10, 1, Some(10_000_001_000));
         check(6, -1, 1_500_000, Some(500_000_000));
         check(6, -2, 1_500_000, None);

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 pub struct CaptureWriter<W> {
     output: W,
     interfaces: usize,
-    /// The body of the block being put together.
+    /// The body of the block under construction.
     body: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl<W: Write> CaptureWriter<W> {
         writer.field(BYTE_ORDER_MAGIC.to_le_bytes());
         writer.field(VERSION_MAJOR.to_le_bytes());
         writer.field(0_u16.to_le_bytes());
-        // [pcapng §4.1] A section length of -1: not told.
+        // [pcapng §4.1] A section length of -1: unspecified.
         writer.field((-1_i64).to_le_bytes());
         writer.option(OPTION_APPLICATION, b"weir");
         writer.option(OPTION_END, b"");
@@ -87,7 +87,7 @@ impl<W: Write> CaptureWriter<W> {
         self.block(ENHANCED_PACKET)
     }
 
-    /// Flushes the output and gives it back.
+    /// Flushes the output and returns it.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)
@@ -109,7 +109,7 @@ impl<W: Write> CaptureWriter<W> {
         self.body.resize(self.body.len().next_multiple_of(4), 0);
     }
 
-    /// Writes the body put together so far as a block, and begins the next.
+    /// Writes the body as a block, and begins the next block.
     fn block(&mut self, kind: u32) -> io::Result<()> {
         let body_length = u32::try_from(self.body.len()).expect("a packet, a comment and fields");
         let length = (body_length + BLOCK_FRAME_BYTES).to_le_bytes();

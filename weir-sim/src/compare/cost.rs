@@ -1,4 +1,4 @@
-//! What a packet costs under a scheduler: the counts of instructions that stand with the code.
+//! What a packet costs under a scheduler: the counts of instructions in the repository.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

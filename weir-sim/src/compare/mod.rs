@@ -1,9 +1,9 @@
-//! One traffic under many schedulers: what each makes of it, beside the fluid ideal.
+//! Runs one scenario under many schedulers, and compares the results with the fluid ideal.
 //!
 //! The scenario's policy is translated for each scheduler ([`translate`]); sources, seed, queues
 //! and rules stay. In a network it is the policy of one outlet, the main one ([`at`]). Shares are
-//! held to what the fluid ideal gives each leaf by the original policy, for what was offered in
-//! that run: a leaf that a TCP source without end feeds wants all it can get. Invariant: equal
+//! compared with what the fluid ideal gives each leaf by the original policy, for the load offered
+//! in that run: a leaf with an endless TCP source demands the whole link. Invariant: equal
 //! scenarios give equal comparisons, whatever the number of threads.
 
 mod cost;
@@ -28,20 +28,21 @@ use weir_core::units::{Quantity, Rate};
 use weir_policy::fluid::{Demand, shares};
 use weir_policy::reader::{list, suggest};
 
-/// One traffic under several schedulers.
+/// One scenario under several schedulers.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
     /// The scenario's name.
     pub scenario: String,
     /// Its seed.
     pub seed: u64,
-    /// The outlet of its network whose scheduler is replaced: the link, and the node at whose end.
+    /// The outlet of its network whose scheduler is replaced: the link, and the node that it leads
+    /// away from.
     pub outlet: Option<(String, String)>,
     /// The scheduler that its policy is written for.
     pub written_for: &'static str,
     /// What `cost` is.
     pub cost_unit: String,
-    /// Each scheduler that was asked for, in that order.
+    /// Each requested scheduler, in the order of the request.
     pub rows: Vec<Row>,
 }
 
@@ -50,20 +51,21 @@ pub struct Comparison {
 pub struct Row {
     /// The keyword.
     pub scheduler: &'static str,
-    /// How the policy was said in its words.
+    /// How the policy was translated.
     pub notes: Vec<String>,
     /// Why there is no result.
     pub refused: Option<String>,
-    /// What came of it.
+    /// The result.
     pub result: Option<Measured>,
 }
 
-/// What a scheduler made of the traffic.
+/// The results under one scheduler.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Measured {
     /// The part of the ideal's bytes that went to others than the ideal says, 0 to 1.
     pub share_error: f64,
-    /// Jain's index of what leaves got by what the ideal gives them: 1 if all got the same part.
+    /// Jain's index of the leaves' throughput relative to the ideal: 1 if all got the same part of
+    /// it.
     pub fairness: f64,
     /// Packets dropped.
     pub dropped: u64,
@@ -97,10 +99,10 @@ pub struct Leaf {
     offered: u64,
 }
 
-/// The schedulers called `keywords`.
+/// Returns the schedulers called `keywords`.
 ///
 /// # Errors
-/// When one has no such keyword, with the nearest that there is.
+/// When a keyword is unknown; names the most similar one.
 pub fn find(keywords: &[String]) -> Result<Vec<&'static sched::Entry>, String> {
     let known: Vec<_> = sched::SCHEDULERS.iter().map(|entry| entry.descriptor.keyword).collect();
     let find = |keyword: &String| {
@@ -162,7 +164,7 @@ fn places(network: &Network, outlets: &[OutletId]) -> String {
     outlets.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs `scenario` under each scheduler, on so many threads; those that had not ended at a stop
+/// Runs `scenario` under each scheduler, on `threads` threads; those that had not ended at a stop
 /// are missing.
 pub fn compare(
     scenario: &Scenario,
@@ -265,7 +267,7 @@ fn measure(scenario: &Scenario, report: &Report) -> Measured {
     }
 }
 
-/// What the fluid ideal gives each class of the original policy for what was offered.
+/// Returns what the fluid ideal gives each class of the original policy for the offered load.
 fn ideal(scenario: &Scenario, report: &Report) -> Vec<f64> {
     let tree = &scenario.link.tree;
     let greedy = |name: &str| {
@@ -286,14 +288,15 @@ fn ideal(scenario: &Scenario, report: &Report) -> Vec<f64> {
     shares(&promised_tree(&scenario.link), &demand)
 }
 
-/// Whether what a source sends, not what comes back to it, passes the link in question.
+/// Returns whether the packets that a source sends, not its acknowledgements, pass the link in
+/// question.
 fn crosses_main(scenario: &Scenario, source: &Source) -> bool {
     let Some(network) = &scenario.network else { return true };
     let way = source.ends.and_then(|ends| route(network, ends));
     way.is_some_and(|way| way.contains(&network.main))
 }
 
-/// The tree of a plan in the words that the fluid ideal reads.
+/// Returns the tree of a plan with the parameters that the fluid ideal reads.
 fn promised_tree(plan: &LinkPlan) -> Tree {
     let promised = promises(plan);
     let rate = |rate: f64| {

@@ -1,10 +1,10 @@
-//! A policy that was written for one scheduler, for another.
+//! Translates a policy that was written for one scheduler into one for another.
 //!
-//! First the policy is read for what it promises, in words that no scheduler owns: of each class
-//! its rate, whether it may have more and up to what, and its precedence. Then the other
-//! scheduler's own table of parameters says which of its words can carry that. `docs/compare.md`
-//! has the rules. Invariant: leaves, queues, rules and meters stay as they are, and in their order;
-//! what has no counterpart is told.
+//! First the policy is read for what it promises, independently of a scheduler: of each class its
+//! rate, whether it may have more and up to what, and its precedence. Then the other scheduler's
+//! table of parameters says which of them can express that. `docs/compare.md` has the rules.
+//! Invariant: leaves, queues, rules and meters stay as they are, and in their order; every
+//! parameter without a counterpart is noted.
 
 use serde::Serialize;
 use weir_core::ids::ClassId;
@@ -18,25 +18,25 @@ use weir_core::units::{Bytes, Dimension, Quantity, Rate, Share};
 pub struct Translated {
     /// The plan.
     pub plan: LinkPlan,
-    /// What was said otherwise, and what could not be said.
+    /// What was translated differently, and what could not be translated.
     pub notes: Vec<String>,
 }
 
 /// What a policy promises a class.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Promised {
-    /// What it may always have, in bit/s.
+    /// The rate that it may always have, in bit/s.
     pub rate: f64,
     /// The most it may have, in bit/s; `None` for as much as there is.
     pub ceil: Option<f64>,
-    /// How many go before it among classes with different precedence: 0 goes first.
+    /// The number of precedence levels before it: 0 goes first.
     pub rank: u64,
 }
 
-/// `plan` for the scheduler `to`, which is in the registry.
+/// Translates `plan` for the scheduler `to`, which is in the registry.
 ///
 /// # Errors
-/// Why the other scheduler cannot carry it, with value, limit and cure.
+/// Why the other scheduler cannot express it, with value, limit and cure.
 pub fn translate(plan: &LinkPlan, to: &'static Descriptor) -> Result<Translated, String> {
     if plan.scheduler == to.keyword {
         return Ok(Translated { plan: plan.clone(), notes: Vec::new() });
@@ -71,7 +71,8 @@ pub fn translate(plan: &LinkPlan, to: &'static Descriptor) -> Result<Translated,
     Ok(Translated { plan, notes })
 }
 
-/// Whether a class that has children has siblings, so that who gets what it leaves matters.
+/// Returns whether a class with children has siblings; then it matters which class gets its unused
+/// rate.
 fn divides_twice(tree: &Tree) -> bool {
     let siblings = |parent| tree.classes().filter(move |(_, other)| other.parent == parent).count();
     tree.classes().any(|(id, class)| tree.leaf_of(id).is_none() && siblings(class.parent) > 1)
@@ -94,7 +95,7 @@ pub fn promises(plan: &LinkPlan) -> Vec<Promised> {
     }
     let promised = |(id, class): (ClassId, &ClassSpec)| {
         let rate = rates[id.index()].unwrap_or(0.0);
-        // A limit that only the line could reach is none.
+        // A limit at the rate of the line does not limit.
         let ceil = ceil(class, descriptor, rate).filter(|&ceil| ceil < link);
         Promised { rate, ceil, rank: ranks[id.index()] }
     };
@@ -154,7 +155,7 @@ fn ranks(plan: &LinkPlan, descriptor: Option<&Descriptor>) -> Vec<u64> {
     let mut known: Vec<i64> = plan.tree.leaves().map(|(_, class)| level(class)).collect();
     known.sort_unstable();
     known.dedup();
-    // Classes with children send nothing themselves, so they stand behind nobody.
+    // Classes with children send nothing themselves, so they have no precedence.
     let rank = |(id, class): (ClassId, &ClassSpec)| match plan.tree.leaf_of(id) {
         Some(_) => known.partition_point(|&other| other < level(class)) as u64,
         None => 0,
@@ -171,7 +172,7 @@ fn precedence(descriptor: &Descriptor) -> Option<(&'static Parameter, bool)> {
         .or_else(|| row("prio").or_else(|| row("ddp")).map(|row| (row, false)))
 }
 
-/// The parameters of classes that were written and that no promise holds.
+/// Returns the written parameters of classes that do not enter a promise.
 fn lost_words(plan: &LinkPlan) -> Vec<String> {
     let carried = ["rate", "share", "weight", "borrow", "ceil", "priority", "prio", "ddp"];
     let curves = ["ls_m2", "rt_m2", "ul_m2"];
@@ -195,14 +196,14 @@ fn lost_words(plan: &LinkPlan) -> Vec<String> {
     vec![format!("left out: {}; its own defaults hold", lost.join(", "))]
 }
 
-/// The words of the other scheduler, with the scale of its whole numbers.
+/// The parameters of the other scheduler, with the scale of its integers.
 struct Words<'a> {
     plan: &'a LinkPlan,
     promised: &'a [Promised],
     to: &'static Descriptor,
     /// The smallest rate of a leaf, to which the others are in proportion.
     least: f64,
-    /// By how much proportions are multiplied to become nearly whole weights.
+    /// The factor by which proportions become nearly integer weights.
     scale: u64,
 }
 
@@ -219,7 +220,7 @@ impl<'a> Words<'a> {
             };
             rates.iter().map(error).fold(0.0, f64::max) < WEIGHT_ERROR
         };
-        // Small weights make short rounds, so the least that is near enough is taken.
+        // Small weights make short rounds, so the smallest sufficiently exact scale is used.
         let scale = (1..=SCALE_MAX).find(|&scale| near(scale)).unwrap_or(SCALE_MAX);
         Self { plan, promised, to, least, scale }
     }
@@ -228,7 +229,7 @@ impl<'a> Words<'a> {
         self.to.parameters.iter().any(|row| row.name == name && row.scope != Scope::Link)
     }
 
-    /// What has to be known of the translation.
+    /// Returns the notes on the translation.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let shares = ["rate", "share", "weight", "quantum"].iter().any(|name| self.has(name));
@@ -238,7 +239,7 @@ impl<'a> Words<'a> {
         }
         let limited = self.promised.iter().any(|promised| promised.ceil.is_some());
         if limited && !["borrow", "ceil", "ul_m2"].iter().any(|name| self.has(name)) {
-            notes.push("limits nobody: classes may have what others leave".to_owned());
+            notes.push("limits no class: each may have what others leave".to_owned());
         }
         let ranked = self.promised.iter().any(|promised| promised.rank > 0);
         match (ranked, precedence(self.to)) {
@@ -316,12 +317,12 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A rate as a whole number of bit/s, at least one.
+/// Returns a rate as a whole number of bit/s, at least one.
 fn whole(rate: f64) -> Rate {
     Rate::new((rate as u64).max(1)).expect("it is at least 1")
 }
 
-/// How far a weight may be from its proportion.
+/// The largest relative error of a weight.
 const WEIGHT_ERROR: f64 = 0.01;
 const SCALE_MAX: u64 = 100;
 /// The delays of neighbouring ranks: the ratio that `hpd` and `dbhpd` take without one.
@@ -348,7 +349,7 @@ mod tests {
         let outcome = weir_policy::policy::parse(policy, "p.toml");
         let link = outcome.plan.expect("rows hold policies").link;
         let entry = sched::find(to).expect("rows name schedulers");
-        let translated = translate(&link, entry.descriptor).expect("it can be carried");
+        let translated = translate(&link, entry.descriptor).expect("it can be translated");
         let text = |(_, class): (ClassId, &ClassSpec)| {
             let value = |(name, value): &(&str, Value)| match value {
                 Value::Quantity(quantity) => format!(" {name} {quantity}"),
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn link_sharing_is_said_in_the_words_of_others() {
+    fn link_sharing_is_translated_for_other_schedulers() {
         check(
             CBQ,
             "htb",
@@ -389,7 +390,7 @@ mod tests {
         );
         check(CBQ, "wf2q+", &["a weight 2", "b weight 7", "c weight 1"], "flat");
         check(CBQ, "priq", &["a priority 15", "b priority 14", "c priority 14"], "has no rates");
-        check(CBQ, "dbhpd", &["a ddp 1", "b ddp 4", "c ddp 4"], "limits nobody");
+        check(CBQ, "dbhpd", &["a ddp 1", "b ddp 4", "c ddp 4"], "limits no class");
         check(CBQ, "fifo", &["a", "b", "c"], "has no priorities");
         check(
             CBQ,
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn ceilings_and_small_priorities_are_kept() {
+    fn ceilings_and_small_priorities_are_preserved() {
         check(
             HTB,
             "cbq",

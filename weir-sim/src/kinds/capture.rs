@@ -73,14 +73,14 @@ impl Player for Playing {
 struct Recording {
     records: Vec<Record>,
     headers: Vec<Headers>,
-    /// Places in `headers`, by what is quick to compare.
+    /// Indices in `headers`, by a key that is quick to compare.
     places: BTreeMap<(u32, Option<u8>), Vec<u32>>,
 }
 
 impl Recording {
     /// The number of the flow with these headers.
     fn flow(&mut self, headers: Headers) -> u32 {
-        // What differs from packet to packet of a flow.
+        // The fields that differ between packets of a flow.
         let headers =
             Headers { network_len: None, fragment: Fragment::None, tcp_flags: None, ..headers };
         let places = self.places.entry((headers.flow(), headers.traffic_class)).or_default();

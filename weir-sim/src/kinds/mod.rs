@@ -1,9 +1,9 @@
 //! Kinds of sources that are models of an application: one file and one line a kind.
 //!
 //! A file holds what the kind is (its plan), how it is read from a scenario, and how it runs. There
-//! are two sorts. A [`Script`] sends whatever becomes of its packets, and says packet after packet
-//! how long each is and when it is sent. A [`Work`] is what the application of a TCP source wants
-//! to transfer, one transfer after another. Plain processes (`cbr`, `poisson`, `on-off`, `tcp`) are
+//! are two sorts. A [`Script`] sends regardless of losses, and gives the length and the instant of
+//! each packet in order. A [`Work`] gives the transfers of the application of a TCP source, one
+//! after another. Plain processes (`cbr`, `poisson`, `on-off`, `tcp`) are
 //! in `source.rs` and `scenario.rs`. Invariant: a script and a work draw from the random numbers of
 //! their own source only, and a plan that was read never makes either run for ever.
 
@@ -34,17 +34,17 @@ use weir_core::units::{Duration, Rate};
 use weir_policy::finding::Report;
 use weir_policy::reader::Table;
 
-/// What a kind is read from.
+/// The input from which a kind is read.
 pub(crate) struct Context<'c, 't> {
     /// Its `[[source]]`.
     pub table: &'c mut Table<'t>,
-    /// What was read of its headers already.
+    /// The part of its headers that is read already.
     pub headers: &'c Headers,
     /// The MTU of the first link, in a network.
     pub mtu: Option<Mtu>,
     /// Other files.
     pub files: &'c Files<'c>,
-    /// What is found.
+    /// The findings.
     pub report: &'c mut Report,
 }
 
@@ -80,12 +80,12 @@ pub(crate) fn find(keyword: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.keyword == keyword)
 }
 
-/// For kinds whose packets are UDP's.
+/// Returns UDP, for kinds that send over it.
 fn udp(_: &mut Table<'_>, _: &mut Report) -> Option<Protocol> {
     Some(Protocol::UDP)
 }
 
-/// For kinds whose packets are TCP's.
+/// Returns TCP, for kinds that send over it.
 fn tcp(_: &mut Table<'_>, _: &mut Report) -> Option<Protocol> {
     Some(Protocol::TCP)
 }

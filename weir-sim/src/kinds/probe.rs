@@ -1,8 +1,7 @@
-//! `probe`: small packets at even distances, to see the delay that others meet.
+//! `probe`: small packets at even distances, which measure the delay of a class.
 //!
-//! The report has their delays as it has every source's; a probe differs in that it needs no key
-//! but its name, and hardly loads what it measures: a frame of 64 bytes each 10 ms is
-//! 51 kbit/s.
+//! The report has their delays as it has every source's. A probe needs no key but its name, and
+//! adds little load: a frame of 64 bytes every 10 ms is 51 kbit/s.
 
 use super::{Context, Kind, Part, Player, Script, Step, udp};
 use crate::random::Random;

@@ -16,7 +16,7 @@ pub struct Record {
     pub at: u64,
     /// The length of the frame.
     pub length: u32,
-    /// Whose it is; 0 if the file does not say.
+    /// The flow; 0 if the file does not say.
     pub flow: u32,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Record>, RecordFault> {
     let mut last = 0;
     for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
         let fault = |what| RecordFault { line: index + 1, what };
-        let text = str::from_utf8(line).map_err(|_| fault("it is no text".to_owned()))?.trim();
+        let text = str::from_utf8(line).map_err(|_| fault("it is not text".to_owned()))?.trim();
         let is_heading =
             records.is_empty() && text.starts_with(|first: char| first.is_alphabetic());
         if text.is_empty() || text.starts_with('#') || is_heading {
@@ -64,7 +64,7 @@ fn record(text: &str) -> Result<Record, String> {
     let mut fields = text.split(',').map(str::trim);
     let (time, length) = (fields.next().unwrap_or(""), fields.next());
     let at = nanos(time).ok_or_else(|| {
-        format!("`{}` is no time in seconds with at most nine decimals", shown(time))
+        format!("`{}` is not a time in seconds with at most nine decimals", shown(time))
     })?;
     let Some(length) = length else {
         return Err("there is no length; write `time,length`".to_owned());
@@ -76,7 +76,7 @@ fn record(text: &str) -> Result<Record, String> {
         None | Some("") => 0,
         Some(flow) => {
             let number = flow.parse();
-            number.map_err(|_| format!("the flow `{}` is no whole number", shown(flow)))?
+            number.map_err(|_| format!("the flow `{}` is not a whole number", shown(flow)))?
         }
     };
     match fields.next() {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn faults_name_their_line() {
-        check("0,64\n-1,64\n", Err("line 2: `-1` is no time"));
+        check("0,64\n-1,64\n", Err("line 2: `-1` is not a time"));
         check("0,64\n0.0000000001,64", Err("line 2"));
         check("1,64\n0.5,64\n", Err("line 2: the time"));
         check("1\n", Err("line 1: there is no length"));
@@ -161,7 +161,7 @@ mod tests {
         check("1,65536\n", Err("the length `65536`"));
         check("1,64,a\n", Err("the flow `a`"));
         check("1,64,1,1\n", Err("more than three"));
-        check("99999999999999999999,64\n", Err("is no time"));
+        check("99999999999999999999,64\n", Err("is not a time"));
         check("0,64\nname,length\n", Err("line 2"));
         check("0,64\n\u{e9},64", Err("line 2"));
     }

@@ -128,7 +128,7 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     let buffers = read_or(table.field("buffers"), BUFFERS, report, |node, report| {
         node.number(1, BUFFERS_MAX, report)
     });
-    // `transport` has decided that, and a fault in it is found already.
+    // `transport` was read before, and its faults are reported already.
     if headers.protocol != Some(Protocol::TCP) {
         let plan = datagrams(context, KEYWORD, LENGTH);
         let plan = Datagrams { count: Some(buffers?), ..plan? };
@@ -167,7 +167,7 @@ const KEYWORD: &str = "ttcp";
 const BUFFERS: u64 = 2048;
 const BUFFERS_MAX: u64 = u32::MAX as u64;
 const LENGTH: u64 = 8192;
-/// What a datagram holds at most: an IPv4 packet less its headers `[rfc791 §3.1]`.
+/// The most that a datagram holds: an IPv4 packet less its headers `[rfc791 §3.1]`.
 pub(super) const DATAGRAM_MAX: u64 = 65_507;
 const FRAGMENT_UNIT: u32 = 8;
 const FRAGMENT_HEADER: u32 = 8;

@@ -1,8 +1,8 @@
 //! `video`: pictures at even distances, each as long as its kind and chance make it, in packets.
 //!
-//! Of each group of pictures the first is coded by itself (I) and some times as long as the others
-//! (P), which tell what changed. Sizes of one kind vary around their mean as a lognormal or a gamma
-//! distribution, which is how pictures of MPEG films are spread `[rose95]`. A picture is cut into
+//! Of each group of pictures the first is coded by itself (I) and several times as long as the
+//! others (P), which hold only changes. Sizes of one kind have a lognormal or a gamma distribution
+//! around their mean, as those of MPEG films do `[rose95]`. A picture is cut into
 //! packets that follow each other on the sender's interface. Defaults are the streams of
 //! `[nieminen]`: 25 pictures a second, 1 Mbit/s, packets of 1400 bytes. Invariant: the mean rate of
 //! the pictures is the one that is written, and a picture never begins before the one before it has
@@ -175,11 +175,11 @@ const KEYWORD: &str = "video";
 const PICTURES: u64 = 25;
 const BITRATE: u64 = 1_000_000;
 const GROUP: u64 = 12;
-/// A choice: in films it varies between two and ten or so.
+/// A chosen default: in films it varies between about two and ten.
 const I_RATIO: f64 = 5.0;
 const VARIATION: f64 = 0.3;
 const PACKET: u64 = 1400;
 const PACKET_MAX: u64 = 65_000;
-/// No picture is longer: a lognormal tail has no end.
+/// The longest picture, since a lognormal distribution is unbounded.
 const PICTURE_MAX: f64 = (64 << 20) as f64;
 const SECOND: u64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! `voip`: one direction of a call, a packet of sound at even distances while somebody talks.
+//! `voip`: one direction of a call, with packets of sound at even distances during talk spurts.
 //!
 //! Codecs are those of `[rfc3551 §4.5]` and of the ITU's G.723.1, each with its usual packet. Talk
 //! spurts and pauses are exponentially distributed around the means of artificial speech,
@@ -19,7 +19,7 @@ pub struct Voip {
     pub length: u32,
     /// From one packet to the next.
     pub interval: Duration,
-    /// How long somebody talks, and is then silent; without it, there is always sound.
+    /// The mean lengths of a talk spurt and of a pause; without it, there are no pauses.
     pub spurts: Option<(Period, Period)>,
 }
 
@@ -103,5 +103,5 @@ const CODECS: [Codec; 4] = [
 ];
 const TALK: Duration = Duration::from_millis(1004);
 const PAUSE: Duration = Duration::from_millis(1587);
-/// Far more than any packet of sound has.
+/// More than any packet of sound has.
 const PAYLOAD_MAX: u64 = 9000;

@@ -1,4 +1,4 @@
-//! `web`: one who reads pages over TCP, session after session.
+//! `web`: a user who loads pages over TCP, session after session.
 //!
 //! A session has pages, a page has objects, each object is a transfer on a connection of its own.
 //! The reader waits between objects, pages and sessions. Defaults are those of ns-2's web traffic
@@ -130,5 +130,5 @@ const PAGE_PAUSE: Duration = Duration::from_secs(1);
 pub(super) const SHAPES: (f64, f64) = (1.01, 100.0);
 /// The most objects of a page, or pages of a session.
 const OBJECTS_MAX: u64 = 10_000;
-/// The largest object: a tail without end would now and then ask for more than any run transfers.
+/// The largest object: an unbounded distribution would now and then draw one that no run finishes.
 pub(super) const OBJECT_MAX: u64 = 1 << 30;

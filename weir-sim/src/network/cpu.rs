@@ -1,8 +1,8 @@
-//! A router's processor: interrupts go before everything, so that a flood starves what they are for
-//! `[algorithms §13.5]`.
+//! A router's processor: interrupts precede all other work, so that a flood of packets starves
+//! forwarding `[algorithms §13.5]`.
 //!
-//! Each packet that comes in costs at once; what is left forwards the packets of the input queue,
-//! one after another. Beyond saturation that is less the more comes in.
+//! Each incoming packet takes its cost at once; the remaining time forwards the packets of the
+//! input queue, one after another. Beyond saturation, more incoming packets mean fewer forwarded.
 
 use super::plan::Cpu;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ pub(crate) struct Processor {
     queue: VecDeque<(Handle, Duration)>,
     /// What is forwarded now, and when that is done unless an interrupt comes.
     job: Option<(Handle, Instant)>,
-    /// All packets that came in are taken in by then.
+    /// When the interrupts of all incoming packets are done.
     interrupted_until: Instant,
     /// When its next event is, as far as one is planned.
     pub planned: Option<Instant>,
@@ -39,12 +39,12 @@ impl Processor {
         }
     }
 
-    /// What forwarding an IP packet of `length` costs to an outlet of so many classes.
+    /// Returns the cost of forwarding an IP packet of `length` to an outlet with `classes` classes.
     pub fn cost(&self, length: u32, classes: usize) -> Duration {
         self.plan.forwarding(length, classes)
     }
 
-    /// A packet comes in; whether the input queue takes it.
+    /// Takes an incoming packet; returns whether the input queue has room for it.
     pub fn receive(&mut self, at: Instant, handle: Handle, cost: Duration) -> bool {
         self.interrupted_until = self.interrupted_until.max(at).after(self.plan.receive);
         if let Some((_, done)) = &mut self.job {

@@ -1,12 +1,14 @@
 //! Drivers between a scheduler and the wire, with their faults `[algorithms §13.2, §13.4]`.
 //!
-//! A driver's start routine takes packets from the scheduler as long as there is room behind it. It
-//! is called on an arrival that nobody was dropped for, when packets have left the wire, on a wait
-//! that the scheduler asked for, and by some drivers on packets that come in. The line of the link
-//! has room for everything here, unless the model is the line itself; since all behind the
-//! scheduler is in order and the wire rests only if nothing is there, its instants are the wire's.
+//! A driver's start routine takes packets from the scheduler as long as the driver has room. It is
+//! called on an arrival for which no packet was dropped, when packets have left the wire, at the
+//! end of a wait that the scheduler named, and by some drivers on incoming packets. The line of the
+//! link has unlimited room here, unless the model is the line itself; since packets behind the
+//! scheduler stay in order and the wire is idle only when none is there, its instants are those of
+//! the wire.
 //!
-//! Invariant: what was handed out is in the list or in the card, until its last bit is sent.
+//! Invariant: a packet that was handed out is in the list or in the card, until its last bit is
+//! sent.
 
 use super::plan::{Complete, Driver as Model};
 use std::collections::VecDeque;
@@ -30,13 +32,13 @@ pub(crate) struct Driver {
     card_bytes: u64,
     /// Places of a ring that are taken, by packets that are sent too.
     ring_taken: u32,
-    /// When a wait that the scheduler asked for ends.
+    /// When a wait that the scheduler named ends.
     wake: Option<Instant>,
 }
 
-/// What comes out of a driver, as it happens.
+/// Receives the events of a driver as they happen.
 pub(crate) trait Outcome {
-    /// The scheduler is about to be asked.
+    /// The scheduler is about to be polled.
     fn asked(&mut self);
     /// The scheduler handed out a packet.
     fn handed_out(&mut self, departure: &Departure);
@@ -79,8 +81,8 @@ impl Driver {
 
     /// A wait that ends starts it, and packets that are sent by `at` make room.
     fn act(&mut self, at: Instant, out: &mut impl Outcome) {
-        // Two interrupts are two calls, though they come at one instant, and the clock's goes
-        // before the card's: it finds what is sent just then still there.
+        // Two interrupts at one instant are two calls, and the clock's comes before the card's: it
+        // finds the packets that are sent just then still there.
         if self.wake.take_if(|wake| *wake <= at).is_some() {
             self.start(at, out);
         }
@@ -117,8 +119,8 @@ impl Driver {
     pub fn offer(&mut self, at: Instant, leaf: LeafId, packet: Packet, out: &mut impl Outcome) {
         self.link.offer(at, leaf, packet);
         let dropped = out.settle(self.link.as_mut());
-        // [algorithms §3.5] An arrival that somebody was dropped for does not start the driver;
-        // but one that nothing else will start would never send again.
+        // [algorithms §3.5] An arrival for which a packet was dropped does not start the driver;
+        // but a driver that nothing else will start would never send again.
         if !dropped || self.due().is_none() {
             self.start(at, out);
         }
@@ -159,7 +161,7 @@ impl Driver {
         if self.link.backlog() == 0 {
             self.wake = None;
             if self.has_room() {
-                // It asks once more, and finds nothing.
+                // It polls once more, and finds nothing.
                 out.asked();
             }
         }

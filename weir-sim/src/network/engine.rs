@@ -1,8 +1,8 @@
 //! The run of a network: events in order, each packet from link to link.
 //!
 //! A packet that a scheduler hands out is known to arrive at the next node when its last bit is on
-//! the wire and the link's delay has passed; that is an event. So every outlet is asked at the
-//! instants at which something happens there, and nothing is advanced past what could come back.
+//! the wire and the link's delay has passed; that is an event. So every outlet is advanced at the
+//! instants at which something happens there, and nothing is advanced past a later arrival.
 //!
 //! Invariant: every packet that was made and has not ended waits in a queue, is on a wire, in a
 //! processor, or is a piece that its receiver has taken.
@@ -32,7 +32,7 @@ use weir_core::units::{Duration, Instant};
 pub(crate) enum Event {
     /// The report begins here.
     Count,
-    /// Tell the progress.
+    /// Report the progress.
     Progress,
     /// An outlet changes to another plan.
     Change(u32),
@@ -40,9 +40,9 @@ pub(crate) enum Event {
     Send(u32),
     /// A TCP source opens its next connection.
     Open(u32),
-    /// A TCP source is given no more to send.
+    /// A TCP source stops.
     Close(u32),
-    /// A stack asked to be woken.
+    /// A stack's timer is due.
     Wake(u32, Side),
     /// Something is due at an outlet.
     Outlet(u32),
@@ -75,9 +75,9 @@ pub(crate) struct Engine<'a> {
     pub ended: u64,
     /// Packets on their way to the next node.
     pub flying: u64,
-    /// Pieces that receivers took and whose datagrams are not whole.
+    /// Pieces that receivers hold of incomplete datagrams.
     datagrams: u32,
-    /// Whom to tell of packets, if somebody wants to know.
+    /// Called for each packet, if the caller of the run wants that.
     packets_told: Option<Tell<'a>>,
 }
 
@@ -168,7 +168,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// From now on what `watch` asks for is told.
+    /// Reports what `watch` requests from now on.
     pub fn watch(&mut self, watch: Watch<'a>) -> Result<(), RunError> {
         if let Some(slowest) = watch.slowest {
             self.outlets[self.network.main.index()].explain(slowest);
@@ -251,7 +251,7 @@ impl<'a> Engine<'a> {
         self.emit(at, parcel, None);
     }
 
-    /// A host sends a packet.
+    /// Sends a packet from a host.
     fn emit(&mut self, at: Instant, parcel: Parcel, bytes: Option<Vec<u8>>) {
         let lane = &self.lanes[parcel.lane()];
         let traffic_class = lane.headers.traffic_class.unwrap_or(0);
@@ -278,7 +278,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A packet ends; its bytes, if it has any.
+    /// Removes a packet that ends here; returns its bytes, if it has any.
     fn end(&mut self, handle: Handle) -> Vec<u8> {
         self.ended += 1;
         let parcel = self.parcels.get(handle);
@@ -290,7 +290,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A packet goes to the outlet of its next link, in pieces if it is too long for that.
+    /// Offers a packet to the outlet of its next link, in pieces if it exceeds the MTU.
     fn forward(&mut self, at: Instant, handle: Handle) {
         let parcel = self.parcels.get(handle);
         let lane = &self.lanes[parcel.lane()];
@@ -328,7 +328,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Acts on what happened at an outlet, and plans its next event.
+    /// Processes the events of an outlet, and plans its next one.
     fn settle(&mut self, id: OutletId) {
         let (link, end) = self.network.outlet(id);
         let delay = link.outlets[end].delay;
@@ -363,7 +363,7 @@ impl<'a> Engine<'a> {
         self.outlets[id.index()].log.dropped = dropped;
     }
 
-    /// Tells of the packets that left an outlet or were dropped there, before that is acted on.
+    /// Reports the packets that left an outlet or were dropped there, before they are processed.
     fn tell(&mut self, id: OutletId) {
         let Some(tell) = &mut self.packets_told else { return };
         let Outlet { plan, log, .. } = &self.outlets[id.index()];
@@ -378,7 +378,7 @@ impl<'a> Engine<'a> {
                 source: &sources[parcel.source as usize],
                 headers: &headers,
                 length: parcel.length,
-                // The first piece of a datagram holds the bytes of it all.
+                // The first piece holds the bytes of the whole datagram.
                 packet: parcels.bytes(handle).filter(|_| parcel.piece.is_none()),
             };
             told(subject, tell);
@@ -458,7 +458,7 @@ impl<'a> Engine<'a> {
         self.plan_processor(NodeId(node));
     }
 
-    /// A host receives a packet that is for it.
+    /// Delivers a packet to the host that it is for.
     fn receive(&mut self, at: Instant, handle: Handle, parcel: Parcel) {
         let bytes = self.end(handle);
         let lane = &self.lanes[parcel.lane()];
@@ -470,7 +470,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A whole datagram has come.
+    /// Handles a complete datagram.
     fn deliver(&mut self, at: Instant, parcel: Parcel, bytes: Vec<u8>) {
         let Parcel { source, length, back, .. } = parcel;
         let lane = &self.lanes[parcel.lane()];
@@ -488,7 +488,7 @@ impl<'a> Engine<'a> {
         }
         if lane.listens {
             let side = if back { Side::Sender } else { Side::Receiver };
-            // A packet of an earlier connection of the source means nothing to this one.
+            // A packet of an earlier connection of the source does not concern this one.
             if self.tcp(source).number == parcel.connection {
                 self.serve(at, source, side, Some(&bytes));
             }

@@ -1,7 +1,7 @@
-//! IP packets that a link is too small for: cut at its beginning, put together by the receiver.
+//! IP packets that exceed a link's MTU: cut at its beginning, reassembled by the receiver.
 //!
 //! Invariant: the pieces of a datagram carry its payload once, and only its first piece has the
-//! bytes of a packet that somebody reads again.
+//! bytes of a packet that a stack reads.
 
 use super::lanes::Lane;
 use super::parcel::{Parcel, Piece};
@@ -51,7 +51,7 @@ struct Datagram {
 }
 
 impl Reassembly {
-    /// A piece with so much payload has come; answers the bytes of its datagram if that is whole.
+    /// Takes a piece with `payload` bytes; returns the bytes of its datagram if that is complete.
     pub fn take(
         &mut self,
         at: Instant,
@@ -84,7 +84,7 @@ impl Reassembly {
     }
 }
 
-/// What BSD gives a datagram to be put together.
+/// The time that BSD allows for the reassembly of a datagram.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// More incomplete datagrams are not kept.
+/// The most incomplete datagrams that are stored.
 pub(crate) const DATAGRAMS_MAX: usize = 4096;

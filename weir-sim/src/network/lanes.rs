@@ -1,4 +1,4 @@
-//! Lanes: the way of a source's packets, and where they queue at each outlet on it.
+//! Lanes: the path of a source's packets, and where they queue at each outlet on it.
 
 use super::parcel::Parcel;
 use super::plan::{Ends, Network, OutletId};
@@ -18,9 +18,10 @@ pub(crate) struct Lane {
     pub link_header: u32,
     /// Bytes of the IP header of a whole datagram, and of a piece of one.
     pub ip_headers: [u32; 2],
-    /// Whether somebody reads the bytes of its packets.
+    /// Whether a stack reads the bytes of its packets.
     pub listens: bool,
-    /// What cuts its packets at each link; IPv6 is cut by the sender alone, for all of them.
+    /// The least MTU of the path, at which the sender cuts IPv6 packets; `None` for IPv4, which
+    /// each link cuts by its own MTU.
     pub path_mtu: Option<u32>,
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Lane {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hop {
     pub outlet: OutletId,
-    /// What its first rules call the link by which packets come, and what they call it now.
+    /// The number of the link by which packets come, in the rules at the start and in those of now.
     interface: InterfaceId,
     seen: InterfaceId,
     /// Where whole packets queue, with the headers that they were sent with.

@@ -1,7 +1,7 @@
 //! Networks: hosts, routers and links of any topology, and the models of a router's insides.
 //!
 //! The second engine beside the one-link run: it shares links, sources, TCP endpoints, meters and
-//! reports with it, and asks each outlet at the instants at which something happens there.
+//! reports with it, and advances each outlet at the instants at which something happens there.
 //! [`plan`] says what a network is; a [`crate::Scenario`] that has one is run by this.
 
 mod cpu;
@@ -30,7 +30,7 @@ use engine::Engine;
 use plan::{OutletId, Queueing};
 use weir_core::units::Duration;
 
-/// The same scenario with another main outlet, whose policy is then the scenario's own; `None` if
+/// Returns `scenario` with another main outlet, whose policy is then the scenario's own; `None` if
 /// it has no such outlet.
 pub fn led_by(scenario: &Scenario, main: OutletId) -> Option<Scenario> {
     let mut led = scenario.clone();
@@ -49,8 +49,8 @@ pub fn led_by(scenario: &Scenario, main: OutletId) -> Option<Scenario> {
     Some(led)
 }
 
-/// Simulates the network of `scenario` and tells what `watch` asks for; why packets waited, of its
-/// main outlet.
+/// Simulates the network of `scenario` and reports what `watch` requests; the reasons of waits are
+/// those of its main outlet.
 pub(crate) fn run<'a>(
     scenario: &'a Scenario,
     network: &'a Network,

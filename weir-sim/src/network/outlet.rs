@@ -38,7 +38,7 @@ enum Port {
     Driver(Box<Driver>),
 }
 
-/// What happens at an outlet, for whoever has to act on it, and what is counted of it.
+/// What happened at an outlet since the engine last acted on it, and what is counted of it.
 pub(crate) struct Log {
     /// Handed out since this was last emptied.
     pub leaving: Vec<Departure>,
@@ -48,7 +48,7 @@ pub(crate) struct Log {
     pub tapped: Vec<(usize, Instant, Departure)>,
     pub meter: LinkMeter,
     pub waiting: Waiting,
-    /// How often the scheduler was asked, and how often while more than one leaf had packets.
+    /// How often the scheduler was polled, and how often while more than one leaf had packets.
     pub runs: [u64; 2],
     pub taps: Vec<Tap>,
     pub explained: Option<Explained>,

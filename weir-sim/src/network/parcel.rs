@@ -3,10 +3,10 @@
 use weir_core::packet::Fragment;
 use weir_core::units::Instant;
 
-/// A packet on its way: whose, how far, and which part of its datagram.
+/// A packet under way: its source, its place, and its part of a datagram.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Parcel {
-    /// Who sent it, or is sent an acknowledgement with it.
+    /// The source that sent it, or that it acknowledges.
     pub source: u32,
     /// Which of the source's connections it belongs to.
     pub connection: u32,

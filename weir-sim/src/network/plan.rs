@@ -1,4 +1,4 @@
-//! What a network is: nodes, links between them, and what stands between scheduler and wire.
+//! The plan of a network: nodes, links between them, and the drivers between scheduler and wire.
 //!
 //! A link has two outlets, one at each end: queueing, a driver, the wire to the other end. One of
 //! them, the main one, queues by the scenario's own policy; others have theirs, or a plain queue.
@@ -10,9 +10,9 @@ use weir_core::units::{Bytes, Duration};
 /// Nodes, and links between them.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Who sends, receives and forwards.
+    /// The hosts and routers.
     pub nodes: Vec<Node>,
-    /// Between two nodes each; at most one between the same two.
+    /// The links, at most one between any two nodes.
     pub links: Vec<NetworkLink>,
     /// The outlet that queues by the scenario's own policy.
     pub main: OutletId,
@@ -33,9 +33,9 @@ pub struct OutletId(pub u32);
 /// Between which hosts a source's packets travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
-    /// Who sends.
+    /// The sender.
     pub from: NodeId,
-    /// Who receives.
+    /// The receiver.
     pub to: NodeId,
 }
 
@@ -89,10 +89,10 @@ pub struct OutletPlan {
     pub interfaces: Vec<String>,
     /// From the last bit on the wire to its arrival.
     pub delay: Duration,
-    /// What stands between the scheduler and the wire.
+    /// The driver between the scheduler and the wire.
     pub driver: Driver,
-    /// The period of the kernel's clock: a wait that the scheduler asks for ends with the tick that
-    /// is not before it. Without it, it ends exactly.
+    /// The period of the kernel's clock: a wait that the scheduler names ends with the first tick
+    /// that is not before its end. Without a period, it ends exactly.
     pub tick: Option<Duration>,
 }
 
@@ -105,7 +105,7 @@ pub struct Queueing {
     pub classifier: Classifier,
 }
 
-/// A model of what stands between a scheduler and the wire.
+/// A model of a driver between a scheduler and the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Driver {
     /// The next packet is chosen when the line has room, as the policy's `buffer` says.
@@ -207,7 +207,7 @@ impl Cpu {
         queue: INPUT_QUEUE_DEFAULT,
     };
 
-    /// What it spends on an IP packet of `length` that goes to an outlet of so many classes.
+    /// Returns the time for an IP packet of `length` that goes to an outlet with `classes` classes.
     pub(crate) fn forwarding(&self, length: u32, classes: usize) -> Duration {
         // [algorithms §13.1] Trailer and LLC/SNAP are 8 bytes each, a cell carries 48.
         let cells = length.saturating_add(16).div_ceil(48);
@@ -265,9 +265,9 @@ pub const NODES_MAX: usize = 1000;
 pub const LINKS_MAX: usize = 4000;
 /// The most taps.
 pub const TAPS_MAX: usize = 100;
-/// The most packets that taps take down, in a scenario all together.
+/// The most packets that all taps of a scenario record together.
 pub const TAP_ROWS_MAX: u32 = 1 << 22;
-/// What a tap takes down if the scenario does not say.
+/// The number of packets that a tap records by default.
 pub const TAP_ROWS_DEFAULT: u32 = 100_000;
 /// `[algorithms §13.4]` The IP input queue of BSD.
 pub const INPUT_QUEUE_DEFAULT: u32 = 50;

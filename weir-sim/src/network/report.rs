@@ -1,4 +1,4 @@
-//! What a run of a network answers beside what every run does: per outlet, processor and tap.
+//! The parts of a report that only networks have: per outlet, processor and tap.
 
 use super::engine::Engine;
 use super::plan::OutletId;
@@ -21,9 +21,9 @@ pub struct NetworkReport {
     pub outlets: Vec<OutletReport>,
     /// Every node whose forwarding costs something.
     pub processors: Vec<ProcessorReport>,
-    /// What taps took down.
+    /// The records of the taps.
     pub taps: Vec<TapReport>,
-    /// Datagrams of which some pieces came, but not all in time.
+    /// Datagrams of which some pieces arrived, but not all in time.
     pub incomplete: u64,
 }
 
@@ -38,14 +38,14 @@ pub struct OutletReport {
     pub to: String,
     /// The scheduler's keyword.
     pub scheduler: &'static str,
-    /// What stands between the scheduler and the wire.
+    /// The driver between the scheduler and the wire.
     pub driver: &'static str,
     /// The rate of the line.
     #[serde(rename = "rate_bps", serialize_with = "bits_per_second")]
     pub rate: Rate,
     /// The part of the time in which the line was sending.
     pub utilisation: f64,
-    /// How often the scheduler was asked for a packet.
+    /// How often the scheduler was polled.
     pub runs: u64,
     /// How often more than one leaf had packets then.
     pub contended: u64,
@@ -53,7 +53,7 @@ pub struct OutletReport {
     pub classes: Vec<ClassReport>,
     /// The queue of each leaf, since the last change of plan.
     pub queues: Vec<QueueReport>,
-    /// What each class sent over time, if that was asked.
+    /// What each class sent over time, if that was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bins: Option<BinsReport>,
 }

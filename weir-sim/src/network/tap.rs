@@ -1,4 +1,4 @@
-//! The sequence of packets that pass a point, for whoever looks at runs of a class.
+//! The sequence of packets that pass a point, from which the runs of a class are counted.
 
 use super::plan::{Point, TAP_ROWS_MAX, TapPlan};
 use serde::Serialize;
@@ -34,12 +34,12 @@ pub struct TapRow {
     pub length: u32,
 }
 
-/// What a tap took down.
+/// The record of a tap.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct TapReport {
     /// The link.
     pub link: String,
-    /// The node at whose end.
+    /// The node that the outlet leads away from.
     pub from: String,
     /// Behind what.
     pub point: &'static str,
@@ -93,7 +93,7 @@ impl Tap {
         self.leaves = tree.leaves().map(|(_, class)| place(&class.name)).collect();
     }
 
-    /// Takes a packet down.
+    /// Records a packet.
     pub fn record(&mut self, times: (Instant, Instant), leaf: LeafId, packet: (u32, u32)) {
         self.packets += 1;
         let most = self.plan.rows.min(TAP_ROWS_MAX) as usize;
@@ -104,7 +104,7 @@ impl Tap {
         self.rows.push(TapRow { at, arrived, class, source, length });
     }
 
-    /// What was taken down up to `end`, of the outlet of `link` at the node `from`.
+    /// Returns the record up to `end`, of the outlet of `link` at the node `from`.
     pub fn report(mut self, link: &str, from: &str, end: Instant) -> TapReport {
         // Only the wire's instants lie ahead, of packets that the run did not see sent.
         let rows = self.rows.len();

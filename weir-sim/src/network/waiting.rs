@@ -1,6 +1,6 @@
 //! How many packets wait in each leaf, over time.
 //!
-//! Invariant: `backlogged` is the number of leaves in which something waits.
+//! Invariant: `backlogged` is the number of leaves in which a packet waits.
 
 use weir_core::ids::LeafId;
 use weir_core::units::Instant;
@@ -52,7 +52,7 @@ impl Waiting {
 
     /// A packet leaves `leaf`, or is dropped there.
     pub fn remove(&mut self, at: Instant, leaf: LeafId) {
-        // What a change of plan loses does not wait under the new one.
+        // A packet that a change of plan drops does not wait under the new plan.
         let Some(row) = self.rows.get_mut(leaf.index()).filter(|row| row.packets > 0) else {
             return;
         };
@@ -70,7 +70,7 @@ impl Waiting {
         }
     }
 
-    /// Other leaves, in which so many wait already; what was counted is forgotten.
+    /// Begins anew for other leaves, in which `waiting` packets wait already.
     pub fn restart(&mut self, at: Instant, lengths: impl Iterator<Item = u32>) {
         let row = |packets| Length { packets, since: at, max: packets, ..Length::default() };
         self.rows = lengths.map(row).collect();

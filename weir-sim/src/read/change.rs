@@ -96,7 +96,7 @@ fn instant(
     Some(at)
 }
 
-/// What `policy` calls each interface of `first`, by which sources name theirs.
+/// Returns the numbers in `policy` of the interfaces of `first`, by which sources name theirs.
 fn interfaces(first: Option<&Policy>, policy: &Policy) -> Vec<InterfaceId> {
     let names = first.map_or(&[][..], |first| &first.interfaces);
     let id = |name: &String| {
@@ -108,5 +108,5 @@ fn interfaces(first: Option<&Policy>, policy: &Policy) -> Vec<InterfaceId> {
 
 /// The most changes of one scenario: each is a whole policy.
 pub const CHANGES_MAX: usize = 1000;
-/// What a report calls a policy that is written in the scenario itself.
+/// The name in reports of a policy that is written in the scenario itself.
 const INLINE: &str = "[change.policy]";

@@ -16,11 +16,11 @@ macro_rules! codes {
 codes! {
     POLICY_FAULTY "W301" Error "the policy that a scenario names has errors";
     NOTHING_COUNTS "W302" Error "a warm-up that leaves nothing to count";
-    NO_SOURCE "W303" Warning "a scenario in which nobody sends";
+    NO_SOURCE "W303" Warning "a scenario without a sender";
     NAME_TWICE "W304" Error "two sources of one name";
     EXCLUSIVE "W305" Error "two keys of which only one can hold";
     ONE_OF "W306" Error "none of several keys of which one is needed";
-    NOT_WHOLE "W307" Error "shares that do not make a whole";
+    NOT_WHOLE "W307" Error "shares that do not sum to 100 %";
     NEVER_SENDS "W308" Warning "a source that stops before it starts, or starts after the end";
     FAMILIES "W309" Error "addresses of different IP versions";
     NEEDLESS "W310" Error "a key that means nothing without another";

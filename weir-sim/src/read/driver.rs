@@ -1,4 +1,5 @@
-//! What stands between a scheduler and the wire of a network's link: `driver` and `tick`.
+//! The keys for what lies between a scheduler and the wire of a network's link: `driver` and
+//! `tick`.
 
 use crate::network::plan::{Complete, Driver};
 use std::str::FromStr;
@@ -71,7 +72,7 @@ impl FromStr for Hertz {
         let number = text.trim_end().trim_end_matches("Hz").trim_end().parse();
         let hertz = number.ok().filter(|hertz| (1..=HERTZ_MAX).contains(hertz));
         hertz.map(Hertz).ok_or_else(|| {
-            format!("{text:?} is no frequency of 1 Hz to {HERTZ_MAX} Hz; write one such as 100 Hz")
+            format!("{text:?} is not a frequency of 1 to {HERTZ_MAX} Hz; write one such as 100 Hz")
         })
     }
 }

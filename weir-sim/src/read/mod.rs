@@ -160,7 +160,7 @@ impl Policies<'_> {
         if node.is_table() { inline(node, report) } else { self.read_file(node, report) }
     }
 
-    /// The policy of another file, if it has one; what was found there is kept.
+    /// Returns the policy of another file, if it has one, and stores the findings.
     fn read_file(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Policy> {
         let folder = Path::new(self.scenario).parent().unwrap_or(Path::new(""));
         let path = folder.join(node.name(report)?);
@@ -268,7 +268,7 @@ fn sources(
 
 /// The seed of a scenario without one.
 pub const SEED_DEFAULT: u64 = 1;
-/// Ten years: sums of a few such times stay far from the end of simulated time.
+/// Ten years: sums of a few such times stay well below the end of simulated time.
 pub const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// The most sources of one scenario.
 pub const SOURCES_MAX: usize = 1 << 16;

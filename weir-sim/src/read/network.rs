@@ -62,7 +62,7 @@ pub(super) fn read(
     }
     let known: Vec<&str> = nodes.list.iter().map(|node| node.name.as_str()).collect();
     if plans.len() != count || plans.is_empty() {
-        // What else names a link would only find that it is not there.
+        // Other keys that name a link would only report that it does not exist.
         top.field("tap");
         return None;
     }
@@ -135,13 +135,13 @@ impl Nodes {
     }
 }
 
-/// That no node is called so.
+/// Reports that no node has this name.
 pub(super) fn unknown_node(node: &Node<'_>, name: &str, known: &[&str]) -> Draft {
     let message = format!("no node is called `{name}`; there are {}", list(known));
     node.draft(&codes::UNKNOWN_NODE, message).cure(suggest(name, known))
 }
 
-/// A name that no other of its kind has.
+/// Reads a name that no other of its kind has.
 fn own_name(
     node: &Node<'_>,
     kind: &str,
@@ -269,7 +269,7 @@ impl Links<'_> {
 struct Direction {
     plan: OutletPlan,
     policy: Option<Policy>,
-    /// What a plain way back takes over.
+    /// The keys that a plain way back takes over.
     wire: Wire,
     delay: Duration,
 }
@@ -341,7 +341,7 @@ fn plain(wire: &Wire, delay: Duration, report: &mut Report, span: Span) -> Optio
             return None;
         }
     };
-    // The registry begins with the one that has nothing to decide: arrivals leave in their order.
+    // The registry begins with the plainest scheduler, in which packets leave in their order.
     let mut link = LinkPlan::new(SCHEDULERS[0].descriptor.keyword, tree);
     link.framing = wire.framing;
     if let Quantity::Packets(packets) = wire.queue {

@@ -1,4 +1,4 @@
-//! One `[[source]]`: whose packets, and what traffic.
+//! One `[[source]]`: the headers of its packets, and its traffic.
 
 pub(crate) use super::bounded;
 use super::files::Files;
@@ -20,7 +20,7 @@ use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
 use weir_policy::reader::{Node, Table, list, suggest};
 
-/// What all sources have in common.
+/// The context that all sources share.
 pub(super) struct Reading<'a> {
     names: BTreeMap<String, Span>,
     duration: Option<Duration>,
@@ -39,7 +39,7 @@ impl<'a> Reading<'a> {
         let name = table.required("name", report).and_then(|node| self.name(&node, report));
         if let Some(name) = &name {
             table = table.named(format!("source `{name}`"));
-            // Naming forgets nothing: the key is known.
+            // A renamed table still knows that the key was read.
         }
         let kind = table.required("kind", report);
         let kind = kind.and_then(|node| node.choice(&keywords(), report));
@@ -231,7 +231,7 @@ impl Way {
         Some(place.map_or(INTERFACE_NONE, |place| InterfaceId(place as u16)))
     }
 
-    /// Finds links that what crosses them cannot do with.
+    /// Reports links whose MTU is too small for the packets that cross them.
     fn check(
         &self,
         headers: &Option<Headers>,
@@ -339,7 +339,7 @@ impl Reading<'_> {
             Some(leaf) => format!("its packets go to `{}`", policy.leaf_name(leaf)),
             None => "its packets do not pass the link with the policy".to_owned(),
         };
-        let cure = "write the headers that the rules want, or mend the rules";
+        let cure = "write headers that the rules accept, or correct the rules";
         report.push(node.draft(&codes::OTHER_CLASS, message).cure(cure));
         None
     }
@@ -579,7 +579,7 @@ fn tcp(table: &mut Table<'_>, mtu_there: Option<Mtu>, report: &mut Report) -> Op
     Some(Tcp { transfer: transfer?, ..connection? })
 }
 
-/// What every TCP source may write, whatever it transfers.
+/// Reads the keys of every TCP source, whatever it transfers.
 pub(crate) fn tcp_connection(
     table: &mut Table<'_>,
     mtu_there: Option<Mtu>,
@@ -718,7 +718,7 @@ pub(crate) fn fraction(
 
 const MTU_MIN: u32 = 576;
 const IPV6_MTU_MIN: u32 = 1280;
-/// Kinds that are no models.
+/// Kinds that are not models.
 const PLAIN_KINDS: [&str; 4] = ["cbr", "poisson", "on-off", "tcp"];
 /// Heavy-tailed with a mean: the shape that is usual for on and off times of the Web.
 const SHAPE_DEFAULT: f64 = 1.5;

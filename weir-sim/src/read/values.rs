@@ -11,7 +11,7 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let address = text.parse().map(Address);
-        address.map_err(|_| format!("{text:?} is no address; write one such as 192.0.2.1"))
+        address.map_err(|_| format!("{text:?} is not an address; write one such as 192.0.2.1"))
     }
 }
 
@@ -23,6 +23,6 @@ impl FromStr for Number {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.parse().map(Number);
-        number.map_err(|_| format!("{text:?} is no number; write one such as 1.5"))
+        number.map_err(|_| format!("{text:?} is not a number; write one such as 1.5"))
     }
 }

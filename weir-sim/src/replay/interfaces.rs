@@ -4,7 +4,7 @@ use std::fmt;
 use weir_core::classify::InterfaceId;
 use weir_policy::Policy;
 
-/// Captured interfaces and what the policy calls them.
+/// Captured interfaces and their names in the policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InterfaceMap {
     named: Vec<(String, InterfaceId)>,

@@ -74,7 +74,7 @@ pub fn replay<W: Write>(
     Run::new(policy, interfaces, outputs)?.all(reader)
 }
 
-/// As [`replay`], and explains why frames waited; the report names so many of the slowest.
+/// As [`replay`], and explains why frames waited; the report names the `slowest` slowest ones.
 ///
 /// # Errors
 /// As [`replay`].
@@ -125,7 +125,7 @@ struct State<'a, W> {
     finished: Instant,
     counts: Counts,
     comment: String,
-    /// Why frames waited, if somebody wants to know.
+    /// Why frames waited, where the caller wants it.
     explained: Option<Explained>,
     /// What holds them to their bounds, if a class declares what it is offered.
     keeping: Option<Keeping<'a>>,

@@ -1,4 +1,4 @@
-//! What a replay answers: the capture, the line, every class, and whether everything balances.
+//! The report of a replay: the capture, the line, every class, and the balance.
 //!
 //! `docs/replay.md` describes the JSON. Invariant: equal replays print equal bytes.
 
@@ -26,13 +26,13 @@ pub struct ReplayReport {
     pub link: LinkReport,
     /// Every class in the order of declaration; an interior class is the sum of its leaves.
     pub classes: Vec<ClassReport>,
-    /// Why frames waited, if that was asked for.
+    /// Why frames waited, if that was requested.
     pub explain: Option<ExplainReport>,
     /// Whether every frame is accounted for.
     pub conservation: Conservation,
     /// What ended the capture before its end.
     pub fault: Option<FaultReport>,
-    /// How the bounds of the policy were kept, if a class declares what it is offered.
+    /// Whether the bounds of the policy held, if a class declares an arrival curve.
     #[serde(skip)]
     pub holding: Option<Holding>,
 }

@@ -1,4 +1,4 @@
-//! Several runs of one scenario, each with another seed, and what they say together.
+//! Several runs of one scenario, each with another seed, and their combined results.
 //!
 //! [`each`] runs them side by side; a [`Summary`] gives means with their confidence intervals.
 
@@ -28,7 +28,7 @@ pub struct Summary {
     pub scenario: String,
     /// The scheduler's keyword at the start.
     pub scheduler: &'static str,
-    /// How many were asked for.
+    /// How many were requested.
     pub asked: usize,
     /// The seeds of those that ended, in order.
     pub seeds: Vec<u64>,
@@ -85,7 +85,7 @@ pub struct SourceSummary {
     pub delay_p99_us: Estimate,
 }
 
-/// A mean, and how far from it the true one may be.
+/// A mean with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Estimate {
     /// The mean over the runs.
@@ -118,7 +118,7 @@ impl Estimate {
         Self { within: self.within.map(|within| within + resolution), ..self }
     }
 
-    /// In another unit.
+    /// Returns the estimate in another unit.
     fn times(self, factor: f64) -> Self {
         Self { mean: self.mean * factor, within: self.within.map(|within| within * factor) }
     }
@@ -136,8 +136,7 @@ impl fmt::Display for Estimate {
 }
 
 impl Summary {
-    /// What `reports`, of one scenario and in the order of their seeds, say together; `None`
-    /// without any.
+    /// Combines `reports`, of one scenario and in the order of their seeds; `None` without any.
     pub fn of(reports: &[Report], asked: usize) -> Option<Self> {
         let first = reports.first()?;
         let over =
@@ -244,7 +243,7 @@ pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {
     duration.as_nanos() as f64 / 1e3
 }
 
-/// The most replications of one command: their reports are kept until the end.
+/// The most replications of one command, since their reports stay in memory until the end.
 pub const REPLICATIONS_MAX: u64 = 10_000;
 const CONFIDENCE: f64 = 0.95;
 

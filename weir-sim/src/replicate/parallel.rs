@@ -1,4 +1,4 @@
-//! Runs of a simulation side by side on all cores, and what they say together.
+//! Runs simulations in parallel on all cores.
 //!
 //! Each run is a scenario of its own, so runs share nothing; results are put in the order in which
 //! the runs were given. Invariant: the results do not depend on the number of threads.
@@ -10,12 +10,12 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-/// What a run came to.
+/// The outcome of a run.
 pub type Outcome = Result<Report, RunError>;
 
-/// Runs the scenarios `make(0)` to `make(count - 1)`, each made when its turn comes, and tells
-/// `done` of each that ends. Once `stop` is set no run begins, and those that have not ended are
-/// left; what ended is answered with its place, in order.
+/// Runs the scenarios `make(0)` to `make(count - 1)`, each made when its turn comes, and calls
+/// `done` for each that ends. Once `stop` is set no run begins, and those that have not ended are
+/// abandoned; returns those that ended with their places, in order.
 pub fn each(
     count: usize,
     make: impl Fn(usize) -> Scenario + Send + Sync + 'static,
@@ -27,7 +27,7 @@ pub fn each(
     let (tell, told) = mpsc::sync_channel(threads.max(1));
     for _ in 0..threads.clamp(1, count.max(1)) {
         let (work, tell) = (Arc::clone(&work), tell.clone());
-        // Not joined: who stops does not wait for runs that have not ended.
+        // Not joined: after a stop the caller does not wait for runs that have not ended.
         thread::spawn(move || work.run(&tell));
     }
     drop(tell);
@@ -39,7 +39,7 @@ pub fn each(
                 outcomes.push(outcome);
             }
             Err(RecvTimeoutError::Timeout) => {}
-            // A run panicked, which its thread has said.
+            // A run panicked, and its thread has reported it.
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -64,7 +64,7 @@ impl<F: Fn(usize) -> Scenario> Work<F> {
             }
             let mut outcome = crate::run(&(self.make)(place), &mut |_| {});
             if let Ok(Report { network: Some(network), .. }) = &mut outcome {
-                // Nobody reads them again, and all reports are kept until the end.
+                // No caller reads them again, and all reports stay in memory until the end.
                 network.taps.iter_mut().for_each(|tap| tap.rows = Vec::new());
             }
             if tell.send((place, outcome)).is_err() {
@@ -74,10 +74,10 @@ impl<F: Fn(usize) -> Scenario> Work<F> {
     }
 }
 
-/// How many runs this machine does side by side.
+/// Returns how many runs this machine does in parallel.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// How long until a stop is seen.
+/// The longest time until a stop is noticed.
 const LOOK: Duration = Duration::from_millis(50);

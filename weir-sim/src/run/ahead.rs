@@ -1,10 +1,10 @@
-//! The run where nobody listens: what sources send does not depend on what becomes of it, so their
-//! packets are known before the link has served earlier ones.
+//! The run where no source reacts to the link: what sources send does not depend on what becomes of
+//! it, so their packets are known before the link has served earlier ones.
 //!
 //! Three steps in turn, each a loop of its own over some packets: sources send, the link serves
 //! ([`crate::drive::Drive::serve`], one dynamic call), departures and drops are counted. Invariant:
 //! the link sees the same calls at the same instants as when each packet is an event, so reports
-//! are the same to the byte; whoever has to be told of packets one by one gets that plain run.
+//! are the same to the byte; a watch of single packets gets that plain run.
 
 use super::{Event, Lane, Run, State};
 use crate::feeds::{Feeds, Supply};
@@ -175,7 +175,7 @@ impl State<'_> {
     }
 
     /// The same; `ALL` where all of them count in the report.
-    // A loop of its own for each, so that nothing in it is asked again and again.
+    // A loop for each of the four cases, so that no packet tests the case again.
     #[inline(never)]
     fn count_some<const PACKED: bool, const ALL: bool>(&mut self, departures: &[Departure]) {
         // Copies, so that nothing of them goes through memory.
@@ -210,5 +210,5 @@ impl State<'_> {
     }
 }
 
-/// So many packets are sent before the link serves them: few enough to stay in the nearest cache.
+/// The packets that are sent before the link serves them: few enough to stay in the nearest cache.
 const AHEAD: usize = 64;

@@ -56,7 +56,7 @@ fn read(path: &Path) -> Result<Instructions, String> {
     serde_json::from_slice(&bytes).map_err(|error| failed(&error))
 }
 
-/// Says what differs; only a change of a count is a fault.
+/// Prints the differences; only a changed count is a fault.
 fn tell(output: &Output, differences: &Differences, path: &Path) -> Exit {
     for difference in differences.changes.iter().chain(&differences.news) {
         output.warn(difference);

@@ -1,4 +1,4 @@
-//! The classes of a `cbq` link with their meters, as both engines use them.
+//! The classes of a `cbq` link with their meters, used by both engines.
 //!
 //! Classes are numbered as [`Families`] does, so a leaf has the number of its class. Invariant: the
 //! link is the last class, the parent of all that have none; it is never overlimit, for it paces
@@ -34,9 +34,9 @@ pub(super) struct Class {
     pub parent: u32,
     /// The length of the packet that waits first; only of leaves.
     pub head: u32,
-    /// What a turn among unsatisfied classes of its level gains.
+    /// The quantum of a turn among unsatisfied classes of its level.
     pub level_quantum: i32,
-    /// What a turn among siblings that borrow gains.
+    /// The quantum of a turn among siblings that borrow.
     pub family_quantum: i32,
     /// 0 for a leaf, else one more than the highest level below.
     pub level: u8,
@@ -44,10 +44,10 @@ pub(super) struct Class {
     pub rank: u8,
     /// Whether it may borrow.
     pub borrows: bool,
-    /// The ranks, as bits, of what waits in it: in a leaf, or below it and able to borrow from it.
-    /// The scan keeps only those of leaves.
+    /// The ranks, as bits, of backlogged leaves: itself, or those below it that may borrow from it.
+    /// The scan uses only those of leaves.
     pub active: u8,
-    /// Of an active class under the formal rule: whether it waits for its undertime.
+    /// Whether it waits for its undertime; only of an active class under the formal rule.
     pub overlimit: bool,
 }
 
@@ -87,7 +87,7 @@ impl Classes {
         Ok(Self { list, families, priorities, packet: (mtu << CREDIT_BITS) as i32 })
     }
 
-    /// What each leaf may always send.
+    /// Returns what each leaf may always send.
     pub fn buckets(&self, tree: &Tree) -> Vec<Bucket> {
         let row = |(leaf, spec): (LeafId, &ClassSpec)| {
             let Class { meter, rank, .. } = self.at(leaf.index());
@@ -108,7 +108,7 @@ impl Classes {
         &self.list[class]
     }
 
-    /// The class with this number, to be changed.
+    /// Returns the class with this number for mutation.
     pub fn at_mut(&mut self, class: usize) -> &mut Class {
         &mut self.list[class]
     }
@@ -118,17 +118,17 @@ impl Classes {
         self.list.len() - 1
     }
 
-    /// How many leaves there are; their numbers come first.
+    /// Returns the number of leaves; their numbers come first.
     pub fn leaves(&self) -> usize {
         self.families.leaves()
     }
 
-    /// The place of `class` among those with children; `None` for a leaf.
+    /// Returns the index of `class` among those with children; `None` for a leaf.
     pub fn family(&self, class: usize) -> Option<usize> {
         class.checked_sub(self.leaves())
     }
 
-    /// The place of the parent of `class` among those with children.
+    /// Returns the index of the parent of `class` among those with children.
     pub fn parent_family(&self, class: &Class) -> usize {
         class.parent as usize - self.leaves()
     }
@@ -139,7 +139,8 @@ impl Classes {
         if class < self.leaves() { rank..rank + 1 } else { 0..self.priorities }
     }
 
-    /// The classes of both trees that `kin` says are the same: their numbers here and in `old`.
+    /// Returns the classes that both trees have according to `kin`: their numbers here and in
+    /// `old`.
     pub fn kin(&self, old: &Classes, kin: &Kin) -> Vec<(usize, usize)> {
         let number = |classes: &Classes, id| classes.families.number(id) as usize;
         kin.classes().map(|(new, was)| (number(self, new), number(old, was))).collect()
@@ -152,15 +153,15 @@ impl Classes {
         }
     }
 
-    /// The class itself and those that it may borrow from, one through the other.
+    /// Returns the class itself, its lender, the lender's lender, and so on.
     pub fn lenders(&self, class: usize) -> impl Iterator<Item = usize> {
         let above = |&at: &usize| self.at(at).borrows.then(|| self.at(at).parent as usize);
         core::iter::successors(Some(class), above)
     }
 
-    /// Why `leaf`, for which `lender` lends, could not send earlier: until then all classes that
-    /// may lend to it, itself included, were overlimit. Where `efficient` lets those send that may
-    /// borrow, such a leaf waits for others' turns only.
+    /// Returns why `leaf`, for which `lender` lends, could not send earlier: until then all classes
+    /// that may lend to it, itself included, were overlimit. Under `efficient` a leaf that may
+    /// borrow waits only for other leaves' turns.
     pub fn why(&self, leaf: usize, efficient: bool, lender: Option<usize>) -> Why {
         let undertime = self.lenders(leaf).map(|at| self.at(at).meter.undertime()).min();
         let is_free = efficient && self.at(leaf).borrows;
@@ -169,7 +170,7 @@ impl Classes {
             Instant::ZERO => Regulation::None,
             _ => Regulation::Undertime,
         };
-        // Neither a leaf that sends at its own account nor the link is a lender with a name.
+        // A leaf that sends at its own account has no lender, and the link has no id.
         let lender = lender.and_then(|lender| self.families.declared(lender));
         Why { released, regulation, lender }
     }
@@ -259,7 +260,8 @@ const PRIORITY_DEFAULT: u64 = 1;
 const BURST_PACKETS: u64 = 4;
 /// Largest packets that a class may be in debt for beyond its burst and one turn.
 const DEBT_PACKETS: u64 = 4;
-/// Quanta are reckoned for largest packets between these bounds, so that no turn is absurd.
+/// Quanta are computed for largest packets between these bounds, so that no turn is too short or
+/// too long.
 const MTU_MIN: u64 = 512;
 const MTU_MAX: u64 = 1 << 16;
 /// The longest turn among the classes of a level, in largest packets: what a voice packet may wait.

@@ -1,12 +1,12 @@
-//! The formal rule, evaluated as things change: no packet looks at all classes.
+//! The formal rule, evaluated incrementally: no packet examines all classes.
 //!
 //! A class may send if it is not overlimit, or if a class above it, from which it may borrow, is
 //! not and no class of a lower level anywhere is unsatisfied `[floyd95]`, [algorithms §1]. A class
-//! is *unsatisfied* if it is not overlimit and something waits below it that may borrow up to it.
-//! So what may send are the leaves below the unsatisfied classes of the lowest level that has any.
+//! is *unsatisfied* if it is not overlimit and a backlogged leaf below it may borrow up to it. So
+//! the leaves below the unsatisfied classes of the lowest level that has any may send.
 //! Invariant: an active class is in the ring of its level if it is unsatisfied, else it waits for
 //! its undertime; and it is in the ring of its parent if it may borrow, whether it has to or not,
-//! so that none loses its turn among its siblings by being unsatisfied now and then.
+//! so that it does not lose its turn among its siblings while it is unsatisfied.
 
 use super::classes::{Class, Classes, counted};
 use super::ring::{General, Rings};
@@ -39,7 +39,7 @@ struct Turns {
 }
 
 impl Formal {
-    /// The engine for `classes`, nothing waiting.
+    /// Returns the engine for `classes`, with no packet waiting.
     pub fn new(classes: Classes, general: General, efficient: bool) -> Self {
         let (link, families) = (classes.link(), classes.link() + 1 - classes.leaves());
         let turns = |_| Turns {
@@ -51,7 +51,7 @@ impl Formal {
         Self { classes, turns, unsatisfied: [0; LEVELS], overlimit, efficient }
     }
 
-    /// `leaf` has a first packet now, or another one, or none.
+    /// Sets the first packet of `leaf`, or records that it has none.
     pub fn set_head(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
         let class = self.classes.at_mut(leaf.index());
         class.head = head.map_or(0, |head| counted(head.length));
@@ -62,7 +62,7 @@ impl Formal {
         }
     }
 
-    /// The leaf that may send.
+    /// Selects the leaf that may send.
     pub fn select(&mut self, now: Instant) -> Selection {
         while let Some((undertime, class)) = self.first_overlimit(now)
             && undertime <= now
@@ -76,7 +76,7 @@ impl Formal {
         Selection::Leaf(LeafId(self.turn(level) as u32))
     }
 
-    /// `leaf`, just selected, sent a packet.
+    /// Charges `leaf`, just selected, for a packet.
     pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let exceeds = self.pay(now, leaf.index(), counted(sent));
         self.set_head(now, leaf, next);
@@ -101,7 +101,7 @@ impl Formal {
         self.classes.why(leaf.index(), self.efficient, lender)
     }
 
-    /// Takes over what classes of `old` used, and what they owe for turns.
+    /// Takes over from `old` the meters of classes and their debts for turns.
     pub fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
         self.classes.inherit(now, &old.classes, kin);
         for (new, was) in self.classes.kin(&old.classes, kin) {
@@ -113,7 +113,8 @@ impl Formal {
         }
     }
 
-    /// The overlimit class with the earliest undertime; beyond `limit` the undertime may be early.
+    /// Returns the overlimit class with the earliest undertime; beyond `limit` the undertime may be
+    /// early.
     fn first_overlimit(&mut self, limit: Instant) -> Option<(Instant, usize)> {
         loop {
             let (key, class) = self.overlimit.first(0)?;
@@ -128,7 +129,8 @@ impl Formal {
         }
     }
 
-    /// The leaf whose turn it is: in the highest rank, below the class whose turn it is at `level`.
+    /// Returns the leaf whose turn it is, in the highest rank, below the class whose turn it is at
+    /// `level`.
     fn turn(&mut self, level: usize) -> usize {
         let turns = &mut self.turns[self.unsatisfied[level].ilog2() as usize];
         loop {
@@ -146,15 +148,15 @@ impl Formal {
     /// Takes a packet from the turn of the lender and of every overlimit class that may borrow, and
     /// counts it with all meters; returns whether one of those above may have become overlimit.
     ///
-    /// Whatever class lent: if only what the parent lent counted, a class with children that live
-    /// on their own rates would get their rates on top of its part of an excess.
+    /// This does not depend on the lender: if only the parent's loans counted, a class whose
+    /// children send at their own rates would get these on top of its part of an excess.
     fn pay(&mut self, now: Instant, leaf: usize, sent: u32) -> bool {
         let rank = self.classes.at(leaf).rank;
         let (mut at, mut lent, mut exceeds) = (leaf, false, false);
         while at != self.classes.link() {
             let class = self.classes.at(at);
             if class.active != 0 && (class.overlimit || !lent) {
-                // Whatever the packet's priority, the turn at the parent pays.
+                // The turn at the parent is charged, whatever the packet's priority.
                 let has_rank = class.active >> rank & 1 == 1;
                 let rank = if has_rank { rank.into() } else { class.active.ilog2() as usize };
                 match self.lends_at(class) {
@@ -176,7 +178,7 @@ impl Formal {
         exceeds
     }
 
-    /// Something waits in `leaf`, which was empty.
+    /// Records that `leaf`, which was empty, is backlogged.
     fn activate(&mut self, now: Instant, leaf: usize) {
         let rank = usize::from(self.classes.at(leaf).rank);
         let mut at = leaf;
@@ -198,7 +200,7 @@ impl Formal {
         }
     }
 
-    /// Nothing waits in `leaf` any more.
+    /// Records that `leaf` is no longer backlogged.
     fn deactivate(&mut self, leaf: usize) {
         let rank = usize::from(self.classes.at(leaf).rank);
         let mut at = leaf;
@@ -218,7 +220,7 @@ impl Formal {
         }
     }
 
-    /// `class`, active, became overlimit or is so no more.
+    /// Records that `class`, which is active, became overlimit or ceased to be.
     fn reconsider(&mut self, now: Instant, class: usize) {
         let Class { active, overlimit, .. } = *self.classes.at(class);
         let ranks = (0..self.turns.len()).filter(|rank| active >> rank & 1 == 1);
@@ -230,7 +232,7 @@ impl Formal {
         ranks.for_each(|rank| self.enter_level(class, rank));
     }
 
-    /// Finds whether `class`, which is not among the overlimit ones, belongs there.
+    /// Adds `class`, which is not among the overlimit ones, to them if it is overlimit.
     fn find_limit(&mut self, now: Instant, class: usize) {
         let at = self.classes.at_mut(class);
         at.overlimit = at.meter.is_overlimit(now);
@@ -249,7 +251,7 @@ impl Formal {
         self.unsatisfied[level] |= 1 << rank;
     }
 
-    /// Takes `class` out of the ring of its level, if it lends.
+    /// Removes `class` from the ring of its level, if it lends.
     fn leave_level(&mut self, class: usize, rank: usize) {
         let Some(level) = self.lends_at(self.classes.at(class)) else { return };
         if self.turns[rank].level.remove(level, class) {
@@ -257,9 +259,9 @@ impl Formal {
         }
     }
 
-    /// The level at which `class` lends, to itself or to those below it: none unless it is active
-    /// and not overlimit. Where `efficient` lets classes use a link that would idle, one that may
-    /// not borrow itself lends in spite of its limit, but after all others.
+    /// Returns the level at which `class` lends, to itself or to those below it: none unless it is
+    /// active and not overlimit. Under `efficient`, which lets classes use a link that would idle,
+    /// a class that may not borrow lends in spite of its limit, but after all others.
     fn lends_at(&self, class: &Class) -> Option<usize> {
         if class.active == 0 {
             return None;
@@ -273,9 +275,9 @@ impl Formal {
 }
 
 impl Turns {
-    /// Whether the turns from `leaf` up to its lender, at a level, cover the packet of `leaf`. The
-    /// lowest that does not gains a quantum and passes to the next in its ring: every round adds to
-    /// each credit, so one of them reaches a packet.
+    /// Returns whether the turns from `leaf` up to its lender, at a level, cover the packet of
+    /// `leaf`. The lowest turn that does not gains a quantum and passes to the next in its ring.
+    /// Every round adds to each credit, so one of them reaches a packet.
     fn cover(&mut self, classes: &Classes, leaf: usize, (lender, level): (usize, usize)) -> bool {
         let (length, mut at) = (classes.at(leaf).head, leaf);
         // The link is alone at its level: its turn never passes.

@@ -6,19 +6,19 @@
 
 use crate::units::{Bytes, FineInstant, FineSpan, Instant, Pace, Rate};
 
-/// What a class may use and what it used.
+/// The rate and burst of a class, and its use of them.
 #[derive(Clone, Copy)]
 pub(super) struct Meter {
-    /// When everything sent would have been sent at the rate.
+    /// When all that was sent would have been sent at the rate.
     theoretical: FineInstant,
     pace: Pace,
     burst: Bytes,
-    /// Bytes beyond the burst that borrowing counts at most.
+    /// The most bytes beyond the burst that borrowing counts.
     debt: u32,
 }
 
 impl Meter {
-    /// A meter with all its burst to spend; borrowing takes it at most `debt` bytes beyond.
+    /// Returns a meter with its whole burst left; borrowing puts it at most `debt` bytes in debt.
     pub const fn new(rate: Rate, burst: Bytes, debt: u32) -> Self {
         Self { theoretical: FineInstant::ZERO, pace: Pace::of(rate), burst, debt }
     }
@@ -28,7 +28,7 @@ impl Meter {
         self.burst
     }
 
-    /// How much of what is borrowed counts beyond the burst.
+    /// Returns how much of the borrowed bytes counts beyond the burst.
     pub const fn debt(&self) -> Bytes {
         Bytes::new(self.debt as u64)
     }
@@ -61,15 +61,15 @@ impl Meter {
         end > limit
     }
 
-    /// Takes over what a class used under an `old` meter: what it used of its burst stays used, and
-    /// a debt of 5 ms stays one, as far as this meter allows it.
+    /// Takes over the use of an `old` meter: the used part of its burst stays used, and a debt of
+    /// 5 ms stays a debt of 5 ms, as far as this meter allows.
     pub fn inherit(&mut self, now: Instant, old: &Meter) {
         let (burst, old_burst) = (self.pace.span(self.burst), old.pace.span(old.burst));
         let end = old.theoretical.plus(burst).minus(old_burst);
         self.theoretical = end.min(self.limit(now).plus(self.debt_time()));
     }
 
-    /// The latest theoretical time with which the class is not overlimit at `now`.
+    /// Returns the latest theoretical time at which the class is not overlimit at `now`.
     const fn limit(&self, now: Instant) -> FineInstant {
         FineInstant::from_instant(now).plus(self.pace.span(self.burst))
     }

@@ -5,10 +5,9 @@
 //! clock tick, each class here has a bucket counted in bytes (`meter.rs`). The general scheduler is
 //! deficit, weighted or packet round robin within a priority (`ring.rs`). The link-sharing
 //! scheduler follows the formal rule (`formal.rs`), or ancestor-only or top-level sharing
-//! (`scan.rs`). The link stands above all classes and always lends: it paces itself. Siblings
-//! divide what their parent has left in proportion to their rates.
-//! Invariant: only a class that may not borrow, or that stands below one, ever waits for its
-//! undertime.
+//! (`scan.rs`). The link is the parent of all top classes and always lends: it paces itself.
+//! Siblings divide what their parent has left in proportion to their rates. Invariant: only a class
+//! that may not borrow, or is below one, ever waits for its undertime.
 
 mod classes;
 mod formal;
@@ -35,7 +34,7 @@ pub struct Cbq {
     engine: Engine,
 }
 
-/// The formal rule has an engine that never looks at all classes; the other rules are scanned.
+/// The formal rule has an engine that never examines all classes; the other rules use a scan.
 enum Engine {
     Formal(Formal),
     Scan(Scan),
@@ -75,7 +74,7 @@ impl Discipline for Cbq {
         Ok(Self { engine })
     }
 
-    /// What was used of the rates stays used; turns of another rule begin anew.
+    /// The used parts of bursts stay used; turns begin anew under another rule.
     fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
         match (&mut self.engine, &old.engine) {
             (Engine::Formal(engine), Engine::Formal(old)) => engine.inherit(now, old, kin),
@@ -196,6 +195,6 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// Less would lose rate to the rounding of time to nanoseconds.
+/// The least burst: with less, a class would lose rate to the rounding of time to nanoseconds.
 const BURST_MIN: u64 = 64;
 const BURST_MAX: u64 = 1 << 40;

@@ -1,6 +1,6 @@
 //! The general scheduler: rings of classes that take turns, and the credit of each for its turn.
 //!
-//! Invariant: a class is in at most one of these rings; the one in front has the turn.
+//! Invariant: a class is in at most one of these rings; the first one has the turn.
 
 use alloc::vec::Vec;
 
@@ -12,14 +12,14 @@ pub(super) enum General {
     /// Weighted round robin by bytes: a turn ends after that packet, and the next turn is shorter
     /// by what was overdrawn; ALTQ forgave it [algorithms §3.8].
     Wrr,
-    /// Packet round robin: one packet each.
+    /// Packet round robin: a turn is one packet.
     Prr,
 }
 
-/// Rings, named by their number, and the classes in them.
+/// Numbered rings, and the classes in them.
 pub(super) struct Rings {
     places: Vec<Place>,
-    /// The class in front of each ring, [`NONE`] of an empty one.
+    /// The first class of each ring; [`NONE`] for an empty ring.
     fronts: Vec<u32>,
     general: General,
 }
@@ -39,7 +39,7 @@ impl Rings {
         Self { places, fronts, general }
     }
 
-    /// The class that has the turn.
+    /// Returns the class that has the turn.
     pub fn front(&self, ring: usize) -> Option<usize> {
         let front = self.fronts[ring];
         (front != NONE).then_some(front as usize)
@@ -55,7 +55,7 @@ impl Rings {
         self.fronts[ring] = class as u32;
     }
 
-    /// Puts `class` last, with `credit` for its first turn; returns whether the ring was empty.
+    /// Appends `class`, with `credit` for its first turn; returns whether the ring was empty.
     pub fn push(&mut self, ring: usize, class: usize, credit: i32) -> bool {
         let front = self.fronts[ring];
         let (mut previous, mut next) = (class as u32, class as u32);
@@ -66,13 +66,13 @@ impl Rings {
             previous = core::mem::replace(&mut self.places[front as usize].previous, class as u32);
             self.places[previous as usize].next = class as u32;
         }
-        // A turn that was overdrawn stays so: leaving and coming back is no way out of a debt.
+        // A debt remains while the class is not backlogged, so it cannot escape one by emptying.
         let credit = self.places[class].credit.min(0) + credit;
         self.places[class] = Place { previous, next, credit };
         front == NONE
     }
 
-    /// Takes `class` out; returns whether the ring is empty now.
+    /// Removes `class`; returns whether the ring is empty now.
     pub fn remove(&mut self, ring: usize, class: usize) -> bool {
         let Place { previous, next, .. } = self.places[class];
         if next as usize == class {
@@ -87,7 +87,7 @@ impl Rings {
         false
     }
 
-    /// Whether the turn of `class` covers a packet of `length`.
+    /// Returns whether the turn of `class` covers a packet of `length`.
     pub fn covers(&self, class: usize, length: u32) -> bool {
         match self.general {
             General::Drr => self.places[class].credit >= units(length),
@@ -102,7 +102,7 @@ impl Rings {
         *credit = credit.saturating_add(quantum);
     }
 
-    /// `class`, which is in `ring`, sent a packet of `length`.
+    /// Charges `class`, which is in `ring`, for a packet of `length`.
     pub fn pay(&mut self, ring: usize, class: usize, length: u32) {
         let place = &mut self.places[class];
         if self.general != General::Prr {
@@ -112,18 +112,18 @@ impl Rings {
         }
     }
 
-    /// What `class` owes for turns.
+    /// Returns the debt of `class` for turns.
     pub fn debt(&self, class: usize) -> i32 {
         self.places[class].credit.min(0)
     }
 
-    /// Says what `class`, which is in no ring, owes for turns.
+    /// Sets the debt of `class`, which is in no ring, for turns.
     pub fn set_debt(&mut self, class: usize, debt: i32) {
         self.places[class].credit = debt;
     }
 }
 
-/// Credit for so many bytes.
+/// Returns the credit for `bytes`.
 #[inline]
 fn units(bytes: u32) -> i32 {
     (bytes.min(LENGTH_MAX) << CREDIT_BITS) as i32
@@ -131,10 +131,10 @@ fn units(bytes: u32) -> i32 {
 
 /// Credit is counted in 2^-8 bytes, so that small quanta keep their proportions.
 pub(super) const CREDIT_BITS: u32 = 8;
-/// No class owes more than this for turns, or it would hold up the ring with rounds of refills.
+/// The largest debt for turns; a larger one would delay the ring by rounds of refills.
 const CREDIT_MIN: i32 = -(1 << (18 + CREDIT_BITS));
-/// In turns a longer packet counts as one of this length: some of them and a quantum, which is at
-/// most some 2^22 bytes, fit into a credit.
+/// In turns a longer packet counts as one of this length: several of them and a quantum, which is
+/// at most about 2^22 bytes, fit into a credit.
 const LENGTH_MAX: u32 = 1 << 21;
 /// No class.
 const NONE: u32 = u32::MAX;

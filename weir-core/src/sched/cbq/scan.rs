@@ -1,4 +1,4 @@
-//! Every sharing rule in its plain form: each choice asks the backlogged leaves one by one.
+//! Every sharing rule in its plain form: each choice tests the backlogged leaves one by one.
 //!
 //! Runs `ancestor-only` and `top-level`; under the formal rule it is the oracle of the fast engine.
 //! The cost grows with the backlogged leaves. Invariant: each backlogged leaf is in the ring of its
@@ -13,15 +13,15 @@ use crate::units::{Bytes, Instant};
 /// From which classes a class may borrow [algorithms §1].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sharing {
-    /// From one above that is not overlimit, while no class of a lower level is unsatisfied.
+    /// From an ancestor that is not overlimit, while no class of a lower level is unsatisfied.
     Formal,
-    /// From any above that is not overlimit.
+    /// From any ancestor that is not overlimit.
     AncestorOnly,
-    /// From one above that is not overlimit and not above a level that moves with the traffic.
+    /// From an ancestor that is not overlimit and not above a level that moves with the traffic.
     TopLevel,
 }
 
-/// The engine that asks every backlogged leaf.
+/// The engine that tests every backlogged leaf.
 pub(super) struct Scan {
     pub classes: Classes,
     /// The turns of leaves, a ring for each rank.
@@ -33,14 +33,15 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// The engine for `classes`, nothing waiting.
+    /// Returns the engine for `classes`, with no packet waiting.
     pub fn new(classes: Classes, sharing: Sharing, general: General, efficient: bool) -> Self {
         let turns = Rings::new(general, classes.link(), classes.priorities);
         let top_level = classes.at(classes.link()).level;
         Self { classes, turns, sharing, efficient, top_level }
     }
 
-    /// `leaf` was offered a packet: if it is owed its rate, the top level falls [algorithms §2.5].
+    /// Records that `leaf` was offered a packet: if it, or the parent that lends to it, is not
+    /// overlimit, the top level falls [algorithms §2.5].
     pub fn offered(&mut self, now: Instant, leaf: LeafId) {
         let class = self.classes.at(leaf.index());
         let parent = self.classes.at(class.parent as usize);
@@ -51,7 +52,7 @@ impl Scan {
         }
     }
 
-    /// `leaf` has a first packet now, or another one, or none.
+    /// Sets the first packet of `leaf`, or records that it has none.
     pub fn set_head(&mut self, leaf: LeafId, head: Option<Head>) {
         let class = self.classes.at_mut(leaf.index());
         class.head = head.map_or(0, |head| counted(head.length));
@@ -64,7 +65,7 @@ impl Scan {
         }
     }
 
-    /// The leaf that may send.
+    /// Selects the leaf that may send.
     pub fn select(&mut self, now: Instant) -> Selection {
         loop {
             let level_max = self.level_max(now);
@@ -86,7 +87,7 @@ impl Scan {
         self.earliest().map_or(Selection::Idle, Selection::At)
     }
 
-    /// `leaf`, just selected, sent a packet.
+    /// Charges `leaf`, just selected, for a packet.
     pub fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let lender = lender(&self.classes, now, leaf.index(), self.level_max(now));
         let sent = counted(sent);
@@ -120,7 +121,7 @@ impl Scan {
         }
     }
 
-    /// Whether `leaf` may send; `efficient` left aside.
+    /// Returns whether `leaf` may send, `efficient` aside.
     #[cfg(test)]
     pub fn permits(&self, now: Instant, leaf: LeafId) -> bool {
         lender(&self.classes, now, leaf.index(), self.level_max(now)).is_some()
@@ -135,7 +136,7 @@ impl Scan {
         }
     }
 
-    /// The highest level that may lend now.
+    /// Returns the highest level that may lend now.
     fn level_max(&self, now: Instant) -> u8 {
         match self.sharing {
             Sharing::AncestorOnly => u8::MAX,
@@ -144,8 +145,8 @@ impl Scan {
         }
     }
 
-    /// The lowest level that has an unsatisfied class: the first above a backlogged leaf, itself
-    /// included, that is not overlimit.
+    /// Returns the lowest level that has an unsatisfied class: the first on the path up from a
+    /// backlogged leaf, itself included, that is not overlimit.
     fn unsatisfied_level(&self, now: Instant) -> u8 {
         let lender = |leaf| lender(&self.classes, now, leaf, u8::MAX);
         let level = |at| self.classes.at(at).level;
@@ -158,9 +159,9 @@ impl Scan {
         ranks.find_map(|rank| self.choose_in(rank, &permitted))
     }
 
-    /// Goes round a ring until the turn of a permitted leaf covers its packet [algorithms §3.8]. A
-    /// leaf that is not permitted keeps its credit; one that lacks credit gains a quantum and is
-    /// passed over.
+    /// Advances a ring until the turn of a permitted leaf covers its packet [algorithms §3.8]. The
+    /// credit of a leaf that is not permitted does not change; a leaf that lacks credit gains a
+    /// quantum and is passed over.
     fn choose_in(
         &mut self,
         rank: usize,
@@ -185,7 +186,7 @@ impl Scan {
         }
     }
 
-    /// When the first backlogged leaf may send, if nothing is sent until then.
+    /// Returns when the first backlogged leaf may send, if nothing is sent until then.
     fn earliest(&self) -> Option<Instant> {
         let lenders = self.backlogged().flat_map(|leaf| self.classes.lenders(leaf));
         lenders.map(|at| self.classes.at(at).meter.undertime()).min()
@@ -200,8 +201,8 @@ impl Scan {
     }
 }
 
-/// The class that lends to a leaf, perhaps the leaf itself: the first that is not overlimit, unless
-/// it is above `level_max`.
+/// Returns the class that lends to a leaf, perhaps the leaf itself: the first on the path up that
+/// is not overlimit, unless it is above `level_max`.
 fn lender(classes: &Classes, now: Instant, leaf: usize, level_max: u8) -> Option<usize> {
     let mut lenders = classes.lenders(leaf);
     let lender = lenders.find(|&at| !classes.at(at).meter.is_overlimit(now))?;

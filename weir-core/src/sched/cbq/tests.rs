@@ -89,7 +89,7 @@ impl Pair {
         Some(Head { length, arrived: self.now })
     }
 
-    fn tell(&mut self, leaf: LeafId) {
+    fn update_head(&mut self, leaf: LeafId) {
         let head = self.head(leaf);
         self.fast.set_head(self.now, leaf, head);
         self.plain.set_head(leaf, head);
@@ -97,23 +97,25 @@ impl Pair {
 
     fn offer(&mut self, leaf: LeafId, length: Bytes) {
         self.queues[leaf.index()].push_back(length);
-        self.tell(leaf);
+        self.update_head(leaf);
     }
 
-    /// Whether the rule permits `leaf`, or nobody and `efficient` does.
+    /// Returns whether the rule permits `leaf`, or permits no leaf and `efficient` lets this one
+    /// send.
     fn may_send(&self, leaf: LeafId) -> bool {
         let mut leaves = (0..self.queues.len() as u32).map(LeafId);
         let waits = |leaf: LeafId| !self.queues[leaf.index()].is_empty();
-        let nobody = !leaves.any(|leaf| waits(leaf) && self.plain.permits(self.now, leaf));
-        self.plain.permits(self.now, leaf) || (self.efficient && nobody && self.plain.classes.at(leaf.index()).borrows)
+        let none_permitted = !leaves.any(|leaf| waits(leaf) && self.plain.permits(self.now, leaf));
+        let borrows = self.plain.classes.at(leaf.index()).borrows;
+        self.plain.permits(self.now, leaf) || (self.efficient && none_permitted && borrows)
     }
 
-    /// Both engines' answers must agree; a leaf that is named sends.
+    /// Both engines must agree on whether a leaf may send; a selected leaf sends.
     fn step(&mut self, seed: u64) -> Selection {
-        let answer = self.fast.select(self.now);
-        assert_eq!(answer, self.fast.select(self.now), "asked twice, seed {seed}");
+        let fast = self.fast.select(self.now);
+        assert_eq!(fast, self.fast.select(self.now), "selected twice, seed {seed}");
         let plain = self.plain.select(self.now);
-        match answer {
+        match fast {
             Selection::Leaf(leaf) => {
                 assert!(self.may_send(leaf), "{leaf:?} may not send, seed {seed}");
                 assert!(matches!(plain, Selection::Leaf(_)), "seed {seed}");
@@ -123,15 +125,15 @@ impl Pair {
                 self.plain.charge(self.now, leaf, sent, next);
             }
             Selection::At(at) => {
-                assert_eq!(plain, answer, "seed {seed}");
+                assert_eq!(plain, fast, "seed {seed}");
                 assert!(at > self.now, "seed {seed}");
             }
             Selection::Idle => {
-                assert_eq!(plain, answer, "seed {seed}");
+                assert_eq!(plain, fast, "seed {seed}");
                 assert!(self.queues.iter().all(VecDeque::is_empty), "seed {seed}");
             }
         }
-        answer
+        fast
     }
 }
 
@@ -148,7 +150,7 @@ fn check_against_the_plain_rule(seed: u64) {
             0..4 => pair.offer(leaf, dice.length()),
             4 => {
                 pair.queues[leaf.index()].pop_front();
-                pair.tell(leaf);
+                pair.update_head(leaf);
             }
             5 => pair.now = pair.now.after(Duration::from_nanos(dice.below(1 << 33))),
             _ => {
@@ -261,7 +263,7 @@ fn a_class_that_may_not_borrow_holds_back_those_below() {
 }
 
 #[test]
-fn the_rules_differ_in_who_gets_an_excess() {
+fn the_rules_differ_in_which_class_gets_an_excess() {
     // The sibling that is idle leaves 3 of 8; its brother `a` has 3, the stranger `c` has 2.
     let rows = [
         (None, 6 * M, true, 1),
@@ -278,7 +280,8 @@ fn the_rules_differ_in_who_gets_an_excess() {
     assert!(strangers[2].abs_diff(1600) <= 4, "ancestor-only lends 2 of 5: {strangers:?}");
 }
 
-/// Whom `sharing` serves when `b`, owed its rate, arrives in the turn of `a`, which borrows.
+/// Returns which leaf `sharing` serves when `b`, which is underlimit, becomes backlogged in the
+/// turn of `a`, which borrows.
 fn served_after_arrival(sharing: Params) -> LeafId {
     let rows = [(None, M, true, 1), (None, 4 * M, true, 1)];
     let mut cbq = Cbq::build(&tree(8 * M, sharing, &rows)).expect("builds");
@@ -293,12 +296,12 @@ fn served_after_arrival(sharing: Params) -> LeafId {
     cbq.enqueued(Instant::ZERO, b, head);
     match cbq.select(Instant::ZERO) {
         Selection::Leaf(leaf) => leaf,
-        other => panic!("two leaves wait, but the answer is {other:?}"),
+        other => panic!("two leaves wait, but `select` returned {other:?}"),
     }
 }
 
 #[test]
-fn who_is_owed_its_rate_goes_before_who_borrows_except_where_ancestors_lend_to_all() {
+fn an_underlimit_class_goes_before_a_borrower_except_where_ancestors_lend_to_all() {
     for (word, served) in [("formal", 1), ("top-level", 1), ("ancestor-only", 0)] {
         let mut params = general("prr");
         params.set("sharing", Value::Choice(word));
@@ -317,9 +320,9 @@ fn a_class_without_rate_is_refused_by_name() {
 
 const BACKLOG: Head = Head { length: Bytes::new(1000), arrived: Instant::ZERO };
 
-/// What the first leaf, always busy and alone, sends by `end` ms on a link that is always free: a
-/// word for each packet, with the instant (ms), since when it might have been sent, what held it
-/// back until then, and who lent.
+/// Returns what the first leaf, always backlogged and alone, sends by `end` ms on a link that is
+/// always free: a word for each packet, with the instant (ms), since when it might have been sent,
+/// what held it back until then, and the lender.
 fn whys(cbq: &mut Cbq, end: u64) -> String {
     let (mut now, mut words) = (Instant::ZERO, Vec::new());
     let millis = |at: Instant| at.as_nanos() / 1_000_000;
@@ -348,7 +351,7 @@ fn a_packet_that_waited_names_the_undertime_and_its_lender() {
     // Its own rate would let it send every 8 ms, the parent lends every 2 ms.
     let below = [(None, 4 * M, false, 1), (Some(0), M, true, 1)];
     let lent = of_its_own.replace("undertime:-", "undertime:0");
-    // Who borrows from the link is never held back, and no class of the tree lends.
+    // A class that borrows from the link is never held back, and no class of the tree lends.
     let free = [(None, M, true, 1)];
     let rows: [(&[Row], u64, &str); 2] = [(&alone, 4, of_its_own), (&below, 4, &lent)];
     for (word, (rows, end, expected)) in
@@ -395,7 +398,7 @@ fn a_change_of_the_policy_gives_no_second_burst() {
 }
 
 #[test]
-fn a_debt_outlives_a_change_as_far_as_the_new_rate_lets_a_class_owe() {
+fn a_debt_outlives_a_change_up_to_the_largest_debt_at_the_new_rate() {
     // The rate after the change in Mbit/s; when the next packet goes, in ms.
     for (rate, next) in [(4, 2), (8, 2), (1, 2), (1000, 1)] {
         let (was, is) = (

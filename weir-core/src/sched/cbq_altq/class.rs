@@ -1,8 +1,8 @@
 //! The classes of an ALTQ link and their places in the tree [algorithms §3.4].
 //!
-//! Classes are numbered leaves first, as [`Families`] has it. Invariant: the root is the one class
-//! without a parent, if there is only one and it has children; otherwise it is a class of the whole
-//! link that no policy names, the last in the list.
+//! Classes are numbered by [`Families`], leaves first. Invariant: the root is the one class without
+//! a parent, if there is only one and it has children; otherwise it is a class of the whole link
+//! that the policy does not name, the last in the list.
 
 use super::clock::{Stamp, Stored};
 use super::params::{ClassPlan, Switches};
@@ -15,14 +15,14 @@ use crate::units::Instant;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// A class as the scheduler sees it: a cache line.
+/// The state of a class, in one cache line.
 pub(super) struct Class {
     avgidle: i64,
     undertime: Stored,
     last: Stored,
-    /// When it was last woken; while it sleeps, when its timer fires.
+    /// When it was last woken; while it is suspended, when its timer fires.
     pub event: Instant,
-    /// What is left of its turn in bytes; a debt if negative.
+    /// The bytes that are left of its turn; a debt if negative.
     pub credit: i64,
     last_packet_time: u32,
     /// Packets that wait.
@@ -31,33 +31,33 @@ pub(super) struct Class {
     state: u32,
     /// The class above; [`NONE`] for the root.
     pub parent: u32,
-    /// The next of its circle.
+    /// The next class of its circle.
     pub next: u32,
     plan: u32,
 }
 
-/// What classes that are alike share.
+/// The parameters that classes with equal parameters share.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub place: Place,
-    /// Bytes that it gains per turn.
+    /// The bytes that a class gains per turn.
     pub weight: i64,
 }
 
-/// Where classes stand that share a plan, and how fast they are.
+/// The place in the tree and the rate of classes that share a plan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     /// 0 for a leaf, else one more than the deepest child's.
     pub depth: u8,
     pub priority: u8,
-    /// Whether the class above lends to it.
+    /// Whether the parent lends to it.
     pub borrow: bool,
     /// bit/s.
     pub rate: u64,
     pub limits: Limits,
 }
 
-/// What the estimator knows of a class: times in µs, averages in 1/32 µs.
+/// The state of a class's estimator: times in µs, averages in 1/32 µs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Meter {
     pub avgidle: i64,
@@ -65,7 +65,7 @@ pub(super) struct Meter {
     pub undertime: Stamp,
     /// The estimated end of transmission of its last packet.
     pub last: Stamp,
-    /// What its last packet takes at its rate, held at what 32 bits hold: no offtime is longer.
+    /// The time of its last packet at its rate, saturated to 32 bits, as every offtime is.
     pub last_packet_time: i64,
 }
 
@@ -88,7 +88,7 @@ struct Children {
 }
 
 impl Classes {
-    /// The classes of `tree`.
+    /// Builds the classes of `tree`.
     pub fn build(tree: &Tree, switches: &Switches) -> Result<Self, BuildError> {
         let (top, whole) = (only_top(tree), tree.rate());
         let rate = top.and_then(|top| tree.class(top).params.rate("rate"));
@@ -132,64 +132,64 @@ impl Classes {
         Ok(Self { list, plans, root, families, children })
     }
 
-    /// The class of a leaf.
+    /// Returns the class of a leaf.
     pub fn of_leaf(&self, leaf: LeafId) -> usize {
         leaf.index()
     }
 
-    /// The leaf that a class is.
+    /// Returns the leaf that a class is, if it is one.
     pub fn leaf(&self, class: usize) -> Option<LeafId> {
         (class < self.families.leaves()).then_some(LeafId(class as u32))
     }
 
-    /// The number of the class that was declared as `id`.
+    /// Returns the number of the class that was declared as `id`.
     pub fn number(&self, id: ClassId) -> usize {
         self.families.number(id) as usize
     }
 
-    /// The class with this number.
+    /// Returns the class with this number.
     pub fn at(&self, class: u32) -> &Class {
         &self.list[class as usize]
     }
 
-    /// Where the class stands.
+    /// Returns the class's place in the tree.
     pub fn place(&self, class: u32) -> &Place {
         &self.plan(class).place
     }
 
-    /// What the class shares with those that are alike.
+    /// Returns the class's plan.
     pub fn plan(&self, class: u32) -> &Plan {
         &self.plans[self.at(class).plan as usize]
     }
 
-    /// The same, to be changed.
+    /// Returns the class's plan for mutation.
     pub fn plan_mut(&mut self, class: u32) -> &mut Plan {
         &mut self.plans[self.list[class as usize].plan as usize]
     }
 
-    /// A class, to be changed, and its plan.
+    /// Returns a class for mutation, and its plan.
     pub fn at_with_plan(&mut self, class: usize) -> (&mut Class, &Plan) {
         let class = &mut self.list[class];
         let plan = &self.plans[class.plan as usize];
         (class, plan)
     }
 
-    /// What the policy calls the class, if it has children and a name.
+    /// Returns the policy's id of the class, if it has children and the policy declares it.
     pub fn name(&self, class: u32) -> Option<ClassId> {
         self.families.declared(class as usize)
     }
 
-    /// Whether somebody lends to the class.
+    /// Returns whether the class has a lender.
     pub fn may_borrow(&self, class: usize) -> bool {
         self.place(class as u32).borrow
     }
 
-    /// The class that lends to it: its parent, or nobody.
+    /// Returns the class that lends to it: its parent, or `None`.
     pub fn lender(&self, class: u32) -> Option<u32> {
         self.place(class).borrow.then(|| self.at(class).parent)
     }
 
-    /// The class itself and those that lend to it, one through the other.
+    /// Returns the class itself, its lender, the lender's lender, and so on.
     pub fn lenders(&self, class: usize) -> impl Iterator<Item = u32> {
         core::iter::successors(Some(class as u32), |&at| self.lender(at))
     }
@@ -201,7 +201,8 @@ impl Classes {
         (first..end).map(|at| table.get(at as usize).copied().unwrap_or(at))
     }
 
-    /// The classes in the order in which a kernel was told of them: the root, then as declared.
+    /// Returns the classes in the order in which a kernel receives them: the root, then as
+    /// declared.
     pub fn as_declared(&self, tree: &Tree) -> impl Iterator<Item = u32> {
         let root = self.root as u32;
         let others = tree.classes().map(|(id, _)| self.number(id) as u32);
@@ -226,7 +227,7 @@ impl Class {
         }
     }
 
-    /// What the estimator knows.
+    /// Returns the state of the estimator.
     pub fn meter(&self) -> Meter {
         Meter {
             avgidle: self.avgidle,
@@ -236,7 +237,7 @@ impl Class {
         }
     }
 
-    /// Sets what the estimator knows.
+    /// Sets the state of the estimator.
     pub fn set_meter(&mut self, meter: Meter) {
         self.avgidle = meter.avgidle;
         self.set_undertime(meter.undertime);
@@ -249,7 +250,7 @@ impl Class {
         self.undertime.stamp()
     }
 
-    /// Sets that.
+    /// Sets until when the class is overlimit.
     pub const fn set_undertime(&mut self, undertime: Stamp) {
         self.undertime = Stored::of(undertime);
     }
@@ -259,13 +260,14 @@ impl Class {
         (self.state & WAITS != 0).then_some((self.state & LENGTH).into())
     }
 
-    /// Sets that; a length is at most 2^24.
+    /// Sets the length of the first packet, at most 2^24.
     pub fn set_head(&mut self, head: Option<i64>) {
         let head = head.map_or(0, |length| WAITS | length as u32 & LENGTH);
         self.state = self.state & (SLEEPS | BEGUN) | head;
     }
 
-    /// Whether it is suspended until its timer fires, or until it is asked after its undertime.
+    /// Returns whether it is suspended: until its timer fires, or until `Sharing::permit` finds
+    /// that its undertime has passed.
     pub const fn sleeps(&self) -> bool {
         self.state & SLEEPS != 0
     }
@@ -282,7 +284,7 @@ impl Class {
         self.event = at;
     }
 
-    /// Whether its turn under `drr` has begun; sets it.
+    /// Sets whether its turn under `drr` has begun; returns what it was.
     pub const fn begin(&mut self, begun: bool) -> bool {
         let was = self.state & BEGUN != 0;
         self.state = if begun { self.state | BEGUN } else { self.state & !BEGUN };
@@ -291,7 +293,7 @@ impl Class {
 }
 
 impl Children {
-    /// Of the classes from `leaves` on.
+    /// Builds the lists of children of the classes from `leaves` on.
     fn new(parents: &[u32], leaves: usize) -> Self {
         let mut lists = alloc::vec![Vec::new(); parents.len() - leaves];
         for (class, &parent) in (0..).zip(parents).filter(|row| *row.1 != NONE) {
@@ -316,7 +318,7 @@ impl Children {
     }
 }
 
-/// How far each class is above the deepest leaf below it.
+/// Returns how many steps each class is above the deepest leaf below it.
 fn depths(parents: &[u32], leaves: usize) -> Vec<u8> {
     let mut depths = alloc::vec![0u8; parents.len()];
     for &parent in &parents[..leaves] {
@@ -330,7 +332,7 @@ fn depths(parents: &[u32], leaves: usize) -> Vec<u8> {
     depths
 }
 
-/// The one class without a parent, if it has children.
+/// Returns the only class without a parent, if it has children.
 fn only_top(tree: &Tree) -> Option<ClassId> {
     let mut tops = tree.classes().filter(|(_, class)| class.parent.is_none());
     let (only, _) = tops.next().filter(|(id, _)| tree.leaf_of(*id).is_none())?;

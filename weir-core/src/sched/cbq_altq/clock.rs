@@ -1,9 +1,9 @@
-//! The kernel's clock: seconds and microseconds kept apart, and its ticks.
+//! The kernel's clock, with seconds and microseconds in separate numbers, and its ticks.
 //!
 //! The arithmetic is ALTQ's, with its faults: a difference that is negative across a second or
 //! longer than two seconds reads as two seconds, and 1000 ns are a little less than 1 µs. Numbers
-//! have 64 bits where ALTQ's have 32, so nothing wraps. Invariant: what was set lies after the
-//! kernel's start, so that it never looks unset.
+//! have 64 bits where ALTQ's have 32, so nothing wraps. Invariant: a stamp that was set is later
+//! than the kernel's start, so that it differs from an unset one.
 
 use crate::units::Instant;
 
@@ -16,21 +16,21 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Not set, which compares as earlier than everything [algorithms §3.4].
+    /// The unset stamp, which is earlier than every other [algorithms §3.4].
     pub const UNSET: Stamp = Stamp { seconds: 0, micros: 0 };
 
-    /// The clock at `now`, rounded down to the microsecond.
+    /// Returns the clock at `now`, rounded down to the microsecond.
     pub const fn at(now: Instant) -> Self {
         let micros = (now.as_nanos() / NANOS_PER_MICRO) as i64;
         Self { seconds: START + micros / SECOND, micros: micros % SECOND }
     }
 
-    /// Whether it was set.
+    /// Returns whether it was set.
     pub const fn is_set(self) -> bool {
         self.seconds != 0
     }
 
-    /// The difference in µs as ALTQ takes it [algorithms §3.9].
+    /// Returns the difference in µs as ALTQ computes it [algorithms §3.9].
     pub const fn since(self, earlier: Stamp) -> i64 {
         match self.seconds - earlier.seconds {
             seconds @ 0..=2 => seconds * SECOND + self.micros - earlier.micros,
@@ -38,20 +38,21 @@ impl Stamp {
         }
     }
 
-    /// Moved by `micros`, which carry into the seconds but are not borrowed from them.
+    /// Returns the time moved by `micros`, which carry into the seconds but do not borrow from
+    /// them.
     pub const fn plus(self, micros: i64) -> Stamp {
         let micros = self.micros + micros;
         let carry = if micros >= SECOND { micros / SECOND } else { 0 };
         Stamp { seconds: self.seconds + carry, micros: micros - carry * SECOND }
     }
 
-    /// The same time with microseconds that are not negative.
+    /// Returns this time with microseconds that are not negative.
     pub const fn settled(self) -> Stamp {
         self.borrowing(self.micros.div_euclid(SECOND))
     }
 
-    /// The same time with less than a second of negative microseconds. With more, as ALTQ might
-    /// have had, a class would be taken for overlimit whenever its timer fires, for ever.
+    /// Returns this time with less than a second of negative microseconds. With more, as ALTQ might
+    /// have had, a class would always count as overlimit when its timer fires.
     pub const fn slipped(self) -> Stamp {
         self.borrowing(self.micros / SECOND)
     }
@@ -60,12 +61,12 @@ impl Stamp {
         Stamp { seconds: self.seconds + seconds, micros: self.micros - seconds * SECOND }
     }
 
-    /// The start of this microsecond.
+    /// Returns the start of this microsecond.
     pub const fn instant(self) -> Instant {
         instant(self.micros())
     }
 
-    /// µs since Weir's epoch, at which the kernel's ticks begin.
+    /// Returns the µs since Weir's epoch, at which the kernel's ticks begin.
     pub const fn micros(self) -> i64 {
         (self.seconds - START) * SECOND + self.micros
     }
@@ -76,15 +77,16 @@ impl Stamp {
 pub(super) struct Stored(i64);
 
 impl Stored {
-    /// Not set.
+    /// The unset stamp.
     pub const UNSET: Stored = Stored::of(Stamp::UNSET);
 
-    /// Stores a reading. Seconds have 43 bits, two hundred times what Weir's time has.
+    /// Stores a reading. Seconds have 43 bits, which hold two hundred times the range of Weir's
+    /// time.
     pub const fn of(stamp: Stamp) -> Self {
         Self((stamp.seconds << MICROS_BITS) + stamp.micros + MICROS_ZERO)
     }
 
-    /// The reading.
+    /// Returns the reading.
     pub const fn stamp(self) -> Stamp {
         let micros = (self.0 & ((1 << MICROS_BITS) - 1)) - MICROS_ZERO;
         Stamp { seconds: self.0 >> MICROS_BITS, micros }
@@ -98,61 +100,61 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// So many ticks per second, each a whole number of µs, rounded down.
+    /// Returns a timer with `hz` ticks per second; a tick is a whole number of µs, rounded down.
     pub const fn per_second(hz: i64) -> Self {
         Self { micros: SECOND / hz }
     }
 
-    /// The length of a tick in µs.
+    /// Returns the length of a tick in µs.
     pub const fn micros(self) -> i64 {
         self.micros
     }
 
-    /// The ticks that FreeBSD's `hzto` counts until `until` [algorithms §3.10].
+    /// Returns the ticks that FreeBSD's `hzto` counts until `until` [algorithms §3.10].
     pub const fn until(self, until: Stamp, now: Stamp) -> i64 {
         let wait = until.micros() - now.micros();
-        // Rounds up, and one more for the tick that has begun.
+        // Rounds up, and adds one for the tick that has begun.
         if wait <= 0 { 1 } else { (wait + self.micros - 1) / self.micros + 1 }
     }
 
-    /// When a timer fires that is set at `now` for so many ticks.
+    /// Returns when a timer fires that is set at `now` for `ticks` ticks.
     pub const fn fires(self, now: Stamp, ticks: i64) -> Instant {
         instant((now.micros() / self.micros + ticks) * self.micros)
     }
 
-    /// The first call of the watchdog after `now` that is not before `micros`.
+    /// Returns the first call of the watchdog after `now` that is not before `micros`.
     pub fn watchdog(self, now: Stamp, micros: i64) -> Instant {
         let period = WATCHDOG_TICKS * self.micros;
         let from = micros.max(now.micros() + 1);
         instant((from + period - 1) / period * period)
     }
 
-    /// Whether the watchdog looks at `now`.
+    /// Returns whether the watchdog calls the driver at `now`.
     pub const fn is_watched(self, now: Stamp) -> bool {
         now.micros() % (WATCHDOG_TICKS * self.micros) == 0
     }
 }
 
-/// The time of so many ns in µs, as ALTQ divides: 0.07 % low [algorithms §3.9].
+/// Returns `nanos` in µs by ALTQ's division, which is 0.07 % low [algorithms §3.9].
 pub(super) const fn micros_of(nanos: i64) -> i64 {
     (nanos >> 10) + (nanos >> 16) + (nanos >> 17)
 }
 
-/// µs since Weir's epoch as an instant, held at the end of time.
+/// Returns the instant `micros` µs after Weir's epoch, capped at the end of time.
 const fn instant(micros: i64) -> Instant {
     Instant::from_nanos((micros as u64).saturating_mul(NANOS_PER_MICRO))
 }
 
-/// What ALTQ takes a long time for, and every time that is not positive across a second.
+/// The difference that stands for any longer one, and for one across a second that is not positive.
 pub(super) const FAR: i64 = 2 * SECOND;
 const SECOND: i64 = 1_000_000;
-/// Bits of stored microseconds, and what stands for none: more than a second.
+/// Bits of stored microseconds, and the value, more than a second, that stands for an unset stamp.
 const MICROS_BITS: u32 = 21;
 const MICROS_ZERO: i64 = 1 << 20;
 const NANOS_PER_MICRO: u64 = 1_000;
 /// Seconds that the kernel's clock shows at Weir's epoch: any number that is not near zero.
 const START: i64 = 1_000_000;
-/// The watchdog looks every ten ticks [algorithms §3.11].
+/// The watchdog calls the driver every ten ticks [algorithms §3.11].
 const WATCHDOG_TICKS: i64 = 10;
 
 #[cfg(test)]

@@ -6,17 +6,18 @@
 //! until a tick of the kernel's timer. Five presets are states of ALTQ, and each point in which
 //! they differ has a switch of its own, so that a fault can be had alone. `cbq` is the sound form.
 //!
-//! What a driver's start routine is in ALTQ is a poll here: after an arrival that nobody else was
-//! dropped for, when a packet has left the wire, and at the instant that the last answer named.
-//! Between these the last answer stands, however often it is asked for.
+//! A poll of the link takes the place of a call of the driver's start routine in ALTQ. The driver
+//! is called after an arrival for which no other packet was dropped, when a packet has left the
+//! wire, and at the instant that the last selection named. Between these calls `select` returns the
+//! last selection again.
 //!
 //! Differences from ALTQ: only leaves hold packets; queues and their limits are the leaf's dropper;
 //! there is no control class; rates may add up to more than the parent's; `ns` per byte is at least
-//! 1, so that what is faster than 8 Gbit/s is reckoned as 8 Gbit/s; numbers that 32 bits would wrap
-//! are held. A single class at the top of the policy is the root, and its rate the bandwidth that
-//! ALTQ is told of, whatever the line's; without one, a root of the whole link stands above all.
+//! 1, so that rates above 8 Gbit/s count as 8 Gbit/s; numbers that would wrap in 32 bits saturate.
+//! A single class at the top of the policy is the root, and its rate is the bandwidth that ALTQ is
+//! configured with, whatever the line's rate; without one, a root of the whole link is added.
 //!
-//! Invariant: a leaf has a head exactly while it counts in its priority's circle.
+//! Invariant: a leaf has a head exactly while its priority's circle counts it as backlogged.
 
 mod class;
 mod clock;
@@ -43,17 +44,17 @@ use sharing::{CUTOFF_OPEN, Sharing};
 pub struct CbqAltq {
     sharing: Sharing,
     rounds: Rounds,
-    /// Leaves in which something waits.
+    /// The number of backlogged leaves.
     backlogged: u32,
-    answer: Answer,
+    outcome: Outcome,
     arrival: Arrival,
-    /// Calls of the driver that are still to be answered, all at one instant.
+    /// The instant of the last calls of the driver, and how many of them are pending.
     calls: (Instant, u32),
-    /// What has not left the wire, under `update_at = "tx-complete"`.
+    /// The packets that have not left the wire, under `update_at = "tx-complete"`.
     downstream: VecDeque<Sent>,
 }
 
-/// A packet that the estimators are to be told of.
+/// A packet that the estimators have yet to count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sent {
     class: usize,
@@ -61,12 +62,12 @@ struct Sent {
     lender: Option<u32>,
 }
 
-/// The last answer of `select`, as long as it stands.
+/// The last selection, as long as it is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answer {
-    /// Something has happened since; the driver is to be started.
+enum Outcome {
+    /// Something has happened since; the driver must be started.
     None,
-    /// Nobody may send before that instant.
+    /// No class may send before that instant.
     At(Instant),
     /// That class sends at that instant; `first` would have had to borrow.
     Leaf { at: Instant, leaf: LeafId, choice: Choice, first: Option<usize> },
@@ -77,7 +78,7 @@ enum Answer {
 enum Arrival {
     None,
     Offered,
-    /// Somebody was dropped to make room: such an arrival does not start the driver.
+    /// Another packet was dropped to make room: such an arrival does not start the driver.
     MadeRoom,
 }
 
@@ -105,7 +106,7 @@ impl Discipline for CbqAltq {
             sharing,
             rounds,
             backlogged: 0,
-            answer: Answer::None,
+            outcome: Outcome::None,
             arrival: Arrival::None,
             calls: (Instant::ZERO, 0),
             downstream: VecDeque::new(),
@@ -144,31 +145,31 @@ impl Scheduler for CbqAltq {
         if self.backlogged == 0 {
             return Selection::Idle;
         }
-        match self.answer {
-            // A call that is still to be answered looks again: a class that the call before it
-            // suspended may by then be resumed [algorithms §3.10-3.11].
-            Answer::At(instant) if now < instant && !self.is_owed(now) => {
+        match self.outcome {
+            // A pending call searches again: a class that the call before it suspended may be
+            // resumed by then [algorithms §3.10-3.11].
+            Outcome::At(instant) if now < instant && !self.is_owed(now) => {
                 return Selection::At(instant);
             }
-            Answer::Leaf { at, leaf, .. } if at == now => return Selection::Leaf(leaf),
+            Outcome::Leaf { at, leaf, .. } if at == now => return Selection::Leaf(leaf),
             _ => {}
         }
         self.fire_timers(now);
-        self.answer = if self.is_called(now) {
+        self.outcome = if self.is_called(now) {
             self.start(now)
         } else {
-            Answer::At(self.sharing.called_next(Stamp::at(now)))
+            Outcome::At(self.sharing.called_next(Stamp::at(now)))
         };
-        match self.answer {
-            Answer::Leaf { leaf, .. } => Selection::Leaf(leaf),
-            Answer::At(instant) => Selection::At(instant),
-            Answer::None => unreachable!("an attempt has an answer"),
+        match self.outcome {
+            Outcome::Leaf { leaf, .. } => Selection::Leaf(leaf),
+            Outcome::At(instant) => Selection::At(instant),
+            Outcome::None => unreachable!("an attempt returns a leaf or an instant"),
         }
     }
 
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        let answer = core::mem::replace(&mut self.answer, Answer::None);
-        let Answer::Leaf { leaf: selected, choice, first, .. } = answer else {
+        let outcome = core::mem::replace(&mut self.outcome, Outcome::None);
+        let Outcome::Leaf { leaf: selected, choice, first, .. } = outcome else {
             panic!("a leaf sends after it was selected");
         };
         assert_eq!(selected, leaf, "the leaf that was selected sends");
@@ -189,7 +190,7 @@ impl Scheduler for CbqAltq {
 
     fn head_changed(&mut self, now: Instant, leaf: LeafId, head: Option<Head>) {
         if self.arrival == Arrival::None {
-            self.answer = Answer::None;
+            self.outcome = Outcome::None;
         } else {
             self.arrival = Arrival::MadeRoom;
         }
@@ -200,14 +201,14 @@ impl Scheduler for CbqAltq {
     fn completed(&mut self, now: Instant, _leaf: LeafId, _length: Bytes) {
         self.fire_timers(now);
         self.call(now, 1);
-        self.answer = Answer::None;
+        self.outcome = Outcome::None;
         self.account_oldest(Stamp::at(now));
     }
 
     fn why(&self, now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let class = self.sharing.classes.of_leaf(leaf);
-        let lender = match self.answer {
-            Answer::Leaf { leaf: selected, choice, .. } if selected == leaf => {
+        let lender = match self.outcome {
+            Outcome::Leaf { leaf: selected, choice, .. } if selected == leaf => {
                 choice.permission.lender
             }
             _ => None,
@@ -217,48 +218,49 @@ impl Scheduler for CbqAltq {
 }
 
 impl CbqAltq {
-    /// A packet was accepted: the driver is started, unless another one had to go for it.
+    /// Records that a packet was accepted: the driver is started, unless another packet was dropped
+    /// to make room.
     fn arrived(&mut self, now: Instant) {
         self.fire_timers(now);
         if self.arrival != Arrival::MadeRoom {
             self.call(now, 1);
-            self.answer = Answer::None;
+            self.outcome = Outcome::None;
         }
         self.arrival = Arrival::None;
     }
 
-    /// Wakes who is due; each calls the driver at that instant.
+    /// Wakes the classes whose timers are due; each timer calls the driver at that instant.
     fn fire_timers(&mut self, now: Instant) {
         let woken = self.sharing.fire_timers(now);
         self.call(now, woken);
     }
 
-    /// `count` more calls of the driver at `now`; it answers those of earlier instants no more.
+    /// Adds `count` pending calls of the driver at `now`; those of earlier instants have expired.
     fn call(&mut self, now: Instant, count: u32) {
         let (at, before) = self.calls;
         let before = if at == now { before } else { 0 };
         self.calls = (now, before.saturating_add(count));
     }
 
-    /// Whether each call counts and one of `now` is not answered yet.
+    /// Returns whether each call counts and one at `now` is pending.
     fn is_owed(&self, now: Instant) -> bool {
         let (at, count) = self.calls;
         self.sharing.switches.one_packet_a_call && at == now && count > 0
     }
 
-    /// Whether the driver is called at `now`; that call is then answered. Whoever drives a link may
-    /// ask at other instants, too, because an earlier answer named them.
+    /// Returns whether the driver is called at `now`, and consumes that call. The link may call
+    /// `select` at other instants, too, because an earlier selection named them.
     fn is_called(&mut self, now: Instant) -> bool {
         if !self.sharing.switches.one_packet_a_call {
             return true;
         }
         let called = self.is_owed(now);
         self.calls.1 -= u32::from(called);
-        // The last answer still stands: nothing was sent since, and it named this instant.
-        called || matches!(self.answer, Answer::At(_)) || self.sharing.is_watched(Stamp::at(now))
+        // The last selection is still valid: nothing was sent since, and it named this instant.
+        called || matches!(self.outcome, Outcome::At(_)) || self.sharing.is_watched(Stamp::at(now))
     }
 
-    /// [algorithms §3.9] The estimators and the cutoff after a packet.
+    /// [algorithms §3.9] Updates the estimators and the cutoff after a packet.
     fn account(&mut self, now: Stamp, Sent { class, length, lender }: Sent) {
         self.sharing.update(now, class, length);
         if let Some(lender) = lender {
@@ -272,15 +274,16 @@ impl CbqAltq {
         }
     }
 
-    /// [algorithms §3.7] One call of the driver's start routine: a packet, or when to call again.
-    fn start(&mut self, now: Instant) -> Answer {
+    /// [algorithms §3.7] Makes one call of the driver's start routine; returns a leaf, or when to
+    /// call again.
+    fn start(&mut self, now: Instant) -> Outcome {
         let (stamp, mut first) = (Stamp::at(now), None);
         let top = self.sharing.classes.place(self.sharing.classes.root as u32).depth;
         loop {
             if let Some(choice) = self.rounds.choose(&mut self.sharing, stamp, &mut first) {
                 return self.chosen(now, choice, first);
             }
-            // Nobody may send below the cutoff: it rises, and everybody is asked again.
+            // No class may send below the cutoff: it rises, and all classes are tried again.
             if first.is_none() || self.sharing.cutoff >= top {
                 break;
             }
@@ -293,12 +296,12 @@ impl CbqAltq {
             let permission = self.sharing.lend_anyway(class);
             return self.chosen(now, Choice { class, permission }, first);
         }
-        Answer::At(self.sharing.called_next(stamp))
+        Outcome::At(self.sharing.called_next(stamp))
     }
 
-    fn chosen(&self, at: Instant, choice: Choice, first: Option<usize>) -> Answer {
+    fn chosen(&self, at: Instant, choice: Choice, first: Option<usize>) -> Outcome {
         let leaf = self.sharing.classes.leaf(choice.class);
-        Answer::Leaf { at, leaf: leaf.expect("only leaves have heads"), choice, first }
+        Outcome::Leaf { at, leaf: leaf.expect("only leaves have heads"), choice, first }
     }
 
     fn class_of(&mut self, leaf: LeafId) -> &mut Class {
@@ -306,9 +309,9 @@ impl CbqAltq {
         &mut self.sharing.classes.list[class]
     }
 
-    /// A packet left `leaf`; `head` is first now.
+    /// Records that a packet left `leaf`; `head` is first now.
     fn remove_one(&mut self, leaf: LeafId, head: Option<Head>) {
-        // While room is made for an arrival, that one may be told as head before it is in.
+        // While room is made for an arriving packet, it may be the head before it is counted.
         let least = u32::from(self.arrival == Arrival::None);
         let class = self.class_of(leaf);
         let left = class.backlog.saturating_sub(1).max(least);
@@ -335,14 +338,14 @@ impl CbqAltq {
     }
 }
 
-/// The most packets downstream that the estimators are not told of, as in CBQ's first form
-/// [algorithms §3.9]; one more, and the oldest is taken for sent.
+/// The most packets downstream that the estimators have not counted, as in CBQ's first form
+/// [algorithms §3.9]; with one more, the oldest counts as sent.
 const DOWNSTREAM_MAX: usize = 16;
 
-/// A length as the estimator takes it.
+/// Returns the length that the estimator uses.
 fn length(bytes: Bytes) -> i64 {
     bytes.get().min(LENGTH_MAX) as i64
 }
 
-/// The longest packet that is reckoned in full: products with it stay far below overflow.
+/// Longer packets count as this length, so that products stay well below overflow.
 const LENGTH_MAX: u64 = 1 << 24;

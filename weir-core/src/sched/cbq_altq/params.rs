@@ -1,4 +1,4 @@
-//! The parameters of ALTQ's CBQ, its presets and switches, and what a class is built from
+//! The parameters of ALTQ's CBQ, its presets and switches, and the parsed parameters of a class
 //! [algorithms §3.1-3.2].
 
 use super::spec::{Limits, Wishes};
@@ -13,24 +13,24 @@ use alloc::format;
 pub(super) enum General {
     /// Weighted round robin by bytes.
     Wrr,
-    /// One packet each.
+    /// Packet by packet.
     Prr,
     /// Deficit round robin, as in a comparison with proportional delay `[nieminen]`.
     Drr,
 }
 
-/// What happens when the estimated end of transmission runs far ahead.
+/// What happens when the estimated end of transmission runs too far ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cap {
     /// Nothing.
     Never,
-    /// It is held at now and the most that it may run ahead.
+    /// It is capped at now plus the most that it may run ahead.
     Clamp,
     /// It becomes now.
     Reset,
 }
 
-/// What differs between ALTQ's states, and how the link is set up.
+/// The points in which ALTQ's states differ, and how the link is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Switches {
     /// Suspension counts from the estimated end of transmission instead of from now.
@@ -39,13 +39,13 @@ pub(super) struct Switches {
     pub minidle_scaled: bool,
     pub wake_clears_undertime: bool,
     pub overtime_correction: bool,
-    /// The lender's cutoff ends with a queue of so many packets.
+    /// The lender's cutoff ends when at most this many packets are left in the class.
     pub depart_packets: u32,
-    /// `offtime` takes the place of the time of a packet, which it was added to before 2.0.
+    /// The offtime replaces the time of a packet, to which it was added before 2.0.
     pub offtime_replaces: bool,
-    /// The driver is asked every ten ticks.
+    /// The driver is called every ten ticks.
     pub watchdog: bool,
-    /// A call of the driver takes one packet, and without a call none is taken.
+    /// Each call of the driver takes one packet, and none is taken without a call.
     pub one_packet_a_call: bool,
     /// Estimators run when a packet has left the wire, not when it is taken.
     pub at_completion: bool,
@@ -58,7 +58,7 @@ pub(super) struct Switches {
 }
 
 impl Switches {
-    /// The preset, and over it what is written.
+    /// Returns the preset, with the switches that are written on top of it.
     pub fn new(params: &Params) -> Self {
         let mut this = Self::preset(params.choice("preset").unwrap_or(PRESET_DEFAULT));
         let flag = |name, switch: &mut bool| *switch = params.flag(name).unwrap_or(*switch);
@@ -95,7 +95,7 @@ impl Switches {
         this
     }
 
-    /// [algorithms §3.1] The states of ALTQ by name; `altq1` is the start of each.
+    /// [algorithms §3.1] Returns the state of ALTQ with this name; each is a change of `altq1`.
     fn preset(word: &str) -> Self {
         let altq1 = Self {
             undertime_from_end: true,
@@ -128,7 +128,7 @@ impl Switches {
     }
 }
 
-/// What a class is built from.
+/// The parsed parameters of a class.
 pub(super) struct ClassPlan {
     pub rate: u64,
     pub limits: Limits,
@@ -138,7 +138,7 @@ pub(super) struct ClassPlan {
 }
 
 impl ClassPlan {
-    /// The class as written, under a root of `link` bit/s.
+    /// Reads the class as written, under a root of `link` bit/s.
     pub fn new(tree: &Tree, id: ClassId, link: u64, scaled: bool) -> Result<Self, BuildError> {
         let class = tree.class(id);
         let Some(rate) = class.params.rate("rate") else {
@@ -178,7 +178,7 @@ impl ClassPlan {
         })
     }
 
-    /// The root that stands above several classes without a parent: the whole link.
+    /// Returns the root above several classes without a parent: the whole link.
     pub fn root(tree: &Tree, scaled: bool) -> Self {
         let link = tree.rate().bits_per_second();
         let mtu = mtu(tree);
@@ -194,12 +194,13 @@ impl ClassPlan {
     }
 }
 
-/// The largest packet, in bounds.
+/// Returns the largest packet, within bounds.
 pub(super) fn mtu(tree: &Tree) -> u64 {
     tree.mtu().get().clamp(1, MTU_MAX)
 }
 
-/// [algorithms §3.2] Above 2048 bytes the MTU without its bit of 2048, not rounded to it.
+/// [algorithms §3.2] Returns the MTU; above 2048 bytes its bit of value 2048 is cleared, where ALTQ
+/// meant to round it down to 2048.
 fn average_default(mtu: u64) -> u64 {
     if mtu > 2048 { mtu & !2048 } else { mtu }
 }
@@ -225,7 +226,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Flag,
         default: Some("false"),
-        summary: "Let the first class that may borrow send when nobody is permitted.",
+        summary: "Let the first class that may borrow send when no class is permitted.",
     },
     Parameter {
         name: "hz",
@@ -253,7 +254,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Choice(&["none", "clamp", "reset"]),
         default: Some("by preset"),
-        summary: "What holds the estimated end of transmission when it runs far ahead.",
+        summary: "What happens to the estimated end of transmission when it runs too far ahead.",
     },
     Parameter {
         name: "minidle_scale",
@@ -288,14 +289,14 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Flag,
         default: Some("false"),
-        summary: "Send one packet for each arrival, packet sent and timer, as a mended driver did.",
+        summary: "Send one packet for each arrival, departure and timer, as a corrected driver did.",
     },
     Parameter {
         name: "depart_rule",
         scope: Scope::Link,
         kind: Kind::Number(0, 1),
         default: Some("by preset"),
-        summary: "The most packets left in a class that make the cutoff be reckoned anew.",
+        summary: "The cutoff is recomputed when at most this many packets are left in a class.",
     },
     Parameter {
         name: "tv_negative_slip",
@@ -309,7 +310,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Choice(&["forgive", "keep"]),
         default: Some("forgive"),
-        summary: "What becomes of an overdrawn turn when a class is passed over.",
+        summary: "Whether a class that is passed over loses the debt of an overdrawn turn.",
     },
     Parameter {
         name: "wrr_counts_interior",
@@ -358,7 +359,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         scope: Scope::Class,
         kind: Kind::Size(1, MTU_MAX),
         default: Some("the largest packet of the link"),
-        summary: "The average packet, which the estimator counts on.",
+        summary: "The average packet that the estimator assumes.",
     },
     Parameter {
         name: "maxpacketsize",
@@ -378,6 +379,6 @@ const PRIORITY_DEFAULT: u64 = 1;
 /// The highest priority.
 pub(super) const PRIORITY_MAX: u64 = 7;
 const MINBURST_DEFAULT: u64 = 2;
-/// The filter's gain to this power is still well above zero.
+/// The filter's gain to this power is still well above zero in double precision.
 const BURST_MAX: u64 = 1000;
 const MTU_MAX: u64 = 65_535;

@@ -1,7 +1,7 @@
-//! Whose turn it is among the classes of one priority [algorithms §3.7-3.8].
+//! Which class of a priority is next [algorithms §3.7-3.8].
 //!
-//! As in ALTQ a search goes round all classes of a priority, those with children too, so its cost
-//! grows with them. Invariant: `active` of a circle is where the next search begins.
+//! As in ALTQ a search visits all classes of a priority, those with children too, so its cost
+//! grows with their number. Invariant: the next search begins at `active` of a circle.
 
 use super::class::{Class, Classes, NONE};
 use super::clock::Stamp;
@@ -11,7 +11,7 @@ use crate::sched::Tree;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// The general scheduler. What is left of turns is with the classes.
+/// The general scheduler. The classes hold the credits of their turns.
 pub(super) struct Rounds {
     general: General,
     forgives_debt: bool,
@@ -19,17 +19,17 @@ pub(super) struct Rounds {
     pub circles: Vec<Circle>,
 }
 
-/// The classes of one priority, each of which knows the next.
+/// The classes of one priority, each of which refers to the next.
 pub(super) struct Circle {
-    /// [`NONE`] if there is nobody.
+    /// The class at which the next search begins; [`NONE`] if the circle is empty.
     active: u32,
-    /// How many of them have something to send.
+    /// The number of backlogged classes.
     backlogged: u32,
-    /// Those, in the order of their turns; only under `drr`.
+    /// The backlogged classes in the order of their turns; only under `drr`.
     list: VecDeque<u32>,
 }
 
-/// The class that is to send.
+/// The class that sends next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
     pub class: usize,
@@ -37,7 +37,7 @@ pub(super) struct Choice {
 }
 
 impl Rounds {
-    /// Everybody's turn is still to come.
+    /// Builds the circles of `tree`; no turn has begun.
     pub fn build(tree: &Tree, classes: &mut Classes, switches: &Switches) -> Self {
         let mut circles = Vec::with_capacity(PRIORITY_MAX as usize + 1);
         for priority in 0..=PRIORITY_MAX as u8 {
@@ -54,7 +54,7 @@ impl Rounds {
         Self { general, forgives_debt, circles }
     }
 
-    /// Something waits in `class` now.
+    /// Records that `class` is backlogged now.
     pub fn join(&mut self, priority: u8, class: usize) {
         let circle = &mut self.circles[usize::from(priority)];
         circle.backlogged += 1;
@@ -63,7 +63,7 @@ impl Rounds {
         }
     }
 
-    /// Nothing waits in `class` any more, whose number is `number`.
+    /// Records that `class`, whose number is `number`, is no longer backlogged.
     pub fn leave(&mut self, priority: u8, number: usize, class: &mut Class) {
         let circle = &mut self.circles[usize::from(priority)];
         circle.backlogged -= 1;
@@ -74,8 +74,8 @@ impl Rounds {
         }
     }
 
-    /// The permitted class whose turn it is. `first` becomes the first class that is not permitted
-    /// but may borrow.
+    /// Returns the permitted class whose turn it is. `first` becomes the first class that is not
+    /// permitted but may borrow.
     pub fn choose(
         &mut self,
         sharing: &mut Sharing,
@@ -99,7 +99,7 @@ impl Rounds {
         None
     }
 
-    /// A second time round gives the turn to a class that is permitted but lacks credit.
+    /// Searches twice: the second time a class that is permitted but lacks credit is chosen.
     fn choose_wrr(&mut self, priority: usize, search: &mut Search) -> Option<Choice> {
         let mut lacking = false;
         for second in [false, true] {
@@ -121,7 +121,7 @@ impl Rounds {
                     }
                     lacking = true;
                 }
-                // [algorithms §3.8] Who is passed over loses its credit, and is forgiven its debt.
+                // [algorithms §3.8] A class that is passed over loses its credit and its debt.
                 let credit = if self.forgives_debt { 0 } else { credit.min(0) };
                 search.sharing.classes.list[number].credit = credit;
                 at = next;
@@ -148,8 +148,8 @@ impl Rounds {
     }
 
     /// [algorithms §3.8] A class that is not permitted keeps its place and its credit; one that
-    /// lacks credit goes to the end. Ends: each time round adds at least [`WEIGHT_MIN`] to a credit
-    /// that must reach one packet.
+    /// lacks credit goes to the end. The loop ends, since each round adds at least [`WEIGHT_MIN`]
+    /// to a credit that must reach one packet.
     fn choose_drr(&mut self, priority: usize, search: &mut Search) -> Option<Choice> {
         let list = &mut self.circles[priority].list;
         loop {
@@ -178,8 +178,8 @@ impl Rounds {
         }
     }
 
-    /// A class, whose number is `number`, sent `length` bytes in its turn; `ends` if its turn is
-    /// over whatever is left of it.
+    /// Charges `class`, whose number is `number`, for `length` bytes sent in its turn; `ends` if
+    /// its turn is over whatever is left of it.
     pub fn pay(
         &mut self,
         priority: u8,
@@ -203,7 +203,7 @@ impl Rounds {
 }
 
 impl Circle {
-    /// All classes once, from the active one on.
+    /// Returns all classes once, from the active one on.
     pub fn since_active(&self, classes: &Classes) -> impl Iterator<Item = u32> {
         let start = self.active;
         let next = move |&at: &u32| Some(classes.at(at).next).filter(|&next| next != start);
@@ -211,8 +211,8 @@ impl Circle {
     }
 }
 
-/// [algorithms §3.8] The weights of the classes of a priority: about one largest packet per class
-/// and round.
+/// [algorithms §3.8] Sets the weights of the classes of a priority: about one largest packet per
+/// class and round.
 fn weigh(members: &[u32], classes: &mut Classes, switches: &Switches, mtu: i64) {
     let counts = |class: &&u32| switches.counts_interior || classes.place(**class).depth == 0;
     let allotment = |class: &u32| classes.place(*class).limits.allotment;
@@ -228,13 +228,13 @@ fn weigh(members: &[u32], classes: &mut Classes, switches: &Switches, mtu: i64) 
             let weight = (mtu * u128::from(plan.place.rate)).div_ceil(lightest.into());
             weight.min(WEIGHT_MAX) as i64
         } else {
-            // Zero if the divisor is: then each class sends one packet, the second time round.
+            // Zero if the divisor is: then each class sends one packet, in the second search.
             plan.place.limits.allotment.checked_div(divisor).unwrap_or(0)
         };
     }
 }
 
-/// One look for a class that may send.
+/// One search for a class that may send.
 struct Search<'a> {
     sharing: &'a mut Sharing,
     now: Stamp,
@@ -242,7 +242,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether something waits in `class` and may be sent.
+    /// Returns a permission if a packet waits in `class` and may be sent.
     fn permit(&mut self, class: u32) -> Option<Permission> {
         let class = class as usize;
         self.sharing.classes.list[class].head()?;
@@ -256,5 +256,5 @@ impl Search<'_> {
 
 /// Below this a packet of 65 535 bytes would need more than a thousand rounds.
 const WEIGHT_MIN: i64 = 64;
-/// Far above any turn, far below overflow.
+/// Well above any turn and well below overflow.
 const WEIGHT_MAX: u128 = 1 << 60;

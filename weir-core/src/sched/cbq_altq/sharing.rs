@@ -1,4 +1,5 @@
-//! Who may send: ALTQ's top-level rule, its estimator, suspension, waking [algorithms §3.5-3.11].
+//! Which class may send: ALTQ's top-level rule, its estimator, suspension and waking
+//! [algorithms §3.5-3.11].
 //!
 //! Invariant: no timer fires before `soonest`.
 
@@ -20,24 +21,24 @@ pub(super) struct Sharing {
     pub cutoff: u8,
     /// The estimated end of transmission of all that was sent.
     pub ifnow: Stamp,
-    /// How far that may run ahead, in µs.
+    /// The most that `ifnow` may run ahead of the clock, in µs.
     ahead_max: i64,
-    /// ns per byte of the root, which ALTQ takes for the link's.
+    /// ns per byte of the root, which ALTQ uses as the link's.
     link_ns: i64,
     ticks: Ticks,
-    /// No class that sleeps is woken by its timer before.
+    /// No suspended class is woken by its timer before this instant.
     soonest: Instant,
 }
 
-/// A class may send.
+/// The permission to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Permission {
-    /// Who lends, if the class is overlimit.
+    /// The lender, if the class is overlimit.
     pub lender: Option<u32>,
 }
 
 impl Sharing {
-    /// The classes of `tree`, nothing sent yet.
+    /// Builds the classes of `tree`; none has sent yet.
     pub fn build(tree: &Tree, switches: Switches) -> Result<Self, BuildError> {
         let classes = Classes::build(tree, &switches)?;
         let link_ns = classes.place(classes.root as u32).limits.ns;
@@ -55,8 +56,8 @@ impl Sharing {
         })
     }
 
-    /// [algorithms §3.5] A packet arrives for `leaf`: a class that need not borrow, or may, lowers
-    /// the cutoff to the depth that permits it.
+    /// [algorithms §3.5] Records that a packet arrives for `leaf`: if the leaf or a lender of it is
+    /// not overlimit, the cutoff falls to the depth of that class.
     pub fn arrive(&mut self, now: Stamp, leaf: LeafId) {
         let class = self.classes.of_leaf(leaf);
         let before = |at: &u32| self.classes.at(*at).undertime() < now;
@@ -65,15 +66,15 @@ impl Sharing {
         self.cutoff = found.map_or(self.cutoff, |at| self.classes.place(at).depth);
     }
 
-    /// [algorithms §3.7] The parent lends, overlimit or not: `efficient`.
+    /// [algorithms §3.7] Lets the parent lend, overlimit or not: `efficient`.
     pub fn lend_anyway(&mut self, class: usize) -> Permission {
         let lender = self.classes.list[class].parent;
         self.cutoff = self.classes.place(lender).depth;
         Permission { lender: Some(lender) }
     }
 
-    /// [algorithms §3.6] Whether a class may send. A class that may not is suspended, unless the
-    /// cutoff alone forbids it.
+    /// [algorithms §3.6] Returns a permission if the class may send. A class that may not is
+    /// suspended, unless the cutoff alone forbids it.
     pub fn permit(&mut self, now: Stamp, class: usize) -> Option<Permission> {
         let own = Some(Permission { lender: None });
         let this = &self.classes.list[class];
@@ -102,7 +103,7 @@ impl Sharing {
         Some(Permission { lender: (at != class as u32).then_some(at) })
     }
 
-    /// [algorithms §3.10] Puts an overlimit class to sleep; `top` is the last class that might have
+    /// [algorithms §3.10] Suspends an overlimit class; `top` is the last class that might have
     /// lent, which is overlimit, too.
     fn suspend(&mut self, now: Stamp, class: usize, top: Option<u32>) {
         // The offtime is the lender's, unless that one is as far overlimit as it can be.
@@ -118,7 +119,7 @@ impl Sharing {
         };
         let Some(delay) = delay else { return };
         let class = &mut self.classes.list[class];
-        // The next tick may be near, so a short wait takes two.
+        // The next tick may follow at once, so a short wait takes two.
         let ticks = if delay > TICKS_MIN * self.ticks.micros() {
             self.ticks.until(class.undertime(), now)
         } else {
@@ -129,8 +130,8 @@ impl Sharing {
         self.soonest = self.soonest.min(timer);
     }
 
-    /// ALTQ 1.x: the offtime is added, and what the average alone would take is taken back. A class
-    /// whose wait is over by the clock of the estimated end does not sleep.
+    /// ALTQ 1.x: adds the offtime, and subtracts the delay that the average alone demands. A class
+    /// whose undertime is before the estimated end of transmission is not suspended.
     fn delay_added(&mut self, now: Stamp, class: usize, offtime: i64) -> Option<i64> {
         let class = &mut self.classes.list[class];
         let meter = class.meter();
@@ -146,7 +147,7 @@ impl Sharing {
         Some(delay + offtime)
     }
 
-    /// ALTQ 2.0 and later: the offtime takes the place of the packet's time if it is longer.
+    /// ALTQ 2.0 and later: replaces the packet's time by the offtime if that is longer.
     fn delay_replaced(&mut self, now: Stamp, class: usize, offtime: i64) -> Option<i64> {
         let class = &mut self.classes.list[class];
         let meter = class.meter();
@@ -156,7 +157,8 @@ impl Sharing {
         Some(delay + extra)
     }
 
-    /// [algorithms §3.11] Wakes the classes whose timers have fired; how many fired just now.
+    /// [algorithms §3.11] Wakes the classes whose timers have fired; returns how many fired at
+    /// `now`.
     pub fn fire_timers(&mut self, now: Instant) -> u32 {
         if now < self.soonest {
             return 0;
@@ -173,12 +175,12 @@ impl Sharing {
         just_now
     }
 
-    /// When the first timer fires.
+    /// Returns when the first timer fires.
     fn first_timer(&self) -> Option<Instant> {
         self.classes.list.iter().filter(|class| class.sleeps()).map(|class| class.event).min()
     }
 
-    /// Whether the watchdog calls the driver at `now`.
+    /// Returns whether the watchdog calls the driver at `now`.
     pub fn is_watched(&self, now: Stamp) -> bool {
         self.switches.watchdog && self.ticks.is_watched(now)
     }
@@ -191,7 +193,8 @@ impl Sharing {
         }
     }
 
-    /// [algorithms §3.9] `class` sent a packet of `length`: the estimator of it and of all above.
+    /// [algorithms §3.9] Updates the estimators of `class`, which sent a packet of `length`, and of
+    /// its ancestors.
     pub fn update(&mut self, now: Stamp, class: usize, length: i64) {
         if self.switches.at_completion {
             self.ifnow = now;
@@ -236,7 +239,7 @@ impl Sharing {
         self.cutoff = if ends { self.unsatisfied_depth(now, circles) } else { depth };
     }
 
-    /// The depth of the first class that is not satisfied, as ALTQ looks for it.
+    /// Returns the depth of the first class that is not satisfied, in ALTQ's order of search.
     fn unsatisfied_depth(&self, now: Stamp, circles: &[Circle]) -> u8 {
         let mut classes =
             circles.iter().rev().flat_map(|circle| circle.since_active(&self.classes));
@@ -255,11 +258,11 @@ impl Sharing {
         self.classes.children(class).all(|child| self.is_satisfied(now, child))
     }
 
-    /// When the driver is called next, if nothing arrives and nobody may send now.
+    /// Returns when the driver is called next, if nothing arrives and no class may send now.
     ///
-    /// The watchdog calls it every ten ticks as long as a packet waits. A call before anybody's
-    /// undertime changes nothing, so it is left out; without a watchdog it is the last resort of
-    /// a class that waits and does not sleep.
+    /// The watchdog calls it every ten ticks as long as a packet waits. A call before the earliest
+    /// undertime changes nothing, so it is left out. Without a watchdog such a call is the last
+    /// resort of a class that waits and is not suspended.
     pub fn called_next(&self, now: Stamp) -> Instant {
         let timer = self.first_timer();
         if !self.switches.watchdog
@@ -268,7 +271,7 @@ impl Sharing {
             return timer;
         }
         if self.switches.one_packet_a_call && !self.switches.watchdog {
-            // A call that nothing makes; each packet sent is one, so that time never comes.
+            // Nothing calls the driver then; since each packet sent does, that time never comes.
             return now.plus(FAR).instant();
         }
         let waiting = (0..self.classes.list.len()).filter(|&at| self.classes.list[at].backlog > 0);
@@ -277,7 +280,7 @@ impl Sharing {
         timer.map_or(watchdog, |timer| timer.min(watchdog))
     }
 
-    /// What held `class` back; `lender` lends if it is sent now.
+    /// Returns what held `class` back; `lender` lends if it is sent now.
     pub fn why(&self, now: Stamp, class: usize, lender: Option<u32>) -> Why {
         let own = &self.classes.list[class];
         let until = match lender {
@@ -317,7 +320,8 @@ impl Sharing {
         }
     }
 
-    /// The first instant at which a class may be permitted, if its timer does not fire before.
+    /// Returns the first instant at which a class may be permitted, if its timer does not fire
+    /// before.
     pub fn undertime_of(&self, class: usize) -> Stamp {
         let own = self.classes.list[class].undertime();
         let lenders = self.classes.lenders(class).map(|at| self.classes.at(at).undertime());
@@ -326,8 +330,8 @@ impl Sharing {
 }
 
 impl Class {
-    /// The average idle time after a packet that ends at `ifnow`, and with it the undertime,
-    /// reckoned from `base`; answers whether the class is underlimit.
+    /// Computes the average idle time after a packet that ends at `ifnow`, and the undertime, which
+    /// counts from `base`; returns whether the class is underlimit.
     fn estimate(&mut self, limits: &Limits, ifnow: Stamp, base: Stamp, length: i64) -> bool {
         let mut meter = self.meter();
         let idle = ifnow.since(meter.last);
@@ -353,11 +357,11 @@ impl Class {
     }
 }
 
-/// The cutoff that forbids nothing: no class is so deep.
+/// The cutoff that forbids nothing: every class has a smaller depth.
 pub(super) const CUTOFF_OPEN: u8 = 32;
-/// The estimated end of transmission runs ahead by so many largest packets at most, a quarter of
-/// that where one takes more than 10 ms [algorithms §3.9].
+/// The most by which the estimated end of transmission runs ahead, in largest packets; a quarter of
+/// that where such a packet takes more than 10 ms [algorithms §3.9].
 const AHEAD_PACKETS: i64 = 16;
 const AHEAD_SLOW: i64 = 10_000_000;
-/// The shortest sleep in ticks: one to two of them, as they fall.
+/// The shortest suspension in ticks, which lasts between one and two tick lengths.
 const TICKS_MIN: i64 = 2;

@@ -1,11 +1,11 @@
-//! From what a user writes to what the kernel holds of a class [algorithms §3.3].
+//! Converts the parameters that a user writes to the numbers that the kernel stores for a class
+//! [algorithms §3.3].
 //!
-//! `altqd` and pf reckon in double precision and truncate; so does this file, and nothing else in
-//! the core. All of it runs when a link is built. What the kernel would let wrap in 32 bits is held
-//! at the largest number of 32 bits. Invariant: `ns` is at least 1, so classes and links above
-//! 8 Gbit/s are reckoned as 8 Gbit/s.
+//! `altqd` and pf calculate in double precision and truncate, and so does this file. It runs only
+//! when a link is built. Numbers that would wrap in the kernel's 32 bits saturate here. Invariant:
+//! `ns` is at least 1, so classes and links above 8 Gbit/s count as 8 Gbit/s.
 
-/// What a user writes of a class, defaults filled in.
+/// The parameters that a user writes for a class, with defaults filled in.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Wishes {
     /// bit/s of the interface.
@@ -16,13 +16,13 @@ pub(super) struct Wishes {
     pub packet: u64,
     /// The largest packet in bytes.
     pub packet_max: u64,
-    /// Packets after a pause; `None` for the default.
+    /// Packets sent at once after a pause; `None` for the default.
     pub maxburst: Option<u64>,
-    /// Packets in steady state.
+    /// Packets sent at once in steady state.
     pub minburst: u64,
 }
 
-/// What the user's side hands to the kernel.
+/// The numbers that user space passes to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spec {
     /// ns per byte of the class.
@@ -30,11 +30,11 @@ pub(super) struct Spec {
     pub maxidle: i64,
     pub offtime: i64,
     pub minidle: i64,
-    /// Of ALTQ 1.x, which did not scale it.
+    /// The bound of ALTQ 1.x, which did not scale it.
     pub minidle_unscaled: i64,
 }
 
-/// What the kernel holds of a class.
+/// The numbers that the kernel stores for a class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Limits {
     /// ns per byte of the class.
@@ -58,7 +58,7 @@ struct Exact {
 }
 
 impl Wishes {
-    /// What the kernel is handed.
+    /// Returns the numbers that are passed to the kernel.
     pub fn spec(self) -> Spec {
         let Exact { ns, maxidle, offtime, minidle } = self.exact();
         // Independent of the rate, in 1/32 µs: a cast truncates, and holds what is too large.
@@ -100,7 +100,7 @@ impl Wishes {
 }
 
 impl Spec {
-    /// What the kernel makes of it; `scaled` from ALTQ 2.0 on.
+    /// Returns the numbers that the kernel derives; `scaled` from ALTQ 2.0 on.
     pub fn limits(self, scaled: bool) -> Limits {
         let in_time = |spec: i64| held(spec * self.ns / 8);
         let minidle = if scaled { in_time(self.minidle) } else { self.minidle_unscaled };
@@ -114,12 +114,12 @@ impl Spec {
     }
 }
 
-/// `base` to the power `exponent`, by multiplying: there is no `powi` without the standard library.
+/// Returns `base` to the power `exponent`; `powi` needs the standard library.
 fn power(base: f64, exponent: u64) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
 
-/// Held in the 32 bits of the kernel's numbers.
+/// Saturates a number to the 32 bits of the kernel's.
 fn held(number: i64) -> i64 {
     number.clamp(i64::from(i32::MIN), i64::from(i32::MAX))
 }
@@ -127,7 +127,7 @@ fn held(number: i64) -> i64 {
 /// The filter's weight is 1/32.
 pub(super) const FILTER_BITS: u32 = 5;
 const FILTER: f64 = 32.0;
-/// The largest packet of a class may take so many ns at most.
+/// The most that the largest packet of a class may take, in ns.
 const NANOS_MAX: f64 = 2_147_483_647.0;
 /// `maxburst` when none is written, and for classes whose packets take more than 10 ms.
 const MAXBURST: u64 = 16;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_steady_burst_is_silently_held_at_the_burst_after_a_pause() {
+    fn the_steady_burst_is_silently_at_most_the_burst_after_a_pause() {
         let offtime = |maxburst, minburst| {
             let wishes = Wishes {
                 link: 2_000_000,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_held_not_wrapped() {
+    fn extremes_saturate() {
         for link in [1, 8_000, 1_000_000, 8_000_000_001, 400_000_000_000] {
             for rate in [1, link / 1000 + 1, link] {
                 for (maxburst, minburst) in [(1, 1), (16, 2), (1000, 1000)] {

@@ -58,8 +58,8 @@ fn micros(micros: u64) -> Instant {
 /// One class, its queue, and a driver that hands the line one packet a call.
 ///
 /// The driver is called when a packet arrives for which none was dropped, when one has left the
-/// wire, and when a timer fires. It holds back while more than `software` bytes wait outside the
-/// card, which holds `card` bytes.
+/// wire, and when a timer fires. It takes no packet while more than `software` bytes wait outside
+/// the card, which holds `card` bytes.
 struct Driver {
     cbq: CbqAltq,
     now: u64,
@@ -134,7 +134,7 @@ impl Driver {
         let (now, leaf) = (Instant::from_nanos(self.now), LeafId(0));
         let answer = self.cbq.select(now);
         if !self.cbq.sharing.switches.one_packet_a_call {
-            assert_eq!(answer, self.cbq.select(now), "asked twice");
+            assert_eq!(answer, self.cbq.select(now), "selected twice");
         }
         self.wake = None;
         match answer {
@@ -183,7 +183,7 @@ impl Driver {
             let sent = self.sent.len();
             if self.wake == Some(self.now) {
                 self.wake = None;
-                // A link tells of what has left before it asks.
+                // A link reports completions before it polls.
                 if self.finishes == Some(self.now) {
                     self.complete();
                 }
@@ -216,7 +216,7 @@ fn check_trace(word: &'static str, steps: &[Step]) {
         real.push((driver.now / 1000, meter.avgidle, undertime, ifnow));
     });
 
-    // The traces leave out ifnow where it says nothing.
+    // The traces leave out ifnow where it adds nothing.
     for (step, real) in steps.iter().zip(&real) {
         let ifnow = if step.3 == 0 { 0 } else { real.3 };
         assert_eq!(*step, (real.0, real.1, real.2, ifnow), "{word}");
@@ -225,7 +225,7 @@ fn check_trace(word: &'static str, steps: &[Step]) {
 }
 
 #[test]
-fn the_worked_traces_come_out_to_the_microsecond() {
+fn the_worked_traces_are_reproduced_to_the_microsecond() {
     check_trace(
         "altq1",
         &[
@@ -279,7 +279,7 @@ fn the_worked_traces_come_out_to_the_microsecond() {
     }
 }
 
-/// An ideal link: one packet every so many µs, and leaves that are topped up before.
+/// An ideal link: one packet every `gap` µs, from leaves that are refilled before.
 struct Ideal {
     cbq: CbqAltq,
     tree: Tree,
@@ -296,7 +296,7 @@ impl Ideal {
         Self { cbq, tree, waiting, step: 0, gap, length }
     }
 
-    /// The name of the leaf that sends, of its lender, and the cutoff after it.
+    /// Returns the name of the leaf that sends, that of its lender, and the cutoff after it.
     fn step(&mut self, busy: &[u32]) -> String {
         let now = micros(self.step * self.gap);
         self.step += 1;
@@ -371,7 +371,7 @@ fn three_thousand_steps_divide_as_in_the_worked_trace() {
     }
 }
 
-/// The order in which leaves `A`, `B`, ... send that are never overlimit and always wait.
+/// Returns the order in which leaves `A`, `B`, ... send, never overlimit and always backlogged.
 fn turns(params: Params, link: u64, mtu: u64, length: u64, rates: &[u64], count: usize) -> String {
     const NAMES: [&str; 3] = ["A", "B", "C"];
     let rows = rates.iter().zip(NAMES).map(|(&rate, name)| row(name, None, rate, false));
@@ -382,7 +382,7 @@ fn turns(params: Params, link: u64, mtu: u64, length: u64, rates: &[u64], count:
     (0..count).map(|_| ideal.step(&busy)[..1].to_string()).collect()
 }
 
-/// How often each leaf sent, in thousandths.
+/// Returns how often each leaf sent, in thousandths.
 fn shares(order: &str) -> Vec<usize> {
     let count = |name: &str| order.matches(name).count() * 1000 / order.len();
     ["A", "B", "C"].map(count).into()
@@ -401,7 +401,7 @@ fn weighted_turns_have_the_worked_patterns() {
     assert_eq!(long(altq3(), 2 * M, &quarters), [693, 306, 0], "debts are forgiven");
     assert_eq!(long(altq3(), 10 * M, &[5 * M, 3 * M, 2 * M]), [488, 295, 216]);
     let keep = with(altq3(), "wrr_debt", Value::Choice("keep"));
-    assert_eq!(long(keep, 2 * M, &quarters), [750, 250, 0], "debts are kept");
+    assert_eq!(long(keep, 2 * M, &quarters), [750, 250, 0], "debts remain");
     let exact = turns(altq3(), M, 9180, 8220, &[400_000, 600_000], 30_000);
     assert_eq!(shares(&exact), [400, 600, 0], "weights cover a packet");
     let prr = with(altq3(), "general", Value::Choice("prr"));
@@ -410,7 +410,7 @@ fn weighted_turns_have_the_worked_patterns() {
     assert_eq!(turns(drr, 2 * M, 1500, 1500, &quarters, 12), "AAABAAABAAAB");
 }
 
-/// The weights of all classes, in the order of the policy.
+/// Returns the weights of all classes, in the order of the policy.
 fn weights(params: Params) -> Vec<i64> {
     let ideal = ideal(params);
     let classes = &ideal.cbq.sharing.classes;
@@ -426,7 +426,8 @@ fn classes_with_children_shift_the_weights_of_leaves() {
     assert_eq!(weights(leaves)[2..], [1_818, 1_363, 1_363]);
 }
 
-/// kbit/s that a lone class gets of 2 Mbit/s in the last 50 of 60 s, when 3 Mbit/s of `length` arrive.
+/// Returns the kbit/s that a single class gets of 2 Mbit/s in the last 50 of 60 s, when 3 Mbit/s
+/// in packets of `length` arrive.
 fn throughput(params: Params, class: Row, mtu: u64, length: u64, buffers: (u64, u64)) -> u64 {
     let tree = tree(2_000_000, mtu, params, [class].into());
     let mut driver = Driver::new(&tree).buffers(buffers.0, buffers.1);
@@ -435,13 +436,12 @@ fn throughput(params: Params, class: Row, mtu: u64, length: u64, buffers: (u64, 
     late.map(|(_, length)| length).sum::<u64>() * 8 / 50_000
 }
 
-/// Bytes of the driver's list and of the card, in the kernel as it was and as it was mended.
+/// Bytes of the driver's list and of the card, in the original kernel and in the corrected one.
 const STANDARD: (u64, u64) = (20 * 1024, 32 * 1024);
 const REDUCED: (u64, u64) = (2 * 1024, 16 * 1024);
 
-/// Figures of the model [algorithms §3.14] with the same driver: equal to `percent`, for ties of
-/// arrivals,
-/// completions and ticks at one instant may have gone the other way there.
+/// Checks a figure against the model [algorithms §3.14] with the same driver, to `percent`: the
+/// model may order arrivals, completions and ticks at one instant differently.
 fn check_figure(real: u64, expected: u64, percent: u64, what: &str) {
     let off = real.abs_diff(expected) * 100;
     assert!(off <= expected * percent, "{what}: {real} kbit/s instead of {expected}");
@@ -476,7 +476,7 @@ fn flat<A, B, C>(((a, b), c): ((A, B), C)) -> (A, B, C) {
     (a, b, c)
 }
 
-/// kbit/s of a lone class of 1.5 and of one of 0.5 Mbit/s that borrow from the link.
+/// Returns the kbit/s of a single class of 1.5 and of one of 0.5 Mbit/s that borrow from the link.
 fn borrowed(params: &Params, buffers: (u64, u64)) -> [u64; 2] {
     [1_500_000, 500_000]
         .map(|rate| throughput(params.clone(), row("a", None, rate, true), 1500, 1500, buffers))
@@ -515,7 +515,7 @@ fn a_borrower_loses_throughput_to_suspension_behind_long_buffers_only() {
 }
 
 #[test]
-fn a_packet_sent_as_a_timer_fires_resumes_whom_the_timer_suspended() {
+fn a_packet_sent_as_a_timer_fires_resumes_the_suspended_class() {
     // [risso99 §6.1] The old kernel from 45 to 10 Mbit/s at 100 Hz: the line ends on ticks.
     let params = with(preset("altq1"), "watchdog", Value::Flag(false));
     let params = with(params, "one_packet_a_call", Value::Flag(true));
@@ -574,7 +574,7 @@ fn a_borrower_exceeds_the_link_without_a_cap_on_the_estimated_end() {
     assert!(rate("altq1") <= 1_000, "{}", rate("altq1"));
 }
 
-/// What sets the presets apart: base, cap, scale, wake, correction, queue at departure.
+/// The points in which presets differ: base, cap, scale, wake, correction, queue at departure.
 type Points = (bool, Cap, bool, bool, bool, u32);
 
 fn points(params: &Params) -> Points {
@@ -585,7 +585,7 @@ fn points(params: &Params) -> Points {
 }
 
 #[test]
-fn presets_are_the_states_of_altq_and_a_written_switch_goes_before() {
+fn presets_are_the_states_of_altq_and_a_written_switch_overrides_them() {
     let rows = [
         ("altq0", (true, Cap::Never, false, false, true, 1)),
         ("altq1", (true, Cap::Clamp, false, false, true, 1)),
@@ -611,7 +611,7 @@ fn presets_are_the_states_of_altq_and_a_written_switch_goes_before() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_cure() {
+fn impossible_parameters_are_refused_with_the_cure() {
     let above = row("video", None, 3_000_000, false);
     let mut tree = tree(2_000_000, 1500, Params::new(), [above].into());
     let error = CbqAltq::build(&tree).err().expect("above the link");
@@ -626,18 +626,18 @@ fn what_cannot_be_is_refused_with_the_cure() {
     assert!(error.message.contains("class bare: it needs a `rate`"), "{error}");
 }
 
-/// A class of 0.5 of 2 Mbit/s whose packets wait, at the moment when it goes to sleep.
+/// Returns a class of 0.5 of 2 Mbit/s with waiting packets, at the moment when it is suspended.
 fn asleep(word: &'static str) -> (CbqAltq, Tree) {
     let tree = tree(2_000_000, 1500, preset(word), [row("a", None, 500_000, false)].into());
     let mut driver = Driver::new(&tree);
     driver.run(1500, 4_000_000, 19_999_999, |_| {});
-    assert_eq!(driver.queue.len(), 1, "the arrival at 20 ms puts it to sleep");
+    assert_eq!(driver.queue.len(), 1, "the arrival at 20 ms suspends it");
     assert_eq!(driver.wake, Some(70_000_000));
     (driver.cbq, tree)
 }
 
 #[test]
-fn an_arrival_wakes_an_expired_sleeper_unless_somebody_had_to_make_room() {
+fn an_arrival_wakes_a_class_past_its_undertime_unless_a_packet_made_room() {
     let (leaf, length) = (LeafId(0), Bytes::new(1500));
     for makes_room in [false, true] {
         let (mut cbq, _) = asleep("altq3");
@@ -656,7 +656,7 @@ fn an_arrival_wakes_an_expired_sleeper_unless_somebody_had_to_make_room() {
 }
 
 #[test]
-fn a_mended_driver_sends_a_packet_for_each_arrival_and_each_packet_sent() {
+fn a_corrected_driver_sends_a_packet_for_each_arrival_and_each_packet_sent() {
     for once in [false, true] {
         let params = with(preset("altq1r"), "one_packet_a_call", Value::Flag(once));
         let params = with(params, "watchdog", Value::Flag(false));
@@ -672,7 +672,7 @@ fn a_mended_driver_sends_a_packet_for_each_arrival_and_each_packet_sent() {
         called(&mut cbq, 7, false, "the same arrival");
         called(&mut cbq, 9, false, "nothing happened");
         cbq.completed(micros(11), leaf, Bytes::new(1500));
-        called(&mut cbq, 13, false, "that was before");
+        called(&mut cbq, 13, false, "an earlier call has expired");
         cbq.completed(micros(15), leaf, Bytes::new(1500));
         called(&mut cbq, 15, true, "a packet was sent");
         called(&mut cbq, 15, false, "the same packet");
@@ -699,7 +699,7 @@ fn why_names_the_end_of_sleep_and_the_lender() {
 }
 
 #[test]
-fn a_class_that_stays_sleeps_on_in_the_next_link() {
+fn a_suspended_class_that_stays_is_suspended_in_the_next_link() {
     let (old, tree) = asleep("altq3");
     let (now, leaf) = (micros(21_000), LeafId(0));
     let mut new = CbqAltq::build(&tree).expect("builds");
@@ -711,7 +711,7 @@ fn a_class_that_stays_sleeps_on_in_the_next_link() {
 }
 
 #[test]
-fn estimators_wait_for_the_wire_if_they_are_told_to() {
+fn estimators_wait_for_the_wire_under_tx_complete() {
     let params = with(preset("altq3"), "update_at", Value::Choice("tx-complete"));
     let tree = tree(2_000_000, 1500, params, [row("a", None, 500_000, false)].into());
     let mut cbq = CbqAltq::build(&tree).expect("builds");
@@ -724,7 +724,7 @@ fn estimators_wait_for_the_wire_if_they_are_told_to() {
         assert_eq!(cbq.select(now), Selection::Leaf(leaf));
         cbq.charge(now, leaf, head.length, Some(head));
     }
-    assert_eq!(last(&cbq).micros(), 0, "one more is taken for sent");
+    assert_eq!(last(&cbq).micros(), 0, "with one more the oldest counts as sent");
     cbq.completed(micros(12_000), leaf, head.length);
     assert_eq!(last(&cbq).micros(), 12_000);
 }

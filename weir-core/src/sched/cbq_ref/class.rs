@@ -9,38 +9,40 @@ use alloc::vec::Vec;
 
 /// A class with its estimator. Times are seconds.
 pub(super) struct Class {
-    /// The average by which packets come later than the share would have them.
+    /// The average idle time: how much later packets come than at the class's rate.
     avgidle: f64,
     /// When its last packet left the wire.
     last: f64,
     /// It is overlimit until this instant, which is included.
     pub undertime: f64,
-    /// What it may still send in this turn of the weighted round robin; never more than a weight.
+    /// The bytes that it may still send in this turn of the weighted round robin; at most its
+    /// weight.
     pub credit: i64,
     /// Packets that wait.
     pub packets: u32,
     /// The class above, [`NONE`] at the top.
     parent: u32,
-    /// [`NONE`] for a class with children.
+    /// The leaf's number; [`NONE`] for a class with children.
     leaf: u32,
     /// The next leaf's class of its priority.
     next: u32,
-    /// Which plan it has.
+    /// The number of its plan.
     pub plan: u32,
     delayed: bool,
     pub backlogged: bool,
 }
 
-/// What classes that are alike share. Times are seconds, rates bytes a second.
+/// The parameters that classes with equal parameters share. Times are seconds, rates bytes a
+/// second.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     /// Whether it may borrow from the class above, the only one that it can borrow from directly.
     pub borrow: bool,
     /// A leaf is at level 1.
     pub level: u8,
-    /// 0 is served first.
+    /// Priority 0 is served first.
     pub priority: u8,
-    /// Part of the link's rate.
+    /// The part of the link's rate.
     pub share: f64,
     pub rate: f64,
     /// The most that the average idle time can be.
@@ -51,25 +53,25 @@ pub(super) struct Plan {
 /// A bound on the average idle time.
 #[derive(Clone, Copy)]
 pub(super) enum Maxidle {
-    /// As the policy says.
+    /// Written in the policy.
     Written(f64),
     /// Derived from share and priority.
     Auto(f64),
 }
 
-/// The plans of all classes, each once.
+/// The distinct plans of all classes.
 #[derive(Default)]
 pub(super) struct Plans {
     rows: Vec<Plan>,
 }
 
-/// Adds plans, to those that are there.
+/// Adds plans to [`Plans`], each distinct one once.
 pub(super) struct Planner<'a> {
     plans: &'a mut Plans,
     alike: BTreeMap<Likeness, u32>,
 }
 
-/// Bits that tell plans apart; the rate follows from the share.
+/// The bits that distinguish plans. The rate is not among them: it follows from the share.
 type Likeness = (bool, u8, u8, u64, (bool, u64), u64);
 
 impl Plans {
@@ -79,7 +81,7 @@ impl Plans {
         &self.rows[plan as usize]
     }
 
-    /// To add more.
+    /// Returns a planner that adds further plans.
     pub fn planner(&mut self) -> Planner<'_> {
         let numbered = self.rows.iter().zip(0..);
         let alike = numbered.map(|(plan, number)| (plan.likeness(), number)).collect();
@@ -88,7 +90,7 @@ impl Plans {
 }
 
 impl Planner<'_> {
-    /// The number of a plan.
+    /// Returns the number of `plan`, which is added if it is new.
     pub fn number(&mut self, plan: Plan) -> u32 {
         let rows = &mut self.plans.rows;
         let number = *self.alike.entry(plan.likeness()).or_insert(rows.len() as u32);
@@ -114,8 +116,8 @@ impl Plan {
         (self.borrow, self.level, self.priority, share, maxidle, extradelay)
     }
 
-    /// The plan of a class that was there before under `old`. The bound on idle time stays as it
-    /// was unless one of the two policies writes it [algorithms §2.7].
+    /// Returns the plan of a class that had the plan `old` before a change. The bound on idle time
+    /// stays as it was unless one of the two policies writes it [algorithms §2.7].
     pub fn inherit(self, old: &Plan) -> Plan {
         match (self.maxidle, old.maxidle) {
             (Maxidle::Auto(_), Maxidle::Auto(_)) => Plan { maxidle: old.maxidle, ..self },
@@ -157,19 +159,20 @@ impl Class {
         self.next as usize
     }
 
-    /// Sets what comes after it.
+    /// Sets the next leaf's class of its priority.
     pub fn set_next(&mut self, next: usize) {
         self.next = next as u32;
     }
 
-    /// Whether it may send at its own account; then it is no longer delayed.
+    /// Returns whether it may send at its own account; then it is no longer delayed.
     pub fn permits_itself(&mut self, now: f64) -> bool {
         let permitted = self.undertime < now;
         self.delayed &= !permitted;
         permitted
     }
 
-    /// Counts a packet of `length` bytes that is on the wire for `time` from `now` on.
+    /// Updates the estimator for a packet of `length` bytes that is on the wire for `time` from
+    /// `now`.
     pub fn update(&mut self, plan: &Plan, now: f64, length: f64, time: f64) {
         let finished = now + time;
         let idle = (finished - self.last) - length / plan.rate;
@@ -186,7 +189,8 @@ impl Class {
         self.last = finished;
     }
 
-    /// It wants to send and may not: once, its debt is replaced by `extradelay`.
+    /// Records that it wants to send and may not: the first time its debt is replaced by
+    /// `extradelay`.
     pub fn delay(&mut self, plan: &Plan, now: f64) {
         let delay = self.undertime - now + plan.extradelay;
         if delay > 0.0 && !self.delayed {
@@ -196,7 +200,7 @@ impl Class {
         }
     }
 
-    /// Takes over what `old` knows of the traffic.
+    /// Takes over the state of the estimator from `old`.
     pub fn inherit(&mut self, old: &Class) {
         self.avgidle = old.avgidle;
         self.last = old.last;
@@ -207,8 +211,8 @@ impl Class {
 }
 
 impl Maxidle {
-    /// The bound for a class of this share and priority, on a link whose largest packet takes
-    /// `packet` seconds: 8 packets at once for each step of priority [algorithms §2.2].
+    /// Returns the bound for a class of this share and priority, on a link whose largest packet
+    /// takes `packet` seconds: 8 packets at once for each step of priority [algorithms §2.2].
     pub fn auto(share: f64, priority: usize, packet: f64) -> Self {
         let gain = gain_to_the(8 * priority as u32);
         let first = ((1.0 / share) - 1.0) * (1.0 - gain) / gain;
@@ -223,7 +227,8 @@ impl Maxidle {
     }
 }
 
-/// [`GAIN`] to the power `n`, rounded once: 15/16 is taken `n` times in 120 binary digits.
+/// Returns [`GAIN`] to the power `n`: 15/16 multiplied `n` times in 120 binary digits, so that only
+/// the result is rounded.
 fn gain_to_the(n: u32) -> f64 {
     const ONE: u128 = 1 << 120;
     let power = (0..n).fold(ONE, |power, _| power - power / 16);
@@ -232,9 +237,9 @@ fn gain_to_the(n: u32) -> f64 {
 
 /// No class, or no leaf.
 const NONE: u32 = u32::MAX;
-/// The average moves by one part of so many: `POWEROFTWO` in ns-2.
+/// The average moves by 1/16 of its distance from each new value: `POWEROFTWO` in ns-2.
 const WEIGHT: f64 = 16.0;
-/// What the average keeps of itself, one packet later: `automaxidle_gain_` in ns-2.
+/// The part of the average that remains one packet later: `automaxidle_gain_` in ns-2.
 const GAIN: f64 = 0.9375;
 
 #[cfg(test)]

@@ -24,12 +24,14 @@ use rules::{LEVEL_MAX, PRIORITY_MAX};
 /// The reference class-based queueing.
 pub struct CbqRef {
     rules: Rules,
-    /// Whether a class that waits for itself is woken, which ns-2 does not do.
+    /// Whether a class that only its own undertime holds back is woken at that time, as ns-2 does
+    /// not.
     wakes: bool,
 }
 
 impl CbqRef {
-    /// The rules inside, for a caller whose clock is in seconds. Who asks them asks only them.
+    /// Returns the rules, for a caller whose clock is in seconds. Such a caller must not call the
+    /// scheduler's own methods as well.
     pub fn rules(&mut self) -> &mut Rules {
         &mut self.rules
     }
@@ -95,7 +97,7 @@ impl Scheduler for CbqRef {
         let lender = self.rules.lender(leaf).filter(|lender| lender.index() != class);
         let held = self.rules.held_until(leaf);
         let released = if held <= 0.0 { Instant::ZERO } else { first_after(held) };
-        // At the end of time there is no later: who never may be sent is held back still.
+        // A class that may never send is released at the end of time, which is not in the past.
         if released <= from && released < Instant::MAX {
             return Why { lender, ..Why::FREE };
         }
@@ -113,14 +115,15 @@ fn first_after(past: f64) -> Instant {
     let product = past * NANOS;
     let whole = product as i64;
     let (part, error) = (product - whole as f64, product * ROUNDED);
-    // Farther from both nanoseconds than the product is rounded, or their seconds are.
+    // The product is farther from both neighbouring nanoseconds than any rounding error.
     if whole >= 0 && part > error && part < 1.0 - error {
         return Instant::from_nanos(whole as u64 + 1);
     }
     first_near(past)
 }
 
-/// The same where that is not so: looked for near the product.
+/// Returns what [`first_after`] does where the product is too close to a whole nanosecond:
+/// searches the nanoseconds near the product.
 #[inline(never)]
 fn first_near(past: f64) -> Instant {
     let near = (past * NANOS) as u64;
@@ -133,8 +136,8 @@ fn first_near(past: f64) -> Instant {
     first_between(past, 0, u64::MAX)
 }
 
-/// The same from `low` to `high`, by halving, since far from the epoch a float does not tell
-/// neighbouring nanoseconds apart.
+/// Returns the first instant from `low` to `high` whose seconds are more than `past`, by bisection,
+/// since long after the epoch several neighbouring nanoseconds have the same float.
 fn first_between(past: f64, mut low: u64, mut high: u64) -> Instant {
     while low < high {
         let middle = low + (high - low) / 2;
@@ -148,7 +151,7 @@ fn first_between(past: f64, mut low: u64, mut high: u64) -> Instant {
 }
 
 const NANOS: f64 = 1e9;
-/// More than a product or a quotient of floats is rounded by, of itself: a few parts in 2^53.
+/// Exceeds the relative rounding error of a product or a quotient of floats, which is a few 2^-53.
 const ROUNDED: f64 = 1.0 / (1u64 << 50) as f64;
 
 const PARAMETERS: &[Parameter] = &[
@@ -157,7 +160,7 @@ const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Choice(&["formal", "ancestor-only", "top-level"]),
         default: Some("ancestor-only"),
-        summary: "Who may borrow.",
+        summary: "The rule of link sharing: which class may borrow from which ancestor.",
     },
     Parameter {
         name: "general",
@@ -171,14 +174,14 @@ const PARAMETERS: &[Parameter] = &[
         scope: Scope::Link,
         kind: Kind::Size(1, u16::MAX as u64),
         default: Some("1024 B"),
-        summary: "The packet that `wrr` weighs by, and `maxidle` is derived from.",
+        summary: "The largest packet, from which the weights of `wrr` and `maxidle` are derived.",
     },
     Parameter {
         name: "wake",
         scope: Scope::Link,
         kind: Kind::Choice(&["exact", "arrivals-only"]),
         default: Some("exact"),
-        summary: "Whether a class that waits for itself is woken, or waits for others as in ns-2.",
+        summary: "Whether a class wakes after its undertime or, as in ns-2, with an arrival.",
     },
     Parameter {
         name: "share",
@@ -192,34 +195,34 @@ const PARAMETERS: &[Parameter] = &[
         scope: Scope::Class,
         kind: Kind::Number(0, PRIORITY_MAX),
         default: Some("0"),
-        summary: "Among those that may send, the smaller is served first; also in `maxidle`.",
+        summary: "The smallest is served first among those that may send; also sets `maxidle`.",
     },
     Parameter {
         name: "level",
         scope: Scope::Class,
         kind: Kind::Number(1, LEVEL_MAX as u64),
         default: Some("1 for a leaf, else one more than the highest below"),
-        summary: "The level by which `formal` and `top-level` tell who may lend.",
+        summary: "The level by which `formal` and `top-level` decide which class may lend.",
     },
     Parameter {
         name: "borrow",
         scope: Scope::Class,
         kind: Kind::Flag,
         default: Some("true"),
-        summary: "Whether the class may send at the account of those above it.",
+        summary: "Whether the class may borrow from its ancestors.",
     },
     Parameter {
         name: "maxidle",
         scope: Scope::Class,
         kind: Kind::Quantity(Dimension::Duration),
         default: Some("from share, priority and `maxpkt`"),
-        summary: "The most idle time that the average remembers: a burst after a pause.",
+        summary: "The largest average idle time, which sets the burst after a pause.",
     },
     Parameter {
         name: "extradelay",
         scope: Scope::Class,
         kind: Kind::Quantity(Dimension::Duration),
         default: Some("0 s"),
-        summary: "How much longer a class waits that is held back: a longer steady burst.",
+        summary: "The extra time that a held-back class waits, which allows a longer steady burst.",
     },
 ];

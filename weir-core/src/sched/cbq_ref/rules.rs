@@ -1,8 +1,9 @@
-//! The rules of `cbq-ref`, asked in seconds: who may send, whose turn it is, what is counted.
+//! The rules of `cbq-ref`, with times in seconds: which class may send, which one is next, and how
+//! its estimator moves.
 //!
-//! A choice is remembered until something happens, since looking for one changes state: asked
-//! again at the same instant, the answer is the same. Invariant: the ring of a priority holds its
-//! leaves, backlogged or not; `active` is one of them.
+//! A choice is stored until something happens, since a search changes state: a second call at the
+//! same instant returns the same leaf. Invariant: the ring of a priority holds its leaves,
+//! backlogged or not; `active` is one of them.
 
 use super::class::{Class, Maxidle, Plan, Plans};
 use crate::ids::{ClassId, LeafId};
@@ -13,8 +14,8 @@ use alloc::vec::Vec;
 
 /// Class-based queueing by the reference, for callers whose clock is in seconds.
 ///
-/// [`CbqRef`](super::CbqRef) asks it at whole nanoseconds. ns-2's own clock is a float; who wants
-/// its results to the packet asks at ns-2's instants.
+/// [`CbqRef`](super::CbqRef) calls it at whole nanoseconds. ns-2's own clock is a float: to get its
+/// results to the packet, call it at ns-2's instants.
 pub struct Rules {
     classes: Vec<Class>,
     plans: Plans,
@@ -26,26 +27,27 @@ pub struct Rules {
     toplevel: u8,
     /// bit/s
     bandwidth: f64,
-    /// Leaves that are backlogged.
+    /// The number of backlogged leaves.
     waiting: usize,
-    /// When the last packet has left the wire.
+    /// When the last packet leaves the wire.
     free_at: f64,
-    /// The answer at an instant, while nothing has happened since.
+    /// The result of `select` at an instant, as long as nothing has happened since.
     answer: Option<(f64, Answer)>,
 }
 
-/// Who may send.
+/// Which leaf may send.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Answer {
-    /// This leaf may, at the account of this class; at nobody's if the link would otherwise idle.
+    /// This leaf may, at the account of this class; `None` if it sends only because the link would
+    /// otherwise idle.
     Leaf(LeafId, Option<ClassId>),
-    /// Nobody, before this instant has passed, unless something arrives.
+    /// No leaf may until this instant has passed, unless a packet arrives.
     After(f64),
-    /// Nothing waits.
+    /// No packet waits.
     Idle,
 }
 
-/// Who may borrow from whom [algorithms §1].
+/// Which class may borrow from which ancestor [algorithms §1].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
     Formal,
@@ -53,21 +55,22 @@ enum Sharing {
     TopLevel,
 }
 
-/// What the weighted round robin weighs by: for each priority its classes, interior ones included.
+/// The sums from which the weighted round robin derives weights: for each priority, over all its
+/// classes, interior ones included.
 struct Weights {
     maxpkt: u64,
     count: [u64; PRIORITIES],
     share: [f64; PRIORITIES],
 }
 
-/// A class, and who lends to it; nobody if the link would otherwise idle.
+/// A class and its lender; without one it sends only because the link would otherwise idle.
 type Choice = (usize, Option<usize>);
 
 impl Rules {
-    /// The rules for `tree`, nothing waiting.
+    /// Builds the rules for `tree`, with no packet waiting.
     ///
     /// # Errors
-    /// When a class has no share, or one of nothing.
+    /// When a class has no share or a share of 0 %.
     pub fn build(tree: &Tree) -> Result<Self, BuildError> {
         let bandwidth = tree.rate().bits_per_second() as f64;
         let maxpkt = tree.params().bytes("maxpkt").map_or(MAXPKT_DEFAULT, |bytes| bytes.get());
@@ -102,18 +105,18 @@ impl Rules {
     fn insert(&mut self, class: usize) {
         let priority = self.priority(class);
         let ahead = *self.active[priority].get_or_insert(class);
-        // The first of a ring comes after itself.
+        // The first member of a ring is its own successor.
         let after = if ahead == class { class } else { self.classes[ahead].next() };
         self.classes[class].set_next(after);
         self.classes[ahead].set_next(class);
     }
 
-    /// The class of a leaf.
+    /// Returns the class of a leaf.
     pub(super) fn of_leaf(&self, leaf: LeafId) -> usize {
         self.of_leaf[leaf.index()] as usize
     }
 
-    /// What a class shares with those that are alike.
+    /// Returns the parameters of a class.
     fn plan(&self, class: usize) -> &Plan {
         self.plans.at(self.classes[class].plan)
     }
@@ -122,12 +125,13 @@ impl Rules {
         self.plan(class).priority.into()
     }
 
-    /// Whom a class can borrow from directly.
+    /// Returns the class from which `class` can borrow directly.
     fn above(&self, class: usize) -> Option<usize> {
         self.classes[class].parent().filter(|_| self.plan(class).borrow)
     }
 
-    /// `leaf` is offered a packet: who is owed its share lowers the cutoff [algorithms §2.5].
+    /// Records that `leaf` is offered a packet. If it, or the parent that lends to it, is not
+    /// overlimit, that class lowers the cutoff [algorithms §2.5].
     pub fn offered(&mut self, now: f64, leaf: LeafId) {
         self.answer = None;
         if self.sharing != Sharing::TopLevel {
@@ -142,10 +146,10 @@ impl Rules {
         }
     }
 
-    /// `leaf`, which was empty, has a packet.
+    /// Records that `leaf`, which was empty, has a packet.
     pub fn enqueued(&mut self, now: f64, leaf: LeafId) {
         self.answer = None;
-        // When the link fell idle it looked for a packet and found none; a look takes credit away.
+        // When the link became idle it searched for a packet, and a search takes credit away.
         if self.waiting == 0 && self.free_at < now {
             self.classes.iter_mut().for_each(|class| class.credit = 0);
         }
@@ -156,7 +160,7 @@ impl Rules {
         class.packets = 1;
     }
 
-    /// `leaf` has one packet more.
+    /// Records that `leaf` has one packet more.
     pub fn joined(&mut self, leaf: LeafId) {
         self.answer = None;
         let class = self.of_leaf(leaf);
@@ -164,7 +168,7 @@ impl Rules {
         class.packets = class.packets.saturating_add(1);
     }
 
-    /// A packet of `leaf` was dropped; `more` wait.
+    /// Records that a packet of `leaf` was dropped; `more` wait.
     pub fn dropped(&mut self, leaf: LeafId, more: bool) {
         self.answer = None;
         self.remove(self.of_leaf(leaf), more);
@@ -178,7 +182,7 @@ impl Rules {
         class.packets = if more { class.packets.saturating_sub(1) } else { 0 };
     }
 
-    /// Who may send [algorithms §2.6].
+    /// Returns which leaf may send [algorithms §2.6].
     pub fn select(&mut self, now: f64) -> Answer {
         if let Some((_, answer)) = self.answer.filter(|&(at, _)| at == now) {
             return answer;
@@ -197,19 +201,20 @@ impl Rules {
             let leaf = self.classes[class].leaf().expect("only leaves are in a ring");
             return Answer::Leaf(leaf, lender.map(|lender| ClassId(lender as u32)));
         }
-        // Nobody who waits may borrow, or the first of them would be sent: each waits for itself.
+        // No backlogged class may borrow, else the first of them would be sent: each waits for its
+        // own undertime.
         let waiting = self.classes.iter().filter(|class| class.backlogged);
         let undertime = waiting.map(|class| class.undertime).fold(f64::INFINITY, f64::min);
         Answer::After(undertime.max(now))
     }
 
-    /// `leaf`, just selected, sent a packet of `length`; `more` wait.
+    /// Charges `leaf`, just selected, for a packet of `length`; `more` wait.
     pub fn charge(&mut self, now: f64, leaf: LeafId, length: u64, more: bool) {
         let answer = self.answer.take().map(|(_, answer)| answer);
         let Some(Answer::Leaf(chosen, lender)) = answer else {
-            panic!("who sends was selected and nothing has happened since");
+            panic!("the leaf that sends was selected and nothing has happened since");
         };
-        assert_eq!(chosen, leaf, "who was selected sends");
+        assert_eq!(chosen, leaf, "the selected leaf sends");
         let class = self.of_leaf(leaf);
         self.remove(class, more);
         let stays = lender.is_some() && self.weights.is_some() && self.pay(class, length);
@@ -229,7 +234,7 @@ impl Rules {
         }
     }
 
-    /// Takes a packet from the credit of a class; true if it may go on.
+    /// Takes a packet from the credit of a class; returns whether its turn goes on.
     fn pay(&mut self, class: usize, length: u64) -> bool {
         let class = &mut self.classes[class];
         if class.credit > 0 {
@@ -247,7 +252,8 @@ impl Rules {
         }
     }
 
-    /// One packet each: the first that may send, in the order of priorities and rings.
+    /// Packet by packet: chooses the first class that may send, in the order of priorities and
+    /// rings.
     fn prr(&mut self, now: f64) -> Option<Choice> {
         let mut first = None;
         for priority in 0..PRIORITIES {
@@ -270,7 +276,7 @@ impl Rules {
         first.map(|class| (class, None))
     }
 
-    /// By weights [algorithms §2.6b].
+    /// Chooses by weights [algorithms §2.6b].
     fn wrr(&mut self, now: f64) -> Option<Choice> {
         let mut first = None;
         for priority in 0..PRIORITIES {
@@ -279,7 +285,7 @@ impl Rules {
             if choice.is_some() {
                 return choice;
             }
-            // Some may send and only lack credit: the first of them is sent.
+            // Some classes may send and only lack credit: the first of them sends.
             if short {
                 let (choice, _) = self.wrr_round(start, now, &mut first, false);
                 if choice.is_some() {
@@ -290,7 +296,8 @@ impl Rules {
         first.map(|class| (class, None))
     }
 
-    /// Once round a ring, with or without weights: who sends; whether somebody only lacks credit.
+    /// Searches a ring once, with or without weights; returns the class that sends, and whether
+    /// some class only lacks credit.
     fn wrr_round(
         &mut self,
         start: usize,
@@ -323,19 +330,19 @@ impl Rules {
         }
     }
 
-    /// Bytes that a class gains in a turn.
+    /// Returns the bytes that a class gains in a turn.
     fn weight(&self, class: usize) -> i64 {
         let plan = self.plan(class);
         self.weights.as_ref().map_or(0, |weights| weights.of_class(plan))
     }
 
-    /// A class wants to send and may not.
+    /// Records that a class wants to send and may not.
     fn delay(&mut self, class: usize, now: f64) {
         let class = &mut self.classes[class];
         class.delay(self.plans.at(class.plan), now);
     }
 
-    /// Who lends to `class`, itself included [algorithms §2.4].
+    /// Returns the class at whose account `class` may send, possibly itself [algorithms §2.4].
     fn permit(&mut self, class: usize, now: f64) -> Option<usize> {
         if self.classes[class].permits_itself(now) {
             return Some(class);
@@ -355,7 +362,7 @@ impl Rules {
         None
     }
 
-    /// Whether the class above, which is not overlimit, may lend.
+    /// Returns whether the parent, which is not overlimit, may lend.
     fn lends(&self, class: usize, now: f64) -> bool {
         let level = self.plan(class).level;
         match self.sharing {
@@ -368,7 +375,7 @@ impl Rules {
         }
     }
 
-    /// Not both underlimit and in need.
+    /// Returns whether it is satisfied: not both underlimit and backlogged.
     fn satisfied(&self, class: usize, now: f64) -> bool {
         let at = &self.classes[class];
         if at.undertime >= now {
@@ -384,12 +391,14 @@ impl Rules {
         !(0..self.classes.len()).any(needs)
     }
 
-    /// Whether `class` stands above `leaf`, all from there up able to borrow.
+    /// Returns whether `class` is an ancestor of `leaf`, and every class from `leaf` up to it can
+    /// borrow.
     fn below(&self, leaf: usize, class: usize) -> bool {
         core::iter::successors(self.above(leaf), |&at| self.above(at)).any(|at| at == class)
     }
 
-    /// Until when `leaf` is held back, both ends of the loan looked at; 0 if it never was.
+    /// Returns until when `leaf` is held back, from its own undertime and its lender's; 0 if it
+    /// never was.
     #[inline]
     pub fn held_until(&self, leaf: LeafId) -> f64 {
         let class = self.of_leaf(leaf);
@@ -397,14 +406,14 @@ impl Rules {
         let mut above = self.above(class);
         while let Some(at) = above {
             let at = &self.classes[at];
-            // Not `min`, which also asks whether these are numbers.
+            // Not `min`, which also tests for NaN.
             held = if at.undertime < held { at.undertime } else { held };
             above = at.parent();
         }
         held
     }
 
-    /// Who lends to `leaf` if it was just selected.
+    /// Returns the lender of `leaf` if the leaf was just selected.
     pub fn lender(&self, leaf: LeafId) -> Option<ClassId> {
         match self.answer {
             Some((_, Answer::Leaf(chosen, lender))) if chosen == leaf => lender,
@@ -412,8 +421,8 @@ impl Rules {
         }
     }
 
-    /// Takes over the state of the classes that both have: as ns-2's `newallot` where only shares
-    /// differ [algorithms §2.7].
+    /// Takes over the state of the classes that exist in both links: as ns-2's `newallot` where
+    /// only shares differ [algorithms §2.7].
     pub fn inherit(&mut self, old: &Self, kin: &Kin) {
         let mut planner = self.plans.planner();
         for (new, was) in kin.classes() {
@@ -442,7 +451,7 @@ impl Rules {
 }
 
 impl Weights {
-    /// Sums in the order of declaration, on which rounding depends.
+    /// Sums over classes in the order of declaration, on which rounding depends.
     fn of<'a>(plans: impl Iterator<Item = &'a Plan>, maxpkt: u64) -> Self {
         let mut this = Self { maxpkt, count: [0; PRIORITIES], share: [0.0; PRIORITIES] };
         for plan in plans {
@@ -452,8 +461,8 @@ impl Weights {
         this
     }
 
-    /// Whole bytes: the conversion cuts off, and holds at the ends. Nothing where the sum of
-    /// shares, after changes without number, has lost all meaning.
+    /// Returns the weight in whole bytes: the conversion truncates and saturates. It is 0 where the
+    /// sum of shares, after very many changes, has drifted below zero.
     fn of_class(&self, plan: &Plan) -> i64 {
         let priority = usize::from(plan.priority);
         let bytes = self.count[priority].saturating_mul(self.maxpkt);
@@ -461,8 +470,8 @@ impl Weights {
         ((plan.share * per_share) as i64).max(0)
     }
 
-    /// Adds what changed to the old sums instead of adding up anew: ns-2's sums keep the rounding
-    /// of their past, and a weight is cut to whole bytes.
+    /// Adds the differences to the old sums instead of summing anew: ns-2's sums retain earlier
+    /// rounding errors, and a weight is truncated to whole bytes.
     fn inherit(&mut self, old: &Self, pairs: &[(Plan, Plan)]) {
         if pairs.iter().any(|(new, old)| new.priority != old.priority) {
             return;
@@ -513,7 +522,7 @@ fn share(id: ClassId, spec: &ClassSpec) -> Result<f64, BuildError> {
     Ok(f64::from(share) / 1e9)
 }
 
-/// The level of each class: a leaf's is 1, another's one more than the highest below.
+/// Returns the level of each class: 1 for a leaf, else one more than its highest child's.
 fn levels(tree: &Tree) -> Vec<u8> {
     let mut levels = alloc::vec![LEAF_LEVEL; tree.classes().len()];
     for (leaf, _) in tree.leaves() {
@@ -524,12 +533,12 @@ fn levels(tree: &Tree) -> Vec<u8> {
     levels
 }
 
-/// The last priority to be served.
+/// The priority that is served last.
 pub(super) const PRIORITY_MAX: u64 = 9;
 const PRIORITIES: usize = PRIORITY_MAX as usize + 1;
 /// The highest level.
 pub(super) const LEVEL_MAX: u8 = 32;
 /// The level of a leaf.
 const LEAF_LEVEL: u8 = 1;
-/// ns-2's default.
+/// The default of `maxpkt` in ns-2, in bytes.
 const MAXPKT_DEFAULT: u64 = 1024;

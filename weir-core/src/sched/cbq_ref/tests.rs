@@ -1,4 +1,4 @@
-//! Worked examples. That all decisions are ns-2's own is held by `weir lab run ns2`.
+//! Worked examples. `weir lab run ns2` tests that all decisions are those of ns-2.
 
 use super::*;
 use crate::ids::{ClassId, Handle};
@@ -24,7 +24,7 @@ fn spec(index: usize, &(percent, parent, borrow): &Row) -> ClassSpec {
     ClassSpec { name: alloc::format!("c{index}"), parent: parent.map(ClassId), params }
 }
 
-/// 1000 bytes a second, so that a packet of 100 bytes takes a tenth of one.
+/// Builds a link of 1000 bytes a second, on which a packet of 100 bytes takes a tenth of a second.
 fn tree(rows: &[Row], words: &[(&'static str, &'static str)]) -> Tree {
     let mut link = Params::new();
     for &(name, word) in words {
@@ -55,7 +55,7 @@ fn close(measured: f64, expected: f64) {
 }
 
 #[test]
-fn a_class_is_overlimit_until_its_debt_is_waited_out() {
+fn a_class_is_overlimit_until_its_debt_is_repaid() {
     let mut rules = rules(&tree(&[(50, None, false)], &[]), 5);
     for now in [1.0, 1.1, 1.2] {
         assert_eq!(rules.select(now), Answer::Leaf(A, Some(ClassId(0))), "{now}");
@@ -64,7 +64,7 @@ fn a_class_is_overlimit_until_its_debt_is_waited_out() {
     // The average: clamped to 0.01, then 0.003125, then -0.0033203125 s; 0.1 s at the class's own
     // rate after 1.3, and 15 times the average.
     close(rules.held_until(A), 1.3 + 0.1 + 15.0 * 0.003_320_312_5);
-    // Held back, it waits for the time of one packet only.
+    // After it was held back once, it waits for the time of one packet only.
     let Answer::After(instant) = rules.select(1.3) else { panic!("it is overlimit") };
     close(instant, 1.4);
     // The comparison is strict.
@@ -82,7 +82,7 @@ fn what_is_sent_so_that_the_link_does_not_idle_is_not_counted() {
         assert!(now < 2.0, "neither class is overlimit for long");
     }
     let held = rules.held_until(A);
-    assert!(held > now, "nobody may lend");
+    assert!(held > now, "no class may lend");
     for _ in 0..3 {
         rules.charge(now, A, 100, true);
         assert_eq!(rules.held_until(A), held);
@@ -91,7 +91,7 @@ fn what_is_sent_so_that_the_link_does_not_idle_is_not_counted() {
 }
 
 #[test]
-fn a_lender_is_named_and_the_formal_rule_waits_for_who_is_owed() {
+fn a_lender_is_named_and_the_formal_rule_waits_for_underlimit_classes() {
     // A class of 1 % that borrows, and one of 90 % that is owed its share as long as it waits.
     let rows = [(100, None, true), (1, Some(0), true), (90, Some(0), true)];
     let answers = |word: &'static str| {

@@ -46,8 +46,8 @@ fn head(now: Instant) -> Head {
     Head { length: Bytes::new(1000), arrived: now }
 }
 
-/// Sends packets of 1000 bytes, 1 ms each, until none is left of those that each leaf has; answers
-/// when each began, who, and `!` if by the real-time criterion.
+/// Sends packets of 1000 bytes, 1 ms each, until none is left of those that each leaf has; returns
+/// when each began, its leaf, and `!` if by the real-time criterion.
 fn serve(hfsc: &mut Hfsc, tree: &Tree, mut left: Vec<u32>, mut now: Instant) -> String {
     let mut trace = String::new();
     while left.iter().sum::<u32>() > 0 {

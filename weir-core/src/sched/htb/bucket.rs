@@ -1,9 +1,9 @@
 //! Token buckets whose tokens are times, and the mode that a pair of them puts a class in
 //! [algorithms §5.2, §5.4].
 //!
-//! Times are signed, in units of 2^-26 ns, so that what a packet costs at 400 Gbit/s is right to
-//! one part in a million. The cost of a byte rounds up, so a bucket never runs fast. Invariant:
-//! amounts stay within two minutes either side of zero, so no sum of two overflows.
+//! Times are signed, in units of 2^-26 ns, so that the cost of a packet at 400 Gbit/s is exact to
+//! one part in a million. The cost of a byte rounds up, so a bucket never fills too fast.
+//! Invariant: amounts stay within two minutes either side of zero, so no sum of two overflows.
 
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -11,14 +11,14 @@ use crate::units::{Bytes, Duration, Instant, Rate};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Fine(i64);
 
-/// What a bucket earns and holds.
+/// The rate and depth of a bucket.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     fine_per_byte: u64,
     depth: Fine,
 }
 
-/// The rates and depths of both buckets of a class; classes that are alike share one.
+/// The rates and depths of both buckets of a class; classes with equal ones share them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rates {
     own: Terms,
@@ -32,11 +32,11 @@ pub(super) struct Rates {
 pub(super) struct Buckets {
     own: Fine,
     ceiling: Fine,
-    /// When both were last brought up to date.
+    /// When both were last updated.
     checkpoint: Instant,
 }
 
-/// What a class may do.
+/// The mode of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
     /// It has reached its ceil.
@@ -83,14 +83,14 @@ impl Terms {
         terms
     }
 
-    /// The time that `bytes` take, held where it empties any bucket to the floor.
+    /// Returns the time that `bytes` take, capped where it empties any bucket to the floor.
     #[inline]
     fn cost(&self, bytes: Bytes) -> Fine {
         let cost = self.fine_per_byte.saturating_mul(bytes.get());
         Fine(cost.min(2 * Fine::of(TIME_MAX).0 as u64) as i64)
     }
 
-    /// What is left of `tokens`, brought up to date, when `bytes` are charged.
+    /// Returns what is left of `tokens`, which are up to date, when `bytes` are charged.
     #[inline]
     fn charged(&self, tokens: Fine, bytes: Bytes) -> Fine {
         let full = tokens.min(self.depth);
@@ -106,13 +106,13 @@ impl Rates {
 }
 
 impl Buckets {
-    /// Full buckets at the epoch.
+    /// Returns buckets that are full at the epoch.
     pub(super) fn full(rates: &Rates) -> Self {
         Self { own: rates.own.depth, ceiling: rates.ceiling.depth, checkpoint: Instant::ZERO }
     }
 
-    /// The mode at `now` of a class that was in mode `before` and, unless it is `CanSend`, the wait
-    /// until a better one. With hysteresis a mode is lost a whole bucket below zero only.
+    /// Returns the mode at `now` of a class that was in mode `before` and, unless it is `CanSend`,
+    /// the wait until a better one. With hysteresis a mode is lost only a whole bucket below zero.
     #[inline]
     pub(super) fn mode(
         &self,
@@ -136,8 +136,8 @@ impl Buckets {
         }
     }
 
-    /// Whether the mode is still `before`, right after a charge and without hysteresis: the signs
-    /// of the tokens tell, so most packets compute no mode.
+    /// Returns whether the mode is still `before`, right after a charge and without hysteresis. The
+    /// signs of the tokens decide that, so most packets compute no mode.
     #[inline]
     pub(super) fn keeps(&self, before: Mode) -> bool {
         let Self { own, ceiling, .. } = *self;
@@ -159,8 +159,8 @@ impl Buckets {
         self.checkpoint = now;
     }
 
-    /// When the tokens of the rate, and those of the ceil, were or will be back at zero; the epoch
-    /// if they never fell below.
+    /// Returns when the tokens of the rate, and those of the ceil, were or will be back at zero;
+    /// the epoch if they never fell below.
     pub(super) fn earned_at(&self) -> (Instant, Instant) {
         let earned = |tokens: Fine| {
             let debt = tokens < Fine::ZERO;
@@ -169,15 +169,15 @@ impl Buckets {
         (earned(self.own), earned(self.ceiling))
     }
 
-    /// Whether one of the buckets is below zero, as it was when last brought up to date.
+    /// Returns whether one of the buckets was below zero when last updated.
     #[inline]
     pub(super) fn are_in_debt(&self) -> bool {
         let Self { own, ceiling, .. } = *self;
         (own.0 | ceiling.0) < 0
     }
 
-    /// Takes over the tokens of a bucket with other rates and depths: a debt of 5 ms stays one, and
-    /// no credit is larger than the depth.
+    /// Takes over the tokens of a bucket with other rates and depths: a debt of 5 ms stays a debt
+    /// of 5 ms, and no credit exceeds the depth.
     pub(super) fn take_over(&mut self, rates: &Rates, old: &Buckets) {
         self.own = old.own.min(rates.own.depth);
         self.ceiling = old.ceiling.min(rates.ceiling.depth);

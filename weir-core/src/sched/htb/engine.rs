@@ -1,7 +1,7 @@
 //! The engine of hierarchical token buckets [algorithms §5.3-5.6]: which class may send, which one
-//! lends, whose turn it is.
+//! lends, and which one is next.
 //!
-//! A [`Precision`] says how exactly it knows time and lengths, and so which of its two forms it is.
+//! A [`Precision`] gives the resolution of time and lengths, which distinguishes its two forms.
 //!
 //! Invariant: a class in mode `CanSend` with a backlogged leaf under it that reaches it by
 //! borrowing is in the rows of its level, one in mode `MayBorrow` in the feeds of its parent; a
@@ -19,10 +19,10 @@ use crate::units::{Bytes, Duration, Instant};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Hierarchical token buckets, as exact as `P`.
+/// Hierarchical token buckets with the precision `P`.
 pub struct Engine<P> {
     precision: P,
-    /// As the families number them.
+    /// The classes, numbered by the families.
     classes: Vec<Class>,
     families: Families,
     /// What classes that are alike share.
@@ -41,15 +41,15 @@ pub struct Engine<P> {
 
 pub(super) struct Class {
     buckets: Buckets,
-    /// The class above, [`NONE`] at the top.
+    /// The parent; [`NONE`] for a top class.
     parent: u32,
-    /// Which rates it has.
+    /// The number of its rates.
     rates: u32,
     mode: Mode,
     level: u8,
     /// The priority of a leaf.
     priority: u8,
-    /// A bit for each priority at which it has something to send.
+    /// A bit for each priority at which it has packets to send.
     active: u8,
 }
 
@@ -60,32 +60,33 @@ struct Shared {
     quantum: u32,
 }
 
-/// How exactly an engine knows time and lengths.
+/// The resolution of an engine's times and lengths.
 pub trait Precision: Send + 'static {
-    /// Whether a class keeps its mode until its tokens are a whole bucket below zero.
+    /// Whether a class's mode remains until its tokens are a whole bucket below zero.
     fn hysteresis(&self) -> bool;
 
-    /// What a packet of `bytes` costs in tokens, as bytes.
+    /// Returns the cost of a packet of `bytes` in tokens, as bytes.
     fn counted(&self, bytes: Bytes) -> Bytes;
 
-    /// When a class that has earned its tokens after `wait` is looked at; later than now.
+    /// Returns when a class that has earned its tokens after `wait` is examined; later than now.
     fn event(&self, now: Instant, wait: Duration) -> Instant;
 
-    /// The first instant from `at` on at which a class is looked at.
+    /// Returns the first instant from `at` on at which a class is examined.
     fn tick(&self, at: Instant) -> Instant;
 
-    /// The latest instant at which to ask again; `all_wait` says whether every level has an event.
+    /// Returns the latest instant of the next poll; `all_wait` says whether every level has an
+    /// event.
     fn patience(&self, now: Instant, all_wait: impl Fn() -> bool) -> Instant;
 }
 
-/// The last answer of `select`.
+/// The leaf that `select` returned last.
 #[derive(Clone, Copy)]
 struct Served {
     leaf: LeafId,
     level: u8,
 }
 
-/// What `build` fills, class after class.
+/// The parts that `build` fills, class by class.
 #[derive(Default)]
 struct Tables {
     classes: Vec<Class>,
@@ -144,7 +145,7 @@ impl<P: Precision> Scheduler for Engine<P> {
 
     #[inline]
     fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
-        // Most often neither bucket ever held it back.
+        // Usually neither bucket ever held it back.
         let class = &self.classes[leaf.index()];
         if class.mode == Mode::CanSend && !class.buckets.are_in_debt() {
             return Why::FREE;
@@ -185,7 +186,7 @@ impl<P: Precision> Engine<P> {
         why
     }
 
-    /// Builds it for a tree; what the tree does not say is that of `defaults`.
+    /// Builds it for a tree; parameters that the tree does not give are those of `defaults`.
     pub(in crate::sched) fn new(
         tree: &Tree,
         precision: P,
@@ -222,7 +223,7 @@ impl<P: Precision> Engine<P> {
         })
     }
 
-    /// Takes over tokens, as times, and deficits; whose turn it is starts anew.
+    /// Takes over tokens, as times, and deficits; the order of turns starts anew.
     pub(in crate::sched) fn take_over(&mut self, now: Instant, old: &Self, kin: &Kin) {
         for (new, was) in kin.classes() {
             let (new, was) = (self.families.number(new), old.of(was));
@@ -260,8 +261,8 @@ impl<P: Precision> Engine<P> {
         &self.classes[self.families.number(id) as usize]
     }
 
-    /// Until when the tokens of its rate and of its ceil hold a class back; the epoch if not at
-    /// all, as when hysteresis lets it send on.
+    /// Returns until when the tokens of its rate and of its ceil hold a class back; the epoch if
+    /// they do not, as when hysteresis lets it continue to send.
     fn held_until(&self, class: &Class, now: Instant) -> (Instant, Instant) {
         let (own, ceiling) = class.buckets.earned_at();
         let until = |earned: Instant, allowed: bool| {
@@ -278,7 +279,7 @@ impl<P: Precision> Engine<P> {
 
     /// Re-evaluates the classes of `level` whose event is due.
     fn wake(&mut self, level: usize, now: Instant) {
-        // Each class once: those that go on waiting have an event after now.
+        // Each class once: those that continue to wait have an event after now.
         for _ in 0..self.waits.len(level) {
             let Some((due, class)) = self.waits.first(level) else { return };
             if due > now {
@@ -292,8 +293,8 @@ impl<P: Precision> Engine<P> {
         }
     }
 
-    /// Follows the pointers from a row down to a leaf. A feed at its right end starts again and
-    /// moves the pointer above it on, so a class keeps its turn until its children had theirs.
+    /// Follows the pointers from a row down to a leaf. A feed at its right end restarts and
+    /// advances the pointer above it, so a class's turn lasts until its children had theirs.
     fn next_leaf(&mut self, level: usize, priority: usize) -> LeafId {
         let mut class = self.turns.row_front(level, priority);
         // A step goes down, or restarts a feed that the next pass finds restarted.
@@ -318,7 +319,7 @@ impl<P: Precision> Engine<P> {
         unreachable!("feeds hold active classes only, so the pointers lead to a leaf")
     }
 
-    /// Where the deficit of `leaf` for turns at `level` is.
+    /// Returns the index of the deficit of `leaf` for turns at `level`.
     #[inline]
     fn deficit_place(&self, leaf: LeafId, level: u8) -> usize {
         // Levels 0, 7, 6, ... in the order in which a leaf of any depth has them.
@@ -365,7 +366,7 @@ impl<P: Precision> Engine<P> {
     }
 
     /// Gives a class that was charged the mode of its tokens, and its event.
-    // Out of line, so that the charge of a class that keeps its mode needs few registers.
+    // Out of line, so that the charge of a class whose mode does not change needs few registers.
     #[inline(never)]
     fn follow_mode(&mut self, at: u32, now: Instant) {
         let Class { mode: before, level, .. } = self.classes[at as usize];
@@ -400,7 +401,8 @@ impl<P: Precision> Engine<P> {
         wait
     }
 
-    /// Enters an active class where its mode puts it, and the classes it makes active above.
+    /// Enters an active class into the row or feed of its mode, and the ancestors that it
+    /// activates.
     fn activate(&mut self, class: u32) {
         let (mut at, mut priorities) = (class, self.classes[class as usize].active);
         while priorities != 0 {
@@ -416,7 +418,7 @@ impl<P: Precision> Engine<P> {
         }
     }
 
-    /// The mirror image of `activate`.
+    /// Reverses `activate`.
     fn deactivate(&mut self, class: u32) {
         let (mut at, mut priorities) = (class, self.classes[class as usize].active);
         while priorities != 0 {
@@ -497,7 +499,7 @@ pub(super) const LEVELS: usize = 8;
 pub(super) const PRIORITIES: usize = 8;
 /// No class.
 const NONE: u32 = u32::MAX;
-/// Each feed restarts at most once on the way to a leaf; before and after it, one way down.
+/// Each feed restarts at most once on the way to a leaf, with one descent before and one after it.
 const STEPS_PER_CLASS: usize = 4 * LEVELS;
 
 #[cfg(test)]
@@ -506,9 +508,9 @@ mod tests {
 
     #[test]
     fn an_idle_class_takes_at_most_128_bytes() {
-        // A leaf with three levels, its place and its wait in the queue, and under a byte for its
-        // bits in a row and a feed. Beside that it has a cache line of the store; classes without
-        // one make up for the odd byte.
+        // A leaf with three levels, its place and its entry in the wait queue, and less than a byte
+        // for its bits in a row and a feed. It also has a cache line of the store; classes with
+        // children have none, which compensates for the extra byte.
         let leaf = size_of::<Class>() + 3 * size_of::<i32>();
         let order = size_of::<u32>() + 12 + 1;
         assert!(leaf + order <= 128 - 64 + 1, "{leaf} + {order}");

@@ -8,7 +8,7 @@
 //! order of class numbers. As in Linux a packet costs at most a minute of tokens, so rates below
 //! 65 535 B a minute (8.7 kbit/s) are exact only for packets that take less.
 //!
-//! The engine is shared with the historic form beside it; what is exact about this one is here.
+//! The historic form beside it uses the same engine; this file has the exact precision.
 
 mod bucket;
 pub(in crate::sched) mod engine;
@@ -25,7 +25,7 @@ use params::{CEIL, Defaults, LeafPlan, PRIO, R2Q, RATE, burst, cburst, quantum};
 /// Hierarchical token buckets.
 pub type Htb = Engine<Exact>;
 
-/// Every instant and every byte counts.
+/// Exact times and lengths.
 pub struct Exact;
 
 impl Precision for Exact {
@@ -91,7 +91,7 @@ impl Htb {
         Defaults {
             keyword: Self::DESCRIPTOR.keyword,
             tick_hz: TICK_HZ,
-            // So that a class that is served late by one packet loses nothing.
+            // A class that is served late by one packet must not lose tokens.
             burst_low: tree.mtu().max(BURST_LOW),
             // Below one packet a turn would be a packet whatever the quantum [algorithms §5.10 H4].
             quantum_low: tree.mtu(),
@@ -109,7 +109,7 @@ const PARAMETERS: &[Parameter] = &[
     R2Q,
 ];
 
-/// What tc writes with a tick of 250 Hz: 4 ms of the rate and 1600 B.
+/// The bursts that tc writes with a tick of 250 Hz: 4 ms of the rate and 1600 B.
 const TICK_HZ: u64 = 250;
 const BURST_LOW: Bytes = Bytes::new(1600);
 

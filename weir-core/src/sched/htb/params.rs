@@ -1,4 +1,4 @@
-//! The parameters of HTB, their defaults, and what a class is built from [algorithms §5.2].
+//! The parameters of HTB, their defaults, and the parsed parameters of a class [algorithms §5.2].
 
 use crate::ids::ClassId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -6,15 +6,15 @@ use crate::sched::Tree;
 use crate::sched::service::Bucket;
 use crate::units::{Bytes, Dimension, Rate};
 
-/// What holds where a policy says nothing; the two forms differ.
+/// The defaults, which differ between the two forms.
 pub(in crate::sched) struct Defaults {
     /// The name in messages.
     pub(in crate::sched) keyword: &'static str,
-    /// A burst holds what a rate sends in one tick of this frequency,
+    /// The frequency of the tick; a default burst is what the rate sends in one tick,
     pub(in crate::sched) tick_hz: u64,
-    /// and this.
+    /// plus this.
     pub(in crate::sched) burst_low: Bytes,
-    /// No quantum is smaller, unless one is written.
+    /// The least default quantum.
     pub(in crate::sched) quantum_low: Bytes,
 }
 
@@ -30,7 +30,7 @@ pub(in crate::sched) const CEIL: Parameter = Parameter {
     scope: Scope::Class,
     kind: Kind::Quantity(Dimension::Rate),
     default: Some("rate"),
-    summary: "The most it may send when its ancestors lend; at least its rate.",
+    summary: "The highest rate at which it sends when its ancestors lend; at least its rate.",
 };
 pub(in crate::sched) const PRIO: Parameter = Parameter {
     name: "prio",
@@ -44,7 +44,7 @@ pub(in crate::sched) const R2Q: Parameter = Parameter {
     scope: Scope::Link,
     kind: Kind::Number(1, u32::MAX as u64),
     default: Some("10"),
-    summary: "What a rate in byte/s is divided by to give a default quantum.",
+    summary: "The divisor of a rate in byte/s that gives the default quantum.",
 };
 
 pub(in crate::sched) const fn burst(default: &'static str) -> Parameter {
@@ -125,7 +125,7 @@ impl LeafPlan {
 }
 
 impl LeafPlan {
-    /// What a leaf may always send; a packet may take its tokens below zero.
+    /// Returns what a leaf may always send; a packet may take its tokens below zero.
     pub(super) fn bucket(tree: &Tree, id: ClassId, defaults: &Defaults) -> Option<Bucket> {
         let ClassPlan { own, ceiling } = ClassPlan::new(tree, id, defaults).ok()?;
         let leaf = Self::new(tree, id, own.0, defaults);

@@ -1,10 +1,10 @@
-//! Whose turn it is: rows, feeds and their pointers [algorithms §5.3].
+//! The order of turns: rows, feeds and their pointers [algorithms §5.3].
 //!
 //! A *row* holds the classes of one level that may send at their own rate at one priority; a *feed*
 //! holds the children of one class that borrow through it at one priority. Both are ordered by
-//! class number and visited round, from a pointer. Invariant: a pointer of a row names a member or
-//! is at the right end; a pointer of a feed may name a former member, and then stands for it until
-//! it returns, or for the next one.
+//! class number and visited cyclically, from a pointer. Invariant: a pointer of a row names a
+//! member or is at the right end; a pointer of a feed may name a former member, and then means that
+//! member once it returns, or else the next one.
 
 use super::engine::{LEVELS, PRIORITIES};
 use crate::order::id_set::IdSet;
@@ -19,12 +19,12 @@ pub(super) struct Turns {
     /// By priority, the members of all feeds, by slot: a family's slots are neighbours.
     feeds: [IdSet; PRIORITIES],
     families: Vec<Family>,
-    /// Of each family the feeds of the priorities in use.
+    /// For each family the feeds of the priorities in use.
     family_feeds: Vec<Feed>,
-    /// By priority, which of those it is.
+    /// By priority, its index among those in use.
     feed_of: [u8; PRIORITIES],
     feeds_each: u32,
-    /// The slots of classes that are no neighbours of their siblings; empty if all are.
+    /// The slots of classes that are not neighbours of their siblings; empty if all are.
     slots: Slots,
 }
 
@@ -48,7 +48,7 @@ struct Feed {
     members: u32,
 }
 
-/// Slots and classes of children both ways.
+/// Maps the slots of children to classes, and back.
 #[derive(Default)]
 struct Slots {
     of_class: Vec<u32>,
@@ -56,8 +56,9 @@ struct Slots {
 }
 
 impl Turns {
-    /// Empty rows and feeds. `children` are those of each class that has any, in the order of their
-    /// numbers; `places` says for each class its level and the priorities of the leaves in it.
+    /// Returns empty rows and feeds. `children` are those of each class that has any, in the order
+    /// of their numbers; `places` gives for each class its level and the priorities of the leaves
+    /// in it.
     pub(super) fn new(children: &[Vec<u32>], places: &[(u8, u8)]) -> Self {
         let used = places.iter().fold(0, |used, place| used | place.1);
         let mut turns = Self {
@@ -86,14 +87,14 @@ impl Turns {
         turns
     }
 
-    /// The slot of a child of `family`.
+    /// Returns the slot of a child of `family`.
     #[inline]
     fn slot(&self, family: usize, class: u32) -> u32 {
         let Family { first, eldest, .. } = self.families[family];
         self.slots.of_class.get(class as usize).copied().unwrap_or_else(|| first + class - eldest)
     }
 
-    /// The child of `family` in a slot.
+    /// Returns the child of `family` in a slot.
     #[inline]
     fn class(&self, family: usize, slot: u32) -> u32 {
         let Family { first, eldest, .. } = self.families[family];
@@ -106,7 +107,7 @@ impl Turns {
         &mut self.family_feeds[family * self.feeds_each as usize + which]
     }
 
-    /// The first priority at which a class at `level` may send.
+    /// Returns the first priority at which a class at `level` may send.
     #[inline]
     pub(super) fn first_busy(&self, level: usize) -> Option<usize> {
         let busy = self.busy[level];
@@ -122,7 +123,7 @@ impl Turns {
         }
     }
 
-    /// Takes `class` out of the rows of `priorities`; a pointer at it moves to the next member.
+    /// Removes `class` from the rows of `priorities`; a pointer at it moves to the next member.
     #[inline]
     pub(super) fn leave_rows(&mut self, level: usize, class: u32, priorities: u8) {
         for priority in bits(priorities) {
@@ -137,7 +138,8 @@ impl Turns {
         }
     }
 
-    /// The class that the pointer of a busy row names; at the right end it starts again.
+    /// Returns the class that the pointer of a row with members names; at the right end the pointer
+    /// starts again.
     #[inline]
     pub(super) fn row_front(&mut self, level: usize, priority: usize) -> u32 {
         let row = &mut self.rows[level * PRIORITIES + priority];
@@ -147,7 +149,7 @@ impl Turns {
         row.pointer
     }
 
-    /// Moves the pointer of a row one member on.
+    /// Advances the pointer of a row to the next member.
     #[inline]
     pub(super) fn advance_row(&mut self, level: usize, priority: usize) {
         let row = &mut self.rows[level * PRIORITIES + priority];
@@ -171,8 +173,8 @@ impl Turns {
         fresh
     }
 
-    /// Takes `class`, which is in them, out of the feeds of `priorities`; returns those that are
-    /// empty now. A pointer at it stays, to find it again or the next one.
+    /// Removes `class`, which is in them, from the feeds of `priorities`; returns those that are
+    /// empty now. A pointer at it stays, and later finds it again or the next one.
     #[inline]
     pub(super) fn leave_feeds(&mut self, family: usize, class: u32, priorities: u8) -> u8 {
         let mut ended = 0;
@@ -188,8 +190,8 @@ impl Turns {
         ended
     }
 
-    /// The class that the pointer of a feed with members names, or `None` once at the right end,
-    /// after which the feed starts again.
+    /// Returns the class that the pointer of a feed with members names, or `None` once at the right
+    /// end, after which the feed starts again.
     #[inline]
     pub(super) fn feed_front(&mut self, family: usize, priority: usize) -> Option<u32> {
         let pointer = self.feed(family, priority).pointer;
@@ -200,7 +202,7 @@ impl Turns {
         found.map(|slot| self.class(family, slot))
     }
 
-    /// Moves the pointer of a feed, which names a member, one member on.
+    /// Advances the pointer of a feed, which names a member, to the next member.
     #[inline]
     pub(super) fn advance_feed(&mut self, family: usize, priority: usize) {
         let pointer = self.feed(family, priority).pointer;
@@ -208,7 +210,7 @@ impl Turns {
         self.feed(family, priority).pointer = next.unwrap_or(RIGHT_END);
     }
 
-    /// The first slot of a feed's members that is `from` or later.
+    /// Returns the first slot of a feed's members that is `from` or later.
     #[inline]
     fn feed_next(&self, family: usize, priority: usize, from: u32) -> Option<u32> {
         let Family { first, end, .. } = self.families[family];
@@ -232,7 +234,7 @@ impl Slots {
     }
 }
 
-/// Rows with room where the tree can fill them.
+/// Returns rows with room where the tree can fill them.
 fn rows_of(places: &[(u8, u8)]) -> Vec<Row> {
     let mut used = [0u8; LEVELS];
     for &(level, priorities) in places {
@@ -246,7 +248,7 @@ fn rows_of(places: &[(u8, u8)]) -> Vec<Row> {
     (0..LEVELS * PRIORITIES).map(row).collect()
 }
 
-/// The numbers of the bits set in `mask`.
+/// Returns the numbers of the bits set in `mask`.
 #[inline]
 pub(super) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {

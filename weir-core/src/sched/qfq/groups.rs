@@ -4,7 +4,8 @@
 pub(super) struct Group {
     /// When its first slot starts; meaningless while it is empty.
     pub(super) start: u64,
-    /// Bit `i` is set if a leaf stands in the `i`th slot from the first; then bit 0 is, too.
+    /// Bit `i` is set if the `i`th slot from the first holds a leaf; the first slot holds one if
+    /// any does.
     pub(super) filled: u64,
     /// A slot lasts 2^`shift` of virtual time.
     pub(super) shift: u32,
@@ -25,8 +26,8 @@ impl Group {
         tag >> self.shift << self.shift
     }
 
-    /// When all of the first slot are finished [qfq13 §III-B]: a leaf that starts in it has a
-    /// packet that is shorter than a slot.
+    /// Returns when all leaves of the first slot are finished [qfq13 §III-B]: a leaf that starts in
+    /// it has a packet that is shorter than a slot.
     #[inline]
     pub(super) fn finish(&self) -> u64 {
         self.start + (2 << self.shift)
@@ -64,7 +65,7 @@ impl Group {
         self.list(slot)
     }
 
-    /// Goes on to the next slot that is filled, the first one being empty now.
+    /// Advances to the next filled slot, since the first one is empty now.
     #[inline]
     pub(super) fn advance(&mut self) {
         self.filled &= !1;
@@ -87,5 +88,5 @@ pub(super) fn shift_of(span: u64) -> u32 {
     u64::BITS - span.saturating_sub(1).leading_zeros()
 }
 
-/// Slots of a group: tags of waiting leaves lie a few slots apart, so this is plenty.
+/// Slots of a group; the tags of backlogged leaves differ by fewer slots.
 pub(super) const SLOTS: usize = 64;

@@ -1,22 +1,22 @@
 //! Quick fair queueing [qfq13 §III] [algorithms §4.8]: nearly the order of worst-case fair
-//! queueing, at a cost that no number of leaves changes.
+//! queueing, at a constant cost, whatever the number of leaves.
 //!
-//! A leaf that waits has a start tag in virtual time. Leaves whose largest packet moves their tag
-//! by about the same, up to a power of two, form a *group*; a group keeps its leaves in *slots* of
+//! A backlogged leaf has a start tag in virtual time. Leaves whose largest packet moves their tag
+//! by the same power of two, rounded up, form a *group*; a group holds its leaves in *slots* of
 //! that power of two, in the order of their rounded start tags. A group is eligible if its first
 //! slot starts at or before `V`, and blocked if an eligible one of longer slots finishes earlier.
 //! The first leaf of the shortest-slot group that is eligible and not blocked sends. Groups are
 //! bits of a word, so none is searched. Invariant: while a leaf waits some group is eligible and
 //! not blocked, and every bit of a group's `filled` is a slot with a leaf in it.
 //!
-//! Where it departs from the source: weights are normalised to their sum, so no sum is refused; a
-//! packet longer than the longest so far widens all slots once, to the next power of two; when a
-//! packet comes and the line has sent all before it, `V` moves past all tags, so that a new busy
-//! period starts with equals.
+//! Differences from the source: weights are normalised to their sum, so no sum is refused; a packet
+//! longer than the longest so far widens all slots once, to the next power of two; when a packet
+//! arrives and the line has sent all before it, `V` moves past all tags, so that all leaves start a
+//! new busy period equal.
 //!
 //! Drops: a packet that is dropped costs its leaf nothing, since a start tag does not depend on the
-//! length that waits. A leaf that a drop empties keeps its place until its turn comes, and has it
-//! again if a packet arrives before.
+//! length that waits. The place of a leaf that a drop empties remains until its turn comes, and is
+//! valid again if a packet arrives before.
 
 mod groups;
 
@@ -45,11 +45,11 @@ pub struct Qfq {
     /// Groups that an eligible one of longer slots finishes before.
     blocked: u32,
     virtual_time: u64,
-    /// No tag is later.
+    /// The latest tag.
     latest: u64,
     /// Fractional bits of virtual time.
     shift: u32,
-    /// Slots are made for packets of so many bytes.
+    /// The longest packet for which slots are made, in bytes.
     length_max: u64,
     waiting: u32,
     sending: Sending,
@@ -105,7 +105,7 @@ impl Discipline for Qfq {
     }
 
     /// A leaf that was ahead of virtual time stays ahead by as many bytes of the line, up to a slot
-    /// of its own; what one lagged behind, at most a few of its packets, is forgotten.
+    /// of its own; a leaf's lag, at most a few of its packets, is lost.
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
         for (new, before) in kin.leaves() {
             let ahead = old.leaves[before.index()].tag.saturating_sub(old.virtual_time);
@@ -156,7 +156,7 @@ impl Scheduler for Qfq {
 
     #[inline]
     fn select(&mut self, _now: Instant) -> Selection {
-        // Ends: each further round takes a leaf out of a slot.
+        // Terminates: each further round takes a leaf out of a slot.
         while self.waiting > 0 {
             let index = self.ready().trailing_zeros() as usize;
             let leaf = self.slots.first(self.groups[index].front_list());
@@ -207,17 +207,17 @@ impl Scheduler for Qfq {
 }
 
 impl Qfq {
-    /// Groups that may send.
+    /// Returns the groups that may send.
     #[inline]
     fn ready(&self) -> u32 {
         self.eligible & !self.blocked
     }
 
-    /// The start tag of a leaf that begins to wait [qfq13 §III-E].
+    /// Returns the start tag of a leaf that becomes backlogged [qfq13 §III-E].
     ///
-    /// It goes on from its last finish tag while that is ahead of `V`. Otherwise it starts at `V`,
-    /// or a little earlier: at the finish of the group that would else come to block it although
-    /// others of its own age go before.
+    /// That is its last finish tag while this is ahead of `V`. Otherwise it is `V`, or a little
+    /// earlier: the finish of the group that would otherwise block the leaf while others with equal
+    /// tags go before it.
     #[inline]
     fn fresh_start(&self, leaf: Leaf) -> u64 {
         let group = &self.groups[usize::from(leaf.group)];
@@ -233,7 +233,7 @@ impl Qfq {
         if finish > first.finish() { limit.min(first.finish()) } else { self.virtual_time }
     }
 
-    /// Puts a leaf that stands nowhere into the slot of its tag.
+    /// Puts a leaf that is in no slot into that of its tag.
     #[inline]
     fn activate(&mut self, leaf: LeafId, index: u8, tag: u64) {
         let index = usize::from(index);
@@ -265,7 +265,8 @@ impl Qfq {
         self.unblock(index, finish);
     }
 
-    /// Gives a leaf that stands nowhere, after a packet of `length`, its new place if it waits.
+    /// Puts a leaf that is in no slot, after a packet of `length`, into its new one if it is
+    /// backlogged.
     #[inline]
     fn rejoin(&mut self, leaf: LeafId, length: u64, waits: bool) {
         // In no slot, so that a renewal gives it none.
@@ -283,7 +284,7 @@ impl Qfq {
         self.activate(leaf, group, tag);
     }
 
-    /// Finds out anew whether group `index` is eligible and blocked.
+    /// Recomputes whether group `index` is eligible and blocked.
     #[inline]
     fn classify(&mut self, index: usize) {
         let bit = 1 << index;
@@ -296,8 +297,8 @@ impl Qfq {
         }
         self.occupied |= bit;
         let longer = self.ready() >> index << index;
-        // [qfq13 §III-D] Those that may send stand in the order of their finish, so the first will
-        // do.
+        // [qfq13 §III-D] Leaves that may send are in the order of their finish tags, so the first
+        // will do.
         let first = self.groups.get(longer.trailing_zeros() as usize);
         if first.is_some_and(|first| first.finish() < group.finish()) {
             self.blocked |= bit;
@@ -307,7 +308,7 @@ impl Qfq {
         }
     }
 
-    /// Lets those go that only group `index`, which finished at `finish` until now, blocked.
+    /// Unblocks the groups that only group `index`, which finished at `finish` until now, blocked.
     #[inline]
     fn unblock(&mut self, index: usize, finish: u64) {
         let longer = self.ready() >> index >> 1;
@@ -340,13 +341,13 @@ impl Qfq {
         }
     }
 
-    /// No group may send: virtual time goes on to the first start, if it is not there yet.
+    /// Advances virtual time to the first start, if it is not there yet, when no group may send.
     fn jump(&mut self) {
         let occupied = |index: &usize| self.occupied >> index & 1 == 1;
         let starts = (0..self.groups.len()).filter(occupied).map(|index| self.groups[index].start);
         let Some(first) = starts.min() else { return };
         self.virtual_time = self.virtual_time.max(first);
-        // From the longest slots down, so that those that may block a group are known before it.
+        // From the longest slots down, so that the groups that may block another come before it.
         for index in (0..self.groups.len()).rev() {
             self.classify(index);
         }
@@ -405,7 +406,7 @@ impl Qfq {
     }
 }
 
-/// At this tags are moved back; a finish is at most 2^59 later.
+/// The tag at which all tags are moved back; a finish is at most 2^59 later.
 const RENEWAL: u64 = 1 << 61;
 /// The longest slot: the largest inverse for a packet of [`LENGTH_MAX`].
 const SLOT_BITS_MAX: u32 = 57;

@@ -1,4 +1,4 @@
-//! Beside a plain twin that asks every leaf every time.
+//! Compares QFQ with a plain twin that examines every leaf for each choice.
 
 use super::*;
 use crate::sched::twins::{self, Twin, head, tree};

@@ -1,12 +1,12 @@
-//! The fluid beside the packets: generalised processor sharing [parekh93 §II], event by event.
+//! The fluid model of the link: generalised processor sharing [parekh93 §II], event by event.
 //!
-//! Every leaf that the fluid has not drained shares the line by its weight, so virtual time runs at
-//! the line's rate over the sum of those weights. The exact instant at which a leaf runs dry is an
-//! event; between events virtual time is not moved, only work is saved up, without a fraction lost.
-//! The one division is done when a leaf begins to drain, to bring virtual time up to date.
-//! Invariants: `weight` is the sum over the leaves in `busy`; the fluid never does more work than
-//! the line was handed packets for, nor much less, so a line that does not keep its rate takes the
-//! fluid along.
+//! Every leaf that the fluid has not drained shares the line by its weight, so virtual time
+//! advances at the line's rate over the sum of those weights. The exact instant at which a leaf is
+//! drained is an event; between events virtual time does not advance, and only work accumulates,
+//! exactly. The one division is done when a leaf begins to drain, to update virtual time.
+//! Invariants: `weight` is the sum over the leaves in `busy`; the fluid's work never exceeds the
+//! packets that the line was handed, nor lags far behind them, so the fluid follows a line that
+//! deviates from its rate.
 
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
@@ -18,9 +18,9 @@ use alloc::vec::Vec;
 /// The fluid's leaves and its clock.
 pub(super) struct Fluid {
     leaves: Vec<Leaf>,
-    /// The leaves that are not dry, by when what is scheduled of them will be drained.
+    /// The leaves that are not drained, by when their scheduled part will be.
     busy: Heaps<u64>,
-    /// Of the leaves in `busy`.
+    /// The sum of the weights of the leaves in `busy`.
     weight: u128,
     virtual_time: u64,
     time: Instant,
@@ -33,7 +33,7 @@ pub(super) struct Fluid {
     per_byte: u128,
 }
 
-/// What the fluid knows of a leaf.
+/// The state of a leaf in the fluid.
 struct Leaf {
     /// Virtual time per byte.
     inverse: u64,
@@ -65,7 +65,7 @@ impl Fluid {
         }
     }
 
-    /// Virtual time per byte of `leaf`.
+    /// Returns the virtual time per byte of `leaf`.
     #[inline]
     pub(super) fn inverse(&self, leaf: LeafId) -> u64 {
         self.leaves[leaf.index()].inverse
@@ -78,7 +78,7 @@ impl Fluid {
         self.work(self.per_nano.saturating_mul(nanos));
     }
 
-    /// Does so much work, or as much as is undone.
+    /// Does the given work, or all that is left if that is less.
     fn work(&mut self, work: u128) {
         let work = work.min(self.undone);
         self.undone -= work;
@@ -95,8 +95,8 @@ impl Fluid {
         (self.saved, self.undone) = (0, 0);
     }
 
-    /// What had been scheduled of `leaf` is drained at `due`: the next of it follows, if there is
-    /// more.
+    /// Schedules the next part of `leaf`, if there is one, after the last part was drained at
+    /// `due`.
     fn run_dry(&mut self, leaf: u32, due: u64) {
         let state = &mut self.leaves[leaf as usize];
         let next = state.pending.min(LENGTH_MAX);
@@ -108,8 +108,8 @@ impl Fluid {
         self.busy.remove(0, leaf);
     }
 
-    /// `length` bytes come to `leaf`. Returns the virtual time at which they start if the leaf was
-    /// dry; else they start right behind the others.
+    /// Adds `length` bytes to `leaf`. Returns the virtual time at which they start if the leaf was
+    /// drained; else they start right behind the others.
     pub(super) fn arrived(&mut self, leaf: LeafId, length: u64) -> Option<u64> {
         if self.busy.contains(leaf.0) {
             self.leaves[leaf.index()].pending += length;
@@ -118,11 +118,12 @@ impl Fluid {
         Some(self.begin(leaf, length * self.inverse(leaf)))
     }
 
-    /// Lets `leaf`, which is dry, drain for `span` of virtual time; returns when it begins.
+    /// Lets `leaf`, which is drained, drain for a further `span` of virtual time; returns when it
+    /// begins.
     pub(super) fn begin(&mut self, leaf: LeafId, span: u64) -> u64 {
         let unit = self.work_for(1);
         if let Some(passed) = self.saved.checked_div(unit) {
-            // Less than what is needed for the first event, so this fits.
+            // This is less than the work until the first event, so it fits.
             self.virtual_time += passed as u64;
             self.saved -= passed * unit;
         }
@@ -131,7 +132,7 @@ impl Fluid {
         self.virtual_time
     }
 
-    /// The line was handed `length` bytes.
+    /// Records that the line was handed `length` bytes.
     pub(super) fn handed(&mut self, length: u64) {
         self.undone = self.undone.saturating_add(self.per_byte.saturating_mul(u128::from(length)));
         let excess = self.undone.saturating_sub(self.per_byte.saturating_mul(UNDONE_MAX));
@@ -140,17 +141,17 @@ impl Fluid {
         }
     }
 
-    /// A packet of about `length` will never be sent. What is already scheduled, of at most a
-    /// packet or two, stays.
+    /// Removes a packet of about `length` that will never be sent. The part that is already
+    /// scheduled, at most a packet or two, stays.
     pub(super) fn dropped(&mut self, leaf: LeafId, length: u64) {
         let pending = &mut self.leaves[leaf.index()].pending;
         *pending = pending.saturating_sub(length);
     }
 
-    /// Nothing of `leaf` waits for the line any more, and what it sent was finished at `finish`:
-    /// nothing behind that can be left in the fluid.
+    /// Records that `leaf` is no longer backlogged and that its last packet was finished at
+    /// `finish`: nothing behind that can be left in the fluid.
     pub(super) fn emptied(&mut self, leaf: LeafId, finish: u64) {
-        // A leaf that is dry has nothing pending.
+        // A drained leaf has nothing pending.
         let Some(due) = self.busy.key(0, leaf.0) else { return };
         let Leaf { inverse, pending, .. } = &mut self.leaves[leaf.index()];
         let rest = finish.saturating_sub(due);
@@ -163,28 +164,28 @@ impl Fluid {
         self.virtual_time
     }
 
-    /// Takes over the work that `old` still had to do, in the measure of this one.
+    /// Takes over the work that `old` still had to do, in this fluid's units.
     pub(super) fn inherit(&mut self, now: Instant, old: &Fluid) {
         self.time = now;
         let bytes = old.undone / old.per_byte;
         self.undone = self.per_byte.saturating_mul(bytes);
     }
 
-    /// Moves virtual time, and all that is measured in it, `back`.
+    /// Moves virtual time, and all values in it, back by `back`.
     pub(super) fn move_back(&mut self, back: u64) {
         self.virtual_time -= back;
         self.busy.change_keys(|due| due.saturating_sub(back));
     }
 
-    /// The work that moves virtual time by `span`.
+    /// Returns the work that moves virtual time by `span`.
     fn work_for(&self, span: u64) -> u128 {
         // Below 2^58 * 2^36 * 2^33 with a million leaves; more only saturates.
         (self.weight * BIT_NANOS).saturating_mul(u128::from(span))
     }
 }
 
-/// Bytes that the line may be ahead of the fluid: a driver's buffer. A line that is faster than its
-/// rate takes the fluid along from here on, so tags stay near virtual time.
+/// Bytes that the line may be ahead of the fluid: a driver's buffer. Beyond that the fluid follows
+/// a line that is faster than its rate, so tags stay near virtual time.
 const UNDONE_MAX: u128 = 1 << 20;
-/// A byte at 1 bit/s takes so many ns.
+/// The ns that a byte takes at 1 bit/s.
 const BIT_NANOS: u128 = 8_000_000_000;

@@ -1,16 +1,17 @@
 //! Weighted fair queueing, packet by packet generalised processor sharing [parekh93 §III]
 //! [algorithms §4.2].
 //!
-//! A fluid twin of the link, in which all that wait share the line at every instant by weight, runs
-//! beside it; each packet has the virtual time at which the fluid finishes it, and the smallest of
-//! these goes first, of equals that of the leaf declared first. So no packet is finished later than
-//! in the fluid by more than a largest packet takes, though many may be finished far earlier.
-//! Invariant: `waiting` holds each leaf that waits, by the finish tag of its first packet.
+//! A fluid model of the link, in which all backlogged leaves share the line at every instant by
+//! weight, runs beside it. Each packet has the virtual time at which the fluid finishes it; the
+//! smallest of these goes first, among equals that of the leaf declared first. So no packet is
+//! finished later than in the fluid by more than the time of a largest packet, though many may be
+//! finished much earlier. Invariant: `waiting` holds each backlogged leaf, by the finish tag of its
+//! first packet.
 //!
 //! The fluid counts at the rate of the link and in charged bytes, but never beyond what the line
 //! was handed. Drops: a dropped packet costs its leaf nothing, and the next one starts where the
-//! first did. The fluid takes as many bytes out as the packet in front had; that is exact where the
-//! front is dropped, else an estimate, which is put right when the leaf runs empty.
+//! first did. The fluid removes as many bytes as the first packet had; that is exact where the
+//! first is dropped, else an estimate, which is corrected when the leaf empties.
 
 mod fluid;
 mod starts;
@@ -45,9 +46,9 @@ struct Leaf {
     start: u64,
     /// The first packet.
     head: Option<Head>,
-    /// Packets are numbered as they come; this is the first one's.
+    /// The number of the first packet; packets are numbered as they arrive.
     number: u32,
-    /// The last one's.
+    /// The number of the last packet.
     last: u32,
     starts: Queue,
 }
@@ -80,7 +81,7 @@ impl Discipline for Wfq {
     }
 
     /// A leaf that was ahead of the fluid is still ahead by as many bytes of the line, so that the
-    /// fluid drains it for as long; what one lagged behind, at most a packet, is forgotten.
+    /// fluid drains it for as long; a leaf's lag, at most a packet, is lost.
     fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
         self.fluid.inherit(now, &old.fluid);
         for (new, before) in kin.leaves() {
@@ -127,7 +128,7 @@ impl Scheduler for Wfq {
         if let Some(start) = fresh {
             self.starts.push(&mut state.starts, state.last, start);
         }
-        // The packet that this one pushed out was the only one.
+        // The packet that was dropped for this one was the only one.
         if state.last == state.number && fresh.is_some() {
             let Leaf { start, head, .. } = *state;
             self.renumber(leaf, start, head);
@@ -164,8 +165,7 @@ impl Scheduler for Wfq {
 }
 
 impl Wfq {
-    /// Another packet of `leaf`, which waited, is first now, or none; the one before it ends at
-    /// `start`.
+    /// Records which packet of `leaf` is first now, if any; the one before it ends at `start`.
     fn renumber(&mut self, leaf: LeafId, start: u64, head: Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
         if head.is_none() {
@@ -177,8 +177,8 @@ impl Wfq {
         self.set_head(leaf, start.max(noted.unwrap_or(0)), head);
     }
 
-    /// The first packet of `leaf` is `head`, which starts at `start`; without a packet that is when
-    /// the next one may start.
+    /// Sets the first packet of `leaf` to `head`, which starts at `start`; without a packet,
+    /// `start` is when the next one may start.
     fn set_head(&mut self, leaf: LeafId, start: u64, head: Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
         (state.start, state.head) = (start, head);
@@ -200,7 +200,7 @@ impl Wfq {
         }
     }
 
-    /// Moves all tags back by the same, so that none ever overflows.
+    /// Moves all tags back by one amount, so that none ever overflows.
     #[cold]
     fn move_back(&mut self, back: u64) {
         for leaf in &mut self.leaves {
@@ -212,10 +212,10 @@ impl Wfq {
     }
 }
 
-/// At this tags are moved back.
+/// The tag at which all tags are moved back.
 const RENEWAL: u64 = 1 << 61;
-/// A leaf sends only while its tag is the smallest, so it runs ahead of the fluid by less, unless
-/// the line is far from its rate.
+/// The most that a leaf runs ahead of the fluid, since it sends only while its tag is the smallest;
+/// more only if the line deviates much from its rate.
 const LEAD_MAX: u64 = 1 << 61;
 /// No leaf is ahead of the fluid by more, after a change of the tree.
 const AHEAD_BITS: u32 = 57;

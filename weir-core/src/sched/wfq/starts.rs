@@ -1,9 +1,9 @@
-//! Start tags of packets that wait behind others, where they do not follow from those.
+//! Start tags of packets behind others, where they do not follow from the packets before.
 //!
 //! A packet starts where the one before it in its leaf finishes, unless the fluid had drained all
-//! before it when it came: then it starts at the virtual time of that moment, which is remembered
-//! until the packet is first. At most a few packets a leaf need this, since packets are never late
-//! by more than one largest packet.
+//! earlier packets when it arrived: then it starts at the virtual time of its arrival, which is
+//! stored until the packet is first. At most a few packets a leaf need this, since packets are
+//! never late by more than one largest packet.
 
 use alloc::vec::Vec;
 
@@ -35,7 +35,7 @@ impl Starts {
         Self { rows: Vec::new(), free: NONE }
     }
 
-    /// The packet `number` of this leaf starts at `start`.
+    /// Records that the packet `number` of this leaf starts at `start`.
     pub(super) fn push(&mut self, queue: &mut Queue, number: u32, start: u64) {
         let row = Row { number, start, next: NONE };
         let place = self.place_for(row);
@@ -46,7 +46,7 @@ impl Starts {
         queue.last = place;
     }
 
-    /// The latest start of the packets up to `number`, which are all forgotten.
+    /// Returns the latest start of the packets up to `number`, and removes these.
     pub(super) fn take(&mut self, queue: &mut Queue, number: u32) -> Option<u64> {
         let mut latest = None;
         while let Some(row) = self.rows.get_mut(queue.first as usize) {
@@ -64,7 +64,7 @@ impl Starts {
         latest
     }
 
-    /// Forgets all of this leaf.
+    /// Removes all starts of this leaf.
     pub(super) fn clear(&mut self, queue: &mut Queue) {
         if let Some(last) = self.rows.get_mut(queue.last as usize) {
             last.next = core::mem::replace(&mut self.free, queue.first);
