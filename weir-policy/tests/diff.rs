@@ -149,6 +149,33 @@ fn the_regions_that_move_agree_with_brute_force() {
     }
 }
 
+/// Changes the only rule of a class from `old` to `new`; `moved` describes what moves.
+fn check_regions(old: &[&str], new: &[&str], moved: &[&str]) {
+    let rules = |rows: &[&str]| rows.iter().map(|row| (1, format!("{{ {row} }}"))).collect();
+    let (before, after): (Vec<_>, Vec<_>) = (rules(old), rules(new));
+    let found = moves(&policy(&before, 0, "first"), &policy(&after, 0, "first"));
+    let regions = found.moves.iter().flat_map(|row| row.regions.iter().map(ToString::to_string));
+    assert_eq!(regions.collect::<Vec<_>>(), moved, "{old:?} to {new:?}");
+}
+
+#[test]
+fn only_packets_that_can_exist_are_reported() {
+    let tcp = "proto = 'tcp'";
+    let split = ["proto = 'tcp', ethertype = 'ipv4'", "proto = 'tcp', ethertype = 'ipv6'"];
+    check_regions(&[tcp], &split, &[]);
+    check_regions(&[tcp], &split[..1], &["proto 6, IP version 6"]);
+    // A port has a protocol with ports, a length of IEEE 802.3 is no ethertype.
+    check_regions(
+        &["dport = 80"],
+        &["dport = 80, proto = 'tcp'", "dport = 80, proto = 'udp'"],
+        &[],
+    );
+    check_regions(&["dport = 80, proto = 'icmp'"], &[], &[]);
+    check_regions(&["ethertype = 0x0100"], &[], &[]);
+    check_regions(&["ethertype = 'arp', dscp = 46"], &[], &[]);
+    check_regions(&["ethertype = 'arp'"], &[], &["ethertype 0x0806"]);
+}
+
 #[test]
 fn one_more_rule_in_a_hundred_thousand_is_found_quickly() {
     let rules = |more: bool| {

@@ -171,7 +171,7 @@ impl Search<'_> {
             let with = |part: Region| (part, self.within(&part, candidates));
             return parts.into_iter().map(with).collect();
         }
-        if deciders[0] != deciders[1] && region.is_possible() {
+        if let Some(region) = region.possible().filter(|_| deciders[0] != deciders[1]) {
             self.found.entry((deciders[0], deciders[1])).or_default().push(region);
         }
         Vec::new()

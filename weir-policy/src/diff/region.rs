@@ -7,7 +7,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_core::classify::{InterfaceId, Match, PortRange, Prefix};
-use weir_core::packet::{Addresses, Headers, Protocol};
+use weir_core::packet::{Addresses, EtherType, Headers, Protocol};
 
 /// A set of packets: those with every field in its range, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,19 +142,41 @@ impl Region {
         meet.then(|| self.with_range(field, (low.min(first), high.max(last))))
     }
 
-    /// Returns whether the set can contain a packet: ports need a protocol that has them, addresses
-    /// a version.
-    pub(super) fn is_possible(&self) -> bool {
-        let (low, high) = self.0[PROTOCOL];
-        let ports = [SPORT, DPORT].iter().any(|&field| self.0[field].0 > 0);
+    /// Returns the set restricted to one IP version, if all its packets that the parser can return
+    /// are of that version; `None` if it contains no such packet.
+    pub(super) fn possible(self) -> Option<Region> {
+        let v4 = self.can_be_ip((V4, IPV4), u32::MAX.into());
+        let v6 = self.can_be_ip((V6, IPV6), u128::MAX);
+        match (v4, v6, self.can_be_other()) {
+            (false, false, false) => None,
+            (true, false, false) => Some(self.with_range(VERSION, (V4, V4))),
+            (false, true, false) => Some(self.with_range(VERSION, (V6, V6))),
+            _ => Some(self),
+        }
+    }
+
+    /// Returns whether the set can contain an IP packet of this version, whose ethertype says it,
+    /// with addresses up to `most`. Ports need a protocol that has them, and come in pairs.
+    fn can_be_ip(&self, (version, ethertype): (u128, u128), most: u128) -> bool {
+        let addressed = [SRC, DST].iter().all(|&field| self.0[field].0 <= most);
         let with_ports = |value: u128| value > 0 && Protocol((value - 1) as u8).has_ports();
-        let has_ports = !ports || (low..=high).any(with_ports);
-        let addressed = [SRC, DST].iter().all(|&field| match self.0[VERSION].1 {
-            0 => self.0[field].0 == 0,
-            V4 => self.0[field].0 <= u32::MAX.into(),
-            _ => true,
-        });
-        has_ports && addressed
+        let (low, high) = self.0[PROTOCOL];
+        let [source, destination] = [SPORT, DPORT].map(|field| self.0[field]);
+        let paired = source.1 > 0 && destination.1 > 0 && (low..=high).any(with_ports);
+        let ports = paired || (source.0 == 0 && destination.0 == 0);
+        self.allows(VERSION, version) && self.allows(ETHERTYPE, ethertype) && addressed && ports
+    }
+
+    /// Returns whether the set can contain a packet of which no IP header is known. What stands in
+    /// an ethertype's place below [`ETHERTYPE_MIN`] is a length.
+    fn can_be_other(&self) -> bool {
+        let of_ip = [PROTOCOL, DSCP, ECN, VERSION, SRC, SPORT, DST, DPORT];
+        let (low, high) = self.0[ETHERTYPE];
+        of_ip.iter().all(|&field| self.allows(field, 0)) && (low == 0 || high > ETHERTYPE_MIN)
+    }
+
+    fn allows(&self, field: usize, value: u128) -> bool {
+        (self.0[field].0..=self.0[field].1).contains(&value)
     }
 
     /// Describes its conditions, such as `proto 17, dport 5004-5010`; interfaces by their names.
@@ -168,8 +190,10 @@ impl Region {
         let (low, high) = self.0[field];
         let Field { name, most, optional } = FIELDS[field];
         let whole = match (field, self.0[VERSION]) {
-            // For one version, its whole range of addresses means any.
+            // For one version, its whole range of addresses means any, and its ethertype is known.
             (SRC | DST, (V4, V4)) => (0, u32::MAX.into()),
+            (ETHERTYPE, (V4, V4)) => (IPV4, IPV4),
+            (ETHERTYPE, (V6, V6)) => (IPV6, IPV6),
             _ => (0, most),
         };
         if low <= whole.0 && high >= whole.1 {
@@ -299,6 +323,11 @@ const FIELDS: [Field; 12] = [
     Field { name: "dst", most: u128::MAX, optional: false },
     Field { name: "dport", most: 1 << 16, optional: true },
 ];
+/// The least ethertype [ieee802.3 §3.2.6].
+const ETHERTYPE_MIN: u128 = 0x600;
+/// The ethertypes of the versions, as a field holds them.
+const IPV4: u128 = EtherType::IPV4.0 as u128 + 1;
+const IPV6: u128 = EtherType::IPV6.0 as u128 + 1;
 /// The versions; 0 means none.
 const V4: u128 = 1;
 const V6: u128 = 2;
