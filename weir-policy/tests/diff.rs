@@ -164,12 +164,10 @@ fn only_packets_that_can_exist_are_reported() {
     let split = ["proto = 'tcp', ethertype = 'ipv4'", "proto = 'tcp', ethertype = 'ipv6'"];
     check_regions(&[tcp], &split, &[]);
     check_regions(&[tcp], &split[..1], &["proto 6, IP version 6"]);
-    // A port has a protocol with ports, a length of IEEE 802.3 is no ethertype.
-    check_regions(
-        &["dport = 80"],
-        &["dport = 80, proto = 'tcp'", "dport = 80, proto = 'udp'"],
-        &[],
-    );
+    // A port has a protocol with ports (beyond UDP are DCCP, SCTP and UDP-Lite), a length of IEEE
+    // 802.3 is no ethertype.
+    let both = ["dport = 80, proto = 'tcp'", "dport = 80, proto = 'udp'"];
+    check_regions(&["dport = 80"], &both, &["proto 18-255, dport 80"]);
     check_regions(&["dport = 80, proto = 'icmp'"], &[], &[]);
     check_regions(&["ethertype = 0x0100"], &[], &[]);
     check_regions(&["ethertype = 'arp', dscp = 46"], &[], &[]);
