@@ -207,6 +207,16 @@ fn schedulers_below_a_shaper() {
             ),
         ],
     );
+    // A bucket of a millisecond, or of a packet if that is more.
+    check(
+        Filters::Flower,
+        &link("drr").replace("10 Mbit/s", "100 Mbit/s"),
+        &[(
+            "",
+            "qdisc add dev eth0 root handle 1: tbf rate 100000000bit burst 12500 limit 1526500",
+            &[],
+        )],
+    );
     check(
         Filters::Flower,
         &link("priq"),
