@@ -123,29 +123,34 @@ fn arrivals_completions_and_packets_received_start_the_driver_of_atm_cards() {
     }
 }
 
-#[test]
-fn waits_of_the_scheduler_end_with_a_tick() {
-    // 1 000 B at 400 kbit/s are 20 ms; a bucket of one packet lets one pass at a time.
+/// The instants at which a bucket of one packet, 20 ms at its rate, lets packets pass that come each
+/// millisecond from 0.3 ms until `last`.
+fn check_waits(keys: &str, last: &str, wanted: &[u64]) {
+    let (tick, queue) = keys.split_once('|').unwrap_or((keys, ""));
     let policy = "[link.policy.link]\nrate = \"10 Mbit/s\"\nscheduler = \"tbf\"\n\
                   [link.policy.link.tbf]\nrate = \"400 kbit/s\"\nburst = \"1000 B\"\n\
                   [link.policy.class.all]\ndefault = true\n";
-    let rows: [(&str, &[u64]); 4] = [
-        ("", &[3, 203, 403, 603, 803]),
-        ("tick = \"1000 Hz\"\n", &[3, 210, 410, 610, 810]),
-        // Credit beyond the bucket is lost between the ticks.
-        ("tick = \"100 Hz\"\n", &[3, 300, 500, 700, 900]),
-        ("tick = \"20 Hz\"\n", &[3, 500, 1000, 1500, 2000]),
-    ];
-    for (tick, wanted) in rows {
-        let text = format!(
-            "duration = \"1 s\"\n{}{}{}",
-            around("", &format!("{tick}{policy}")),
-            taps(&["discipline"]),
-            source("flow", 1000, "1 ms", "300 us", "5 ms")
-        );
-        let found = instants(&simulate(&text), "discipline");
-        assert_eq!(&found[..wanted.len()], wanted, "{tick}");
-    }
+    let text = format!(
+        "duration = \"1 s\"\n{}{}{}",
+        around("", &format!("{tick}\n{policy}{queue}\n")),
+        taps(&["discipline"]),
+        source("flow", 1000, "1 ms", "300 us", last)
+    );
+    let found = instants(&simulate(&text), "discipline");
+    assert_eq!(&found[..wanted.len()], wanted, "{keys}, until {last}");
+}
+
+#[test]
+fn waits_of_the_scheduler_end_with_a_tick() {
+    check_waits("", "5 ms", &[3, 203, 403, 603, 803]);
+    check_waits("tick = \"1000 Hz\"", "5 ms", &[3, 210, 410, 610, 810]);
+    // Credit beyond the bucket is lost until the tick.
+    check_waits("tick = \"100 Hz\"", "5 ms", &[3, 300, 500, 700, 900]);
+    check_waits("tick = \"20 Hz\"", "5 ms", &[3, 500, 1000, 1500, 2000]);
+    // An arrival starts the driver earlier than the tick, unless the queue is full and drops it.
+    check_waits("tick = \"100 Hz\"", "50 ms", &[3, 203, 403, 700, 900]);
+    let full = "tick = \"100 Hz\"|queue = { limit = \"3 packets\" }";
+    check_waits(full, "50 ms", &[3, 300, 500, 700]);
 }
 
 /// The delays of the packets of one source over a router with this processor, in us beyond what
