@@ -167,7 +167,7 @@ fn processed(cpu: &str, size: u32, classes: usize, last: &str) -> (u64, u64, [u6
         simulate(&format!("duration = \"1 s\"\n{}{flow}", around(node, &policy)))
     };
     let (without, with) = (run(""), run(&format!("cpu = {{ {cpu} }}\n")));
-    let delay = |report: &Report| report.source("flow").expect("it is declared").delay.clone();
+    let delay = |report: &Report| report.source("flow").expect("it is declared").delay;
     let beyond = |of: Duration| of.as_nanos() - delay(&without).max.as_nanos();
     let processor = &network(&with).processors[0];
     assert_eq!(processor.node, "r");
