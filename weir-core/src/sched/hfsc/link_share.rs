@@ -60,7 +60,6 @@ struct Turn {
     activation: u64,
 }
 
-
 #[derive(Clone, Copy)]
 enum Below {
     Leaf(LeafId),
