@@ -13,7 +13,7 @@
 //! and a packet [algorithms §6.7]; so a limit of at least *s* with that much credit never holds it
 //! back. Invariant: `credit_max` is at least `credit_left`.
 
-use super::curve::{Curves, Runtime, fine, round_up};
+use super::curve::{CurveId, Curves, Runtime, fine, round_up};
 use super::params::ClassPlan;
 use crate::ids::ClassId;
 use crate::sched::Tree;
@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 /// A class with an upper limit, or one above such a class.
 pub(super) struct UpperLimit {
     /// The number of its curve; `None` if it has no limit of its own.
-    pub(super) curve: Option<u32>,
+    pub(super) curve: Option<CurveId>,
     pub(super) runtime: Runtime,
     /// From when on it fits by its own curve, ALTQ's `myf`.
     pub(super) fit: Instant,
