@@ -52,6 +52,12 @@ impl Bench {
 
     pub(super) fn run_beside(&self, output: &Output, program: &Path) -> Result<Exit, String> {
         let leaves = if self.leaves.is_empty() { peer::leaves() } else { self.leaves.clone() };
+        if peer::rows(&self.scheduler, &leaves) == 0 {
+            let known = peer::leaves();
+            return Err(format!(
+                "--leaves: with --beside one of {known:?}, as rte_sched is set up"
+            ));
+        }
         let titles = "scheduler       leaves   ns/packet   rte_sched   ratio";
         let table = Table::begin(output, peer::rows(&self.scheduler, &leaves), titles);
         let rows = peer::measure(program, &self.scheduler, &leaves, self.rounds(7), |row| {

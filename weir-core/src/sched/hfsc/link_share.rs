@@ -144,8 +144,9 @@ impl LinkShare {
         }
     }
 
-    /// The child of a family with the smallest virtual time of those that fit. Those in `fitting`
-    /// have grown since; the first one is brought up to date until it is the first with its own.
+    /// The child of a family with the smallest virtual time of those that fit. The keys in
+    /// `fitting` may be older and smaller than the virtual times; the first key is updated until it
+    /// is that of its class.
     #[inline]
     fn first_child(&mut self, family: u32) -> Option<u32> {
         loop {
@@ -192,8 +193,8 @@ impl LinkShare {
         }
     }
 
-    /// [algorithms §6.5] A leaf sent a packet, or lost its last one to a drop: what that moves,
-    /// from the leaf up to the link.
+    /// [algorithms §6.5] A leaf sent a packet, or lost its last one to a drop: updates virtual
+    /// times and limits, from the leaf up to the link.
     pub(super) fn update_vf(&mut self, now: Instant, leaf: ClassId, served: Served) {
         let (mut at, mut idles) = (Some(leaf.0), served.empties);
         while let Some(class) = at {

@@ -1,7 +1,7 @@
 //! The real-time criterion: among the leaves that are eligible, the one with the earliest deadline
 //! [algorithms §6.4-6.5].
 //!
-//! A leaf is eligible from when its eligible curve reaches what the criterion served; its deadline
+//! A leaf becomes eligible when its eligible curve reaches what the criterion served; its deadline
 //! is when its deadline curve reaches the end of its first packet. Both are one runtime curve here,
 //! read in two ways. Of equal deadlines that of the leaf declared first is served first. Invariant:
 //! a backlogged leaf with a real-time curve stands in one lane of `order`, others in none.
