@@ -7,6 +7,8 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
+use weir_core::random;
+
 use crate::Target;
 
 /// Runs the target on its seeds and then on `mutations` mutated inputs; returns the number of
@@ -20,7 +22,7 @@ pub fn run(name: &str, target: Target, mutations: u32) -> usize {
     for seed in &seeds {
         attempt(name, target, seed);
     }
-    let mut random = Random(0x57e1_2f1d);
+    let mut random = Random(random::Random::new(0x57e1_2f1d, 0));
     for _ in 0..mutations {
         attempt(name, target, &mutated(&mut random, &seeds));
     }
@@ -79,19 +81,16 @@ fn replace(random: &mut Random, input: &mut [u8], at: usize) {
     };
 }
 
-/// Marsaglia's xorshift.
-struct Random(u64);
+/// Seeded draws of mutations.
+struct Random(random::Random);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 16
+        self.0.bits()
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.next() as usize % bound
+        (self.next() % bound as u64) as usize
     }
 }
 

@@ -1,12 +1,13 @@
 //! Draws numbers from an input: each from the next bytes, with extremes as likely as the rest.
 
 use weir_core::ids::LeafId;
+use weir_core::random::Random;
 
 /// The rest of an input.
 pub struct Draw<'a> {
     rest: &'a [u8],
-    /// A state of its own, for values that bytes alone would rarely get right.
-    random: Option<u64>,
+    /// Draws without end, for values that bytes alone would rarely get right.
+    random: Option<Random>,
 }
 
 impl<'a> Draw<'a> {
@@ -18,7 +19,8 @@ impl<'a> Draw<'a> {
     /// Returns draws without end, equal for the same remaining bytes.
     pub fn endless(&self) -> Draw<'static> {
         let mix = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        Draw { rest: &[], random: Some(self.rest.iter().fold(0xcbf2_9ce4_8422_2325, mix) | 1) }
+        let seed = self.rest.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+        Draw { rest: &[], random: Some(Random::new(seed, 0)) }
     }
 
     /// Returns whether no bytes are left.
@@ -28,11 +30,8 @@ impl<'a> Draw<'a> {
 
     /// Returns the next byte.
     pub fn byte(&mut self) -> u8 {
-        if let Some(state) = &mut self.random {
-            *state ^= *state << 13;
-            *state ^= *state >> 7;
-            *state ^= *state << 17;
-            return (*state >> 32) as u8;
+        if let Some(random) = &mut self.random {
+            return (random.bits() >> 32) as u8;
         }
         let Some((&byte, rest)) = self.rest.split_first() else { return 0 };
         self.rest = rest;

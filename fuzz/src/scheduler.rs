@@ -299,10 +299,15 @@ impl Play {
 
     fn forfeit(&mut self, draw: &mut Draw<'_>) {
         self.serve();
-        let back = Duration::from_nanos(draw.wide(0, 1_000_000_000));
+        let distance = Duration::from_nanos(draw.wide(0, 1_000_000_000));
+        // After a stall the instant is later than all that the link was called for.
+        let instant =
+            if draw.one_in(2) { self.now.before(distance) } else { self.now.after(distance) };
         for link in [&mut self.single].into_iter().chain(&mut self.served) {
-            link.forfeit_before(self.now.before(back));
+            link.forfeit_before(instant);
         }
+        self.now = self.now.max(instant);
+        self.due = self.due.max(self.now);
     }
 
     /// Changes both links to another plan, possibly of another scheduler.

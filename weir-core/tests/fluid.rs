@@ -5,6 +5,7 @@ mod sharing;
 use sharing::saturated::Saturated;
 use sharing::{Class, class, fluid, is_leaf, plan};
 use weir_core::parameter::{Params, Value};
+use weir_core::random::Random;
 use weir_core::units::{Duration, Instant};
 
 /// Packets per busy leaf that wait at any time.
@@ -165,7 +166,9 @@ fn a_tiny_class_beside_a_giant_keeps_its_proportion() {
 
 /// Draws a tree with children that fill their parents, so that the fluid ideal is what the rule
 /// promises.
-fn random_tree(dice: &mut impl FnMut(u64) -> u64) -> (u64, Vec<Class>) {
+fn random_tree(seed: u64) -> (u64, Vec<Class>) {
+    let mut random = Random::new(seed, 0);
+    let mut dice = |bound: u64| random.bits() % bound;
     let link = 1_000_000 * (1 + dice(1000));
     let mut classes = Vec::new();
     let mut open = vec![(None, link)];
@@ -185,22 +188,11 @@ fn random_tree(dice: &mut impl FnMut(u64) -> u64) -> (u64, Vec<Class>) {
     (link, classes)
 }
 
-/// Returns draws below a bound, by xorshift.
-fn dice(state: &mut u64) -> impl FnMut(u64) -> u64 {
-    |bound| {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        *state % bound
-    }
-}
-
 #[test]
 fn random_trees_share_as_the_fluid() {
     let mut worst = (0f64, 0);
     for seed in 1..=SEEDS {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (link, classes) = random_tree(&mut dice(&mut state));
+        let (link, classes) = random_tree(seed);
         let ppm = deviation(link, &classes);
         if ppm > worst.0 {
             worst = (ppm, seed);
@@ -273,13 +265,7 @@ fn service_curves_share_as_the_fluid_at_every_rate() {
 fn service_curves_share_random_trees_as_the_fluid() {
     let mut worst = (0f64, 0);
     for seed in 1..=SEEDS {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (link, mut classes) = random_tree(&mut dice(&mut state));
-        // With limits on inner classes too the worst is 4 975 ppm: a limit below a limit may be
-        // late by more than its slack. So only leaves have limits here.
-        for index in 0..classes.len() {
-            classes[index].borrow |= !is_leaf(&classes, index);
-        }
+        let (link, classes) = random_tree(seed);
         let ppm = deviation_under("hfsc", Params::new(), link, &classes);
         worst = if ppm > worst.0 { (ppm, seed) } else { worst };
     }

@@ -6,10 +6,10 @@ use crate::{Run, whole_file};
 use std::path::PathBuf;
 use weir_core::units::Bytes;
 use weir_lab::report::comparison;
-use weir_sim::compare::{at, compare, find};
-use weir_sim::replicate;
 use weir_live::signals::StopSignal;
+use weir_sim::compare::{at, compare, find};
 use weir_sim::memory::Beside;
+use weir_sim::replicate;
 
 /// Simulates one scenario under several schedulers.
 ///

@@ -7,8 +7,8 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_core::units::Rate;
-use weir_policy::finding::Finding;
 use weir_import::import::{self, Fate, Import as Imports, Imported, LANGUAGES, Line, Options};
+use weir_policy::finding::Finding;
 use weir_policy::{file, render};
 
 /// Converts an altq.conf, a pf.conf or tc commands to policies, and reports the fate of each line.

@@ -14,12 +14,12 @@ use packets::{Rows, Trace};
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use weir_core::units::{Bytes, Duration};
-use weir_sim::replicate::{self, REPLICATIONS_MAX, Summary};
 use weir_live::signals::StopSignal;
 use weir_policy::{file, render};
 use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
 use weir_sim::keeping::Keeping;
 use weir_sim::memory::Beside;
+use weir_sim::replicate::{self, REPLICATIONS_MAX, Summary};
 use weir_sim::{Fate, Report, Scenario, Watch, read};
 
 /// Simulates a scenario: sources, a policy's link, receivers.

@@ -28,6 +28,7 @@ const TESTS: &[Test] = &[
     ("a_missing_interface_is_named", a_missing_interface_is_named),
     ("a_pulled_cable_stops_one_port_and_comes_back", a_pulled_cable_comes_back),
     ("a_flood_delays_no_status_and_loses_no_frame_of_the_pool", a_flood_is_survived),
+    ("a_stopped_process_goes_on_after_the_stall", a_stopped_process_goes_on),
     ("a_second_link_does_not_take_the_socket", a_second_link_is_refused),
     ("marks_reach_the_receiver_with_right_checksums", marks_reach_the_receiver),
     ("kernel_tcp_fills_its_class_over_ipv4_and_ipv6", kernel_tcp_fills_its_class),
@@ -177,11 +178,17 @@ impl Scene {
         }
     }
 
+    fn signal(&self, name: &str) -> Outcome {
+        let child = self.child.as_ref().ok_or("nothing was started")?;
+        let kill = Command::new("kill").args(["-s", name, &child.id().to_string()]).status()?;
+        assert!(kill.success(), "the signal was sent");
+        Ok(())
+    }
+
     /// Stops the program as a service manager would; returns its output.
     fn stop(&mut self) -> Result<String, Failed> {
+        self.signal("TERM")?;
         let mut child = self.child.take().ok_or("nothing was started")?;
-        let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status()?;
-        assert!(kill.success(), "the signal was sent");
         let exit = child.wait()?;
         let mut text = String::new();
         child.stdout.take().ok_or("its output was piped")?.read_to_string(&mut text)?;
@@ -311,6 +318,26 @@ fn a_flood_is_survived() -> Outcome {
     flooding.join().expect("the flood does not panic");
     // The program itself also checks the place of each frame at every status request.
     scene.await_status("every frame is free", |status| status.frames_free == status.frames_max)?;
+    scene.stop()?;
+    Ok(())
+}
+
+/// Frames wait while the process is stopped for longer than `lag_max`.
+fn a_stopped_process_goes_on() -> Outcome {
+    let mut scene = Scene::new("stall", &POLICY.replace("50 Mbit/s", "1 Mbit/s"))?;
+    scene.start()?;
+    let done = Arc::new(AtomicBool::new(false));
+    let flooding = flood(&scene.testbed, &done)?;
+    let waits = |status: &Status| status.lanes[0].classes[1].backlog.packets > 0;
+    scene.await_status("frames wait", waits)?;
+    scene.signal("STOP")?;
+    thread::sleep(Duration::from_millis(500));
+    scene.signal("CONT")?;
+    let after = scene.await_status("the stall is counted", |status| status.stalls > 0)?;
+    let sent = |status: &Status| status.lanes[0].classes[1].sent.packets;
+    scene.await_status("frames leave again", |status| sent(status) > sent(&after))?;
+    done.store(true, Ordering::Relaxed);
+    flooding.join().expect("the flood does not panic");
     scene.stop()?;
     Ok(())
 }

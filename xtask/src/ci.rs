@@ -13,7 +13,7 @@ struct Step {
 
 /// The steps, cheapest first.
 const STEPS: [Step; 9] = [
-    Step { name: "fmt", run: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
+    Step { name: "fmt", run: |root| crate::format::run(root, true) },
     Step { name: "tidy", run: tidy },
     Step { name: "nostd", run: crate::nostd::prove },
     Step { name: "clippy", run: |root| cargo(root, CLIPPY, &[]) },
@@ -135,7 +135,6 @@ fn fuzz(root: &Path) -> Result<String, String> {
     if !root.join("fuzz/Cargo.toml").is_file() {
         return Ok("no fuzz folder".into());
     }
-    cargo(root, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"], &[])?;
     tests(root, FUZZ)
 }
 

@@ -2,16 +2,18 @@
 
 mod ci;
 mod figures;
+mod format;
 mod mutants;
 mod nostd;
 mod tidy;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The tasks, one a line, as `cargo xtask` prints them.
 const USAGE: &str = "\
 usage: cargo xtask TASK
+  fmt [--check] format every Rust file, those that macros declare among them; or only check
   tidy          check the style limits, the arrows between crates and modules, the absences
   ci [--keep-going] [STEP...]
                 run every step that a change must pass, or the named ones, up to the first that
@@ -30,10 +32,16 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let root = workspace_root();
     let passed = match words.as_slice() {
+        ["fmt"] => formatted(&root, false),
+        ["fmt", "--check"] => formatted(&root, true),
         ["tidy"] => tidy::run(&root),
         ["ci", "--list"] => ci::list(),
         ["ci", "--keep-going", steps @ ..] => ci::run(&root, steps, true),
         ["ci", steps @ ..] => ci::run(&root, steps, false),
+        ["--help" | "-h"] | [_, "--help" | "-h"] => {
+            println!("{USAGE}");
+            true
+        }
         ["figures", "--list"] => figures::list(),
         ["figures", "mutants", "--sample", number] => figures::run_mutants(&root, number),
         ["figures", parts @ ..] => figures::run(&root, parts),
@@ -43,6 +51,10 @@ fn main() -> ExitCode {
         }
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn formatted(root: &Path, check: bool) -> bool {
+    format::run(root, check).inspect_err(|why| eprintln!("fmt: {why}")).is_ok()
 }
 
 /// Returns the folder of the workspace's manifest.

@@ -148,6 +148,12 @@ impl<S: Discipline> Link<S> {
         self.now = now;
     }
 
+    /// Advances time to `now` without serving what was due before it; that leaves at `now`.
+    fn skip_to(&mut self, now: Instant) {
+        self.step_to(now);
+        self.due = self.due.max(now);
+    }
+
     /// Notifies the scheduler of each packet that has left the wire by `now`, at its own instant.
     fn complete(&mut self, now: Instant) {
         while let Some(&(finished, leaf, length)) = self.leaving.front() {
@@ -185,12 +191,12 @@ impl<S: Discipline> AnyLink for Link<S> {
     }
 
     fn forfeit_before(&mut self, instant: Instant) {
-        self.step_to(self.now.max(instant));
+        self.skip_to(self.now.max(instant));
         self.line.forfeit_before(instant);
     }
 
     fn explain(&mut self, now: Instant, on: bool) {
-        self.step_to(now);
+        self.skip_to(now);
         let leaves = self.queues.leaf_count();
         self.explainer = on.then(|| Box::new(Explainer::new(leaves, now)));
     }

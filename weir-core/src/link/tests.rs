@@ -55,6 +55,27 @@ fn a_late_caller_changes_no_decision() {
 }
 
 #[test]
+fn a_link_that_is_called_after_a_stall_goes_on_from_then() {
+    type Stall = fn(&mut dyn AnyLink, Instant);
+    let stalls: [Stall; 2] =
+        [|link, later| link.forfeit_before(later), |link, later| link.explain(later, true)];
+    for stall in stalls {
+        let mut link = link(8_000_000, 1);
+        for handle in 0..3 {
+            link.offer(Instant::ZERO, LeafId(0), packet(handle, 1000));
+        }
+        let mut out = Vec::new();
+        assert_eq!(link.advance(Instant::ZERO, &mut out), Some(Instant::from_nanos(1_000_000)));
+        // The second was due a millisecond after the first, and is late.
+        let later = Instant::from_nanos(5_000_000);
+        stall(link.as_mut(), later);
+        link.advance(later, &mut out);
+        assert_eq!(out.len(), 2);
+        assert_eq!(out[1].at, later);
+    }
+}
+
+#[test]
 fn wire_lengths_follow_the_framing() {
     let rows = [
         (Framing::FRAME, 60, 60),

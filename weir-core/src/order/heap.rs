@@ -3,7 +3,8 @@
 //! One structure holds several *lanes*, each a heap of its own; an item stands in one lane at most,
 //! so all lanes share one table of places. Of equal keys the smaller item comes first, so the order
 //! does not depend on what happened before. Every operation but looking at the first costs the
-//! logarithm of the items in the lane. Invariant: `places[item]` is where the item stands.
+//! logarithm of the items in the lane; it is a single call, into which what it needs is inlined, as
+//! calls were a part of its cost. Invariant: `places[item]` is where the item stands.
 
 use alloc::vec::Vec;
 
@@ -79,7 +80,7 @@ impl<K: Ord + Copy + Default> Heaps<K> {
     }
 
     /// Inserts `item`, which stands in no lane.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn insert(&mut self, lane: usize, item: u32, key: K) {
         assert!(!self.contains(item), "an item stands in one lane");
         let at = self.lanes[lane].len as usize;
@@ -89,7 +90,7 @@ impl<K: Ord + Copy + Default> Heaps<K> {
     }
 
     /// Gives `item`, which stands in `lane`, a key that is not larger than the one it has.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn decrease(&mut self, lane: usize, item: u32, key: K) {
         let at = self.places[item as usize] as usize;
         let (heap, places) = self.heap(lane);
@@ -97,7 +98,7 @@ impl<K: Ord + Copy + Default> Heaps<K> {
     }
 
     /// Gives `item`, which stands in `lane`, a key that is not smaller than the one it has.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn increase(&mut self, lane: usize, item: u32, key: K) {
         let at = self.places[item as usize] as usize;
         let (heap, places) = self.heap(lane);
@@ -105,7 +106,7 @@ impl<K: Ord + Copy + Default> Heaps<K> {
     }
 
     /// Removes `item`, which stands in `lane`.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn remove(&mut self, lane: usize, item: u32) {
         let at = core::mem::replace(&mut self.places[item as usize], ABSENT) as usize;
         let (heap, places) = self.heap(lane);
@@ -119,7 +120,7 @@ impl<K: Ord + Copy + Default> Heaps<K> {
     }
 
     /// Gives `item`, which stands in `lane`, another key.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn update(&mut self, lane: usize, item: u32, key: K) {
         let at = self.places[item as usize] as usize;
         let (heap, places) = self.heap(lane);
@@ -158,7 +159,7 @@ impl<K: Ord + Copy> Entry<K> {
 }
 
 /// Puts `entry` at `at`, whose entry is to be replaced, and moves it to where it belongs.
-#[inline]
+#[inline(always)]
 fn settle<K: Ord + Copy>(heap: &mut [Entry<K>], places: &mut [u32], at: usize, entry: Entry<K>) {
     if at > 0 && entry.precedes(&heap[(at - 1) / WAYS]) {
         sift_up(heap, places, at, entry);
@@ -168,7 +169,7 @@ fn settle<K: Ord + Copy>(heap: &mut [Entry<K>], places: &mut [u32], at: usize, e
 }
 
 /// Puts `entry` at `at` or nearer to the front.
-#[inline]
+#[inline(always)]
 fn sift_up<K: Ord + Copy>(
     heap: &mut [Entry<K>],
     places: &mut [u32],
@@ -189,7 +190,7 @@ fn sift_up<K: Ord + Copy>(
 }
 
 /// Puts `entry` at `at` or nearer to the back.
-#[inline]
+#[inline(always)]
 fn sift_down<K: Ord + Copy>(
     heap: &mut [Entry<K>],
     places: &mut [u32],

@@ -1,8 +1,8 @@
 //! Schedulers: which leaf sends next, or when one may. One file an algorithm, one line in the
 //! registry.
 //!
-//! A scheduler decides the order of leaves. It holds no packet and knows no rule: the queue layer
-//! holds packets, so droppers, limits and accounts exist once.
+//! A scheduler decides the order of leaves. It holds no packet and does not classify: the queue
+//! layer holds packets, so droppers, limits and accounts exist once.
 
 mod proportional_delay;
 pub mod service;

@@ -68,8 +68,7 @@ impl Discipline for Priq {
             places.push(Place { priority, rank: band.len() as u32 });
             band.push(leaf);
         }
-        let band =
-            |leaves: Vec<_>| Band { waiting: IdSet::new(leaves.len()), leaves, turn: 0 };
+        let band = |leaves: Vec<_>| Band { waiting: IdSet::new(leaves.len()), leaves, turn: 0 };
         Ok(Self { bands: leaves.map(band), places, busy: 0 })
     }
 

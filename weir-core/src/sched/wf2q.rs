@@ -1,11 +1,11 @@
 //! Worst-case fair weighted fair queueing, plus [bennett97 §4] [algorithms §4.3].
 //!
 //! A leaf's first packet has a start tag `S` and a finish tag `F` = `S` + length / weight in
-//! virtual time. Among leaves that are *eligible*, `S` <= `V`, the one with the smallest `F` sends,
-//! of equals the one declared first; so no leaf is ahead of the fluid by more than a packet. `V`
-//! grows by each byte sent, and jumps to the smallest `S` when no leaf would be eligible.
-//! Invariant: between calls a leaf that waits is in the lane `ELIGIBLE`, by `F`, if its `S` <= `V`,
-//! else in the lane `EARLY`, by `S`.
+//! virtual time `V` (the fields `start`, `finish` and `virtual_time`). Among leaves that are
+//! *eligible*, `S` <= `V`, the one with the smallest `F` sends, of equals the one declared first;
+//! so no leaf is ahead of the fluid by more than a packet. `V` grows by each byte sent, and jumps
+//! to the smallest `S` when no leaf would be eligible. Invariant: between calls a leaf that waits
+//! is in the lane `ELIGIBLE`, by `F`, if its `S` <= `V`, else in the lane `EARLY`, by `S`.
 //!
 //! Where it departs from dummynet [algorithms §4.3]: that learns of flows as they come, and lets
 //! `V` run at the pace of those that it remembers. Here all leaves are known, so `V` runs at the

@@ -81,6 +81,40 @@ pub fn random_tree(random: &mut Random, descriptor: &Descriptor) -> Tree {
 /// Classes with many interdependent parameters are refused more often than not.
 const REDRAWS: usize = 500;
 
+/// Draws a tree of at least `leaves` leaves: a small random tree, repeated. The copies stand side by
+/// side, or in branches that are copies of an inner class of the small tree.
+///
+/// Returns `None` if the scheduler refuses the small tree.
+pub fn large_tree(random: &mut Random, descriptor: &Descriptor, leaves: usize) -> Option<Tree> {
+    let small = random_tree(random, descriptor);
+    let entry = weir_core::sched::find(descriptor.keyword).expect("registered");
+    (entry.build)(&small).ok()?;
+    let copies = leaves.div_ceil(small.leaf_count());
+    let inner = small.classes().find(|(class, _)| small.leaf_of(*class).is_none());
+    let inner = inner.filter(|_| random.one_in(2)).map(|(_, class)| class.params.clone());
+    let branch = if inner.is_some() { copies.isqrt() } else { copies };
+    let mut classes: Vec<ClassSpec> = Vec::new();
+    for copy in 0..copies {
+        if let Some(params) = inner.as_ref().filter(|_| copy % branch == 0) {
+            let name = format!("branch-{copy}");
+            classes.push(ClassSpec { name, parent: None, params: params.clone() });
+        }
+        let above =
+            inner.is_some().then(|| classes.len() - 1 - copy % branch * small.classes().len());
+        let first = classes.len() as u32;
+        classes.extend(small.classes().map(|(_, class)| ClassSpec {
+            name: format!("{}-{copy}", class.name),
+            parent: match class.parent {
+                Some(parent) => Some(ClassId(first + parent.0)),
+                None => above.map(|at| ClassId(at as u32)),
+            },
+            params: class.params.clone(),
+        }));
+    }
+    let tree = Tree::new(small.rate(), small.mtu(), small.params().clone(), classes);
+    Some(tree.expect("a branch is one level more than the small tree"))
+}
+
 fn depth(classes: &[ClassSpec], class: ClassId) -> usize {
     classes[class.index()].parent.map_or(1, |parent| 1 + depth(classes, parent))
 }
@@ -160,6 +194,27 @@ pub fn random_plan(random: &mut Random, descriptor: &Descriptor, tree: Tree) -> 
     plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
     plan
 }
+
+/// Draws a plan for a large tree: only busy leaves have drawn queues, and there is room for all
+/// packets.
+pub fn large_plan(random: &mut Random, descriptor: &Descriptor, tree: Tree) -> LinkPlan {
+    let mut plan = LinkPlan::new(descriptor.keyword, tree);
+    let (rate, leaves) = (plan.tree.rate(), plan.queues.len());
+    let shared = Quantity::Bytes(Bytes::new(random.wide(1, 20_000)));
+    for index in 0..BUSY_LEAVES {
+        plan.queues[busy_leaf(index, leaves)] = random_queue(random, rate, shared);
+    }
+    plan.seed = random.next();
+    plan
+}
+
+/// The leaf number `index` of [`BUSY_LEAVES`], spread over a tree of `leaves` leaves.
+pub fn busy_leaf(index: usize, leaves: usize) -> usize {
+    index * leaves / BUSY_LEAVES
+}
+
+/// The leaves of a large tree that get half of all packets.
+pub const BUSY_LEAVES: usize = 64;
 
 /// Draws a queue whose dropper accepts its parameters.
 fn random_queue(random: &mut Random, rate: Rate, shared: Quantity) -> QueuePlan {

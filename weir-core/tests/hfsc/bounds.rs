@@ -106,7 +106,7 @@ fn admissible(random: &mut Random, line: u64) -> Vec<Row> {
 #[test]
 fn admissible_real_time_curves_are_met_but_for_a_packet() {
     for seed in 1..=SEEDS {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let line = random.one_of(&[1_000_000, 10_000_000, 155_000_000, 10_000_000_000]);
         let rows = admissible(&mut random, line);
         let mut run = Line::new(&tree(line, &rows));
@@ -147,7 +147,7 @@ fn admissible_real_time_curves_are_met_but_for_a_packet() {
 #[test]
 fn an_upper_limit_is_kept_in_every_window() {
     for seed in 1..=SEEDS {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let line = random.one_of(&[1_000_000, 100_000_000, 10_000_000_000]);
         let mut rows = Vec::new();
         for index in 0..2 + random.below(6) as usize {
@@ -203,7 +203,7 @@ fn within(curve: Curve, sent: &[(u64, u64)], late: u64, name: &str) {
 #[test]
 fn siblings_that_wait_stay_within_two_packets_of_each_other() {
     for seed in 1..=SEEDS {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let line = 1_000_000_000;
         let slopes: Vec<u64> = (0..2 + random.below(20)).map(|_| 1 + random.below(line)).collect();
         let row = |&slope: &u64| Row { ls: Some((0, 0, slope)), ..Row::default() };

@@ -12,7 +12,7 @@ const PACKETS: u64 = 60_000;
 fn first_part(line: u64, rows: &[Row], lengths: &[u64], rule: Credit) -> f64 {
     let tree = tree_with(line, rows, rule);
     let (mut scheduler, mut leaves) = (hfsc(&tree), Leaves::new(tree.leaf_count()));
-    let (mut random, mut now, mut sent) = (Random(1), 0u64, [0; 2]);
+    let (mut random, mut now, mut sent) = (Random::new(1), 0u64, [0; 2]);
     for (leaf, queue) in leaves.0.iter_mut().enumerate() {
         queue.extend([random.one_of(lengths), random.one_of(lengths)]);
         let head = Head { length: Bytes::new(queue[0]), arrived: Instant::ZERO };

@@ -132,7 +132,7 @@ impl Pair {
 }
 
 fn run(seed: u64, shapes: Shapes, limits: bool) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let rows = random_rows(&mut random, shapes, limits);
     let rule = random.one_of(&[Credit::Bounded, Credit::Bounded, Credit::Altq, Credit::Linux]);
     let mut pair = Pair::new(&rows, rule);

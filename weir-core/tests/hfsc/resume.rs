@@ -59,7 +59,7 @@ fn rebuilt(old: &Hfsc, (from, to): (&Tree, &Tree), leaves: &Leaves, now: u64) ->
 #[test]
 fn the_same_tree_built_anew_sends_in_the_same_order() {
     for seed in 1..=200 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let tree = tree(LINE, &rows(&mut random));
         let mut scheduler = Hfsc::build(&tree).expect("the tree suits hfsc");
         let mut leaves = Leaves::new(tree.leaf_count());
@@ -87,7 +87,7 @@ fn the_same_tree_built_anew_sends_in_the_same_order() {
 
 #[test]
 fn a_class_whose_curve_changes_starts_anew_and_starves_nobody() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let old_rows = rows(&mut random);
     let mut new_rows = old_rows.clone();
     new_rows[2].ls = Some((0, 0, 77_000_000));

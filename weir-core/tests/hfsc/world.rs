@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::parameter::{Params, Value};
+use weir_core::random;
 use weir_core::sched::{ClassSpec, Head, Scheduler, Tree, find};
 use weir_core::units::{Bytes, Duration, Instant, Quantity, Rate};
 
@@ -123,16 +124,16 @@ impl Leaves {
     }
 }
 
-/// SplitMix64.
-pub struct Random(pub u64);
+/// Seeded draws.
+pub struct Random(random::Random);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(random::Random::new(seed, 0))
+    }
+
     pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
+        self.0.bits() % end
     }
 
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {

@@ -13,6 +13,8 @@ pub struct Figure {
     pub measured: String,
     /// Whether the goal is met.
     pub holds: bool,
+    /// Whether all rounds say so; false where the machine was too busy to tell.
+    pub decided: bool,
 }
 
 impl Figure {
@@ -24,14 +26,36 @@ impl Figure {
             goal: goal_text,
             measured: format!("{measured:.2}"),
             holds: measured <= goal,
+            decided: true,
         }
+    }
+
+    /// Returns a figure that must be at most `goal`, and of which single rounds measured values
+    /// from `least` to `most`.
+    pub fn at_most_in_rounds(
+        figure: String,
+        goal: f64,
+        measured: f64,
+        (least, most): (f64, f64),
+    ) -> Self {
+        let decided = most <= goal || least > goal;
+        Self { decided, ..Self::at_most(figure, goal, measured) }
     }
 
     /// Returns a figure that must be at least `goal`.
     pub fn at_least(figure: String, goal: f64, measured: f64) -> Self {
         let goal_text = format!("at least {goal}");
         let holds = measured >= goal;
-        Self { figure, goal: goal_text, measured: format!("{measured:.2}"), holds }
+        Self { figure, goal: goal_text, measured: format!("{measured:.2}"), holds, decided: true }
+    }
+
+    /// Returns the verdict in a word.
+    fn verdict(&self) -> &'static str {
+        match (self.decided, self.holds) {
+            (false, _) => "undecided: rounds differ",
+            (true, true) => "holds",
+            (true, false) => "MISSED",
+        }
     }
 }
 
@@ -54,8 +78,7 @@ pub fn table(figures: &[Figure]) -> String {
     };
     let mut text = line(["figure", "goal", "measured", "verdict"]);
     for row in figures {
-        let verdict = if row.holds { "holds" } else { "MISSED" };
-        text += &line([&row.figure, &row.goal, &row.measured, verdict]);
+        text += &line([&row.figure, &row.goal, &row.measured, row.verdict()]);
     }
     text
 }
@@ -83,5 +106,10 @@ mod tests {
              a       at most 2.5      2.51  MISSED\n"
         );
         assert_eq!(table(&[]), "");
+        let rounds = |least, most| {
+            Figure::at_most_in_rounds("a".to_owned(), 2.5, 2.4, (least, most)).verdict()
+        };
+        assert_eq!(rounds(2.3, 2.5), "holds");
+        assert_eq!(rounds(2.3, 2.6), "undecided: rounds differ");
     }
 }

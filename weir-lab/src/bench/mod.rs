@@ -42,6 +42,8 @@ pub struct Row {
     pub nanos: f64,
     /// The ratio to `fifo` in the same round, the median of the rounds.
     pub ratio: f64,
+    /// The least and the largest ratio of a round.
+    pub ratios: (f64, f64),
     /// ns to classify a packet by as many rules as there are leaves; `None` above
     /// [`CLASSIFIED_MAX`].
     pub classify_nanos: Option<f64>,
@@ -105,7 +107,7 @@ pub fn measure(workload: Workload<'_>, mut progress: impl FnMut(&Row)) -> Result
 pub fn figures(rows: &[Row]) -> Vec<Figure> {
     let figure = |row: &Row| {
         let what = format!("{}, {} leaves: cost to `{}`", row.scheduler, row.leaves, yardstick());
-        Some(Figure::at_most(what, row.goal?, row.ratio))
+        Some(Figure::at_most_in_rounds(what, row.goal?, row.ratio, row.ratios))
     };
     rows.iter().filter_map(figure).collect()
 }
@@ -162,6 +164,8 @@ fn measure_one(entry: &Entry, leaves: usize, workload: Workload<'_>) -> Row {
         leaves,
         nanos: median(&mut nanos),
         ratio,
+        // The median has sorted them.
+        ratios: (ratios[0], ratios[ratios.len() - 1]),
         classify_nanos: None,
         goal,
         holds: goal.is_none_or(|goal| ratio <= goal),

@@ -5,11 +5,11 @@
 
 use super::{Experiment, Own};
 use crate::rig::{self, Setup};
-use crate::tree::{CASES, Case, HEADER, Sharing};
 use crate::rows::{Options, Row};
+use crate::tree::{CASES, Case, HEADER, Sharing};
 use std::time::Duration;
-use weir_live::testbed::RIGHT;
 use weir_import::export::{self, Filters};
+use weir_live::testbed::RIGHT;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

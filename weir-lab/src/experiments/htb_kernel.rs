@@ -9,8 +9,8 @@
 
 use super::{Experiment, Own};
 use crate::rig::{self, Measured, Setup};
-use crate::tree::{CASES, Case, HEADER, Sharing, tc_lines};
 use crate::rows::{Options, Row};
+use crate::tree::{CASES, Case, HEADER, Sharing, tc_lines};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_core::ids::LeafId;

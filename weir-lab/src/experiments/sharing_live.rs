@@ -5,8 +5,8 @@
 
 use super::{Experiment, Own};
 use crate::rig::{self, Setup};
-use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
 use crate::rows::{Options, Row};
+use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -2,8 +2,8 @@
 //! 100 Gbit/s. Without timer and machine, any error is due to the rules.
 
 use super::{Experiment, Own};
-use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, Sharing};
 use crate::rows::{Options, Row};
+use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, Sharing};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -33,10 +33,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     }
 }
 
-fn draft(
-    subject: &Subject<'_, '_>,
-    (leaf, class): (usize, &ClassDraft<'_>),
-) -> Draft {
+fn draft(subject: &Subject<'_, '_>, (leaf, class): (usize, &ClassDraft<'_>)) -> Draft {
     let delay = class.demand.demand.delay.unwrap_or_default();
     let count = subject.plan.tree.leaf_count();
     let turn = |leaf| seconds(subject.turn(leaf).unwrap_or(0), subject.link_rate());

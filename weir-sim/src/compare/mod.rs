@@ -217,7 +217,7 @@ pub fn compare(
         }),
         written_for: scenario.link.scheduler,
         cost_unit: format!(
-            "instructions per packet for offer and poll with 104 leaves, as counted in \
+            "instructions per packet of `serve` with 104 leaves and mixed lengths, as counted in \
              bench/instructions.json, to those of {}",
             cost::yardstick()
         ),

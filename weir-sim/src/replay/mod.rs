@@ -14,7 +14,7 @@
 //!
 //! Memory is bounded, whatever the capture claims: by the link's store in frames, by
 //! [`HELD_BYTES_MAX`] in bytes; where a class declares what it is offered, [`Keeping`] notes each
-//! frame, up to its own bound. Frames are offered in series of [`SERIES`]. Invariant: the frames
+//! frame, up to its own bound. Frames are offered in series of `SERIES`. Invariant: the frames
 //! held are the packets that wait in the link and those of the series that is being read.
 
 mod interfaces;

@@ -8,15 +8,16 @@ use weir_lab::bench::profile;
 
 impl Bench {
     pub(super) fn count(&self, output: &Output) -> Result<Exit, String> {
+        // A file that cannot be read is refused before the counting, which takes a minute.
+        let committed = self.compare.as_ref().map(|path| read(path)).transpose()?;
         let rows = self.workload().rows()? / self.workload().leaves.len();
         let table = Table::begin(output, rows, "instructions per packet");
         let counts = instructions::count(|keyword, count| {
             table.row(&format!("{keyword:<12} {count:>9.1}"));
         })?;
-        let compared = self.compare.as_ref().map(|path| read(path).map(|file| (path, file)));
         self.write(&counts)?;
         let exit = table.end(&counts, &[]);
-        let Some((path, committed)) = compared.transpose()? else { return Ok(exit) };
+        let Some((path, committed)) = self.compare.as_ref().zip(committed) else { return Ok(exit) };
         Ok(tell(output, &instructions::compare(&counts, &committed), path))
     }
 

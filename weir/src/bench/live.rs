@@ -2,8 +2,8 @@
 //! kernel's.
 
 use super::{Bench, Exit, Format, Output, Table};
-use weir_lab::bench::yardstick;
 use weir_lab::bench::live::{self, CLASSES, CLASSES_MAX, Options, Report, Row, SCHEDULERS};
+use weir_lab::bench::yardstick;
 
 impl Bench {
     pub(super) fn run_live(&self, output: &Output) -> Result<Exit, String> {
@@ -32,8 +32,7 @@ impl Bench {
             [] => SCHEDULERS.map(str::to_owned).to_vec(),
             named => named.to_vec(),
         };
-        let classes =
-            if self.leaves.is_empty() { CLASSES.to_vec() } else { self.leaves.clone() };
+        let classes = if self.leaves.is_empty() { CLASSES.to_vec() } else { self.leaves.clone() };
         Ok(Options { schedulers, classes, seconds: self.seconds, rounds: self.rounds(3) })
     }
 }

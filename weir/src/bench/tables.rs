@@ -17,9 +17,8 @@ impl Bench {
         let rows = bench::measure(workload, |row| {
             let Row { scheduler, leaves, nanos, ratio, classify_nanos, .. } = row;
             let classify = classify_nanos.map_or(String::new(), |nanos| format!("{nanos:>13.1}"));
-            table.row(&format!(
-                "{scheduler:<12} {leaves:>9} {nanos:>11.1} {ratio:>9.2} {classify}"
-            ));
+            table
+                .row(&format!("{scheduler:<12} {leaves:>9} {nanos:>11.1} {ratio:>9.2} {classify}"));
         })?;
         Ok(table.end(&rows, &bench::figures(&rows)))
     }
@@ -53,6 +52,12 @@ impl Bench {
 
     pub(super) fn run_beside(&self, output: &Output, program: &Path) -> Result<Exit, String> {
         let leaves = if self.leaves.is_empty() { peer::leaves() } else { self.leaves.clone() };
+        if peer::rows(&self.scheduler, &leaves) == 0 {
+            let known = peer::leaves();
+            return Err(format!(
+                "--leaves: with --beside one of {known:?}, as rte_sched is set up"
+            ));
+        }
         let titles = "scheduler       leaves   ns/packet   rte_sched   ratio";
         let table = Table::begin(output, peer::rows(&self.scheduler, &leaves), titles);
         let rows = peer::measure(program, &self.scheduler, &leaves, self.rounds(7), |row| {
@@ -95,9 +100,8 @@ impl Bench {
         let mut figures = Vec::new();
         for row in &rows {
             let check::Row { classes, rules, bytes, seconds, growth, .. } = row;
-            table.row(&format!(
-                "{classes:>7} {rules:>8} {bytes:>10} {seconds:>10.3} {growth:>8.2}"
-            ));
+            table
+                .row(&format!("{classes:>7} {rules:>8} {bytes:>10} {seconds:>10.3} {growth:>8.2}"));
             let what = format!("`weir check`, {classes} classes: seconds");
             figures.push(Figure::at_most(what, check::SECONDS_MAX, *seconds));
             let what = format!("`weir check`, {classes} classes: time to that of a tenth");

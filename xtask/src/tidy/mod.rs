@@ -149,7 +149,7 @@ fn judge(findings: Vec<Finding>, exceptions: &[Exception]) -> Vec<Finding> {
 }
 
 /// Returns the files that git tracks or would track, sorted.
-fn tracked_files(root: &Path) -> Result<Vec<String>, String> {
+pub fn tracked_files(root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new("git")
         .current_dir(root)
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

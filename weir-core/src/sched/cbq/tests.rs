@@ -7,6 +7,7 @@ use super::scan::{Scan, Sharing};
 use super::*;
 use crate::ids::ClassId;
 use crate::parameter::{Params, Value};
+use crate::random::Random;
 use crate::sched::ClassSpec;
 use crate::units::{Duration, Quantity, Rate};
 use alloc::collections::VecDeque;
@@ -29,16 +30,16 @@ fn tree(link: u64, params: Params, rows: &[Row]) -> Tree {
     Tree::new(link, Bytes::new(1500), params, specs).expect("a tree")
 }
 
-/// Numbers that follow from a seed (splitmix64).
-struct Dice(u64);
+/// Seeded draws of trees and packets.
+struct Dice(Random);
 
 impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(Random::new(seed, 0))
+    }
+
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        self.0.bits() % bound
     }
 
     fn rate(&mut self) -> u64 {
@@ -138,7 +139,7 @@ impl Pair {
 }
 
 fn check_against_the_plain_rule(seed: u64) {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let rows = dice.rows();
     let tree = tree(dice.rate(), Params::new(), &rows);
     let general = [General::Drr, General::Wrr, General::Prr][dice.below(3) as usize];

@@ -14,6 +14,7 @@ use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use core::num::NonZeroU32;
 
 /// A curve as written: `m1` bit/s, which may be 0, for `d`, then `m2`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -56,8 +57,12 @@ pub(super) struct Runtime {
 #[derive(Default)]
 pub(super) struct Curves {
     table: Vec<Curve>,
-    known: BTreeMap<Spec, u32>,
+    known: BTreeMap<Spec, CurveId>,
 }
+
+/// The number of a curve, from 1, so that an optional one takes no more room.
+#[derive(Clone, Copy)]
+pub(super) struct CurveId(NonZeroU32);
 
 impl Spec {
     /// One slope from the start.
@@ -164,18 +169,18 @@ impl Runtime {
 
 impl Curves {
     /// The number of the curve of `spec`.
-    pub(super) fn add(&mut self, spec: Spec) -> u32 {
+    pub(super) fn add(&mut self, spec: Spec) -> CurveId {
         let table = &mut self.table;
         *self.known.entry(spec).or_insert_with(|| {
             table.push(Curve::new(spec));
-            table.len() as u32 - 1
+            CurveId(NonZeroU32::new(table.len() as u32).expect("a curve was added"))
         })
     }
 
     /// The curve of that number.
     #[inline]
-    pub(super) fn at(&self, number: u32) -> &Curve {
-        &self.table[number as usize]
+    pub(super) fn at(&self, number: CurveId) -> &Curve {
+        &self.table[number.0.get() as usize - 1]
     }
 }
 

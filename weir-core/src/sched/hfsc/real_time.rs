@@ -1,12 +1,12 @@
 //! The real-time criterion: among the leaves that are eligible, the one with the earliest deadline
 //! [algorithms §6.4-6.5].
 //!
-//! A leaf is eligible from when its eligible curve reaches what the criterion served; its deadline
+//! A leaf becomes eligible when its eligible curve reaches what the criterion served; its deadline
 //! is when its deadline curve reaches the end of its first packet. Both are one runtime curve here,
 //! read in two ways. Of equal deadlines that of the leaf declared first is served first. Invariant:
 //! a backlogged leaf with a real-time curve stands in one lane of `order`, others in none.
 
-use super::curve::{Curves, Runtime, fine, round_up};
+use super::curve::{CurveId, Curves, Runtime, fine, round_up};
 use super::params::ClassPlan;
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
@@ -24,10 +24,9 @@ pub(super) struct RealTime {
 
 struct Leaf {
     /// The number of its real-time curve, if it has one.
-    curve: Option<u32>,
+    curve: Option<CurveId>,
     /// How far the criterion has come on it.
     runtime: Runtime,
-    eligible: Instant,
     deadline: Instant,
     /// Whether it stands in the lane [`ELIGIBLE`].
     is_eligible: bool,
@@ -40,7 +39,6 @@ impl RealTime {
         let leaf = |plan: &ClassPlan| Leaf {
             curve: plan.real_time.map(|spec| curves.add(spec)),
             runtime: Runtime::IDLE,
-            eligible: Instant::ZERO,
             deadline: Instant::ZERO,
             is_eligible: false,
         };
@@ -58,9 +56,9 @@ impl RealTime {
         if !resumes {
             curve.min_with(&mut this.runtime, fine(now));
         }
-        this.eligible = round_up(curve.eligible(&this.runtime));
         this.deadline = round_up(curve.y2x(&this.runtime, length));
-        self.insert(now, leaf);
+        let eligible = round_up(curve.eligible(&this.runtime));
+        self.insert(now, leaf, eligible);
     }
 
     /// [algorithms §6.5] The criterion chose the leaf, which sent `bytes`; the length of its `next`
@@ -70,13 +68,13 @@ impl RealTime {
         let curve = self.curves.at(this.curve.expect("the criterion chose a leaf with a curve"));
         curve.serve(&mut this.runtime, bytes);
         let Some(length) = next else { return self.remove(leaf) };
-        this.eligible = round_up(curve.eligible(&this.runtime));
         this.deadline = round_up(curve.y2x(&this.runtime, length));
-        if this.eligible <= now {
+        let eligible = round_up(curve.eligible(&this.runtime));
+        if eligible <= now {
             self.order.update(ELIGIBLE, leaf.0, this.deadline);
         } else {
             self.remove(leaf);
-            self.insert(now, leaf);
+            self.insert(now, leaf, eligible);
         }
     }
 
@@ -95,9 +93,9 @@ impl RealTime {
     /// The eligible leaf with the earliest deadline.
     #[inline]
     pub(super) fn first(&mut self, now: Instant) -> Option<LeafId> {
-        while let Some((_, leaf)) = self.order.first(WAITING).filter(|&(time, _)| time <= now) {
+        while let Some((time, leaf)) = self.order.first(WAITING).filter(|row| row.0 <= now) {
             self.order.remove(WAITING, leaf);
-            self.insert(now, LeafId(leaf));
+            self.insert(now, LeafId(leaf), time);
         }
         self.order.first(ELIGIBLE).map(|(_, leaf)| LeafId(leaf))
     }
@@ -110,17 +108,18 @@ impl RealTime {
     /// When the leaf becomes or became eligible and its deadline, if it has a real-time curve.
     pub(super) fn times(&self, leaf: LeafId) -> Option<(Instant, Instant)> {
         let this = &self.leaves[leaf.index()];
-        this.curve.map(|_| (this.eligible, this.deadline))
+        let eligible = |curve| round_up(self.curves.at(curve).eligible(&this.runtime));
+        this.curve.map(|curve| (eligible(curve), this.deadline))
     }
 
     #[inline]
-    fn insert(&mut self, now: Instant, leaf: LeafId) {
+    fn insert(&mut self, now: Instant, leaf: LeafId, eligible: Instant) {
         let this = &mut self.leaves[leaf.index()];
-        this.is_eligible = this.eligible <= now;
+        this.is_eligible = eligible <= now;
         if this.is_eligible {
             self.order.insert(ELIGIBLE, leaf.0, this.deadline);
         } else {
-            self.order.insert(WAITING, leaf.0, this.eligible);
+            self.order.insert(WAITING, leaf.0, eligible);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Upper limits: from when on link sharing may choose a class [algorithms §6.4-6.5].
 //!
 //! A class fits when its upper-limit curve reaches what it was sent. While it is active and sends
-//! less than that it gathers *credit*: it may then send faster until it has caught up. Linux bounds
-//! that by nothing, ALTQ takes all of it away as soon as the class is a clock tick late (here a
-//! largest packet). Both are wrong for a limit that is above what the class gets: link sharing
+//! less than that it gathers *credit*: it may then send faster until it has caught up. Linux does
+//! not bound the credit, ALTQ takes all of it away as soon as the class is a clock tick late (here
+//! a largest packet). Both are wrong for a limit that is above what the class gets: link sharing
 //! serves classes in turns, so a class sends nothing for a while and then faster than its limit.
 //! ALTQ's rule holds it back then, and it loses its turn; Linux's lets it send without a limit
 //! for as long as it sent less before.
@@ -13,7 +13,7 @@
 //! and a packet [algorithms §6.7]; so a limit of at least *s* with that much credit never holds it
 //! back. Invariant: `credit_max` is at least `credit_left`.
 
-use super::curve::{Curves, Runtime, fine, round_up};
+use super::curve::{CurveId, Curves, Runtime, fine, round_up};
 use super::params::ClassPlan;
 use crate::ids::ClassId;
 use crate::sched::Tree;
@@ -23,13 +23,13 @@ use alloc::vec::Vec;
 /// A class with an upper limit, or one above such a class.
 pub(super) struct UpperLimit {
     /// The number of its curve; `None` if it has no limit of its own.
-    pub(super) curve: Option<u32>,
+    pub(super) curve: Option<CurveId>,
     pub(super) runtime: Runtime,
     /// From when on it fits by its own curve, ALTQ's `myf`.
     pub(super) fit: Instant,
-    /// How late it may be without losing credit.
+    /// The class may be this late without losing credit.
     credit_max: Duration,
-    /// What it has left when it was later.
+    /// The credit that remains when it is later than that.
     credit_left: Duration,
 }
 
@@ -50,7 +50,8 @@ impl UpperLimit {
         self.fit = round_up(curve.reached(&self.runtime));
     }
 
-    /// The class, or one below it, sent `bytes`. An active one loses what credit it has too much.
+    /// The class, or one below it, sent `bytes`. An active one loses the credit above its
+    /// bound.
     pub(super) fn update(&mut self, curves: &Curves, now: Instant, bytes: u32, is_active: bool) {
         let Some(curve) = self.curve.map(|curve| curves.at(curve)) else { return };
         if is_active && self.fit.after(self.credit_max) < now {

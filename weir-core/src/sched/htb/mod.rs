@@ -8,6 +8,12 @@
 //! order of class numbers. As in Linux a packet costs at most a minute of tokens, so rates below
 //! 65 535 B a minute (8.7 kbit/s) are exact only for packets that take less.
 //!
+//! Linux's functions are found so, in `engine.rs`: `htb_do_events` is `wake`, `htb_lookup_leaf`
+//! `next_leaf`, `htb_charge_class` `charge_path`, `htb_change_class_mode` `change_mode`,
+//! `htb_activate_prios` and `htb_deactivate_prios` `activate` and `deactivate`; in `turns.rs` its
+//! rows (`hprio`) are rows, and its class-internal feeds (`clprio`) feeds. `bucket.rs` has the
+//! tokens.
+//!
 //! The historic form beside it uses the same engine; this file has the exact precision.
 
 mod bucket;

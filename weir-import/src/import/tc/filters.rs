@@ -217,6 +217,7 @@ fn tail(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<(
 /// Reads `police rate R burst B [mtu M] [drop | pass | continue | conform-exceed ...]`.
 fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     let (mut bits, mut depth, mut out) = (0, 0, "drop");
+    let mut goes_on = false;
     while let Some(word) = words.peek() {
         match word {
             "rate" => {
@@ -235,9 +236,11 @@ fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
                 words.take();
                 let action = words.need("an action such as `drop`", reading)?;
                 out = if action.text.starts_with("drop") { "drop" } else { "pass" };
+                goes_on = action.text.starts_with("continue");
             }
             "drop" | "shot" => drop(words.take()),
             "pass" | "ok" | "continue" | "reclassify" => {
+                goes_on = word == "continue";
                 words.take();
                 out = "pass";
             }
@@ -247,6 +250,11 @@ fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
     if bits == 0 || depth == 0 {
         reading.approximated(draft.line, "`police` without `rate` and `burst` is left out");
         return Some(());
+    }
+    if goes_on {
+        let note = "packets beyond the rate go to the class too: Weir does not pass them on to the \
+                    next filter";
+        reading.approximated(draft.line, note);
     }
     let depth = quoted(&format!("{} B", depth.clamp(1, 1 << 30)));
     let keys = [("rate", rate_value(bits)), ("depth", depth), ("out", quoted(out))];

@@ -1,0 +1,538 @@
+//! Every scheduler, queue, rule and key that `docs/export.md` lists, one row each: what stands in
+//! the policy, the line that is written, and what is lost.
+
+use weir_import::export::{self, Export, Filters};
+use weir_policy::policy;
+
+/// What stands in the policy, a line of the export, and what is lost, each with a part of why.
+type Row = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+fn exported(text: &str, filters: Filters) -> Result<Export, String> {
+    // Rows write `'` for `"`.
+    let outcome = policy::parse(&text.replace('\'', "\""), "p");
+    let policy = outcome.plan.unwrap_or_else(|| panic!("{text}\n{:#?}", outcome.findings));
+    export::to_tc(&policy, "eth0", filters)
+}
+
+/// Puts each row in the place of `@` in `policy`; the export has the line, and loses only what the
+/// row lists.
+fn check(filters: Filters, policy: &str, rows: &[Row]) {
+    for &(text, wanted, lost) in rows {
+        let export = exported(&policy.replace('@', text), filters).expect("the kernel has it");
+        let lines = export.lines.join("\n");
+        assert!(export.lines.iter().any(|line| line == wanted), "{text}:\n{wanted}\nin:\n{lines}");
+        let whats: Vec<&str> = export.lost.iter().map(|loss| loss.what.as_str()).collect();
+        let expected: Vec<&str> = lost.iter().map(|row| row.0).collect();
+        assert_eq!(whats, expected, "{text}");
+        for (loss, (_, why)) in export.lost.iter().zip(lost) {
+            assert!(loss.why.contains(why), "{text}: {loss:?}");
+        }
+    }
+}
+
+const HTB: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n@\n[class.b]\nrate = '6 Mbit/s'\n\
+                   default = true\n";
+
+#[test]
+fn classes_of_htb() {
+    check(
+        Filters::Flower,
+        HTB,
+        &[
+            (
+                "[class.a]\nrate = '4 Mbit/s'",
+                "qdisc add dev eth0 root handle 1: htb default 2",
+                &[],
+            ),
+            (
+                "[link.htb]\nr2q = 5\n[class.a]\nrate = '4 Mbit/s'",
+                "qdisc add dev eth0 root handle 1: htb default 2 r2q 5",
+                &[],
+            ),
+            (
+                "[link.htb]\nr2q = 5\n[class.a]\nrate = '800 kbit/s'",
+                "class add dev eth0 parent 1: classid 1:1 htb rate 800000bit ceil 800000bit burst 2000 cburst 2000 prio 0 quantum 20000",
+                &[],
+            ),
+            ("[class.a]\nrate = '4 Mbit/s'", "# class 1:1 is a", &[]),
+            (
+                "[class.a]\nrate = '4 Mbit/s'",
+                "class add dev eth0 parent 1: classid 1:1 htb rate 4000000bit ceil 4000000bit burst 3600 cburst 3600 prio 0 quantum 50000",
+                &[],
+            ),
+            (
+                "[class.a]\nrate = '4 Mbit/s'\nceil = '8 Mbit/s'\nburst = '9 kB'\ncburst = '8 kB'\nprio = 3\nquantum = '3000 B'",
+                "class add dev eth0 parent 1: classid 1:1 htb rate 4000000bit ceil 8000000bit burst 9000 cburst 8000 prio 3 quantum 3000",
+                &[],
+            ),
+            (
+                "[class.t]\nrate = '4 Mbit/s'\n[class.a]\nparent = 't'\nrate = '4 Mbit/s'",
+                "class add dev eth0 parent 1: classid 1:1 htb rate 4000000bit ceil 4000000bit burst 3600 cburst 3600",
+                &[],
+            ),
+            (
+                "[class.t]\nrate = '4 Mbit/s'\n[class.a]\nparent = 't'\nrate = '4 Mbit/s'",
+                "class add dev eth0 parent 1:1 classid 1:2 htb rate 4000000bit ceil 4000000bit burst 3600 cburst 3600 prio 0 quantum 50000",
+                &[],
+            ),
+            (
+                "overhead = { bytes = 24, minimum = 84 }\n[class.a]\nrate = '4 Mbit/s'",
+                "class add dev eth0 parent 1: classid 1:1 htb rate 4000000bit ceil 4000000bit burst 3600 cburst 3600 prio 0 quantum 50000 overhead 24 mpu 84",
+                &[],
+            ),
+            (
+                "overhead = 'atm'\n[class.a]\nrate = '4 Mbit/s'",
+                "class add dev eth0 parent 1: classid 1:1 htb rate 4000000bit ceil 4000000bit burst 3600 cburst 3600 prio 0 quantum 50000 overhead 2 linklayer atm",
+                &[],
+            ),
+            (
+                "packets_max = '50 packets'\n[class.a]\nrate = '4 Mbit/s'",
+                "# class 1:1 is a",
+                &[("packets_max", "no bound")],
+            ),
+            (
+                "overhead = 'aal5'\n[class.a]\nrate = '4 Mbit/s'",
+                "# class 1:1 is a",
+                &[("overhead", "53 bytes")],
+            ),
+            (
+                "buffer = '3000 B'\n[class.a]\nrate = '4 Mbit/s'",
+                "# class 1:1 is a",
+                &[("buffer", "driver")],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn classes_of_hfsc() {
+    let policy = "[link]\nrate = '10 Mbit/s'\nscheduler = 'hfsc'\n[class.b]\nrate = '4 Mbit/s'\n\
+                  default = true\n[class.a]\n@\n";
+    check(
+        Filters::Flower,
+        policy,
+        &[
+            ("rate = '2 Mbit/s'", "qdisc add dev eth0 root handle 1: hfsc default 1", &[]),
+            ("rate = '2 Mbit/s'", "# class 1:ff01 is line", &[]),
+            (
+                "rate = '2 Mbit/s'",
+                "class add dev eth0 parent 1: classid 1:ff01 hfsc ls m2 10000000bit ul m2 10000000bit",
+                &[],
+            ),
+            (
+                "rate = '2 Mbit/s'",
+                "class add dev eth0 parent 1:ff01 classid 1:2 hfsc rt m2 2000000bit ls m2 2000000bit",
+                &[],
+            ),
+            (
+                "ls_m2 = '2 Mbit/s'",
+                "class add dev eth0 parent 1:ff01 classid 1:2 hfsc ls m2 2000000bit",
+                &[],
+            ),
+            (
+                "ls_m2 = '2 Mbit/s'\nul_m2 = '3 Mbit/s'",
+                "class add dev eth0 parent 1:ff01 classid 1:2 hfsc ls m2 2000000bit ul m2 3000000bit",
+                &[],
+            ),
+            (
+                "ls_m2 = '2 Mbit/s'\nrt_m1 = '3 Mbit/s'\nrt_d = '10 ms'\nrt_m2 = '1 Mbit/s'",
+                "class add dev eth0 parent 1:ff01 classid 1:2 hfsc rt m1 3000000bit d 10000us m2 1000000bit ls m2 2000000bit",
+                &[],
+            ),
+            (
+                "rate = '1 Mbit/s'\ndelay = '20 ms'\npacket = '1000 B'",
+                "class add dev eth0 parent 1:ff01 classid 1:2 hfsc rt m1 400000bit d 20000us m2 1000000bit ls m2 1000000bit",
+                &[],
+            ),
+        ],
+    );
+    let whole = "[link]\nrate = '10 Mbit/s'\nscheduler = 'hfsc'\n@\n[class.line]\nls_m2 = '10 Mbit/s'\n\
+                 ul_m2 = '10 Mbit/s'\n[class.a]\nparent = 'line'\nrate = '2 Mbit/s'\ndefault = true\n";
+    check(
+        Filters::Flower,
+        whole,
+        &[
+            (
+                "",
+                "class add dev eth0 parent 1: classid 1:1 hfsc ls m2 10000000bit ul m2 10000000bit",
+                &[],
+            ),
+            (
+                "",
+                "class add dev eth0 parent 1:1 classid 1:2 hfsc rt m2 2000000bit ls m2 2000000bit",
+                &[],
+            ),
+            (
+                "overhead = { bytes = 24, minimum = 84 }",
+                "qdisc add dev eth0 root handle 1: stab overhead 24 mpu 84 hfsc default 2",
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn schedulers_below_a_shaper() {
+    let link = |scheduler: &str| {
+        format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = '{scheduler}'\n[class.a]\n@\n[class.b]\n\
+             default = true\n"
+        )
+    };
+    check(
+        Filters::Flower,
+        &link("drr"),
+        &[
+            (
+                "",
+                "qdisc add dev eth0 root handle 1: tbf rate 10000000bit burst 1514 limit 1515514",
+                &[],
+            ),
+            ("", "qdisc add dev eth0 parent 1:1 handle 10: drr", &[]),
+            ("", "class add dev eth0 parent 10: classid 10:1 drr quantum 1514", &[]),
+            (
+                "quantum = '3000 B'",
+                "class add dev eth0 parent 10: classid 10:1 drr quantum 3000",
+                &[],
+            ),
+            (
+                "match = [{ proto = 'udp' }]",
+                "filter add dev eth0 parent 10: protocol ip prio 1 flower ip_proto udp classid 10:1",
+                &[],
+            ),
+            (
+                "",
+                "filter add dev eth0 parent 10: protocol all prio 65535 matchall classid 10:2",
+                &[],
+            ),
+        ],
+    );
+    // A bucket of a millisecond, or of a packet if that is more.
+    check(
+        Filters::Flower,
+        &link("drr").replace("10 Mbit/s", "100 Mbit/s"),
+        &[(
+            "",
+            "qdisc add dev eth0 root handle 1: tbf rate 100000000bit burst 12500 limit 1526500",
+            &[],
+        )],
+    );
+    check(
+        Filters::Flower,
+        &link("priq"),
+        &[
+            (
+                "priority = 5",
+                "qdisc add dev eth0 root handle 1: tbf rate 10000000bit burst 1514 limit 1515514",
+                &[],
+            ),
+            (
+                "priority = 5",
+                "qdisc add dev eth0 parent 1:1 handle 10: prio bands 2 priomap 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+                &[],
+            ),
+            ("priority = 5", "# class 10:1 is a", &[]),
+            ("priority = 0", "# class 10:2 is a", &[]),
+            ("priority = 5", "qdisc add dev eth0 parent 10:2 pfifo limit 100", &[]),
+            ("priority = 1", "# class 10:1 is a", &[("priority of class `b`", "take turns")]),
+        ],
+    );
+}
+
+#[test]
+fn a_seventeenth_class_of_priq_shares_the_last_band() {
+    let class = |index: u32| format!("[class.c{index}]\npriority = {}\n", index.min(15));
+    let classes: String = (0..17).map(class).collect();
+    let text = format!("[link]\nrate = '1 Mbit/s'\nscheduler = 'priq'\n{classes}default = true\n");
+    let export = exported(&text, Filters::Flower).expect("the kernel has prio");
+    let lost: Vec<&str> = export.lost.iter().map(|loss| loss.what.as_str()).collect();
+    assert_eq!(lost, ["priority of class `c16`", "class `c0`"]);
+    assert_eq!(export.classes.last().map(|class| class.id.as_str()), Some("10:10"));
+}
+
+#[test]
+fn schedulers_with_one_queue() {
+    check(
+        Filters::Flower,
+        "[link]\nrate = '10 Mbit/s'\nscheduler = @\n[class.a]\ndefault = true\n",
+        &[
+            (
+                "'fifo'",
+                "qdisc add dev eth0 root handle 1: tbf rate 10000000bit burst 6514 limit 1514000",
+                &[],
+            ),
+            ("'fifo'", "qdisc add dev eth0 parent 1:1 pfifo limit 100", &[]),
+            (
+                "'tbf'\n[link.tbf]\nrate = '5 Mbit/s'\nburst = '9 kB'",
+                "qdisc add dev eth0 root handle 1: tbf rate 5000000bit burst 9000 limit 1514000",
+                &[],
+            ),
+            (
+                "'tbf'\n[link.tbf]\nrate = '5 Mbit/s'\nburst = '9 kB'\npeakrate = '8 Mbit/s'\nmtu = '2000 B'",
+                "qdisc add dev eth0 root handle 1: tbf rate 5000000bit burst 9000 limit 1514000 peakrate 8000000bit mtu 2000",
+                &[],
+            ),
+            ("'fifo'\n[class.c]", "# class 1:0 is a", &[("class `c`", "one queue")]),
+        ],
+    );
+}
+
+#[test]
+fn queues_of_classes() {
+    check(
+        Filters::Flower,
+        &HTB.replace('@', "[class.a]\nrate = '4 Mbit/s'\nqueue = { @ }"),
+        &[
+            ("", "qdisc add dev eth0 parent 1:1 pfifo limit 100", &[]),
+            ("limit = '30 packets'", "qdisc add dev eth0 parent 1:1 pfifo limit 30", &[]),
+            ("limit = '9000 B'", "qdisc add dev eth0 parent 1:1 bfifo limit 9000", &[]),
+            (
+                "dropper = 'head', limit = '9 packets'",
+                "qdisc add dev eth0 parent 1:1 pfifo_head_drop limit 9",
+                &[],
+            ),
+            (
+                "dropper = 'fq-codel'",
+                "qdisc add dev eth0 parent 1:1 fq_codel limit 10240 flows 1024 quantum 1514 target 5000us interval 100000us memory_limit 32000000 ecn",
+                &[],
+            ),
+            (
+                "dropper = 'fq-codel', limit = '500 packets', flows = 64, quantum = '300 B', target = '7 ms', interval = '70 ms', memory = '1 MB', ecn = false",
+                "qdisc add dev eth0 parent 1:1 fq_codel limit 500 flows 64 quantum 300 target 7000us interval 70000us memory_limit 1000000 noecn",
+                &[],
+            ),
+            (
+                "dropper = 'codel'",
+                "qdisc add dev eth0 parent 1:1 codel limit 1000 target 5000us interval 100000us noecn",
+                &[],
+            ),
+            (
+                "dropper = 'codel', limit = '9 packets', ecn = true",
+                "qdisc add dev eth0 parent 1:1 codel limit 9 target 5000us interval 100000us ecn",
+                &[],
+            ),
+            (
+                "dropper = 'codel', limit = '9000 B'",
+                "qdisc add dev eth0 parent 1:1 codel limit 18 target 5000us interval 100000us noecn",
+                &[],
+            ),
+            (
+                "dropper = 'pie'",
+                "qdisc add dev eth0 parent 1:1 pie limit 1000 target 15000us tupdate 15000us alpha 2 beta 20 noecn bytemode",
+                &[],
+            ),
+            (
+                "dropper = 'pie', bytes = false, alpha = 3, beta = 30, update = '30 ms', ecn = true",
+                "qdisc add dev eth0 parent 1:1 pie limit 1000 target 15000us tupdate 30000us alpha 3 beta 30 ecn",
+                &[],
+            ),
+            (
+                "dropper = 'blue'",
+                "qdisc add dev eth0 parent 1:1 pfifo limit 200",
+                &[("dropper `blue` of class `a`", "differs")],
+            ),
+            (
+                "dropper = 'head', limit = '9000 B'",
+                "qdisc add dev eth0 parent 1:1 bfifo limit 9000",
+                &[("dropper `head` of class `a`", "differs")],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn rules_as_flower() {
+    check(
+        Filters::Flower,
+        &HTB.replace('@', "[class.a]\nrate = '4 Mbit/s'\nmatch = [{ @ }]"),
+        &[
+            ("", "filter add dev eth0 parent 1: protocol all prio 1 matchall classid 1:1", &[]),
+            (
+                "ethertype = 'ipv4'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower classid 1:1",
+                &[],
+            ),
+            (
+                "ethertype = 'arp'",
+                "filter add dev eth0 parent 1: protocol 0x0806 prio 1 flower classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 'udp'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto udp classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 'udp'",
+                "filter add dev eth0 parent 1: protocol ipv6 prio 2 flower ip_proto udp classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 47",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto 0x2f classid 1:1",
+                &[],
+            ),
+            (
+                "src = '10.0.0.0/8', dst = '10.0.0.1'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower src_ip 10.0.0.0/8 dst_ip 10.0.0.1/32 classid 1:1",
+                &[],
+            ),
+            (
+                "dst = ['10.0.0.0/8', '2001:db8::/32']",
+                "filter add dev eth0 parent 1: protocol ipv6 prio 2 flower dst_ip 2001:db8::/32 classid 1:1",
+                &[],
+            ),
+            (
+                "dport = 53",
+                "filter add dev eth0 parent 1: protocol ip prio 3 flower ip_proto sctp dst_port 53 classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 'tcp', sport = '0-1023'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto tcp src_port 0-1023 classid 1:1",
+                &[],
+            ),
+            (
+                "dscp = 'ef'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_tos 0xb8/0xfc classid 1:1",
+                &[],
+            ),
+            (
+                "dscp = 'ef', ecn = 'ce'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_tos 0xbb/0xff classid 1:1",
+                &[],
+            ),
+            (
+                "vlan = 7",
+                "filter add dev eth0 parent 1: protocol 802.1Q prio 1 flower vlan_id 7 classid 1:1",
+                &[],
+            ),
+            (
+                "vlan = 7, ethertype = 'ipv4'",
+                "filter add dev eth0 parent 1: protocol 802.1Q prio 1 flower vlan_id 7 vlan_ethtype ip classid 1:1",
+                &[],
+            ),
+            (
+                "vlan = 7, vlan_inner = 8",
+                "# class 1:1 is a",
+                &[("rule 1 of class `a`", "inner tag")],
+            ),
+            ("interface = 'lan'", "# class 1:1 is a", &[("rule 1 of class `a`", "egress")]),
+            (
+                "proto = 47, police = { rate = '1 Mbit/s', depth = '9000 B' }",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto 0x2f action police rate 1000000bit burst 9000 conform-exceed drop/pass classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 47, police = { rate = '1 Mbit/s', depth = '9000 B', out = 'pass' }",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto 0x2f action police rate 1000000bit burst 9000 conform-exceed pass/pass classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 47, police = { rate = '1 Mbit/s', depth = '9000 B', out = 'mark ef' }",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto 0x2f classid 1:1",
+                &[("police of rule 1 of class `a`", "token bucket")],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn rules_as_u32() {
+    check(
+        Filters::U32,
+        &HTB.replace('@', "[class.a]\nrate = '4 Mbit/s'\nmatch = [{ @ }]"),
+        &[
+            (
+                "",
+                "filter add dev eth0 parent 1: protocol all prio 1 u32 match u32 0 0 classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 'udp'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip protocol 17 0xff classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 'udp'",
+                "filter add dev eth0 parent 1: protocol ipv6 prio 2 u32 match ip6 protocol 17 0xff classid 1:1",
+                &[],
+            ),
+            (
+                "src = '10.0.0.0/8', dst = '10.0.0.1'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip src 10.0.0.0/8 match ip dst 10.0.0.1/32 classid 1:1",
+                &[],
+            ),
+            (
+                "src = '10.0.0.0/8', dscp = 'ef', ecn = 'ce'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip src 10.0.0.0/8 match ip tos 0xbb 0xff classid 1:1",
+                &[],
+            ),
+            (
+                "dst = '2001:db8::/32', dscp = 'ef'",
+                "filter add dev eth0 parent 1: protocol ipv6 prio 1 u32 match ip6 dst 2001:db8::/32 match ip6 priority 0xb8 0xfc classid 1:1",
+                &[],
+            ),
+            (
+                "ethertype = 'ipv4', proto = 'tcp', dport = '1000-1023'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip protocol 6 0xff match ip dport 1000 0xfff8 classid 1:1",
+                &[],
+            ),
+            (
+                "ethertype = 'ipv4', proto = 'tcp', dport = '1000-1023'",
+                "filter add dev eth0 parent 1: protocol ip prio 2 u32 match ip protocol 6 0xff match ip dport 1008 0xfff0 classid 1:1",
+                &[],
+            ),
+            ("vlan = 7", "# class 1:1 is a", &[("rule 1 of class `a`", "flower can")]),
+        ],
+    );
+}
+
+#[test]
+fn rules_are_written_in_the_order_in_which_weir_tries_them() {
+    let rules = "[class.a]\nrate = '4 Mbit/s'\nmatch = [{ ethertype = 'ipv4', proto = 6, prio = 2 }, \
+                 { ethertype = 'ipv4', proto = 17, prio = 1 }]";
+    let policy = HTB.replace("\n@", "\nmatch_order = 'u32'\n@");
+    check(
+        Filters::Flower,
+        &policy,
+        &[
+            (
+                rules,
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto udp classid 1:1",
+                &[],
+            ),
+            (
+                rules,
+                "filter add dev eth0 parent 1: protocol ip prio 2 flower ip_proto tcp classid 1:1",
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn other_schedulers_are_refused() {
+    for scheduler in ["cbq", "wf2q+", "sfq"] {
+        let rate = if scheduler == "cbq" { "rate = '1 Mbit/s'\n" } else { "" };
+        let text = format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = '{scheduler}'\n[class.a]\n{rate}default = true\n"
+        );
+        let why = exported(&text, Filters::Flower).expect_err("the kernel has no such scheduler");
+        assert!(why.contains(&format!("no discipline like `{scheduler}`; it has")), "{why}");
+    }
+}
+
+#[test]
+fn a_script_first_deletes_the_root_and_a_batch_does_not() {
+    let text = "[link]\nrate = '10 Mbit/s'\nscheduler = 'fifo'\n[class.a]\ndefault = true\n";
+    let export = exported(text, Filters::Flower).expect("the kernel has tbf");
+    let root = "qdisc add dev eth0 root handle 1: tbf rate 10000000bit burst 6514 limit 1514000\n";
+    let queue = "qdisc add dev eth0 parent 1:1 pfifo limit 100\n";
+    let script = format!(
+        "#!/bin/sh -e\ntc qdisc del dev eth0 root 2>/dev/null || true\ntc {root}# class 1:0 is a\n\
+         tc {queue}"
+    );
+    assert_eq!(export.script("eth0"), script);
+    assert_eq!(export.batch(), format!("{root}# class 1:0 is a\n{queue}"));
+}

@@ -1,0 +1,477 @@
+//! The commands, disciplines, classes and filters of `tc`.
+
+use super::{CLOSE, KEPT, LOST, check};
+
+/// Lines of a device `a` around the row.
+fn below_htb(row: &str) -> String {
+    format!(
+        "qdisc add dev a root handle 1: htb default 20\n\
+         class add dev a parent 1: classid 1:10 htb rate 4mbit\n\
+         class add dev a parent 1: classid 1:20 htb rate 6mbit\n{row}\n"
+    )
+}
+
+#[test]
+fn disciplines_of_tc_alone() {
+    check(
+        "tc",
+        "qdisc add dev a root @\nqdisc add dev b root tbf rate 1mbit burst 2k limit 9k\n",
+        &[
+            (
+                "tbf rate 5mbit burst 15k limit 30000",
+                KEPT,
+                "",
+                "rate = '5 Mbit/s'; scheduler = 'tbf'; ; [link.tbf]; rate = '5 Mbit/s'; burst = '15360 B'; ; [class.all]; queue = { limit = '30000 B' }; default = true; ",
+            ),
+            ("tbf rate 8mbit burst 10000 latency 50ms", KEPT, "", "queue = { limit = '60000 B' }"),
+            (
+                "tbf rate 5mbit burst 15k limit 30000 peakrate 9mbit mtu 2k",
+                KEPT,
+                "",
+                "peakrate = '9 Mbit/s'; mtu = '2048 B'; ",
+            ),
+            (
+                "tbf rate 5mbit burst 15k limit 30000 overhead 24 mpu 84 linklayer ethernet",
+                KEPT,
+                "",
+                "overhead = { bytes = 24, minimum = 84 }",
+            ),
+            (
+                "tbf rate 5mbit burst 15k limit 30000 overhead 2 linklayer atm",
+                KEPT,
+                "",
+                "cell = 48 }",
+            ),
+            (
+                "pfifo limit 30",
+                CLOSE,
+                "--rate",
+                "rate = '1 Gbit/s'; scheduler = 'fifo'; ; [class.all]; queue = { limit = '30 packets' }; ",
+            ),
+            ("bfifo limit 30k", CLOSE, "--rate", "queue = { limit = '30720 B' }"),
+            (
+                "pfifo_head_drop limit 1",
+                CLOSE,
+                "--rate",
+                "queue = { dropper = 'head', limit = '1 packet' }",
+            ),
+            ("pfifo_fast", CLOSE, "three bands", "[class.all]; default = true; "),
+            ("noqueue", LOST, "Weir has no `noqueue`", "!Interface a"),
+        ],
+    );
+}
+
+#[test]
+fn disciplines_of_tc_below_a_class() {
+    check(
+        "tc",
+        &below_htb("qdisc add dev a parent 1:10 @"),
+        &[
+            (
+                "pfifo limit 30",
+                KEPT,
+                "",
+                "[class.1-10]; rate = '4 Mbit/s'; queue = { limit = '30 packets' }; ",
+            ),
+            ("bfifo limit 30k", KEPT, "", "queue = { limit = '30720 B' }"),
+            (
+                "pfifo_head_drop limit 30",
+                KEPT,
+                "",
+                "queue = { dropper = 'head', limit = '30 packets' }",
+            ),
+            ("pfifo_fast", CLOSE, "three bands", "[class.1-10]; rate = '4 Mbit/s'; ; "),
+            ("sfq", CLOSE, "take turns as in fq-codel", "queue = { dropper = 'fq-codel' }"),
+            (
+                "sfq perturb 10 quantum 1514 limit 100",
+                CLOSE,
+                "fq-codel",
+                "queue = { dropper = 'fq-codel' }",
+            ),
+            (
+                "red limit 60000 min 15000 max 45000 avpkt 1000 probability 0.02",
+                KEPT,
+                "",
+                "queue = { dropper = 'red', limit = '60000 B', min = '15000 B', max = '45000 B', packet = '1000 B', pmax = '2.0000 %' }",
+            ),
+            (
+                "red limit 60000 min 15000 max 45000 avpkt 1000 burst 20 ecn adaptive",
+                CLOSE,
+                "`burst` is left out",
+                "ecn = true, adaptive = true }",
+            ),
+            ("fq_codel", KEPT, "", "queue = { dropper = 'fq-codel' }"),
+            (
+                "fq_codel limit 500 flows 64 target 10ms interval 80ms quantum 300 memory_limit 1m noecn",
+                KEPT,
+                "",
+                "queue = { dropper = 'fq-codel', limit = '500 packets', flows = 64, target = '10 ms', interval = '80 ms', quantum = '300 B', memory = '1048576 B', ecn = false }",
+            ),
+            (
+                "fq_codel ce_threshold 1ms drop_batch 32",
+                CLOSE,
+                "`ce_threshold` is left out; ",
+                "queue = { dropper = 'fq-codel' }",
+            ),
+            (
+                "codel limit 200 target 7ms interval 70ms ecn",
+                KEPT,
+                "",
+                "queue = { dropper = 'codel', limit = '200 packets', target = '7 ms', interval = '70 ms', ecn = true }",
+            ),
+            (
+                "pie limit 200 target 20ms tupdate 10ms alpha 3 beta 30 bytemode",
+                KEPT,
+                "",
+                "queue = { dropper = 'pie', limit = '200 packets', target = '20 ms', update = '10 ms', alpha = 3, beta = 30, bytes = true }",
+            ),
+            (
+                "prio",
+                LOST,
+                "a discipline below a class becomes one queue",
+                "[class.1-10]; rate = '4 Mbit/s'; ; ",
+            ),
+            (
+                "netem delay 10ms",
+                LOST,
+                "Weir has no `netem`",
+                "[class.1-10]; rate = '4 Mbit/s'; ; ",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn classes_of_tc() {
+    check(
+        "tc",
+        &below_htb("class add dev a parent 1: classid 1:30 htb @"),
+        &[
+            ("rate 1mbit", KEPT, "", "rate = '11 Mbit/s'; scheduler = 'htb'; "),
+            ("rate 1mbps", KEPT, "", "[class.1-30]; rate = '8 Mbit/s'; "),
+            ("rate 1mbit ceil 40mbit", KEPT, "", "rate = '40 Mbit/s'; scheduler = 'htb'; "),
+            (
+                "rate 1mbit ceil 2mbit burst 15k cburst 1600",
+                KEPT,
+                "",
+                "[class.1-30]; rate = '1 Mbit/s'; ceil = '2 Mbit/s'; burst = '15360 B'; cburst = '1600 B'; ",
+            ),
+            (
+                "rate 1mbit prio 3 quantum 3000",
+                KEPT,
+                "",
+                "rate = '1 Mbit/s'; prio = 3; quantum = '3000 B'; ",
+            ),
+            ("rate 1mbit overhead 24 mpu 84", KEPT, "", "overhead = { bytes = 24, minimum = 84 }"),
+            ("rate 1kibit", KEPT, "", "[class.1-30]; rate = '1.024 kbit/s'; "),
+        ],
+    );
+    check(
+        "tc",
+        "qdisc add dev a root handle 1: hfsc default 2\n\
+         class add dev a parent 1: classid 1:2 hfsc ls m2 1mbit ul m2 10mbit\n\
+         class add dev a parent 1: classid 1:3 hfsc @\n",
+        &[
+            ("ls m2 1mbit", KEPT, "", "[class.1-3]; ls_m2 = '1 Mbit/s'; "),
+            (
+                "ls m1 3mbit d 10ms m2 1mbit",
+                KEPT,
+                "",
+                "ls_m1 = '3 Mbit/s'; ls_d = '10 ms'; ls_m2 = '1 Mbit/s'; ",
+            ),
+            (
+                "rt m2 1mbit ls m2 2mbit ul rate 3mbit",
+                KEPT,
+                "",
+                "[class.1-3]; ls_m2 = '2 Mbit/s'; ul_m2 = '3 Mbit/s'; rt_m2 = '1 Mbit/s'; ",
+            ),
+            ("sc m2 1mbit", KEPT, "", "[class.1-3]; ls_m2 = '1 Mbit/s'; rt_m2 = '1 Mbit/s'; "),
+            (
+                "rt umax 1500 dmax 10ms rate 1mbit",
+                KEPT,
+                "",
+                "rt_m1 = '1.2 Mbit/s'; rt_d = '10 ms'; rt_m2 = '1 Mbit/s'; ",
+            ),
+        ],
+    );
+    check(
+        "tc",
+        "qdisc add dev a root handle 1: cbq bandwidth 10mbit avpkt 1000\n\
+         class add dev a parent 1: classid 1:3 cbq bandwidth 10mbit @\n",
+        &[
+            ("rate 1mbit avpkt 1000", CLOSE, "sound variant", "[class.1-3]; rate = '1 Mbit/s'; ; "),
+            (
+                "rate 1mbit avpkt 1000 bounded prio 1",
+                CLOSE,
+                "sound variant",
+                "[class.1-3]; rate = '1 Mbit/s'; borrow = false; priority = 7; ",
+            ),
+        ],
+    );
+    check(
+        "tc",
+        "qdisc add dev a root handle 1: drr\nclass add dev a parent 1: classid 1:1 drr @\n\
+         filter add dev a parent 1: protocol all prio 1 matchall flowid 1:1\n",
+        &[
+            ("quantum 3000", KEPT, "", "[class.1-1]; quantum = '3000 B'; default = true; "),
+            ("", KEPT, "", "[class.1-1]; default = true; "),
+        ],
+    );
+}
+
+#[test]
+fn roots_of_tc_with_classes() {
+    check(
+        "tc",
+        "qdisc add dev a root handle 1: @\nclass add dev a parent 1: classid 1:1 htb rate 1mbit\n",
+        &[
+            (
+                "htb default 1",
+                KEPT,
+                "",
+                "scheduler = 'htb'; ; [class.1-1]; rate = '1 Mbit/s'; default = true; ",
+            ),
+            ("htb default 0x1 r2q 5", KEPT, "", "[link.htb]; r2q = 5; "),
+            ("htb default 1 direct_qlen 100", CLOSE, "`direct_qlen`", "default = true"),
+            (
+                "htb",
+                CLOSE,
+                "sends past all classes",
+                "[class.unclassified]; rate = '1 bit/s'; default = true; ",
+            ),
+            (
+                "htb default 9",
+                CLOSE,
+                "sends past all classes",
+                "[class.unclassified]; rate = '1 bit/s'; default = true; ",
+            ),
+            (
+                "stab overhead 24 mpu 84 htb default 1",
+                KEPT,
+                "",
+                "overhead = { bytes = 24, minimum = 84 }",
+            ),
+        ],
+    );
+    check(
+        "tc",
+        "qdisc add dev a root handle 1: prio @\nqdisc add dev a parent 1:1 pfifo limit 5\n",
+        &[
+            (
+                "",
+                CLOSE,
+                "`priomap`",
+                "[class.band-1]; priority = 2; queue = { limit = '5 packets' }; ; [class.band-2]; priority = 1; default = true; ; [class.band-3]; priority = 0; ",
+            ),
+            (
+                "bands 2 priomap 0 1 1 1",
+                CLOSE,
+                "`priomap`",
+                "[class.band-1]; priority = 1; queue = { limit = '5 packets' }; default = true; ; [class.band-2]; priority = 0; ",
+            ),
+        ],
+    );
+    check(
+        "tc",
+        "qdisc add dev a root handle 1: tbf rate 5mbit @\nqdisc add dev a parent 1:1 handle 10: drr\n\
+         class add dev a parent 10: classid 10:1 drr\n\
+         filter add dev a parent 10: protocol all prio 1 matchall flowid 10:1\n",
+        &[(
+            "burst 15k limit 30k",
+            CLOSE,
+            "the bucket is left out",
+            "rate = '5 Mbit/s'; scheduler = 'drr'; ; [class.10-1]; default = true; ",
+        )],
+    );
+}
+
+#[test]
+fn filters_of_tc() {
+    check(
+        "tc",
+        &below_htb("filter add dev a parent 1: @ flowid 1:10"),
+        &[
+            (
+                "protocol ip prio 1 u32 match ip src 10.1.2.3/8 match ip dst 10.0.0.1",
+                KEPT,
+                "",
+                "{ src = '10.0.0.0/8', dst = '10.0.0.1/32' }",
+            ),
+            (
+                "protocol ip prio 1 u32 match ip dport 80 0xffff match ip sport 1024 0xfc00",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', dport = '80', sport = '1024-2047' }",
+            ),
+            ("protocol ip prio 1 u32 match ip dport 80 0x00ff", LOST, "mask with holes", "!match"),
+            (
+                "protocol ip prio 1 u32 match ip protocol 17 0xff",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', proto = 17 }",
+            ),
+            (
+                "protocol ip prio 1 u32 match ip tos 0x10 0xff",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', dscp = 4, ecn = 'not-ect' }",
+            ),
+            (
+                "protocol ipv6 prio 1 u32 match ip6 dst 2001:db8::1/32 match ip6 priority 0xb8 0xfc",
+                KEPT,
+                "",
+                "{ dst = '2001:db8::/32', dscp = 46 }",
+            ),
+            (
+                "protocol ip prio 1 u32 match tcp dst 22 0xffff",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', proto = 6, dport = '22' }",
+            ),
+            (
+                "protocol ip prio 1 u32 match u8 0x06 0xff at 9",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', proto = 6 }",
+            ),
+            (
+                "protocol ip prio 1 u32 match u32 0x0a000000 0xff000000 at 12",
+                KEPT,
+                "",
+                "{ src = '10.0.0.0/8' }",
+            ),
+            (
+                "protocol ip prio 1 u32 match u16 0x0035 0xffff at nexthdr+2",
+                KEPT,
+                "",
+                "dport = '53'",
+            ),
+            ("protocol ip prio 1 u32 match u32 0 0", KEPT, "", "{ ethertype = 'ipv4' }"),
+            ("protocol ip prio 1 u32 match u8 0x05 0x0f at 0", LOST, "u8 at 0", "!match"),
+            ("protocol ip prio 1 u32 match mark 1 0xff", LOST, "`mark`", "!match"),
+            (
+                "protocol ip prio 1 u32 ht 1: match ip protocol 6 0xff",
+                LOST,
+                "hash tables",
+                "!match",
+            ),
+            ("protocol ip prio 1 handle 1 fw", LOST, "marks are not in the packet", "!match"),
+            (
+                "protocol ip prio 1 flower ip_proto tcp dst_port 80",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', proto = 6, dport = '80' }",
+            ),
+            (
+                "protocol ip prio 1 flower src_ip 10.0.0.0/8 ip_tos 0xb8/0xfc",
+                KEPT,
+                "",
+                "{ src = '10.0.0.0/8', dscp = 46 }",
+            ),
+            ("protocol 802.1Q prio 1 flower vlan_id 7", KEPT, "", "{ vlan = 7 }"),
+            ("protocol 802.1Q prio 1 flower vlan_id 7 vlan_ethtype ip", KEPT, "", "vlan = 7"),
+            ("protocol ip prio 1 flower src_mac 00:00:00:00:00:01", LOST, "`src_mac`", "!match"),
+            (
+                "protocol ip prio 1 basic match 'cmp(u8 at 9 layer 1 eq 6)'",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', proto = 6 }",
+            ),
+            ("protocol ip prio 1 basic match 'meta(priority eq 6)'", LOST, "", "!match"),
+            (
+                "protocol all prio 1 matchall",
+                KEPT,
+                "",
+                "[class.1-10]; rate = '4 Mbit/s'; match = [;     {},; ]",
+            ),
+            ("protocol arp prio 1 matchall", KEPT, "", "{ ethertype = 'arp' }"),
+            ("protocol 0x88cc prio 1 matchall", KEPT, "", "{ ethertype = '0x88cc' }"),
+            ("protocol ip prio 1 bpf bytecode-file x", LOST, "no `bpf` filter", "!match"),
+            (
+                "protocol ip prio 1 u32 match ip protocol 6 0xff police rate 1mbit burst 10k drop",
+                KEPT,
+                "",
+                "police = { rate = '1 Mbit/s', depth = '10240 B', out = 'drop' }",
+            ),
+            (
+                "protocol ip prio 1 u32 match ip protocol 6 0xff action police rate 1mbit burst 10k conform-exceed pass/ok",
+                KEPT,
+                "",
+                "out = 'pass' }",
+            ),
+            (
+                "protocol ip prio 1 u32 match ip protocol 6 0xff police rate 1mbit burst 10k continue",
+                CLOSE,
+                "next filter",
+                "out = 'pass' }",
+            ),
+            (
+                "protocol ip prio 1 u32 match ip protocol 6 0xff police rate 1mbit burst 10k \
+                 conform-exceed continue",
+                CLOSE,
+                "next filter",
+                "out = 'pass' }",
+            ),
+            (
+                "protocol ip prio 1 u32 match ip protocol 6 0xff police rate 1mbit",
+                CLOSE,
+                "left out",
+                "!police",
+            ),
+            (
+                "protocol ip prio 1 u32 match ip protocol 6 0xff action mirred egress redirect dev b",
+                LOST,
+                "no action `mirred`",
+                "!match",
+            ),
+        ],
+    );
+    check(
+        "tc",
+        &below_htb(
+            "filter add dev a parent 1: protocol ip prio 9 u32 match ip protocol 6 0xff flowid 1:10\n\
+             filter add dev a parent 1: protocol ip @u32 match ip protocol 17 0xff flowid 1:10",
+        ),
+        &[
+            (
+                "",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', proto = 17 },;     { ethertype = 'ipv4', proto = 6 }",
+            ),
+            (
+                "prio 10 ",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', proto = 6 },;     { ethertype = 'ipv4', proto = 17 }",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn shells_of_tc() {
+    check(
+        "tc",
+        "@\ntc qdisc add dev a root handle 1: htb default 10\n\
+         tc class add dev a parent 1: classid 1:10 htb rate ${R:-1mbit}\n\
+         # class 1:10 is web\n",
+        &[
+            ("R=2mbit", KEPT, "", "[class.web]; rate = '2 Mbit/s'; "),
+            ("export R=\"3mbit\"", KEPT, "", "rate = '3 Mbit/s'; "),
+            ("R=$((2 * 3 - 1))mbit", KEPT, "", "rate = '5 Mbit/s'; "),
+            ("for R in 6mbit 7mbit; do true; done", KEPT, "", "rate = '7 Mbit/s'; "),
+            ("ip link set a up", LOST, "not a tc command", "rate = '1 Mbit/s'; "),
+            ("if true; then R=4mbit; fi", LOST, "conditions and functions", "!4 Mbit/s"),
+            ("[ -n x ] && R=4mbit", LOST, "conditions are not evaluated", "rate = '4 Mbit/s'"),
+            (
+                "iptables -t mangle -A OUTPUT -j MARK --set-mark 1",
+                LOST,
+                "marks of the firewall",
+                "[class.web]",
+            ),
+            ("tc qdisc show dev a", KEPT, "only shows", "[class.web]"),
+            ("tc qdisc add dev a ingress", LOST, "not for arriving ones", "[class.web]"),
+        ],
+    );
+}
