@@ -78,7 +78,7 @@ fn htb(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
         // The burst: Weir's default, 4 ms of the rate and a packet.
         let burst = |name: &str, rate: u64| {
             let default = rate / 8 / 250 + 1600;
-            params.bytes(name).map_or(default, Bytes::get)
+            crate::import::tc_burst(params.bytes(name).map_or(default, Bytes::get), rate)
         };
         let (burst, cburst) = (burst("burst", rate), burst("cburst", ceil));
         let mut line = format!(

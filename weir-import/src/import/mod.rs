@@ -148,5 +148,10 @@ pub(crate) fn tc_rate(text: &str) -> Option<u64> {
     tc::units::rate(text)
 }
 
+/// Returns the size that makes `tc` give the kernel a burst in bytes at a rate in bit/s.
+pub(crate) fn tc_burst(burst: u64, rate: u64) -> u64 {
+    tc::units::written_burst(burst, rate)
+}
+
 /// Every language.
 pub const LANGUAGES: &[Language] = &[altq::LANGUAGE, pf::LANGUAGE, tc::LANGUAGE];

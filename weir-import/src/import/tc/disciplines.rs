@@ -47,6 +47,8 @@ pub(super) struct ClassOptions {
     pub ceil: Option<u64>,
     pub burst: Option<u64>,
     pub cburst: Option<u64>,
+    /// The packet of which the default bursts consist.
+    pub mtu: Option<u64>,
     pub quantum: Option<u64>,
     pub prio: Option<u64>,
     pub bounded: bool,
@@ -56,11 +58,11 @@ pub(super) struct ClassOptions {
     pub overhead: Overhead,
 }
 
-/// Reads the options behind `kind`.
+/// Reads the options behind `kind`; `waiting` is the device's queue length.
 pub(super) fn read(
     kind: &Word,
     words: &mut Words,
-    line: LineId,
+    (line, waiting): (LineId, u64),
     reading: &mut Reading,
 ) -> Option<Discipline> {
     let mut one = Discipline { kind: kind.text.clone(), ..Discipline::default() };
@@ -85,12 +87,7 @@ pub(super) fn read(
         "fq_codel" | "codel" | "pie" => one.queue = delays(kind, words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
         "pfifo" | "bfifo" | "pfifo_fast" | "pfifo_head_drop" => {
-            if words.accept("limit") {
-                one.queue = fifo(kind, words, reading)?;
-            }
-            if kind.text == "pfifo_head_drop" {
-                one.queue.insert(0, ("dropper", quoted("head")));
-            }
+            one.queue = fifo(kind, waiting, words, reading)?;
             if kind.text == "pfifo_fast" {
                 reading.approximated(line, "its three bands become one queue");
             }
@@ -377,12 +374,23 @@ fn red(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key
     Some(keys)
 }
 
-fn fifo(kind: &Word, words: &mut Words, reading: &mut Reading) -> Option<Vec<Key>> {
-    if kind.text == "bfifo" {
-        return Some(byte_limit(words.value(A_SIZE, size, reading)?));
-    }
-    let limit = words.value("a number of packets", number, reading)?.max(1);
-    Some(vec![("limit", packets(limit))])
+/// Reads `[limit N]`; without, the device's queue length counts.
+fn fifo(kind: &Word, waiting: u64, words: &mut Words, reading: &mut Reading) -> Option<Vec<Key>> {
+    let limited = words.accept("limit");
+    let keys = match (kind.text.as_str(), limited) {
+        ("bfifo", true) => byte_limit(words.value(A_SIZE, size, reading)?),
+        ("bfifo", false) => byte_limit(waiting.saturating_mul(FRAME)),
+        ("pfifo_fast", _) => packet_limit(waiting.saturating_mul(3)),
+        (_, true) => packet_limit(words.value("a number of packets", number, reading)?.max(1)),
+        (_, false) => packet_limit(waiting),
+    };
+    let head = (kind.text == "pfifo_head_drop").then(|| ("dropper", quoted("head")));
+    Some(head.into_iter().chain(keys).collect())
+}
+
+/// Returns the queue of a class without a discipline of its own.
+pub(super) fn packet_limit(waiting: u64) -> Vec<Key> {
+    vec![("limit", packets(waiting.max(1)))]
 }
 
 fn packets(limit: u64) -> String {
@@ -454,7 +462,7 @@ fn htb_option(
             options.cburst = Some(words.value(A_SIZE, size_cell, reading)?);
         }
         "prio" => options.prio = Some(words.value("a priority", number, reading)?.min(7)),
-        "mtu" => drop(words.value(A_SIZE, size, reading)?),
+        "mtu" => options.mtu = Some(words.value(A_SIZE, size, reading)?),
         "overhead" | "mpu" | "linklayer" => overhead(word, words, &mut options.overhead, reading)?,
         _ => return quantum_option(word, words, options, reading),
     }
@@ -600,6 +608,8 @@ fn minor(text: &str) -> Option<u16> {
     u16::from_str_radix(digits.strip_prefix("0x").unwrap_or(digits), 16).ok()
 }
 
+/// The largest frame of Ethernet, by which the kernel turns packets into bytes.
+const FRAME: u64 = 1514;
 const A_RATE: &str = "a rate such as 10mbit";
 const A_SIZE: &str = "a size such as 15k";
 const A_TIME: &str = "a time such as 5ms";

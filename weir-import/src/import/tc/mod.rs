@@ -8,12 +8,14 @@ mod chains;
 mod disciplines;
 mod filters;
 mod lower;
+mod selector;
 mod shell;
+
 pub(super) mod units;
 
 use super::lines::{LineId, Reading};
 use super::sketch::Sketch;
-use super::words::{Word, Words};
+use super::words::{Word, Words, number};
 use super::{Language, Options};
 use disciplines::{ClassOptions, Discipline};
 use filters::Filter;
@@ -35,6 +37,8 @@ struct Device {
     filters: Vec<Filter>,
     /// The smallest priority of a filter.
     least_prio: Option<u64>,
+    /// How many packets wait where nothing says otherwise.
+    queue_length: u64,
 }
 
 struct Qdisc {
@@ -49,6 +53,8 @@ struct Class {
     id: Handle,
     parent: Handle,
     line: LineId,
+    /// The device's queue length when the class was made.
+    waiting: u64,
     options: ClassOptions,
 }
 
@@ -64,6 +70,9 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
             continue;
         }
         words.accept("sudo");
+        if queue_length(&words, &mut devices) {
+            continue;
+        }
         let is_batch = words.peek().is_some_and(|word| OBJECTS.contains(&word));
         let is_tc = words.peek().is_some_and(|word| word == "tc" || word.ends_with("/tc"));
         if is_tc {
@@ -124,15 +133,9 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
         }
         return reading.noted(line, "deletes the present discipline; a policy begins without one");
     }
-    if at.is_none() && devices.len() >= DEVICES_MAX {
+    let Some(device) = find_or_add(devices, device) else {
         return reading.lost(line, format!("the file has more than {DEVICES_MAX} devices"));
-    }
-    let at = at.unwrap_or_else(|| {
-        let (qdiscs, classes, filters) = Default::default();
-        devices.push(Device { name: device, qdiscs, classes, filters, least_prio: None });
-        devices.len() - 1
-    });
-    let device = &mut devices[at];
+    };
     let done = match object.text.as_str() {
         "qdisc" => qdisc(words, line, device, reading),
         "class" => class(words, (line, action.text != "add"), device, reading),
@@ -140,6 +143,41 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
     };
     // Every `None` has left a finding or a lost line.
     let _: Option<()> = done;
+}
+
+/// Returns the device of this name; none if there are too many.
+fn find_or_add(devices: &mut Vec<Device>, name: Word) -> Option<&mut Device> {
+    let at = devices.iter().position(|one| one.name.text == name.text);
+    let at = at.or_else(|| (devices.len() < DEVICES_MAX).then_some(devices.len()))?;
+    if at == devices.len() {
+        let (qdiscs, classes, filters, least_prio) = Default::default();
+        let queue_length = QUEUE_LENGTH;
+        devices.push(Device { name, qdiscs, classes, filters, least_prio, queue_length });
+    }
+    devices.get_mut(at)
+}
+
+/// Reads `txqueuelen N` of `ip link set DEVICE ...` or `ifconfig DEVICE ...`; false without it.
+fn queue_length(words: &Words, devices: &mut Vec<Device>) -> bool {
+    let mut words = words.clone();
+    let is_ip = words.accept("ip") || words.accept("/sbin/ip");
+    let sets =
+        if is_ip { words.accept("link") && words.accept("set") } else { words.accept("ifconfig") };
+    if !sets {
+        return false;
+    }
+    words.accept("dev");
+    let Some(device) = words.take() else { return false };
+    while let Some(word) = words.take() {
+        if ["txqueuelen", "qlen"].contains(&word.text.as_str()) {
+            let length = words.take().and_then(|word| number(&word.text));
+            let device = length.and_then(|_| find_or_add(devices, device));
+            let Some((device, length)) = device.zip(length) else { return false };
+            device.queue_length = length;
+            return true;
+        }
+    }
+    false
 }
 
 fn take_device(words: &mut Words, reading: &mut Reading) -> Option<Word> {
@@ -193,7 +231,8 @@ fn qdisc(
         return None;
     }
     let kind = words.need("a queueing discipline", reading)?;
-    let mut discipline = disciplines::read(&kind, words, line, reading)?;
+    let waiting = device.queue_length;
+    let mut discipline = disciplines::read(&kind, words, (line, waiting), reading)?;
     if stab != disciplines::Overhead::default() {
         discipline.overhead = stab;
     }
@@ -250,13 +289,16 @@ fn class(
         reading.error(&codes::DECLARED_TWICE, kind.span, message, "give one another `classid`");
         return None;
     }
-    device.classes.push(Class { id, parent, line, options });
+    let waiting = device.queue_length;
+    device.classes.push(Class { id, parent, line, waiting, options });
     Some(())
 }
 
 const OBJECTS: [&str; 3] = ["qdisc", "class", "filter"];
 const ACTIONS: [&str; 7] = ["add", "replace", "change", "del", "delete", "show", "list"];
 const A_HANDLE: &str = "a handle such as 1: or 1:10";
+/// The queue length of an Ethernet device, in packets.
+const QUEUE_LENGTH: u64 = 1000;
 /// The most devices of a file.
 const DEVICES_MAX: usize = 256;
 /// The most qdiscs, classes or filters of a device.

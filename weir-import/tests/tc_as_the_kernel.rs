@@ -1,0 +1,283 @@
+//! `weir import tc` says what the kernel does: each row was read from a kernel, by `tc -s -d class
+//! show` before and after a packet, or by `tc filter show`.
+
+use weir_import::import::{self, Fate, Import, Options};
+use weir_policy::policy;
+
+/// A tree whose classes end in line 4; filters follow from line 5.
+const TREE: &str = "\
+qdisc add dev a root handle 1: htb default 30
+class add dev a parent 1: classid 1:1 htb rate 100mbit
+class add dev a parent 1:1 classid 1:10 htb rate 10mbit
+class add dev a parent 1:1 classid 1:30 htb rate 10mbit
+";
+
+fn read(text: &str, rate: Option<&str>) -> Import {
+    let language = import::find("tc").expect("it is a language");
+    let rate = rate.map(|rate| rate.parse().expect("rows hold rates"));
+    let outcome = import::read(language, text.as_bytes(), "f", &Options { rate });
+    assert!(outcome.plan.is_some(), "{text}\n{:#?}", outcome.findings);
+    let import = outcome.plan.expect("errors were ruled out");
+    for one in &import.policies {
+        let outcome = policy::parse(&one.policy, "p");
+        assert!(!outcome.failed(), "{}\n{:#?}", one.policy, outcome.findings);
+    }
+    import
+}
+
+/// Returns a class of the policy as text, or nothing.
+fn class<'p>(policy: &'p str, name: &str) -> &'p str {
+    let head = format!("[class.{name}]\n");
+    let Some(start) = policy.find(&head) else { return "" };
+    let text = &policy[start + head.len()..];
+    text.find("\n[").map_or(text, |end| &text[..end])
+}
+
+/// Returns the rules of class 1:10.
+fn rules(policy: &str) -> String {
+    let text = class(policy, "1-10");
+    let Some(start) = text.find("match = [") else { return String::new() };
+    let lines = text[start..].lines().skip(1).map(|line| line.trim().trim_end_matches(','));
+    lines.take_while(|line| *line != "]").collect::<Vec<_>>().join(" ")
+}
+
+/// Checks the rules that a filter to class 1:10 becomes, its fate, and a part of its note.
+fn check_filter(filter: &str, wanted: &str, fate: Fate, note: &str) {
+    let text = format!("{TREE}filter add dev a parent 1: {filter} flowid 1:10\n");
+    let import = read(&text, None);
+    let line = import.lines.iter().find(|line| line.place.line == 5).expect("it is a statement");
+    assert_eq!(rules(&import.policies[0].policy), wanted, "{filter}");
+    assert_eq!(line.fate, fate, "{filter}: {line:?}");
+    assert!(line.note.contains(note), "{filter}: {line:?}");
+}
+
+#[test]
+fn numbers_of_u32_are_read_as_tc_reads_them() {
+    let rows = [
+        ("match u8 17 0xff at 9", "proto = 17"),
+        ("match u8 0x11 ff at 9", "proto = 17"),
+        ("match u8 017 ff at 9", "proto = 15"),
+        ("match ip protocol 6 0xff", "proto = 6"),
+        ("match ip tos 16 fc", "dscp = 4"),
+        ("match ip dsfield 0x10 0xfc", "dscp = 4"),
+        ("match u32 0x00b80000 0x00fc0000 at 0", "dscp = 46"),
+    ];
+    for (key, wanted) in rows {
+        let filter = format!("protocol ip prio 1 u32 {key}");
+        let wanted = format!("{{ ethertype = \"ipv4\", {wanted} }}");
+        check_filter(&filter, &wanted, Fate::Kept, "");
+    }
+    let ports = [
+        ("match u16 22 0xffff at 22", "dport = \"22\""),
+        ("match u16 22 ffff at 23", "dport = \"22\""),
+        ("match ip sport 0x50 fff0", "sport = \"80-95\""),
+        ("match ip protocol 6 0xff match ip dport 25 ffff", "proto = 6, dport = \"25\""),
+        ("match u8 5 0xf at 0 match ip dport 25 ffff", "dport = \"25\""),
+        ("match ip nofrag match ip dport 25 ffff", "dport = \"25\""),
+    ];
+    for (key, wanted) in ports {
+        let filter = format!("protocol ip prio 1 u32 {key}");
+        let wanted = format!("{{ ethertype = \"ipv4\", {wanted} }}");
+        check_filter(&filter, &wanted, Fate::Approximated, "a header of 20 bytes");
+    }
+}
+
+#[test]
+fn a_filter_takes_packets_of_its_protocol_by_their_bytes() {
+    let rows = [
+        ("protocol all prio 1 u32 match u32 0 0", "{}", Fate::Kept, ""),
+        ("prio 1 u32 match u32 0 0", "{}", Fate::Kept, ""),
+        ("protocol 0x003 prio 1 u32 match u32 0 0", "{}", Fate::Kept, ""),
+        ("protocol ip u32 match u32 0 0", "{ ethertype = \"ipv4\" }", Fate::Kept, ""),
+        ("protocol IPv6 u32 match ip dst any", "{ ethertype = \"ipv6\" }", Fate::Kept, ""),
+        ("protocol arp u32 match u32 0 0", "{ ethertype = \"arp\" }", Fate::Kept, ""),
+        ("protocol 0x88cc u32 match u32 0 0", "{ ethertype = \"0x88cc\" }", Fate::Kept, ""),
+        (
+            "protocol ip u32 match u16 0x800 0xffff at -2",
+            "{ ethertype = \"ipv4\" }",
+            Fate::Kept,
+            "",
+        ),
+        ("protocol ip u32 match u16 0x806 0xffff at -2", "", Fate::Kept, "matches no packet"),
+        (
+            "protocol ip u32 match u32 0x0a000000 0xff000000 at 16",
+            "{ dst = \"10.0.0.0/8\" }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol ipv6 u32 match u32 0x20010db8 ffffffff at 8",
+            "{ src = \"2001:db8::/32\" }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol ipv6 u32 match ip6 dst 2001:db8::7/128",
+            "{ dst = \"2001:db8::7/128\" }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol ipv6 u32 match ip6 priority 0xb8 0xfc",
+            "{ ethertype = \"ipv6\", dscp = 46 }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol ipv6 u32 match ip6 dport 53 ffff",
+            "{ ethertype = \"ipv6\", dport = \"53\" }",
+            Fate::Approximated,
+            "extension",
+        ),
+        (
+            "protocol all u32 match ip dst 10.0.0.1",
+            "{ dst = \"10.0.0.1/32\" }",
+            Fate::Approximated,
+            "every protocol",
+        ),
+        // Byte 9 of IPv6 is the second of the source.
+        ("protocol ipv6 u32 match ip protocol 1 0xff", "", Fate::Lost, "byte 8"),
+        (
+            "protocol all u32 match ip protocol 1 0xff",
+            "{ ethertype = \"ipv4\", proto = 1 }",
+            Fate::Approximated,
+            "every protocol",
+        ),
+        ("protocol ip u32 match ip6 dst 2001:db8::1", "", Fate::Lost, "byte 24"),
+        ("protocol arp u32 match ip dst 10.0.0.1", "", Fate::Lost, "byte 16"),
+        // What follows the IP header has no place without a hash table.
+        ("protocol ip u32 match tcp dst 80 0xffff", "", Fate::Lost, "`link`"),
+        ("protocol ip u32 match udp src 80 0xffff", "", Fate::Kept, "matches no packet"),
+        ("protocol ip u32 match icmp type 8 0xff", "", Fate::Kept, "matches no packet"),
+        ("protocol ip u32 match u16 80 ffff at nexthdr+2", "", Fate::Lost, "`link`"),
+        (
+            "protocol ip u32 match ip icmp_type 8 0xff match ip protocol 1 0xff",
+            "",
+            Fate::Lost,
+            "byte 20",
+        ),
+        ("protocol ip u32 match ip df", "", Fate::Lost, "byte 6"),
+        ("protocol ip u32 match mark 6 0xff", "", Fate::Lost, "mark"),
+        ("protocol 802.1q u32 match u32 0 0", "", Fate::Lost, "VLAN"),
+        ("protocol 802_3 u32 match u32 0 0", "", Fate::Lost, "ethertype"),
+        ("protocol ip prio 5 route to 3", "", Fate::Lost, "`route`"),
+        (
+            "protocol ip u32 match ip protocol 17 0xff police rate 1mbit burst 10k drop",
+            "{ ethertype = \"ipv4\", proto = 17, \
+             police = { rate = \"1 Mbit/s\", depth = \"10240 B\", out = \"drop\" } }",
+            Fate::Kept,
+            "",
+        ),
+    ];
+    for (filter, wanted, fate, note) in rows {
+        check_filter(filter, wanted, fate, note);
+    }
+}
+
+/// Checks where packets go that the first of two filters takes: the rules of the class, and a part
+/// of the last line's note.
+fn check_target(filters: [&str; 2], name: &str, wanted: &str, note: &str) {
+    let add = |filter: &str| format!("filter add dev a parent 1: {filter}\n");
+    let text = format!("{TREE}{}{}", add(filters[0]), add(filters[1]));
+    let import = read(&text, None);
+    let policy = &import.policies[0].policy;
+    assert!(class(policy, name).contains(wanted), "{filters:?}\n{policy}");
+    let line = import.lines.iter().find(|line| line.place.line == 6).expect("it is a statement");
+    assert!(line.note.contains(note), "{filters:?}: {line:?}");
+}
+
+#[test]
+fn a_target_that_is_no_class_means_the_default() {
+    let later = "protocol all prio 9 u32 match u32 0 0 flowid 1:10";
+    let take = "protocol ip prio 1 u32 match u32 0 0 flowid";
+    for target in ["1:77", "2:10", "1", ":10"] {
+        let wanted = "{ ethertype = \"ipv4\", prio = 1 }";
+        check_target([&format!("{take} {target}"), later], "1-30", wanted, "");
+    }
+    check_target(
+        [&format!("{take} 1:"), later],
+        "direct",
+        "{ ethertype = \"ipv4\", prio = 1 }",
+        "",
+    );
+    let six = "protocol ipv6 prio 1 u32 match u32 0 0 flowid 1:10";
+    check_target([&format!("{take} 1:10"), six], "1-10", "{ ethertype = \"ipv4\" },\n]", "refuses");
+}
+
+/// Checks parts of the policy of `tree`.
+fn check_tree(tree: &str, rate: Option<&str>, wanted: &[(&str, &str)], note: &str) {
+    let import = read(tree, rate);
+    let policy = &import.policies[0].policy;
+    for (name, part) in wanted {
+        let text = if name.is_empty() { policy.as_str() } else { class(policy, name) };
+        assert!(text.contains(part), "{part:?} is not in {name}:\n{policy}");
+    }
+    assert!(import.lines.iter().any(|line| line.note.contains(note)), "{:#?}", import.lines);
+}
+
+#[test]
+fn overcommitted_children_keep_their_ceiling() {
+    let tree = "qdisc add dev a root handle 1: htb default 30\n\
+                class add dev a parent 1: classid 1:1 htb rate 10mbit\n\
+                class add dev a parent 1:1 classid 1:10 htb rate 8mbit\n\
+                class add dev a parent 1:1 classid 1:20 htb rate 8mbit ceil 9mbit\n\
+                class add dev a parent 1:1 classid 1:30 htb rate 4mbit\n";
+    let wanted = [
+        ("1-10", "rate = \"4 Mbit/s\"\nceil = \"8 Mbit/s\"\nburst = \"1600 B\""),
+        ("1-10", "quantum = \"100000 B\""),
+        ("1-20", "rate = \"4 Mbit/s\"\nceil = \"9 Mbit/s\""),
+        ("1-30", "rate = \"2 Mbit/s\"\nceil = \"4 Mbit/s\""),
+    ];
+    check_tree(tree, None, &wanted, "lowered to 4 Mbit/s");
+}
+
+#[test]
+fn packets_that_no_class_takes_are_sent_at_once() {
+    for default in ["", " default 1", " default 77", " default 0"] {
+        let tree = format!(
+            "qdisc add dev a root handle 1: htb{default}\n\
+             class add dev a parent 1: classid 1:1 htb rate 10mbit\n\
+             class add dev a parent 1:1 classid 1:10 htb rate 4mbit\n"
+        );
+        let wanted = [
+            ("", "rate = \"20 Mbit/s\""),
+            (
+                "direct",
+                "rate = \"10 Mbit/s\"\nqueue = { limit = \"1000 packets\" }\ndefault = true",
+            ),
+            ("1-1", "rate = \"10 Mbit/s\""),
+        ];
+        check_tree(&tree, None, &wanted, "at once");
+        let wanted = [("", "rate = \"1 Gbit/s\""), ("direct", "rate = \"990 Mbit/s\"")];
+        check_tree(&tree, Some("1 Gbit/s"), &wanted, "at once");
+        let wanted = [("", "rate = \"10 Mbit/s\""), ("direct", "rate = \"99.009 kbit/s\"")];
+        check_tree(&tree, Some("10 Mbit/s"), &wanted, "at once");
+    }
+}
+
+#[test]
+fn what_a_class_leaves_out_is_what_tc_writes() {
+    let tree = "ifconfig a txqueuelen 50\n\
+                tc qdisc add dev a root handle 1: htb default 30 r2q 100\n\
+                tc class add dev a parent 1: classid 1:1 htb rate 1gbit mtu 9000\n\
+                tc class add dev a parent 1:1 classid 1:10 htb rate 33333333 burst 15k\n\
+                ip link set dev a txqueuelen 200\n\
+                tc class add dev a parent 1:1 classid 1:20 htb rate 1mbit ceil 500kbit\n\
+                tc class add dev a parent 1:1 classid 1:30 htb rate 64kbit\n\
+                tc qdisc add dev a parent 1:30 pfifo\n\
+                tc class add dev a parent 1:1 classid 1:40 htb rate 50mbit\n\
+                tc qdisc add dev a parent 1:40 bfifo\n\
+                tc class add dev a parent 1:1 classid 1:50 htb rate 50mbit\n\
+                tc qdisc add dev a parent 1:50 pfifo_head_drop\n";
+    let wanted = [
+        ("1-1", "burst = \"9000 B\""),
+        ("1-10", "rate = \"33333.328 kbit/s\"\nburst = \"15358 B\"\ncburst = \"1600 B\""),
+        ("1-10", "queue = { limit = \"50 packets\" }"),
+        ("1-20", "rate = \"500 kbit/s\"\nceil = \"500 kbit/s\""),
+        ("1-20", "queue = { limit = \"200 packets\" }"),
+        ("1-30", "quantum = \"1000 B\"\nqueue = { limit = \"200 packets\" }"),
+        ("1-40", "queue = { limit = \"302800 B\" }"),
+        ("1-50", "queue = { dropper = \"head\", limit = \"200 packets\" }"),
+    ];
+    check_tree(tree, None, &wanted, "ceil is below its rate");
+}
