@@ -281,3 +281,110 @@ fn what_a_class_leaves_out_is_what_tc_writes() {
     ];
     check_tree(tree, None, &wanted, "ceil is below its rate");
 }
+
+/// Checks the fates and parts of the notes of all lines, and parts of the policy.
+fn check_lines(text: &str, rate: Option<&str>, fates: &[(Fate, &str)], wanted: &[(&str, &str)]) {
+    let import = read(text, rate);
+    assert_eq!(import.lines.len(), fates.len(), "{:#?}", import.lines);
+    for (line, (fate, note)) in import.lines.iter().zip(fates) {
+        assert_eq!(line.fate, *fate, "{line:?}");
+        assert!(line.note.contains(note), "{line:?}");
+    }
+    let policy = &import.policies[0].policy;
+    for (name, part) in wanted {
+        let text = if name.is_empty() { policy.as_str() } else { class(policy, name) };
+        assert!(text.contains(part), "{part:?} is not in {name}:\n{policy}");
+    }
+}
+
+#[test]
+fn commands_that_only_show_are_read() {
+    let text = "tc -s qdisc\ntc qdisc\ntc -s -d class show dev a\ntc -n home filter show dev a\n\
+                tc -batch more.tc\ntc qdisc add dev a root pfifo limit 1e2\n";
+    let shows = (Fate::Kept, "only shows");
+    let fates = [shows, shows, shows, shows, (Fate::Lost, "another file"), (Fate::Kept, "")];
+    let text = text.replace("1e2", "100");
+    check_lines(&text, Some("1 Gbit/s"), &fates, &[("all", "limit = \"100 packets\"")]);
+}
+
+#[test]
+fn rates_may_be_parts_of_the_device_or_have_powers() {
+    let text = "qdisc add dev a root handle 1: htb default 1\n\
+                class add dev a parent 1: classid 1:1 htb rate 50% ceil 1e8bit\n";
+    let wanted = [("1-1", "rate = \"20 Mbit/s\"\nceil = \"100 Mbit/s\"")];
+    check_lines(text, Some("40 Mbit/s"), &[(Fate::Kept, ""), (Fate::Kept, "")], &wanted);
+    let text = text.replace("1e8bit", "75%");
+    let wanted = [("1-1", "rate = \"500 Mbit/s\"\nceil = \"750 Mbit/s\"")];
+    let fates = [(Fate::Kept, ""), (Fate::Approximated, "--rate")];
+    check_lines(&text, None, &fates, &wanted);
+}
+
+#[test]
+fn disciplines_that_were_refused_are_read() {
+    let text = "qdisc add dev a root handle 1: qfq\n\
+                class add dev a parent 1: classid 1:1 qfq weight 5 maxpkt 2000\n\
+                class add dev a parent 1: classid 1:2 qfq weight 10\n\
+                qdisc add dev a parent 1:2 sfq limit 50 min 3000 max 9000 probability 0.1\n\
+                filter add dev a parent 1: protocol all prio 1 matchall flowid 1:1\n";
+    let fates = [
+        (Fate::Kept, ""),
+        (Fate::Approximated, "maxpkt"),
+        (Fate::Kept, ""),
+        (Fate::Approximated, "RED"),
+        (Fate::Kept, ""),
+    ];
+    let wanted = [
+        ("", "scheduler = \"qfq\""),
+        ("1-1", "weight = 5\nqueue = { limit = \"1000 packets\" }\ndefault = true"),
+        ("1-2", "weight = 10"),
+    ];
+    check_lines(text, Some("10 Mbit/s"), &fates, &wanted);
+}
+
+#[test]
+fn cake_becomes_fair_queues_with_its_shaper_and_overhead() {
+    let approximated = |note| [(Fate::Approximated, note)];
+    let text = "tc qdisc replace dev a root cake bandwidth 20mbit besteffort";
+    let wanted = [
+        ("", "rate = \"20 Mbit/s\"\nscheduler = \"fifo\"\n\n"),
+        ("all", "queue = { dropper = \"fq-codel\" }\ndefault = true"),
+    ];
+    check_lines(text, None, &approximated("hosts do not"), &wanted);
+    let rows = [
+        (
+            "diffserv4 nat overhead 38 mpu 84",
+            "diffserv4",
+            "overhead = { bytes = 24, minimum = 84 }",
+        ),
+        ("pppoe-ptm ether-vlan", "PTM", "overhead = { bytes = 20 }"),
+        ("docsis ack-filter", "`ack-filter`", "overhead = { bytes = 4, minimum = 64 }"),
+        ("overhead 44 atm", "DSCP", "overhead = { bytes = 30, cell = 48 }"),
+        (
+            "rtt 40ms memlimit 4m",
+            "DSCP",
+            "target = \"2 ms\", interval = \"40 ms\", memory = \"4194304 B\"",
+        ),
+        ("dual-dsthost metro", "destination", "scheduler = \"drr\"\n"),
+        ("dsthost", "destination", "hash = \"dstaddr\"\nqueues = 1024\n"),
+    ];
+    for (options, note, part) in rows {
+        let text = format!("tc qdisc add dev a root cake bandwidth 20mbit {options}");
+        check_lines(&text, None, &approximated(note), &[("", part)]);
+    }
+}
+
+#[test]
+fn a_script_that_decides_names_the_way_out() {
+    let language = import::find("tc").expect("it is a language");
+    let scripts = [
+        "start() {\n  tc qdisc add dev eth0 root htb\n}\nstart\n",
+        "if [ -n \"$1\" ]; then tc qdisc add dev eth0 root pfifo; fi\n",
+        "DEV=$(route | tail -1)\ntc qdisc add dev $DEV root fq_codel\n",
+    ];
+    for text in scripts {
+        let outcome = import::read(language, text.as_bytes(), "f", &Options::default());
+        let last = outcome.findings.last().expect("no policy is a finding");
+        assert_eq!(last.code, "W408", "{text}");
+        assert!(last.cure.contains("put `echo` before each `tc`"), "{text}: {last:?}");
+    }
+}

@@ -114,7 +114,8 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
     if policies.is_empty() && !reading.report.failed() {
         let message = "the file shapes no interface, so there is no policy to write";
         let draft = Draft::new(&codes::NOTHING_IMPORTED, Span::default(), message);
-        reading.report.push(draft.cure(format!("check that the file is {}", language.summary)));
+        let cure = || format!("check that the file is {}", language.summary);
+        reading.report.push(draft.cure(reading.way_out.map_or_else(cure, str::to_owned)));
     }
     let (report, lines) = reading.finish();
     report.finish(Some(Import { policies, lines }))

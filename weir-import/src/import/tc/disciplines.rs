@@ -27,8 +27,9 @@ pub(super) struct Discipline {
     pub ordinary: u64,
     /// Keys of `[link.SCHEDULER]`.
     pub parameters: Vec<Key>,
-    /// The queue of a discipline without classes.
+    /// The queue of a discipline without classes, and further keys of its one class.
     pub queue: Vec<Key>,
+    pub only: Vec<Key>,
 }
 
 /// A service curve of `hfsc`.
@@ -51,6 +52,7 @@ pub(super) struct ClassOptions {
     pub mtu: Option<u64>,
     pub quantum: Option<u64>,
     pub prio: Option<u64>,
+    pub weight: Option<u64>,
     pub bounded: bool,
     pub real_time: Option<Curve>,
     pub link_share: Option<Curve>,
@@ -77,9 +79,10 @@ pub(super) fn read(
         "cbq" => cbq(&mut one, words, line, reading)?,
         "prio" => prio(&mut one, words, line, reading)?,
         "tbf" => tbf(&mut one, words, line, reading)?,
-        "drr" => {}
+        "drr" | "qfq" => {}
+        "cake" => super::cake::read(&mut one, words, line, reading)?,
         "sfq" => {
-            sfq(words, reading)?;
+            sfq(words, line, reading)?;
             one.queue = vec![("dropper", quoted("fq-codel"))];
             let note = "flows take turns as in fq-codel, which also drops by delay";
             reading.approximated(line, note);
@@ -247,16 +250,22 @@ fn tbf(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Read
     Some(())
 }
 
-fn sfq(words: &mut Words, reading: &mut Reading) -> Option<()> {
-    let known =
-        ["perturb", "quantum", "limit", "divisor", "flows", "depth", "headdrop", "redflowlimit"];
+fn sfq(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
     while let Some(word) = words.take() {
-        if !known.contains(&word.text.as_str()) {
-            reading.unknown((&word.text, word.span), "option of sfq", &known);
-            return None;
-        }
-        if word.text != "headdrop" {
-            words.need("a number", reading)?;
+        match word.text.as_str() {
+            "perturb" | "quantum" | "limit" | "divisor" | "flows" | "depth" | "redflowlimit" => {
+                words.need("a number", reading)?;
+            }
+            "min" | "max" | "avpkt" | "burst" | "probability" => {
+                words.need("a number", reading)?;
+                reading.approximated(line, "RED in each flow is left out");
+            }
+            "headdrop" | "ecn" | "harddrop" => {}
+            other => {
+                let known = ["perturb", "quantum", "limit", "divisor", "flows", "depth", "min"];
+                reading.unknown((other, word.span), "option of sfq", &known);
+                return None;
+            }
         }
     }
     Some(())
@@ -398,7 +407,7 @@ fn packets(limit: u64) -> String {
     quoted(&format!("{limit} {}", if limit == 1 { "packet" } else { "packets" }))
 }
 
-fn bytes(size: u64) -> String {
+pub(super) fn bytes(size: u64) -> String {
     quoted(&format!("{} B", size.clamp(1, 1 << 40)))
 }
 
@@ -434,6 +443,7 @@ pub(super) fn class_options(
             "htb" => htb_option(&word, words, &mut options, reading)?,
             "hfsc" => hfsc_option(&word, words, &mut options, reading)?,
             "drr" => quantum_option(&word, words, &mut options, reading)?,
+            "qfq" => qfq_option(&word, words, &mut options, (line, reading))?,
             _ => cbq_option(&word, words, &mut options, (line, reading))?,
         };
         if !known {
@@ -479,6 +489,26 @@ fn quantum_option(
         return Some(false);
     }
     options.quantum = Some(words.value(A_SIZE, size, reading)?.clamp(64, 1 << 30));
+    Some(true)
+}
+
+fn qfq_option(
+    word: &Word,
+    words: &mut Words,
+    options: &mut ClassOptions,
+    (line, reading): (LineId, &mut Reading),
+) -> Option<bool> {
+    match word.text.as_str() {
+        "weight" => {
+            let weight = |text: &str| number(text).filter(|weight| (1..=1024).contains(weight));
+            options.weight = Some(words.value("a weight from 1 to 1024", weight, reading)?);
+        }
+        "maxpkt" => {
+            words.value(A_SIZE, size, reading)?;
+            reading.approximated(line, "`maxpkt` is left out: the link's `mtu` bounds packets");
+        }
+        _ => return Some(false),
+    }
     Some(true)
 }
 
@@ -613,8 +643,10 @@ const FRAME: u64 = 1514;
 const A_RATE: &str = "a rate such as 10mbit";
 const A_SIZE: &str = "a size such as 15k";
 const A_TIME: &str = "a time such as 5ms";
-const CLASSFUL: [&str; 4] = ["htb", "hfsc", "drr", "cbq"];
-const KINDS: [&str; 15] = [
+const CLASSFUL: [&str; 5] = ["htb", "hfsc", "drr", "qfq", "cbq"];
+const KINDS: [&str; 17] = [
+    "qfq",
+    "cake",
     "htb",
     "hfsc",
     "cbq",
@@ -632,11 +664,12 @@ const KINDS: [&str; 15] = [
     "pfifo_head_drop",
 ];
 /// Disciplines of the kernel without a counterpart in Weir.
-const UNKNOWN_TO_WEIR: [&str; 16] = [
-    "cake", "fq", "fq_pie", "choke", "gred", "hhf", "netem", "mq", "mqprio", "multiq", "noqueue",
-    "qfq", "sfb", "taprio", "etf", "ets",
+const UNKNOWN_TO_WEIR: [&str; 14] = [
+    "fq", "fq_pie", "choke", "gred", "hhf", "netem", "mq", "mqprio", "multiq", "noqueue", "sfb",
+    "taprio", "etf", "ets",
 ];
-const CLASS_WORDS: [(&str, &[&str]); 4] = [
+const CLASS_WORDS: [(&str, &[&str]); 5] = [
+    ("qfq", &["weight", "maxpkt"]),
     (
         "htb",
         &[

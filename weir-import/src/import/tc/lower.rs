@@ -87,7 +87,7 @@ fn scheduler(
     let below = |one: &Qdisc| one.parent.is_some_and(|parent| parent.0 == root.handle.0);
     let Some(at) = device.qdiscs.iter().position(below) else { return (discipline, root.handle.0) };
     let inner = device.qdiscs.remove(at);
-    let classful = ["prio", "drr", "htb", "hfsc", "cbq"].contains(&inner.kind.kind.as_str());
+    let classful = ["prio", "drr", "qfq", "htb", "hfsc", "cbq"].contains(&inner.kind.kind.as_str());
     if !classful {
         let queue = inner.kind.queue.clone();
         return (Discipline { queue, ..discipline }, root.handle.0);
@@ -137,6 +137,8 @@ fn add_classes(
         "hfsc" => sketch.scheduler = "hfsc",
         "cbq" => sketch.scheduler = "cbq",
         "drr" => sketch.scheduler = "drr",
+        "qfq" => sketch.scheduler = "qfq",
+        "cake" if !discipline.only.is_empty() => sketch.scheduler = "drr",
         "prio" => sketch.scheduler = "priq",
         "tbf" => sketch.scheduler = "tbf",
         _ => sketch.scheduler = "fifo",
@@ -150,6 +152,7 @@ fn add_classes(
     if ids.is_empty() {
         let mut only = SketchClass::new(name_of((root, 0), names, "all"), None, line);
         only.queue.clone_from(&discipline.queue);
+        only.leaf_keys.clone_from(&discipline.only);
         only.default = true;
         sketch.classes.push(only);
         for filter in &device.filters {
@@ -163,7 +166,7 @@ fn add_classes(
     add_queues(&ids, device, sketch, reading);
     let caught = catch_all(&ids, root, device);
     let (mut direct, mut default) = (None, None);
-    if discipline.kind == "drr"
+    if ["drr", "qfq"].contains(&discipline.kind.as_str())
         && let Some(at) = caught
     {
         device.filters.pop();
@@ -305,6 +308,10 @@ fn lower_class(options: &ClassOptions, class: &mut SketchClass, reading: &mut Re
             push(["ul_m1", "ul_d", "ul_m2"], options.upper_limit, false);
             push(["rt_m1", "rt_d", "rt_m2"], options.real_time, true);
         }
+        "qfq" => {
+            let weight = options.weight.unwrap_or(1).to_string();
+            class.leaf_keys.push(("weight", weight));
+        }
         "drr" => class
             .leaf_keys
             .extend(options.quantum.map(|quantum| ("quantum", quoted(&format!("{quantum} B"))))),
@@ -373,11 +380,14 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
             reading.lost(qdisc.line, "its parent is not a class of the root discipline");
             continue;
         };
-        let classful = ["htb", "hfsc", "cbq", "drr", "prio", "tbf"];
+        let classful = ["htb", "hfsc", "cbq", "drr", "qfq", "prio", "tbf"];
         if classful.contains(&qdisc.kind.kind.as_str()) {
             let why = "a link has one scheduler here: a discipline below a class becomes one queue";
             reading.lost(qdisc.line, why);
             continue;
+        }
+        if qdisc.kind.kind == "cake" && qdisc.kind.rate > 0 {
+            reading.approximated(qdisc.line, "its `bandwidth` is left out below a class");
         }
         sketch.classes[at].queue.clone_from(&qdisc.kind.queue);
     }
@@ -440,4 +450,4 @@ fn add_unclassified(
 const PACKET: u64 = 2048;
 /// The packet by which tc computes a burst.
 const MTU: u64 = 1600;
-const CLASSFUL: [&str; 4] = ["htb", "hfsc", "cbq", "drr"];
+const CLASSFUL: [&str; 5] = ["htb", "hfsc", "cbq", "drr", "qfq"];

@@ -4,6 +4,7 @@
 //! Commands build the kernel's state, a tree a device; then the tree becomes a policy. Filters keep
 //! their `prio`; the kernel gives one without it a smaller one than all before.
 
+mod cake;
 mod chains;
 mod disciplines;
 mod filters;
@@ -15,7 +16,7 @@ pub(super) mod units;
 
 use super::lines::{LineId, Reading};
 use super::sketch::Sketch;
-use super::words::{Word, Words, number};
+use super::words::{Word, Words, decimal, number};
 use super::{Language, Options};
 use disciplines::{ClassOptions, Discipline};
 use filters::Filter;
@@ -94,6 +95,7 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
             reading.lost(command.line, note);
             continue;
         }
+        let mut words = percents(words, options, command.line, reading);
         tc(&mut words, command.line, &mut devices, reading);
     }
     let lowered =
@@ -101,14 +103,46 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     lowered.collect()
 }
 
+/// Replaces rates in percent of the device's speed.
+fn percents(words: Words, options: &Options, line: LineId, reading: &mut Reading) -> Words {
+    let speed = options.rate.map_or(SPEED, |rate| rate.bits_per_second());
+    let (mut out, mut before) = (Vec::new(), String::new());
+    let mut rest = words.clone();
+    while let Some(mut word) = rest.take() {
+        let percent = word.text.strip_suffix('%').and_then(decimal).filter(|row| row.1.is_empty());
+        if let Some((part, _)) = percent.filter(|_| RATES.contains(&before.as_str())) {
+            let bits = u128::from(speed) * u128::from(part) / 100_000_000;
+            word.text = format!("{bits}bit");
+            if options.rate.is_none() {
+                let note = "a part of the device's speed, which is taken as 1 Gbit/s: give it \
+                            with `--rate`";
+                reading.approximated(line, note);
+            }
+        }
+        before.clone_from(&word.text);
+        out.push(word);
+    }
+    if out.is_empty() { words } else { Words::new(out) }
+}
+
 /// Reads `OBJECT ACTION dev DEVICE ...`.
 fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut Reading) {
-    while words.peek().is_some_and(|word| word.starts_with('-')) {
+    while let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
+        let valued = VALUED.contains(&option);
         words.take();
+        if valued {
+            words.take();
+        }
+    }
+    if words.peek().is_none() {
+        return reading.lost(line, "a batch in another file is not read");
     }
     let Some(object) = words.need("`qdisc`, `class` or `filter`", reading) else { return };
     if !OBJECTS.contains(&object.text.as_str()) {
         return reading.unknown((&object.text, object.span), "object of tc", &OBJECTS);
+    }
+    if words.peek().is_none() {
+        return reading.noted(line, "only shows");
     }
     let Some(action) = words.need("an action such as `add`", reading) else { return };
     match action.text.as_str() {
@@ -295,8 +329,14 @@ fn class(
 }
 
 const OBJECTS: [&str; 3] = ["qdisc", "class", "filter"];
+/// Options of tc with a value.
+const VALUED: [&str; 7] = ["-n", "-net", "-netns", "-b", "-batch", "-cf", "-conf"];
 const ACTIONS: [&str; 7] = ["add", "replace", "change", "del", "delete", "show", "list"];
 const A_HANDLE: &str = "a handle such as 1: or 1:10";
+/// Options whose value may be a part of the device's speed.
+const RATES: [&str; 8] = ["rate", "ceil", "peakrate", "bandwidth", "m1", "m2", "maxrate", "avrate"];
+/// The speed of a device of which nothing is known.
+const SPEED: u64 = 1_000_000_000;
 /// The queue length of an Ethernet device, in packets.
 const QUEUE_LENGTH: u64 = 1000;
 /// The most devices of a file.
