@@ -1,7 +1,7 @@
 //! Reads `cake`: its shaper, its overhead and its queues for flows and hosts `[linux]`.
 //!
-//! Weir has no discipline like it: a link with the shaper's rate, whose queue lets flows take turns,
-//! comes next. What that lacks is named.
+//! Weir has no discipline like it. Next to it is a link with the shaper's rate, whose queue lets
+//! flows take turns; what that lacks is named.
 
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::quoted;

@@ -132,17 +132,7 @@ fn add_classes(
     reading: &mut Reading,
 ) -> Option<usize> {
     sketch.parameters.clone_from(&discipline.parameters);
-    match discipline.kind.as_str() {
-        "htb" => sketch.scheduler = "htb",
-        "hfsc" => sketch.scheduler = "hfsc",
-        "cbq" => sketch.scheduler = "cbq",
-        "drr" => sketch.scheduler = "drr",
-        "qfq" => sketch.scheduler = "qfq",
-        "cake" if !discipline.only.is_empty() => sketch.scheduler = "drr",
-        "prio" => sketch.scheduler = "priq",
-        "tbf" => sketch.scheduler = "tbf",
-        _ => sketch.scheduler = "fifo",
-    }
+    sketch.scheduler = weir_scheduler(discipline);
     let mut ids: Vec<Handle> = Vec::new();
     if discipline.kind == "prio" {
         ids = bands(discipline, root, (device, names), (sketch, line));
@@ -196,6 +186,21 @@ fn add_classes(
     let filters = std::mem::take(&mut device.filters);
     Chains::new(to).lower(filters, sketch, reading);
     direct
+}
+
+/// Returns Weir's scheduler for a discipline.
+fn weir_scheduler(discipline: &Discipline) -> &'static str {
+    match discipline.kind.as_str() {
+        "htb" => "htb",
+        "hfsc" => "hfsc",
+        "cbq" => "cbq",
+        "drr" => "drr",
+        "qfq" => "qfq",
+        "prio" => "priq",
+        "tbf" => "tbf",
+        "cake" if !discipline.only.is_empty() => "drr",
+        _ => "fifo",
+    }
 }
 
 /// Adds the class of packets that HTB sends past its classes.
