@@ -204,6 +204,64 @@ fn a_target_that_is_no_class_means_the_default() {
     check_target([&format!("{take} 1:10"), six], "1-10", "{ ethertype = \"ipv4\" },\n]", "refuses");
 }
 
+#[test]
+fn police_becomes_a_policer() {
+    let rows = [
+        ("police rate 1mbit burst 10k drop", "drop", Fate::Kept, ""),
+        ("police rate 1mbit buffer 10k mtu 1500 shot", "drop", Fate::Kept, ""),
+        ("action police rate 1mbit burst 10k conform-exceed drop/pass", "drop", Fate::Kept, ""),
+        ("action police rate 1mbit burst 10k conform-exceed ok", "pass", Fate::Kept, ""),
+        ("police rate 1mbit burst 10k continue", "pass", Fate::Approximated, "`continue`"),
+        (
+            "police rate 1mbit burst 10k peakrate 2mbit drop",
+            "drop",
+            Fate::Approximated,
+            "`peakrate`",
+        ),
+    ];
+    for (police, out, fate, note) in rows {
+        let wanted = format!(
+            "{{ ethertype = \"ipv4\", proto = 17, police = {{ rate = \"1 Mbit/s\", \
+             depth = \"10240 B\", out = \"{out}\" }} }}"
+        );
+        let filter = format!("protocol ip u32 match ip protocol 17 0xff {police}");
+        check_filter(&filter, &wanted, fate, note);
+    }
+}
+
+#[test]
+fn filters_without_a_priority_precede_each_other_but_not_the_lower_half() {
+    let take = |prio: &str, port: u16, class: &str| {
+        format!("filter add dev a parent 1: protocol all{prio} matchall flowid {class}\n")
+            .replace("matchall", &format!("flower ip_proto tcp dst_port {port}"))
+    };
+    let rows = [
+        // The ports in the order in which the filters are tried.
+        ([("", 1), ("", 2), (" prio 5", 3)], [3, 2, 1]),
+        ([(" prio 5", 1), ("", 2), ("", 3)], [1, 3, 2]),
+        ([(" prio 40000", 1), ("", 2), (" prio 39999", 3)], [2, 3, 1]),
+        ([(" prio 010", 1), (" prio 9", 2), (" prio 0x7", 3)], [3, 1, 2]),
+    ];
+    for (filters, tried) in rows {
+        let lines = filters.iter().map(|(prio, port)| take(prio, *port, "1:10"));
+        let text = format!("{TREE}{}", lines.collect::<String>());
+        let policy = read(&text, None).policies.remove(0).policy;
+        let outcome = policy::parse(&policy, "p").plan.expect("it was checked");
+        let order = outcome.search.order.arrange(outcome.rules.clone());
+        let ports = order.iter().filter_map(|(_, rule)| rule.matches.destination_ports);
+        let ports: Vec<u16> = ports.map(|range| range.first()).collect();
+        assert_eq!(ports, tried, "{filters:?}\n{policy}");
+    }
+    // Priorities of a class's filters are its own.
+    let text = format!(
+        "{TREE}class add dev a parent 1:30 classid 1:31 htb rate 1mbit\n\
+         filter add dev a parent 1: prio 3 protocol all u32 match u32 0 0 flowid 1:30\n\
+         filter add dev a parent 1:30 prio 3 protocol ip u32 match u32 0 0 flowid 1:31\n"
+    );
+    let import = read(&text, None);
+    assert!(import.lines.iter().all(|line| !line.note.contains("refuses")), "{:#?}", import.lines);
+}
+
 /// Checks parts of the policy of `tree`.
 fn check_tree(tree: &str, rate: Option<&str>, wanted: &[(&str, &str)], note: &str) {
     let import = read(tree, rate);

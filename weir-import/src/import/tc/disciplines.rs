@@ -472,7 +472,7 @@ fn htb_option(
             options.cburst = Some(words.value(A_SIZE, size_cell, reading)?);
         }
         "prio" => options.prio = Some(words.value("a priority", number, reading)?.min(7)),
-        "mtu" => options.mtu = Some(words.value(A_SIZE, size, reading)?),
+        "mtu" => options.mtu = Some(words.value("a number of bytes", number, reading)?),
         "overhead" | "mpu" | "linklayer" => overhead(word, words, &mut options.overhead, reading)?,
         _ => return quantum_option(word, words, options, reading),
     }

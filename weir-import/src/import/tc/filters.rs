@@ -17,9 +17,6 @@ pub(super) struct Filter {
     /// The smaller is tried first.
     pub rank: u64,
     pub target: Handle,
-    /// Its priority, and what the kernel requires of another filter with the same one.
-    pub prio: u64,
-    pub sort: Sort,
     /// The rules that it becomes.
     pub rules: Vec<Vec<Key>>,
 }
@@ -42,6 +39,9 @@ struct Draft {
     tos: Option<(u8, u8)>,
     target: Option<Handle>,
     police: Option<String>,
+    parent: Option<Handle>,
+    prio: Option<u32>,
+    kind: String,
 }
 
 /// The packets that `protocol` accepts.
@@ -83,48 +83,56 @@ pub(super) fn read(
     reading: &mut Reading,
 ) -> Option<()> {
     let accepts = Accepts::All;
-    let (selector, keys, tos, target, police) = Default::default();
-    let mut draft = Draft { line, accepts, selector, keys, tos, target, police };
-    let (kind, parent, prio) = conditions(words, &mut draft, reading)?;
-    if device.filters.len() >= OBJECTS_MAX * 16 {
+    let (selector, keys, tos, target, police, parent, prio, kind) = Default::default();
+    let mut draft =
+        Draft { line, accepts, selector, keys, tos, target, police, parent, prio, kind };
+    let read = conditions(words, &mut draft, reading);
+    if device.filters.len() >= OBJECTS_MAX * 16 || device.sorts.len() >= OBJECTS_MAX * 16 {
         reading.lost(line, "the device has too many filters");
         return None;
     }
-    let sort = Sort { kind, accepts: draft.accepts };
-    let prio = prio.filter(|prio| *prio > 0);
-    let same = |one: &&Filter| one.parent == parent && Some(one.prio) == prio;
-    if device.filters.iter().find(same).is_some_and(|one| one.sort != sort) {
-        let why = "the kernel refuses it: an earlier filter with this `prio` has another kind or \
-                   another `protocol`";
-        reading.lost(line, why);
-        return None;
-    }
-    // [algorithms §11.3] Without a priority it precedes all present filters.
-    let before = || device.least_prio.map_or(0xc000, |least| least.saturating_sub(1));
-    let prio = prio.unwrap_or_else(before);
-    device.least_prio = Some(device.least_prio.map_or(prio, |least| least.min(prio)));
+    // Also a filter that is lost has its priority.
+    let prio = priority(&draft, device, reading)?;
+    read?;
     let Some(target) = draft.target else {
         reading.lost(line, "it names no class with `flowid` or `classid`");
         return None;
     };
-    let rank = (prio << 32) | device.filters.len() as u64;
+    let rank = (u64::from(prio) << 32) | device.filters.len() as u64;
+    let parent = draft.parent;
     let rules = draft.rules(reading)?;
-    device.filters.push(Filter { parent, line, rank, target, prio, sort, rules });
+    device.filters.push(Filter { parent, line, rank, target, rules });
     Some(())
 }
 
-/// Reads the words before and behind the kind of a filter: its kind, its parent and its priority.
-fn conditions(
-    words: &mut Words,
-    draft: &mut Draft,
-    reading: &mut Reading,
-) -> Option<(String, Option<Handle>, Option<u64>)> {
+/// Returns the priority of a filter, as written or as the kernel gives one; none if the kernel
+/// refuses the filter.
+fn priority(draft: &Draft, device: &mut Device, reading: &mut Reading) -> Option<u32> {
+    let parent = draft.parent.filter(|parent| parent.1 > 0);
+    let sort = Sort { kind: draft.kind.clone(), accepts: draft.accepts };
+    let prio = draft.prio.filter(|prio| *prio > 0).unwrap_or_else(|| {
+        // [algorithms §11.3] Below the smallest in the upper half; those in the lower half precede.
+        let upper = (parent, PRIO_AUTO)..=(parent, u32::MAX);
+        let least = device.sorts.range(upper).next();
+        least.map_or(PRIO_FIRST, |(key, _)| key.1.saturating_sub(1))
+    });
+    let known = device.sorts.entry((parent, prio)).or_insert_with(|| sort.clone());
+    if *known != sort {
+        let why = "the kernel refuses it: an earlier filter with this `prio` has another kind or \
+                   another `protocol`";
+        reading.lost(draft.line, why);
+        return None;
+    }
+    Some(prio)
+}
+
+/// Reads the words before and behind the kind of a filter.
+fn conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     let line = draft.line;
-    let (mut parent, mut prio) = (None, None);
     let kind = loop {
         let word = words.need("a kind of filter such as `flower`", reading)?;
         match word.text.as_str() {
-            "parent" => parent = Some(words.value(A_HANDLE, handle, reading)?),
+            "parent" => draft.parent = Some(words.value(A_HANDLE, handle, reading)?),
             "root" => {}
             "ingress" => {
                 reading.lost(line, "a policy is for departing packets, not for arriving ones");
@@ -133,8 +141,8 @@ fn conditions(
             "egress" => {}
             "protocol" => protocol(words, draft, reading)?,
             "prio" | "pref" | "priority" => {
-                let in_range = |text: &str| number(text).filter(|prio| *prio <= 0xffff);
-                prio = Some(words.value("a priority up to 65535", in_range, reading)?);
+                let in_range = |text: &str| base0(text, 0xffff);
+                draft.prio = Some(words.value("a priority up to 65535", in_range, reading)?);
             }
             "handle" => drop(words.need("a handle", reading)?),
             "estimator" => {
@@ -144,6 +152,7 @@ fn conditions(
             _ => break word,
         }
     };
+    draft.kind.clone_from(&kind.text);
     match kind.text.as_str() {
         "u32" => u32_conditions(words, draft, reading)?,
         "flower" => flower(words, draft, reading)?,
@@ -164,7 +173,7 @@ fn conditions(
             return None;
         }
     }
-    Some((kind.text, parent, prio))
+    Some(())
 }
 
 impl Draft {
@@ -303,15 +312,20 @@ fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
                 words.take();
                 words.need("a size", reading)?;
             }
+            "peakrate" | "avrate" | "overhead" | "linklayer" | "index" => {
+                let note = format!("`{word}` of `police` is left out");
+                reading.approximated(draft.line, note);
+                words.take();
+                words.need("a value", reading)?;
+            }
             "conform-exceed" => {
                 words.take();
                 let action = words.need("an action such as `drop`", reading)?;
-                out = if action.text.starts_with("drop") { "drop" } else { "pass" };
+                out = exceed(action.text.split('/').next().unwrap_or(""), draft.line, reading);
             }
-            "drop" | "shot" => drop(words.take()),
-            "pass" | "ok" | "continue" | "reclassify" => {
+            action if POLICE_ACTIONS.contains(&action) => {
+                out = exceed(action, draft.line, reading);
                 words.take();
-                out = "pass";
             }
             _ => break,
         }
@@ -324,6 +338,19 @@ fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
     let keys = [("rate", rate_value(bits)), ("depth", depth), ("out", quoted(out))];
     draft.police = Some(inline(&keys));
     Some(())
+}
+
+/// Returns what becomes of a packet beyond the rate.
+fn exceed(action: &str, line: LineId, reading: &mut Reading) -> &'static str {
+    match action {
+        "drop" | "shot" => "drop",
+        "pass" | "ok" => "pass",
+        other => {
+            let note = format!("`{other}` of `police` passes the packet: no later filter is tried");
+            reading.approximated(line, note);
+            "pass"
+        }
+    }
 }
 
 fn u32_conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
@@ -496,6 +523,11 @@ fn port_range(text: &str) -> Option<String> {
     }
 }
 
+/// The priority that the kernel gives to the first filter without one, and the least that it looks
+/// at for the next.
+const PRIO_FIRST: u32 = 0xc000;
+const PRIO_AUTO: u32 = 0x8000;
+const POLICE_ACTIONS: [&str; 7] = ["drop", "shot", "pass", "ok", "continue", "reclassify", "pipe"];
 /// Names of protocols behind Ethernet, as tc knows them.
 const PROTOCOLS: [(&str, u16); 22] = [
     ("ip", 0x0800),

@@ -19,7 +19,7 @@ use super::sketch::Sketch;
 use super::words::{Word, Words, decimal, number};
 use super::{Language, Options};
 use disciplines::{ClassOptions, Discipline};
-use filters::Filter;
+use filters::{Filter, Sort};
 use std::collections::BTreeMap;
 use weir_policy::codes;
 use weir_policy::reader::suggest;
@@ -36,8 +36,8 @@ struct Device {
     qdiscs: Vec<Qdisc>,
     classes: Vec<Class>,
     filters: Vec<Filter>,
-    /// The smallest priority of a filter.
-    least_prio: Option<u64>,
+    /// What the filters of each parent class and priority have in common.
+    sorts: BTreeMap<(Option<Handle>, u32), Sort>,
     /// How many packets wait where nothing says otherwise.
     queue_length: u64,
 }
@@ -160,7 +160,7 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
             devices[at].qdiscs.clear();
             devices[at].classes.clear();
             devices[at].filters.clear();
-            devices[at].least_prio = None;
+            devices[at].sorts.clear();
         }
         if object.text != "qdisc" && at.is_some() {
             return reading.lost(line, "single classes and filters are not deleted");
@@ -184,9 +184,9 @@ fn find_or_add(devices: &mut Vec<Device>, name: Word) -> Option<&mut Device> {
     let at = devices.iter().position(|one| one.name.text == name.text);
     let at = at.or_else(|| (devices.len() < DEVICES_MAX).then_some(devices.len()))?;
     if at == devices.len() {
-        let (qdiscs, classes, filters, least_prio) = Default::default();
+        let (qdiscs, classes, filters, sorts) = Default::default();
         let queue_length = QUEUE_LENGTH;
-        devices.push(Device { name, qdiscs, classes, filters, least_prio, queue_length });
+        devices.push(Device { name, qdiscs, classes, filters, sorts, queue_length });
     }
     devices.get_mut(at)
 }
