@@ -145,6 +145,9 @@ fn a_filter_takes_packets_of_its_protocol_by_their_bytes() {
         ),
         ("protocol ip u32 match ip6 dst 2001:db8::1", "", Fate::Lost, "byte 24"),
         ("protocol arp u32 match ip dst 10.0.0.1", "", Fate::Lost, "byte 16"),
+        // Byte 0 of an LLDP frame may be 8.
+        ("protocol all u32 match icmp type 8 0xff", "", Fate::Lost, "accident"),
+        ("protocol all u32 match u16 0x806 0xffff at -2", "", Fate::Lost, "accident"),
         // What follows the IP header has no place without a hash table.
         ("protocol ip u32 match tcp dst 80 0xffff", "", Fate::Lost, "`link`"),
         ("protocol ip u32 match udp src 80 0xffff", "", Fate::Kept, "matches no packet"),

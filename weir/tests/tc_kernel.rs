@@ -1,5 +1,6 @@
 //! Random tc scripts, in the kernel and imported: each packet goes to the same class, and each class
-//! that is marked kept has the same rate, ceil, burst and quantum. Needs root or user namespaces and
+//! that is marked kept has the same rate, ceil, burst and quantum; exported, it has the same bursts
+//! again. Needs root or user namespaces and
 //! `tc`; otherwise it is skipped and says so, or fails if WEIR_REQUIRE_LIVE=1. WEIR_TC_SCRIPTS is the
 //! number of scripts.
 
@@ -15,6 +16,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::random::Random;
 use weir_core::units::Instant;
+use weir_import::export::{self, Filters};
 use weir_import::import::{self, Fate, Import, Options};
 use weir_live::testbed::{RIGHT, Testbed, TestbedConfig};
 use weir_live::{netns, probe};
@@ -23,6 +25,8 @@ use weir_policy::{Policy, policy};
 type Outcome = Result<(), Failed>;
 
 const SCRIPTS: u64 = 20;
+/// At this rate in bit/s no burst of a script takes 137 s.
+const SLOW: u64 = 20_000;
 /// Packets for each set of filters.
 const PACKETS: usize = 24;
 
@@ -87,8 +91,45 @@ fn script_agrees(seed: u64, counts: &mut Counts) -> Result<(), String> {
             packet_agrees(&policy, &frame).map_err(|why| format!("{why}\n{text}"))?;
             counts.packets += 1;
         }
+        exported_bursts_agree(&policy)?;
     }
     Ok(())
+}
+
+/// Loads the classes of the policy's export, and compares the kernel's bursts with the policy's.
+fn exported_bursts_agree(policy: &Policy) -> Result<(), String> {
+    let export = export::to_tc(policy, RIGHT, Filters::U32)?;
+    let classes = |line: &&String| line.starts_with("class") || line.contains(" root ");
+    let lines = export.lines.iter().filter(classes);
+    load(&lines.fold(String::new(), |text, line| text + line + "\n"))?;
+    let kernel = shown()?;
+    for class in &export.classes {
+        let words = kernel.get(&class.id.replace(':', "-")).ok_or("a class is missing")?;
+        let rows = values(policy, &class.name, words)?;
+        // A burst that no tick has becomes the next, two microseconds of the rate on at most; the
+        // ticks of a longer one than 274 s do not fit.
+        let rate = class.ceil.unwrap_or(0);
+        if class.rate.unwrap_or(0) < SLOW {
+            continue;
+        }
+        let near = |found: &str, wanted: &str| {
+            let pair = found.parse::<u64>().ok().zip(wanted.parse::<u64>().ok());
+            pair.is_some_and(|(found, wanted)| {
+                (found..=found + 2 + rate / 4_000_000).contains(&wanted)
+            })
+        };
+        let differs = rows.iter().find(|row| row.0.ends_with("burst") && !near(&row.1, &row.2));
+        if let Some(row) = differs.filter(|_| written(policy, &class.name)) {
+            return Err(format!("export of {}: {row:?}\n{}", class.name, export.batch()));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether the policy writes both bursts of a class.
+fn written(policy: &Policy, name: &str) -> bool {
+    let params = policy.class(name).map(|id| &policy.link.tree.class(id).params);
+    params.is_some_and(|params| ["burst", "cburst"].iter().all(|key| params.bytes(key).is_some()))
 }
 
 /// Leaves out filters until each that is left has a fate that `fits`.
@@ -204,7 +245,9 @@ fn values(
         let ticks: u128 = behind(kernel, bucket).parse().map_err(|_| format!("{kernel:?}"))?;
         let bytes = (ticks * 64 * u128::from(rate / 8) + 500_000_000) / 1_000_000_000;
         let found = params.bytes(key).map_or(0, |bytes| bytes.get());
-        rows.push((key, found.to_string(), bytes.max(1).to_string()));
+        // The kernel shows no more than 2^31 - 1 ticks, 137 s.
+        let kernel = if ticks < i32::MAX as u128 { bytes.max(1) } else { found.into() };
+        rows.push((key, found.to_string(), kernel.to_string()));
     }
     if tree.leaf_of(id).is_some() {
         let r2q = tree.params().number("r2q").unwrap_or(10);

@@ -230,6 +230,10 @@ impl Selector {
         }
         match missing {
             Some(why) if out.rules.is_empty() => out.lost = Some(self.explained(why)),
+            None if out.rules.is_empty() && accepted.is_none() => {
+                out.lost =
+                    Some("it matches no packet of IP, and others only by accident".to_owned());
+            }
             None if out.rules.is_empty() => out.notes.push("it matches no packet".to_owned()),
             _ if accepted.is_none() => out.notes.push(OTHERS.to_owned()),
             _ => {}

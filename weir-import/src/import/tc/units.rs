@@ -88,11 +88,12 @@ pub(super) fn kernel_burst(size: u64, rate: u64) -> u64 {
 
 /// Returns the size to write so that the kernel's burst is `burst`, or the next that it can have.
 pub(crate) fn written_burst(burst: u64, rate: u64) -> u64 {
-    let burst = burst.min(BURST_MAX);
+    let burst = burst.min(kernel_burst(BURST_MAX, rate));
     let micro = u128::from(rate / 8).max(1);
     // Both roundings together take less than three microseconds and a byte.
     let most = u64::try_from(3 * micro / 1_000_000).unwrap_or(u64::MAX).saturating_add(burst + 2);
-    let (mut low, mut high) = (burst.saturating_sub(2), most);
+    // tc reads a burst of zero as none.
+    let (mut low, mut high) = (burst.saturating_sub(2).max(1), most);
     while low < high {
         let middle = low + (high - low) / 2;
         match kernel_burst(middle, rate) >= burst {
@@ -105,8 +106,12 @@ pub(crate) fn written_burst(burst: u64, rate: u64) -> u64 {
 
 /// As tc computes it, in floating point: another rounding would be another burst.
 fn microseconds(size: u64, rate: u64) -> u64 {
-    (1e6 * (size as f64 / (rate / 8).max(1) as f64)) as u64
+    let microseconds = (1e6 * (size as f64 / (rate / 8).max(1) as f64)) as u64;
+    microseconds.min(BURST_MICROSECONDS)
 }
+
+/// More would be more ticks than 32 bits hold.
+const BURST_MICROSECONDS: u64 = (1 << 32) / 125 * 8;
 
 /// The largest burst of a policy: a terabyte.
 const BURST_MAX: u64 = 1 << 40;
@@ -176,10 +181,13 @@ mod tests {
             (1_000_000_000, 1600, 1496),
             (10_000_000_000, 1600, 1200),
             (64_000, 4000, 4000),
+            (31_000_000_000, 1600, 1),
+            (32, 1600, 1100),
         ];
         for (rate, size, expected) in bursts {
             assert_eq!(kernel_burst(size, rate), expected, "{rate} {size}");
             let written = written_burst(expected, rate);
+            assert!(written > 0, "{rate} {size}");
             assert_eq!(kernel_burst(written, rate), expected, "{rate} {size} {written}");
         }
         let handles = [("1:", Some((1, 0))), ("1:1f", Some((1, 31))), (":a", Some((0, 10)))];
