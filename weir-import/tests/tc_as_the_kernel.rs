@@ -1,6 +1,7 @@
 //! `weir import tc` says what the kernel does: each row was read from a kernel, by `tc -s -d class
 //! show` before and after a packet, or by `tc filter show`.
 
+use weir_import::export::{self, Filters};
 use weir_import::import::{self, Fate, Import, Options};
 use weir_policy::policy;
 
@@ -448,4 +449,15 @@ fn a_script_that_decides_names_the_way_out() {
         assert_eq!(last.code, "W408", "{text}");
         assert!(last.cure.contains("put `echo` before each `tc`"), "{text}: {last:?}");
     }
+}
+
+#[test]
+fn an_export_has_no_rate_that_tc_reads_as_none() {
+    let text = "[link]\nrate = \"1 Mbit/s\"\nscheduler = \"htb\"\n[class.a]\nrate = \"1 bit/s\"\n\
+                ceil = \"1 Mbit/s\"\nburst = \"1 B\"\ncburst = \"1600 B\"\ndefault = true\n";
+    let policy = policy::parse(text, "p").plan.expect("it is right");
+    let export = export::to_tc(&policy, "a", Filters::U32).expect("the kernel has HTB");
+    let batch = export.batch();
+    assert!(batch.contains("htb rate 8bit ceil 1000000bit burst 1 cburst 1600"), "{batch}");
+    assert!(export.lost.iter().any(|loss| loss.what == "rate of class `a`"), "{:?}", export.lost);
 }

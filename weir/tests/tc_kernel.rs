@@ -266,7 +266,7 @@ fn shown_rate(bits: u64) -> String {
     let mut units = ["bit", "Kbit", "Mbit", "Gbit", "Tbit"].into_iter();
     loop {
         let unit = units.next().unwrap_or("bit");
-        if rate < 1000 || rate % 1000 != 0 && rate < 1_000_000 || unit == "Tbit" {
+        if rate < 1000 || !rate.is_multiple_of(1000) && rate < 1_000_000 || unit == "Tbit" {
             return format!("{rate}{unit}");
         }
         rate /= 1000;
