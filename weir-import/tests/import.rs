@@ -190,7 +190,7 @@ fn pf_conf_keeps_its_queues_and_the_last_match() {
             "{ src = \"10.0.0.0/24\", proto = 6, dport = \"443\", prio = 5 }",
             "{ src = \"10.0.1.0/24\", proto = 6, dport = \"80\", prio = 4 }",
             "{ proto = 6, dport = \"22\", prio = 3 }",
-            "{ proto = 6, sport = \"22\", dscp = 4, prio = 1 }",
+            "{ proto = 6, sport = \"22\", dscp = 46, prio = 1 }",
         ],
         &[(9, Fate::Lost, "filter"), (13, Fate::Approximated, "acknowledgements")],
     );
@@ -261,7 +261,8 @@ fn scripts_of_tc_are_read_with_their_variables() {
         TC,
         &[
             "rate = \"20 Mbit/s\"\nscheduler = \"htb\"",
-            "[class.1-10]\nparent = \"1-1\"\nrate = \"5 Mbit/s\"\nceil = \"20 Mbit/s\"\nprio = 0",
+            "[class.1-10]\nparent = \"1-1\"\nrate = \"5 Mbit/s\"\nceil = \"20 Mbit/s\"\n\
+             burst = \"1600 B\"\ncburst = \"1600 B\"\nprio = 0",
             "queue = { dropper = \"fq-codel\", limit = \"500 packets\", ecn = false }\ndefault = true",
             "{ ethertype = \"ipv4\", dport = \"5004\" }",
             "{ ethertype = \"ipv4\", dport = \"5005\" }",
@@ -270,6 +271,7 @@ fn scripts_of_tc_are_read_with_their_variables() {
         ],
         &[
             (11, Fate::Approximated, "fq-codel"),
+            (14, Fate::Approximated, "fragments"),
             (17, Fate::Lost, "u8 at 0"),
             (18, Fate::Lost, "mark"),
             (20, Fate::Lost, "echo"),
@@ -311,13 +313,18 @@ filter add dev a parent 1:1 protocol ip prio 1 u32 match ip dport 81 0xffff flow
 #[test]
 fn filters_of_a_class_apply_to_packets_sent_there() {
     let wanted = [
-        "[class.1-11]\nparent = \"1-10\"\nrate = \"2 Mbit/s\"\nmatch = [\n    \
+        "[class.1-11]\nparent = \"1-10\"\nrate = \"2 Mbit/s\"\n\
+         burst = \"1600 B\"\ncburst = \"1600 B\"\nqueue = { limit = \"1000 packets\" }\nmatch = [\n    \
          { dst = \"10.1.0.0/16\", proto = 6, prio = 1 },\n]",
         "{ dst = \"10.0.0.0/8\", ethertype = \"ipv4\", proto = 17, dport = \"5000-6000\", prio = 2 }",
         "{ dst = \"10.0.0.0/8\", prio = 3 }",
         "{ ethertype = \"ipv4\", dport = \"25\", prio = 4 }",
     ];
-    let fates = [(12, Fate::Lost, "below a class"), (13, Fate::Lost, "no filter leads")];
+    let fates = [
+        (8, Fate::Approximated, "fragments"),
+        (12, Fate::Lost, "below a class"),
+        (13, Fate::Lost, "no filter leads"),
+    ];
     check("tc", NESTED, &wanted, &fates);
     imported("tc", NESTED).policies.iter().for_each(|one| check_fixed(&one.policy));
 }

@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -79,6 +79,11 @@ const PARTS: [Part; 11] = [
         name: "lab",
         measures: "the experiments of the papers and Weir's own (10 min; root for the live ones)",
         run: |root| weir(root, &["lab", "run", "all"]),
+    },
+    Part {
+        name: "import",
+        measures: "1000 random tc scripts, in the kernel and imported (10 min; root)",
+        run: |root| live_test(root, &["--package", "weir", "--test", "tc_kernel"], SCRIPTS),
     },
     Part {
         name: "mutants",
@@ -149,6 +154,17 @@ fn weir(root: &Path, arguments: &[&str]) -> Verdict {
     program(root, &target_directory(root).join("release/weir"), arguments)
 }
 
+/// Runs a live test with a setting of its own; its output stays visible.
+fn live_test(root: &Path, test: &[&str], setting: &str) -> Verdict {
+    let cargo = ["WEIR_REQUIRE_LIVE=1", setting, "cargo", "test", "--locked", "--profile", "ci"];
+    let verdict = program(root, Path::new("env"), &[&cargo, test].concat());
+    // cargo ends with 101 if a test fails.
+    match verdict {
+        Verdict::Unmeasured(_) => Verdict::Missed,
+        other => other,
+    }
+}
+
 /// Runs a program whose output goes straight to the terminal; its exit code is the verdict.
 fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
     let path =
@@ -162,6 +178,9 @@ fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
         Err(error) => Verdict::Unmeasured(format!("not measured: cannot run {shown}: {error}")),
     }
 }
+
+/// How many scripts the kernel and the import are compared on.
+const SCRIPTS: &str = "WEIR_TC_SCRIPTS=1000";
 
 #[cfg(test)]
 mod tests {

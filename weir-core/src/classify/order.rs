@@ -11,7 +11,7 @@
 //! filters by flow label, which rules here do not test, so none of them goes first. An ALTQ filter
 //! has one destination; a rule with several becomes several filters, and may occur in both parts.
 //!
-//! Linux gives a filter without `prio` a new one, smaller than all before; here it is
+//! Linux gives a filter without `prio` one less than it gave the one before; here it is
 //! [`PRIO_DEFAULT`] for all of them, so they stay in the order of declaration.
 
 use alloc::vec::Vec;

@@ -75,10 +75,14 @@ fn htb(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
         let parent = class.parent.map_or_else(|| "1:".to_owned(), |parent| handle(1, parent));
         let rate = params.rate("rate").map_or(1, |rate| rate.bits_per_second());
         let ceil = params.rate("ceil").map_or(rate, |ceil| ceil.bits_per_second());
+        if rate < RATE_LEAST {
+            writer.lose(format!("rate of class `{}`", class.name), "tc has no rate below 8 bit/s");
+        }
+        let (rate, ceil) = (rate.max(RATE_LEAST), ceil.max(RATE_LEAST));
         // The burst: Weir's default, 4 ms of the rate and a packet.
         let burst = |name: &str, rate: u64| {
             let default = rate / 8 / 250 + 1600;
-            params.bytes(name).map_or(default, Bytes::get)
+            crate::import::tc_burst(params.bytes(name).map_or(default, Bytes::get), rate)
         };
         let (burst, cburst) = (burst("burst", rate), burst("cburst", ceil));
         let mut line = format!(
@@ -256,3 +260,5 @@ fn single(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
 /// Minor numbers below this are classes'; the next is that of an added top class.
 const CLASSES_MAX: usize = 0xff00;
 const BANDS_MAX: usize = 16;
+/// tc counts bytes per second.
+const RATE_LEAST: u64 = 8;

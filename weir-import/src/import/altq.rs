@@ -39,13 +39,19 @@ struct Interface {
 
 fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     let mut interfaces: Vec<Interface> = Vec::new();
+    let mut early = Thresholds::default();
     for (position, words) in statements(text).into_iter().enumerate() {
         let mut words = Words::new(words);
         let line = reading.line(words.span());
         let Some(first) = words.take() else { continue };
         match first.text.as_str() {
-            "interface" => interfaces.extend(interface(&mut words, line, &interfaces, reading)),
-            "class" => class(&mut words, line, &mut interfaces, reading),
+            "interface" => {
+                let one = interface(&mut words, (line, &early), &interfaces, reading);
+                interfaces.extend(one);
+            }
+            "class" => class(&mut words, (line, &early), &mut interfaces, reading),
+            "red" => drop(early.read(&mut words, &RED, false, reading)),
+            "rio" => drop(early.read(&mut words, &RIO, true, reading)),
             "conditioner" => conditioner(&mut words, line, &mut interfaces, reading),
             "filter" => filter(&mut words, (line, position, false), &mut interfaces, reading),
             "filter6" => filter(&mut words, (line, position, true), &mut interfaces, reading),
@@ -53,6 +59,40 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
         }
     }
     interfaces.into_iter().filter_map(|one| finish(one, options, reading)).collect()
+}
+
+/// The thresholds of RED and RIO in what the file declares from here on.
+#[derive(Default)]
+struct Thresholds {
+    red: Vec<Key>,
+    rio: Vec<Key>,
+}
+
+impl Thresholds {
+    /// Reads `red MIN MAX INV_PMAX`, or `rio` with three times as many.
+    fn read(
+        &mut self,
+        words: &mut Words,
+        names: &[&'static str],
+        rio: bool,
+        reading: &mut Reading,
+    ) -> Option<()> {
+        let mut keys = Vec::new();
+        for name in names {
+            let value = words.value("a number", number, reading)?;
+            keys.extend((value > 0).then(|| (*name, value.to_string())));
+        }
+        *(if rio { &mut self.rio } else { &mut self.red }) = keys;
+        Some(())
+    }
+
+    fn of(&self, early: Early) -> Vec<Key> {
+        match early {
+            Early::Red => self.red.clone(),
+            Early::Rio => self.rio.clone(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Splits the text into the words of each line; a line that ends in a backslash continues.
@@ -76,7 +116,7 @@ fn statements(text: &str) -> Vec<Vec<Word>> {
 /// `interface NAME [bandwidth BPS] [tbrsize BYTES] [DISCIPLINE [OPTIONS]]`.
 fn interface(
     words: &mut Words,
-    line: LineId,
+    (line, early): (LineId, &Thresholds),
     known: &[Interface],
     reading: &mut Reading,
 ) -> Option<Interface> {
@@ -125,7 +165,7 @@ fn interface(
             one.sketch.parameters.push(("general", quoted("prr")));
         }
     }
-    flows.give_to(&mut one);
+    flows.give_to(early, &mut one);
     Some(one)
 }
 
@@ -134,6 +174,7 @@ fn interface(
 struct Flows {
     scheduler: Option<&'static str>,
     queue: Vec<Key>,
+    early: Early,
     hash: Option<String>,
     queues: Option<u64>,
     size: Option<u64>,
@@ -141,8 +182,13 @@ struct Flows {
 }
 
 impl Flows {
-    fn give_to(self, one: &mut Interface) {
+    fn give_to(mut self, early: &Thresholds, one: &mut Interface) {
         let Some(scheduler) = self.scheduler else { return };
+        for key in early.of(self.early) {
+            if self.queue.iter().all(|(name, _)| *name != key.0) {
+                self.queue.push(key);
+            }
+        }
         one.kind = Kind::Single;
         one.sketch.scheduler = scheduler;
         let mut class = Class::new("all", None, one.line);
@@ -177,8 +223,14 @@ fn interface_option(
             flows.hash.get_or_insert_with(|| "dstaddr".to_owned());
         }
         "fifoq" => flows.scheduler = Some("fifo"),
-        "red" => single(flows, "red-altq"),
-        "rio" => single(flows, "rio"),
+        "red" => {
+            single(flows, "red-altq");
+            flows.early = Early::Red;
+        }
+        "rio" => {
+            single(flows, "rio");
+            flows.early = Early::Rio;
+        }
         "blue" => single(flows, "blue"),
         "jobs" => {
             let why =
@@ -202,6 +254,13 @@ fn interface_option(
             reading
                 .approximated(line, format!("`{}` is left out: Weir has no such step", word.text));
         }
+        threshold
+            if flows.early != Early::No && THRESHOLDS.iter().any(|row| row.0 == threshold) =>
+        {
+            let row = THRESHOLDS.iter().find(|row| row.0 == threshold);
+            let value = words.value("a number", number, reading)?.max(1);
+            flows.queue.extend(row.map(|row| (row.1, value.to_string())));
+        }
         "thmin" | "thmax" | "weight" | "invpmax" | "maxpmark" | "holdtime" | "packetsize"
         | "pkttime" | "separate" => {
             words.value("a number", number, reading)?;
@@ -221,7 +280,12 @@ fn single(flows: &mut Flows, dropper: &str) {
 }
 
 /// `class DISCIPLINE INTERFACE NAME PARENT OPTIONS`.
-fn class(words: &mut Words, line: LineId, known: &mut [Interface], reading: &mut Reading) {
+fn class(
+    words: &mut Words,
+    (line, early): (LineId, &Thresholds),
+    known: &mut [Interface],
+    reading: &mut Reading,
+) {
     let Some(kind) = words.need("a discipline", reading) else { return };
     if !DISCIPLINES.contains(&kind.text.as_str()) {
         return reading.unknown((&kind.text, kind.span), "discipline with classes", &DISCIPLINES);
@@ -256,6 +320,7 @@ fn class(words: &mut Words, line: LineId, known: &mut [Interface], reading: &mut
             return;
         }
     }
+    class.thresholds = early.of(class.early);
     add_class(one, class, &options, discipline);
 }
 
@@ -287,6 +352,11 @@ fn class_option(
             let share = part(link, words.value(A_PERCENTAGE, percent, reading)?);
             class.link_share = Some(Curve::straight(share));
         }
+        "bandwidth" => {
+            let curve = Some(Curve::straight(words.value(A_RATE, bits, reading)?));
+            (class.real_time, class.link_share) = (curve, curve);
+        }
+        "ulimit" => class.upper_limit = Some(Curve::straight(words.value(A_RATE, bits, reading)?)),
         "grate" => class.real_time = Some(Curve::straight(words.value(A_RATE, bits, reading)?)),
         "[" => curve(words, class, reading)?,
         "qlimit" => options.limit = Some(words.value("a number of packets", number, reading)?),
@@ -502,6 +572,7 @@ fn further(
     while let Some(word) = words.take() {
         match word.text.as_str() {
             "tos" | "tclass" => tos = Some(words.value("a byte", byte, reading)?),
+            "dontwarn" => {}
             "tosmask" | "tclassmask" => mask = words.value("a byte", byte, reading)?,
             "gpi" | "flowlabel" => {
                 if words.value("a number", number, reading)? > 0 {
@@ -664,7 +735,37 @@ fn protocol(text: &str) -> Option<u64> {
     known.or_else(|| number(text)).filter(|protocol| *protocol < 256)
 }
 
-const COMMANDS: [&str; 5] = ["interface", "class", "filter", "filter6", "conditioner"];
+const COMMANDS: [&str; 7] =
+    ["interface", "class", "filter", "filter6", "conditioner", "red", "rio"];
+/// What the statements `red` and `rio` set, in their order.
+const RED: [&str; 3] = ["min", "max", "inv_pmax"];
+const RIO: [&str; 9] = [
+    "low_min",
+    "low_max",
+    "low_inv_pmax",
+    "medium_min",
+    "medium_max",
+    "medium_inv_pmax",
+    "high_min",
+    "high_max",
+    "high_inv_pmax",
+];
+/// Options of an interface with one early dropper, and the keys that they become.
+const THRESHOLDS: [(&str, &str); 13] = [
+    ("thmin", "min"),
+    ("thmax", "max"),
+    ("invpmax", "inv_pmax"),
+    ("weight", "weight"),
+    ("lo_thmin", "low_min"),
+    ("lo_thmax", "low_max"),
+    ("lo_invpmax", "low_inv_pmax"),
+    ("med_thmin", "medium_min"),
+    ("med_thmax", "medium_max"),
+    ("med_invpmax", "medium_inv_pmax"),
+    ("hi_thmin", "high_min"),
+    ("hi_thmax", "high_max"),
+    ("hi_invpmax", "high_inv_pmax"),
+];
 const DISCIPLINES: [&str; 3] = ["cbq", "hfsc", "priq"];
 const HASHES: [&str; 3] = ["dstaddr", "full", "srcport"];
 const INTERFACE_WORDS: [&str; 18] = [
@@ -687,7 +788,9 @@ const INTERFACE_WORDS: [&str; 18] = [
     "qlimit",
     "hash",
 ];
-const CLASS_WORDS: [&str; 20] = [
+const CLASS_WORDS: [&str; 22] = [
+    "bandwidth",
+    "ulimit",
     "borrow",
     "default",
     "control",

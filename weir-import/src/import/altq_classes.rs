@@ -47,6 +47,8 @@ pub(super) struct AltqClass {
     pub link_share: Option<Curve>,
     pub upper_limit: Option<Curve>,
     pub early: Early,
+    /// Thresholds of the early dropper, where the file sets them.
+    pub thresholds: Vec<Key>,
     pub ecn: bool,
     /// The limit in packets.
     pub limit: u64,
@@ -68,6 +70,7 @@ impl AltqClass {
             link_share: None,
             upper_limit: None,
             early: Early::No,
+            thresholds: Vec::new(),
             ecn: false,
             limit: 0,
             default: false,
@@ -190,6 +193,7 @@ fn queue(discipline: Discipline, class: &AltqClass) -> Vec<Key> {
     if class.early == Early::Red && cbq {
         keys.push(("notices_idle", "false".to_owned()));
     }
+    keys.extend(class.thresholds.iter().cloned());
     if class.ecn && matches!(class.early, Early::Red | Early::Codel) {
         keys.push(("ecn", "true".to_owned()));
     }

@@ -13,6 +13,8 @@ pub(super) struct LineId(usize);
 pub(super) struct Reading {
     /// Its findings.
     pub report: Report,
+    /// What to do if the file gives no policy.
+    pub way_out: Option<&'static str>,
     lines: Vec<Statement>,
 }
 
@@ -24,7 +26,7 @@ struct Statement {
 
 impl Reading {
     pub(super) fn new(source: Source) -> Self {
-        Self { report: Report::new(source), lines: Vec::new() }
+        Self { report: Report::new(source), way_out: None, lines: Vec::new() }
     }
 
     /// Adds a statement at `span`, kept unless another fate is reported. Past the bound all share

@@ -114,7 +114,8 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
     if policies.is_empty() && !reading.report.failed() {
         let message = "the file shapes no interface, so there is no policy to write";
         let draft = Draft::new(&codes::NOTHING_IMPORTED, Span::default(), message);
-        reading.report.push(draft.cure(format!("check that the file is {}", language.summary)));
+        let cure = || format!("check that the file is {}", language.summary);
+        reading.report.push(draft.cure(reading.way_out.map_or_else(cure, str::to_owned)));
     }
     let (report, lines) = reading.finish();
     report.finish(Some(Import { policies, lines }))
@@ -146,6 +147,11 @@ fn imported(mut sketch: Sketch, reading: &mut Reading) -> Option<Imported> {
 /// Parses a rate as `tc` writes it, in bit/s.
 pub(crate) fn tc_rate(text: &str) -> Option<u64> {
     tc::units::rate(text)
+}
+
+/// Returns the size that makes `tc` give the kernel a burst in bytes at a rate in bit/s.
+pub(crate) fn tc_burst(burst: u64, rate: u64) -> u64 {
+    tc::units::written_burst(burst, rate)
 }
 
 /// Every language.

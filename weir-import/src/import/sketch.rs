@@ -63,6 +63,9 @@ pub(super) struct Class {
     /// Keys that only a leaf may have.
     pub leaf_keys: Vec<Key>,
     pub queue: Vec<Key>,
+    /// Keys, and keys of a leaf, that follow from the rate in the file; written if the class gets
+    /// another rate.
+    pub from_rate: (Vec<Key>, Vec<Key>),
     pub default: bool,
     pub rules: Vec<Rule>,
 }
@@ -70,8 +73,28 @@ pub(super) struct Class {
 impl Class {
     pub(super) fn new(name: impl Into<String>, parent: Option<usize>, line: LineId) -> Self {
         let name = name.into();
-        let (keys, leaf_keys, queue, rules) = Default::default();
-        Self { name, parent, line, rate: None, keys, leaf_keys, queue, default: false, rules }
+        let (keys, leaf_keys, queue, from_rate, rules) = Default::default();
+        let (rate, default) = (None, false);
+        Self { name, parent, line, rate, keys, leaf_keys, queue, from_rate, default, rules }
+    }
+}
+
+impl Class {
+    /// Writes what follows from the rate in the file, unless the file writes it.
+    fn pin(&mut self, leaf: bool) {
+        let (keys, leaf_keys) = std::mem::take(&mut self.from_rate);
+        add_missing(&mut self.keys, keys);
+        if leaf {
+            add_missing(&mut self.leaf_keys, leaf_keys);
+        }
+    }
+}
+
+fn add_missing(into: &mut Vec<Key>, keys: Vec<Key>) {
+    for key in keys {
+        if into.iter().all(|(name, _)| *name != key.0) {
+            into.insert(0, key);
+        }
     }
 }
 
@@ -206,8 +229,10 @@ impl Sketch {
             if sum > whole {
                 for &at in &children {
                     let scaled = (rate_of(self, at) * whole / sum).max(1) as u64;
+                    let leaf = !self.is_parent(at);
                     let class = &mut self.classes[at];
                     class.rate = class.rate.map(|_| scaled);
+                    class.pin(leaf);
                     let note = format!(
                         "it and its siblings are promised more than their parent has: \
                          lowered to {}",

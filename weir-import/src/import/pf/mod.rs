@@ -46,8 +46,8 @@ struct Altq {
 struct Queue {
     name: Word,
     line: LineId,
-    /// Its only interface, if it names one.
-    on: Option<String>,
+    /// Its only interfaces, if it names some.
+    on: Option<Interfaces>,
     bandwidth: Bandwidth,
     min: Option<Bandwidth>,
     max: Option<Bandwidth>,
@@ -59,6 +59,19 @@ struct Queue {
     /// Its parent, which only the newer kind names.
     parent: Option<Word>,
     flows: bool,
+}
+
+/// Interfaces, or all others.
+#[derive(Clone)]
+struct Interfaces {
+    names: Vec<Word>,
+    others: bool,
+}
+
+impl Interfaces {
+    fn contains(&self, name: &str) -> bool {
+        self.names.iter().any(|one| one.text == name) != self.others
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,7 +127,8 @@ fn statement(words: &mut Words, line: LineId, file: &mut File, reading: &mut Rea
         "block" => reading.lost(line, "Weir does not filter: it sends every packet"),
         "table" => drop(table(words, line, file, reading)),
         "set" | "scrub" | "nat" | "rdr" | "binat" | "no" | "anchor" | "nat-anchor"
-        | "rdr-anchor" | "load" | "antispoof" | "include" | "nat-to" | "af-to" => {
+        | "rdr-anchor" | "binat-anchor" | "load" | "antispoof" | "include" | "nat-to" | "af-to"
+        | "state-defaults" | "ether" => {
             reading.lost(line, "it assigns no queue");
         }
         other => reading.unknown((other, first.span), "statement", &STATEMENTS),
@@ -124,11 +138,13 @@ fn statement(words: &mut Words, line: LineId, file: &mut File, reading: &mut Rea
 /// `altq on IF [SCHEDULER] [bandwidth B] [qlimit N] [tbrsize N] queue LIST`.
 fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) -> Option<()> {
     words.value("`on`", |word| (word == "on").then_some(()), reading)?;
-    let names = text::list(words, "an interface", reading)?;
+    let interfaces = text::list(words, "an interface", reading)?;
     let (mut discipline, mut bandwidth, mut limit) = (None, None, 50);
     let (mut early, mut ecn) = (Early::No, false);
     let mut top = Vec::new();
+    let mut written = Once::default();
     while let Some(word) = words.take() {
+        written.check(&word, &["bandwidth", "qlimit", "tbrsize", "queue"], reading)?;
         match word.text.as_str() {
             "cbq" | "hfsc" | "priq" => {
                 discipline = Some(scheduler(&word.text));
@@ -147,7 +163,7 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
                 words.need("a size", reading)?;
                 reading.approximated(line, "`tbrsize` is left out: the link paces each packet");
             }
-            "queue" => top = text::list(words, "a queue", reading)?,
+            "queue" => top = names(text::list(words, "a queue", reading)?, reading)?,
             other => {
                 let known = ["cbq", "hfsc", "priq", "bandwidth", "qlimit", "tbrsize", "queue"];
                 reading.unknown((other, word.span), "option of altq", &known);
@@ -162,7 +178,7 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
         reading.error(&codes::INCOMPLETE, reading.span(line), message, cure);
         return None;
     };
-    for name in names {
+    for name in interfaces {
         if file.interfaces.len() >= INTERFACES_MAX {
             reading.lost(line, format!("the file has more than {INTERFACES_MAX} interfaces"));
             return None;
@@ -190,6 +206,34 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
     Some(())
 }
 
+/// The words that a statement has had.
+#[derive(Default)]
+struct Once(BTreeSet<String>);
+
+impl Once {
+    /// Reports a word of `single` that comes a second time, which pfctl refuses.
+    fn check(&mut self, word: &Word, single: &[&str], reading: &mut Reading) -> Option<()> {
+        let is_single = single.contains(&word.text.as_str());
+        if !is_single || self.0.insert(word.text.clone()) {
+            return Some(());
+        }
+        let message = format!("`{}` is written twice", word.text);
+        reading.error(&codes::DECLARED_TWICE, word.span, message, "keep one of them");
+        None
+    }
+}
+
+/// Reports names of queues that pf reads as numbers, or that are too long for it.
+fn names(words: Vec<Word>, reading: &mut Reading) -> Option<Vec<Word>> {
+    for word in &words {
+        if word.text.bytes().all(|byte| byte.is_ascii_digit()) || word.text.len() > QUEUE_NAME_MAX {
+            super::words::bad_value(word, "the name of a queue, with a letter", reading);
+            return None;
+        }
+    }
+    Some(words)
+}
+
 fn scheduler(word: &str) -> Discipline {
     match word {
         "hfsc" => Discipline::Hfsc,
@@ -203,8 +247,10 @@ fn parenthesised(words: &mut Words, class: &mut AltqClass, reading: &mut Reading
     if !words.accept("(") {
         return Some(());
     }
+    let mut written = Once::default();
     loop {
         let word = words.need("an option, or `)`", reading)?;
+        written.check(&word, &["realtime", "linkshare", "upperlimit"], reading)?;
         match word.text.as_str() {
             ")" => return Some(()),
             "," => {}
@@ -276,6 +322,7 @@ fn unpacked(curve: Option<Curve>, parent: u64) -> Option<Curve> {
 /// `queue NAME [on IF] [OPTIONS] [{ CHILDREN }]`.
 fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) -> Option<()> {
     let name = words.need("the name of a queue", reading)?;
+    names(vec![name.clone()], reading)?;
     let mut queue = Queue {
         class: AltqClass::new(&name.text, None, line),
         name,
@@ -290,18 +337,19 @@ fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
         parent: None,
         flows: false,
     };
-    let mut rooted = None;
+    let mut written = Once::default();
     while let Some(word) = words.take() {
+        written.check(&word, &SINGLE, reading)?;
         match word.text.as_str() {
             "on" => {
-                let on = words.need("an interface", reading)?;
-                queue.on = Some(on.text.clone());
-                rooted = Some(on);
+                let others = words.accept("!");
+                let names = text::list(words, "an interface", reading)?;
+                queue.on = Some(Interfaces { names, others });
             }
-            "{" => queue.children = text::rest_of_list(words, "a queue", reading)?,
+            "{" => queue.children = names(text::rest_of_list(words, "a queue", reading)?, reading)?,
             _ if queue_option(&word, words, &mut queue, reading)? => {}
             other if !OPTION_LIKE.contains(&other) && words.peek().is_none() => {
-                queue.children = vec![word.clone()];
+                queue.children = names(vec![word.clone()], reading)?;
             }
             other => {
                 reading.unknown((other, word.span), "option of a queue", &QUEUE_WORDS);
@@ -309,14 +357,41 @@ fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
             }
         }
     }
-    // Without `altq`, a queue on an interface without a parent is the root of one.
-    let declared = |on: &str| file.interfaces.iter().any(|one| one.name.text == on);
-    let room = file.interfaces.len() < INTERFACES_MAX;
-    let is_root = |on: &Word| room && queue.parent.is_none() && !declared(&on.text);
-    if let Some(on) = rooted.filter(is_root) {
+    own_child(&queue, reading)?;
+    add_root(&queue, file);
+    if file.queues.len() >= QUEUES_MAX || queue.children.len() > QUEUES_MAX {
+        let message = format!("the file has more than {QUEUES_MAX} queues");
+        reading.error(&codes::TOO_MANY, queue.name.span, message, "split it up");
+        return None;
+    }
+    file.queues.push(queue);
+    Some(())
+}
+
+/// Reports a queue that is a child of its own.
+fn own_child(queue: &Queue, reading: &mut Reading) -> Option<()> {
+    let near = queue.children.iter().chain(&queue.parent);
+    let Some(own) = near.into_iter().find(|one| one.text == queue.name.text) else {
+        return Some(());
+    };
+    let message = format!("queue `{}` is a child of its own", own.text);
+    reading.error(&codes::INCONSISTENT, own.span, message, "name another queue");
+    None
+}
+
+/// Without `altq`, a queue on an interface without a parent is the root of one.
+fn add_root(queue: &Queue, file: &mut File) {
+    let Some(on) = queue.on.as_ref().filter(|on| !on.others && queue.parent.is_none()) else {
+        return;
+    };
+    for name in &on.names {
+        let declared = file.interfaces.iter().any(|one| one.name.text == name.text);
+        if declared || file.interfaces.len() >= INTERFACES_MAX {
+            continue;
+        }
         file.interfaces.push(Altq {
-            name: on,
-            line,
+            name: name.clone(),
+            line: queue.line,
             discipline: Discipline::Hfsc,
             bandwidth: queue.max.unwrap_or(queue.bandwidth).of(0),
             early: Early::No,
@@ -326,13 +401,6 @@ fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
             is_new: true,
         });
     }
-    if file.queues.len() >= QUEUES_MAX || queue.children.len() > QUEUES_MAX {
-        let message = format!("the file has more than {QUEUES_MAX} queues");
-        reading.error(&codes::TOO_MANY, queue.name.span, message, "split it up");
-        return None;
-    }
-    file.queues.push(queue);
-    Some(())
 }
 
 /// Reads an option of a queue; returns `Some(false)` for any other word.
@@ -466,9 +534,12 @@ fn sketch(
         );
         return None;
     };
-    for other in classes.iter_mut().skip(default + 1).filter(|class| class.default) {
-        other.default = false;
-        reading.approximated(other.line, "another queue is the default already");
+    if let Some(other) = classes.iter().skip(default + 1).find(|class| class.default) {
+        let message =
+            format!("queues `{}` and `{}` are the default", classes[default].name, other.name);
+        let span = reading.span(other.line);
+        reading.error(&codes::INCONSISTENT, span, message, "write `default` in one of them");
+        return None;
     }
     let names: Vec<String> = classes.iter().map(|class| class.name.clone()).collect();
     for (rule, used) in file.rules.iter().zip(used) {
@@ -501,7 +572,8 @@ impl Tree<'_> {
         if self.classes.iter().any(|class| class.name == name.text) {
             return;
         }
-        let here = |queue: &&Queue| queue.on.as_ref().is_none_or(|on| *on == self.altq.name.text);
+        let here =
+            |queue: &&Queue| queue.on.as_ref().is_none_or(|on| on.contains(&self.altq.name.text));
         let mut named = self.file.queues.iter().filter(|queue| queue.name.text == name.text);
         let Some(queue) = named.find(here) else {
             let note = format!("queue `{}` is listed, but not declared: left out", name.text);
@@ -617,6 +689,22 @@ const SHOWN_MAX: usize = 16;
 const RULES_MAX: usize = 1 << 16;
 const PERCENT: u64 = 1 << 63;
 const A_BANDWIDTH: &str = "a bandwidth such as 10Mb or 20%";
+/// The longest name of a queue in pf.
+const QUEUE_NAME_MAX: usize = 63;
+/// Options that a queue has once.
+const SINGLE: [&str; 11] = [
+    "on",
+    "parent",
+    "bandwidth",
+    "min",
+    "max",
+    "priority",
+    "qlimit",
+    "cbq",
+    "hfsc",
+    "priq",
+    "flows",
+];
 const STATEMENTS: [&str; 14] = [
     "altq",
     "queue",

@@ -6,6 +6,7 @@
 //! for the replies, with both ends exchanged; rules with `quick` go first, the others in reverse
 //! order.
 
+use super::super::altq::with_tos;
 use super::super::altq_classes::AltqClass;
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, Rule, quoted};
@@ -13,6 +14,8 @@ use super::super::words::{Word, Words, bad_value, number};
 use super::text;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use weir_core::packet::Dscp;
+use weir_policy::reader::suggest;
 
 /// A rule that passes packets.
 pub(super) struct PfRule {
@@ -70,6 +73,7 @@ pub(super) fn read(
     let mut lost = None;
     while let Some(word) = words.take() {
         match word.text.as_str() {
+            "," => {}
             "in" => rule.direction = Direction::In,
             "out" => rule.direction = Direction::Out,
             "quick" => rule.quick = true,
@@ -135,42 +139,77 @@ fn further(
             reading.noted(line, "`flags` choose the first packet of a connection");
         }
         "allow-opts" | "return" | "once" => {}
-        "label" | "tag" | "rtable" | "rtableid" | "max-mss" | "divert-to" => {
+        "label" | "tag" | "rtable" | "rtableid" | "max-mss" | "ridentifier" | "max-pkt-rate" => {
             words.accept("(");
             words.need("a name", reading)?;
             words.accept(")");
         }
-        "route-to" | "reply-to" | "dup-to" | "nat-to" | "rdr-to" | "binat-to" => {
-            skip_parentheses(words);
+        "scrub" => skip_parentheses(words),
+        "divert-to" | "divert-packet" => {
+            words.need("an address", reading)?;
+            if words.accept("port") {
+                words.need("a port", reading)?;
+            }
+            reading.approximated(line, format!("`{text}` is left out: Weir forwards every packet"));
+        }
+        "route-to" | "reply-to" | "dup-to" | "nat-to" | "rdr-to" | "binat-to" | "af-to" => {
             reading.approximated(line, format!("`{text}` is left out: Weir does not route"));
-            if words.peek().is_some_and(|next| !RULE_WORDS.contains(&next)) {
+            match words.peek() {
+                Some("(" | "{") => skip_parentheses(words),
+                Some(next) if !RULE_WORDS.contains(&next) => drop(words.take()),
+                _ => {}
+            }
+            while words.peek().is_some_and(|word| POOL.contains(&word)) {
                 words.take();
             }
         }
         "user" | "group" | "os" | "icmp-type" | "icmp6-type" | "probability" | "tagged"
         | "received-on" | "fragment" | "prio" => {
-            *lost = Some(format!("Weir's rules cannot match `{text}`"));
-            if !["fragment"].contains(&text) {
-                words.accept("!");
-                text::list(words, "a value", reading)?;
+            lose(lost, &format!("Weir's rules cannot match `{text}`"));
+            if text != "fragment" {
+                value(words, reading)?;
             }
         }
-        other => {
+        "!" => lose(lost, "negated conditions cannot be expressed"),
+        other if suggest(other, &RULE_WORDS).starts_with("did you mean") => {
             reading.unknown((other, word.span), "part of a rule", &RULE_WORDS);
             return None;
+        }
+        other => {
+            let shown: String = other.chars().take(40).collect();
+            lose(lost, &format!("Weir does not read `{shown}` in a rule"));
+            while words.take().is_some() {}
         }
     }
     Some(())
 }
 
+/// Keeps the first reason.
+fn lose(lost: &mut Option<Lost>, why: &str) {
+    lost.get_or_insert_with(|| why.to_owned());
+}
+
+/// Skips the value of a condition: `8 code 0`, `{ root, != 5 }`, `>= 1000`.
+fn value(words: &mut Words, reading: &mut Reading) -> Option<()> {
+    while words.peek().is_some_and(|word| ["=", "!", "<", ">"].contains(&word)) {
+        words.take();
+    }
+    text::list(words, "a value", reading)?;
+    if words.accept("code") {
+        words.need("a code", reading)?;
+    }
+    Some(())
+}
+
+/// Skips `( ... )` or `{ ... }`, if it comes next.
 fn skip_parentheses(words: &mut Words) {
-    if !words.accept("(") {
+    if !words.peek().is_some_and(|word| ["(", "{"].contains(&word)) {
         return;
     }
-    let mut depth = 1_usize;
+    let mut depth = 0_usize;
     while let Some(word) = words.take() {
-        depth += usize::from(word.text == "(");
-        depth -= usize::from(word.text == ")");
+        depth += usize::from(["(", "{"].contains(&word.text.as_str()));
+        depth = depth.saturating_sub(usize::from([")", "}"].contains(&word.text.as_str())));
         if depth == 0 {
             return;
         }
@@ -180,7 +219,8 @@ fn skip_parentheses(words: &mut Words) {
 /// Reads `NAME` or `(NAME, NAME)`.
 fn assigned(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Option<()> {
     if !words.accept("(") {
-        rule.queue = Some(words.need("the name of a queue", reading)?);
+        let name = words.need("the name of a queue", reading)?;
+        rule.queue = super::names(vec![name], reading)?.pop();
         return Some(());
     }
     loop {
@@ -264,22 +304,26 @@ fn endpoint(
         match words.peek() {
             Some("(") => {
                 skip_parentheses(words);
-                *lost = Some("an interface's own address is not known here".to_owned());
+                if words.peek().is_some_and(|word| word.starts_with('/')) {
+                    words.take();
+                }
+                lose(lost, "an interface's own address is not known here");
             }
             Some("<") => {
                 words.take();
-                listed = table(words, tables, reading)?;
+                listed = table(words, tables, lost, reading)?;
             }
             _ => listed = text::list(words, "an address, or `any`", reading)?,
         }
         let any = listed.iter().any(|word| ["any", "all"].contains(&word.text.as_str()));
-        for word in listed.iter().filter(|_| !any) {
-            match prefix(&word.text) {
-                Some(prefix) => addresses.push(prefix),
-                None => {
-                    let shown: String = word.text.chars().take(40).collect();
-                    *lost = Some(format!("the address of `{shown}` is not known here"));
-                }
+        if words.accept("-") {
+            let last = words.need("an address", reading)?;
+            listed.extend([Word { text: "-".to_owned(), ..last.clone() }, last]);
+        }
+        if !any {
+            match prefixes(&listed) {
+                Ok(found) => addresses = found,
+                Err(name) => lose(lost, &format!("the address of `{name}` is not known here")),
             }
         }
     }
@@ -290,19 +334,70 @@ fn endpoint(
 fn table(
     words: &mut Words,
     tables: &BTreeMap<String, Vec<Word>>,
+    lost: &mut Option<Lost>,
     reading: &mut Reading,
 ) -> Option<Vec<Word>> {
     let name = words.need("the name of a table", reading)?;
     words.value("`>`", |word| (word == ">").then_some(()), reading)?;
     let Some(found) = tables.get(&name.text) else {
-        let names = tables.keys().map(String::as_str);
-        reading.undeclared((&name.text, name.span), "table", names);
-        return None;
+        lose(lost, &format!("the addresses of table `{}` are not in the file", name.text));
+        return Some(Vec::new());
     };
     match found.is_empty() {
         // An empty table matches no address; this name resolves to none.
         true => Some(vec![name]),
         false => Some(found.clone()),
+    }
+}
+
+/// Returns the prefixes of addresses, of networks and of ranges `A - B`, or the first name that is
+/// none of them.
+fn prefixes(words: &[Word]) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    let mut rest = words;
+    while let [first, after @ ..] = rest {
+        let shown = || first.text.chars().take(40).collect::<String>();
+        rest = match after {
+            [dash, last, after @ ..] if dash.text == "-" => {
+                found.extend(range(&first.text, &last.text).ok_or_else(shown)?);
+                after
+            }
+            _ => {
+                found.push(prefix(&first.text).ok_or_else(shown)?);
+                after
+            }
+        };
+    }
+    Ok(found)
+}
+
+/// Returns the prefixes that make up a range of addresses.
+fn range(first: &str, last: &str) -> Option<Vec<String>> {
+    let (first, last): (IpAddr, IpAddr) = (first.parse().ok()?, last.parse().ok()?);
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(one) => u128::from(u32::from(one)),
+        IpAddr::V6(one) => u128::from(one),
+    };
+    let width: u32 = if first.is_ipv4() { 32 } else { 128 };
+    let (mut at, end) = (bits(first), bits(last));
+    if first.is_ipv4() != last.is_ipv4() || at > end {
+        return None;
+    }
+    let mut found = Vec::new();
+    // Terminates: each block is as large as its alignment and the end allow; there are at most two
+    // for each bit of an address.
+    loop {
+        let fits = |size: &u32| *size < 128 && (1 << size) - 1 <= end - at;
+        let size = (0..=at.trailing_zeros().min(width)).rev().find(fits).unwrap_or(0);
+        let address: IpAddr = match width {
+            32 => std::net::Ipv4Addr::from(at as u32).into(),
+            _ => std::net::Ipv6Addr::from(at).into(),
+        };
+        found.push(format!("{address}/{}", width - size));
+        match at.checked_add(1 << size).filter(|next| *next <= end) {
+            Some(next) => at = next,
+            None => return Some(found),
+        }
     }
 }
 
@@ -390,7 +485,10 @@ fn tos(text: &str) -> Option<u8> {
         "lowdelay" => Some(0x10),
         "throughput" => Some(0x08),
         "reliability" => Some(0x04),
-        _ => u8::try_from(number(text)?).ok(),
+        _ => match number(text) {
+            Some(number) => u8::try_from(number).ok(),
+            None => text.parse::<Dscp>().ok().map(|dscp| dscp.code() << 2),
+        },
     }
 }
 
@@ -442,8 +540,10 @@ impl PfRule {
             let note = "empty acknowledgements are not recognised: only packets that request low \
                         delay go to the second queue";
             reading.approximated(self.line, note);
-            let low_delay = conditions.rules(replies, Some(0x10));
-            let rules = low_delay.into_iter().map(|keys| Rule { keys, rank });
+            let rules = conditions.rules(replies, None);
+            // pf tests one bit, which EF has, too.
+            let low_delay = rules.iter().flat_map(|keys| with_tos(keys, LOW_DELAY, LOW_DELAY));
+            let rules = low_delay.map(|keys| Rule { keys, rank });
             classes[second].rules.extend(rules);
         }
         let rules = conditions.rules(replies, conditions.tos);
@@ -518,6 +618,20 @@ impl Conditions {
     }
 }
 
+/// The bit of the traffic class that requests low delay.
+const LOW_DELAY: u8 = 0x10;
+/// How pf chooses among several addresses.
+const POOL: [&str; 9] = [
+    "round-robin",
+    "random",
+    "source-hash",
+    "bitmask",
+    "sticky-address",
+    "static-port",
+    "least-states",
+    "endpoint-independent",
+    "prefer-ipv6-nexthop",
+];
 const RULE_WORDS: [&str; 24] = [
     "in",
     "out",

@@ -17,7 +17,8 @@ pub(super) fn statements(text: &str, reading: &mut Reading) -> Vec<(LineId, Vec<
         let (first, last) = (words[0].span, words[words.len() - 1].span);
         let line = reading.line(join(first, last));
         let is_macro = words.get(1).is_some_and(|word| word.text == "=" && !is_quoted(word, text));
-        let Some(expanded) = expand(&words, &macros, reading) else { continue };
+        let fixed = |word: &Word| !is_macro && is_quoted(word, text);
+        let Some(expanded) = expand(&words, fixed, &macros, reading) else { continue };
         total += expanded.len();
         if total > WORDS_MAX {
             let message = format!("with macros the file has more than {WORDS_MAX} words");
@@ -35,7 +36,7 @@ pub(super) fn statements(text: &str, reading: &mut Reading) -> Vec<(LineId, Vec<
 }
 
 fn is_quoted(word: &Word, text: &str) -> bool {
-    text[word.span.start..].starts_with('"')
+    text[word.span.start..].starts_with(['"', '\''])
 }
 
 /// Returns the words of each statement; quoted text is one word, without the quotes.
@@ -89,15 +90,17 @@ fn words_of(text: &str, span: Span) -> Vec<Word> {
     words.map(|word| Word { span, ..word }).collect()
 }
 
+/// Replaces macros, but not in words that are `fixed`: `label "$nr"` is for pf to fill in.
 fn expand(
     words: &[Word],
+    fixed: impl Fn(&Word) -> bool,
     macros: &BTreeMap<String, Vec<Word>>,
     reading: &mut Reading,
 ) -> Option<Vec<Word>> {
     let mut out = Vec::new();
     for word in words {
         // Also inside quotes: the value of a macro may name other macros.
-        if !word.text.contains('$') {
+        if !word.text.contains('$') || fixed(word) {
             out.push(word.clone());
             continue;
         }

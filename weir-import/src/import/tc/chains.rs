@@ -12,13 +12,24 @@ use super::filters::Filter;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::classify::{PortRange, Prefix};
 
+/// Where packets go.
+#[derive(Clone, Copy)]
+pub(super) struct Targets<'c> {
+    pub ids: &'c [Handle],
+    /// The classes with children.
+    pub parents: &'c BTreeSet<usize>,
+    pub default: usize,
+    /// The class of packets that HTB sends past its classes.
+    pub direct: Option<usize>,
+    /// The root's major number.
+    pub root: u16,
+    /// Whether only minor numbers count, as in `prio`.
+    pub by_minor: bool,
+}
+
 /// The filters of a device, by the class to which they are attached.
 pub(super) struct Chains<'c> {
-    pub(super) ids: &'c [Handle],
-    /// The classes with children.
-    pub(super) parents: &'c BTreeSet<usize>,
-    pub(super) default: usize,
-    pub(super) root: u16,
+    to: Targets<'c>,
     of_class: BTreeMap<usize, Vec<Filter>>,
     entered: BTreeSet<usize>,
     rank: u64,
@@ -26,13 +37,9 @@ pub(super) struct Chains<'c> {
 
 impl<'c> Chains<'c> {
     /// Starts without filters.
-    pub(super) fn new(
-        ids: &'c [Handle],
-        parents: &'c BTreeSet<usize>,
-        (default, root): (usize, u16),
-    ) -> Self {
+    pub(super) fn new(to: Targets<'c>) -> Self {
         let (of_class, entered) = (BTreeMap::new(), BTreeSet::new());
-        Self { ids, parents, default, root, of_class, entered, rank: 0 }
+        Self { to, of_class, entered, rank: 0 }
     }
 
     /// Makes rules of all filters, in match order.
@@ -46,14 +53,16 @@ impl<'c> Chains<'c> {
         for filter in filters {
             match filter.parent.map(|parent| self.whole(parent)) {
                 None => top.push(filter),
-                Some(parent) if parent == (self.root, 0) => top.push(filter),
-                Some(parent) => match self.class(parent).filter(|at| self.parents.contains(at)) {
-                    Some(at) => self.of_class.entry(at).or_default().push(filter),
-                    None => {
-                        let why = "filters of a discipline below a class are not read";
-                        reading.lost(filter.line, why);
+                Some(parent) if parent == (self.to.root, 0) => top.push(filter),
+                Some(parent) => {
+                    match self.class(parent).filter(|at| self.to.parents.contains(at)) {
+                        Some(at) => self.of_class.entry(at).or_default().push(filter),
+                        None => {
+                            let why = "filters of a discipline below a class are not read";
+                            reading.lost(filter.line, why);
+                        }
                     }
-                },
+                }
             }
         }
         for filter in &top {
@@ -67,11 +76,12 @@ impl<'c> Chains<'c> {
 
     /// A major number that names no discipline means the root's.
     fn whole(&self, (major, minor): Handle) -> Handle {
-        (if major == 0 { self.root } else { major }, minor)
+        (if major == 0 { self.to.root } else { major }, minor)
     }
 
     fn class(&self, id: Handle) -> Option<usize> {
-        self.ids.iter().position(|other| *other == id)
+        let same = |other: &Handle| *other == id || self.to.by_minor && other.1 == id.1;
+        self.to.ids.iter().position(same)
     }
 
     /// Sends packets that match one of `path` to the filter's target.
@@ -82,11 +92,9 @@ impl<'c> Chains<'c> {
         (depth, sketch): (usize, &mut Sketch),
         reading: &mut Reading,
     ) {
-        let target = self.whole(filter.target);
-        let Some(at) = self.class(target) else {
-            let why = format!("there is no class {:x}:{:x}", target.0, target.1);
-            return reading.lost(filter.line, why);
-        };
+        // A class that does not exist ends the search, too: the default class has the packet.
+        let direct = self.to.direct.filter(|_| filter.target == (self.to.root, 0));
+        let at = direct.or_else(|| self.class(filter.target)).unwrap_or(self.to.default);
         let all = path.iter().flat_map(|met| filter.rules.iter().map(move |own| (met, own)));
         let all = all.filter_map(|(met, own)| both(met, own)).take(RULES_MAX + 1);
         let conditions: Vec<Vec<Key>> = all.collect();
@@ -94,7 +102,7 @@ impl<'c> Chains<'c> {
             let why = "with the filters that lead to it, it makes too many rules";
             return reading.lost(filter.line, why);
         }
-        if !self.parents.contains(&at) {
+        if !self.to.parents.contains(&at) {
             return self.add(at, conditions, sketch);
         }
         match self.of_class.remove(&at) {
@@ -111,7 +119,7 @@ impl<'c> Chains<'c> {
                 reading.approximated(filter.line, note);
             }
         }
-        self.add(self.default, conditions, sketch);
+        self.add(self.to.default, conditions, sketch);
     }
 
     fn add(&mut self, at: usize, conditions: Vec<Vec<Key>>, sketch: &mut Sketch) {

@@ -27,8 +27,9 @@ pub(super) struct Discipline {
     pub ordinary: u64,
     /// Keys of `[link.SCHEDULER]`.
     pub parameters: Vec<Key>,
-    /// The queue of a discipline without classes.
+    /// The queue of a discipline without classes, and further keys of its one class.
     pub queue: Vec<Key>,
+    pub only: Vec<Key>,
 }
 
 /// A service curve of `hfsc`.
@@ -47,8 +48,11 @@ pub(super) struct ClassOptions {
     pub ceil: Option<u64>,
     pub burst: Option<u64>,
     pub cburst: Option<u64>,
+    /// The packet of which the default bursts consist.
+    pub mtu: Option<u64>,
     pub quantum: Option<u64>,
     pub prio: Option<u64>,
+    pub weight: Option<u64>,
     pub bounded: bool,
     pub real_time: Option<Curve>,
     pub link_share: Option<Curve>,
@@ -56,11 +60,11 @@ pub(super) struct ClassOptions {
     pub overhead: Overhead,
 }
 
-/// Reads the options behind `kind`.
+/// Reads the options behind `kind`; `waiting` is the device's queue length.
 pub(super) fn read(
     kind: &Word,
     words: &mut Words,
-    line: LineId,
+    (line, waiting): (LineId, u64),
     reading: &mut Reading,
 ) -> Option<Discipline> {
     let mut one = Discipline { kind: kind.text.clone(), ..Discipline::default() };
@@ -75,9 +79,10 @@ pub(super) fn read(
         "cbq" => cbq(&mut one, words, line, reading)?,
         "prio" => prio(&mut one, words, line, reading)?,
         "tbf" => tbf(&mut one, words, line, reading)?,
-        "drr" => {}
+        "drr" | "qfq" => {}
+        "cake" => super::cake::read(&mut one, words, line, reading)?,
         "sfq" => {
-            sfq(words, reading)?;
+            sfq(words, line, reading)?;
             one.queue = vec![("dropper", quoted("fq-codel"))];
             let note = "flows take turns as in fq-codel, which also drops by delay";
             reading.approximated(line, note);
@@ -85,12 +90,7 @@ pub(super) fn read(
         "fq_codel" | "codel" | "pie" => one.queue = delays(kind, words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
         "pfifo" | "bfifo" | "pfifo_fast" | "pfifo_head_drop" => {
-            if words.accept("limit") {
-                one.queue = fifo(kind, words, reading)?;
-            }
-            if kind.text == "pfifo_head_drop" {
-                one.queue.insert(0, ("dropper", quoted("head")));
-            }
+            one.queue = fifo(kind, waiting, words, reading)?;
             if kind.text == "pfifo_fast" {
                 reading.approximated(line, "its three bands become one queue");
             }
@@ -250,16 +250,22 @@ fn tbf(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Read
     Some(())
 }
 
-fn sfq(words: &mut Words, reading: &mut Reading) -> Option<()> {
-    let known =
-        ["perturb", "quantum", "limit", "divisor", "flows", "depth", "headdrop", "redflowlimit"];
+fn sfq(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
     while let Some(word) = words.take() {
-        if !known.contains(&word.text.as_str()) {
-            reading.unknown((&word.text, word.span), "option of sfq", &known);
-            return None;
-        }
-        if word.text != "headdrop" {
-            words.need("a number", reading)?;
+        match word.text.as_str() {
+            "perturb" | "quantum" | "limit" | "divisor" | "flows" | "depth" | "redflowlimit" => {
+                words.need("a number", reading)?;
+            }
+            "min" | "max" | "avpkt" | "burst" | "probability" => {
+                words.need("a number", reading)?;
+                reading.approximated(line, "RED in each flow is left out");
+            }
+            "headdrop" | "ecn" | "harddrop" => {}
+            other => {
+                let known = ["perturb", "quantum", "limit", "divisor", "flows", "depth", "min"];
+                reading.unknown((other, word.span), "option of sfq", &known);
+                return None;
+            }
         }
     }
     Some(())
@@ -377,12 +383,23 @@ fn red(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key
     Some(keys)
 }
 
-fn fifo(kind: &Word, words: &mut Words, reading: &mut Reading) -> Option<Vec<Key>> {
-    if kind.text == "bfifo" {
-        return Some(byte_limit(words.value(A_SIZE, size, reading)?));
-    }
-    let limit = words.value("a number of packets", number, reading)?.max(1);
-    Some(vec![("limit", packets(limit))])
+/// Reads `[limit N]`; without, the device's queue length counts.
+fn fifo(kind: &Word, waiting: u64, words: &mut Words, reading: &mut Reading) -> Option<Vec<Key>> {
+    let limited = words.accept("limit");
+    let keys = match (kind.text.as_str(), limited) {
+        ("bfifo", true) => byte_limit(words.value(A_SIZE, size, reading)?),
+        ("bfifo", false) => byte_limit(waiting.saturating_mul(FRAME)),
+        ("pfifo_fast", _) => packet_limit(waiting.saturating_mul(3)),
+        (_, true) => packet_limit(words.value("a number of packets", number, reading)?.max(1)),
+        (_, false) => packet_limit(waiting),
+    };
+    let head = (kind.text == "pfifo_head_drop").then(|| ("dropper", quoted("head")));
+    Some(head.into_iter().chain(keys).collect())
+}
+
+/// Returns the queue of a class without a discipline of its own.
+pub(super) fn packet_limit(waiting: u64) -> Vec<Key> {
+    vec![("limit", packets(waiting.max(1)))]
 }
 
 fn packets(limit: u64) -> String {
@@ -390,7 +407,7 @@ fn packets(limit: u64) -> String {
     quoted(&format!("{limit} {}", if limit == 1 { "packet" } else { "packets" }))
 }
 
-fn bytes(size: u64) -> String {
+pub(super) fn bytes(size: u64) -> String {
     quoted(&format!("{} B", size.clamp(1, 1 << 40)))
 }
 
@@ -426,6 +443,7 @@ pub(super) fn class_options(
             "htb" => htb_option(&word, words, &mut options, reading)?,
             "hfsc" => hfsc_option(&word, words, &mut options, reading)?,
             "drr" => quantum_option(&word, words, &mut options, reading)?,
+            "qfq" => qfq_option(&word, words, &mut options, (line, reading))?,
             _ => cbq_option(&word, words, &mut options, (line, reading))?,
         };
         if !known {
@@ -454,7 +472,7 @@ fn htb_option(
             options.cburst = Some(words.value(A_SIZE, size_cell, reading)?);
         }
         "prio" => options.prio = Some(words.value("a priority", number, reading)?.min(7)),
-        "mtu" => drop(words.value(A_SIZE, size, reading)?),
+        "mtu" => options.mtu = Some(words.value("a number of bytes", number, reading)?),
         "overhead" | "mpu" | "linklayer" => overhead(word, words, &mut options.overhead, reading)?,
         _ => return quantum_option(word, words, options, reading),
     }
@@ -471,6 +489,26 @@ fn quantum_option(
         return Some(false);
     }
     options.quantum = Some(words.value(A_SIZE, size, reading)?.clamp(64, 1 << 30));
+    Some(true)
+}
+
+fn qfq_option(
+    word: &Word,
+    words: &mut Words,
+    options: &mut ClassOptions,
+    (line, reading): (LineId, &mut Reading),
+) -> Option<bool> {
+    match word.text.as_str() {
+        "weight" => {
+            let weight = |text: &str| number(text).filter(|weight| (1..=1024).contains(weight));
+            options.weight = Some(words.value("a weight from 1 to 1024", weight, reading)?);
+        }
+        "maxpkt" => {
+            words.value(A_SIZE, size, reading)?;
+            reading.approximated(line, "`maxpkt` is left out: the link's `mtu` bounds packets");
+        }
+        _ => return Some(false),
+    }
     Some(true)
 }
 
@@ -600,11 +638,15 @@ fn minor(text: &str) -> Option<u16> {
     u16::from_str_radix(digits.strip_prefix("0x").unwrap_or(digits), 16).ok()
 }
 
+/// The largest frame of Ethernet, by which the kernel turns packets into bytes.
+const FRAME: u64 = 1514;
 const A_RATE: &str = "a rate such as 10mbit";
 const A_SIZE: &str = "a size such as 15k";
 const A_TIME: &str = "a time such as 5ms";
-const CLASSFUL: [&str; 4] = ["htb", "hfsc", "drr", "cbq"];
-const KINDS: [&str; 15] = [
+const CLASSFUL: [&str; 5] = ["htb", "hfsc", "drr", "qfq", "cbq"];
+const KINDS: [&str; 17] = [
+    "qfq",
+    "cake",
     "htb",
     "hfsc",
     "cbq",
@@ -622,11 +664,12 @@ const KINDS: [&str; 15] = [
     "pfifo_head_drop",
 ];
 /// Disciplines of the kernel without a counterpart in Weir.
-const UNKNOWN_TO_WEIR: [&str; 16] = [
-    "cake", "fq", "fq_pie", "choke", "gred", "hhf", "netem", "mq", "mqprio", "multiq", "noqueue",
-    "qfq", "sfb", "taprio", "etf", "ets",
+const UNKNOWN_TO_WEIR: [&str; 14] = [
+    "fq", "fq_pie", "choke", "gred", "hhf", "netem", "mq", "mqprio", "multiq", "noqueue", "sfb",
+    "taprio", "etf", "ets",
 ];
-const CLASS_WORDS: [(&str, &[&str]); 4] = [
+const CLASS_WORDS: [(&str, &[&str]); 5] = [
+    ("qfq", &["weight", "maxpkt"]),
     (
         "htb",
         &[

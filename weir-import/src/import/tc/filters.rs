@@ -1,13 +1,11 @@
 //! Reads filters: `u32`, `flower`, `basic`, `matchall` and `fw` [linux, algorithms §11.3].
-//!
-//! A `u32` key reads a word at an offset; a key at a field of IPv4, of IPv6, or of ports behind a
-//! header without options, becomes a condition on that field. Others are lost.
 
 use super::super::altq::with_tos;
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, inline, quoted, rate_value};
 use super::super::words::{Words, number};
-use super::units::{handle, rate, size};
+use super::selector::{Lowered, Selector};
+use super::units::{base0, handle, rate, size};
 use super::{A_HANDLE, Device, Handle, OBJECTS_MAX};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,23 +21,58 @@ pub(super) struct Filter {
     pub rules: Vec<Vec<Key>>,
 }
 
+/// What all filters of one priority have in common.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Sort {
+    kind: String,
+    accepts: Accepts,
+}
+
 /// A filter while its conditions are read.
 struct Draft {
     line: LineId,
-    version: Version,
+    accepts: Accepts,
+    /// The keys of a `u32`.
+    selector: Option<Selector>,
     keys: Vec<Key>,
     /// Value and mask of the traffic class.
     tos: Option<(u8, u8)>,
     target: Option<Handle>,
     police: Option<String>,
+    parent: Option<Handle>,
+    prio: Option<u32>,
+    kind: String,
 }
 
 /// The packets that `protocol` accepts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Accepts {
     All,
-    Four,
-    Six,
+    Type(EthernetType),
+    /// Those with a VLAN tag.
+    Tagged,
+    /// Those with a length in place of a type.
+    Untyped,
+}
+
+/// The number of a protocol behind Ethernet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct EthernetType(pub u16);
+
+impl EthernetType {
+    pub(super) const IPV4: Self = Self(0x0800);
+    pub(super) const IPV6: Self = Self(0x86dd);
+    pub(super) const IP: [Self; 2] = [Self::IPV4, Self::IPV6];
+
+    /// Returns it as policies write it.
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::IPV4 => "ipv4".to_owned(),
+            Self::IPV6 => "ipv6".to_owned(),
+            Self(0x0806) => "arp".to_owned(),
+            Self(number) => format!("{number:#06x}"),
+        }
+    }
 }
 
 /// Reads `[parent H] [protocol P] [prio N] [handle H] KIND CONDITIONS [flowid H] [police ...]`.
@@ -49,44 +82,57 @@ pub(super) fn read(
     device: &mut Device,
     reading: &mut Reading,
 ) -> Option<()> {
-    let version = Version::All;
-    let (keys, tos, target, police) = Default::default();
-    let mut draft = Draft { line, version, keys, tos, target, police };
-    let (parent, prio) = conditions(words, &mut draft, reading)?;
-    if device.filters.len() >= OBJECTS_MAX * 16 {
+    let accepts = Accepts::All;
+    let (selector, keys, tos, target, police, parent, prio, kind) = Default::default();
+    let mut draft =
+        Draft { line, accepts, selector, keys, tos, target, police, parent, prio, kind };
+    let read = conditions(words, &mut draft, reading);
+    if device.filters.len() >= OBJECTS_MAX * 16 || device.sorts.len() >= OBJECTS_MAX * 16 {
         reading.lost(line, "the device has too many filters");
         return None;
     }
-    // [algorithms §11.3] Without a priority it precedes all present filters.
-    let prio = prio.filter(|prio| *prio > 0);
-    let before = || device.least_prio.map_or(0xc000, |least| least.saturating_sub(1));
-    let prio = prio.unwrap_or_else(before);
-    device.least_prio = Some(device.least_prio.map_or(prio, |least| least.min(prio)));
-    let Some(mut target) = draft.target else {
+    // Also a filter that is lost has its priority.
+    let prio = priority(&draft, device, reading)?;
+    read?;
+    let Some(target) = draft.target else {
         reading.lost(line, "it names no class with `flowid` or `classid`");
         return None;
     };
-    if target.0 == 0 {
-        target.0 = parent.map_or(0, |parent| parent.0);
-    }
-    let rank = (prio << 32) | device.filters.len() as u64;
-    let rules = draft.rules();
+    let rank = (u64::from(prio) << 32) | device.filters.len() as u64;
+    let parent = draft.parent;
+    let rules = draft.rules(reading)?;
     device.filters.push(Filter { parent, line, rank, target, rules });
     Some(())
 }
 
-/// Reads the words before and behind the kind of a filter: its parent and its priority.
-fn conditions(
-    words: &mut Words,
-    draft: &mut Draft,
-    reading: &mut Reading,
-) -> Option<(Option<Handle>, Option<u64>)> {
+/// Returns the priority of a filter, as written or as the kernel gives one; none if the kernel
+/// refuses the filter.
+fn priority(draft: &Draft, device: &mut Device, reading: &mut Reading) -> Option<u32> {
+    let parent = draft.parent.filter(|parent| parent.1 > 0);
+    let sort = Sort { kind: draft.kind.clone(), accepts: draft.accepts };
+    let prio = draft.prio.filter(|prio| *prio > 0).unwrap_or_else(|| {
+        // [algorithms §11.3] Below the smallest in the upper half; those in the lower half precede.
+        let upper = (parent, PRIO_AUTO)..=(parent, u32::MAX);
+        let least = device.sorts.range(upper).next();
+        least.map_or(PRIO_FIRST, |(key, _)| key.1.saturating_sub(1))
+    });
+    let known = device.sorts.entry((parent, prio)).or_insert_with(|| sort.clone());
+    if *known != sort {
+        let why = "the kernel refuses it: an earlier filter with this `prio` has another kind or \
+                   another `protocol`";
+        reading.lost(draft.line, why);
+        return None;
+    }
+    Some(prio)
+}
+
+/// Reads the words before and behind the kind of a filter.
+fn conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     let line = draft.line;
-    let (mut parent, mut prio) = (None, None);
     let kind = loop {
         let word = words.need("a kind of filter such as `flower`", reading)?;
         match word.text.as_str() {
-            "parent" => parent = Some(words.value(A_HANDLE, handle, reading)?),
+            "parent" => draft.parent = Some(words.value(A_HANDLE, handle, reading)?),
             "root" => {}
             "ingress" => {
                 reading.lost(line, "a policy is for departing packets, not for arriving ones");
@@ -95,8 +141,8 @@ fn conditions(
             "egress" => {}
             "protocol" => protocol(words, draft, reading)?,
             "prio" | "pref" | "priority" => {
-                let in_range = |text: &str| number(text).filter(|prio| *prio <= 0xffff);
-                prio = Some(words.value("a priority up to 65535", in_range, reading)?);
+                let in_range = |text: &str| base0(text, 0xffff);
+                draft.prio = Some(words.value("a priority up to 65535", in_range, reading)?);
             }
             "handle" => drop(words.need("a handle", reading)?),
             "estimator" => {
@@ -106,6 +152,7 @@ fn conditions(
             _ => break word,
         }
     };
+    draft.kind.clone_from(&kind.text);
     match kind.text.as_str() {
         "u32" => u32_conditions(words, draft, reading)?,
         "flower" => flower(words, draft, reading)?,
@@ -126,29 +173,67 @@ fn conditions(
             return None;
         }
     }
-    Some((parent, prio))
+    Some(())
 }
 
 impl Draft {
-    fn rules(mut self) -> Vec<Vec<Key>> {
-        let has_address = self.keys.iter().any(|(key, _)| *key == "src" || *key == "dst");
-        let has_type = self.keys.iter().any(|(key, _)| *key == "ethertype");
-        if !has_address && !has_type {
-            let version = match self.version {
-                Version::All => None,
-                Version::Four => Some("ipv4"),
-                Version::Six => Some("ipv6"),
-            };
-            self.keys.splice(0..0, version.map(|version| ("ethertype", quoted(version))));
+    /// Returns the rules; none if it has no counterpart.
+    fn rules(self, reading: &mut Reading) -> Option<Vec<Vec<Key>>> {
+        let has_vlan = self.keys.iter().any(|(key, _)| *key == "vlan");
+        let why = match self.accepts {
+            Accepts::Tagged if !has_vlan => "Weir's rules can match the number of a VLAN, not any",
+            Accepts::Untyped => "Weir's rules cannot match frames without an ethertype",
+            _ => "",
+        };
+        if !why.is_empty() {
+            reading.lost(self.line, why);
+            return None;
         }
-        let mut rules = match self.tos {
-            Some((tos, mask)) if mask > 0 => with_tos(&self.keys, tos, mask),
-            _ => vec![self.keys],
+        let mut rules = match &self.selector {
+            Some(selector) => self.lowered(selector, reading)?,
+            None => self.parsed(),
         };
         for rule in &mut rules {
             rule.extend(self.police.clone().map(|police| ("police", police)));
         }
-        rules
+        Some(rules)
+    }
+
+    /// Returns the rules of a filter that compares bytes.
+    fn lowered(&self, selector: &Selector, reading: &mut Reading) -> Option<Vec<Vec<Key>>> {
+        if selector.mark.is_some() {
+            return unread("mark", self, reading).map(|()| Vec::new());
+        }
+        let accepted = match self.accepts {
+            Accepts::Type(one) => Some(one),
+            _ => None,
+        };
+        let Lowered { rules, notes, lost } = selector.lower(accepted);
+        if let Some(why) = lost {
+            reading.lost(self.line, why);
+            return None;
+        }
+        match rules.is_empty() {
+            true => notes.into_iter().for_each(|note| reading.noted(self.line, note)),
+            false => notes.into_iter().for_each(|note| reading.approximated(self.line, note)),
+        }
+        Some(rules)
+    }
+
+    /// Returns the rules of a filter that parses headers.
+    fn parsed(&self) -> Vec<Vec<Key>> {
+        let mut keys = self.keys.clone();
+        let has_address = keys.iter().any(|(key, _)| *key == "src" || *key == "dst");
+        let of_ip = |one: EthernetType| EthernetType::IP.contains(&one);
+        if let Accepts::Type(one) = self.accepts
+            && !(has_address && of_ip(one))
+        {
+            keys.insert(0, ("ethertype", quoted(&one.text())));
+        }
+        match self.tos {
+            Some((tos, mask)) if mask > 0 => with_tos(&keys, tos, mask),
+            _ => vec![keys],
+        }
     }
 
     /// Replaces an earlier value of this field.
@@ -160,28 +245,19 @@ impl Draft {
 
 fn protocol(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     let word = words.need("a protocol such as `ip`", reading)?;
-    let ethertype = match word.text.as_str() {
-        "ip" | "0x800" | "0x0800" => {
-            draft.version = Version::Four;
-            return Some(());
-        }
-        "ipv6" | "0x86dd" => {
-            draft.version = Version::Six;
-            return Some(());
-        }
-        "all" => return Some(()),
-        "arp" => "arp".to_owned(),
-        "802.1q" | "802.1Q" | "802.1ad" => return Some(()),
-        text => match number(text).filter(|number| *number <= 0xffff) {
-            Some(number) => format!("{number:#06x}"),
-            None => {
-                let known = ["ip", "ipv6", "all", "arp", "802.1q"];
-                reading.unknown((text, word.span), "protocol", &known);
-                return None;
-            }
-        },
+    let named = PROTOCOLS.iter().find(|row| row.0.eq_ignore_ascii_case(&word.text));
+    let number = || base0(&word.text, 0xffff).map(|number| number as u16);
+    let Some(number) = named.map(|row| row.1).or_else(number) else {
+        let known = ["ip", "ipv6", "all", "arp", "802.1q", "802_3"];
+        reading.unknown((&word.text, word.span), "protocol", &known);
+        return None;
     };
-    draft.set("ethertype", quoted(&ethertype));
+    draft.accepts = match number {
+        0x0001 => Accepts::Untyped,
+        0x0003 => Accepts::All,
+        0x8100 | 0x88a8 => Accepts::Tagged,
+        number => Accepts::Type(EthernetType(number)),
+    };
     Some(())
 }
 
@@ -189,7 +265,7 @@ fn protocol(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Opti
 fn tail(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     while let Some(word) = words.take() {
         match word.text.as_str() {
-            "flowid" | "classid" => draft.target = Some(words.value(A_HANDLE, handle, reading)?),
+            "flowid" | "classid" => draft.target = Some(words.value(A_HANDLE, target, reading)?),
             "police" => police(words, draft, reading)?,
             "action" | "actions" => {
                 if words.accept("police") {
@@ -214,10 +290,14 @@ fn tail(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<(
     Some(())
 }
 
+/// Parses the handle of a class; a number alone is a minor one, which names no class.
+fn target(text: &str) -> Option<Handle> {
+    handle(text).or_else(|| Some((0, u16::from_str_radix(text, 16).ok()?)))
+}
+
 /// Reads `police rate R burst B [mtu M] [drop | pass | continue | conform-exceed ...]`.
 fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     let (mut bits, mut depth, mut out) = (0, 0, "drop");
-    let mut goes_on = false;
     while let Some(word) = words.peek() {
         match word {
             "rate" => {
@@ -232,17 +312,20 @@ fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
                 words.take();
                 words.need("a size", reading)?;
             }
+            "peakrate" | "avrate" | "overhead" | "linklayer" | "index" => {
+                let note = format!("`{word}` of `police` is left out");
+                reading.approximated(draft.line, note);
+                words.take();
+                words.need("a value", reading)?;
+            }
             "conform-exceed" => {
                 words.take();
                 let action = words.need("an action such as `drop`", reading)?;
-                out = if action.text.starts_with("drop") { "drop" } else { "pass" };
-                goes_on = action.text.starts_with("continue");
+                out = exceed(action.text.split('/').next().unwrap_or(""), draft.line, reading);
             }
-            "drop" | "shot" => drop(words.take()),
-            "pass" | "ok" | "continue" | "reclassify" => {
-                goes_on = word == "continue";
+            action if POLICE_ACTIONS.contains(&action) => {
+                out = exceed(action, draft.line, reading);
                 words.take();
-                out = "pass";
             }
             _ => break,
         }
@@ -251,68 +334,41 @@ fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
         reading.approximated(draft.line, "`police` without `rate` and `burst` is left out");
         return Some(());
     }
-    if goes_on {
-        let note = "packets beyond the rate go to the class too: Weir does not pass them on to the \
-                    next filter";
-        reading.approximated(draft.line, note);
-    }
     let depth = quoted(&format!("{} B", depth.clamp(1, 1 << 30)));
     let keys = [("rate", rate_value(bits)), ("depth", depth), ("out", quoted(out))];
     draft.police = Some(inline(&keys));
     Some(())
 }
 
+/// Returns what becomes of a packet beyond the rate.
+fn exceed(action: &str, line: LineId, reading: &mut Reading) -> &'static str {
+    match action {
+        "drop" | "shot" => "drop",
+        "pass" | "ok" => "pass",
+        other => {
+            let note = format!(
+                "packets beyond the rate go to the class too: Weir does not try the next filter, \
+                 as `{other}` says"
+            );
+            reading.approximated(line, note);
+            "pass"
+        }
+    }
+}
+
 fn u32_conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
+    let selector = draft.selector.get_or_insert_default();
     loop {
         match words.peek() {
             Some("match") => {
                 words.take();
-                u32_match(words, draft, reading)?;
+                selector.read(words, reading)?;
             }
             Some("link" | "ht" | "hashkey" | "divisor" | "offset" | "sample" | "order") => {
                 reading.lost(draft.line, "hash tables of filters are not read");
                 return None;
             }
             _ => return tail(words, draft, reading),
-        }
-    }
-}
-
-/// Reads `ip FIELD VALUE [MASK]`, `ip6 ...`, `tcp|udp src|dst PORT MASK`, `u8|u16|u32 VALUE MASK at
-/// N`.
-fn u32_match(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
-    let layer = words.need("`ip`, `ip6`, `u32`, `u16` or `u8`", reading)?;
-    match layer.text.as_str() {
-        "ip" | "ip6" => {
-            let six = layer.text == "ip6";
-            draft.version = if six { Version::Six } else { Version::Four };
-            let field = words.need("a field of the header", reading)?;
-            match field.text.as_str() {
-                "src" | "dst" => address(&field.text, words, draft, reading),
-                "sport" => port(true, words, draft, reading),
-                "dport" => port(false, words, draft, reading),
-                "protocol" => masked_protocol(words, draft, reading),
-                "tos" | "dsfield" | "priority" | "precedence" => {
-                    let value = words.value("a byte", byte, reading)?;
-                    let mask = words.value("a mask", byte, reading)?;
-                    draft.tos = Some((value, mask));
-                    Some(())
-                }
-                other => unread(other, draft, reading),
-            }
-        }
-        "tcp" | "udp" => {
-            let proto = if layer.text == "tcp" { 6 } else { 17 };
-            draft.set("proto", proto.to_string());
-            let field = words.need("`src` or `dst`", reading)?;
-            port(field.text == "src", words, draft, reading)
-        }
-        "u8" | "u16" | "u32" => raw(&layer.text, words, draft, reading),
-        "mark" => unread("mark", draft, reading),
-        other => {
-            let known = ["ip", "ip6", "tcp", "udp", "u8", "u16", "u32"];
-            reading.unknown((other, layer.span), "layer of u32", &known);
-            None
         }
     }
 }
@@ -326,14 +382,14 @@ fn unread(field: &str, draft: &Draft, reading: &mut Reading) -> Option<()> {
 fn address(field: &str, words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     let prefix = words.value("an address with or without /LENGTH", masked_prefix, reading)?;
     let key = if field == "src" || field == "src_ip" { "src" } else { "dst" };
-    if let Some(prefix) = prefix {
-        draft.set(key, quoted(&prefix));
+    if let Some((network, length)) = prefix {
+        draft.set(key, quoted(&format!("{network}/{length}")));
     }
     Some(())
 }
 
 /// Parses a prefix and clears the bits beyond its length; an inner `None` means any address.
-fn masked_prefix(text: &str) -> Option<Option<String>> {
+pub(super) fn masked_prefix(text: &str) -> Option<Option<(IpAddr, u32)>> {
     let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
     let address: IpAddr = match address {
         "any" | "all" | "default" => return Some(None),
@@ -343,7 +399,10 @@ fn masked_prefix(text: &str) -> Option<Option<String>> {
     let length = match length {
         None => max,
         Some(length) => match length.parse::<Ipv4Addr>() {
-            Ok(mask) if address.is_ipv4() => u32::from(mask).leading_ones(),
+            Ok(mask) if address.is_ipv4() => {
+                let mask = u32::from(mask);
+                Some(mask.leading_ones()).filter(|length| *length == mask.count_ones())?
+            }
             _ => u32::try_from(number(length)?).ok().filter(|length| *length <= max)?,
         },
     };
@@ -360,76 +419,7 @@ fn masked_prefix(text: &str) -> Option<Option<String>> {
             std::net::Ipv6Addr::from(u128::from(one) & mask).into()
         }
     };
-    Some(Some(format!("{network}/{length}")))
-}
-
-fn port(source: bool, words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
-    let value = words.value("a port", word16, reading)?;
-    let mask = words.value("a mask such as 0xffff", word16, reading)?;
-    set_port(source, (value, mask), draft, reading)
-}
-
-/// Sets a range of ports from a mask of leading ones.
-fn set_port(
-    source: bool,
-    (value, mask): (u16, u16),
-    draft: &mut Draft,
-    reading: &mut Reading,
-) -> Option<()> {
-    if mask.count_ones() != mask.leading_ones() {
-        return unread("a port under a mask with holes", draft, reading);
-    }
-    let (first, last) = (value & mask, value | !mask);
-    let text = if first == last { first.to_string() } else { format!("{first}-{last}") };
-    if mask > 0 {
-        draft.set(if source { "sport" } else { "dport" }, quoted(&text));
-    }
-    Some(())
-}
-
-fn masked_protocol(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
-    let value = words.value("a protocol's number", ip_protocol, reading)?;
-    let mask = words.value("a mask", byte, reading)?;
-    match mask {
-        0 => {}
-        0xff => draft.set("proto", value.to_string()),
-        _ => return unread("a part of the protocol", draft, reading),
-    }
-    Some(())
-}
-
-/// Reads `VALUE MASK at OFFSET`, for the offsets of fields.
-fn raw(width: &str, words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
-    let word32 = |text: &str| hexadecimal(text).and_then(|number| u32::try_from(number).ok());
-    let value = words.value("a value", word32, reading)?;
-    let mask = words.value("a mask", word32, reading)?;
-    let mut offset = "0".to_owned();
-    if words.accept("at") {
-        offset = words.need("an offset", reading)?.text;
-    }
-    if mask == 0 {
-        return Some(());
-    }
-    if draft.version == Version::Six {
-        return unread("bytes of an IPv6 packet", draft, reading);
-    }
-    draft.version = Version::Four;
-    match (width, offset.as_str(), mask) {
-        ("u8", "1", mask) => draft.tos = Some((value as u8, mask as u8)),
-        ("u8", "9", 0xff) => draft.set("proto", (value & 0xff).to_string()),
-        ("u32", "12" | "16", mask) if mask.count_ones() == mask.leading_ones() => {
-            let prefix = format!("{}/{}", Ipv4Addr::from(value & mask), mask.leading_ones());
-            draft.set(if offset == "12" { "src" } else { "dst" }, quoted(&prefix));
-        }
-        ("u16", "20" | "nexthdr+0", mask) if mask <= 0xffff => {
-            return set_port(true, (value as u16, mask as u16), draft, reading);
-        }
-        ("u16", "22" | "nexthdr+2", mask) if mask <= 0xffff => {
-            return set_port(false, (value as u16, mask as u16), draft, reading);
-        }
-        _ => return unread(&format!("{width} at {offset}"), draft, reading),
-    }
-    Some(())
+    Some(Some((network, length)))
 }
 
 fn flower(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
@@ -505,15 +495,11 @@ fn basic(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<
     tail(words, draft, reading)
 }
 
-fn byte(text: &str) -> Option<u8> {
-    number(text).and_then(|number| u8::try_from(number).ok())
-}
-
 fn word16(text: &str) -> Option<u16> {
     number(text).and_then(|number| u16::try_from(number).ok())
 }
 
-/// Parses a raw value of `u32`: hexadecimal with or without `0x`.
+/// Parses a hexadecimal number with or without `0x`.
 fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
@@ -540,4 +526,34 @@ fn port_range(text: &str) -> Option<String> {
     }
 }
 
+/// The priority that the kernel gives to the first filter without one, and the least that it looks
+/// at for the next.
+const PRIO_FIRST: u32 = 0xc000;
+const PRIO_AUTO: u32 = 0x8000;
+const POLICE_ACTIONS: [&str; 7] = ["drop", "shot", "pass", "ok", "continue", "reclassify", "pipe"];
+/// Names of protocols behind Ethernet, as tc knows them.
+const PROTOCOLS: [(&str, u16); 22] = [
+    ("ip", 0x0800),
+    ("ipv4", 0x0800),
+    ("ipv6", 0x86dd),
+    ("all", 0x0003),
+    ("arp", 0x0806),
+    ("802_3", 0x0001),
+    ("802_2", 0x0004),
+    ("snap", 0x0005),
+    ("802.1q", 0x8100),
+    ("802.1ad", 0x88a8),
+    ("loop", 0x0060),
+    ("x25", 0x0805),
+    ("rarp", 0x8035),
+    ("atalk", 0x809b),
+    ("aarp", 0x80f3),
+    ("ipx", 0x8137),
+    ("ppp_mp", 0x0008),
+    ("ppp_disc", 0x8863),
+    ("ppp_ses", 0x8864),
+    ("mpls_uc", 0x8847),
+    ("mpls_mc", 0x8848),
+    ("lldp", 0x88cc),
+];
 const KINDS: [&str; 5] = ["u32", "flower", "basic", "matchall", "fw"];

@@ -2,10 +2,13 @@
 
 use super::super::Options;
 use super::super::lines::{LineId, Reading};
-use super::super::sketch::{Class as SketchClass, Key, Sketch, inline, quoted, rate_value};
-use super::chains::Chains;
-use super::disciplines::{ClassOptions, Curve, Discipline, Overhead, duration};
+use super::super::sketch::{
+    Class as SketchClass, Key, Sketch, inline, quoted, rate_value, show_rate,
+};
+use super::chains::{Chains, Targets};
+use super::disciplines::{ClassOptions, Curve, Discipline, Overhead, duration, packet_limit};
 use super::filters::Filter;
+use super::units::kernel_burst;
 use super::{Class, Device, Handle, Qdisc};
 use std::collections::BTreeMap;
 
@@ -28,14 +31,45 @@ pub(super) fn device(
     let mut sketch = Sketch::new(&device.name.text, device.name.span);
     let (scheduler, handle) = scheduler(&root, &mut device, &mut sketch, reading);
     set_overhead(&device, &scheduler, &mut sketch);
-    add_classes(&scheduler, handle, (&mut device, names), (&mut sketch, root.line), reading);
-    sketch.rate = match options.rate {
-        Some(rate) => rate.bits_per_second(),
-        None if sketch.rate > 0 => sketch.rate,
-        None => link_rate(&device.classes, handle),
+    let direct =
+        add_classes(&scheduler, handle, (&mut device, names), (&mut sketch, root.line), reading);
+    let derived = match sketch.rate {
+        0 => link_rate(&device.classes, handle),
+        rate => rate,
     };
+    sketch.rate = options.rate.map_or(derived, |rate| rate.bits_per_second());
     sketch.rate_or(options, root.line, reading);
+    if let Some(at) = direct {
+        give_direct(&mut sketch, (at, derived), options, reading);
+    }
     Some(sketch)
+}
+
+/// Gives the class of packets that HTB sends past its classes the rest of the link; where the file
+/// does not know the link, as much again as the classes have.
+fn give_direct(
+    sketch: &mut Sketch,
+    (at, derived): (usize, u64),
+    options: &Options,
+    reading: &mut Reading,
+) {
+    let others = sketch.classes.iter().enumerate().filter(|(index, _)| *index != at);
+    let top = others.filter(|(_, class)| class.parent.is_none());
+    let needed = top.filter_map(|(_, class)| class.rate).fold(0, u64::saturating_add);
+    if options.rate.is_none() && derived > 0 {
+        sketch.rate = derived.saturating_mul(2);
+    }
+    let rate = sketch.rate.saturating_sub(needed.max(derived)).max(sketch.rate / 100).max(1);
+    sketch.classes[at].rate = Some(rate);
+    let note = format!(
+        "the kernel sends packets that no class takes at once, past all classes and at the \
+         device's rate: here they go to an added class `{}` with {} of a link of {}; give the \
+         device's rate with `--rate`",
+        sketch.classes[at].name,
+        show_rate(rate),
+        show_rate(sketch.rate)
+    );
+    reading.approximated(sketch.classes[at].line, note);
 }
 
 /// Returns the discipline with the classes: the root, or the one below a `tbf`.
@@ -53,7 +87,7 @@ fn scheduler(
     let below = |one: &Qdisc| one.parent.is_some_and(|parent| parent.0 == root.handle.0);
     let Some(at) = device.qdiscs.iter().position(below) else { return (discipline, root.handle.0) };
     let inner = device.qdiscs.remove(at);
-    let classful = ["prio", "drr", "htb", "hfsc", "cbq"].contains(&inner.kind.kind.as_str());
+    let classful = ["prio", "drr", "qfq", "htb", "hfsc", "cbq"].contains(&inner.kind.kind.as_str());
     if !classful {
         let queue = inner.kind.queue.clone();
         return (Discipline { queue, ..discipline }, root.handle.0);
@@ -89,23 +123,16 @@ fn link_rate(classes: &[Class], root: u16) -> u64 {
     most.max(sum)
 }
 
+/// Adds classes, queues and rules; returns the class of packets that HTB sends past its classes.
 fn add_classes(
     discipline: &Discipline,
     root: u16,
     (device, names): (&mut Device, &Names),
     (sketch, line): (&mut Sketch, LineId),
     reading: &mut Reading,
-) {
+) -> Option<usize> {
     sketch.parameters.clone_from(&discipline.parameters);
-    match discipline.kind.as_str() {
-        "htb" => sketch.scheduler = "htb",
-        "hfsc" => sketch.scheduler = "hfsc",
-        "cbq" => sketch.scheduler = "cbq",
-        "drr" => sketch.scheduler = "drr",
-        "prio" => sketch.scheduler = "priq",
-        "tbf" => sketch.scheduler = "tbf",
-        _ => sketch.scheduler = "fifo",
-    }
+    sketch.scheduler = weir_scheduler(discipline);
     let mut ids: Vec<Handle> = Vec::new();
     if discipline.kind == "prio" {
         ids = bands(discipline, root, (device, names), (sketch, line));
@@ -115,24 +142,92 @@ fn add_classes(
     if ids.is_empty() {
         let mut only = SketchClass::new(name_of((root, 0), names, "all"), None, line);
         only.queue.clone_from(&discipline.queue);
+        only.leaf_keys.clone_from(&discipline.only);
         only.default = true;
         sketch.classes.push(only);
         for filter in &device.filters {
             reading.noted(filter.line, "there is one class only");
         }
-        return;
+        return None;
+    }
+    if discipline.kind == "htb" {
+        give_quanta(discipline, sketch);
     }
     add_queues(&ids, device, sketch, reading);
     let caught = catch_all(&ids, root, device);
-    let default = match caught.filter(|_| discipline.kind == "drr") {
-        Some(at) => {
-            device.filters.pop();
-            sketch.classes[at].default = true;
-            at
+    let (mut direct, mut default) = (None, None);
+    if ["drr", "qfq"].contains(&discipline.kind.as_str())
+        && let Some(at) = caught
+    {
+        device.filters.pop();
+        sketch.classes[at].default = true;
+        default = Some(at);
+    }
+    default = default.or_else(|| default_class(discipline, root, &ids, sketch));
+    let past = default.is_none() || device.filters.iter().any(|one| one.target == (root, 0));
+    if discipline.kind == "htb" && past {
+        let name = name_of((root, 0), names, "direct");
+        direct = Some(add_direct(name, (sketch, line), device.queue_length));
+        default.is_none().then(|| sketch.classes.last_mut().map(|class| class.default = true));
+    }
+    let default = default.or(direct);
+    let default = default.unwrap_or_else(|| {
+        add_unclassified(
+            discipline,
+            name_of((root, 0), names, "unclassified"),
+            sketch,
+            line,
+            reading,
+        )
+    });
+    let parents = sketch.classes.iter().filter_map(|class| class.parent).collect();
+    let by_minor = discipline.kind == "prio";
+    let to = Targets { ids: &ids, parents: &parents, default, direct, root, by_minor };
+    let filters = std::mem::take(&mut device.filters);
+    Chains::new(to).lower(filters, sketch, reading);
+    direct
+}
+
+/// Returns Weir's scheduler for a discipline.
+fn weir_scheduler(discipline: &Discipline) -> &'static str {
+    match discipline.kind.as_str() {
+        "htb" => "htb",
+        "hfsc" => "hfsc",
+        "cbq" => "cbq",
+        "drr" => "drr",
+        "qfq" => "qfq",
+        "prio" => "priq",
+        "tbf" => "tbf",
+        "cake" if !discipline.only.is_empty() => "drr",
+        _ => "fifo",
+    }
+}
+
+/// Adds the class of packets that HTB sends past its classes.
+fn add_direct(name: String, (sketch, line): (&mut Sketch, LineId), waiting: u64) -> usize {
+    let mut class = SketchClass::new(name, None, line);
+    class.rate = Some(1);
+    class.queue = packet_limit(waiting);
+    sketch.classes.push(class);
+    sketch.classes.len() - 1
+}
+
+/// Writes the quanta that the kernel computes where Weir would compute others.
+fn give_quanta(discipline: &Discipline, sketch: &mut Sketch) {
+    let r2q = discipline.parameters.iter().find(|(key, _)| *key == "r2q");
+    let r2q = r2q.and_then(|(_, value)| value.parse().ok()).unwrap_or(10_u64).max(1);
+    for class in &mut sketch.classes {
+        if class.leaf_keys.iter().any(|(key, _)| *key == "quantum") {
+            continue;
         }
-        None => default_class(discipline, root, &ids, (sketch, names, line), reading),
-    };
-    add_rules(&ids, default, (device, root), sketch, reading);
+        let quantum = (class.rate.unwrap_or(0) / 8 / r2q).clamp(1000, 200_000);
+        let key = ("quantum", quoted(&format!("{quantum} B")));
+        // Weir's default is a packet at least.
+        match quantum < PACKET {
+            true => class.leaf_keys.push(key),
+            false => class.from_rate.1.push(key),
+        }
+    }
 }
 
 fn bands(
@@ -207,13 +302,7 @@ fn drop_interior_curves(sketch: &mut Sketch, reading: &mut Reading) {
 fn lower_class(options: &ClassOptions, class: &mut SketchClass, reading: &mut Reading) {
     match options.kind.as_str() {
         "htb" => {
-            class.rate = Some(options.rate.or(options.ceil).unwrap_or(1).max(1));
-            class.keys.extend(options.ceil.map(|ceil| ("ceil", rate_value(ceil))));
-            let size = |size: u64| quoted(&format!("{} B", size.clamp(1, 1 << 40)));
-            class.keys.extend(options.burst.map(|burst| ("burst", size(burst))));
-            class.keys.extend(options.cburst.map(|burst| ("cburst", size(burst))));
-            class.leaf_keys.extend(options.prio.map(|prio| ("prio", prio.to_string())));
-            class.leaf_keys.extend(options.quantum.map(|quantum| ("quantum", size(quantum))));
+            lower_htb(options, class, reading);
         }
         "hfsc" => {
             let mut push = |names: [&'static str; 3], curve: Option<Curve>, leaf: bool| {
@@ -223,6 +312,10 @@ fn lower_class(options: &ClassOptions, class: &mut SketchClass, reading: &mut Re
             push(["ls_m1", "ls_d", "ls_m2"], options.link_share, false);
             push(["ul_m1", "ul_d", "ul_m2"], options.upper_limit, false);
             push(["rt_m1", "rt_d", "rt_m2"], options.real_time, true);
+        }
+        "qfq" => {
+            let weight = options.weight.unwrap_or(1).to_string();
+            class.leaf_keys.push(("weight", weight));
         }
         "drr" => class
             .leaf_keys
@@ -243,6 +336,31 @@ fn lower_class(options: &ClassOptions, class: &mut SketchClass, reading: &mut Re
     }
 }
 
+/// tc writes what the file leaves out: a ceiling, bursts and a quantum that follow from the rate.
+fn lower_htb(options: &ClassOptions, class: &mut SketchClass, reading: &mut Reading) {
+    let written = options.rate.or(options.ceil).unwrap_or(8).max(8);
+    let ceil = options.ceil.unwrap_or(written).max(8);
+    if ceil < written {
+        let note = "its ceil is below its rate, so the ceil is all that it gets: the rate is \
+                    lowered to it";
+        reading.approximated(class.line, note);
+    }
+    class.rate = Some(written.min(ceil));
+    let size = |size: u64| quoted(&format!("{} B", size.clamp(1, 1 << 40)));
+    let burst = |size: Option<u64>, rate: u64| {
+        let usual = options.mtu.unwrap_or(MTU).saturating_add(rate / 8 / 1_000_000_000);
+        kernel_burst(size.unwrap_or(usual), rate)
+    };
+    if options.ceil.is_some() {
+        class.keys.push(("ceil", rate_value(ceil)));
+    }
+    class.keys.push(("burst", size(burst(options.burst, written))));
+    class.keys.push(("cburst", size(burst(options.cburst, ceil))));
+    class.leaf_keys.extend(options.prio.map(|prio| ("prio", prio.to_string())));
+    class.leaf_keys.extend(options.quantum.map(|quantum| ("quantum", size(quantum))));
+    class.from_rate.0.push(("ceil", rate_value(ceil)));
+}
+
 fn curve_keys([m1, d, m2]: [&'static str; 3], curve: Curve) -> Vec<Key> {
     let mut keys = Vec::new();
     if curve.d > 0 {
@@ -255,17 +373,26 @@ fn curve_keys([m1, d, m2]: [&'static str; 3], curve: Curve) -> Vec<Key> {
 
 /// Adds the queues below leaves.
 fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mut Reading) {
+    let parents: Vec<_> = sketch.classes.iter().filter_map(|class| class.parent).collect();
+    for (at, id) in ids.iter().enumerate().filter(|(at, _)| !parents.contains(at)) {
+        let class = device.classes.iter().find(|class| class.id == *id);
+        let waiting = class.map_or(device.queue_length, |class| class.waiting);
+        sketch.classes[at].queue = packet_limit(waiting);
+    }
     for qdisc in &device.qdiscs {
         let at = qdisc.parent.and_then(|parent| ids.iter().position(|id| *id == parent));
         let Some(at) = at else {
             reading.lost(qdisc.line, "its parent is not a class of the root discipline");
             continue;
         };
-        let classful = ["htb", "hfsc", "cbq", "drr", "prio", "tbf"];
+        let classful = ["htb", "hfsc", "cbq", "drr", "qfq", "prio", "tbf"];
         if classful.contains(&qdisc.kind.kind.as_str()) {
             let why = "a link has one scheduler here: a discipline below a class becomes one queue";
             reading.lost(qdisc.line, why);
             continue;
+        }
+        if qdisc.kind.kind == "cake" && qdisc.kind.rate > 0 {
+            reading.approximated(qdisc.line, "its `bandwidth` is left out below a class");
         }
         sketch.classes[at].queue.clone_from(&qdisc.kind.queue);
     }
@@ -280,26 +407,32 @@ fn catch_all(ids: &[Handle], root: u16, device: &mut Device) -> Option<usize> {
     ids.iter().position(|id| *id == last.target).filter(|_| own && all)
 }
 
-/// Returns the class of packets that no filter takes, added where the kernel has none.
+/// Returns the class of packets that no filter takes, if the discipline has one.
 fn default_class(
     discipline: &Discipline,
     root: u16,
     ids: &[Handle],
-    (sketch, names, line): (&mut Sketch, &Names, LineId),
-    reading: &mut Reading,
-) -> usize {
-    let parents: Vec<_> = sketch.classes.iter().filter_map(|class| class.parent).collect();
+    sketch: &mut Sketch,
+) -> Option<usize> {
     let minor = match discipline.kind.as_str() {
         "prio" => Some(discipline.ordinary as u16 + 1),
         _ => discipline.default.filter(|minor| *minor > 0),
     };
-    let named = minor.and_then(|minor| ids.iter().position(|id| *id == (root, minor)));
-    if let Some(at) = named.filter(|at| !parents.contains(at)) {
-        sketch.classes[at].default = true;
-        return at;
-    }
+    let at = minor.and_then(|minor| ids.iter().position(|id| *id == (root, minor)))?;
+    let is_parent = sketch.classes.iter().any(|class| class.parent == Some(at));
+    sketch.classes[at].default = !is_parent;
+    (!is_parent).then_some(at)
+}
+
+/// Adds a class for packets that no filter takes.
+fn add_unclassified(
+    discipline: &Discipline,
+    name: String,
+    sketch: &mut Sketch,
+    line: LineId,
+    reading: &mut Reading,
+) -> usize {
     let (fate, rate) = match discipline.kind.as_str() {
-        "htb" => ("sends past all classes", Some(1)),
         "cbq" => ("sends in the root", Some(1)),
         _ => ("drops", None),
     };
@@ -308,7 +441,7 @@ fn default_class(
          {fate}, go to an added class with the least rate"
     );
     reading.approximated(line, note);
-    let mut class = SketchClass::new(name_of((root, 0), names, "unclassified"), None, line);
+    let mut class = SketchClass::new(name, None, line);
     class.rate = rate;
     class.default = true;
     if discipline.kind == "hfsc" {
@@ -318,16 +451,8 @@ fn default_class(
     sketch.classes.len() - 1
 }
 
-fn add_rules(
-    ids: &[Handle],
-    default: usize,
-    (device, root): (&mut Device, u16),
-    sketch: &mut Sketch,
-    reading: &mut Reading,
-) {
-    let parents = sketch.classes.iter().filter_map(|class| class.parent).collect();
-    let filters = std::mem::take(&mut device.filters);
-    Chains::new(ids, &parents, (default, root)).lower(filters, sketch, reading);
-}
-
-const CLASSFUL: [&str; 4] = ["htb", "hfsc", "cbq", "drr"];
+/// The longest packet that Weir may assume.
+const PACKET: u64 = 2048;
+/// The packet by which tc computes a burst.
+const MTU: u64 = 1600;
+const CLASSFUL: [&str; 5] = ["htb", "hfsc", "cbq", "drr", "qfq"];

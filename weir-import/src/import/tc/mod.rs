@@ -4,19 +4,22 @@
 //! Commands build the kernel's state, a tree a device; then the tree becomes a policy. Filters keep
 //! their `prio`; the kernel gives one without it a smaller one than all before.
 
+mod cake;
 mod chains;
 mod disciplines;
 mod filters;
 mod lower;
+mod selector;
 mod shell;
+
 pub(super) mod units;
 
 use super::lines::{LineId, Reading};
 use super::sketch::Sketch;
-use super::words::{Word, Words};
+use super::words::{Word, Words, decimal, number};
 use super::{Language, Options};
 use disciplines::{ClassOptions, Discipline};
-use filters::Filter;
+use filters::{Filter, Sort};
 use std::collections::BTreeMap;
 use weir_policy::codes;
 use weir_policy::reader::suggest;
@@ -33,8 +36,10 @@ struct Device {
     qdiscs: Vec<Qdisc>,
     classes: Vec<Class>,
     filters: Vec<Filter>,
-    /// The smallest priority of a filter.
-    least_prio: Option<u64>,
+    /// What the filters of each parent class and priority have in common.
+    sorts: BTreeMap<(Option<Handle>, u32), Sort>,
+    /// How many packets wait where nothing says otherwise.
+    queue_length: u64,
 }
 
 struct Qdisc {
@@ -49,6 +54,8 @@ struct Class {
     id: Handle,
     parent: Handle,
     line: LineId,
+    /// The device's queue length when the class was made.
+    waiting: u64,
     options: ClassOptions,
 }
 
@@ -64,6 +71,9 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
             continue;
         }
         words.accept("sudo");
+        if queue_length(&words, &mut devices) {
+            continue;
+        }
         let is_batch = words.peek().is_some_and(|word| OBJECTS.contains(&word));
         let is_tc = words.peek().is_some_and(|word| word == "tc" || word.ends_with("/tc"));
         if is_tc {
@@ -85,6 +95,7 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
             reading.lost(command.line, note);
             continue;
         }
+        let mut words = percents(words, options, command.line, reading);
         tc(&mut words, command.line, &mut devices, reading);
     }
     let lowered =
@@ -92,14 +103,46 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     lowered.collect()
 }
 
+/// Replaces rates in percent of the device's speed.
+fn percents(words: Words, options: &Options, line: LineId, reading: &mut Reading) -> Words {
+    let speed = options.rate.map_or(SPEED, |rate| rate.bits_per_second());
+    let (mut out, mut before) = (Vec::new(), String::new());
+    let mut rest = words.clone();
+    while let Some(mut word) = rest.take() {
+        let percent = word.text.strip_suffix('%').and_then(decimal).filter(|row| row.1.is_empty());
+        if let Some((part, _)) = percent.filter(|_| RATES.contains(&before.as_str())) {
+            let bits = u128::from(speed) * u128::from(part) / 100_000_000;
+            word.text = format!("{bits}bit");
+            if options.rate.is_none() {
+                let note = "a part of the device's speed, which is taken as 1 Gbit/s: give it \
+                            with `--rate`";
+                reading.approximated(line, note);
+            }
+        }
+        before.clone_from(&word.text);
+        out.push(word);
+    }
+    if out.is_empty() { words } else { Words::new(out) }
+}
+
 /// Reads `OBJECT ACTION dev DEVICE ...`.
 fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut Reading) {
-    while words.peek().is_some_and(|word| word.starts_with('-')) {
+    while let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
+        let valued = VALUED.contains(&option);
         words.take();
+        if valued {
+            words.take();
+        }
+    }
+    if words.peek().is_none() {
+        return reading.lost(line, "a batch in another file is not read");
     }
     let Some(object) = words.need("`qdisc`, `class` or `filter`", reading) else { return };
     if !OBJECTS.contains(&object.text.as_str()) {
         return reading.unknown((&object.text, object.span), "object of tc", &OBJECTS);
+    }
+    if words.peek().is_none() {
+        return reading.noted(line, "only shows");
     }
     let Some(action) = words.need("an action such as `add`", reading) else { return };
     match action.text.as_str() {
@@ -117,22 +160,16 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
             devices[at].qdiscs.clear();
             devices[at].classes.clear();
             devices[at].filters.clear();
-            devices[at].least_prio = None;
+            devices[at].sorts.clear();
         }
         if object.text != "qdisc" && at.is_some() {
             return reading.lost(line, "single classes and filters are not deleted");
         }
         return reading.noted(line, "deletes the present discipline; a policy begins without one");
     }
-    if at.is_none() && devices.len() >= DEVICES_MAX {
+    let Some(device) = find_or_add(devices, device) else {
         return reading.lost(line, format!("the file has more than {DEVICES_MAX} devices"));
-    }
-    let at = at.unwrap_or_else(|| {
-        let (qdiscs, classes, filters) = Default::default();
-        devices.push(Device { name: device, qdiscs, classes, filters, least_prio: None });
-        devices.len() - 1
-    });
-    let device = &mut devices[at];
+    };
     let done = match object.text.as_str() {
         "qdisc" => qdisc(words, line, device, reading),
         "class" => class(words, (line, action.text != "add"), device, reading),
@@ -140,6 +177,41 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
     };
     // Every `None` has left a finding or a lost line.
     let _: Option<()> = done;
+}
+
+/// Returns the device of this name; none if there are too many.
+fn find_or_add(devices: &mut Vec<Device>, name: Word) -> Option<&mut Device> {
+    let at = devices.iter().position(|one| one.name.text == name.text);
+    let at = at.or_else(|| (devices.len() < DEVICES_MAX).then_some(devices.len()))?;
+    if at == devices.len() {
+        let (qdiscs, classes, filters, sorts) = Default::default();
+        let queue_length = QUEUE_LENGTH;
+        devices.push(Device { name, qdiscs, classes, filters, sorts, queue_length });
+    }
+    devices.get_mut(at)
+}
+
+/// Reads `txqueuelen N` of `ip link set DEVICE ...` or `ifconfig DEVICE ...`; false without it.
+fn queue_length(words: &Words, devices: &mut Vec<Device>) -> bool {
+    let mut words = words.clone();
+    let is_ip = words.accept("ip") || words.accept("/sbin/ip");
+    let sets =
+        if is_ip { words.accept("link") && words.accept("set") } else { words.accept("ifconfig") };
+    if !sets {
+        return false;
+    }
+    words.accept("dev");
+    let Some(device) = words.take() else { return false };
+    while let Some(word) = words.take() {
+        if ["txqueuelen", "qlen"].contains(&word.text.as_str()) {
+            let length = words.take().and_then(|word| number(&word.text));
+            let device = length.and_then(|_| find_or_add(devices, device));
+            let Some((device, length)) = device.zip(length) else { return false };
+            device.queue_length = length;
+            return true;
+        }
+    }
+    false
 }
 
 fn take_device(words: &mut Words, reading: &mut Reading) -> Option<Word> {
@@ -193,7 +265,8 @@ fn qdisc(
         return None;
     }
     let kind = words.need("a queueing discipline", reading)?;
-    let mut discipline = disciplines::read(&kind, words, line, reading)?;
+    let waiting = device.queue_length;
+    let mut discipline = disciplines::read(&kind, words, (line, waiting), reading)?;
     if stab != disciplines::Overhead::default() {
         discipline.overhead = stab;
     }
@@ -250,13 +323,22 @@ fn class(
         reading.error(&codes::DECLARED_TWICE, kind.span, message, "give one another `classid`");
         return None;
     }
-    device.classes.push(Class { id, parent, line, options });
+    let waiting = device.queue_length;
+    device.classes.push(Class { id, parent, line, waiting, options });
     Some(())
 }
 
 const OBJECTS: [&str; 3] = ["qdisc", "class", "filter"];
+/// Options of tc with a value.
+const VALUED: [&str; 7] = ["-n", "-net", "-netns", "-b", "-batch", "-cf", "-conf"];
 const ACTIONS: [&str; 7] = ["add", "replace", "change", "del", "delete", "show", "list"];
 const A_HANDLE: &str = "a handle such as 1: or 1:10";
+/// Options whose value may be a part of the device's speed.
+const RATES: [&str; 8] = ["rate", "ceil", "peakrate", "bandwidth", "m1", "m2", "maxrate", "avrate"];
+/// The speed of a device of which nothing is known.
+const SPEED: u64 = 1_000_000_000;
+/// The queue length of an Ethernet device, in packets.
+const QUEUE_LENGTH: u64 = 1000;
 /// The most devices of a file.
 const DEVICES_MAX: usize = 256;
 /// The most qdiscs, classes or filters of a device.

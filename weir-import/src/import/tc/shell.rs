@@ -108,11 +108,8 @@ impl Shell<'_> {
                 continue;
             }
             let line = reading.line(simple.span);
-            let note = format!(
-                "{what} are not run: put `echo` before each `tc`, run the script, and import what \
-                 it prints"
-            );
-            reading.lost(line, note);
+            reading.way_out = Some(ECHO);
+            reading.lost(line, format!("{what} are not run: {ECHO}"));
             if let Some((name, _)) = simple.words[0].text.split_once('=') {
                 self.variables.insert(name.to_owned(), None);
             }
@@ -166,6 +163,7 @@ impl Shell<'_> {
         for word in &simple.words {
             let Some(expanded) = self.expand(word) else {
                 let shown: String = word.text.chars().take(40).collect();
+                reading.way_out = Some(ECHO);
                 let why = format!("`{shown}` cannot be known without running the script");
                 return reading.lost(line, why);
             };
@@ -487,6 +485,8 @@ impl Lexer {
     }
 }
 
+/// How to import what is not interpreted.
+const ECHO: &str = "put `echo` before each `tc`, run the script, and import what it prints";
 /// Words that open a block, each with the word that ends it.
 const BLOCKS: [(&str, &str); 6] = [
     ("for", "done"),

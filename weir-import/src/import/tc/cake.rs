@@ -1,0 +1,202 @@
+//! Reads `cake`: its shaper, its overhead and its queues for flows and hosts `[linux]`.
+//!
+//! Weir has no discipline like it. Next to it is a link with the shaper's rate, whose queue lets
+//! flows take turns; what that lacks is named.
+
+use super::super::lines::{LineId, Reading};
+use super::super::sketch::quoted;
+use super::super::words::{Words, number};
+use super::disciplines::{Discipline, bytes, duration};
+use super::units::{rate, size, time};
+
+/// The options that count several words or change another one.
+#[derive(Default)]
+struct Draft {
+    /// The time of a round trip in nanoseconds.
+    interval: Option<u64>,
+    hosts: bool,
+    /// Whether lengths are those of the device, without any overhead.
+    raw: bool,
+    memory: Option<u64>,
+}
+
+/// Reads the options of `cake`.
+pub(super) fn read(
+    one: &mut Discipline,
+    words: &mut Words,
+    line: LineId,
+    reading: &mut Reading,
+) -> Option<()> {
+    let mut draft = Draft { raw: true, ..Draft::default() };
+    let (mut tins, mut isolation) = ("diffserv3", "triple-isolate");
+    while let Some(word) = words.take() {
+        let text = word.text.as_str();
+        if let Some(row) = TINS.iter().find(|name| **name == text) {
+            tins = row;
+        } else if let Some(row) = ISOLATIONS.iter().find(|name| **name == text) {
+            isolation = row;
+        } else if let Some(row) = ROUND_TRIPS.iter().find(|row| row.0 == text) {
+            draft.interval = Some(row.1);
+        } else if let Some(row) = OVERHEADS.iter().find(|row| row.0 == text) {
+            framing(one, &mut draft, row, line, reading);
+        } else if LOSSES.contains(&text) {
+            reading.approximated(line, format!("`{text}` is left out"));
+        } else if !PLAIN.contains(&text) && !valued(text, one, (&mut draft, line), words, reading)?
+        {
+            let known = ["bandwidth", "besteffort", "overhead", "mpu", "atm", "rtt", "memlimit"];
+            reading.unknown((text, word.span), "option of cake", &known);
+            return None;
+        }
+    }
+    if tins != "besteffort" {
+        let note = format!("the classes by DSCP of `{tins}` become one");
+        reading.approximated(line, note);
+    }
+    draft.hosts = ["dsthost", "dual-dsthost"].contains(&isolation);
+    let note = match draft.hosts {
+        true => "hosts take turns by destination, as in drr, and flows of a host as in fq-codel",
+        false => "flows take turns as in fq-codel, and hosts do not",
+    };
+    reading.approximated(line, note);
+    finish(one, &draft);
+    Some(())
+}
+
+/// Writes the queue.
+fn finish(one: &mut Discipline, draft: &Draft) {
+    one.queue = vec![("dropper", quoted("fq-codel"))];
+    if let Some(interval) = draft.interval {
+        one.queue.push(("target", duration((interval / 20).max(1))));
+        one.queue.push(("interval", duration(interval.max(1))));
+    }
+    one.queue.extend(draft.memory.map(|memory| ("memory", bytes(memory))));
+    if draft.hosts {
+        one.only = vec![("hash", quoted("dstaddr")), ("queues", HOSTS.to_string())];
+        one.queue.push(("flows", "64".to_owned()));
+        one.queue.push(("limit", quoted("1000 packets")));
+    }
+    if draft.raw {
+        one.overhead.bytes = 0;
+    }
+}
+
+/// Reads an option with a value; false for any other word.
+fn valued(
+    text: &str,
+    one: &mut Discipline,
+    (draft, line): (&mut Draft, LineId),
+    words: &mut Words,
+    reading: &mut Reading,
+) -> Option<bool> {
+    match text {
+        "bandwidth" => one.rate = words.value("a rate such as 10mbit", rate, reading)?,
+        "rtt" => draft.interval = Some(words.value("a time such as 100ms", time, reading)?),
+        "memlimit" => draft.memory = Some(words.value("a size such as 4m", size, reading)?),
+        "mpu" => one.overhead.minimum = words.value("a size", size, reading)?.min(65_535),
+        "overhead" => {
+            let signed = |text: &str| {
+                let (digits, sign) = text.strip_prefix('-').map_or((text, 1), |rest| (rest, -1));
+                let value = i64::try_from(number(digits)?).ok()? * sign;
+                (-64..=256).contains(&value).then_some(value)
+            };
+            let bytes = words.value("a number from -64 to 256", signed, reading)?;
+            one.overhead.bytes = bytes - ETHERNET_HEADER;
+            draft.raw = false;
+        }
+        "atm" => one.overhead.cells = true,
+        "noatm" => one.overhead.cells = false,
+        "ptm" => reading.approximated(line, PTM),
+        "fwmark" => {
+            words.need("a mask", reading)?;
+            reading.approximated(line, "`fwmark` is left out");
+        }
+        _ => return Some(false),
+    }
+    Some(true)
+}
+
+/// Applies a keyword that stands for an overhead.
+fn framing(
+    one: &mut Discipline,
+    draft: &mut Draft,
+    &(name, bytes, minimum, cells): &(&str, i64, u64, bool),
+    line: LineId,
+    reading: &mut Reading,
+) {
+    draft.raw = name == "raw";
+    one.overhead.bytes = match name {
+        // Each of these adds a tag to what was said before.
+        "ether-vlan" => one.overhead.bytes + bytes,
+        _ => bytes - ETHERNET_HEADER,
+    };
+    one.overhead.minimum = minimum.max(one.overhead.minimum);
+    one.overhead.cells = cells;
+    if name.ends_with("ptm") {
+        reading.approximated(line, PTM);
+    }
+}
+
+/// cake counts its overhead from the IP packet, Weir from the frame.
+const ETHERNET_HEADER: i64 = 14;
+/// The queues for hosts, as in cake.
+const HOSTS: u64 = 1024;
+const TINS: [&str; 5] = ["besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8"];
+const ISOLATIONS: [&str; 8] = [
+    "flowblind",
+    "srchost",
+    "dsthost",
+    "hosts",
+    "flows",
+    "dual-srchost",
+    "dual-dsthost",
+    "triple-isolate",
+];
+/// Options without a value.
+const PLAIN: [&str; 13] = [
+    "unlimited",
+    "nat",
+    "nonat",
+    "wash",
+    "nowash",
+    "split-gso",
+    "no-split-gso",
+    "ack-filter",
+    "ack-filter-aggressive",
+    "no-ack-filter",
+    "ingress",
+    "egress",
+    "autorate-ingress",
+];
+/// Those of them that change something that Weir does not have.
+const LOSSES: [&str; 6] =
+    ["nat", "wash", "ack-filter", "ack-filter-aggressive", "ingress", "autorate-ingress"];
+const PTM: &str = "the byte that PTM adds to each 64 is left out";
+/// Names of round trips, in nanoseconds.
+const ROUND_TRIPS: [(&str, u64); 8] = [
+    ("datacentre", 100_000),
+    ("lan", 1_000_000),
+    ("metro", 10_000_000),
+    ("regional", 30_000_000),
+    ("internet", 100_000_000),
+    ("oceanic", 300_000_000),
+    ("satellite", 1_000_000_000),
+    ("interplanetary", 3_600_000_000_000),
+];
+/// Keywords of links: bytes above IP, the shortest packet, and whether it is cut into cells.
+const OVERHEADS: [(&str, i64, u64, bool); 15] = [
+    ("raw", 14, 0, false),
+    ("conservative", 48, 0, true),
+    ("ethernet", 38, 84, false),
+    ("ether-vlan", 4, 0, false),
+    ("docsis", 18, 64, false),
+    ("pppoe-ptm", 30, 0, false),
+    ("bridged-ptm", 22, 0, false),
+    ("pppoa-vcmux", 10, 0, true),
+    ("pppoa-llc", 14, 0, true),
+    ("pppoe-vcmux", 32, 0, true),
+    ("pppoe-llcsnap", 40, 0, true),
+    ("bridged-vcmux", 24, 0, true),
+    ("bridged-llcsnap", 32, 0, true),
+    ("ipoa-vcmux", 8, 0, true),
+    ("ipoa-llcsnap", 16, 0, true),
+];

@@ -1,0 +1,135 @@
+//! `weir import pf` refuses queues that pfctl refuses, and reads what pfctl reads around them.
+
+use weir_import::import::{self, Fate, Options};
+use weir_policy::finding::{Outcome, Severity};
+use weir_policy::policy;
+
+fn read(text: &str) -> Outcome<import::Import> {
+    let language = import::find("pf").expect("it is a language");
+    import::read(language, text.as_bytes(), "f", &Options::default())
+}
+
+#[test]
+fn queues_that_pfctl_refuses_are_errors() {
+    let head = "altq on em0 hfsc bandwidth 10Mb queue { a, b }\nqueue a hfsc(default)\n";
+    let rows = [
+        ("queue b hfsc(linkshare 10% linkshare 20%)", "W405@3:28", "keep one"),
+        ("queue b hfsc(realtime 1Mb realtime 2Mb)", "W405@3:27", "keep one"),
+        ("queue b hfsc(upperlimit 1Mb upperlimit 2Mb)", "W405@3:29", "keep one"),
+        ("queue b bandwidth 10% bandwidth 20%", "W405@3:23", "keep one"),
+        ("queue b qlimit 5 qlimit 6", "W405@3:18", "keep one"),
+        ("queue b priority 5 priority 6", "W405@3:20", "keep one"),
+        ("queue b hfsc(red) hfsc(ecn)", "W405@3:19", "keep one"),
+        ("queue b { b }", "W406@3:11", "another"),
+        ("queue b { c b }", "W406@3:13", "another"),
+        ("queue b parent b", "W406@3:16", "another"),
+        ("queue 7", "W403@3:7", "letter"),
+        ("queue b { 7 }", "W403@3:11", "letter"),
+        ("queue b hfsc(default)", "W406@3:1", "one of them"),
+        ("altq on em1 cbq bandwidth 1Mb queue 5", "W403@3:37", "letter"),
+        ("altq on em1 cbq bandwidth 1Mb bandwidth 2Mb queue x", "W405@3:31", "keep one"),
+        ("pass out on em0 queue 7", "W403@3:23", "letter"),
+        ("pass out on em0 proto tcp qeue b", "W401@3:27", "did you mean `queue`?"),
+    ];
+    for (line, wanted, cure) in rows {
+        let rest = if line.starts_with("queue") { "" } else { "queue b\n" };
+        let outcome = read(&format!("{head}{line}\n{rest}"));
+        let errors = outcome.findings.iter().filter(|one| one.severity == Severity::Error);
+        let found: Vec<_> = errors
+            .map(|one| (format!("{}@{}:{}", one.code, one.place.line, one.place.column), one))
+            .collect();
+        let first = found.first().unwrap_or_else(|| panic!("{line}: no error"));
+        assert_eq!(first.0, wanted, "{line}: {:?}", first.1);
+        assert!(first.1.cure.contains(cure), "{line}: {:?}", first.1);
+    }
+}
+
+/// Checks the fate of line 4 and parts of the policy.
+fn check_rule(line: &str, fate: Fate, note: &str, wanted: &[&str]) {
+    let head = "altq on { em0 em1 } cbq bandwidth 10Mb queue { a b }\n\
+                queue a bandwidth 50% cbq(default)\nqueue b bandwidth 50%\n";
+    let outcome = read(&format!("{head}{line}\n"));
+    assert!(outcome.plan.is_some(), "{line}\n{:#?}", outcome.findings);
+    let import = outcome.plan.expect("errors were ruled out");
+    let found = import.lines.iter().find(|found| found.place.line == 4).expect("it is a statement");
+    assert_eq!(found.fate, fate, "{found:?}");
+    assert!(found.note.contains(note), "{found:?}");
+    let all: String = import.policies.iter().map(|one| one.policy.as_str()).collect();
+    for one in &import.policies {
+        assert!(!policy::parse(&one.policy, "p").failed(), "{}", one.policy);
+    }
+    for part in wanted {
+        assert!(all.contains(part), "{part:?} is missing:\n{all}");
+    }
+}
+
+#[test]
+fn rules_around_the_queues_do_not_stop_the_import() {
+    let lost = [
+        ("pass in inet proto icmp all icmp-type 8 code 0 keep state", "icmp-type"),
+        ("pass out proto icmp icmp-type { echoreq, unreach code needfrag } queue b", "icmp-type"),
+        ("pass out from <later> queue b", "table `later`"),
+        ("pass out from (em0)/24 queue b", "own address"),
+        ("pass out from { <one>, 10.0.0.0/8 } queue b", "not known"),
+        ("pass out proto tcp user { root, >= 1000 } queue b", "user"),
+        ("pass out proto tcp user != root queue b", "user"),
+        ("pass out ! tagged X queue b", "negated"),
+        ("pass out on em0 max-frobnication 5 all queue b", "`max-frobnication`"),
+        ("binat-anchor \"x/*\"", "no queue"),
+        ("anchor \"x\" { pass out all }", "no queue"),
+    ];
+    for (line, note) in lost {
+        check_rule(line, Fate::Lost, note, &["[class.b]"]);
+    }
+    let left_out = [
+        "route-to { (em0 10.0.0.1), (em1 10.0.1.1) } round-robin sticky-address",
+        "route-to (em0 10.0.0.1)",
+        "divert-to 127.0.0.1 port 8080",
+        "nat-to { 10.0.0.1, 10.0.0.2 } source-hash",
+    ];
+    for part in left_out {
+        let line = format!("pass out {part} proto tcp to port 80 queue b");
+        check_rule(&line, Fate::Approximated, "left out", &["{ proto = 6, dport = \"80\" }"]);
+    }
+    let kept = [
+        (
+            "pass out proto tcp to port 22 label \"$nr:$if\" queue b",
+            "{ proto = 6, dport = \"22\" }",
+        ),
+        ("match out scrub (no-df max-mss 1440) proto tcp set queue b", "{ proto = 6 }"),
+        ("pass out tos ef queue b", "{ dscp = 46 }"),
+        (
+            "pass out to 10.0.0.1 - 10.0.0.6 queue b",
+            "dst = [\"10.0.0.1/32\", \"10.0.0.2/31\", \"10.0.0.4/31\", \"10.0.0.6/32\"]",
+        ),
+        ("pass out to 10.0.0.0 - 10.0.0.255 queue b", "{ dst = \"10.0.0.0/24\" }"),
+        ("pass out to 0.0.0.0 - 255.255.255.255 queue b", "{ dst = \"0.0.0.0/0\" }"),
+        ("pass out from { 2001:db8:: - 2001:db8::1 } queue b", "{ src = \"2001:db8::/127\" }"),
+    ];
+    for (line, rule) in kept {
+        check_rule(line, Fate::Kept, "", &[rule]);
+    }
+}
+
+#[test]
+fn a_queue_may_be_on_all_other_interfaces() {
+    let text = "altq on { em0 em1 em2 } cbq bandwidth 10Mb queue { a b }\n\
+                queue a bandwidth 50% cbq(default)\n\
+                queue b on { em0 em2 } bandwidth 20%\nqueue b on ! { em0 em2 } bandwidth 30%\n";
+    let import = read(text).plan.expect("it is right");
+    let rates: Vec<bool> =
+        import.policies.iter().map(|one| one.policy.contains("rate = \"3 Mbit/s\"")).collect();
+    assert_eq!(rates, [false, true, false]);
+}
+
+#[test]
+fn the_second_queue_has_every_packet_with_the_bit_of_low_delay() {
+    let low: Vec<String> = (0..64)
+        .filter(|dscp| dscp & 4 != 0)
+        .map(|dscp| format!("{{ proto = 6, dscp = {dscp}, "))
+        .collect();
+    let parts: Vec<&str> = low.iter().map(String::as_str).collect();
+    assert!(parts.contains(&"{ proto = 6, dscp = 46, "), "EF has the bit");
+    let rule = "pass out on em0 proto tcp queue (a, b)";
+    check_rule(rule, Fate::Approximated, "acknowledgements", &parts);
+}

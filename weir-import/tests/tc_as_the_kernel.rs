@@ -1,0 +1,463 @@
+//! `weir import tc` says what the kernel does: each row was read from a kernel, by `tc -s -d class
+//! show` before and after a packet, or by `tc filter show`.
+
+use weir_import::export::{self, Filters};
+use weir_import::import::{self, Fate, Import, Options};
+use weir_policy::policy;
+
+/// A tree whose classes end in line 4; filters follow from line 5.
+const TREE: &str = "\
+qdisc add dev a root handle 1: htb default 30
+class add dev a parent 1: classid 1:1 htb rate 100mbit
+class add dev a parent 1:1 classid 1:10 htb rate 10mbit
+class add dev a parent 1:1 classid 1:30 htb rate 10mbit
+";
+
+fn read(text: &str, rate: Option<&str>) -> Import {
+    let language = import::find("tc").expect("it is a language");
+    let rate = rate.map(|rate| rate.parse().expect("rows hold rates"));
+    let outcome = import::read(language, text.as_bytes(), "f", &Options { rate });
+    assert!(outcome.plan.is_some(), "{text}\n{:#?}", outcome.findings);
+    let import = outcome.plan.expect("errors were ruled out");
+    for one in &import.policies {
+        let outcome = policy::parse(&one.policy, "p");
+        assert!(!outcome.failed(), "{}\n{:#?}", one.policy, outcome.findings);
+    }
+    import
+}
+
+/// Returns a class of the policy as text, or nothing.
+fn class<'p>(policy: &'p str, name: &str) -> &'p str {
+    let head = format!("[class.{name}]\n");
+    let Some(start) = policy.find(&head) else { return "" };
+    let text = &policy[start + head.len()..];
+    text.find("\n[").map_or(text, |end| &text[..end])
+}
+
+/// Returns the rules of class 1:10.
+fn rules(policy: &str) -> String {
+    let text = class(policy, "1-10");
+    let Some(start) = text.find("match = [") else { return String::new() };
+    let lines = text[start..].lines().skip(1).map(|line| line.trim().trim_end_matches(','));
+    lines.take_while(|line| *line != "]").collect::<Vec<_>>().join(" ")
+}
+
+/// Checks the rules that a filter to class 1:10 becomes, its fate, and a part of its note.
+fn check_filter(filter: &str, wanted: &str, fate: Fate, note: &str) {
+    let text = format!("{TREE}filter add dev a parent 1: {filter} flowid 1:10\n");
+    let import = read(&text, None);
+    let line = import.lines.iter().find(|line| line.place.line == 5).expect("it is a statement");
+    assert_eq!(rules(&import.policies[0].policy), wanted, "{filter}");
+    assert_eq!(line.fate, fate, "{filter}: {line:?}");
+    assert!(line.note.contains(note), "{filter}: {line:?}");
+}
+
+#[test]
+fn numbers_of_u32_are_read_as_tc_reads_them() {
+    let rows = [
+        ("match u8 17 0xff at 9", "proto = 17"),
+        ("match u8 0x11 ff at 9", "proto = 17"),
+        ("match u8 017 ff at 9", "proto = 15"),
+        ("match ip protocol 6 0xff", "proto = 6"),
+        ("match ip tos 16 fc", "dscp = 4"),
+        ("match ip dsfield 0x10 0xfc", "dscp = 4"),
+        ("match u32 0x00b80000 0x00fc0000 at 0", "dscp = 46"),
+    ];
+    for (key, wanted) in rows {
+        let filter = format!("protocol ip prio 1 u32 {key}");
+        let wanted = format!("{{ ethertype = \"ipv4\", {wanted} }}");
+        check_filter(&filter, &wanted, Fate::Kept, "");
+    }
+    let ports = [
+        ("match u16 22 0xffff at 22", "dport = \"22\""),
+        ("match u16 22 ffff at 23", "dport = \"22\""),
+        ("match ip sport 0x50 fff0", "sport = \"80-95\""),
+        ("match ip protocol 6 0xff match ip dport 25 ffff", "proto = 6, dport = \"25\""),
+        ("match u8 5 0xf at 0 match ip dport 25 ffff", "dport = \"25\""),
+        ("match ip nofrag match ip dport 25 ffff", "dport = \"25\""),
+    ];
+    for (key, wanted) in ports {
+        let filter = format!("protocol ip prio 1 u32 {key}");
+        let wanted = format!("{{ ethertype = \"ipv4\", {wanted} }}");
+        check_filter(&filter, &wanted, Fate::Approximated, "a header of 20 bytes");
+    }
+}
+
+#[test]
+fn a_filter_takes_packets_of_its_protocol_by_their_bytes() {
+    let rows = [
+        ("protocol all prio 1 u32 match u32 0 0", "{}", Fate::Kept, ""),
+        ("prio 1 u32 match u32 0 0", "{}", Fate::Kept, ""),
+        ("protocol 0x003 prio 1 u32 match u32 0 0", "{}", Fate::Kept, ""),
+        ("protocol ip u32 match u32 0 0", "{ ethertype = \"ipv4\" }", Fate::Kept, ""),
+        ("protocol IPv6 u32 match ip dst any", "{ ethertype = \"ipv6\" }", Fate::Kept, ""),
+        ("protocol arp u32 match u32 0 0", "{ ethertype = \"arp\" }", Fate::Kept, ""),
+        ("protocol 0x88cc u32 match u32 0 0", "{ ethertype = \"0x88cc\" }", Fate::Kept, ""),
+        (
+            "protocol ip u32 match u16 0x800 0xffff at -2",
+            "{ ethertype = \"ipv4\" }",
+            Fate::Kept,
+            "",
+        ),
+        ("protocol ip u32 match u16 0x806 0xffff at -2", "", Fate::Kept, "matches no packet"),
+        (
+            "protocol ip u32 match u32 0x0a000000 0xff000000 at 16",
+            "{ dst = \"10.0.0.0/8\" }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol ipv6 u32 match u32 0x20010db8 ffffffff at 8",
+            "{ src = \"2001:db8::/32\" }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol ipv6 u32 match ip6 dst 2001:db8::7/128",
+            "{ dst = \"2001:db8::7/128\" }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol ipv6 u32 match ip6 priority 0xb8 0xfc",
+            "{ ethertype = \"ipv6\", dscp = 46 }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol ipv6 u32 match ip6 dport 53 ffff",
+            "{ ethertype = \"ipv6\", dport = \"53\" }",
+            Fate::Approximated,
+            "extension",
+        ),
+        (
+            "protocol all u32 match ip dst 10.0.0.1",
+            "{ dst = \"10.0.0.1/32\" }",
+            Fate::Approximated,
+            "every protocol",
+        ),
+        // Byte 9 of IPv6 is the second of the source.
+        ("protocol ipv6 u32 match ip protocol 1 0xff", "", Fate::Lost, "byte 8"),
+        (
+            "protocol all u32 match ip protocol 1 0xff",
+            "{ ethertype = \"ipv4\", proto = 1 }",
+            Fate::Approximated,
+            "every protocol",
+        ),
+        ("protocol ip u32 match ip6 dst 2001:db8::1", "", Fate::Lost, "byte 24"),
+        ("protocol arp u32 match ip dst 10.0.0.1", "", Fate::Lost, "byte 16"),
+        // Byte 0 of an LLDP frame may be 8.
+        ("protocol all u32 match icmp type 8 0xff", "", Fate::Lost, "accident"),
+        ("protocol all u32 match u16 0x806 0xffff at -2", "", Fate::Lost, "accident"),
+        // What follows the IP header has no place without a hash table.
+        ("protocol ip u32 match tcp dst 80 0xffff", "", Fate::Lost, "`link`"),
+        ("protocol ip u32 match udp src 80 0xffff", "", Fate::Kept, "matches no packet"),
+        ("protocol ip u32 match icmp type 8 0xff", "", Fate::Kept, "matches no packet"),
+        ("protocol ip u32 match u16 80 ffff at nexthdr+2", "", Fate::Lost, "`link`"),
+        (
+            "protocol ip u32 match ip icmp_type 8 0xff match ip protocol 1 0xff",
+            "",
+            Fate::Lost,
+            "byte 20",
+        ),
+        ("protocol ip u32 match ip df", "", Fate::Lost, "byte 6"),
+        ("protocol ip u32 match mark 6 0xff", "", Fate::Lost, "mark"),
+        ("protocol 802.1q u32 match u32 0 0", "", Fate::Lost, "VLAN"),
+        ("protocol 802_3 u32 match u32 0 0", "", Fate::Lost, "ethertype"),
+        ("protocol ip prio 5 route to 3", "", Fate::Lost, "`route`"),
+        (
+            "protocol ip u32 match ip protocol 17 0xff police rate 1mbit burst 10k drop",
+            "{ ethertype = \"ipv4\", proto = 17, \
+             police = { rate = \"1 Mbit/s\", depth = \"10240 B\", out = \"drop\" } }",
+            Fate::Kept,
+            "",
+        ),
+    ];
+    for (filter, wanted, fate, note) in rows {
+        check_filter(filter, wanted, fate, note);
+    }
+}
+
+/// Checks where packets go that the first of two filters takes: the rules of the class, and a part
+/// of the last line's note.
+fn check_target(filters: [&str; 2], name: &str, wanted: &str, note: &str) {
+    let add = |filter: &str| format!("filter add dev a parent 1: {filter}\n");
+    let text = format!("{TREE}{}{}", add(filters[0]), add(filters[1]));
+    let import = read(&text, None);
+    let policy = &import.policies[0].policy;
+    assert!(class(policy, name).contains(wanted), "{filters:?}\n{policy}");
+    let line = import.lines.iter().find(|line| line.place.line == 6).expect("it is a statement");
+    assert!(line.note.contains(note), "{filters:?}: {line:?}");
+}
+
+#[test]
+fn a_target_that_is_no_class_means_the_default() {
+    let later = "protocol all prio 9 u32 match u32 0 0 flowid 1:10";
+    let take = "protocol ip prio 1 u32 match u32 0 0 flowid";
+    for target in ["1:77", "2:10", "1", ":10"] {
+        let wanted = "{ ethertype = \"ipv4\", prio = 1 }";
+        check_target([&format!("{take} {target}"), later], "1-30", wanted, "");
+    }
+    check_target(
+        [&format!("{take} 1:"), later],
+        "direct",
+        "{ ethertype = \"ipv4\", prio = 1 }",
+        "",
+    );
+    let six = "protocol ipv6 prio 1 u32 match u32 0 0 flowid 1:10";
+    check_target([&format!("{take} 1:10"), six], "1-10", "{ ethertype = \"ipv4\" },\n]", "refuses");
+}
+
+#[test]
+fn police_becomes_a_policer() {
+    let rows = [
+        ("police rate 1mbit burst 10k drop", "drop", Fate::Kept, ""),
+        ("police rate 1mbit buffer 10k mtu 1500 shot", "drop", Fate::Kept, ""),
+        ("action police rate 1mbit burst 10k conform-exceed drop/pass", "drop", Fate::Kept, ""),
+        ("action police rate 1mbit burst 10k conform-exceed ok", "pass", Fate::Kept, ""),
+        ("police rate 1mbit burst 10k continue", "pass", Fate::Approximated, "`continue`"),
+        (
+            "police rate 1mbit burst 10k peakrate 2mbit drop",
+            "drop",
+            Fate::Approximated,
+            "`peakrate`",
+        ),
+    ];
+    for (police, out, fate, note) in rows {
+        let wanted = format!(
+            "{{ ethertype = \"ipv4\", proto = 17, police = {{ rate = \"1 Mbit/s\", \
+             depth = \"10240 B\", out = \"{out}\" }} }}"
+        );
+        let filter = format!("protocol ip u32 match ip protocol 17 0xff {police}");
+        check_filter(&filter, &wanted, fate, note);
+    }
+}
+
+#[test]
+fn filters_without_a_priority_precede_each_other_but_not_the_lower_half() {
+    let take = |prio: &str, port: u16, class: &str| {
+        format!("filter add dev a parent 1: protocol all{prio} matchall flowid {class}\n")
+            .replace("matchall", &format!("flower ip_proto tcp dst_port {port}"))
+    };
+    let rows = [
+        // The ports in the order in which the filters are tried.
+        ([("", 1), ("", 2), (" prio 5", 3)], [3, 2, 1]),
+        ([(" prio 5", 1), ("", 2), ("", 3)], [1, 3, 2]),
+        ([(" prio 40000", 1), ("", 2), (" prio 39999", 3)], [2, 3, 1]),
+        ([(" prio 010", 1), (" prio 9", 2), (" prio 0x7", 3)], [3, 1, 2]),
+    ];
+    for (filters, tried) in rows {
+        let lines = filters.iter().map(|(prio, port)| take(prio, *port, "1:10"));
+        let text = format!("{TREE}{}", lines.collect::<String>());
+        let policy = read(&text, None).policies.remove(0).policy;
+        let outcome = policy::parse(&policy, "p").plan.expect("it was checked");
+        let order = outcome.search.order.arrange(outcome.rules.clone());
+        let ports = order.iter().filter_map(|(_, rule)| rule.matches.destination_ports);
+        let ports: Vec<u16> = ports.map(|range| range.first()).collect();
+        assert_eq!(ports, tried, "{filters:?}\n{policy}");
+    }
+    // Priorities of a class's filters are its own.
+    let text = format!(
+        "{TREE}class add dev a parent 1:30 classid 1:31 htb rate 1mbit\n\
+         filter add dev a parent 1: prio 3 protocol all u32 match u32 0 0 flowid 1:30\n\
+         filter add dev a parent 1:30 prio 3 protocol ip u32 match u32 0 0 flowid 1:31\n"
+    );
+    let import = read(&text, None);
+    assert!(import.lines.iter().all(|line| !line.note.contains("refuses")), "{:#?}", import.lines);
+}
+
+/// Checks parts of the policy of `tree`.
+fn check_tree(tree: &str, rate: Option<&str>, wanted: &[(&str, &str)], note: &str) {
+    let import = read(tree, rate);
+    let policy = &import.policies[0].policy;
+    for (name, part) in wanted {
+        let text = if name.is_empty() { policy.as_str() } else { class(policy, name) };
+        assert!(text.contains(part), "{part:?} is not in {name}:\n{policy}");
+    }
+    assert!(import.lines.iter().any(|line| line.note.contains(note)), "{:#?}", import.lines);
+}
+
+#[test]
+fn overcommitted_children_keep_their_ceiling() {
+    let tree = "qdisc add dev a root handle 1: htb default 30\n\
+                class add dev a parent 1: classid 1:1 htb rate 10mbit\n\
+                class add dev a parent 1:1 classid 1:10 htb rate 8mbit\n\
+                class add dev a parent 1:1 classid 1:20 htb rate 8mbit ceil 9mbit\n\
+                class add dev a parent 1:1 classid 1:30 htb rate 4mbit\n";
+    let wanted = [
+        ("1-10", "rate = \"4 Mbit/s\"\nceil = \"8 Mbit/s\"\nburst = \"1600 B\""),
+        ("1-10", "quantum = \"100000 B\""),
+        ("1-20", "rate = \"4 Mbit/s\"\nceil = \"9 Mbit/s\""),
+        ("1-30", "rate = \"2 Mbit/s\"\nceil = \"4 Mbit/s\""),
+    ];
+    check_tree(tree, None, &wanted, "lowered to 4 Mbit/s");
+}
+
+#[test]
+fn packets_that_no_class_takes_are_sent_at_once() {
+    for default in ["", " default 1", " default 77", " default 0"] {
+        let tree = format!(
+            "qdisc add dev a root handle 1: htb{default}\n\
+             class add dev a parent 1: classid 1:1 htb rate 10mbit\n\
+             class add dev a parent 1:1 classid 1:10 htb rate 4mbit\n"
+        );
+        let wanted = [
+            ("", "rate = \"20 Mbit/s\""),
+            (
+                "direct",
+                "rate = \"10 Mbit/s\"\nqueue = { limit = \"1000 packets\" }\ndefault = true",
+            ),
+            ("1-1", "rate = \"10 Mbit/s\""),
+        ];
+        check_tree(&tree, None, &wanted, "at once");
+        let wanted = [("", "rate = \"1 Gbit/s\""), ("direct", "rate = \"990 Mbit/s\"")];
+        check_tree(&tree, Some("1 Gbit/s"), &wanted, "at once");
+        let wanted = [("", "rate = \"10 Mbit/s\""), ("direct", "rate = \"99.009 kbit/s\"")];
+        check_tree(&tree, Some("10 Mbit/s"), &wanted, "at once");
+    }
+}
+
+#[test]
+fn what_a_class_leaves_out_is_what_tc_writes() {
+    let tree = "ifconfig a txqueuelen 50\n\
+                tc qdisc add dev a root handle 1: htb default 30 r2q 100\n\
+                tc class add dev a parent 1: classid 1:1 htb rate 1gbit mtu 9000\n\
+                tc class add dev a parent 1:1 classid 1:10 htb rate 33333333 burst 15k\n\
+                ip link set dev a txqueuelen 200\n\
+                tc class add dev a parent 1:1 classid 1:20 htb rate 1mbit ceil 500kbit\n\
+                tc class add dev a parent 1:1 classid 1:30 htb rate 64kbit\n\
+                tc qdisc add dev a parent 1:30 pfifo\n\
+                tc class add dev a parent 1:1 classid 1:40 htb rate 50mbit\n\
+                tc qdisc add dev a parent 1:40 bfifo\n\
+                tc class add dev a parent 1:1 classid 1:50 htb rate 50mbit\n\
+                tc qdisc add dev a parent 1:50 pfifo_head_drop\n";
+    let wanted = [
+        ("1-1", "burst = \"9000 B\""),
+        ("1-10", "rate = \"33333.328 kbit/s\"\nburst = \"15358 B\"\ncburst = \"1600 B\""),
+        ("1-10", "queue = { limit = \"50 packets\" }"),
+        ("1-20", "rate = \"500 kbit/s\"\nceil = \"500 kbit/s\""),
+        ("1-20", "queue = { limit = \"200 packets\" }"),
+        ("1-30", "quantum = \"1000 B\"\nqueue = { limit = \"200 packets\" }"),
+        ("1-40", "queue = { limit = \"302800 B\" }"),
+        ("1-50", "queue = { dropper = \"head\", limit = \"200 packets\" }"),
+    ];
+    check_tree(tree, None, &wanted, "ceil is below its rate");
+}
+
+/// Checks the fates and parts of the notes of all lines, and parts of the policy.
+fn check_lines(text: &str, rate: Option<&str>, fates: &[(Fate, &str)], wanted: &[(&str, &str)]) {
+    let import = read(text, rate);
+    assert_eq!(import.lines.len(), fates.len(), "{:#?}", import.lines);
+    for (line, (fate, note)) in import.lines.iter().zip(fates) {
+        assert_eq!(line.fate, *fate, "{line:?}");
+        assert!(line.note.contains(note), "{line:?}");
+    }
+    let policy = &import.policies[0].policy;
+    for (name, part) in wanted {
+        let text = if name.is_empty() { policy.as_str() } else { class(policy, name) };
+        assert!(text.contains(part), "{part:?} is not in {name}:\n{policy}");
+    }
+}
+
+#[test]
+fn commands_that_only_show_are_read() {
+    let text = "tc -s qdisc\ntc qdisc\ntc -s -d class show dev a\ntc -n home filter show dev a\n\
+                tc -batch more.tc\ntc qdisc add dev a root pfifo limit 1e2\n";
+    let shows = (Fate::Kept, "only shows");
+    let fates = [shows, shows, shows, shows, (Fate::Lost, "another file"), (Fate::Kept, "")];
+    let text = text.replace("1e2", "100");
+    check_lines(&text, Some("1 Gbit/s"), &fates, &[("all", "limit = \"100 packets\"")]);
+}
+
+#[test]
+fn rates_may_be_parts_of_the_device_or_have_powers() {
+    let text = "qdisc add dev a root handle 1: htb default 1\n\
+                class add dev a parent 1: classid 1:1 htb rate 50% ceil 1e8bit\n";
+    let wanted = [("1-1", "rate = \"20 Mbit/s\"\nceil = \"100 Mbit/s\"")];
+    check_lines(text, Some("40 Mbit/s"), &[(Fate::Kept, ""), (Fate::Kept, "")], &wanted);
+    let text = text.replace("1e8bit", "75%");
+    let wanted = [("1-1", "rate = \"500 Mbit/s\"\nceil = \"750 Mbit/s\"")];
+    let fates = [(Fate::Kept, ""), (Fate::Approximated, "--rate")];
+    check_lines(&text, None, &fates, &wanted);
+}
+
+#[test]
+fn disciplines_that_were_refused_are_read() {
+    let text = "qdisc add dev a root handle 1: qfq\n\
+                class add dev a parent 1: classid 1:1 qfq weight 5 maxpkt 2000\n\
+                class add dev a parent 1: classid 1:2 qfq weight 10\n\
+                qdisc add dev a parent 1:2 sfq limit 50 min 3000 max 9000 probability 0.1\n\
+                filter add dev a parent 1: protocol all prio 1 matchall flowid 1:1\n";
+    let fates = [
+        (Fate::Kept, ""),
+        (Fate::Approximated, "maxpkt"),
+        (Fate::Kept, ""),
+        (Fate::Approximated, "RED"),
+        (Fate::Kept, ""),
+    ];
+    let wanted = [
+        ("", "scheduler = \"qfq\""),
+        ("1-1", "weight = 5\nqueue = { limit = \"1000 packets\" }\ndefault = true"),
+        ("1-2", "weight = 10"),
+    ];
+    check_lines(text, Some("10 Mbit/s"), &fates, &wanted);
+}
+
+#[test]
+fn cake_becomes_fair_queues_with_its_shaper_and_overhead() {
+    let approximated = |note| [(Fate::Approximated, note)];
+    let text = "tc qdisc replace dev a root cake bandwidth 20mbit besteffort";
+    let wanted = [
+        ("", "rate = \"20 Mbit/s\"\nscheduler = \"fifo\"\n\n"),
+        ("all", "queue = { dropper = \"fq-codel\" }\ndefault = true"),
+    ];
+    check_lines(text, None, &approximated("hosts do not"), &wanted);
+    let rows = [
+        (
+            "diffserv4 nat overhead 38 mpu 84",
+            "diffserv4",
+            "overhead = { bytes = 24, minimum = 84 }",
+        ),
+        ("pppoe-ptm ether-vlan", "PTM", "overhead = { bytes = 20 }"),
+        ("docsis ack-filter", "`ack-filter`", "overhead = { bytes = 4, minimum = 64 }"),
+        ("overhead 44 atm", "DSCP", "overhead = { bytes = 30, cell = 48 }"),
+        (
+            "rtt 40ms memlimit 4m",
+            "DSCP",
+            "target = \"2 ms\", interval = \"40 ms\", memory = \"4194304 B\"",
+        ),
+        ("dual-dsthost metro", "destination", "scheduler = \"drr\"\n"),
+        ("dsthost", "destination", "hash = \"dstaddr\"\nqueues = 1024\n"),
+    ];
+    for (options, note, part) in rows {
+        let text = format!("tc qdisc add dev a root cake bandwidth 20mbit {options}");
+        check_lines(&text, None, &approximated(note), &[("", part)]);
+    }
+}
+
+#[test]
+fn a_script_that_decides_names_the_way_out() {
+    let language = import::find("tc").expect("it is a language");
+    let scripts = [
+        "start() {\n  tc qdisc add dev eth0 root htb\n}\nstart\n",
+        "if [ -n \"$1\" ]; then tc qdisc add dev eth0 root pfifo; fi\n",
+        "DEV=$(route | tail -1)\ntc qdisc add dev $DEV root fq_codel\n",
+    ];
+    for text in scripts {
+        let outcome = import::read(language, text.as_bytes(), "f", &Options::default());
+        let last = outcome.findings.last().expect("no policy is a finding");
+        assert_eq!(last.code, "W408", "{text}");
+        assert!(last.cure.contains("put `echo` before each `tc`"), "{text}: {last:?}");
+    }
+}
+
+#[test]
+fn an_export_has_no_rate_that_tc_reads_as_none() {
+    let text = "[link]\nrate = \"1 Mbit/s\"\nscheduler = \"htb\"\n[class.a]\nrate = \"1 bit/s\"\n\
+                ceil = \"1 Mbit/s\"\nburst = \"1 B\"\ncburst = \"1600 B\"\ndefault = true\n";
+    let policy = policy::parse(text, "p").plan.expect("it is right");
+    let export = export::to_tc(&policy, "a", Filters::U32).expect("the kernel has HTB");
+    let batch = export.batch();
+    assert!(batch.contains("htb rate 8bit ceil 1000000bit burst 1 cburst 1600"), "{batch}");
+    assert!(export.lost.iter().any(|loss| loss.what == "rate of class `a`"), "{:?}", export.lost);
+}
