@@ -5,6 +5,7 @@
 //! slower by less than one part in 2^24 up to 400 Gbit/s.
 
 use super::{Bytes, Duration, Instant, NANOS_PER_SECOND, Rate};
+use core::cmp::Ordering;
 
 /// Binary digits below the nanosecond.
 const FRACTION_BITS: u32 = 30;
@@ -12,13 +13,49 @@ const FRACTION_BITS: u32 = 30;
 const MASK: u64 = (1 << FRACTION_BITS) - 1;
 
 /// An instant in units of 2^-30 ns. Aligned to 64 bits, so that no padding is needed beside them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(Rust, packed(8))]
 pub struct FineInstant(u128);
 
 /// A length of time in units of 2^-30 ns.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FineSpan(u128);
+
+/// Orders a type by its number. `max` and `min` choose between values: what `Ord` derives chooses
+/// between places in memory, and reading a number of two words back stalls the processor.
+macro_rules! ordered_by_number {
+    ($name:ident) => {
+        impl Ord for $name {
+            #[inline]
+            fn cmp(&self, other: &Self) -> Ordering {
+                let (one, two) = (self.0, other.0);
+                one.cmp(&two)
+            }
+
+            #[inline]
+            fn max(self, other: Self) -> Self {
+                let (one, two) = (self.0, other.0);
+                Self(if one > two { one } else { two })
+            }
+
+            #[inline]
+            fn min(self, other: Self) -> Self {
+                let (one, two) = (self.0, other.0);
+                Self(if one < two { one } else { two })
+            }
+        }
+
+        impl PartialOrd for $name {
+            #[inline]
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+    };
+}
+
+ordered_by_number!(FineInstant);
+ordered_by_number!(FineSpan);
 
 /// A rate as time per byte, so that no packet needs a division.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

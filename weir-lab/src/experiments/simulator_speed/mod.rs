@@ -237,11 +237,11 @@ const fn beside_ns2(subject: &'static str, scheduler: &'static str, minimum: f64
 
 const fn beside_ns3(subject: &'static str, discipline: &'static str) -> Comparison {
     let peer = Program::Ns3(discipline);
-    Comparison { subject, scheduler: "cbq", classes: 3, peer, peer_seconds: 4.0, minimum: 100.0 }
+    Comparison { subject, scheduler: "cbq", classes: 3, peer, peer_seconds: 4.0, minimum: 80.0 }
 }
 
 const COMPARISONS: &[Comparison] = &[
-    beside_ns2("cbq beside ns-2's CBQ", "cbq", 12.0),
+    beside_ns2("cbq beside ns-2's CBQ", "cbq", 10.0),
     beside_ns2("htb beside ns-2's CBQ", "htb", 5.0),
     beside_ns2("drr beside ns-2's CBQ", "drr", 5.0),
     Comparison {
