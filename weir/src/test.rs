@@ -129,7 +129,8 @@ fn print(output: &Output, policy: &Policy, mut tested: Tested) -> Exit {
             let (kept, all) = (tested.kept, tested.promises.len());
             output.text(&format!("{}: {kept} of {all} promises kept\n", tested.file));
             if tested.runs == 1 {
-                output.text("one run has no interval, so it decides nothing: use --runs 2 or more\n");
+                output
+                    .text("one run has no interval, so it decides nothing: use --runs 2 or more\n");
             }
         }
     }
