@@ -38,12 +38,7 @@ fn interfaces_of_altq_conf_without_classes() {
                 "",
                 "queue = { dropper = 'red-altq', ecn = true, limit = '30 packets' }",
             ),
-            (
-                "red thmin 5 thmax 15 invpmax 10",
-                CLOSE,
-                "`thmin` is left at its default",
-                "'red-altq'",
-            ),
+            ("red thmin 5 thmax 15 invpmax 10", KEPT, "", "'red-altq'"),
             ("red packetsize 500 weight 9", CLOSE, "`packetsize` is left", "'red-altq'"),
             ("rio", KEPT, "", "queue = { dropper = 'rio' }"),
             ("rio cleardscp", CLOSE, "`cleardscp`", "queue = { dropper = 'rio' }"),

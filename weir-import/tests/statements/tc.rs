@@ -55,7 +55,12 @@ fn disciplines_of_tc_alone() {
                 "--rate",
                 "queue = { dropper = 'head', limit = '1 packet' }",
             ),
-            ("pfifo_fast", CLOSE, "three bands", "[class.all]; default = true; "),
+            (
+                "pfifo_fast",
+                CLOSE,
+                "three bands",
+                "[class.all]; queue = { limit = '3000 packets' }; ",
+            ),
             ("noqueue", LOST, "Weir has no `noqueue`", "!Interface a"),
         ],
     );
@@ -71,7 +76,7 @@ fn disciplines_of_tc_below_a_class() {
                 "pfifo limit 30",
                 KEPT,
                 "",
-                "[class.1-10]; rate = '4 Mbit/s'; queue = { limit = '30 packets' }; ",
+                "burst = '1600 B'; cburst = '1600 B'; queue = { limit = '30 packets' }; ",
             ),
             ("bfifo limit 30k", KEPT, "", "queue = { limit = '30720 B' }"),
             (
@@ -80,7 +85,7 @@ fn disciplines_of_tc_below_a_class() {
                 "",
                 "queue = { dropper = 'head', limit = '30 packets' }",
             ),
-            ("pfifo_fast", CLOSE, "three bands", "[class.1-10]; rate = '4 Mbit/s'; ; "),
+            ("pfifo_fast", CLOSE, "three bands", "queue = { limit = '3000 packets' }; ; "),
             ("sfq", CLOSE, "take turns as in fq-codel", "queue = { dropper = 'fq-codel' }"),
             (
                 "sfq perturb 10 quantum 1514 limit 100",
@@ -129,13 +134,13 @@ fn disciplines_of_tc_below_a_class() {
                 "prio",
                 LOST,
                 "a discipline below a class becomes one queue",
-                "[class.1-10]; rate = '4 Mbit/s'; ; ",
+                "queue = { limit = '1000 packets' }; ; [class.1-20]",
             ),
             (
                 "netem delay 10ms",
                 LOST,
                 "Weir has no `netem`",
-                "[class.1-10]; rate = '4 Mbit/s'; ; ",
+                "queue = { limit = '1000 packets' }; ; [class.1-20]",
             ),
         ],
     );
@@ -160,7 +165,7 @@ fn classes_of_tc() {
                 "rate 1mbit prio 3 quantum 3000",
                 KEPT,
                 "",
-                "rate = '1 Mbit/s'; prio = 3; quantum = '3000 B'; ",
+                "rate = '1 Mbit/s'; burst = '1600 B'; cburst = '1600 B'; prio = 3; quantum = '3000 B'; ",
             ),
             ("rate 1mbit overhead 24 mpu 84", KEPT, "", "overhead = { bytes = 24, minimum = 84 }"),
             ("rate 1kibit", KEPT, "", "[class.1-30]; rate = '1.024 kbit/s'; "),
@@ -199,7 +204,12 @@ fn classes_of_tc() {
         "qdisc add dev a root handle 1: cbq bandwidth 10mbit avpkt 1000\n\
          class add dev a parent 1: classid 1:3 cbq bandwidth 10mbit @\n",
         &[
-            ("rate 1mbit avpkt 1000", CLOSE, "sound variant", "[class.1-3]; rate = '1 Mbit/s'; ; "),
+            (
+                "rate 1mbit avpkt 1000",
+                CLOSE,
+                "sound variant",
+                "[class.1-3]; rate = '1 Mbit/s'; queue",
+            ),
             (
                 "rate 1mbit avpkt 1000 bounded prio 1",
                 CLOSE,
@@ -213,8 +223,8 @@ fn classes_of_tc() {
         "qdisc add dev a root handle 1: drr\nclass add dev a parent 1: classid 1:1 drr @\n\
          filter add dev a parent 1: protocol all prio 1 matchall flowid 1:1\n",
         &[
-            ("quantum 3000", KEPT, "", "[class.1-1]; quantum = '3000 B'; default = true; "),
-            ("", KEPT, "", "[class.1-1]; default = true; "),
+            ("quantum 3000", KEPT, "", "[class.1-1]; quantum = '3000 B'; queue"),
+            ("", KEPT, "", "[class.1-1]; queue = { limit = '1000 packets' }; default = true; "),
         ],
     );
 }
@@ -225,25 +235,15 @@ fn roots_of_tc_with_classes() {
         "tc",
         "qdisc add dev a root handle 1: @\nclass add dev a parent 1: classid 1:1 htb rate 1mbit\n",
         &[
-            (
-                "htb default 1",
-                KEPT,
-                "",
-                "scheduler = 'htb'; ; [class.1-1]; rate = '1 Mbit/s'; default = true; ",
-            ),
+            ("htb default 1", KEPT, "", "queue = { limit = '1000 packets' }; default = true; "),
             ("htb default 0x1 r2q 5", KEPT, "", "[link.htb]; r2q = 5; "),
             ("htb default 1 direct_qlen 100", CLOSE, "`direct_qlen`", "default = true"),
-            (
-                "htb",
-                CLOSE,
-                "sends past all classes",
-                "[class.unclassified]; rate = '1 bit/s'; default = true; ",
-            ),
+            ("htb", CLOSE, "at once, past all classes", "[class.direct]; rate = '1 Mbit/s'; queue"),
             (
                 "htb default 9",
                 CLOSE,
-                "sends past all classes",
-                "[class.unclassified]; rate = '1 bit/s'; default = true; ",
+                "at once, past all classes",
+                "[class.direct]; rate = '1 Mbit/s'; queue",
             ),
             (
                 "stab overhead 24 mpu 84 htb default 1",
@@ -261,7 +261,7 @@ fn roots_of_tc_with_classes() {
                 "",
                 CLOSE,
                 "`priomap`",
-                "[class.band-1]; priority = 2; queue = { limit = '5 packets' }; ; [class.band-2]; priority = 1; default = true; ; [class.band-3]; priority = 0; ",
+                "[class.band-1]; priority = 2; queue = { limit = '5 packets' }; ; [class.band-2]; priority = 1; queue = { limit = '1000 packets' }; default = true; ; [class.band-3]; priority = 0; ",
             ),
             (
                 "bands 2 priomap 0 1 1 1",
@@ -280,7 +280,7 @@ fn roots_of_tc_with_classes() {
             "burst 15k limit 30k",
             CLOSE,
             "the bucket is left out",
-            "rate = '5 Mbit/s'; scheduler = 'drr'; ; [class.10-1]; default = true; ",
+            "rate = '5 Mbit/s'; scheduler = 'drr'; ; [class.10-1]; queue = { limit = '1000 packets' }; default = true; ",
         )],
     );
 }
@@ -299,11 +299,11 @@ fn filters_of_tc() {
             ),
             (
                 "protocol ip prio 1 u32 match ip dport 80 0xffff match ip sport 1024 0xfc00",
-                KEPT,
-                "",
-                "{ ethertype = 'ipv4', dport = '80', sport = '1024-2047' }",
+                CLOSE,
+                "also of fragments",
+                "{ ethertype = 'ipv4', sport = '1024-2047', dport = '80' }",
             ),
-            ("protocol ip prio 1 u32 match ip dport 80 0x00ff", LOST, "mask with holes", "!match"),
+            ("protocol ip prio 1 u32 match ip dport 80 0x00ff", LOST, "byte 22", "!match"),
             (
                 "protocol ip prio 1 u32 match ip protocol 17 0xff",
                 KEPT,
@@ -324,9 +324,9 @@ fn filters_of_tc() {
             ),
             (
                 "protocol ip prio 1 u32 match tcp dst 22 0xffff",
-                KEPT,
-                "",
-                "{ ethertype = 'ipv4', proto = 6, dport = '22' }",
+                LOST,
+                "without `link` and `offset`",
+                "!match",
             ),
             (
                 "protocol ip prio 1 u32 match u8 0x06 0xff at 9",
@@ -342,9 +342,9 @@ fn filters_of_tc() {
             ),
             (
                 "protocol ip prio 1 u32 match u16 0x0035 0xffff at nexthdr+2",
-                KEPT,
-                "",
-                "dport = '53'",
+                LOST,
+                "without `link` and `offset`",
+                "!match",
             ),
             ("protocol ip prio 1 u32 match u32 0 0", KEPT, "", "{ ethertype = 'ipv4' }"),
             ("protocol ip prio 1 u32 match u8 0x05 0x0f at 0", LOST, "u8 at 0", "!match"),
@@ -378,12 +378,7 @@ fn filters_of_tc() {
                 "{ ethertype = 'ipv4', proto = 6 }",
             ),
             ("protocol ip prio 1 basic match 'meta(priority eq 6)'", LOST, "", "!match"),
-            (
-                "protocol all prio 1 matchall",
-                KEPT,
-                "",
-                "[class.1-10]; rate = '4 Mbit/s'; match = [;     {},; ]",
-            ),
+            ("protocol all prio 1 matchall", KEPT, "", "match = [;     {},; ]; ; [class.1-20]"),
             ("protocol arp prio 1 matchall", KEPT, "", "{ ethertype = 'arp' }"),
             ("protocol 0x88cc prio 1 matchall", KEPT, "", "{ ethertype = '0x88cc' }"),
             ("protocol ip prio 1 bpf bytecode-file x", LOST, "no `bpf` filter", "!match"),
@@ -434,7 +429,14 @@ fn filters_of_tc() {
         ),
         &[
             (
+                // Behind every `prio` below 32768.
                 "",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', proto = 6 },;     { ethertype = 'ipv4', proto = 17 }",
+            ),
+            (
+                "prio 8 ",
                 KEPT,
                 "",
                 "{ ethertype = 'ipv4', proto = 17 },;     { ethertype = 'ipv4', proto = 6 }",
