@@ -119,6 +119,12 @@ fn queues_of_altq_in_pf_conf() {
                 "[class.a]; ls_d = '10 ms'; ls_m2 = '3 Mbit/s'; ",
             ),
             (
+                "bandwidth 20% hfsc(linkshare (40% 10 30%))",
+                KEPT,
+                "",
+                "ls_m1 = '4 Mbit/s'; ls_d = '10 ms'; ls_m2 = '3 Mbit/s'; ",
+            ),
+            (
                 "bandwidth 20% hfsc(upperlimit 50%)",
                 KEPT,
                 "",
