@@ -1,6 +1,10 @@
 //! Memory in large pages: a link of a million leaves needs hundreds of megabytes, and every packet
 //! touches another part of them. With pages of 4 KiB each such access walks the page tables too.
 //!
+//! Without large pages (switched off for the process, in turn with them) a packet of mixed lengths
+//! costs 1.2 to 1.9 times as much with a million leaves under `htb`, `cbq` and `hfsc`, 1.2 times
+//! with 53 248 under `htb` and `cbq`, and the same with a thousand.
+//!
 //! An allocator for the program: large blocks begin at a large page's boundary, and the kernel is
 //! asked to back them with large pages (`madvise`), which it may refuse. All other calls go to the
 //! system's allocator. It counts the bytes in use.
