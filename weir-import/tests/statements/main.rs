@@ -129,3 +129,25 @@ fn bounds_of_rules() {
     let rules = rule.repeat(65);
     check_bound("pf", &format!("{head}{rules}"), "W018 the rules stand for more than 65536 cases");
 }
+
+#[test]
+fn a_comment_may_end_a_file() {
+    let language = import::find("pf").expect("it is a language");
+    let text = "queue root on em0 bandwidth 1M default # the end";
+    let outcome = import::read(language, text.as_bytes(), "f", &Options::default());
+    assert_eq!(outcome.plan.map(|import| import.policies.len()), Some(1));
+}
+
+#[test]
+fn a_note_is_written_once() {
+    let language = import::find("tc").expect("it is a language");
+    let text = "qdisc add dev a root handle 1: htb default 1\n\
+                class add dev a parent 1: classid 1:1 htb rate 1mbit\n\
+                filter add dev a parent 1: protocol ip prio 1 u32 match ip protocol 6 0xff \
+                police rate 1mbit burst 10k peakrate 2mbit peakrate 2mbit flowid 1:1\n";
+    let outcome = import::read(language, text.as_bytes(), "f", &Options::default());
+    let lines = outcome.plan.expect("a policy").lines;
+    let notes: Vec<_> = lines.iter().filter(|line| line.note.contains("peakrate")).collect();
+    assert_eq!(notes.len(), 1);
+    assert_eq!(notes[0].note.matches("peakrate").count(), 1, "{}", notes[0].note);
+}
