@@ -14,8 +14,9 @@
 //!
 //! Memory is bounded, whatever the capture claims: by the link's store in frames, by
 //! [`HELD_BYTES_MAX`] in bytes; where a class declares what it is offered, [`Keeping`] notes each
-//! frame, up to its own bound. Frames are offered in series of `SERIES`. Invariant: the frames
-//! held are the packets that wait in the link and those of the series that is being read.
+//! frame, up to its own bound. Frames are offered in series of `SERIES`, or fewer where their bytes
+//! have no room. Invariant: the frames held are the packets that wait in the link and those of the
+//! series that is being read.
 
 mod interfaces;
 mod report;
@@ -183,15 +184,15 @@ impl<'a, W: Write> Run<'a, W> {
             match reader.next_frame() {
                 Some(Ok(frame)) => {
                     self.now = self.now.max(self.state.virtual_time(frame.timestamp));
+                    if series.len() == SERIES || frame.bytes.len() > self.state.room() {
+                        self.serve(&series, self.now)?;
+                        series.clear();
+                    }
                     series.push(self.arrival(&frame));
+                    self.state.outputs.describe(reader.interfaces())?;
                 }
                 Some(Err(error)) => break Some(error),
                 None => break None,
-            }
-            if series.len() == SERIES {
-                self.state.outputs.describe(reader.interfaces())?;
-                self.serve(&series, self.now)?;
-                series.clear();
             }
         };
         // A capture without frames still has interfaces.
@@ -256,9 +257,14 @@ impl<W: Write> State<'_, W> {
         self.counts.unread += u64::from(link_type(frame.link.link_type).is_none());
     }
 
+    /// Returns how many more bytes of frames can be held.
+    fn room(&self) -> usize {
+        self.held_bytes_max - self.held_bytes
+    }
+
     /// Holds a copy of `frame`, of which `length` is offered to the link.
     fn hold(&mut self, frame: &CaptureFrame<'_>, length: u32) -> Handle {
-        let room = self.held_bytes_max - self.held_bytes;
+        let room = self.room();
         self.counts.shortened += u64::from(frame.bytes.len() > room);
         let bytes = &frame.bytes[..frame.bytes.len().min(room)];
         self.held_bytes += bytes.len();
@@ -452,9 +458,10 @@ mod tests {
 
     #[test]
     fn what_waits_holds_no_more_bytes_than_there_is_room() {
-        check(1000, &[600, 600, 400, 300], &[600, 400, 0, 0], 3);
-        check(1000, &[1200, 999, 300, 300], &[1000, 0, 0, 0], 4);
-        check(1900, &[600, 600, 400, 300], &[600, 600, 400, 300], 0);
+        // The first leaves before the second comes, so its bytes are free again.
+        check(1000, &[600, 600, 400, 300], &[600, 600, 400, 0], 1);
+        check(1000, &[1200, 999, 300, 300], &[1000, 999, 1, 0], 3);
+        check(1600, &[600, 600, 400, 300], &[600, 600, 400, 300], 0);
     }
 
     #[test]
