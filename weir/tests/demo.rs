@@ -80,6 +80,7 @@ fn live_and_simulated_balance_and_voice_loses_nothing() {
         check_side(&outcome, "live");
         assert_eq!(outcome["listener"]["lost"], 0, "{}", outcome["listener"]);
     }
+    assert!(outcome["differences"].is_array(), "{outcome}");
     assert_eq!(outcome["live"]["conservation"]["holds"], true, "{}", outcome["live"]);
     let failed = outcome["checks"].as_array().expect("there are checks").iter();
     let failed = failed.filter(|check| check["held"] != true).count();

@@ -180,6 +180,7 @@ mod tests {
             simulated: side(),
             listener: Listener { sent: 500, delay_p99_us: 700.0, ..Listener::default() },
             stalls: 0,
+            differences: Vec::new(),
             checks: Vec::new(),
         };
         outcome.checks = all(&outcome);

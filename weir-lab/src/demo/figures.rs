@@ -1,5 +1,6 @@
 //! The figures of the demo: per class, per side, and whether everything balances.
 
+use super::differences::Difference;
 use super::live::{LiveRun, Window};
 use super::mix::{Class, POLICY, POLICY_PATH, WARMUP};
 use super::simulated::WEB_PREFIX;
@@ -40,6 +41,8 @@ pub struct Outcome {
     pub listener: Listener,
     /// How many times other work stalled the live bridge so long that its line started anew.
     pub stalls: u64,
+    /// The figures whose live value is far from the simulated one.
+    pub differences: Vec<Difference>,
     /// The promises, and whether they held.
     pub checks: Vec<Check>,
 }
@@ -217,6 +220,7 @@ impl Outcome {
             },
             listener: listener(live),
             stalls: live.last.stalls,
+            differences: Vec::new(),
             checks: Vec::new(),
         }
     }

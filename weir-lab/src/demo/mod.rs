@@ -5,6 +5,7 @@
 //! built from `mix`, and nothing of the live part is left when [`run`] returns.
 
 mod checks;
+mod differences;
 mod figures;
 mod live;
 mod mix;
@@ -19,6 +20,7 @@ use weir_live::error::SystemError;
 use weir_live::signals::StopSignal;
 use weir_policy::Policy;
 
+pub use differences::Difference;
 pub use figures::{Check, Conservation, Figures, Outcome};
 pub use mix::{Class, POLICY, POLICY_PATH, WARMUP};
 
@@ -73,6 +75,7 @@ pub fn run(
         return Err(Failure::Interrupted);
     }
     let mut outcome = Outcome::new(&policy, measured, &live, &report);
+    outcome.differences = differences::all(&outcome);
     outcome.checks = checks::all(&outcome);
     Ok(outcome)
 }

@@ -1,5 +1,6 @@
 //! Formats the outcome for people: one table, the balances, the checks.
 
+use super::differences::{Difference, SLACK};
 use super::figures::{Balance, ClassOutcome, Conservation, Outcome, Transfers};
 use std::fmt;
 use weir_sim::shown::number_table as table;
@@ -29,6 +30,7 @@ impl fmt::Display for Outcome {
             millis(listener.delay_p99_us),
             millis(listener.delay_max_us)
         )?;
+        differences(f, &self.differences)?;
         conservation(f, "live", &self.live.conservation)?;
         conservation(f, "simulated", &self.simulated.conservation)?;
         writeln!(f)?;
@@ -69,6 +71,19 @@ fn web(f: &mut fmt::Formatter<'_>, side: &str, web: &Transfers) -> fmt::Result {
         "web transfers, {side}: {completed} completed, {failed} failed, p50 {p50_ms:.1}, max \
          {max_ms:.1} ms"
     )
+}
+
+fn differences(f: &mut fmt::Formatter<'_>, differences: &[Difference]) -> fmt::Result {
+    let slack = SLACK * 100.0;
+    if differences.is_empty() {
+        return writeln!(
+            f,
+            "No figure differs by more than {slack} % between live and simulated.\n"
+        );
+    }
+    writeln!(f, "Live and simulated differ by more than {slack} % in:")?;
+    differences.iter().try_for_each(|difference| writeln!(f, "  {difference}"))?;
+    writeln!(f)
 }
 
 fn conservation(f: &mut fmt::Formatter<'_>, side: &str, sums: &Conservation) -> fmt::Result {
