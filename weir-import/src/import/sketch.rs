@@ -214,6 +214,7 @@ impl Sketch {
 
     /// Scales down children that are promised more than their parent has, from the top.
     fn fit_rates(&mut self, reading: &mut Reading) {
+        let leaves = self.leaves_below();
         let mut open = vec![None];
         while let Some(parent) = open.pop() {
             let children: Vec<usize> =
@@ -222,27 +223,36 @@ impl Sketch {
                 Some(parent) => self.classes[parent].rate,
                 None => Some(self.rate),
             };
-            let rate_of =
-                |sketch: &Self, at: usize| u128::from(sketch.classes[at].rate.unwrap_or(0));
-            let sum: u128 = children.iter().map(|&at| rate_of(self, at)).sum();
-            let whole = whole.map_or(u128::MAX, u128::from);
-            if sum > whole {
-                for &at in &children {
-                    let scaled = (rate_of(self, at) * whole / sum).max(1) as u64;
-                    let leaf = !self.is_parent(at);
-                    let class = &mut self.classes[at];
-                    class.rate = class.rate.map(|_| scaled);
-                    class.pin(leaf);
-                    let note = format!(
-                        "it and its siblings are promised more than their parent has: \
-                         lowered to {}",
-                        show_rate(scaled)
-                    );
-                    reading.approximated(class.line, note);
-                }
+            let rated = |&at: &usize| Some((self.classes[at].rate?, leaves[at]));
+            let rates: Vec<(u64, u64)> = children.iter().filter_map(rated).collect();
+            let fitted = whole.and_then(|whole| fit(&rates, whole)).unwrap_or_default();
+            let rated = children.iter().filter(|&&at| self.classes[at].rate.is_some());
+            for (at, rate) in rated.copied().zip(fitted).collect::<Vec<_>>() {
+                let leaf = !self.is_parent(at);
+                let class = &mut self.classes[at];
+                class.rate = Some(rate);
+                class.pin(leaf);
+                let note = format!(
+                    "it and its siblings are promised more than their parent has: lowered to {}",
+                    show_rate(rate)
+                );
+                reading.approximated(class.line, note);
             }
             open.extend(children.into_iter().filter(|&at| self.is_parent(at)).map(Some));
         }
+    }
+
+    /// For each class the number of leaves below it; 1 for a leaf.
+    fn leaves_below(&self) -> Vec<u64> {
+        let mut leaves = vec![0; self.classes.len()];
+        for leaf in (0..self.classes.len()).filter(|&at| !self.is_parent(at)) {
+            let mut above = Some(leaf);
+            while let Some(at) = above {
+                leaves[at] += 1;
+                above = self.classes[at].parent;
+            }
+        }
+        leaves
     }
 
     /// Changes names that Weir does not allow, and makes each unique.
@@ -319,6 +329,27 @@ impl Sketch {
     }
 }
 
+/// Scales (rate, least) pairs so that the rates add up to `whole` at most and each keeps its least;
+/// `None` if they fit already. The largest rates give up what the small ones keep.
+fn fit(rates: &[(u64, u64)], whole: u64) -> Option<Vec<u64>> {
+    let sum: u128 = rates.iter().map(|&(rate, _)| u128::from(rate)).sum();
+    if sum <= u128::from(whole) {
+        return None;
+    }
+    let scaled = |rate: u64| (u128::from(rate) * u128::from(whole) / sum) as u64;
+    let mut fitted: Vec<u64> = rates.iter().map(|&(rate, least)| scaled(rate).max(least)).collect();
+    let mut excess = fitted.iter().fold(0, |sum: u64, rate| sum.saturating_add(*rate));
+    excess = excess.saturating_sub(whole);
+    let mut order: Vec<usize> = (0..fitted.len()).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(fitted[at]));
+    for at in order {
+        let cut = excess.min(fitted[at].saturating_sub(rates[at].1));
+        fitted[at] -= cut;
+        excess -= cut;
+    }
+    Some(fitted)
+}
+
 fn write_key(text: &mut String, key: &str, value: &str) {
     let _ = writeln!(text, "{key} = {value}");
 }
@@ -367,3 +398,23 @@ const CLASSES_MAX: usize = 4096;
 const PRIO_MAX: usize = 65_535;
 /// The assumed rate of an interface without one.
 const RATE_DEFAULT: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::fit;
+
+    /// Each rate has the least after it.
+    fn check(rates: &[(u64, u64)], whole: u64, fitted: Option<&[u64]>) {
+        assert_eq!(fit(rates, whole).as_deref(), fitted, "{rates:?} in {whole}");
+    }
+
+    #[test]
+    fn rates_are_scaled_to_fit_and_keep_their_least() {
+        check(&[(5, 1), (5, 1)], 10, None);
+        check(&[(10, 1), (30, 1)], 20, Some(&[5, 15]));
+        check(&[(1, 1), (1, 1), (1_000, 1)], 4, Some(&[1, 1, 2]));
+        check(&[(1, 1), (1, 1), (9, 2)], 4, Some(&[1, 1, 2]));
+        check(&[(100, 3), (1, 1), (1, 1), (100, 1)], 6, Some(&[3, 1, 1, 1]));
+        check(&[(u64::MAX, 1), (u64::MAX, 1)], 7, Some(&[3, 3]));
+    }
+}
