@@ -44,6 +44,74 @@ fn queues_that_pfctl_refuses_are_errors() {
     }
 }
 
+/// Checks that the declarations below an interface of 10 Mbit/s are refused at line and column with
+/// these words, or read where there are none.
+fn check_limit(discipline: &str, queues: &str, wanted: Option<(&str, &str)>) {
+    let text = format!("altq on em0 {discipline} bandwidth 10Mb queue {{ a, b }}\n{queues}\n");
+    let outcome = read(&text);
+    let error = outcome.findings.iter().find(|one| one.severity == Severity::Error);
+    let found = error.map(|one| format!("{}:{}", one.place.line, one.place.column));
+    assert_eq!(found.as_deref(), wanted.map(|row| row.0), "{queues}: {error:?}");
+    if let (Some(error), Some((_, words))) = (error, wanted) {
+        assert!(error.message.contains(words), "{queues}: {error:?}");
+    }
+}
+
+#[test]
+fn numbers_that_pfctl_refuses_are_errors() {
+    let rows = [
+        ("cbq", "queue a bandwidth 11Mb cbq(default)\nqueue b", Some(("2:7", "the interface"))),
+        ("cbq", "queue a bandwidth 8Mb cbq(default)\nqueue b bandwidth 8Mb", None),
+        (
+            "cbq",
+            "queue a bandwidth 1Mb cbq(default) { c }\nqueue b bandwidth 1Mb\n\
+                 queue c bandwidth 2Mb",
+            Some(("4:7", "its parent `a`")),
+        ),
+        ("priq", "queue a priq(default)\nqueue b", Some(("3:7", "same priority, 1"))),
+        ("priq", "queue a bandwidth 5Mb priq(default)\nqueue b", Some(("2:7", "a bandwidth"))),
+        ("priq", "queue a priq(default) { c }\nqueue b\nqueue c", Some(("2:7", "children"))),
+        ("priq", "queue a priority 1 priq(default)\nqueue b priority 2", None),
+        ("hfsc", "queue a hfsc(default)\nqueue b", Some(("3:7", "`linkshare` curves exceed"))),
+        ("hfsc", "queue a bandwidth 60% hfsc(default)\nqueue b bandwidth 40%", None),
+        (
+            "hfsc",
+            "queue a bandwidth 1Mb hfsc(default realtime (1Mb 10 2Mb))\nqueue b bandwidth 1Mb",
+            Some(("2:7", "begins slower")),
+        ),
+        (
+            "hfsc",
+            "queue a bandwidth 1Mb hfsc(default realtime (0 10 2Mb))\nqueue b bandwidth 1Mb",
+            None,
+        ),
+        (
+            "hfsc",
+            "queue a bandwidth 1Mb hfsc(default realtime (9Mb 10 1Mb))\nqueue b bandwidth 1Mb",
+            Some(("2:7", "80 %")),
+        ),
+        (
+            "hfsc",
+            "queue a bandwidth 1Mb hfsc(default realtime 5Mb)\n\
+                  queue b bandwidth 1Mb hfsc(realtime 4Mb)",
+            Some(("3:7", "80 %")),
+        ),
+        (
+            "hfsc",
+            "queue a bandwidth 1Mb hfsc(default realtime 2Mb upperlimit 1Mb)\nqueue b \
+                  bandwidth 1Mb",
+            Some(("2:7", "below its `realtime`")),
+        ),
+        (
+            "hfsc",
+            "queue a bandwidth 1Mb hfsc(default upperlimit 11Mb)\nqueue b bandwidth 1Mb",
+            Some(("2:7", "above the interface's rate")),
+        ),
+    ];
+    for (discipline, queues, wanted) in rows {
+        check_limit(discipline, queues, wanted);
+    }
+}
+
 /// Checks the fate of line 4 and parts of the policy.
 fn check_rule(line: &str, fate: Fate, note: &str, wanted: &[&str]) {
     let head = "altq on { em0 em1 } cbq bandwidth 10Mb queue { a b }\n\

@@ -10,7 +10,6 @@ fn altq_on_in_pf_conf() {
         &[
             ("cbq bandwidth 10Mb", KEPT, "", "rate = '10 Mbit/s'; scheduler = 'cbq'; "),
             ("hfsc bandwidth 10M", KEPT, "", "rate = '10 Mbit/s'; scheduler = 'hfsc'; "),
-            ("priq bandwidth 64Kb", KEPT, "", "rate = '64 kbit/s'; scheduler = 'priq'; "),
             ("cbq bandwidth 33600b", KEPT, "", "rate = '33.6 kbit/s'"),
             ("cbq bandwidth 1.5Gb", KEPT, "", "rate = '1.5 Gbit/s'"),
             ("cbq", CLOSE, "1 Gbit/s is assumed; set it with `--rate`", "rate = '1 Gbit/s'"),
@@ -24,6 +23,11 @@ fn altq_on_in_pf_conf() {
             ),
             ("cbq(ecn) bandwidth 10Mb", KEPT, "", "notices_idle = false, ecn = true }"),
         ],
+    );
+    check(
+        "pf",
+        "altq on em0 @ queue { def, a }\nqueue def default\nqueue a priority 2\n",
+        &[("priq bandwidth 64Kb", KEPT, "", "rate = '64 kbit/s'; scheduler = 'priq'; ")],
     );
     check(
         "pf",

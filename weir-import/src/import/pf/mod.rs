@@ -1,6 +1,7 @@
 //! Imports `pf.conf`: ALTQ's queues, `altq on ... queue { ... }`, and the newer `queue ... on ...
 //! bandwidth`, with macros, lists, and rules that assign queues [altq, algorithms §3.3, §11.2].
 
+mod limits;
 mod rules;
 mod text;
 
@@ -328,7 +329,7 @@ fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
         name,
         line,
         on: None,
-        bandwidth: Bandwidth::Percent(100_000_000),
+        bandwidth: WHOLE,
         min: None,
         max: None,
         bursts: [None; 3],
@@ -523,6 +524,7 @@ fn sketch(
     for name in &altq.top {
         tree.add(name, None, sketch.rate, reading);
     }
+    tree.check_limits(sketch.rate, reading);
     let mut classes = tree.classes;
     let Some(default) = classes.iter().position(|class| class.default) else {
         let message = format!("no queue of `{}` is the default", altq.name.text);
@@ -688,6 +690,8 @@ const SHOWN_MAX: usize = 16;
 /// The most rules of an interface, with lists expanded.
 const RULES_MAX: usize = 1 << 16;
 const PERCENT: u64 = 1 << 63;
+/// The bandwidth of a queue that names none.
+const WHOLE: Bandwidth = Bandwidth::Percent(100_000_000);
 const A_BANDWIDTH: &str = "a bandwidth such as 10Mb or 20%";
 /// The longest name of a queue in pf.
 const QUEUE_NAME_MAX: usize = 63;
