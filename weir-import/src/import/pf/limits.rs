@@ -111,7 +111,7 @@ fn sums(
     let real_time: Vec<Curve> = siblings().filter_map(|one| one.real_time).collect();
     if class.real_time.is_some() && !is_under(&real_time, reserved) {
         let message = format!(
-            "with queue `{name}` the `realtime` curves exceed {REAL_TIME_PERCENT} % of the interface"
+            "with queue `{name}` the `realtime` curves exceed {REAL_TIME_PERCENT} % of the rate"
         );
         let cure = format!("lower them to {} together", show_rate(reserved.m2));
         return Some((message, cure));
