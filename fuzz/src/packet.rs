@@ -13,7 +13,7 @@ use weir_core::units::{Duration, Instant};
 /// Parses and classifies the packets of an input.
 pub fn packet(input: &[u8]) {
     let Some((&link, mut rest)) = input.split_first() else { return };
-    let link = LINKS[usize::from(link) % LINKS.len()];
+    let link = LinkType::ALL[usize::from(link) % LinkType::ALL.len()];
     let mut classifier = classifier();
     let mut firsts = Vec::new();
     let mut millis = 0;
@@ -35,6 +35,7 @@ fn check_headers(headers: &Headers, bytes: &[u8]) {
     assert!(headers.vlan.is_some() || headers.vlan_inner.is_none(), "an inner tag has an outer");
     assert!(headers.tcp_flags.is_none() || headers.protocol == Some(Protocol::TCP));
     assert!(usize::from(headers.link_len) <= bytes.len(), "the headers are within the bytes");
+    assert!(headers.unread.is_none() || headers.depth < Depth::Network, "what was read was read");
     assert!(
         headers.network_len.is_none_or(|len| len >= 20),
         "no packet is shorter than its header"
@@ -84,11 +85,3 @@ fn classifier() -> Classifier {
 }
 
 const DEFAULT: LeafId = LeafId(99);
-
-const LINKS: [LinkType; 5] = [
-    LinkType::Ethernet,
-    LinkType::RawIp,
-    LinkType::Loopback,
-    LinkType::LinuxSll,
-    LinkType::LinuxSll2,
-];

@@ -21,7 +21,7 @@ pub fn plan(draw: &mut Draw<'_>, entry: &Entry) -> Option<LinkPlan> {
         plan.meters = (0..METERS_MAX).filter_map(|_| meter(draw)).collect();
         plan.leaf_meters = (0..plan.tree.leaf_count()).map(|_| meter_id(draw)).collect();
     }
-    plan.framing = [Framing::FRAME, Framing::ETHERNET, Framing::IP, Framing::ATM][draw.index(4)];
+    plan.framing = [Framing::PTM, Framing::ETHERNET, Framing::IP, Framing::ATM][draw.index(4)];
     plan.charge = [Charge::Wire, Charge::Frame][draw.index(2)];
     plan.buffer = Bytes::new(draw.wide(0, 64 << 20));
     plan.packets_max = draw.wide(0, 128) as u32;

@@ -13,14 +13,6 @@ fn udp6() -> Frame {
     frame(17, ("2001:db8::1", 5000), ("2001:db8::2", 53))
 }
 
-const LINKS: [LinkType; 5] = [
-    LinkType::Ethernet,
-    LinkType::RawIp,
-    LinkType::Loopback,
-    LinkType::LinuxSll,
-    LinkType::LinuxSll2,
-];
-
 /// Returns a header's checksum, by adding all its words [RFC 1071 §1].
 fn checksum(header: &[u8]) -> u16 {
     let words = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
@@ -87,7 +79,11 @@ fn every_link_type_is_written() {
     sll.extend([0x08, 0x00]);
     let mut sll2 = vec![0x86, 0xdd];
     sll2.extend([0; 18]);
-    let rows: [(LinkType, Vec<u8>, &[u8]); 5] = [
+    let pppoe = vec![0x11, 0, 0, 1, 0, 46, 0x00, 0x21];
+    let labels = vec![0xff, 0x03, 0x02, 0x81, 0, 1, 1, 64];
+    let rows: [(LinkType, Vec<u8>, &[u8]); 7] = [
+        (LinkType::Pppoe, pppoe, &v4),
+        (LinkType::Ppp, labels, &v6),
         (LinkType::RawIp, vec![], &v4),
         (LinkType::RawIp, vec![], &v6),
         (LinkType::Loopback, vec![30, 0, 0, 0], &v6),
@@ -127,7 +123,7 @@ fn any_bytes_change_in_their_traffic_class_alone() {
             bytes[at] = random.next() as u8;
         }
         bytes.truncate(random.below(bytes.len() + 1));
-        let (link, new) = (random.pick(&LINKS), random.next() as u8);
+        let (link, new) = (random.pick(&LinkType::ALL), random.next() as u8);
         let (before, old) = (Headers::parse(link, &bytes), bytes.clone());
         let written = write_traffic_class(link, &mut bytes, new);
         assert_eq!(written, before.traffic_class.is_some(), "case {case}");

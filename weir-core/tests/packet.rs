@@ -17,7 +17,7 @@ fn udp6() -> Frame {
 }
 
 /// Formats headers as one line: depth, tags, ethertype, traffic class, addresses, protocol, ports,
-/// fragment, length. Unknown parts are left out.
+/// fragment, length, the cause if they cannot be read. Unknown parts are left out.
 fn line(headers: &Headers) -> String {
     let mut words = vec![format!("{:?}", headers.depth).to_lowercase()];
     for tag in [headers.vlan, headers.vlan_inner].into_iter().flatten() {
@@ -38,6 +38,7 @@ fn line(headers: &Headers) -> String {
     }
     words.extend(headers.network_len.map(|len| format!("{len}B")));
     words.push(format!("+{}", headers.link_len));
+    words.extend(headers.unread.map(|cause| format!("!{}", cause.name())));
     words.join(" ")
 }
 
@@ -86,14 +87,18 @@ fn protocols_without_ports_stop_at_the_network() {
 }
 
 #[test]
-fn tags_are_read_outer_first_up_to_two() {
+fn tags_are_skipped_and_the_outer_two_are_read() {
     let rest = "ipv4 cs0 not-ect 10.0.0.1>10.0.0.2 udp 5000>53 44B";
     check_frame(udp4().tag(0x8100, 0xa064), &format!("transport vlan100p5 {rest} +18"));
     let double = udp4().tag(0x88a8, 0x0fff).tag(0x8100, 0xe000);
     check_frame(double.clone(), &format!("transport vlan4095p0 vlan0p7 {rest} +22"));
     let old = udp4().tag(0x9100, 1).tag(0x8100, 2);
     check_frame(old, &format!("transport vlan1p0 vlan2p0 {rest} +22"));
-    check_frame(double.tag(0x8100, 3), "link vlan4095p0 vlan0p7 0x8100 +22");
+    let third = double.clone().tag(0x8100, 3);
+    check_frame(third, &format!("transport vlan4095p0 vlan0p7 {rest} +26"));
+    let with = |count| (2..count).fold(double.clone(), |frame, _| frame.tag(0x8100, 3));
+    check_frame(with(8), &format!("transport vlan4095p0 vlan0p7 {rest} +46"));
+    check_frame(with(9), "link vlan4095p0 vlan0p7 0x8100 +46 !vlan-tags");
 }
 
 #[test]
@@ -167,11 +172,11 @@ fn malformed_ip_stops_at_the_link() {
     for (at, byte) in [(0, 0x65), (0, 0x44), (3, 19)] {
         let mut bytes = udp4().bytes();
         bytes[14 + at] = byte;
-        check(LinkType::Ethernet, &bytes, "link ipv4 +14");
+        check(LinkType::Ethernet, &bytes, "link ipv4 +14 !damaged");
     }
     let mut bytes = udp6().bytes();
     bytes[14] = 0x40;
-    check(LinkType::Ethernet, &bytes, "link ipv6 +14");
+    check(LinkType::Ethernet, &bytes, "link ipv6 +14 !damaged");
 }
 
 #[test]
@@ -223,8 +228,8 @@ fn every_link_type_finds_the_packet() {
     for (link, header, packet, expected) in rows {
         check(link, &[&header, packet].concat(), &expected);
     }
-    check(LinkType::Loopback, &[0, 0, 0, 7, 0x45], "nothing +0");
-    check(LinkType::RawIp, &[0x10, 0x45], "nothing +0");
+    check(LinkType::Loopback, &[0, 0, 0, 7, 0x45], "nothing +0 !damaged");
+    check(LinkType::RawIp, &[0x10, 0x45], "nothing +0 !damaged");
 }
 
 #[test]
@@ -235,9 +240,252 @@ fn capture_numbers_name_link_types() {
         (101, Some(LinkType::RawIp)),
         (113, Some(LinkType::LinuxSll)),
         (276, Some(LinkType::LinuxSll2)),
-        (105, None),
+        (9, Some(LinkType::Ppp)),
+        (50, Some(LinkType::PppSerial)),
+        (51, Some(LinkType::Pppoe)),
+        (104, Some(LinkType::CiscoHdlc)),
+        (105, Some(LinkType::Wireless)),
+        (107, Some(LinkType::FrameRelay)),
+        (127, Some(LinkType::Radiotap)),
+        (239, Some(LinkType::Nflog)),
+        (195, None),
     ] {
         assert_eq!(LinkType::from_capture(number), expected, "LINKTYPE {number}");
+    }
+}
+
+/// Two addresses of Ethernet.
+const ETHERNET: &str = "020000000001 020000000002";
+/// Radiotap with a clock, then flags that promise a check sequence, then a rate.
+const RADIOTAP: &str = "00 00 1200 07000000 1111111111111111 10 02";
+/// The 24 bytes of a data frame to an access point.
+const WIRELESS: &str = "0801 0000 0a0000000001 0a0000000002 0a0000000003 1000";
+const SNAP: &str = "aaaa03 000000";
+/// The header of a message about an IPv4 packet, and a mark.
+const NFLOG: &str = "02 00 0000 0800 0500 00000001";
+
+/// Reads hexadecimal digits; spaces are for people.
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<_> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+}
+
+/// An IPv4 and an IPv6 packet behind the `outer` bytes read as `expected` says, in which `*`
+/// stands for what is read of a packet, and `~` for its length behind the outer bytes.
+#[track_caller]
+fn check_outer(link: LinkType, outer: [&str; 2], expected: &str) {
+    let line4 = "ipv4 cs0 not-ect 10.0.0.1>10.0.0.2 udp 5000>53 44B";
+    let line6 = "ipv6 cs0 not-ect 2001:db8::1>2001:db8::2 udp 5000>53 64B";
+    let packets = [(udp4().ip_bytes(), line4), (udp6().ip_bytes(), line6)];
+    for (outer, (packet, line)) in outer.iter().zip(packets) {
+        let outer = hex(outer);
+        let expected = expected.replace('*', line).replace('~', &outer.len().to_string());
+        let bytes = [&outer[..], &packet].concat();
+        assert_eq!(line_of(link, &bytes), expected, "{outer:02x?}");
+    }
+}
+
+fn line_of(link: LinkType, bytes: &[u8]) -> String {
+    line(&Headers::parse(link, bytes))
+}
+
+/// As [`check_outer`] in Ethernet frames, behind whose addresses the `outer` bytes are.
+#[track_caller]
+fn check_inside(outer: [&str; 2], expected: &str) {
+    let outer = outer.map(|outer| format!("{ETHERNET} {outer}"));
+    check_outer(LinkType::Ethernet, [&outer[0], &outer[1]], expected);
+}
+
+#[test]
+fn a_pppoe_session_is_read_to_the_packet_in_it() {
+    let read = "transport * +~";
+    check_inside(["8864 1100 0001 002e 0021", "8864 1100 0001 0042 0057"], read);
+    check_inside(["8864 1100 0001 002d 21", "8864 1100 0001 0041 57"], read);
+    let tagged = ["8100 a007 8864 1100 0001 002e 0021", "8100 a007 8864 1100 0001 0042 0057"];
+    check_inside(tagged, "transport vlan7p5 * +~");
+    let labels = ["8864 1100 0001 0032 0281 00010140", "8864 1100 0001 0052 0283 00010140"];
+    check_inside(labels, read);
+    let rows = [
+        // LCP, IPCP, authentication, AppleTalk: not IP.
+        ("1100 0001 0002 c021", ""),
+        ("1100 0001 0002 8021", ""),
+        ("1100 0001 0002 c223", ""),
+        ("1100 0001 0002 0029", ""),
+        // Compressed TCP, multilink, encrypted, compressed, bridged.
+        ("1100 0001 0002 002d", " !ppp"),
+        ("1100 0001 0002 3d", " !ppp"),
+        ("1100 0001 0002 0053", " !ppp"),
+        ("1100 0001 0002 00fd", " !ppp"),
+        ("1100 0001 0002 2067", " !ppp"),
+        ("1100 0001 0002 0031", " !encapsulation"),
+        // An unknown version, the code of discovery, an IP packet of another version.
+        ("1200 0001 0002 0021", " !damaged"),
+        ("1109 0001 0002 0021", " !damaged"),
+    ];
+    for (header, cause) in rows {
+        let outer = format!("8864 {header}");
+        check_inside([&outer, &outer], &format!("link 0x8864 +14{cause}"));
+    }
+    let swapped = ["8864 1100 0001 0042 0057", "8864 1100 0001 002e 0021"];
+    check_inside(swapped, "link 0x8864 +14 !damaged");
+}
+
+#[test]
+fn labels_are_skipped_to_the_packet_behind_them() {
+    for kind in ["8847", "8848"] {
+        let outer = format!("{kind} 00010140");
+        check_inside([&outer, &outer], "transport * +~");
+    }
+    let stack = |labels: usize| format!("8847 {} 00020140", "00010040".repeat(labels - 1));
+    check_inside([&stack(2), &stack(2)], "transport * +~");
+    check_inside([&stack(16), &stack(16)], "transport * +~");
+    check_inside([&stack(17), &stack(17)], "link 0x8847 +14 !mpls-labels");
+    check_inside(["8100 0003 8847 00010140"; 2], "transport vlan3p0 * +~");
+    // A control word, an associated channel, and Ethernet whose first byte looks like IP's.
+    check_inside(["8847 00010140 00000000"; 2], "link 0x8847 +14 !mpls-payload");
+    check_inside(["8847 00010140 10000021"; 2], "link 0x8847 +14");
+    check_inside(["8847 00010140 400000000001"; 2], "link 0x8847 +14 !mpls-payload");
+}
+
+#[test]
+fn what_cannot_be_read_says_why_and_control_does_not() {
+    let rows = [
+        ("88e5", "link 0x88e5 +14 !macsec"),
+        ("8100 0005 88e5", "link vlan5p0 0x88e5 +18 !macsec"),
+        ("88e7", "link 0x88e7 +14 !encapsulation"),
+        ("22f3", "link 0x22f3 +14 !encapsulation"),
+        ("8863", "link 0x8863 +14"),
+        ("88cc", "link 0x88cc +14"),
+        ("888e", "link 0x888e +14"),
+        ("0806", "link arp +14"),
+        ("0042", "link +14"),
+    ];
+    for (outer, expected) in rows {
+        check_inside([outer, outer], expected);
+    }
+    for cut in [0, 13] {
+        check(LinkType::Ethernet, &udp4().bytes()[..cut], "nothing +0 !damaged");
+    }
+    check(LinkType::Ethernet, &udp4().bytes()[..33], "link ipv4 +14 !damaged");
+    check(LinkType::Ethernet, &udp6().bytes()[..53], "link ipv6 +14 !damaged");
+}
+
+#[test]
+fn point_to_point_links_are_read_to_the_packet() {
+    use LinkType::{CiscoHdlc, FrameRelay, Ppp, PppSerial, Pppoe};
+    let rows: [(LinkType, [&str; 2]); 13] = [
+        (Ppp, ["ff03 0021", "ff03 0057"]),
+        (Ppp, ["0021", "0057"]),
+        (Ppp, ["ff03 21", "57"]),
+        (Ppp, ["ff03 0281 00010140"; 2]),
+        (PppSerial, ["ff03 0021", "ff03 0057"]),
+        (PppSerial, ["0f00 0800", "8f00 86dd"]),
+        (Pppoe, ["1100 0001 002e 0021", "1100 0001 0042 0057"]),
+        (CiscoHdlc, ["0f00 0800", "8f00 86dd"]),
+        (FrameRelay, ["1841 03 cc", "1841 03 8e"]),
+        // An address of four bytes with padding, SNAP, PPP, and Cisco's encapsulation.
+        (FrameRelay, ["18406043 03 00 cc", "184061 03 00 8e"]),
+        (FrameRelay, ["1841 03 00 80 000000 0800", "1841 03 00 80 000000 86dd"]),
+        (FrameRelay, ["1841 03 cf 0021", "1841 03 cf 0057"]),
+        (FrameRelay, ["1841 0800", "1841 86dd"]),
+    ];
+    for (link, outer) in rows {
+        check_outer(link, outer, "transport * +~");
+    }
+    let bridged =
+        ["0800", "86dd"].map(|kind| format!("1841 03 00 80 0080c2 0007 {ETHERNET} {kind}"));
+    check_outer(FrameRelay, [&bridged[0], &bridged[1]], "transport * +~");
+    check_outer(Ppp, ["ff03 c021"; 2], "link +4");
+    check_outer(Ppp, ["ff03 003d"; 2], "link +4 !ppp");
+    check_outer(CiscoHdlc, ["8f00 8035"; 2], "link 0x8035 +4");
+    check_outer(FrameRelay, ["0001 03 08"; 2], "link +4");
+    // An address without its end, and one of a single byte.
+    check_outer(FrameRelay, ["18406042 03 cc"; 2], "nothing +0 !damaged");
+    check_outer(FrameRelay, ["19 03 cc"; 2], "nothing +0 !damaged");
+}
+
+#[test]
+fn wireless_frames_are_read_to_the_packet() {
+    let address = "0a0000000001";
+    let bare = |control: &str, sequence: &str, rest: &str| {
+        let header = format!("{control} 0000 {} {sequence} {rest} {SNAP}", address.repeat(3));
+        [format!("{header} 0800"), format!("{header} 86dd")]
+    };
+    let rows = [
+        // To the access point, from it, between two with a fourth address.
+        (bare("0801", "1000", ""), "transport * +~"),
+        (bare("0802", "1000", ""), "transport * +~"),
+        (bare("0803", "1000", address), "transport * +~"),
+        // With a priority, with an HT control field as well, the first fragment.
+        (bare("8801", "1000", "0600"), "transport * +~"),
+        (bare("8881", "1000", "0600 00000000"), "transport * +~"),
+        (bare("0805", "1000", ""), "transport * +~"),
+        // The first packet of an aggregate, behind two addresses and its length.
+        (bare("8801", "1000", "8000 0b0000000001 0b0000000002 0034"), "transport * +~"),
+        (bare("0805", "1100", ""), "link +24 !wireless-fragment"),
+        (bare("0841", "1000", ""), "link +24 !wireless-encrypted"),
+        (bare("8841", "1000", "0000"), "link +26 !wireless-encrypted"),
+        // No data, a beacon, an acknowledgement, a version to come.
+        (bare("4801", "1000", ""), "link +0"),
+        (bare("8000", "1000", ""), "link +0"),
+        (bare("d400", "1000", ""), "link +0"),
+        (bare("0901", "1000", ""), "nothing +0 !damaged"),
+    ];
+    for (outer, expected) in rows {
+        check_outer(LinkType::Wireless, [&outer[0], &outer[1]], expected);
+    }
+    check_outer(LinkType::Wireless, [&format!("{WIRELESS} 424203"); 2], "link +24");
+}
+
+#[test]
+fn radiotap_and_nflog_are_skipped_to_the_packet() {
+    let quality = "8801 0000 0a0000000001 0a0000000002 0a0000000003 1000 0600";
+    let rows = [
+        (RADIOTAP, WIRELESS, 0),
+        ("00 00 0800 00000000", WIRELESS, 0),
+        // Two words of fields and flags; the second header is padded from 26 bytes to 28.
+        ("00 00 0d00 02000080 00000000 00", WIRELESS, 0),
+        ("00 00 0900 02000000 20", quality, 2),
+    ];
+    for (header, frame, padding) in rows {
+        let outer = |kind| format!("{header} {frame} {} {SNAP} {kind}", "00".repeat(padding));
+        check_outer(LinkType::Radiotap, [&outer("0800"), &outer("86dd")], "transport * +~");
+    }
+    check_outer(LinkType::Radiotap, ["01 00 0800 00000000"; 2], "nothing +0 !damaged");
+    let six = NFLOG.replace("02 00 0000", "0a 00 0000");
+    let payload = |header: &str, len| format!("{header} {len} 0900");
+    let nflog = [payload(NFLOG, "3000"), payload(&six, "4400")];
+    check_outer(LinkType::Nflog, [&nflog[0], &nflog[1]], "transport * +~");
+    // The other byte order, and a bridge's message, whose packet header has the ethertype.
+    let big = ["02", "0a"].map(|family| format!("{family} 00 0000 0008 0005 00000001 0030 0009"));
+    check_outer(LinkType::Nflog, [&big[0], &big[1]], "transport * +~");
+    let bridge =
+        ["0800", "86dd"].map(|kind| format!("07 00 0000 0800 0100 {kind} 00 00 3000 0900"));
+    check_outer(LinkType::Nflog, [&bridge[0], &bridge[1]], "transport * +~");
+    check(LinkType::Nflog, &hex("02 00 0000 0800 0100 0800 00 00"), "nothing +0 !damaged");
+}
+
+#[test]
+fn the_length_of_a_links_own_header_is_what_precedes_the_packet() {
+    let rows = [
+        (LinkType::Ethernet, String::new(), 14),
+        (LinkType::RawIp, String::new(), 0),
+        (LinkType::Loopback, String::new(), 4),
+        (LinkType::LinuxSll, String::new(), 16),
+        (LinkType::LinuxSll2, String::new(), 20),
+        (LinkType::Pppoe, String::new(), 0),
+        (LinkType::Ppp, "ff03 0021".into(), 4),
+        (LinkType::Ppp, "21".into(), 14),
+        (LinkType::Ppp, "21 45".into(), 1),
+        (LinkType::CiscoHdlc, "0f00 0800".into(), 4),
+        (LinkType::FrameRelay, "1841 03 cc".into(), 4),
+        (LinkType::Wireless, format!("{WIRELESS} {SNAP} 0800"), 32),
+        // With the check sequence behind the packet.
+        (LinkType::Radiotap, format!("{RADIOTAP} {WIRELESS} {SNAP} 0800"), 18 + 32 + 4),
+        (LinkType::Nflog, format!("{NFLOG} 3000 0900"), 16),
+    ];
+    for (link, bytes, expected) in rows {
+        assert_eq!(link.header_len(&hex(&bytes)), expected, "{link:?} {bytes}");
     }
 }
 
@@ -270,26 +518,28 @@ fn agrees(cut: &Headers, whole: &Headers) {
 #[test]
 fn any_bytes_give_consistent_headers() {
     let mut random = Draws::new(0x5eed);
-    let links = [
-        LinkType::Ethernet,
-        LinkType::RawIp,
-        LinkType::Loopback,
-        LinkType::LinuxSll,
-        LinkType::LinuxSll2,
-    ];
     let seeds = [udp4(), udp6().extension(60).piece(3, 0, true), udp4().tag(0x8100, 9)];
+    let mut seeds: Vec<_> = seeds.iter().map(Frame::bytes).collect();
+    let (v4, v6) = (udp4().ip_bytes(), udp6().ip_bytes());
+    let behind = |outer: &[&str], inner: &[u8]| [&hex(&outer.concat()), inner].concat();
+    seeds.push(behind(&[ETHERNET, "8864 11 00 0001 002e 0021"], &v4));
+    seeds.push(behind(&[ETHERNET, "8847 00010040 00020140"], &v6));
+    seeds.push(behind(&[RADIOTAP, WIRELESS, SNAP, "0800"], &v4));
+    seeds.push(behind(&[NFLOG, "0000 0900"], &v4));
     for case in 0..100_000 {
-        let mut bytes = random.pick(&seeds).bytes();
+        let mut bytes = random.pick(&seeds).clone();
         for _ in 0..random.below(6) {
             let at = random.below(bytes.len());
             bytes[at] = random.next() as u8;
         }
         bytes.truncate(random.below(bytes.len() + 1));
-        let headers = Headers::parse(random.pick(&links), &bytes);
+        let headers = Headers::parse(random.pick(&LinkType::ALL), &bytes);
         let later = matches!(headers.fragment, Fragment::Later { .. });
         assert!(!(later && headers.ports.is_some()), "case {case}: {bytes:x?}");
         assert_eq!(headers.ports.is_some(), headers.depth == Depth::Transport, "case {case}");
         let addressed = headers.addresses != Addresses::Unknown;
         assert_eq!(addressed, headers.depth >= Depth::Network, "case {case}");
+        assert!(!addressed || headers.unread.is_none(), "case {case}");
+        assert!(usize::from(headers.link_len) <= bytes.len(), "case {case}");
     }
 }

@@ -96,6 +96,11 @@ fn classes_of_htb() {
                 &[("overhead", "53 bytes")],
             ),
             (
+                "overhead = 'ptm'\n[class.a]\nrate = '4 Mbit/s'",
+                "class add dev eth0 parent 1: classid 1:1 htb rate 4000000bit ceil 4000000bit burst 3600 cburst 3600 prio 0 quantum 50000 overhead 8",
+                &[("overhead", "64/65")],
+            ),
+            (
                 "buffer = '3000 B'\n[class.a]\nrate = '4 Mbit/s'",
                 "# class 1:1 is a",
                 &[("buffer", "driver")],

@@ -13,13 +13,15 @@ use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::Departure;
 use weir_core::ids::Handle;
 use weir_core::link::{AnyLink, Arrival, Packet};
-use weir_core::packet::{Headers, LinkType, write_traffic_class};
+use weir_core::packet::{Headers, LinkType, UnreadCounts, write_traffic_class};
 use weir_core::units::{Duration, Instant};
 
 use crate::error::Result;
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, PortConfig, Received};
-use crate::status::{Board, LaneStatus, PortStatus, Status, class_statuses};
+use crate::status::{
+    Board, LaneStatus, PortStatus, Status, class_statuses, unread_causes,
+};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
 /// The policy of one direction of the bridge.
@@ -84,6 +86,8 @@ struct Lane {
     next: Option<Instant>,
     /// Frames that waited too long for a busy interface.
     outbox_drops: u64,
+    /// Frames whose IP header could not be read.
+    unread: UnreadCounts,
     /// For each leaf, frames that left with another traffic class than they arrived with.
     marked: Vec<u64>,
 }
@@ -222,6 +226,7 @@ impl Bridge {
             from: names[index].clone(),
             to: names[1 - index].clone(),
             outbox_drops: lane.outbox_drops,
+            unread: unread_causes(&lane.unread),
             classes: class_statuses(
                 &lane.leaf_names,
                 &lane.link.account(),
@@ -258,6 +263,7 @@ impl Lane {
             now: Instant::ZERO,
             next: None,
             outbox_drops: 0,
+            unread: UnreadCounts::default(),
         }
     }
 
@@ -270,6 +276,7 @@ impl Lane {
             now = now.max(Instant::from_nanos(received.at_ns));
             let bytes = pool.bytes(received.frame);
             let headers = Headers::parse_ethernet(bytes);
+            self.unread.add(&headers);
             let length = bytes.len() as u32;
             let classified = self.classifier.classify(now, InterfaceId(port as u16), &headers);
             let packet = Packet {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use weir_core::account::{Account, Count, Histogram};
 use weir_core::event::DropReason;
 use weir_core::ids::LeafId;
+use weir_core::packet::UnreadCounts;
 
 use crate::port::{PortCounters, PortState};
 
@@ -62,6 +63,9 @@ pub struct LaneStatus {
     pub to: String,
     /// Frames that waited too long for a busy interface.
     pub outbox_drops: u64,
+    /// Frames whose IP header could not be read, by the name of the cause.
+    #[serde(default)]
+    pub unread: Vec<(String, u64)>,
     /// Its leaves.
     pub classes: Vec<ClassStatus>,
 }
@@ -212,6 +216,11 @@ impl From<&Histogram> for Delays {
             mean_us: micros(histogram.mean()),
         }
     }
+}
+
+/// Returns the causes for which headers could not be read, each with its number of frames.
+pub fn unread_causes(counts: &UnreadCounts) -> Vec<(String, u64)> {
+    counts.each().map(|(cause, frames)| (cause.name().to_owned(), frames)).collect()
 }
 
 /// Returns the status of the leaves of a lane; without `delays`, as with very many leaves, theirs

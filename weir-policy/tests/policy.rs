@@ -88,6 +88,10 @@ fn the_link_is_read_or_says_what_is_wrong() {
             &["W015@4:21"],
         ),
         ("[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\noverhead = { byte = 1 }\n", &["W010@4:14"]),
+        (
+            "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\noverhead = { cell = 48, ptm = true }\n",
+            &["W015@4:31"],
+        ),
     ];
     for (link, wanted) in rows {
         // The class needs a rate under HTB; another test checks that.
@@ -111,6 +115,13 @@ fn framing_charge_and_mtu_give_the_largest_packet() {
         ("overhead = 'atm'", Framing::ATM, Charge::Wire, 1696),
         ("overhead = { bytes = 2, cell = 48 }", Framing::ATM, Charge::Wire, 1696),
         ("overhead = { bytes = 24, minimum = 84 }", Framing::ETHERNET, Charge::Wire, 1538),
+        ("overhead = 'pppoe'", Framing::PPPOE, Charge::Wire, 1546),
+        ("overhead = 'docsis'", Framing::DOCSIS, Charge::Wire, 1518),
+        ("overhead = 'ptm'", Framing::PTM, Charge::Wire, 1546),
+        ("overhead = 'pppoe-ptm'", Framing::PPPOE_PTM, Charge::Wire, 1554),
+        ("overhead = 'pppoe-atm'", Framing::PPPOE_ATM, Charge::Wire, 1749),
+        ("overhead = { bytes = 8, ptm = true }", Framing::PTM, Charge::Wire, 1546),
+        ("overhead = { bytes = 24, minimum = 84, ptm = false }", Framing::ETHERNET, Charge::Wire, 1538),
     ];
     for (lines, framing, charge, packet) in rows {
         let link = sound(check_drr(&format!("{lines}\n[class.a]\ndefault = true\n"), &[])).link;

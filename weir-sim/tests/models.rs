@@ -20,17 +20,18 @@ fn parse(source: &str) -> Outcome<Scenario> {
         Some("folder/list.csv") => Ok(LIST.as_bytes().to_vec()),
         Some("folder/cut.csv") => Ok(b"0,64\n1\n".to_vec()),
         Some("folder/empty.csv") => Ok(b"time,length\n".to_vec()),
-        Some("folder/two.pcapng") => Ok(two_flows()),
+        Some("folder/two.pcapng") => Ok(two_flows([8, 0])),
+        Some("folder/macsec.pcapng") => Ok(two_flows([0x88, 0xe5])),
         _ => Err(io::Error::from(io::ErrorKind::NotFound)),
     };
     read::parse(text.as_bytes(), "folder/s.toml", &file)
 }
 
-/// Three frames of two flows, one of them to port 80.
-fn two_flows() -> Vec<u8> {
+/// Three frames of two flows, one of them to port 80, that have this ethertype.
+fn two_flows(ethertype: [u8; 2]) -> Vec<u8> {
     let frame = |port: u8, length: usize| {
         let mut bytes = vec![0; 14];
-        bytes[12] = 8;
+        bytes[12..].copy_from_slice(&ethertype);
         bytes.extend([0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
         bytes.extend([19, 136, 0, port, 0, 40, 0, 0]);
         bytes.resize(length, 0);
@@ -217,7 +218,7 @@ fn equal_seeds_give_equal_runs() {
 
 #[test]
 fn faults_of_models_are_found() {
-    let rows: [(&str, &str); 22] = [
+    let rows: [(&str, &str); 23] = [
         ("kind = \"ttcp\"\ntransport = \"icmp\"", "W016"),
         ("kind = \"ttcp\"\nbuffers = 0", "W015"),
         ("kind = \"ttcp\"\ntransport = \"udp\"\nlength = \"64 KiB\"", "W015"),
@@ -240,6 +241,7 @@ fn faults_of_models_are_found() {
         ("kind = \"capture\"\nfile = \"none.pcap\"", "W004"),
         ("kind = \"capture\"\nfile = \"cut.csv\"", "W341"),
         ("kind = \"capture\"\nfile = \"empty.csv\"", "W341"),
+        ("kind = \"capture\"\nfile = \"macsec.pcapng\"\nflows = true", "W342"),
     ];
     for (source, code) in rows {
         let outcome = parse(source);

@@ -24,7 +24,7 @@ use weir_sim::replay::{InterfaceMap, Outputs, ReplayReport, replay, replay_expla
 pub struct Replay {
     /// The policy, in TOML.
     policy: PathBuf,
-    /// The capture, pcap or pcapng, gzip or not; `-` for standard input.
+    /// The capture, pcap or pcapng, plain or in gzip or zstd; `-` for standard input.
     capture: PathBuf,
     /// Write the frames that the link sent, each with class, delay and verdict in its comment.
     #[arg(short, long, value_name = "OUT.pcapng")]

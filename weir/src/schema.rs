@@ -4,6 +4,7 @@ use crate::Run;
 use crate::output::{Exit, Output};
 use serde_json::{Map, Value, json};
 use weir_core::classify::{CLASSIFIERS, MatchOrder};
+use weir_core::link::Framing;
 use weir_core::parameter::{Kind, Parameter, Scope};
 use weir_core::police::METERS;
 use weir_core::queue::DROPPERS;
@@ -90,6 +91,7 @@ fn with_scheduler(descriptor: &Descriptor) -> Value {
 fn common_link() -> Map<String, Value> {
     use Dimension::{Bytes, Duration, Number, Packets, Rate};
     let classifiers: Vec<_> = CLASSIFIERS.iter().map(|row| row.keyword).collect();
+    let framings: Vec<_> = Framing::PRESETS.iter().map(|row| row.0).collect();
     let orders = MatchOrder::ALL.map(MatchOrder::keyword);
     let fragments = ["cache", "none", "altq-broken", "altq-fixed"];
     object(json!({
@@ -97,11 +99,12 @@ fn common_link() -> Map<String, Value> {
         "overhead": {
             "description": "How the length on the wire follows from a frame.",
             "anyOf": [
-                { "enum": ["frame", "none", "ethernet", "ip", "atm", "aal5"] },
+                { "enum": framings },
                 closed(object(json!({
                     "bytes": { "type": "integer", "minimum": -64, "maximum": 256 },
                     "minimum": { "type": "integer", "minimum": 0, "maximum": 65_535 },
                     "cell": { "const": 48 },
+                    "ptm": { "type": "boolean" },
                 }))),
             ],
         },

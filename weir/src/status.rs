@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use weir_control::client;
 use weir_control::protocol::default_socket;
+use weir_core::packet::Unread;
 use weir_live::status::{ClassStatus, LaneStatus, Status as LinkStatus};
 
 /// Shows the counters of a running link: ports, classes, delays, drops.
@@ -63,6 +64,11 @@ pub fn table(status: &LinkStatus) -> String {
     for lane in &status.lanes {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
         let _ = writeln!(text, "{}", classes(lane, seconds));
+        for (name, frames) in &lane.unread {
+            let cause = Unread::ALL.into_iter().find(|cause| cause.name() == name);
+            let what = cause.map_or(name.as_str(), |cause| cause.what());
+            let _ = writeln!(text, "unread headers: {frames} frames {what}");
+        }
     }
     text
 }

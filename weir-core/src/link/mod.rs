@@ -7,6 +7,7 @@
 
 pub mod change;
 pub mod explain;
+mod framing;
 mod line;
 mod offer;
 mod plan;
@@ -18,7 +19,8 @@ mod tests;
 pub use crate::packet::{Arrival, Packet};
 pub use change::{Change, Estate};
 pub use explain::Sojourn;
-pub use plan::{Charge, Framing, LinkPlan, PACKETS_MAX_DEFAULT};
+pub use framing::{Coding, Framing};
+pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
 
 use crate::account::{Account, LeafAccount};
 use crate::event::{Departure, Dropped, Poll, Verdict};

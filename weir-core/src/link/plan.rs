@@ -1,6 +1,6 @@
 //! The plan of a link: its classes, the queue of each leaf, and which lengths count.
 
-use super::{AnyLink, Link};
+use super::{AnyLink, Framing, Link};
 use crate::ids::MeterId;
 use crate::parameter::BuildError;
 use crate::police::MeterPlan;
@@ -10,18 +10,6 @@ use crate::tree::Tree;
 use crate::units::Bytes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-
-/// How the length on the wire follows from the length of a frame without its check sequence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Framing {
-    /// Bytes added to every frame, negative where the line carries less than the frame.
-    pub added: i32,
-    /// The shortest length on the wire, applied after the addition.
-    pub minimum: u32,
-    /// Bytes for each cell with 48 bytes of payload, where the line sends whole cells (ATM);
-    /// otherwise 0.
-    pub cell: u32,
-}
 
 /// The length that schedulers charge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -99,32 +87,6 @@ macro_rules! link_builders {
 }
 
 sched::each_scheduler!(link_builders);
-
-impl Framing {
-    /// The frame as it is, as the kernel's own schedulers count it.
-    pub const FRAME: Framing = Framing { added: 0, minimum: 0, cell: 0 };
-    /// Ethernet: check sequence 4, preamble 8, gap 12; 64-byte minimum [algorithms §13.1].
-    pub const ETHERNET: Framing = Framing { added: 24, minimum: 84, cell: 0 };
-    /// The IP packet alone, without the 14 bytes of the Ethernet header.
-    pub const IP: Framing = Framing { added: -14, minimum: 0, cell: 0 };
-    /// ATM, AAL5 with LLC/SNAP: IP + 8 + 8 in cells [algorithms §13.1].
-    pub const ATM: Framing = Framing { added: 2, minimum: 0, cell: 53 };
-    /// ATM with AAL5 where the rate counts only the payload of cells: 48 bytes each.
-    pub const AAL5: Framing = Framing { added: 2, minimum: 0, cell: 48 };
-
-    /// Returns the length on the wire of a frame of `length` bytes, at least 1.
-    #[inline(always)]
-    pub const fn wire_length(self, length: u32) -> u32 {
-        let bytes = length as i64 + self.added as i64;
-        let minimum = if self.minimum == 0 { 1 } else { self.minimum as i64 };
-        let bytes = if bytes < minimum { minimum } else { bytes };
-        let bytes = if bytes > LENGTH_MAX { LENGTH_MAX as u32 } else { bytes as u32 };
-        if self.cell > 0 { bytes.div_ceil(48) * self.cell } else { bytes }
-    }
-}
-
-/// Longer frames count as this length; in cells it still fits 32 bits.
-const LENGTH_MAX: i64 = 1 << 31;
 
 /// The most packets that wait in a link without a limit of its own: 2 MiB of entries.
 pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;

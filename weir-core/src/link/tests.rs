@@ -85,6 +85,17 @@ fn wire_lengths_follow_the_framing() {
         (Framing::IP, 1514, 1500),
         (Framing::ATM, 54, 106),
         (Framing::ATM, 1514, 1696),
+        (Framing::AAL5, 1514, 1536),
+        (Framing::PPPOE, 1514, 1546),
+        (Framing::PPPOE, 42, 84),
+        (Framing::DOCSIS, 42, 64),
+        (Framing::DOCSIS, 1514, 1518),
+        // 1522 bytes are 23 times 64 and a part, 56 and 57 bytes one part and one and a part.
+        (Framing::PTM, 1514, 1522 + 24),
+        (Framing::PTM, 56, 64 + 1),
+        (Framing::PTM, 57, 65 + 2),
+        (Framing::PPPOE_PTM, 1514, 1530 + 24),
+        (Framing::PPPOE_ATM, 1514, 33 * 53),
     ];
     for (framing, length, wire) in rows {
         assert_eq!(framing.wire_length(length), wire, "{framing:?} {length}");

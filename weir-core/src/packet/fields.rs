@@ -291,6 +291,12 @@ impl EtherType {
     pub const VLAN: EtherType = EtherType(0x8100);
     /// IPv6.
     pub const IPV6: EtherType = EtherType(0x86dd);
+    /// A packet behind MPLS labels.
+    pub const MPLS: EtherType = EtherType(0x8847);
+    /// A packet for several receivers behind MPLS labels.
+    pub const MPLS_MULTICAST: EtherType = EtherType(0x8848);
+    /// A frame of a PPPoE session. Discovery has another number.
+    pub const PPPOE_SESSION: EtherType = EtherType(0x8864);
     /// A provider's outer VLAN tag (IEEE 802.1ad).
     pub const VLAN_SERVICE: EtherType = EtherType(0x88a8);
     /// Older switches' outer tag.

@@ -4,16 +4,24 @@
 //! and [`Headers::depth`] says how far reading got. So a hostile, truncated or foreign packet takes
 //! no special path: it matches fewer rules and ends in the default class.
 
+mod encapsulation;
 pub(crate) mod fields;
+mod link;
 mod parse;
 mod scheduled;
+mod unread;
+mod wireless;
 mod write;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+pub use encapsulation::MPLS_LABELS_MAX;
 pub use fields::{Dscp, Ecn, EtherType, FieldError, Protocol, VlanId};
+pub use link::{FRAME_RELAY_ADDRESS_MAX, LinkType, NFLOG_ATTRIBUTES_MAX};
 pub use parse::{EXTENSIONS_MAX, VLAN_TAGS_MAX};
 pub use scheduled::{Arrival, Head, Packet};
+pub use unread::{Unread, UnreadCounts};
+pub use wireless::RADIOTAP_WORDS_MAX;
 pub use write::write_traffic_class;
 
 /// The headers of one packet, as far as they could be read.
@@ -31,11 +39,12 @@ pub struct Headers {
     pub fragment: Fragment,
     /// Transport ports; never known for a later fragment.
     pub ports: Option<Ports>,
-    /// Ethertype behind all VLAN tags; unknown for an IEEE 802.3 frame, which has a length there.
+    /// Ethertype behind all VLAN tags; that of the IP packet where one was read in a PPPoE session
+    /// or behind MPLS labels. Unknown for an IEEE 802.3 frame, which has a length there.
     pub ethertype: Option<EtherType>,
     /// The only or the outer VLAN tag.
     pub vlan: Option<VlanTag>,
-    /// The inner tag of a doubly tagged frame (QinQ).
+    /// The tag behind the outer one (QinQ).
     pub vlan_inner: Option<VlanTag>,
     /// The transport protocol: behind the extension headers, for IPv6.
     pub protocol: Option<Protocol>,
@@ -43,10 +52,12 @@ pub struct Headers {
     pub traffic_class: Option<u8>,
     /// TCP's flags.
     pub tcp_flags: Option<TcpFlags>,
-    /// Length in bytes of what precedes the network header, VLAN tags included.
-    pub link_len: u8,
+    /// Length in bytes of what precedes the network header: link header, VLAN tags, PPPoE, labels.
+    pub link_len: u16,
     /// How far reading got.
     pub depth: Depth,
+    /// Why the IP header could not be read, if the frame may have one.
+    pub unread: Option<Unread>,
 }
 
 // A little over one cache line. A further field must be worth its cost for every packet.
@@ -67,6 +78,7 @@ impl Headers {
         tcp_flags: None,
         link_len: 0,
         depth: Depth::Nothing,
+        unread: None,
     };
 
     /// Returns the headers of a whole IP packet of a flow, without a link layer, as a simulated
@@ -257,36 +269,5 @@ impl TcpFlags {
     /// Returns whether all of `flags` are set.
     pub fn contains(self, flags: TcpFlags) -> bool {
         self.0 & flags.0 == flags.0
-    }
-}
-
-/// The link layer that the bytes of a packet begin with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LinkType {
-    /// An Ethernet header, with or without VLAN tags.
-    Ethernet,
-    /// An IPv4 or IPv6 header, distinguished by the version nibble.
-    RawIp,
-    /// BSD loopback: an address family of four bytes, in either byte order.
-    Loopback,
-    /// Linux "cooked" capture, version 1.
-    LinuxSll,
-    /// Linux "cooked" capture, version 2.
-    LinuxSll2,
-}
-
-impl LinkType {
-    /// Returns the link type of a `LINKTYPE_` number of a pcap or pcapng file; none if Weir does
-    /// not read it.
-    pub fn from_capture(number: u32) -> Option<LinkType> {
-        match number {
-            0 | 108 => Some(LinkType::Loopback),
-            1 => Some(LinkType::Ethernet),
-            // Some BSDs wrote 12 and 14 for 101; 228 and 229 promise one version.
-            12 | 14 | 101 | 228 | 229 => Some(LinkType::RawIp),
-            113 => Some(LinkType::LinuxSll),
-            276 => Some(LinkType::LinuxSll2),
-            _ => None,
-        }
     }
 }

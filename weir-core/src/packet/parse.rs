@@ -5,22 +5,23 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
+use super::link::{self, Next};
 use super::{
-    Addresses, Depth, EtherType, Fragment, Headers, LinkType, Ports, Protocol, TcpFlags, VlanTag,
+    Addresses, Depth, EtherType, Fragment, Headers, LinkType, Ports, Protocol, TcpFlags, Unread,
+    VlanTag, encapsulation,
 };
 
 impl Headers {
     /// Reads the headers of a packet whose bytes begin with `link`. Never fails: see [`Depth`].
     pub fn parse(link: LinkType, bytes: &[u8]) -> Headers {
         let mut headers = Headers::UNKNOWN;
-        // The record says how far reading got, so the result is not needed.
-        let _ = match link {
+        let read = match link {
             LinkType::Ethernet => ethernet(&mut headers, bytes),
-            LinkType::RawIp => raw_ip(&mut headers, bytes),
-            LinkType::Loopback => loopback(&mut headers, bytes),
-            LinkType::LinuxSll => cooked(&mut headers, bytes, SLL_PROTOCOL, SLL_LEN),
-            LinkType::LinuxSll2 => cooked(&mut headers, bytes, SLL2_PROTOCOL, SLL2_LEN),
+            _ => other_link(&mut headers, link, bytes),
         };
+        if headers.depth < Depth::Network && read.is_none() {
+            headers.unread = Some(Unread::Damaged);
+        }
         headers
     }
 
@@ -36,52 +37,44 @@ impl Headers {
 }
 
 fn ethernet(headers: &mut Headers, frame: &[u8]) -> Option<()> {
-    link_payload(headers, frame, ETHERNET_LEN, be16(frame, 12)?)
+    link_payload(headers, frame, ETHERNET_LEN, be16(frame, ETHERNET_LEN - 2)?)
 }
 
-fn cooked(headers: &mut Headers, frame: &[u8], protocol: usize, len: usize) -> Option<()> {
-    frame.get(..len)?;
-    link_payload(headers, frame, len, be16(frame, protocol)?)
-}
-
-fn loopback(headers: &mut Headers, frame: &[u8]) -> Option<()> {
-    let family = *frame.first_chunk()?;
-    // The writer used its own byte order; families are small, so take the smaller reading.
-    let family = u32::from_be_bytes(family).min(u32::from_le_bytes(family));
-    let ethertype = match family {
-        2 => EtherType::IPV4,
-        10 | 24 | 28 | 30 => EtherType::IPV6, // Linux, NetBSD and OpenBSD, FreeBSD, macOS
-        _ => return None,
-    };
-    link_payload(headers, frame, LOOPBACK_LEN, ethertype.0)
-}
-
-fn raw_ip(headers: &mut Headers, packet: &[u8]) -> Option<()> {
-    let ethertype = match packet.first()? >> 4 {
-        4 => EtherType::IPV4,
-        6 => EtherType::IPV6,
-        _ => return None,
-    };
-    link_payload(headers, packet, 0, ethertype.0)
+fn other_link(headers: &mut Headers, link: LinkType, bytes: &[u8]) -> Option<()> {
+    let start = link::start(link, bytes)?;
+    bytes.get(start.at..)?;
+    if let Next::EtherType(kind) = start.next {
+        return link_payload(headers, bytes, start.at, kind);
+    }
+    headers.link_len = u16::try_from(start.at).ok()?;
+    headers.depth = Depth::Link;
+    match start.next {
+        Next::Ppp(protocol) => encapsulation::ppp(headers, bytes, start.at, protocol),
+        Next::Pppoe => encapsulation::pppoe(headers, bytes, start.at),
+        Next::Unread(cause) => {
+            headers.unread = Some(cause);
+            Some(())
+        }
+        Next::EtherType(_) | Next::Control => Some(()),
+    }
 }
 
 /// Reads what follows an ethertype, or the length that IEEE 802.3 has in its place.
 fn link_payload(headers: &mut Headers, frame: &[u8], at: usize, kind: u16) -> Option<()> {
     let (at, kind) = vlan_tags(headers, frame, at, kind)?;
     headers.ethertype = (kind >= ETHERTYPE_MIN).then_some(EtherType(kind));
-    // At most 20 bytes of link header and two tags of four bytes.
-    headers.link_len = at as u8;
+    headers.link_len = u16::try_from(at).ok()?;
     headers.depth = Depth::Link;
     let packet = frame.get(at..)?;
     match EtherType(kind) {
-        EtherType::IPV4 => ipv4(headers, packet),
-        EtherType::IPV6 => ipv6(headers, packet),
-        _ => Some(()),
+        kind @ (EtherType::IPV4 | EtherType::IPV6) => network(headers, packet, kind),
+        kind => encapsulation::read(headers, frame, at, kind),
     }
 }
 
-/// Skips the VLAN tags; returns where the payload begins and its ethertype. A tag beyond
-/// [`VLAN_TAGS_MAX`] is left as the ethertype, so nothing behind it is guessed.
+/// Skips the VLAN tags, of which the first two are recorded; returns where the payload begins and
+/// its ethertype. A tag beyond [`VLAN_TAGS_MAX`] is left as the ethertype, so nothing behind it is
+/// guessed.
 fn vlan_tags(
     headers: &mut Headers,
     frame: &[u8],
@@ -97,10 +90,20 @@ fn vlan_tags(
         at += VLAN_TAG_LEN;
         match depth {
             0 => headers.vlan = Some(tag),
-            _ => headers.vlan_inner = Some(tag),
+            1 => headers.vlan_inner = Some(tag),
+            _ => {}
         }
     }
     Some((at, kind))
+}
+
+/// Reads the IP packet that this ethertype says `packet` begins with.
+#[inline]
+pub(super) fn network(headers: &mut Headers, packet: &[u8], kind: EtherType) -> Option<()> {
+    match kind {
+        EtherType::IPV4 => ipv4(headers, packet),
+        _ => ipv6(headers, packet),
+    }
 }
 
 fn ipv4(headers: &mut Headers, packet: &[u8]) -> Option<()> {
@@ -223,11 +226,11 @@ fn clip(packet: &[u8], len: Option<u32>) -> &[u8] {
     packet.get(..len as usize).unwrap_or(packet)
 }
 
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
@@ -235,18 +238,13 @@ fn be128(bytes: &[u8], at: usize) -> Option<u128> {
     Some(u128::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// VLAN tags read in one frame: an outer and an inner one.
-pub const VLAN_TAGS_MAX: usize = 2;
+/// VLAN tags skipped in one frame, as many as Linux skips.
+pub const VLAN_TAGS_MAX: usize = 8;
 /// IPv6 extension headers read in one packet. A sender has use for five or six; each costs time.
 pub const EXTENSIONS_MAX: usize = 8;
 
 const ETHERNET_LEN: usize = 14;
 const VLAN_TAG_LEN: usize = 4;
-const LOOPBACK_LEN: usize = 4;
-const SLL_LEN: usize = 16;
-const SLL_PROTOCOL: usize = 14;
-const SLL2_LEN: usize = 20;
-const SLL2_PROTOCOL: usize = 0;
 const IPV4_LEN_MIN: usize = 20;
 const IPV6_LEN: usize = 40;
 /// Smaller values in an ethertype's place are IEEE 802.3 lengths.

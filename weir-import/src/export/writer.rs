@@ -2,7 +2,7 @@
 
 use super::{ExportedClass, Loss};
 use weir_core::ids::ClassId;
-use weir_core::link::{Charge, Framing};
+use weir_core::link::{Charge, Coding, Framing};
 use weir_core::sched::ClassSpec;
 use weir_core::units::Bytes;
 use weir_policy::policy::Policy;
@@ -58,13 +58,13 @@ impl Writer<'_> {
             return String::new();
         }
         let mut text = String::new();
-        if framing.added != 0 || framing.cell > 0 {
+        if framing.added != 0 || matches!(framing.coding, Coding::Cells(_)) {
             text.push_str(&format!(" overhead {}", framing.added));
         }
         if framing.minimum > 0 {
             text.push_str(&format!(" mpu {}", framing.minimum));
         }
-        if framing.cell == Framing::ATM.cell {
+        if framing.coding == Framing::ATM.coding {
             text.push_str(" linklayer atm");
         }
         text
@@ -114,8 +114,13 @@ impl Writer<'_> {
         if u64::from(packets) < held {
             self.lose("packets_max", "the kernel has no bound for all queues together");
         }
-        if link.framing.cell == Framing::AAL5.cell {
+        if link.framing.coding == Framing::AAL5.coding {
             self.lose("overhead", "the kernel counts 53 bytes for a cell, not the 48 it carries");
+        }
+        if link.framing.coding == Coding::Ptm {
+            let why = "the kernel does not count the byte that PTM adds to each 64; lower the rate \
+                       to 64/65 of it";
+            self.lose("overhead", why);
         }
         if link.buffer != Bytes::ZERO {
             self.lose("buffer", "the device's own queue is set by its driver");

@@ -7,7 +7,7 @@ use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table, unknown_key};
 use weir_core::classify::ClassifierPlan;
-use weir_core::link::{Charge, Framing, PACKETS_MAX_DEFAULT};
+use weir_core::link::{Charge, Coding, Framing, PACKETS_MAX_DEFAULT};
 use weir_core::parameter::Scope;
 use weir_core::queue::Limit;
 use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
@@ -136,22 +136,32 @@ fn packets_max(node: &Node<'_>, report: &mut Report) -> Option<(u32, Span)> {
     None
 }
 
-/// Reads a preset, or `{ bytes, minimum, cell }`.
+/// Reads a preset, or `{ bytes, minimum, cell, ptm }`.
 fn framing(node: &Node<'_>, report: &mut Report) -> Option<Framing> {
     if !node.is_table() {
-        let words: Vec<_> = PRESETS.iter().map(|row| row.0).collect();
+        let words: Vec<_> = Framing::PRESETS.iter().map(|row| row.0).collect();
         let word = node.choice(&words, report)?;
-        return PRESETS.iter().find(|row| row.0 == word).map(|row| row.1);
+        return Framing::PRESETS.iter().find(|row| row.0 == word).map(|row| row.1);
     }
     let mut table = node.table(report)?.named("the overhead");
     let added = table.field("bytes").map(|node| added(&node, report));
     let minimum = table.field("minimum").map(|node| node.number(0, MTU_MAX, report));
     let cell = table.field("cell").map(|node| node.number(ATM_PAYLOAD, ATM_PAYLOAD, report));
+    let ptm = table.field("ptm");
+    let coded = ptm.as_ref().and_then(|node| node.flag(report)).unwrap_or(false);
+    if let (Some(ptm), true) = (&ptm, coded && cell.is_some()) {
+        let message = "a line sends cells or has the coding of PTM, not both";
+        report.push(ptm.draft(&codes::OUT_OF_RANGE, message).cure("take `cell` or `ptm` out"));
+    }
     table.finish(report);
     Some(Framing {
         added: added.unwrap_or(Some(0))?,
         minimum: minimum.unwrap_or(Some(0))? as u32,
-        cell: if cell.is_some() { ATM_CELL } else { 0 },
+        coding: match (cell, coded) {
+            (Some(_), _) => Coding::Cells(ATM_CELL),
+            (None, true) => Coding::Ptm,
+            (None, false) => Coding::Plain,
+        },
     })
 }
 
@@ -262,15 +272,6 @@ fn limits_sum(classes: &[ClassDraft<'_>]) -> u64 {
     classes.iter().filter(|class| !class.interior).map(limit).fold(0, u64::saturating_add)
 }
 
-/// Presets for `overhead`.
-const PRESETS: &[(&str, Framing)] = &[
-    ("frame", Framing::FRAME),
-    ("none", Framing::FRAME),
-    ("ethernet", Framing::ETHERNET),
-    ("ip", Framing::IP),
-    ("atm", Framing::ATM),
-    ("aal5", Framing::AAL5),
-];
 /// Parameters that should cover the largest packet, under any scheduler.
 const PER_PACKET: &[&str] = &["burst", "cburst", "quantum"];
 const MTU_DEFAULT: u32 = 1500;

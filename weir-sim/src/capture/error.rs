@@ -31,6 +31,8 @@ pub enum CaptureFault {
     Read(io::Error),
     /// The gzip stream around the capture is damaged or cut short.
     Gzip(io::Error),
+    /// The zstd stream around the capture is damaged, cut short, or needs too much memory.
+    Zstd(io::Error),
     /// The first bytes are of neither pcap nor pcapng.
     NotACapture {
         /// The first bytes, four at most.
@@ -130,7 +132,7 @@ impl CaptureError {
             CaptureFault::Open { .. } => "check the path and your permission to read it".into(),
             CaptureFault::Read(_) => "check the disk or the pipe it comes from".into(),
             CaptureFault::NotACapture { .. } | CaptureFault::Version { .. } => {
-                "give a pcap or pcapng file, gzip or not, or convert it with \
+                "give a pcap or pcapng file, plain or in gzip or zstd, or convert it with \
                  `editcap -F pcapng IN OUT`"
                     .into()
             }
@@ -163,6 +165,9 @@ impl fmt::Display for CaptureFault {
             Self::Read(source) => write!(f, "cannot read on: {source}"),
             Self::Gzip(source) => {
                 write!(f, "the gzip stream is damaged or cut short: {source}")
+            }
+            Self::Zstd(source) => {
+                write!(f, "the zstd stream is damaged, cut short or too large a window: {source}")
             }
             Self::NotACapture { magic } if magic.is_empty() => f.write_str("the file is empty"),
             Self::NotACapture { magic } => {
@@ -217,7 +222,8 @@ impl std::error::Error for CaptureError {
         match &self.fault {
             CaptureFault::Open { source, .. }
             | CaptureFault::Read(source)
-            | CaptureFault::Gzip(source) => Some(source),
+            | CaptureFault::Gzip(source)
+            | CaptureFault::Zstd(source) => Some(source),
             _ => None,
         }
     }

@@ -37,15 +37,95 @@ impl CaptureLink {
 
 impl fmt::Display for CaptureLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NULL => f.write_str("null"),
-            Self::ETHERNET => f.write_str("ethernet"),
-            Self::RAW => f.write_str("raw"),
-            Self::LINUX_SLL => f.write_str("linux-sll"),
-            Self::IPV4 => f.write_str("ipv4"),
-            Self::IPV6 => f.write_str("ipv6"),
-            Self::LINUX_SLL2 => f.write_str("linux-sll2"),
-            Self(number) => write!(f, "linktype {number}"),
+        match NAMES.binary_search_by_key(&self.0, |row| row.0) {
+            Ok(place) => f.write_str(NAMES[place].1),
+            Err(_) => write!(f, "linktype {}", self.0),
+        }
+    }
+}
+
+/// Names of the registry of link types, `[linktypes]`, in the order of their numbers: all that Weir
+/// reads, and others that captures have.
+const NAMES: &[(u16, &str)] = &[
+    (0, "null"),
+    (1, "ethernet"),
+    (3, "ax25"),
+    (6, "token-ring"),
+    (8, "slip"),
+    (9, "ppp"),
+    (10, "fddi"),
+    (11, "atm-rfc1483"),
+    (12, "raw-12"),
+    (14, "raw-14"),
+    (50, "ppp-hdlc"),
+    (51, "ppp-ether"),
+    (100, "atm-rfc1483"),
+    (101, "raw"),
+    (104, "c-hdlc"),
+    (105, "ieee802.11"),
+    (107, "frelay"),
+    (108, "loop"),
+    (109, "enc"),
+    (113, "linux-sll"),
+    (114, "localtalk"),
+    (117, "pflog"),
+    (119, "ieee802.11-prism"),
+    (122, "ip-over-fibre-channel"),
+    (123, "sunatm"),
+    (127, "ieee802.11-radiotap"),
+    (129, "arcnet-linux"),
+    (138, "apple-ip-over-ieee1394"),
+    (139, "mtp2-with-header"),
+    (140, "mtp2"),
+    (141, "mtp3"),
+    (142, "sccp"),
+    (143, "docsis"),
+    (144, "linux-irda"),
+    (147, "user0"),
+    (163, "ieee802.11-avs"),
+    (166, "ppp-pppd"),
+    (169, "gprs-llc"),
+    (177, "linux-lapd"),
+    (187, "bluetooth-hci-h4"),
+    (189, "usb-linux"),
+    (192, "ppi"),
+    (195, "ieee802.15.4"),
+    (201, "bluetooth-hci-h4-with-direction"),
+    (204, "ppp-with-direction"),
+    (215, "ieee802.15.4-nonask-phy"),
+    (220, "usb-linux-mmapped"),
+    (226, "ipnet"),
+    (227, "can-socketcan"),
+    (228, "ipv4"),
+    (229, "ipv6"),
+    (230, "ieee802.15.4-nofcs"),
+    (239, "nflog"),
+    (240, "netanalyzer"),
+    (245, "nfc-llcp"),
+    (247, "infiniband"),
+    (249, "usbpcap"),
+    (251, "bluetooth-le-ll"),
+    (253, "netlink"),
+    (256, "bluetooth-le-ll-with-phdr"),
+    (272, "ppp-hdlc-with-direction"),
+    (274, "ethernet-mpacket"),
+    (276, "linux-sll2"),
+    (283, "ieee802.15.4-tap"),
+    (292, "etw"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::packet::LinkType;
+
+    #[test]
+    fn names_are_in_order_and_every_link_type_that_is_read_has_one() {
+        assert!(NAMES.is_sorted_by(|one, other| one.0 < other.0));
+        for number in 0..=u16::MAX {
+            let read = LinkType::from_capture(number.into()).is_some();
+            let named = NAMES.binary_search_by_key(&number, |row| row.0).is_ok();
+            assert!(named || !read, "{number}");
         }
     }
 }

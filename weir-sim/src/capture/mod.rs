@@ -1,7 +1,7 @@
 //! Captures as ports: pcap and pcapng files in, pcapng files out.
 //!
-//! [`CaptureReader`] yields the frames of a capture one at a time from any byte source, gzip or
-//! not, in memory that does not grow with the capture. A fault ends it: the frames before the fault
+//! [`CaptureReader`] yields the frames of a capture one at a time from any byte source, plain
+//! or in gzip or zstd, in memory that does not grow with the capture. A fault ends it: the frames before the fault
 //! are yielded, then one [`CaptureError`] that names the fault and its offset. [`CaptureWriter`]
 //! writes frames with nanosecond timestamps and a comment each. The formats are the keys `pcap`
 //! (draft-ietf-opsawg-pcap) and `pcapng` (draft-ietf-opsawg-pcapng) of `docs/sources.md`.
@@ -19,10 +19,11 @@ mod reader;
 mod stream;
 mod tick;
 mod writer;
+mod zstd;
 
 pub use error::{CaptureError, CaptureFault};
 pub use interface::{CaptureLink, Interface};
-pub use reader::{CaptureFrame, CaptureReader, CaptureTotals};
+pub use reader::{CaptureFrame, CaptureReader, CaptureTotals, is_capture};
 pub use writer::{CaptureRecord, CaptureWriter};
 
 /// The longest packet read or written, in bytes. Above the 256 KiB of any known snap length, so

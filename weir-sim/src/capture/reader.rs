@@ -5,12 +5,12 @@ use super::input::{Input, Record};
 use super::interface::Interface;
 use super::pcap::Pcap;
 use super::pcapng::{Pcapng, SECTION};
-use super::stream::Stream;
+use super::stream::{Compression, Stream};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Reads the frames of a pcap or pcapng capture, gzip or not, one at a time.
+/// Reads the frames of a pcap or pcapng capture, plain or in gzip or zstd, one at a time.
 ///
 /// Frames before a fault are yielded first, then the fault, and nothing after it. Memory
 /// is bounded by [`PACKET_BYTES_MAX`](super::PACKET_BYTES_MAX) and
@@ -58,6 +58,12 @@ pub struct CaptureTotals {
     pub backward: u64,
     /// Frames without a timestamp.
     pub untimed: u64,
+}
+
+/// Returns whether these bytes begin as a capture does, compressed or not.
+pub fn is_capture(bytes: &[u8]) -> bool {
+    let plain = |magic: [u8; 4]| magic == SECTION || Pcap::from_magic(magic).is_some();
+    bytes.first_chunk().is_some_and(|magic| plain(*magic)) || Compression::of(bytes).is_some()
 }
 
 enum Format {

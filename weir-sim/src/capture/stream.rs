@@ -1,6 +1,7 @@
 //! The bytes of a capture after decompression, with the offset of each.
 
 use super::error::{CaptureError, CaptureFault};
+use super::zstd::Zstd;
 use flate2::read::MultiGzDecoder;
 use std::io::{self, BufReader, Read};
 
@@ -10,7 +11,7 @@ use std::io::{self, BufReader, Read};
 /// bytes arrive, and its callers bound the length first.
 pub(super) struct Stream<'s> {
     input: Box<dyn Read + 's>,
-    gzip: bool,
+    compression: Option<Compression>,
     offset: u64,
 }
 
@@ -29,28 +30,26 @@ impl Part {
 }
 
 impl<'s> Stream<'s> {
-    /// The bytes of `input`, decompressed where it begins as gzip does.
+    /// The bytes of `input`, decompressed where it begins as gzip or zstd does.
     ///
     /// Where a gzip stream is damaged (not merely cut short), the decompressor withholds the bytes
-    /// that it decoded last, less than 128 KiB: those frames are lost with the damaged ones.
+    /// that it decoded last, less than 128 KiB: those frames are lost with the damaged ones. Of zstd
+    /// the last block is lost, 128 KiB at most.
     pub fn new(mut input: impl Read + 's) -> Result<Self, CaptureError> {
-        let mut start = Vec::with_capacity(GZIP_MAGIC.len());
-        let magic_length = GZIP_MAGIC.len() as u64;
+        let mut start = Vec::with_capacity(MAGIC_BYTES);
         input
             .by_ref()
-            .take(magic_length)
+            .take(MAGIC_BYTES as u64)
             .read_to_end(&mut start)
             .map_err(|source| CaptureError::new(CaptureFault::Read(source), 0))?;
-        let gzip = start == GZIP_MAGIC;
-        let input = io::Cursor::new(start).chain(input);
-        let input: Box<dyn Read + 's> = match gzip {
-            true => Box::new(BufReader::with_capacity(
-                READ_BYTES,
-                MultiGzDecoder::new(BufReader::with_capacity(READ_BYTES, input)),
-            )),
-            false => Box::new(BufReader::with_capacity(READ_BYTES, input)),
+        let compression = Compression::of(&start);
+        let input = BufReader::with_capacity(READ_BYTES, io::Cursor::new(start).chain(input));
+        let input: Box<dyn Read + 's> = match compression {
+            Some(Compression::Gzip) => buffered(MultiGzDecoder::new(input)),
+            Some(Compression::Zstd) => buffered(Zstd::new(input)),
+            None => Box::new(input),
         };
-        Ok(Self { input, gzip, offset: 0 })
+        Ok(Self { input, compression, offset: 0 })
     }
 
     /// Begins a part here.
@@ -134,15 +133,42 @@ impl<'s> Stream<'s> {
     }
 
     fn failed(&self, source: io::Error) -> CaptureError {
-        let fault = match self.gzip {
-            true => CaptureFault::Gzip(source),
-            false => CaptureFault::Read(source),
+        let fault = match self.compression {
+            Some(Compression::Gzip) => CaptureFault::Gzip(source),
+            Some(Compression::Zstd) => CaptureFault::Zstd(source),
+            None => CaptureFault::Read(source),
         };
         CaptureError::new(fault, self.offset)
     }
 }
 
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+fn buffered<'s>(input: impl Read + 's) -> Box<dyn Read + 's> {
+    Box::new(BufReader::with_capacity(READ_BYTES, input))
+}
+
+/// A compression around a capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    /// The compression of what begins with these bytes.
+    pub fn of(start: &[u8]) -> Option<Self> {
+        if start.starts_with(&[0x1f, 0x8b]) {
+            return Some(Self::Gzip);
+        }
+        let magic = u32::from_le_bytes(*start.first_chunk()?);
+        // [RFC 8878 §3.1] A frame, or one to skip, with which tools may begin.
+        let zstd = magic == ZSTD_MAGIC || magic & !0xf == ZSTD_SKIPPABLE;
+        zstd.then_some(Self::Zstd)
+    }
+}
+
+const MAGIC_BYTES: usize = 4;
+pub(super) const ZSTD_MAGIC: u32 = 0xfd2f_b528;
+pub(super) const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
 const READ_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]

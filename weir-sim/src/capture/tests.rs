@@ -7,6 +7,7 @@ use self::samples::{Frame, Sample, pcapng_sample, samples};
 use super::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use std::io::{self, Read, Write};
 use weir_core::random;
 
@@ -48,6 +49,10 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory takes all")
 }
 
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    compress_to_vec(bytes, CompressionLevel::Fastest)
+}
+
 /// A source that gives one byte at a time, as a slow pipe may.
 struct Trickle<'b>(&'b [u8]);
 
@@ -58,17 +63,21 @@ impl Read for Trickle<'_> {
     }
 }
 
-/// `sample` reads as its frames: plain, in one gzip member, in several, and byte by byte.
+/// `sample` reads as its frames: plain, in one gzip member or zstd frame, in several, and byte by
+/// byte.
 fn check(sample: &Sample) {
-    let whole = gzip(&sample.bytes);
-    let members: Vec<u8> = sample.bytes.chunks(37).flat_map(gzip).collect();
-    let sources: [Box<dyn Read>; 4] = [
-        Box::new(&sample.bytes[..]),
-        Box::new(&whole[..]),
-        Box::new(&members[..]),
-        Box::new(Trickle(&whole)),
-    ];
-    for source in sources {
+    let mut encodings = vec![sample.bytes.clone()];
+    for encode in [gzip, zstd] {
+        encodings.push(encode(&sample.bytes));
+        encodings.push(sample.bytes.chunks(37).flat_map(encode).collect());
+    }
+    // Frames to skip, as compressors with several threads write them.
+    let skipped = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+    encodings.push([&skipped[..], &zstd(&sample.bytes), &skipped].concat());
+    let whole = encodings.iter().map(|bytes| Box::new(&bytes[..]) as Box<dyn Read>);
+    let bytewise = encodings.iter().map(|bytes| Box::new(Trickle(bytes)) as Box<dyn Read>);
+    assert!(encodings.iter().all(|bytes| is_capture(bytes)));
+    for source in whole.chain(bytewise) {
         let (frames, fault, _) = read(source);
         assert!(fault.is_none(), "{fault:?}");
         assert_eq!(frames, sample.frames);
@@ -162,6 +171,42 @@ fn a_cut_gzip_stream_yields_what_it_still_holds() {
 }
 
 #[test]
+fn a_cut_zstd_stream_yields_what_its_blocks_hold() {
+    // More than one block, of 128 KiB at most, of bytes that cannot be made smaller.
+    let mut sample = Sample::pcap(Little, 0xa1b2_c3d4);
+    let mut random = Random::new(1);
+    for second in 0..300 {
+        let bytes: Vec<_> = (0..1000).map(|_| random.next() as u8).collect();
+        sample.record((second, 0), 1000, &bytes);
+    }
+    let stream = zstd(&sample.bytes);
+    assert!(stream.len() > sample.bytes.len() * 9 / 10, "{}", stream.len());
+    for cut in [stream.len() - 1, stream.len() - 1000, stream.len() / 2, 200_000] {
+        let (frames, fault, _) = read(&stream[..cut]);
+        let least = (cut / (128 * 1024)) * 128 * 1024 / 1016 - 1;
+        assert!(frames.len() >= least, "cut at {cut}: {} frames, not {least}", frames.len());
+        assert_eq!(frames, sample.frames[..frames.len()]);
+        let fault = fault.expect("a frame without its end is a fault").fault;
+        assert!(matches!(fault, CaptureFault::Zstd(_)), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_damaged_zstd_stream_is_a_fault() {
+    let mut stream = zstd(&samples()[0].bytes);
+    let last = stream.len() - 1;
+    stream[last] ^= 1;
+    let (frames, fault, _) = read(&stream[..]);
+    assert_eq!(frames, samples()[0].frames);
+    let fault = fault.expect("the checksum is wrong");
+    assert!(fault.to_string().contains("checksum"), "{fault}");
+    // A window of 256 MiB: the decoder would keep as much in memory.
+    let large = [0x28, 0xb5, 0x2f, 0xfd, 0x04, 18 << 3, 1, 0, 0, 0, 0, 0, 0];
+    let (_, fault, _) = read(&large[..]);
+    assert!(matches!(fault.expect("too large").fault, CaptureFault::Zstd(_)));
+}
+
+#[test]
 fn mutations_never_panic_and_leave_the_frames_before_them() {
     let samples = samples();
     for seed in 0..20_000 {
@@ -186,9 +231,10 @@ fn mutations_never_panic_and_leave_the_frames_before_them() {
 }
 
 #[test]
-fn mutated_gzip_never_panics_and_a_fault_ends_it() {
-    let streams: Vec<_> = samples().iter().map(|sample| gzip(&sample.bytes)).collect();
-    for seed in 0..5_000 {
+fn mutated_compression_never_panics_and_a_fault_ends_it() {
+    let encode = |sample: &Sample| [gzip(&sample.bytes), zstd(&sample.bytes)];
+    let streams: Vec<_> = samples().iter().flat_map(encode).collect();
+    for seed in 0..10_000 {
         let mut random = Random::new(seed);
         let mut bytes = streams[random.below(streams.len())].clone();
         let at = random.below(bytes.len());
@@ -391,7 +437,7 @@ fn a_long_name_is_cut_and_one_that_is_not_utf8_is_converted() {
 #[test]
 fn the_whole_message_names_fault_place_and_cure() {
     let message = |bytes: &[u8]| read(bytes).1.expect("a fault").to_string();
-    let convert = "give a pcap or pcapng file, gzip or not, or convert it with \
+    let convert = "give a pcap or pcapng file, plain or in gzip or zstd, or convert it with \
                    `editcap -F pcapng IN OUT`";
     let start = "before any frame, at byte 0 of the capture: ";
     assert_eq!(message(b""), format!("{start}the file is empty; {convert}"));

@@ -9,15 +9,15 @@
 
 use super::records::{self, Record};
 use super::{Context, Kind, Part, Player, Script, Step, udp};
-use crate::capture::CaptureReader;
+use crate::capture::{CaptureReader, is_capture};
 use crate::random::Random;
 use crate::read::codes;
 use crate::read::source::read_or;
-use crate::replay::{frame_length, link_type};
+use crate::replay::{frame_length, headers};
 use crate::scenario::{LENGTH_MAX, Traffic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::packet::{Fragment, Headers};
+use weir_core::packet::{Fragment, Headers, UnreadCounts};
 use weir_core::units::Duration;
 use weir_policy::codes as common;
 use weir_policy::file::FILE_BYTES_MAX;
@@ -73,6 +73,8 @@ impl Player for Playing {
 struct Recording {
     records: Vec<Record>,
     headers: Vec<Headers>,
+    /// Frames whose IP header cannot be read.
+    unread: UnreadCounts,
     /// Indices in `headers`, by a key that is quick to compare.
     places: BTreeMap<(u32, Option<u8>), Vec<u32>>,
 }
@@ -129,7 +131,13 @@ fn parts(
     (node, name): (&Node<'_>, &str),
     report: &mut Report,
 ) -> Option<Vec<Part>> {
-    let Recording { records, headers, .. } = recording;
+    let Recording { records, headers, unread, .. } = recording;
+    for (cause, frames) in unread.each() {
+        let what = cause.what();
+        let message = format!("{name}: {frames} of {} frames {what}", records.len());
+        let cure = "no rule about addresses, ports or DSCP matches them; `weir replay` says more";
+        report.push(node.draft(&codes::UNREAD_HEADERS, message).cure(cure));
+    }
     if records.is_empty() {
         let cure = "write a file with at least one";
         let message = format!("{name} has no arrival");
@@ -158,13 +166,6 @@ fn parts(
     Some(each.into_iter().zip(headers).enumerate().map(part).collect())
 }
 
-/// Whether these bytes begin as a capture does, compressed or not.
-fn is_capture(bytes: &[u8]) -> bool {
-    let magic = bytes.first_chunk::<4>().map(|first| u32::from_be_bytes(*first));
-    let is_pcap = |magic: u32| PCAP.contains(&magic) || PCAP.contains(&magic.swap_bytes());
-    magic.is_some_and(|magic| magic == PCAPNG || is_pcap(magic)) || bytes.starts_with(&GZIP)
-}
-
 /// The frames of a capture.
 fn frames(bytes: &[u8], flows: bool) -> Result<Recording, String> {
     let mut reader = CaptureReader::new(bytes).map_err(|error| error.to_string())?;
@@ -177,11 +178,13 @@ fn frames(bytes: &[u8], flows: bool) -> Result<Recording, String> {
         }
         let origin = *origin.get_or_insert(frame.timestamp);
         latest = latest.max(frame.timestamp.saturating_sub(origin));
-        let link = frame.link.link_type;
-        let length = frame_length(link, frame.original_length).clamp(1, LENGTH_MAX);
-        let headers = link_type(link).map(|link| Headers::parse(link, frame.bytes));
-        let headers = headers.unwrap_or(Headers::UNKNOWN);
-        let flow = if flows { recording.flow(headers) } else { 0 };
+        let length = frame_length(&frame).clamp(1, LENGTH_MAX);
+        let mut flow = 0;
+        if flows {
+            let headers = headers(&frame);
+            recording.unread.add(&headers);
+            flow = recording.flow(headers);
+        }
         recording.records.push(Record { at: latest, length, flow });
         if recording.headers.len() > RECORD_FLOWS_MAX {
             break;
@@ -220,7 +223,3 @@ const KEYWORD: &str = "capture";
 pub const RECORDS_MAX: usize = 1 << 22;
 /// The most flows of one recording that are sources of their own.
 pub const RECORD_FLOWS_MAX: usize = 4096;
-/// Magic numbers of pcap files with micro- and nanoseconds, of pcapng, of gzip.
-const PCAP: [u32; 2] = [0xa1b2_c3d4, 0xa1b2_3c4d];
-const PCAPNG: u32 = 0x0a0d_0d0a;
-const GZIP: [u8; 2] = [0x1f, 0x8b];

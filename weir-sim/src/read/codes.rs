@@ -39,6 +39,7 @@ codes! {
     UNKNOWN_CLASS "W339" Error "a class that the policy lacks";
     OTHER_CLASS "W340" Error "a source whose packets do not go to the class that it names";
     NO_ARRIVALS "W341" Error "a file of recorded arrivals that cannot be used";
+    UNREAD_HEADERS "W342" Warning "recorded frames whose headers cannot be read";
 }
 
 #[cfg(test)]

@@ -396,10 +396,11 @@ fn wire(
     Some(Wire { rate: rate?, framing: framing?, queue: queue? })
 }
 
+/// Reads `framing`: a preset of `overhead` in a policy.
 fn framing(node: &Node<'_>, report: &mut Report) -> Option<Framing> {
-    let words = FRAMINGS.map(|row| row.0);
+    let words: Vec<_> = Framing::PRESETS.iter().map(|row| row.0).collect();
     let word = node.choice(&words, report)?;
-    FRAMINGS.iter().find(|row| row.0 == word).map(|row| row.1)
+    Framing::PRESETS.iter().find(|row| row.0 == word).map(|row| row.1)
 }
 
 fn queue_limit(node: &Node<'_>, report: &mut Report) -> Option<Quantity> {
@@ -505,13 +506,6 @@ pub(super) fn find_outlet(
     Some(OutletId((2 * place + end?) as u32))
 }
 
-/// `framing`, as `overhead` in a policy.
-const FRAMINGS: [(&str, Framing); 4] = [
-    ("frame", Framing::FRAME),
-    ("ethernet", Framing::ETHERNET),
-    ("ip", Framing::IP),
-    ("atm", Framing::ATM),
-];
 /// The class of an outlet without a policy.
 const PLAIN: &str = "all";
 const MTU_DEFAULT: u32 = 1500;

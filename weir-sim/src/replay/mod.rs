@@ -39,7 +39,7 @@ use weir_core::classify::Classifier;
 use weir_core::event::{Departure, Dropped};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{Arrival, Packet};
-use weir_core::packet::{Headers, LinkType, write_traffic_class};
+use weir_core::packet::{Headers, LinkType, Unread, UnreadCounts, write_traffic_class};
 use weir_core::parameter::BuildError;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
@@ -139,7 +139,9 @@ struct State<'a, W> {
 struct Counts {
     sent: u64,
     dropped: u64,
-    unread: u64,
+    unread: UnreadCounts,
+    /// The first link type that Weir does not read.
+    foreign: Option<CaptureLink>,
     unnamed: u64,
     oversize: u64,
     overlong: u64,
@@ -204,14 +206,12 @@ impl<'a, W: Write> Run<'a, W> {
 
     /// Classifies `frame` and holds a copy of it until it leaves.
     fn arrival(&mut self, frame: &CaptureFrame<'_>) -> Arrival {
-        let headers = match link_type(frame.link.link_type) {
-            Some(link_type) => Headers::parse(link_type, frame.bytes),
-            None => Headers::UNKNOWN,
-        };
+        let headers = headers(frame);
         let interface = self.interfaces.of(&frame.link.name);
         let classified = self.classifier.classify(self.now, interface, &headers);
-        let length = frame_length(frame.link.link_type, frame.original_length);
+        let length = frame_length(frame);
         self.state.note(frame, length);
+        self.state.counts.unread.add(&headers);
         if interface == InterfaceMap::NONE {
             self.state.counts.unnamed += 1;
         }
@@ -254,7 +254,9 @@ impl<W: Write> State<'_, W> {
         let wire = u64::from(link.framing.wire_length(length));
         self.counts.oversize += u64::from(wire > link.tree.mtu().get());
         self.counts.overlong += u64::from(frame.original_length > PACKET_BYTES_MAX);
-        self.counts.unread += u64::from(link_type(frame.link.link_type).is_none());
+        if link_type(frame.link.link_type).is_none() {
+            self.counts.foreign.get_or_insert(frame.link.link_type);
+        }
     }
 
     /// Returns how many more bytes of frames can be held.
@@ -367,21 +369,24 @@ fn write<W: Write>(
     })
 }
 
-pub(crate) fn link_type(link: CaptureLink) -> Option<LinkType> {
+fn link_type(link: CaptureLink) -> Option<LinkType> {
     LinkType::from_capture(link.0.into())
 }
 
-/// The length of the Ethernet frame, without check sequence, that carries what a frame of `length`
-/// bytes carried. Longer than any frame is taken as damage, and would keep the line busy for years.
-pub(crate) fn frame_length(link: CaptureLink, length: u32) -> u32 {
-    let header = match link_type(link) {
-        Some(LinkType::Ethernet) | None => ETHERNET_HEADER,
-        Some(LinkType::RawIp) => 0,
-        Some(LinkType::Loopback) => 4,
-        Some(LinkType::LinuxSll) => 16,
-        Some(LinkType::LinuxSll2) => 20,
-    };
-    length.min(PACKET_BYTES_MAX).saturating_sub(header) + ETHERNET_HEADER
+/// The headers of a captured frame.
+pub(crate) fn headers(frame: &CaptureFrame<'_>) -> Headers {
+    match link_type(frame.link.link_type) {
+        Some(link_type) => Headers::parse(link_type, frame.bytes),
+        None => Headers { unread: Some(Unread::LinkType), ..Headers::UNKNOWN },
+    }
+}
+
+/// The length of the Ethernet frame, without check sequence, that carries what this frame carried.
+/// Longer than any frame is taken as damage, and would keep the line busy for years.
+pub(crate) fn frame_length(frame: &CaptureFrame<'_>) -> u32 {
+    let link = link_type(frame.link.link_type);
+    let header = link.map_or(ETHERNET_HEADER, |link| link.header_len(frame.bytes));
+    frame.original_length.min(PACKET_BYTES_MAX).saturating_sub(header) + ETHERNET_HEADER
 }
 
 impl fmt::Display for ReplayError {

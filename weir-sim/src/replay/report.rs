@@ -3,15 +3,16 @@
 //! `docs/replay.md` describes the JSON. Invariant: equal replays print equal bytes.
 
 use super::{ETHERNET_HEADER, HELD_BYTES_MAX, Run};
-use crate::capture::{CaptureError, CaptureTotals, PACKET_BYTES_MAX};
+use crate::capture::{CaptureError, CaptureLink, CaptureTotals, PACKET_BYTES_MAX};
 use crate::classes::{ClassSums, class_table};
 use crate::explain::{ExplainReport, Explained};
 use crate::keeping::Holding;
 use crate::report::{ClassReport, Conservation, LinkReport};
 use crate::shown::seconds;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::io::Write;
+use weir_core::packet::{LinkType, Unread, UnreadCounts};
 use weir_core::units::{Duration, Instant};
 
 /// The results of a replay.
@@ -55,8 +56,14 @@ pub struct CaptureReport {
     pub backward: u64,
     /// Frames without a timestamp; they arrive together with the latest before them.
     pub untimed: u64,
-    /// Frames with a link header that Weir does not read; they go to the default class.
+    /// Frames whose IP header cannot be read, although they may have one.
     pub unread: u64,
+    /// Why, each with its number of frames.
+    #[serde(serialize_with = "causes")]
+    pub unread_causes: UnreadCounts,
+    /// The first link type that Weir does not read.
+    #[serde(skip)]
+    pub foreign: Option<CaptureLink>,
     /// Frames that came in by no interface that the policy names.
     pub unnamed: u64,
     /// Frames longer than the link's largest packet.
@@ -123,7 +130,9 @@ impl<W: Write> Run<'_, W> {
             cut: totals.cut,
             backward: totals.backward,
             untimed: totals.untimed,
-            unread: counts.unread,
+            unread: counts.unread.total(),
+            unread_causes: counts.unread,
+            foreign: counts.foreign,
             unnamed: if self.state.policy.interfaces.is_empty() { 0 } else { counts.unnamed },
             oversize: counts.oversize,
             overlong: counts.overlong,
@@ -158,7 +167,22 @@ impl ReplayReport {
 }
 
 impl CaptureReport {
-    fn oddities(&self) -> [(u64, String); 8] {
+    fn oddities(&self) -> Vec<(u64, String)> {
+        let mut oddities = self.oddities_of_frames().to_vec();
+        let unread = self.unread_causes.each();
+        oddities.extend(unread.map(|(cause, frames)| (frames, self.unread(cause))));
+        oddities
+    }
+
+    /// Says what becomes of frames whose IP header cannot be read.
+    fn unread(&self, cause: Unread) -> String {
+        match (cause, self.foreign) {
+            (Unread::LinkType, Some(link)) => unread_link(link),
+            _ => format!("{}; {UNMATCHED}", cause.what()),
+        }
+    }
+
+    fn oddities_of_frames(&self) -> [(u64, String); 7] {
         [
             (
                 self.backward,
@@ -169,13 +193,6 @@ impl CaptureReport {
             (
                 self.untimed,
                 "have no timestamp and arrived together with the latest frame before them".into(),
-            ),
-            (
-                self.unread,
-                format!(
-                    "have a link header that Weir does not read; they went to the default class \
-                     and count as if that header were {ETHERNET_HEADER} bytes"
-                ),
             ),
             (
                 self.unnamed,
@@ -207,6 +224,22 @@ impl CaptureReport {
     }
 }
 
+/// Says which link type cannot be read, which can, and what to do.
+fn unread_link(link: CaptureLink) -> String {
+    let known = LinkType::ALL.map(LinkType::name).join(", ");
+    format!(
+        "have the link type {} ({link}), which Weir does not read; {UNMATCHED}, and they count as \
+         if their link header were {ETHERNET_HEADER} bytes. Weir reads {known}: capture on such an \
+         interface, or cut a header of N bytes before an IP packet off with \
+         `editcap -L -C N -T rawip IN OUT`",
+        link.0
+    )
+}
+
+fn causes<S: Serializer>(counts: &UnreadCounts, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(counts.each().map(|(cause, frames)| (cause.name(), frames)))
+}
+
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CaptureReport { frames, original_bytes, duration, .. } = self.capture;
@@ -227,3 +260,5 @@ fn brief(duration: Duration) -> String {
     let micros = duration.as_nanos() / 1000;
     format!("{}.{:06} s", micros / 1_000_000, micros % 1_000_000)
 }
+
+const UNMATCHED: &str = "no rule about addresses, ports, protocols or DSCP matches them";

@@ -8,6 +8,7 @@ use super::super::sketch::quoted;
 use super::super::words::{Words, number};
 use super::disciplines::{Discipline, bytes, duration};
 use super::units::{rate, size, time};
+use weir_core::link::{Coding, Framing};
 
 /// The options that count several words or change another one.
 #[derive(Default)]
@@ -38,7 +39,7 @@ pub(super) fn read(
         } else if let Some(row) = ROUND_TRIPS.iter().find(|row| row.0 == text) {
             draft.interval = Some(row.1);
         } else if let Some(row) = OVERHEADS.iter().find(|row| row.0 == text) {
-            framing(one, &mut draft, row, line, reading);
+            framing(one, &mut draft, row);
         } else if LOSSES.contains(&text) {
             reading.approximated(line, format!("`{text}` is left out"));
         } else if !PLAIN.contains(&text) && !valued(text, one, (&mut draft, line), words, reading)?
@@ -103,9 +104,9 @@ fn valued(
             one.overhead.bytes = bytes - ETHERNET_HEADER;
             draft.raw = false;
         }
-        "atm" => one.overhead.cells = true,
-        "noatm" => one.overhead.cells = false,
-        "ptm" => reading.approximated(line, PTM),
+        "atm" => one.overhead.coding = Framing::ATM.coding,
+        "noatm" => one.overhead.coding = Coding::Plain,
+        "ptm" => one.overhead.coding = Coding::Ptm,
         "fwmark" => {
             words.need("a mask", reading)?;
             reading.approximated(line, "`fwmark` is left out");
@@ -119,21 +120,17 @@ fn valued(
 fn framing(
     one: &mut Discipline,
     draft: &mut Draft,
-    &(name, bytes, minimum, cells): &(&str, i64, u64, bool),
-    line: LineId,
-    reading: &mut Reading,
+    &(name, bytes, minimum, coding): &(&str, i64, u64, Coding),
 ) {
     draft.raw = name == "raw";
-    one.overhead.bytes = match name {
-        // Each of these adds a tag to what was said before.
-        "ether-vlan" => one.overhead.bytes + bytes,
-        _ => bytes - ETHERNET_HEADER,
-    };
-    one.overhead.minimum = minimum.max(one.overhead.minimum);
-    one.overhead.cells = cells;
-    if name.ends_with("ptm") {
-        reading.approximated(line, PTM);
+    // This one adds a tag to what was said before.
+    if name == "ether-vlan" {
+        one.overhead.bytes += bytes;
+        return;
     }
+    one.overhead.bytes = bytes - ETHERNET_HEADER;
+    one.overhead.minimum = minimum.max(one.overhead.minimum);
+    one.overhead.coding = coding;
 }
 
 /// cake counts its overhead from the IP packet, Weir from the frame.
@@ -170,7 +167,6 @@ const PLAIN: [&str; 13] = [
 /// Those of them that change something that Weir does not have.
 const LOSSES: [&str; 6] =
     ["nat", "wash", "ack-filter", "ack-filter-aggressive", "ingress", "autorate-ingress"];
-const PTM: &str = "the byte that PTM adds to each 64 is left out";
 /// Names of round trips, in nanoseconds.
 const ROUND_TRIPS: [(&str, u64); 8] = [
     ("datacentre", 100_000),
@@ -182,21 +178,24 @@ const ROUND_TRIPS: [(&str, u64); 8] = [
     ("satellite", 1_000_000_000),
     ("interplanetary", 3_600_000_000_000),
 ];
-/// Keywords of links: bytes above IP, the shortest packet, and whether it is cut into cells.
-const OVERHEADS: [(&str, i64, u64, bool); 15] = [
-    ("raw", 14, 0, false),
-    ("conservative", 48, 0, true),
-    ("ethernet", 38, 84, false),
-    ("ether-vlan", 4, 0, false),
-    ("docsis", 18, 64, false),
-    ("pppoe-ptm", 30, 0, false),
-    ("bridged-ptm", 22, 0, false),
-    ("pppoa-vcmux", 10, 0, true),
-    ("pppoa-llc", 14, 0, true),
-    ("pppoe-vcmux", 32, 0, true),
-    ("pppoe-llcsnap", 40, 0, true),
-    ("bridged-vcmux", 24, 0, true),
-    ("bridged-llcsnap", 32, 0, true),
-    ("ipoa-vcmux", 8, 0, true),
-    ("ipoa-llcsnap", 16, 0, true),
+/// The codings of [`OVERHEADS`].
+const PLAIN_CODING: Coding = Coding::Plain;
+const CELLS: Coding = Framing::ATM.coding;
+/// Keywords of links: bytes above IP, the shortest packet, and what the line adds.
+const OVERHEADS: [(&str, i64, u64, Coding); 15] = [
+    ("raw", 14, 0, PLAIN_CODING),
+    ("conservative", 48, 0, CELLS),
+    ("ethernet", 38, 84, PLAIN_CODING),
+    ("ether-vlan", 4, 0, PLAIN_CODING),
+    ("docsis", 18, 64, PLAIN_CODING),
+    ("pppoe-ptm", 30, 0, Coding::Ptm),
+    ("bridged-ptm", 22, 0, Coding::Ptm),
+    ("pppoa-vcmux", 10, 0, CELLS),
+    ("pppoa-llc", 14, 0, CELLS),
+    ("pppoe-vcmux", 32, 0, CELLS),
+    ("pppoe-llcsnap", 40, 0, CELLS),
+    ("bridged-vcmux", 24, 0, CELLS),
+    ("bridged-llcsnap", 32, 0, CELLS),
+    ("ipoa-vcmux", 8, 0, CELLS),
+    ("ipoa-llcsnap", 16, 0, CELLS),
 ];

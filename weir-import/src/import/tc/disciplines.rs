@@ -4,13 +4,14 @@ use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted, rate_value};
 use super::super::words::{Word, Words, decimal, number};
 use super::units::{rate, size, time};
+use weir_core::link::{Coding, Framing};
 
 /// The overhead of a packet on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Overhead {
     pub bytes: i64,
     pub minimum: u64,
-    pub cells: bool,
+    pub coding: Coding,
 }
 
 /// A discipline.
@@ -622,7 +623,8 @@ fn overhead(
         "mpu" => into.minimum = words.value(A_SIZE, size, reading)?.min(65_535),
         _ => {
             let kind = words.need("`ethernet` or `atm`", reading)?;
-            into.cells = ["atm", "adsl"].contains(&kind.text.as_str());
+            let cells = ["atm", "adsl"].contains(&kind.text.as_str());
+            into.coding = if cells { Framing::ATM.coding } else { Coding::Plain };
         }
     }
     Some(())

@@ -11,6 +11,7 @@ use super::filters::Filter;
 use super::units::kernel_burst;
 use super::{Class, Device, Handle, Qdisc};
 use std::collections::BTreeMap;
+use weir_core::link::{Coding, Framing};
 
 type Names = BTreeMap<Handle, String>;
 
@@ -102,11 +103,32 @@ fn set_overhead(device: &Device, scheduler: &Discipline, sketch: &mut Sketch) {
     let of_classes = device.classes.iter().map(|class| class.options.overhead);
     let mut all = std::iter::once(scheduler.overhead).chain(of_classes);
     let Some(found) = all.find(|one| *one != Overhead::default()) else { return };
+    if let Some(name) = preset(found) {
+        sketch.link.push(("overhead", quoted(name)));
+        return;
+    }
     let mut keys = vec![("bytes", found.bytes.to_string())];
     keys.extend((found.minimum > 0).then(|| ("minimum", found.minimum.to_string())));
-    keys.extend(found.cells.then(|| ("cell", "48".to_owned())));
+    match found.coding {
+        Coding::Plain => {}
+        Coding::Cells(_) => keys.push(("cell", "48".to_owned())),
+        Coding::Ptm => keys.push(("ptm", "true".to_owned())),
+    }
     sketch.link.push(("overhead", inline(&keys)));
 }
+
+/// Returns the name of this framing, if it is one that says more of the line than its numbers do.
+fn preset(overhead: Overhead) -> Option<&'static str> {
+    let same = |framing: &Framing| {
+        let numbers = (framing.added.into(), framing.minimum.into(), framing.coding);
+        numbers == (overhead.bytes, overhead.minimum, overhead.coding)
+    };
+    let row = Framing::PRESETS.iter().find(|(_, framing)| same(framing));
+    row.map(|row| row.0).filter(|name| LINES.contains(name))
+}
+
+/// Presets that say of which kind a line is; `cake` has keywords for it.
+const LINES: [&str; 4] = ["docsis", "ptm", "pppoe-ptm", "pppoe-atm"];
 
 /// Returns the largest ceiling of the top classes, or the sum of their rates if that is more.
 fn link_rate(classes: &[Class], root: u16) -> u64 {
