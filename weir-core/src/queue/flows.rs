@@ -15,7 +15,7 @@
 use super::Limit;
 use super::store::{NONE, Slot};
 use crate::account::Count;
-use crate::order::rounds::Rounds;
+use crate::order::rounds::{Rounds, Rules};
 use crate::random::Random;
 use crate::units::Bytes;
 use alloc::vec::Vec;
@@ -40,6 +40,7 @@ pub struct FlowQueues {
 pub(super) struct Room {
     pub queues: u32,
     pub quantum: u32,
+    pub rules: Rules,
     pub limit: Limit,
     pub memory: Bytes,
 }
@@ -86,7 +87,7 @@ impl FlowQueues {
             room,
             numbers: Vec::new(),
             flows: Vec::new(),
-            rounds: Rounds::new(0, room.quantum),
+            rounds: Rounds::new(0, room.quantum, room.rules),
             first: 0,
             held: Count::default(),
             batch: Batch::default(),
@@ -116,8 +117,8 @@ impl FlowQueues {
     /// Takes the packet that becomes the leaf's first out of its flow's chain; returns its slot,
     /// [`NONE`] if none waits.
     pub(super) fn choose(&mut self, slots: &mut [Slot]) -> u32 {
+        // As below classes of Linux, an empty leaf is not searched, so its flows stay listed.
         if self.held.packets == 0 {
-            self.rounds.clear();
             return NONE;
         }
         if self.flows[0].head != NONE {
@@ -128,6 +129,11 @@ impl FlowQueues {
         let chosen = self.rounds.choose(|flow| flows[flow as usize].head != NONE);
         self.first = chosen.expect("a flow that holds packets is listed");
         self.unchain(slots, self.first)
+    }
+
+    /// Records that the line looked for a packet in vain: all flows are forgotten.
+    pub(super) fn found_nothing(&mut self) {
+        self.rounds.clear();
     }
 
     /// Records that the leaf's first packet, charged `charged` bytes, was sent.

@@ -187,6 +187,13 @@ impl Queues {
         self.append(leaf, entry)
     }
 
+    /// Notifies `leaf`, which is empty, that the line looked for a packet there.
+    pub fn found_nothing(&mut self, leaf: LeafId) {
+        if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
+            flows.found_nothing();
+        }
+    }
+
     /// Appends `entry` to its flow in a leaf with flow queues.
     fn push_to_flow(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return false };
