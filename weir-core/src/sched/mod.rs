@@ -184,6 +184,10 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// polls again then.
     const COMPLETIONS: bool = false;
 
+    /// Whether it looks at the first packet of a leaf before it selects the leaf. If not, flow
+    /// queues in a leaf choose that packet when the leaf is selected.
+    const PEEKS: bool = true;
+
     /// Whether the line, when it is free, looks for a packet in the leaves also while all are
     /// empty, as Linux does where one queue holds all packets. Otherwise, as below classes, an
     /// empty leaf does not notice that the line is idle.
