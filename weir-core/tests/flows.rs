@@ -1,5 +1,5 @@
-//! Flow queues in one leaf: against a plain version, the RFC's properties, and CoDel for a single
-//! flow.
+//! Flow queues, in one leaf and as leaves of a scheduler: against a plain version of Linux's and of
+//! the RFC's, the RFC's properties, and CoDel for a single flow.
 
 mod common;
 
@@ -18,20 +18,32 @@ const LEAF: LeafId = LeafId(0);
 
 /// A link with one leaf and this queue.
 fn plan(rate: u64, dropper: &'static str, rows: &[(&'static str, &str)]) -> LinkPlan {
-    let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
+    let mut plan = plan_of("fifo", rate, 1, Params::new());
+    plan.queues = vec![QueuePlan { dropper, params: params(rows) }];
+    plan
+}
+
+/// A link of this many leaves without parameters.
+fn plan_of(scheduler: &'static str, rate: u64, leaves: usize, params: Params) -> LinkPlan {
+    let class =
+        |leaf: usize| ClassSpec { name: leaf.to_string(), parent: None, params: Params::new() };
     let rate = Rate::new(rate).expect("not zero");
-    let tree = Tree::new(rate, Bytes::new(1514), Params::new(), vec![class]).expect("a tree");
-    let mut plan = LinkPlan::new("fifo", tree);
+    let classes = (0..leaves).map(class).collect();
+    LinkPlan::new(scheduler, Tree::new(rate, Bytes::new(1514), params, classes).expect("a tree"))
+}
+
+fn params(rows: &[(&'static str, &str)]) -> Params {
     let mut params = Params::new();
     for &(name, text) in rows {
-        let value = match text.parse() {
-            Ok(flag) => Value::Flag(flag),
-            Err(_) => Value::Quantity(text.parse().expect("rows hold flags and quantities")),
+        let value = match text {
+            "linux" => Value::Choice("linux"),
+            "rfc8290" => Value::Choice("rfc8290"),
+            "true" | "false" => Value::Flag(text == "true"),
+            _ => Value::Quantity(text.parse().expect("rows hold words, flags and quantities")),
         };
         params.set(name, value);
     }
-    plan.queues = vec![QueuePlan { dropper, params }];
-    plan
+    params
 }
 
 fn packet(handle: u32, length: u32, flow: u32) -> Packet {
@@ -44,8 +56,15 @@ fn dropped(link: &mut dyn AnyLink) -> Vec<(u32, DropReason)> {
     dropped
 }
 
-/// A slow, obvious leaf of flow queues: a standard queue for each, and lists as in the RFC.
+/// Slow, obvious flow queues: a standard queue for each, and lists as in Linux or the RFC.
 struct Plain {
+    /// Follow the letter of the RFC.
+    letter: bool,
+    /// The next packet is chosen as soon as the one before it leaves, not when the line is free.
+    early: bool,
+    /// The free line looks for a packet also when none waits.
+    asks: bool,
+    free_at: u64,
     quantum: i64,
     limit: usize,
     flows: BTreeMap<u64, (VecDeque<(u32, u64)>, i64)>,
@@ -55,7 +74,25 @@ struct Plain {
 }
 
 impl Plain {
-    fn offer(&mut self, flow: u64, handle: u32, length: u64) -> Vec<u32> {
+    fn new(letter: bool, quantum: u64, limit: u32) -> Self {
+        Self {
+            letter,
+            early: true,
+            asks: true,
+            free_at: 0,
+            quantum: quantum as i64,
+            limit: limit as usize,
+            flows: BTreeMap::new(),
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+            first: None,
+        }
+    }
+
+    fn offer(&mut self, now: u64, flow: u64, (handle, length): (u32, u64)) -> Vec<u32> {
+        if self.asks && self.packets() == 0 && self.free_at <= now {
+            self.choose();
+        }
         let listed = self.new.contains(&flow) || self.old.contains(&flow);
         let state = self.flows.entry(flow).or_default();
         state.0.push_back((handle, length));
@@ -63,7 +100,7 @@ impl Plain {
             state.1 = self.quantum;
             self.new.push_back(flow);
         }
-        if self.first.is_none() {
+        if self.early && self.first.is_none() {
             self.choose();
         }
         if self.packets() > self.limit { self.shed() } else { Vec::new() }
@@ -95,18 +132,33 @@ impl Plain {
                 return;
             } else {
                 list.pop_front();
-                if is_new {
+                if is_new && (self.letter || !self.old.is_empty()) {
                     self.old.push_back(flow);
                 }
             }
         }
     }
 
-    fn poll(&mut self) -> Option<u32> {
-        let (flow, (handle, length)) = self.first?;
+    /// A byte takes a microsecond.
+    fn poll(&mut self, now: u64) -> Option<u32> {
+        if self.free_at > now || self.packets() == 0 {
+            return None;
+        }
+        if !self.early {
+            self.choose();
+        }
+        let (flow, (handle, length)) = self.first.take().expect("a packet waits");
         self.flows.get_mut(&flow).expect("its packet is the first").1 -= length as i64;
-        self.choose();
+        self.free_at = now + length;
+        self.choose_early();
         Some(handle)
+    }
+
+    fn choose_early(&mut self) {
+        self.first = None;
+        if self.early && self.packets() > 0 {
+            self.choose();
+        }
     }
 
     /// Drops half of the longest flow, 64 packets at most, from its front.
@@ -121,7 +173,7 @@ impl Plain {
             let first = self.first.filter(|first| first.0 == longest.0);
             let (handle, length) = match first {
                 Some((_, packet)) => {
-                    self.choose();
+                    self.choose_early();
                     packet
                 }
                 None => {
@@ -136,63 +188,105 @@ impl Plain {
     }
 }
 
-fn check(seed: u64, queues: u64, limit: u32, flows: u64) {
+/// Offers packets of random flows to a link and to a plain version, with polls and pauses between;
+/// `flow_of` gives the leaf of a flow and its number in the plain version.
+fn compare(
+    plan: &LinkPlan,
+    mut plain: Plain,
+    (seed, flows): (u64, u64),
+    flow_of: impl Fn(u32) -> (LeafId, u64),
+) {
+    let case = format!("{} letter {} seed {seed}", plan.scheduler, plain.letter);
     let mut random = Random::new(seed);
-    let quantum = random.wide(64, 3000);
-    let rows = [
-        ("flows", queues.to_string()),
-        ("limit", format!("{limit} packets")),
-        ("quantum", format!("{quantum} B")),
-        ("target", "1000000 s".to_string()),
-    ];
-    let rows = rows.each_ref().map(|(name, text)| (*name, text.as_str()));
-    let mut plan = plan(100_000_000_000, "fq-codel", &rows);
-    plan.seed = seed;
-    let hash = Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
     let mut link = plan.build().expect("builds");
-    let mut plain = Plain {
-        quantum: quantum as i64,
-        limit: limit as usize,
-        flows: BTreeMap::new(),
-        new: VecDeque::new(),
-        old: VecDeque::new(),
-        first: None,
-    };
-    let mut now = Instant::ZERO;
+    let mut micros = 0;
     for handle in 0..600 {
-        now = now.after(Duration::from_micros(10));
+        micros += random.wide(1, 9000);
+        let now = Instant::from_nanos(micros * 1000);
         // Periods in which the leaf grows, and periods in which it shrinks.
-        if random.between(0, 7) < if handle / 100 % 2 == 0 { 6 } else { 3 } {
+        if random.between(0, 7) < if handle / 100 % 2 == 0 { 6 } else { 2 } {
             let flow = random.between(0, flows) as u32;
             let length = random.wide(1, 9000) as u32;
-            let verdict = link.offer(now, LEAF, packet(handle, length, flow));
-            let part = (u64::from(hash.flow(flow)) * queues) >> 16;
-            let expected = plain.offer(part, handle, u64::from(length));
+            let (leaf, number) = flow_of(flow);
+            let verdict = link.offer(now, leaf, packet(handle, length, flow));
+            let expected = plain.offer(micros, number, (handle, u64::from(length)));
             let real: Vec<u32> = dropped(&mut *link).iter().map(|drop| drop.0).collect();
-            assert_eq!(real, expected, "seed {seed}");
+            assert_eq!(real, expected, "{case}");
             let itself = expected.contains(&handle);
-            assert_eq!(verdict == Verdict::Dropped(DropReason::Longest), itself, "seed {seed}");
+            assert_eq!(verdict == Verdict::Dropped(DropReason::Longest), itself, "{case}");
         } else {
             let sent = match link.poll(now) {
                 Poll::Packet(departure) => Some(departure.handle.0),
                 _ => None,
             };
-            assert_eq!(sent, plain.poll(), "seed {seed}");
+            assert_eq!(sent, plain.poll(micros), "{case}");
         }
-        assert_eq!(link.backlog() as usize, plain.packets(), "seed {seed}");
+        assert_eq!(link.backlog() as usize, plain.packets(), "{case}");
         assert!(link.account().leaves()[0].is_conserved());
     }
 }
 
+/// One leaf with flow queues. A byte takes a microsecond.
+fn check(
+    scheduler: &'static str,
+    letter: bool,
+    seed: u64,
+    (queues, limit, flows): (u64, u32, u64),
+) {
+    let quantum = Random::new(seed).wide(64, 3000);
+    let rows = [
+        ("flows", queues.to_string()),
+        ("limit", format!("{limit} packets")),
+        ("quantum", format!("{quantum} B")),
+        ("target", "1000000 s".to_string()),
+        ("rules", if letter { "rfc8290" } else { "linux" }.to_string()),
+    ];
+    let rows = rows.each_ref().map(|(name, text)| (*name, text.as_str()));
+    // Tokens hold nothing back.
+    let fast = if scheduler == "tbf" { params(&[("rate", "400 Gbit/s")]) } else { Params::new() };
+    let mut plan = plan_of(scheduler, 8_000_000, 1, fast);
+    plan.queues = vec![QueuePlan { dropper: "fq-codel", params: params(&rows) }];
+    plan.seed = seed;
+    let hash = Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
+    let early = ["tbf", "drr"].contains(&scheduler);
+    let asks = ["tbf", "fifo"].contains(&scheduler);
+    let plain = Plain { early, asks, ..Plain::new(letter, quantum, limit) };
+    compare(&plan, plain, (seed, flows), |flow| {
+        (LEAF, (u64::from(hash.flow(flow)) * queues) >> 16)
+    });
+}
+
 #[test]
 fn a_leaf_of_flows_agrees_with_a_plain_one() {
-    for seed in 0..150 {
-        check(seed, 1, 1000, 9);
-        check(seed, 4, 30, 20);
-        check(seed, 65_536, 1000, 5);
-        check(seed, 65_536, 150, 5);
-        check(seed, 1024, 10, 100);
-        check(seed, 1024, 1, 100);
+    let schedulers = ["fifo", "priq", "tbf", "drr"];
+    let cases = schedulers.map(|one| [(one, false), (one, true)]).concat();
+    for (seed, &(scheduler, letter)) in (0..40).flat_map(|seed| cases.iter().map(move |one| (seed, one))) {
+        for sizes in [
+            (1, 1000, 9),
+            (4, 30, 20),
+            (65_536, 1000, 5),
+            (65_536, 150, 5),
+            (1024, 10, 100),
+            (1024, 1, 100),
+        ] {
+            check(scheduler, letter, seed, sizes);
+        }
+    }
+}
+
+#[test]
+fn leaves_of_the_scheduler_agree_with_plain_flows() {
+    for (seed, letter) in (0..150).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let quantum = Random::new(seed).wide(64, 3000);
+        let size = format!("{quantum} B");
+        let word = if letter { "rfc8290" } else { "linux" };
+        let rows = params(&[("quantum", size.as_str()), ("rules", word)]);
+        let leaves = 1 + seed % 9;
+        let mut plan = plan_of("fq-codel", 8_000_000, leaves as usize, rows);
+        let tail = QueuePlan { dropper: "tail", params: params(&[("limit", "1000 packets")]) };
+        plan.queues = vec![tail; leaves as usize];
+        let plain = Plain { early: false, ..Plain::new(letter, quantum, 100_000) };
+        compare(&plan, plain, (seed, leaves - 1), |flow| (LeafId(flow), u64::from(flow)));
     }
 }
 
@@ -277,10 +371,13 @@ fn the_longest_flow_loses_half_or_64_packets_from_its_front() {
 }
 
 #[test]
-fn a_sparse_flow_waits_for_the_packet_chosen_before_it_arrived() {
+fn a_sparse_flow_waits_for_the_packet_on_the_line_and_one_that_the_scheduler_has_seen() {
     // Eight flows always wait; 1500 bytes take 1.2 ms. One of 300 bytes each 50 ms.
-    let mut plan = plan(10_000_000, "fq-codel", &[("flows", "65536")]);
-    for seed in 0..5 {
+    let schedulers = [("fifo", 1_200_000), ("priq", 1_200_000), ("drr", 2_400_000)];
+    for (seed, (scheduler, longest)) in (0..5).flat_map(|seed| schedulers.map(|one| (seed, one))) {
+        let mut plan = plan_of(scheduler, 10_000_000, 1, Params::new());
+        let rows = params(&[("flows", "65536")]);
+        plan.queues = vec![QueuePlan { dropper: "fq-codel", params: rows }];
         plan.seed = seed;
         let mut link = plan.build().expect("builds");
         let (mut out, mut handle) = (Vec::new(), 0);
@@ -300,9 +397,9 @@ fn a_sparse_flow_waits_for_the_packet_chosen_before_it_arrived() {
         let waits: Vec<_> =
             sparse.skip(1).map(|one| one.at.since(one.arrived).as_nanos()).collect();
         assert!(waits.len() >= 95, "none is dropped: {}", waits.len());
-        // The packet on the line, and the one that was chosen.
         let most = waits.iter().max();
-        assert!(most <= Some(&2_400_000), "{waits:?}");
+        assert!(most > Some(&(longest - 1_200_000)), "{scheduler} {waits:?}");
+        assert!(most <= Some(&longest), "{scheduler} {waits:?}");
     }
 }
 

@@ -124,9 +124,13 @@ impl<S: Discipline> Link<S> {
             [] => None,
             meters => Some(Box::new(Police::new(meters, &plan.leaf_meters, plan.seed)?)),
         };
+        let mut queues = Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed)?;
+        if !S::PEEKS {
+            queues.choose_late();
+        }
         Ok(Self {
             scheduler,
-            queues: Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed)?,
+            queues,
             police,
             dropped: Vec::new(),
             framing: plan.framing,

@@ -15,6 +15,9 @@ impl<S: Discipline> Link<S> {
     pub(super) fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
         // The packet may leave at once, or let another leave; but not before the line has room.
         self.due = now.max(self.line.ready_at());
+        if self.found_nothing(now) {
+            self.scheduler.found_nothing();
+        }
         let mut entry = self.entry(now, &packet);
         if self.police.is_some() && !self.passes_police(now, leaf, packet.meter, &mut entry) {
             return self.refuse(now, leaf, &entry, DropReason::Policed);
@@ -25,6 +28,12 @@ impl<S: Discipline> Link<S> {
         };
         self.queued(now, leaf, &entry, was_empty);
         Verdict::Queued
+    }
+
+    /// Returns whether the line is free, and found no packet before the one that is offered.
+    #[inline(always)]
+    fn found_nothing(&self, now: Instant) -> bool {
+        self.queues.packets() == 0 && self.due == now
     }
 
     #[inline(always)]
@@ -101,6 +110,9 @@ impl<S: Discipline> Link<S> {
         }
         if self.queues.is_full() {
             return self.refuse(now, leaf, &entry, DropReason::Store);
+        }
+        if S::ASKS_EMPTY_LEAVES && self.found_nothing(now) {
+            self.queues.found_nothing(leaf);
         }
         let was_empty = self.queues.push(leaf, &entry);
         self.queued(now, leaf, &entry, was_empty && !evicted);

@@ -1,18 +1,31 @@
-//! Deficit round robin in which newcomers go first [rfc8290 §4.2]: of the leaves of a scheduler, or
-//! of the flows in a leaf.
+//! Deficit round robin in which newcomers go first [rfc8290 §4.2; linux]: of the leaves of a
+//! scheduler, or of the flows in a leaf.
 //!
 //! A member that becomes backlogged joins the *new* list with a quantum of deficit. The new list
 //! goes before the old one. A member that has used up its deficit gains a quantum and goes to the
 //! end of the old list. So does one that is found empty in the new list: it cannot come back at
-//! once as a newcomer while others wait. One that is found empty in the old list leaves. A choice
+//! once as a newcomer while others wait. Linux removes it where the old list is empty; the RFC does
+//! not. One that is found empty in the old list leaves. A member is found empty by a later choice,
+//! not when its last packet leaves; a choice when none waits finds all members empty. A choice
 //! costs at most two rounds through the lists, however small the quantum is, and on the average a
 //! few steps if a quantum covers a packet. Invariant: `listed` counts the members of both lists.
 
 use super::lists::Lists;
+use crate::parameter::{Kind, Params};
 use alloc::vec::Vec;
+
+/// Whose rules hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rules {
+    /// Those of `sch_fq_codel`.
+    Linux,
+    /// The letter of the RFC.
+    Rfc8290,
+}
 
 /// The two lists and the members' deficits.
 pub(crate) struct Rounds {
+    rules: Rules,
     quantum: i64,
     /// Bytes that each member may still send in its turn; negative if it sent more.
     deficits: Vec<i64>,
@@ -22,8 +35,9 @@ pub(crate) struct Rounds {
 
 impl Rounds {
     /// Returns empty lists; members are numbered from 0 and get `quantum` bytes at a time.
-    pub(crate) fn new(members: usize, quantum: u32) -> Self {
+    pub(crate) fn new(members: usize, quantum: u32, rules: Rules) -> Self {
         Self {
+            rules,
             quantum: i64::from(quantum.max(1)),
             deficits: alloc::vec![0; members],
             lists: Lists::new(2, members),
@@ -76,12 +90,18 @@ impl Rounds {
                 return Some(member);
             }
             self.lists.pop(list);
-            if list == NEW {
+            if list == NEW && !self.lets_newcomer_leave() {
                 self.lists.push(OLD, member);
             } else {
                 self.listed -= 1;
             }
         }
+    }
+
+    /// Returns whether a member that is found empty in the new list leaves both lists.
+    #[inline]
+    fn lets_newcomer_leave(&self) -> bool {
+        self.rules == Rules::Linux && self.lists.first(OLD).is_none()
     }
 
     /// Charges `member` for `length` bytes.
@@ -91,7 +111,7 @@ impl Rounds {
         *deficit = deficit.saturating_sub_unsigned(length).max(-DEBT_MAX);
     }
 
-    /// Removes all members from the lists, since none waits.
+    /// Removes all members from the lists, as a choice does when none waits.
     #[inline]
     pub(crate) fn clear(&mut self) {
         for list in [NEW, OLD] {
@@ -133,6 +153,22 @@ impl Rounds {
     }
 }
 
+impl Rules {
+    /// The values of [`Rules::NAME`], the default first.
+    pub(crate) const KIND: Kind = Kind::Choice(&[Rules::DEFAULT, "rfc8290"]);
+    /// The name of the parameter.
+    pub(crate) const NAME: &str = "rules";
+    pub(crate) const DEFAULT: &str = "linux";
+
+    /// The rules that `params` name.
+    pub(crate) fn from_params(params: &Params) -> Rules {
+        match params.choice(Rules::NAME) {
+            Some("rfc8290") => Rules::Rfc8290,
+            _ => Rules::Linux,
+        }
+    }
+}
+
 /// The list of newcomers.
 const NEW: usize = 0;
 /// The list of the others.
@@ -146,8 +182,9 @@ mod tests {
     use crate::random::Random;
     use alloc::collections::VecDeque;
 
-    /// The lists as the RFC describes them, one step at a time.
+    /// The lists as the sources describe them, one step at a time.
     struct PlainRounds {
+        rules: Rules,
         quantum: i64,
         deficits: Vec<i64>,
         new: VecDeque<usize>,
@@ -175,7 +212,7 @@ mod tests {
                     return Some(member);
                 } else {
                     list.pop_front();
-                    if is_new {
+                    if is_new && (self.rules == Rules::Rfc8290 || !self.old.is_empty()) {
                         self.old.push_back(member);
                     }
                 }
@@ -183,11 +220,11 @@ mod tests {
         }
     }
 
-    fn check(seed: u64, members: usize, quantum: u32, longest: u32) {
-        let mut rounds = Rounds::new(members, quantum);
+    fn check(rules: Rules, seed: u64, members: usize, (quantum, longest): (u32, u32)) {
+        let mut rounds = Rounds::new(members, quantum, rules);
         let deficits = alloc::vec![0; members];
         let (new, old) = (VecDeque::new(), VecDeque::new());
-        let mut plain = PlainRounds { quantum: i64::from(quantum), deficits, new, old };
+        let mut plain = PlainRounds { rules, quantum: i64::from(quantum), deficits, new, old };
         let mut waiting: Vec<VecDeque<u64>> = alloc::vec![VecDeque::new(); members];
         let mut random = Random::new(seed, 0);
         for _ in 0..400 {
@@ -215,19 +252,39 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_the_rfc_step_by_step() {
+    fn the_order_is_that_of_the_sources_step_by_step() {
         for seed in 0..300 {
-            check(seed, 1, 300, 1500);
-            check(seed, 3, 1514, 1500);
-            check(seed, 7, 64, 65_535);
-            check(seed, 12, 1, 40);
+            for rules in [Rules::Linux, Rules::Rfc8290] {
+                check(rules, seed, 1, (300, 1500));
+                check(rules, seed, 3, (1514, 1500));
+                check(rules, seed, 7, (64, 65_535));
+                check(rules, seed, 12, (1, 40));
+            }
+        }
+    }
+
+    #[test]
+    fn only_linux_forgets_a_newcomer_that_is_found_empty_beside_newcomers_only() {
+        for (rules, next) in [(Rules::Linux, 0), (Rules::Rfc8290, 1)] {
+            let mut rounds = Rounds::new(2, 1000, rules);
+            rounds.join(0);
+            rounds.charge(0, 100);
+            rounds.join(1);
+            // 0 is found empty; 1 sends, comes back into the same list, and sends all that it may.
+            assert_eq!(rounds.choose(|member| member == 1), Some(1));
+            rounds.charge(1, 1000);
+            rounds.join(0);
+            assert_eq!(rounds.choose(|_| true), Some(0), "{rules:?}");
+            rounds.charge(0, 950);
+            // With the RFC's rules 0 has 900 - 950 bytes left, with Linux's 1000 - 950.
+            assert_eq!(rounds.choose(|_| true), Some(next), "{rules:?}");
         }
     }
 
     #[test]
     fn a_choice_ends_at_the_extremes() {
         for (quantum, length) in [(1, u64::MAX), (u32::MAX, u64::MAX), (0, 5)] {
-            let mut rounds = Rounds::new(3, quantum);
+            let mut rounds = Rounds::new(3, quantum, Rules::Linux);
             for member in 0..3 {
                 rounds.join(member);
                 rounds.charge(member, length);
@@ -240,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_member_that_comes_back_while_others_wait_is_not_a_newcomer() {
-        let mut rounds = Rounds::new(2, 1000);
+        let mut rounds = Rounds::new(2, 1000, Rules::Linux);
         rounds.join(0);
         rounds.charge(0, 1500);
         rounds.join(1);

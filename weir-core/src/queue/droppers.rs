@@ -41,6 +41,11 @@ impl Droppers {
         Ok(Self { list, places })
     }
 
+    /// Returns all droppers.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut AnyDropper> {
+        self.list.iter_mut()
+    }
+
     #[inline]
     fn place(&self, leaf: LeafId) -> usize {
         self.places.get(leaf.index()).map_or(0, |&place| place as usize)

@@ -1,9 +1,10 @@
 //! Flow queues in one leaf: a queue for each value of a hash, and whose turn it is [rfc8290 §4.1,
 //! §4.2].
 //!
-//! The leaf's first packet is chosen when the one before it leaves or is dropped, and stays first,
-//! so the head that the scheduler has seen stays valid. A new flow therefore waits for one packet
-//! that was chosen before it arrived. All other packets wait in the slots of the store, chained by
+//! Below a scheduler that looks at first packets, the leaf's first packet is chosen when the one
+//! before it leaves or is dropped, and stays first, so the head that the scheduler has seen stays
+//! valid. A new flow therefore waits for one packet that was chosen before it arrived. Below others
+//! it is chosen when the leaf is selected. All other packets wait in the slots of the store, chained by
 //! flow. Packets that came from a leaf without flow queues, when the link was changed, have no
 //! known flow; they go before all others, so that a flow's packets stay in order. The state of a
 //! flow is allocated with its first packet, so a leaf with a thousand queues and three flows uses
@@ -15,7 +16,7 @@
 use super::Limit;
 use super::store::{NONE, Slot};
 use crate::account::Count;
-use crate::order::rounds::Rounds;
+use crate::order::rounds::{Rounds, Rules};
 use crate::random::Random;
 use crate::units::Bytes;
 use alloc::vec::Vec;
@@ -28,7 +29,11 @@ pub struct FlowQueues {
     /// The first is that of packets whose flow is unknown.
     flows: Vec<Flow>,
     rounds: Rounds,
-    /// The flow of the leaf's first packet.
+    /// Whether the leaf's first packet is chosen when the leaf is selected.
+    late: bool,
+    /// Whether the leaf's first packet is chosen.
+    chosen: bool,
+    /// The flow of the leaf's first packet, if that is chosen.
     first: u32,
     /// The sum of packets and bytes of all flows.
     held: Count,
@@ -40,6 +45,7 @@ pub struct FlowQueues {
 pub(super) struct Room {
     pub queues: u32,
     pub quantum: u32,
+    pub rules: Rules,
     pub limit: Limit,
     pub memory: Bytes,
 }
@@ -86,7 +92,9 @@ impl FlowQueues {
             room,
             numbers: Vec::new(),
             flows: Vec::new(),
-            rounds: Rounds::new(0, room.quantum),
+            rounds: Rounds::new(0, room.quantum, room.rules),
+            late: false,
+            chosen: false,
             first: 0,
             held: Count::default(),
             batch: Batch::default(),
@@ -113,13 +121,29 @@ impl FlowQueues {
         }
     }
 
+    /// Sets whether the leaf's first packet is chosen when the leaf is selected.
+    pub(super) fn set_late(&mut self, late: bool) {
+        self.late = late;
+    }
+
+    /// Returns whether the leaf's first packet is chosen.
+    pub(super) fn is_chosen(&self) -> bool {
+        self.chosen
+    }
+
+    /// As [`FlowQueues::choose`], unless that is done when the leaf is selected.
+    pub(super) fn choose_early(&mut self, slots: &mut [Slot]) -> u32 {
+        if self.late { NONE } else { self.choose(slots) }
+    }
+
     /// Takes the packet that becomes the leaf's first out of its flow's chain; returns its slot,
     /// [`NONE`] if none waits.
     pub(super) fn choose(&mut self, slots: &mut [Slot]) -> u32 {
+        // As below classes of Linux, an empty leaf is not searched, so its flows stay listed.
         if self.held.packets == 0 {
-            self.rounds.clear();
             return NONE;
         }
+        self.chosen = true;
         if self.flows[0].head != NONE {
             self.first = 0;
             return self.unchain(slots, 0);
@@ -130,14 +154,20 @@ impl FlowQueues {
         self.unchain(slots, self.first)
     }
 
+    /// Records that the line looked for a packet in vain: all flows are forgotten.
+    pub(super) fn found_nothing(&mut self) {
+        self.rounds.clear();
+    }
+
     /// Records that the leaf's first packet, charged `charged` bytes, was sent.
     pub(super) fn sent(&mut self, charged: u32) {
         self.rounds.charge(self.first, u64::from(charged));
-        self.left(self.first, charged);
+        self.dropped_first(charged);
     }
 
     /// Records that the leaf's first packet was dropped. That costs its flow no deficit.
     pub(super) fn dropped_first(&mut self, charged: u32) {
+        self.chosen = false;
         self.left(self.first, charged);
     }
 
@@ -165,7 +195,14 @@ impl FlowQueues {
             self.batch = Batch { flow, packets: BATCH_MAX, bytes };
         }
         let flow = self.batch.flow;
-        Some(if flow == self.first { Surplus::First } else { Surplus::Behind(flow) })
+        let is_first = if self.chosen { flow == self.first } else { self.held.packets == 1 };
+        Some(if is_first { Surplus::First } else { Surplus::Behind(flow) })
+    }
+
+    /// Takes the only packet, which is to be dropped, out of its chain; returns its slot.
+    pub(super) fn take_only(&mut self, slots: &mut [Slot]) -> u32 {
+        (self.first, self.chosen) = (self.batch.flow, true);
+        self.unchain(slots, self.first)
     }
 
     /// Returns the flow of the leaf's first packet, its backlog, and whether that packet arrived
@@ -183,6 +220,7 @@ impl FlowQueues {
 
     /// Removes all packets, but retains the numbers of flows.
     pub(super) fn forget_packets(&mut self) {
+        self.chosen = false;
         self.flows.fill(Flow::EMPTY);
         self.rounds.clear();
         self.held = Count::default();

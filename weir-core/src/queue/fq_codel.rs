@@ -1,5 +1,5 @@
 //! FQ-CoDel in one leaf: flows take turns, new flows first, and CoDel limits the delay of each
-//! [rfc8290 §4] [algorithms §9.7].
+//! [rfc8290 §4; linux] [algorithms §9.7].
 //!
 //! `flows.rs` has the flows and their turns; `lateness.rs` decides when a packet is late, with the
 //! backlog of its flow. (Linux uses the backlog of all flows there.) Any scheduler may have such
@@ -16,6 +16,7 @@ use super::{
     limit, row,
 };
 use crate::account::Count;
+use crate::order::rounds::Rules;
 use crate::parameter::{BuildError, Kind, Params};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
@@ -55,11 +56,17 @@ impl DropperDiscipline for FqCodel {
                 "1514 B",
                 "Bytes that a flow may send per round.",
             ),
+            row(
+                Rules::NAME,
+                Rules::KIND,
+                Rules::DEFAULT,
+                "Linux's order and CoDel's backlog of the leaf, or the letter of RFC 8290.",
+            ),
             TARGET,
             INTERVAL,
             ECN_ON,
         ],
-        sources: &["rfc8290 §4", "rfc8289", "algorithms §9.7"],
+        sources: &["rfc8290 §4", "rfc8289", "linux sch_fq_codel", "algorithms §9.7"],
     };
 
     fn build(params: &Params, place: Place) -> Result<Self, BuildError> {
@@ -68,6 +75,7 @@ impl DropperDiscipline for FqCodel {
         let room = Room {
             queues: queues.clamp(1, QUEUES_MAX) as u32,
             quantum: size("quantum", QUANTUM_DEFAULT).get().clamp(QUANTUM_MIN, QUANTUM_MAX) as u32,
+            rules: Rules::from_params(params),
             limit: Limit::from_params(params, &Self::DESCRIPTOR),
             memory: size("memory", MEMORY_DEFAULT),
         };

@@ -31,6 +31,8 @@ pub struct Queues {
     room: u32,
     packets_max: u32,
     droppers: Droppers,
+    /// Whether flow queues choose the first packet of a leaf when the leaf is selected.
+    late: bool,
     drops: Drops,
     /// The limit that some leaves share. Their droppers are called for every packet, so it costs
     /// other leaves nothing.
@@ -95,10 +97,19 @@ impl Queues {
             room: packets_max,
             packets_max,
             droppers,
+            late: false,
             drops: Drops::default(),
             shared,
             flow_hash: FlowHash::new(seed),
         })
+    }
+
+    /// Lets flow queues choose the first packet of a leaf when the leaf is selected. Called while no
+    /// packet waits.
+    pub fn choose_late(&mut self) {
+        self.late = true;
+        let flows = self.droppers.all_mut().filter_map(Dropper::flows_mut);
+        flows.for_each(|flows| flows.set_late(true));
     }
 
     /// Appends `entry` to `leaf` if its dropper need not be called and the store has room; returns
@@ -151,10 +162,27 @@ impl Queues {
 
     /// Returns the decision of the dropper of `leaf` on its first packet.
     pub fn release(&mut self, now: Instant, leaf: LeafId) -> Release {
+        self.choose_first(leaf);
         let first = self.leaves[leaf.index()].first;
         let backlog = self.backlog(leaf);
         assert!(backlog.packets > 0, "only a backlogged leaf sends");
         self.droppers.of_mut(leaf).release(now, first.candidate(), backlog)
+    }
+
+    /// Chooses the first packet of `leaf`, which is backlogged, if its flow queues did not yet.
+    fn choose_first(&mut self, leaf: LeafId) {
+        let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return };
+        if !flows.is_chosen() {
+            let slot = flows.choose(&mut self.slots);
+            self.set_first(leaf, slot);
+        }
+    }
+
+    /// Makes the packet in `slot`, which is in no chain, the first of `leaf`.
+    fn set_first(&mut self, leaf: LeafId, slot: u32) {
+        let chosen = &mut self.slots[slot as usize];
+        self.leaves[leaf.index()].first = chosen.entry;
+        chosen.next = core::mem::replace(&mut self.free, slot);
     }
 
     /// Notifies the dropper of `leaf` that the last packet left, if it did.
@@ -187,6 +215,13 @@ impl Queues {
         self.append(leaf, entry)
     }
 
+    /// Notifies `leaf`, which is empty, that the line looked for a packet there.
+    pub fn found_nothing(&mut self, leaf: LeafId) {
+        if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
+            flows.found_nothing();
+        }
+    }
+
     /// Appends `entry` to its flow in a leaf with flow queues.
     fn push_to_flow(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return false };
@@ -202,9 +237,12 @@ impl Queues {
         if state.packets > 1 {
             return false;
         }
+        // Where the choice is late, this is only what the scheduler takes for the head.
         state.first = *entry;
-        let chosen = flows.choose(&mut self.slots);
-        self.slots[chosen as usize].next = core::mem::replace(&mut self.free, chosen);
+        let chosen = flows.choose_early(&mut self.slots);
+        if chosen != NONE {
+            self.set_first(leaf, chosen);
+        }
         true
     }
 
@@ -217,7 +255,8 @@ impl Queues {
         }
         if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
             flows.sent(state.first.charged);
-            state.second = flows.choose(&mut self.slots);
+            state.count_sent();
+            return self.pop_from_flow(leaf);
         }
         self.take_first(leaf)
     }
@@ -233,8 +272,7 @@ impl Queues {
     #[inline(always)]
     fn take_first(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
-        state.sent_packets += 1;
-        state.sent_bytes += u64::from(state.first.charged);
+        state.count_sent();
         self.room += 1;
         state.pop(&mut self.slots, &mut self.free)
     }
@@ -264,7 +302,13 @@ impl Queues {
 
     /// Returns a packet of `leaf` to drop, if its flow queues hold more than their limit.
     pub fn surplus(&mut self, leaf: LeafId) -> Option<Surplus> {
-        self.droppers.of_mut(leaf).flows_mut()?.surplus()
+        let flows = self.droppers.of_mut(leaf).flows_mut()?;
+        let surplus = flows.surplus()?;
+        if surplus == Surplus::First && !flows.is_chosen() {
+            let slot = flows.take_only(&mut self.slots);
+            self.set_first(leaf, slot);
+        }
+        Some(surplus)
     }
 
     /// Drops the first packet of the flow with this number, which is not the first of its `leaf`;
@@ -288,10 +332,27 @@ impl Queues {
         let state = &mut self.leaves[leaf.index()];
         if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
             flows.dropped_first(state.first.charged);
-            state.second = flows.choose(&mut self.slots);
+            return self.pop_from_flow(leaf);
         }
         self.room += 1;
         state.pop(&mut self.slots, &mut self.free)
+    }
+
+    /// Removes the first packet of `leaf`, which its flow queues count no more; returns it and what
+    /// the scheduler takes for the head. That is the packet that left, if the next one is chosen
+    /// later.
+    fn pop_from_flow(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
+        let state = &mut self.leaves[leaf.index()];
+        let entry = state.first;
+        self.room += 1;
+        state.packets -= 1;
+        state.bytes -= u64::from(entry.charged);
+        let flows = self.droppers.of_mut(leaf).flows_mut();
+        let next = flows.map_or(NONE, |flows| flows.choose_early(&mut self.slots));
+        if next != NONE {
+            self.set_first(leaf, next);
+        }
+        (entry, self.head(leaf))
     }
 
     /// Takes the packet at `position`, which is not 0, out of the chain of `leaf`.
@@ -366,11 +427,14 @@ impl Queues {
         if state.packets == 0 {
             return Vec::new();
         }
+        let mut packets = alloc::vec![state.first];
         let heads = match self.droppers.of(leaf).flows() {
-            Some(flows) => flows.heads().collect(),
+            Some(flows) => {
+                packets.truncate(usize::from(flows.is_chosen()));
+                flows.heads().collect()
+            }
             None => alloc::vec![state.second],
         };
-        let mut packets = alloc::vec![state.first];
         for mut slot in heads {
             while slot != NONE && packets.len() < state.packets as usize {
                 let Slot { entry, next } = self.slots[slot as usize];
@@ -404,6 +468,7 @@ impl Queues {
                 core::mem::swap(mine, theirs);
                 if let Some(flows) = mine.flows_mut() {
                     flows.forget_packets();
+                    flows.set_late(self.late);
                 }
             }
         }
@@ -423,6 +488,13 @@ impl Queues {
 }
 
 impl Leaf {
+    /// Counts the first packet as sent.
+    #[inline(always)]
+    fn count_sent(&mut self) {
+        self.sent_packets += 1;
+        self.sent_bytes += u64::from(self.first.charged);
+    }
+
     /// Removes the first packet; returns it and the new first one. Its slot joins the `free` ones.
     #[inline(always)]
     fn pop(&mut self, slots: &mut [Slot], free: &mut u32) -> (Entry, Option<Head>) {

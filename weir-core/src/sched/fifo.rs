@@ -28,6 +28,9 @@ impl Discipline for Fifo {
         },
     };
 
+    const PEEKS: bool = false;
+    const ASKS_EMPTY_LEAVES: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { arrivals: Arrivals::new(tree.leaf_count()) })
     }

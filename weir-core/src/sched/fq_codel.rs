@@ -1,14 +1,13 @@
-//! FQ-CoDel's rounds over leaves: deficit round robin in which newcomers go first [rfc8290 §4.2]
-//! [algorithms §9.7].
+//! FQ-CoDel's rounds over leaves: deficit round robin in which newcomers go first [rfc8290 §4.2;
+//! linux] [algorithms §9.7].
 //!
 //! The classes are the flows. All have the same quantum. The dropper of each leaf, which the policy
 //! chooses as for any scheduler, limits the flow's queue. The two lists are in
-//! `order/rounds.rs`. Invariant: every backlogged leaf is listed there, and when no leaf is
-//! backlogged, none is listed.
+//! `order/rounds.rs`. Invariant: every backlogged leaf is listed there.
 
 use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
 use crate::ids::LeafId;
-use crate::order::rounds::Rounds;
+use crate::order::rounds::{Rounds, Rules};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
@@ -18,22 +17,29 @@ pub struct FqCodel {
     rounds: Rounds,
     /// Whether packets wait, by leaf.
     waits: Vec<bool>,
-    /// The number of backlogged leaves.
-    waiting: u32,
 }
 
 impl Discipline for FqCodel {
     const DESCRIPTOR: Descriptor = Descriptor {
         keyword: "fq-codel",
         summary: "Deficit round robin in which leaves that send little go first.",
-        parameters: &[Parameter {
-            name: "quantum",
-            scope: Scope::Link,
-            kind: Kind::Size(QUANTUM_MIN, QUANTUM_MAX),
-            default: Some("the largest packet"),
-            summary: "Bytes that a leaf may send per round; one that sends less goes first.",
-        }],
-        sources: &["rfc8290 §4.2", "algorithms §9.7"],
+        parameters: &[
+            Parameter {
+                name: "quantum",
+                scope: Scope::Link,
+                kind: Kind::Size(QUANTUM_MIN, QUANTUM_MAX),
+                default: Some("the largest packet"),
+                summary: "Bytes that a leaf may send per round; one that sends less goes first.",
+            },
+            Parameter {
+                name: Rules::NAME,
+                scope: Scope::Link,
+                kind: Rules::KIND,
+                default: Some(Rules::DEFAULT),
+                summary: "Linux's order, or the letter of RFC 8290.",
+            },
+        ],
+        sources: &["rfc8290 §4.2", "linux sch_fq_codel", "algorithms §9.7"],
         promises: Promises {
             work_conserving: true,
             hierarchical: false,
@@ -46,8 +52,8 @@ impl Discipline for FqCodel {
         let quantum = tree.params().bytes("quantum").unwrap_or(tree.mtu()).get();
         let quantum = quantum.clamp(QUANTUM_MIN, QUANTUM_MAX) as u32;
         let leaves = tree.leaf_count();
-        let rounds = Rounds::new(leaves, quantum);
-        Ok(Self { rounds, waits: alloc::vec![false; leaves], waiting: 0 })
+        let rounds = Rounds::new(leaves, quantum, Rules::from_params(tree.params()));
+        Ok(Self { rounds, waits: alloc::vec![false; leaves] })
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
@@ -65,7 +71,6 @@ impl Scheduler for FqCodel {
     #[inline]
     fn enqueued(&mut self, _now: Instant, leaf: LeafId, _head: Head) {
         self.waits[leaf.index()] = true;
-        self.waiting += 1;
         self.rounds.join(leaf.0);
     }
 
@@ -81,28 +86,16 @@ impl Scheduler for FqCodel {
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         self.rounds.charge(leaf.0, sent.get());
-        if next.is_none() {
-            self.emptied(leaf);
-        }
+        self.waits[leaf.index()] = next.is_some();
     }
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
-        if head.is_none() {
-            self.emptied(leaf);
-        }
+        self.waits[leaf.index()] = head.is_some();
     }
-}
 
-impl FqCodel {
-    /// The last packet of `leaf` left. It stays listed until its turn, unless none waits: then
-    /// the round is over.
     #[inline]
-    fn emptied(&mut self, leaf: LeafId) {
-        self.waits[leaf.index()] = false;
-        self.waiting -= 1;
-        if self.waiting == 0 {
-            self.rounds.clear();
-        }
+    fn found_nothing(&mut self) {
+        self.rounds.clear();
     }
 }
 

@@ -46,6 +46,8 @@ impl Discipline for Htb265 {
         },
     };
 
+    const PEEKS: bool = false;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let params = tree.params();
         let hz = params.number("hz").unwrap_or(HZ_DEFAULT).clamp(1, HZ_MAX);

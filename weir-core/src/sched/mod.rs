@@ -58,6 +58,11 @@ pub trait Scheduler {
     /// [`Discipline::COMPLETIONS`].
     fn completed(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
+    /// The line was free and found that no packet waits in any leaf. Called once before the next
+    /// packet is offered.
+    #[inline]
+    fn found_nothing(&mut self) {}
+
     /// Returns why the first packet of `leaf` could not be sent earlier. Called after `select`
     /// returned the leaf and before `charge`, or before a drop; changes nothing. Until `from`
     /// something else held the packet back, so a reason that ended by then may be left out. The
@@ -178,6 +183,15 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// Whether the link calls [`Scheduler::completed`] for each packet that has left the wire, and
     /// polls again then.
     const COMPLETIONS: bool = false;
+
+    /// Whether it looks at the first packet of a leaf before it selects the leaf. If not, flow
+    /// queues in a leaf choose that packet when the leaf is selected.
+    const PEEKS: bool = true;
+
+    /// Whether the line, when it is free, looks for a packet in the leaves also while all are
+    /// empty, as Linux does where one queue holds all packets. Otherwise, as below classes, an
+    /// empty leaf does not notice that the line is idle.
+    const ASKS_EMPTY_LEAVES: bool = false;
 
     /// Builds it for a tree whose parameters are those of the descriptor.
     ///

@@ -58,6 +58,8 @@ impl Discipline for Priq {
         },
     };
 
+    const PEEKS: bool = false;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let mut leaves: [Vec<LeafId>; PRIORITIES] = Default::default();
         let mut places = Vec::with_capacity(tree.leaf_count());

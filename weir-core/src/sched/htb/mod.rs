@@ -75,6 +75,8 @@ impl Discipline for Htb {
         },
     };
 
+    const PEEKS: bool = false;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Engine::new(tree, Exact, &Self::defaults(tree))
     }
