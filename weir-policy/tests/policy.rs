@@ -526,6 +526,11 @@ fn droppers_are_read_with_their_parameters() {
         ("{ dropper = 'blue', hold = '50 ms', max_pmark = 100 }", &[]),
         ("{ dropper = 'rio', levels = 4 }", &["W015@6:37"]),
         ("{ dropper = 'rio', target = '5 ms' }", &["W101@6:28"]),
+        ("{ dropper = 'fq-codel', hash = 'flow' }", &[]),
+        ("{ dropper = 'fq-codel', hash = 'srcaddr,dstaddr' }", &[]),
+        ("{ dropper = 'fq-codel', hash = 'srcadr' }", &["W016@6:40"]),
+        ("{ dropper = 'fq-codel', hash = 5 }", &["W012@6:40"]),
+        ("{ dropper = 'codel', hash = 'srcaddr' }", &["W101@6:30"]),
     ];
     for (queue, wanted) in rows {
         check_drr(&format!("[class.a]\ndefault = true\nqueue = {queue}\n"), wanted);
@@ -550,7 +555,9 @@ fn queues_by_hash_are_read_or_say_what_is_wrong() {
         ("default = true\nhash = 'full'\nqueues = 2049", &["W015@7:10"]),
         ("default = true\nhash = 'full'\nqueues = 0", &["W015@7:10"]),
         ("default = true\nhash = 'dst'\nqueues = 4", &["W016@6:8"]),
-        ("default = true\nhash = 'full'", &["W011@4:8"]),
+        ("default = true\nhash = 'srcaddr'\nqueues = 64", &[]),
+        ("default = true\nhash = 'srcaddr,dstaddr'\nqueues = 64", &[]),
+        ("default = true\nhash = 'full'", &["W011@6:8"]),
         ("default = true\nqueues = 4", &["W011@4:8"]),
         ("default = true\nhash = 'full'\nqueues = 3\n[class.a-3]\nmatch = { dscp = 1 }", &[]),
         ("default = true\nhash = 'full'\nqueues = 3\n[class.a-02]\nmatch = { dscp = 1 }", &[]),
@@ -561,6 +568,30 @@ fn queues_by_hash_are_read_or_say_what_is_wrong() {
     ];
     for (keys, wanted) in rows {
         check_drr(&format!("[class.a]\n{keys}\n"), wanted);
+    }
+}
+
+#[test]
+fn a_hash_that_cannot_be_used_says_which_can() {
+    let rows = [
+        (
+            "hash = 'srcaddr'",
+            "`hash` of class `a`: spreads packets over `queues`, which is missing",
+            "write `queues = 64`, or `queue = { dropper = \"fq-codel\", hash = \"srcaddr\" }` for \
+             turns among hosts in one queue",
+        ),
+        (
+            "queue = { dropper = 'fq-codel', hash = 'srcadr' }",
+            "`hash` of the queue: `srcadr` is not one of `flow`, `srcaddr`, `dstaddr`, \
+             `srcaddr,dstaddr`",
+            "did you mean `srcaddr`?",
+        ),
+    ];
+    for (keys, message, cure) in rows {
+        let text = format!(
+            "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.a]\ndefault = true\n{keys}\n"
+        );
+        assert_eq!(first(&parse(&text, "p.toml")), (message, cure), "{keys}");
     }
 }
 

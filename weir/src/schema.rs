@@ -135,7 +135,7 @@ fn common_class() -> Map<String, Value> {
         "default": { "type": "boolean" },
         "queue": { "$ref": "#/$defs/queue" },
         "police": { "$ref": "#/$defs/police" },
-        "hash": { "enum": ["dstaddr", "srcport", "full"] },
+        "hash": { "enum": ["dstaddr", "srcport", "full", "srcaddr", "srcaddr,dstaddr"] },
         "queues": { "type": "integer", "minimum": 1, "maximum": 2048 },
         "arrival": arrival,
         "window": quantity(&[Bytes], "The TCP window of the single flow that it carries."),

@@ -250,13 +250,29 @@ fn read_spread(table: &mut Table<'_>, report: &mut Report) -> (Option<Spread>, O
         return (None, None);
     }
     let words = HASHES.map(|row| row.0);
-    let (hash, queues) = (table.required("hash", report), table.required("queues", report));
+    let hash = table.required("hash", report);
+    let queues = match &hash {
+        Some(hash) if !table.has("queues") => {
+            report.push(hash_alone(hash));
+            table.field("queues")
+        }
+        _ => table.required("queues", report),
+    };
     let span = queues.as_ref().or(hash.as_ref()).map(Node::key_span);
     let word = hash.and_then(|node| node.choice(&words, report));
     let hash = HASHES.iter().find(|row| Some(row.0) == word).map(|row| row.1);
     let queues = queues.and_then(|node| node.number(1, QUEUES_MAX, report));
     let spread = hash.zip(queues).map(|(hash, queues)| Spread { hash, queues: queues as u32 });
     (spread, span)
+}
+
+/// Makes the finding for `hash` without `queues`: who wants fairness among hosts need not count
+/// queues.
+fn hash_alone(node: &Node<'_>) -> Draft {
+    let message = "spreads packets over `queues`, which is missing";
+    let cure = "write `queues = 64`, or `queue = { dropper = \"fq-codel\", hash = \"srcaddr\" }` for \
+                turns among hosts in one queue";
+    node.draft(&codes::MISSING_KEY, message).cure(cure)
 }
 
 /// Reports classes that stand for too many leaves, and names that a queue of another class has.
@@ -343,11 +359,13 @@ const CLASS_KEYS: &[&str] = &[
 /// More than the largest file could hold with rules.
 const CLASSES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 64;
-/// ALTQ's hashes for WFQ, by their names in its configuration.
-const HASHES: [(&str, AltqHash); 3] = [
+/// ALTQ's hashes for WFQ, by their names in its configuration, and those for hosts.
+const HASHES: [(&str, AltqHash); 5] = [
     ("dstaddr", AltqHash::Destination),
     ("srcport", AltqHash::SourcePort),
     ("full", AltqHash::Full),
+    ("srcaddr", AltqHash::Source),
+    ("srcaddr,dstaddr", AltqHash::Hosts),
 ];
 /// [algorithms §4.1] ALTQ's limit.
 const QUEUES_MAX: u64 = 2048;

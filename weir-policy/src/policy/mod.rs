@@ -118,7 +118,7 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     let promises = promise::resolve(promises, &plan.tree, report);
     let link = plan;
     let (leaf, class) = class::leaves(&classes).find(|(_, class)| class.default.is_some())?;
-    let default = Target { leaf, meter: None, spread: class.spread };
+    let default = Target { leaf, meter: None, spread: class.spread, flow: class.queue.flow_key() };
     Some(Policy { link, rules, search, default, interfaces, demands, promises })
 }
 
