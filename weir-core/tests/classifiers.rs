@@ -12,7 +12,7 @@ use weir_core::classify::{
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::{
-    Addresses, Dscp, Ecn, EtherType, Fragment, Headers, Ports, Protocol, VlanId, VlanTag,
+    Addresses, Dscp, Ecn, EtherType, FlowKey, Fragment, Headers, Ports, Protocol, VlanId, VlanTag,
 };
 use weir_core::units::{Duration, Instant};
 
@@ -535,9 +535,10 @@ fn a_change_of_rules_applies_to_the_next_packet() {
 #[test]
 fn packets_of_a_rule_are_spread_by_their_own_headers() {
     let mut random = Draws::new(0x5eed_0f57);
-    for hash in [AltqHash::Destination, AltqHash::SourcePort, AltqHash::Full] {
+    use AltqHash::{Destination, Full, Hosts, Source, SourcePort};
+    for hash in [Destination, SourcePort, Full, Source, Hosts] {
         let spread = |queues| Some(Spread { hash, queues });
-        let target = Target { leaf: LeafId(5000), meter: None, spread: spread(7) };
+        let target = Target { spread: spread(7), ..LeafId(5000).into() };
         let tcp = Match { protocol: Some(Protocol::TCP), ..Match::default() };
         let rules = vec![Rule { spread: spread(256), ..matched(tcp, 100) }];
         let plan = ClassifierPlan { flows: 16, ..ClassifierPlan::default() };
@@ -560,6 +561,25 @@ fn packets_of_a_rule_are_spread_by_their_own_headers() {
             seen[(leaf % 256) as usize] = true;
         }
         assert!(seen.iter().filter(|seen| **seen).count() > 2, "{hash:?} spreads");
+    }
+}
+
+/// The port needs it for every packet, also where the rule came from a cache or a fragment's first.
+#[test]
+fn packets_carry_what_their_leaf_takes_for_a_flow() {
+    let tcp = Match { protocol: Some(Protocol::TCP), ..Match::default() };
+    let rules = vec![Rule { flow: FlowKey::Source, ..matched(tcp, 1) }];
+    let target = Target { flow: FlowKey::Destination, ..LeafId(2).into() };
+    let plan = ClassifierPlan { flows: 16, ..ClassifierPlan::default() };
+    let mut classifier = Classifier::build(rules, target, &plan).expect("registered");
+    for (protocol, wanted) in [(TCP, FlowKey::Source), (UDP, FlowKey::Destination)] {
+        let packet = frame(protocol, ("10.0.0.1", 5), ("10.0.0.2", 6));
+        let pieces = [packet.clone(), packet.clone(), packet.clone().piece(3, 0, true)];
+        for packet in pieces.into_iter().chain([packet.piece(3, 185, false)]) {
+            let headers = Headers::parse_ethernet(&packet.bytes());
+            let found = classifier.classify(Instant::ZERO, InterfaceId(0), &headers);
+            assert_eq!(found.flow, wanted, "{packet:?}");
+        }
     }
 }
 

@@ -307,6 +307,11 @@ fn queues_of_classes() {
                 &[],
             ),
             (
+                "dropper = 'fq-codel', hash = 'srcaddr'",
+                "qdisc add dev eth0 parent 1:1 fq_codel limit 10240 flows 1024 quantum 1514 target 5000us interval 100000us memory_limit 32000000 ecn",
+                &[("hash of class `a`", "not hosts")],
+            ),
+            (
                 "dropper = 'codel'",
                 "qdisc add dev eth0 parent 1:1 codel limit 1000 target 5000us interval 100000us noecn",
                 &[],

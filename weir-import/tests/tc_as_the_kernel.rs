@@ -431,7 +431,12 @@ fn cake_becomes_fair_queues_with_its_shaper_and_overhead() {
             "target = \"2 ms\", interval = \"40 ms\", memory = \"4194304 B\"",
         ),
         ("dual-dsthost metro", "destination", "scheduler = \"drr\"\n"),
-        ("dsthost", "destination", "hash = \"dstaddr\"\nqueues = 1024\n"),
+        ("dual-dsthost", "destination", "hash = \"dstaddr\"\nqueues = 1024\n"),
+        ("dual-srchost", "by source, as in drr", "hash = \"srcaddr\"\nqueues = 1024\n"),
+        ("dsthost", "destination", "queue = { dropper = \"fq-codel\", hash = \"dstaddr\" }"),
+        ("srchost", "by source, as flows", "\"fq-codel\", hash = \"srcaddr\" }"),
+        ("hosts", "source and destination", "\"fq-codel\", hash = \"srcaddr,dstaddr\" }"),
+        ("triple-isolate", "hosts do not", "queue = { dropper = \"fq-codel\" }"),
     ];
     for (options, note, part) in rows {
         let text = format!("tc qdisc add dev a root cake bandwidth 20mbit {options}");

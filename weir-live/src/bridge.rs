@@ -282,7 +282,7 @@ impl Lane {
             let packet = Packet {
                 handle: Handle(received.frame.0),
                 length,
-                flow: headers.flow(),
+                flow: headers.flow(classified.flow),
                 traffic_class: headers.traffic_class.unwrap_or(0),
                 meter: classified.meter,
             };

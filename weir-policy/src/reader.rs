@@ -460,6 +460,22 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Reads a rate, or a percentage of `whole`, rounded down. If `whole` could not be read, which
+    /// was reported, a percentage gives no rate.
+    pub fn rate_of(&self, whole: Option<Rate>, report: &mut Report) -> Option<Rate> {
+        match self.quantity_of(&[Dimension::Rate, Dimension::Share], report)? {
+            Quantity::Rate(rate) => Some(rate),
+            Quantity::Share(share) if share.ppb() == 0 => {
+                let message = "`0 %` is out of range: a rate is at least 1 bit/s";
+                let cure = "write a percentage above 0, such as `20 %`";
+                report.push(self.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+                None
+            }
+            Quantity::Share(share) => whole.map(|whole| whole.part(share)),
+            _ => None,
+        }
+    }
+
     /// Reads a duration.
     pub fn duration(&self, report: &mut Report) -> Option<Duration> {
         match self.quantity(Dimension::Duration, report)? {

@@ -537,6 +537,11 @@ fn droppers_are_read_with_their_parameters() {
         ("{ dropper = 'blue', hold = '50 ms', max_pmark = 100 }", &[]),
         ("{ dropper = 'rio', levels = 4 }", &["W015@6:37"]),
         ("{ dropper = 'rio', target = '5 ms' }", &["W101@6:28"]),
+        ("{ dropper = 'fq-codel', hash = 'flow' }", &[]),
+        ("{ dropper = 'fq-codel', hash = 'srcaddr,dstaddr' }", &[]),
+        ("{ dropper = 'fq-codel', hash = 'srcadr' }", &["W016@6:40"]),
+        ("{ dropper = 'fq-codel', hash = 5 }", &["W012@6:40"]),
+        ("{ dropper = 'codel', hash = 'srcaddr' }", &["W101@6:30"]),
     ];
     for (queue, wanted) in rows {
         check_drr(&format!("[class.a]\ndefault = true\nqueue = {queue}\n"), wanted);
@@ -561,7 +566,9 @@ fn queues_by_hash_are_read_or_say_what_is_wrong() {
         ("default = true\nhash = 'full'\nqueues = 2049", &["W015@7:10"]),
         ("default = true\nhash = 'full'\nqueues = 0", &["W015@7:10"]),
         ("default = true\nhash = 'dst'\nqueues = 4", &["W016@6:8"]),
-        ("default = true\nhash = 'full'", &["W011@4:8"]),
+        ("default = true\nhash = 'srcaddr'\nqueues = 64", &[]),
+        ("default = true\nhash = 'srcaddr,dstaddr'\nqueues = 64", &[]),
+        ("default = true\nhash = 'full'", &["W011@6:8"]),
         ("default = true\nqueues = 4", &["W011@4:8"]),
         ("default = true\nhash = 'full'\nqueues = 3\n[class.a-3]\nmatch = { dscp = 1 }", &[]),
         ("default = true\nhash = 'full'\nqueues = 3\n[class.a-02]\nmatch = { dscp = 1 }", &[]),
@@ -573,6 +580,117 @@ fn queues_by_hash_are_read_or_say_what_is_wrong() {
     for (keys, wanted) in rows {
         check_drr(&format!("[class.a]\n{keys}\n"), wanted);
     }
+}
+
+#[test]
+fn a_hash_that_cannot_be_used_says_which_can() {
+    let rows = [
+        (
+            "hash = 'srcaddr'",
+            "`hash` of class `a`: spreads packets over `queues`, which is missing",
+            "write `queues = 64`, or `queue = { dropper = \"fq-codel\", hash = \"srcaddr\" }` for \
+             turns among hosts in one queue",
+        ),
+        (
+            "queue = { dropper = 'fq-codel', hash = 'srcadr' }",
+            "`hash` of the queue: `srcadr` is not one of `flow`, `srcaddr`, `dstaddr`, \
+             `srcaddr,dstaddr`",
+            "did you mean `srcaddr`?",
+        ),
+    ];
+    for (keys, message, cure) in rows {
+        let text = format!(
+            "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.a]\ndefault = true\n{keys}\n"
+        );
+        assert_eq!(first(&parse(&text, "p.toml")), (message, cure), "{keys}");
+    }
+}
+
+/// Checks that the values of `keys` in class `a` under this scheduler are those of `same`, where a
+/// link of 10 Mbit/s has a class `a` and a default.
+fn check_same(scheduler: &str, keys: &str, same: &str) {
+    let plan = |keys: &str| {
+        let own = keys.starts_with("match");
+        let matches = if own { "" } else { "match = { dscp = 'ef' }\n" };
+        let text = format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = '{scheduler}'\n\
+             [class.a]\n{matches}{keys}\n[class.b]\n{}default = true\n",
+            if scheduler == "drr" { "" } else { "rate = '1 Mbit/s'\n" },
+        );
+        let outcome = parse(&text, "p.toml");
+        let plan = outcome.plan.unwrap_or_else(|| panic!("{text}\n{:#?}", outcome.findings));
+        (plan.link, plan.demands)
+    };
+    assert_eq!(plan(keys), plan(same), "{keys}");
+}
+
+#[test]
+fn a_percentage_is_a_part_of_the_links_rate() {
+    let rows = [
+        ("htb", "rate = '20%'\nceil = '100 %'", "rate = '2 Mbit/s'\nceil = '10 Mbit/s'"),
+        ("htb", "rate = '0.5 %'", "rate = '50 kbit/s'"),
+        ("htb", "rate = '33.3333333 %'", "rate = '3333333 bit/s'"),
+        ("htb", "rate = '0.000001 %'", "rate = '1 bit/s'"),
+        ("cbq", "rate = '45 %'", "rate = '4.5 Mbit/s'"),
+        ("hfsc", "rate = '20 %'\nul_m2 = '50 %'", "rate = '2 Mbit/s'\nul_m2 = '5 Mbit/s'"),
+        (
+            "drr",
+            "police = { rate = '10 %', depth = '3000 B' }",
+            "police = { rate = '1 Mbit/s', depth = '3000 B' }",
+        ),
+        (
+            "drr",
+            "match = [{ dscp = 'ef' }, { dscp = 8, police = { rate = '10 %', depth = '3000 B' } }]",
+            "match = [{ dscp = 'ef' }, { dscp = 8, police = { rate = '1 Mbit/s', depth = '3000 B' } }]",
+        ),
+        (
+            "htb",
+            "rate = '1 Mbit/s'\narrival = { rate = '7 %', burst = '9 KB' }",
+            "rate = '1 Mbit/s'\narrival = { rate = '700 kbit/s', burst = '9 KB' }",
+        ),
+    ];
+    for (scheduler, keys, same) in rows {
+        check_same(scheduler, keys, same);
+    }
+    // Of the link, not of the parent; and of a parameter of the link itself.
+    let text = "[class.p]\nrate = '50 %'\n[class.a]\nparent = 'p'\nrate = '20 %'\ndefault = true\n";
+    let policy = sound(check_htb(text, &[]));
+    let leaf = policy.class("a").expect("it is declared");
+    let rate = policy.link.tree.class(leaf).params.rate("rate");
+    assert_eq!(rate.map(Rate::bits_per_second), Some(2_000_000));
+    let text = "[link]\nrate = '10 Mbit/s'\nscheduler = 'tbf'\n[link.tbf]\nrate = '30 %'\n\
+                [class.a]\ndefault = true\n";
+    let policy = sound(check(text, &[]));
+    assert_eq!(policy.link.tree.params().rate("rate"), Rate::new(3_000_000));
+}
+
+#[test]
+fn a_wrong_percentage_says_what_is_wrong() {
+    let like = "write it like `10 Mbit/s` or `60 %`";
+    let rows = [
+        (
+            "'0 %'",
+            "`0 %` is out of range: a rate is at least 1 bit/s",
+            "write a percentage above 0, such as `20 %`",
+        ),
+        ("'101 %'", "`101 %` is out of range: a share is at most 100 %", "write a value in range"),
+        ("'20'", "`20` has no unit", like),
+        ("'5 ms'", "`5 ms` is not a rate or a share", like),
+    ];
+    for (value, message, cure) in rows {
+        let text = format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n[class.a]\nrate = {value}\ndefault = true\n"
+        );
+        let outcome = parse(&text, "p.toml");
+        let message = format!("`rate` of class `a`: {message}");
+        assert_eq!(first(&outcome), (message.as_str(), cure), "{value}");
+        assert_eq!(codes(&outcome)[0].split_once('@').map(|row| row.1), Some("5:8"));
+    }
+    // The link's own rate has no whole.
+    check(
+        "[link]\nrate = '50 %'\nscheduler = 'htb'\n[class.a]\nrate = '9 %'\ndefault = true\n",
+        &["W013@2:8"],
+    );
 }
 
 /// Queues count in sums of rates, limits and leaves. They share the rules and the policer.

@@ -31,7 +31,7 @@ use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::{Departure, Dropped};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{Arrival, LinkPlan, Packet};
-use weir_core::packet::{Addresses, Headers, Protocol};
+use weir_core::packet::{Addresses, FlowKey, Headers, Protocol};
 use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
 use weir_core::units::{Duration, Instant};
@@ -683,6 +683,15 @@ impl SourceMeter {
     }
 }
 
+/// Returns the number that a packet's flow has at the droppers: that of its source, or one for all
+/// sources of a host.
+pub(crate) fn flow_number(source: u32, headers: &Headers, key: FlowKey) -> u32 {
+    match key {
+        FlowKey::Connection => source,
+        _ => headers.flow(key),
+    }
+}
+
 /// The lanes of `sources`; rules call their interfaces as `interface` says.
 fn lanes(
     sources: &[Source],
@@ -700,7 +709,8 @@ fn lanes(
         let interface = interface(source.interface);
         let classified = classifier.classify(Instant::ZERO, interface, &source.headers);
         let traffic_class = source.headers.traffic_class.unwrap_or(0);
-        let (flow, meter) = (number as u32, classified.meter);
+        let flow = flow_number(number as u32, &source.headers, classified.flow);
+        let meter = classified.meter;
         let packet = Packet { flow, traffic_class, meter, ..Packet::new(Handle(0), 0) };
         Lane {
             leaf: classified.leaf,

@@ -127,9 +127,9 @@ fn common_link() -> Map<String, Value> {
 }
 
 fn common_class() -> Map<String, Value> {
-    use Dimension::{Bytes, Rate};
+    use Dimension::{Bytes, Rate, Share};
     let mut arrival = closed(object(json!({
-        "rate": quantity(&[Rate], "The long-run rate of its arrivals."),
+        "rate": quantity(&[Rate, Share], "The long-run rate of its arrivals."),
         "burst": quantity(&[Bytes], "The largest burst of its arrivals."),
     })));
     arrival["required"] = json!(["rate", "burst"]);
@@ -138,7 +138,7 @@ fn common_class() -> Map<String, Value> {
         "default": { "type": "boolean" },
         "queue": { "$ref": "#/$defs/queue" },
         "police": { "$ref": "#/$defs/police" },
-        "hash": { "enum": ["dstaddr", "srcport", "full"] },
+        "hash": { "enum": ["dstaddr", "srcport", "full", "srcaddr", "srcaddr,dstaddr"] },
         "queues": { "type": "integer", "minimum": 1, "maximum": 2048 },
         "arrival": arrival,
         "window": quantity(&[Bytes], "The TCP window of the single flow that it carries."),
@@ -215,6 +215,9 @@ fn parameter(row: &Parameter) -> Value {
     let default = row.default.map_or_else(String::new, |text| format!(" Default: {text}."));
     let description = format!("{}{default}", row.summary);
     let mut schema = match row.kind {
+        Kind::Quantity(Dimension::Rate) => {
+            return quantity(&[Dimension::Rate, Dimension::Share], &description);
+        }
         Kind::Quantity(dimension) => return quantity(&[dimension], &description),
         Kind::Size(..) => return quantity(&[Dimension::Bytes], &description),
         Kind::Limit => {

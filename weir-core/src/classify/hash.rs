@@ -1,4 +1,5 @@
-//! The hash functions by which ALTQ's WFQ spreads packets over its queues [algorithms §4.1].
+//! The hash functions by which a class spreads packets over its leaves: those of ALTQ's WFQ
+//! [algorithms §4.1], and two for hosts, made of the same folds.
 //!
 //! ALTQ hashed addresses and ports in network byte order as a little-endian machine reads them;
 //! this code does so on every machine. The hashes are short folds: an attacker can aim packets at
@@ -7,13 +8,13 @@
 //! ALTQ hashes an IPv6 packet by its flow label, where it hashes an IPv4 packet by addresses. Weir
 //! does not store flow labels: a caller that has one passes it, and without it the queue is 0, as
 //! for a packet that is not IP. Most senders leave the label 0, and ALTQ put all of those into
-//! queue 0 as well.
+//! queue 0 as well. The hashes for hosts, which ALTQ lacks, hash the addresses of IPv6 as well.
 
 use crate::ids::LeafId;
 use crate::packet::{Addresses, Headers};
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// The headers that ALTQ's WFQ hashes to choose a packet's queue.
+/// The headers that are hashed to choose a packet's queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum AltqHash {
     /// The destination's address; ALTQ's default.
@@ -23,6 +24,10 @@ pub enum AltqHash {
     SourcePort,
     /// Addresses, ports and protocol.
     Full,
+    /// The source's address; not in ALTQ.
+    Source,
+    /// Both addresses; not in ALTQ.
+    Hosts,
 }
 
 impl AltqHash {
@@ -40,6 +45,13 @@ impl AltqHash {
         let value = match (self, headers.addresses) {
             (_, Addresses::Unknown) => 0,
             (AltqHash::SourcePort, _) => fold_port(source),
+            (AltqHash::Source, addresses) => fold_address(hosts(addresses).0),
+            (AltqHash::Hosts, addresses) => {
+                let (source, destination) = hosts(addresses);
+                // Rotated, or two neighbours that send to each other would share a queue with all
+                // pairs of the same difference.
+                fold_address(source ^ destination.rotate_left(5))
+            }
             (_, Addresses::V6 { .. }) => label,
             (AltqHash::Destination, Addresses::V4 { destination, .. }) => {
                 fold_address(word(destination))
@@ -66,6 +78,20 @@ impl Spread {
     pub fn leaf(self, first: LeafId, headers: &Headers) -> LeafId {
         LeafId(first.0.saturating_add(self.hash.queue(headers, self.queues)))
     }
+}
+
+/// Returns a word of each address, that of IPv6 folded.
+fn hosts(addresses: Addresses) -> (u32, u32) {
+    match addresses {
+        Addresses::Unknown => (0, 0),
+        Addresses::V4 { source, destination } => (word(source), word(destination)),
+        Addresses::V6 { source, destination } => (folded(source), folded(destination)),
+    }
+}
+
+fn folded(address: Ipv6Addr) -> u32 {
+    let bits = u128::from(address).swap_bytes();
+    (0..4).fold(0, |word, part| word ^ (bits >> (32 * part)) as u32)
 }
 
 /// Returns an address as a little-endian machine reads it.
@@ -105,7 +131,7 @@ mod tests {
 
     #[test]
     fn queues_follow_the_folds() {
-        use AltqHash::{Destination, Full, SourcePort};
+        use AltqHash::{Destination, Full, Hosts, Source, SourcePort};
         // By hand: 10 ^ 1 ^ 2 ^ 3 = 10, 192 ^ 168 ^ 0 ^ 7 = 111. Port 5001 is 0x1389, in memory
         // 0x8913: 0x8913 ^ 0x89 = 0x899a. The whole fold of an address has upper bytes too, which
         // show where the number of queues is not a power of two: 0x0302010a ^ 0x030201 ^ 0x0302 ^
@@ -124,6 +150,13 @@ mod tests {
             (Full, ipv6, 0x1_2345, 1000, 0x1_2345 % 1000),
             (Full, ipv6, 0, 256, 0),
             (SourcePort, ipv6, 0x1_2345, 256, 0x9a),
+            (Source, udp, 0, 256, 192 ^ 168 ^ 7),
+            // 0x0302010a rotated left by 5 is 0x60402140: 0x60 ^ 0x40 ^ 0x21 ^ 0x40 = 0x41.
+            (Hosts, udp, 0, 256, 0x41 ^ 192 ^ 168 ^ 7),
+            // 0x20 ^ 0x01 ^ 0x0d ^ 0xb8 ^ 0x01 = 0x95, whatever the label.
+            (Source, ipv6, 0x1_2345, 256, 0x95),
+            (Source, Headers::UNKNOWN, 7, 256, 0),
+            (Hosts, Headers::UNKNOWN, 7, 256, 0),
             (Full, Headers::UNKNOWN, 7, 256, 0),
             (SourcePort, Headers::UNKNOWN, 7, 256, 0),
             (Destination, udp, 0, 1, 0),

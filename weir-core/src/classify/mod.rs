@@ -30,7 +30,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::ids::{LeafId, MeterId};
-use crate::packet::{Addresses, Fragment, Headers};
+use crate::packet::{Addresses, FlowKey, Fragment, Headers};
 use crate::parameter::BuildError;
 use crate::units::Instant;
 
@@ -284,6 +284,8 @@ pub struct Classified {
     pub leaf: LeafId,
     /// The meter of the rule that decided.
     pub meter: Option<MeterId>,
+    /// What the leaf's dropper takes for a flow: the port passes `headers.flow(..)` of it.
+    pub flow: FlowKey,
     /// What decided.
     pub reason: Reason,
 }
@@ -297,12 +299,12 @@ impl Classified {
             None => target.leaf,
             Some(spread) => spread.leaf(target.leaf, headers),
         };
-        Classified { leaf, meter: target.meter, reason }
+        Classified { leaf, meter: target.meter, flow: target.flow, reason }
     }
 
     /// Returns the target for fragments that follow this packet, whatever their own hash is.
     const fn target(&self) -> Target {
-        Target { leaf: self.leaf, meter: self.meter, spread: None }
+        Target { leaf: self.leaf, meter: self.meter, spread: None, flow: self.flow }
     }
 }
 

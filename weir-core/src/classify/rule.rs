@@ -12,7 +12,7 @@ use core::str::FromStr;
 use super::hash::Spread;
 use crate::ids::{LeafId, MeterId};
 use crate::packet::fields::decimal;
-use crate::packet::{Dscp, Ecn, EtherType, FieldError, Headers, Protocol, VlanId};
+use crate::packet::{Dscp, Ecn, EtherType, FieldError, FlowKey, Headers, Protocol, VlanId};
 
 /// Packets that satisfy `matches` go to `leaf`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +25,8 @@ pub struct Rule {
     pub meter: Option<MeterId>,
     /// The hash and the number of leaves, from `leaf` on, over which its packets are spread.
     pub spread: Option<Spread>,
+    /// What the leaf's dropper takes for a flow, if it separates flows.
+    pub flow: FlowKey,
     /// The key that a [`MatchOrder`](super::MatchOrder) other than `first` sorts by, if it is
     /// written.
     pub sort_key: Option<u32>,
@@ -33,12 +35,12 @@ pub struct Rule {
 impl Rule {
     /// A rule for one leaf, without a meter of its own and without a sort key.
     pub fn new(matches: Match, leaf: LeafId) -> Rule {
-        Rule { matches, leaf, meter: None, spread: None, sort_key: None }
+        Rule { matches, leaf, meter: None, spread: None, flow: FlowKey::Connection, sort_key: None }
     }
 
     /// Returns the target of its packets.
     pub const fn target(&self) -> Target {
-        Target { leaf: self.leaf, meter: self.meter, spread: self.spread }
+        Target { leaf: self.leaf, meter: self.meter, spread: self.spread, flow: self.flow }
     }
 }
 
@@ -51,11 +53,13 @@ pub struct Target {
     pub meter: Option<MeterId>,
     /// How packets are spread over leaves; with none, all go to `leaf`.
     pub spread: Option<Spread>,
+    /// What the leaf's dropper takes for a flow.
+    pub flow: FlowKey,
 }
 
 impl From<LeafId> for Target {
     fn from(leaf: LeafId) -> Target {
-        Target { leaf, meter: None, spread: None }
+        Target { leaf, meter: None, spread: None, flow: FlowKey::Connection }
     }
 }
 

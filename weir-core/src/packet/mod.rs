@@ -6,6 +6,7 @@
 
 mod encapsulation;
 pub(crate) mod fields;
+mod flow;
 mod link;
 mod parse;
 mod scheduled;
@@ -17,6 +18,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use encapsulation::MPLS_LABELS_MAX;
 pub use fields::{Dscp, Ecn, EtherType, FieldError, Protocol, VlanId};
+pub use flow::FlowKey;
 pub use link::{FRAME_RELAY_ADDRESS_MAX, LinkType, NFLOG_ATTRIBUTES_MAX};
 pub use parse::{EXTENSIONS_MAX, VLAN_TAGS_MAX};
 pub use scheduled::{Arrival, Head, Packet};
@@ -103,27 +105,6 @@ impl Headers {
         Headers { vlan: Some(tag), vlan_inner: self.vlan, ..self }
     }
 
-    /// Returns a number that is equal for all packets of a flow and usually differs between flows.
-    /// Later fragments have no ports, so they count as a flow of their addresses alone.
-    pub fn flow(&self) -> u32 {
-        let (source, destination) = match self.addresses {
-            Addresses::Unknown => (0, 0),
-            Addresses::V4 { source, destination } => {
-                (u64::from(u32::from(source)), u64::from(u32::from(destination)))
-            }
-            Addresses::V6 { source, destination } => (fold(source), fold(destination)),
-        };
-        let ports = self
-            .ports
-            .map_or(0, |ports| u64::from(ports.source) << 16 | u64::from(ports.destination));
-        let protocol = self.protocol.map_or(0, |protocol| u64::from(protocol.0));
-        // Odd constants of SplitMix64: inputs that differ in any bit differ in the upper half.
-        let mut mixed = source.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ destination;
-        mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ protocol << 32 ^ ports).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed >> 32) as u32
-    }
-
     /// The DiffServ code point.
     pub fn dscp(&self) -> Option<Dscp> {
         self.traffic_class.map(Dscp::of_traffic_class)
@@ -133,11 +114,6 @@ impl Headers {
     pub fn ecn(&self) -> Option<Ecn> {
         self.traffic_class.map(Ecn::of_traffic_class)
     }
-}
-
-fn fold(address: Ipv6Addr) -> u64 {
-    let bits = u128::from(address);
-    (bits >> 64) as u64 ^ (bits as u64).rotate_left(32)
 }
 
 /// Source and destination, in one value since both are of one family or unknown.

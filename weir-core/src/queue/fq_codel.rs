@@ -6,6 +6,9 @@
 //! leaves. The limit is enforced after the arriving packet was admitted, so that packet may be the
 //! one dropped.
 //!
+//! `hash` says what a flow is. The classifier passes it on (`QueuePlan::flow_key`), since only the
+//! port has the headers; so hosts take turns by the same lists as connections do.
+//!
 //! Invariant: within a flow packets leave in their order, and a flow that sends less than a quantum
 //! in a round of the others waits for one such round at most, and one packet.
 
@@ -17,6 +20,7 @@ use super::{
 };
 use crate::account::Count;
 use crate::order::rounds::Rules;
+use crate::packet::FlowKey;
 use crate::parameter::{BuildError, Kind, Params};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
@@ -61,6 +65,13 @@ impl DropperDiscipline for FqCodel {
                 Rules::KIND,
                 Rules::DEFAULT,
                 "Linux's order and CoDel's backlog of the leaf, or the letter of RFC 8290.",
+            ),
+            row(
+                "hash",
+                Kind::Choice(FlowKey::WORDS),
+                "flow",
+                "What a flow is: a connection (`flow`), or all packets from one address, to one, \
+                 or between two.",
             ),
             TARGET,
             INTERVAL,

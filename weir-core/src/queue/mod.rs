@@ -22,6 +22,7 @@ use entry::Entry;
 use crate::account::Count;
 use crate::event::DropReason;
 use crate::ids::LeafId;
+use crate::packet::FlowKey;
 use crate::parameter::{BuildError, Kind, Parameter, Params, Scope};
 use crate::units::{Bytes, Instant, Quantity, Rate};
 
@@ -195,6 +196,11 @@ impl QueuePlan {
     pub fn limit(&self) -> Limit {
         let descriptor = DROPPERS.iter().find(|row| row.keyword == self.dropper);
         Limit::from_params(&self.params, descriptor.unwrap_or(&DROPPERS[0]))
+    }
+
+    /// Returns what the dropper takes for a flow; rules pass it to the port with each packet.
+    pub fn flow_key(&self) -> FlowKey {
+        self.params.choice("hash").map(FlowKey::of_word).unwrap_or_default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::ExportedClass;
 use super::writer::Writer;
+use weir_core::packet::FlowKey;
 use weir_core::parameter::{Params, Value};
 use weir_core::queue::{Limit, QueuePlan};
 use weir_core::units::Quantity;
@@ -32,7 +33,13 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         "head" if let Limit::Packets(packets) = plan.limit() => {
             format!("pfifo_head_drop limit {packets}")
         }
-        "fq-codel" => keys("fq_codel", params, FQ_CODEL) + &ecn(params, true),
+        "fq-codel" => {
+            if plan.flow_key() != FlowKey::Connection {
+                let why = "the kernel's queue separates connections, not hosts";
+                writer.lose(format!("hash of class `{name}`"), why);
+            }
+            keys("fq_codel", params, FQ_CODEL) + &ecn(params, true)
+        }
         "codel" => keys("codel", params, CODEL) + &ecn(params, false),
         "pie" => {
             let bytes = if params.flag("bytes").unwrap_or(true) { " bytemode" } else { "" };

@@ -11,7 +11,7 @@ use weir_core::ids::LeafId;
 use weir_core::parameter::{Kind, Scope};
 use weir_core::queue::{DROPPERS, DropperDescriptor, QueuePlan};
 use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
-use weir_core::units::{Dimension, Share};
+use weir_core::units::{Dimension, Rate, Share};
 
 /// A class as written; relations to other classes are checked later.
 pub(crate) struct ClassDraft<'a> {
@@ -45,10 +45,10 @@ pub(crate) struct ClassDraft<'a> {
 }
 
 /// Reads every class in the order of the file. Without a scheduler, which was already reported,
-/// parameters are not checked.
+/// parameters are not checked; rates may be percentages of that of the link.
 pub(super) fn read_all<'a>(
     top: &mut Table<'a>,
-    scheduler: Option<&'static Entry>,
+    (scheduler, link): (Option<&'static Entry>, Option<Rate>),
     report: &mut Report,
 ) -> Option<Vec<ClassDraft<'a>>> {
     let table = top.field("class").and_then(|node| node.table(report));
@@ -67,7 +67,7 @@ pub(super) fn read_all<'a>(
         return None;
     }
     let descriptor = scheduler.map(|entry| entry.descriptor);
-    let classes = nodes.iter().filter_map(|node| read(node, descriptor, report));
+    let classes = nodes.iter().filter_map(|node| read(node, (descriptor, link), report));
     let classes: Vec<_> = classes.collect();
     check_spread(&classes, report);
     (!classes.is_empty()).then_some(classes)
@@ -122,7 +122,7 @@ impl ClassDraft<'_> {
 
 fn read<'a>(
     node: &Node<'a>,
-    descriptor: Option<&'static Descriptor>,
+    (descriptor, link): (Option<&'static Descriptor>, Option<Rate>),
     report: &mut Report,
 ) -> Option<ClassDraft<'a>> {
     check_name(node, report);
@@ -134,9 +134,9 @@ fn read<'a>(
     let police = table.field("police");
     let (spread, spread_span) = read_spread(&mut table, report);
     let own_delay = descriptor.is_some_and(has_delay);
-    let demand = demand::Written::read(&mut table, own_delay, report);
+    let demand = demand::Written::read(&mut table, own_delay, link, report);
     let (queue, queue_written) =
-        queue_node.as_ref().map_or_else(Default::default, |node| read_queue(node, report));
+        queue_node.as_ref().map_or_else(Default::default, |node| read_queue(node, link, report));
     let mut draft = ClassDraft {
         name: node.key(),
         span: node.key_span(),
@@ -158,7 +158,7 @@ fn read<'a>(
         above: None,
     };
     if let Some(descriptor) = descriptor {
-        read_parameters(&mut draft, &mut table, descriptor, report);
+        read_parameters(&mut draft, &mut table, (descriptor, link), report);
     }
     Some(draft)
 }
@@ -179,12 +179,12 @@ fn check_name(node: &Node<'_>, report: &mut Report) {
 fn read_parameters(
     draft: &mut ClassDraft<'_>,
     table: &mut Table<'_>,
-    descriptor: &'static Descriptor,
+    (descriptor, link): (&'static Descriptor, Option<Rate>),
     report: &mut Report,
 ) {
     let scopes = [Scope::Class, Scope::Leaf];
     let rows = descriptor.parameters;
-    draft.written = Written::read(table, rows, &scopes, report);
+    draft.written = Written::read(table, rows, &scopes, link, report);
     for row in rows.iter().filter(|row| row.scope == Scope::Leaf) {
         draft.leaf_only.extend(draft.written.span(row.name).map(|span| (row.name, span)));
     }
@@ -250,13 +250,29 @@ fn read_spread(table: &mut Table<'_>, report: &mut Report) -> (Option<Spread>, O
         return (None, None);
     }
     let words = HASHES.map(|row| row.0);
-    let (hash, queues) = (table.required("hash", report), table.required("queues", report));
+    let hash = table.required("hash", report);
+    let queues = match &hash {
+        Some(hash) if !table.has("queues") => {
+            report.push(hash_alone(hash));
+            table.field("queues")
+        }
+        _ => table.required("queues", report),
+    };
     let span = queues.as_ref().or(hash.as_ref()).map(Node::key_span);
     let word = hash.and_then(|node| node.choice(&words, report));
     let hash = HASHES.iter().find(|row| Some(row.0) == word).map(|row| row.1);
     let queues = queues.and_then(|node| node.number(1, QUEUES_MAX, report));
     let spread = hash.zip(queues).map(|(hash, queues)| Spread { hash, queues: queues as u32 });
     (spread, span)
+}
+
+/// Makes the finding for `hash` without `queues`: who wants fairness among hosts need not count
+/// queues.
+fn hash_alone(node: &Node<'_>) -> Draft {
+    let message = "spreads packets over `queues`, which is missing";
+    let cure = "write `queues = 64`, or `queue = { dropper = \"fq-codel\", hash = \"srcaddr\" }` for \
+                turns among hosts in one queue";
+    node.draft(&codes::MISSING_KEY, message).cure(cure)
 }
 
 /// Reports classes that stand for too many leaves, and names that a queue of another class has.
@@ -291,7 +307,7 @@ fn check_spread(classes: &[ClassDraft<'_>], report: &mut Report) {
 }
 
 /// `queue = { dropper, ... }`.
-fn read_queue(node: &Node<'_>, report: &mut Report) -> (QueuePlan, Written) {
+fn read_queue(node: &Node<'_>, link: Option<Rate>, report: &mut Report) -> (QueuePlan, Written) {
     let Some(table) = node.table(report) else { return Default::default() };
     let mut table = table.named("the queue");
     let words: Vec<_> = DROPPERS.iter().map(|row| row.keyword).collect();
@@ -302,7 +318,7 @@ fn read_queue(node: &Node<'_>, report: &mut Report) -> (QueuePlan, Written) {
     let Some(dropper) = DROPPERS.iter().find(|row| Some(row.keyword) == word) else {
         return Default::default();
     };
-    let written = Written::read(&mut table, dropper.parameters, &[Scope::Queue], report);
+    let written = Written::read(&mut table, dropper.parameters, &[Scope::Queue], link, report);
     for node in table.unasked() {
         report.push(unsupported_in_queue(&node, &table.known(), dropper));
     }
@@ -343,11 +359,13 @@ const CLASS_KEYS: &[&str] = &[
 /// More than the largest file could hold with rules.
 const CLASSES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 64;
-/// ALTQ's hashes for WFQ, by their names in its configuration.
-const HASHES: [(&str, AltqHash); 3] = [
+/// ALTQ's hashes for WFQ, by their names in its configuration, and those for hosts.
+const HASHES: [(&str, AltqHash); 5] = [
     ("dstaddr", AltqHash::Destination),
     ("srcport", AltqHash::SourcePort),
     ("full", AltqHash::Full),
+    ("srcaddr", AltqHash::Source),
+    ("srcaddr,dstaddr", AltqHash::Hosts),
 ];
 /// [algorithms §4.1] ALTQ's limit.
 const QUEUES_MAX: u64 = 2048;

@@ -39,9 +39,14 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Reads the keys of a class; `params` are its scheduler's, `own_delay` says whether `delay` is
-    /// one of them.
-    pub(super) fn read(table: &mut Table<'_>, own_delay: bool, report: &mut Report) -> Self {
+    /// Reads the keys of a class; `own_delay` says whether `delay` is a parameter of its scheduler,
+    /// `link` is the rate that a percentage is a part of.
+    pub(super) fn read(
+        table: &mut Table<'_>,
+        own_delay: bool,
+        link: Option<Rate>,
+        report: &mut Report,
+    ) -> Self {
         let mut written = Self { delay_is_parameter: own_delay, ..Self::default() };
         let demand = &mut written.demand;
         let mut keep = |name, span| written.spans.push((name, span));
@@ -51,7 +56,7 @@ impl Written {
         }
         if let Some(node) = table.field("arrival") {
             keep("arrival", node.span());
-            demand.arrival = node.table(report).and_then(|table| arrival(table, report));
+            demand.arrival = node.table(report).and_then(|table| arrival(table, link, report));
         }
         if let Some(node) = table.field("window") {
             keep("window", node.span());
@@ -79,9 +84,9 @@ impl Written {
 }
 
 /// Reads `arrival = { rate, burst }`.
-fn arrival(table: Table<'_>, report: &mut Report) -> Option<Arrival> {
+fn arrival(table: Table<'_>, link: Option<Rate>, report: &mut Report) -> Option<Arrival> {
     let mut table = table.named("the arrival curve");
-    let rate = table.required("rate", report).and_then(|node| node.rate(report));
+    let rate = table.required("rate", report).and_then(|node| node.rate_of(link, report));
     let burst = table.required("burst", report).and_then(|node| size(&node, 1, BURST_MAX, report));
     table.finish(report);
     Some(Arrival { rate: rate?, burst: burst? })

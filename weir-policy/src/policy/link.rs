@@ -50,11 +50,13 @@ impl LinkSection {
         let packets_max = table.field("packets_max").and_then(|node| packets_max(&node, report));
         let seed = table.field("seed").and_then(|node| node.number(0, i64::MAX as u64, report));
         let classifier = classifier::read(&mut table, report);
-        let written = parameters(&mut table, scheduler, report);
+        let rate_span = rate_node.as_ref().map_or(table.span(), Node::span);
+        let rate = rate_node.and_then(|node| node.rate(report));
+        let written = parameters(&mut table, (scheduler, rate), report);
         Self {
             span: table.span(),
-            rate_span: rate_node.as_ref().map_or(table.span(), Node::span),
-            rate: rate_node.and_then(|node| node.rate(report)),
+            rate_span,
+            rate,
             scheduler,
             written,
             framing: overhead.and_then(|node| framing(&node, report)).unwrap_or(Framing::FRAME),
@@ -68,6 +70,11 @@ impl LinkSection {
             classifier: ClassifierPlan { seed: seed.unwrap_or(0), ..classifier },
             packets_max,
         }
+    }
+
+    /// Returns the scheduler, and the rate that percentages in classes are parts of.
+    pub(super) fn basis(&self) -> (Option<&'static Entry>, Option<Rate>) {
+        (self.scheduler, self.rate)
     }
 
     /// Returns the charged length of the largest packet.
@@ -181,10 +188,10 @@ fn added(node: &Node<'_>, report: &mut Report) -> Option<i32> {
 /// another scheduler and unknown keys.
 fn parameters(
     table: &mut Table<'_>,
-    scheduler: Option<&'static Entry>,
+    (scheduler, rate): (Option<&'static Entry>, Option<Rate>),
     report: &mut Report,
 ) -> Written {
-    let written = scheduler.map(|entry| own_parameters(table, entry.descriptor, report));
+    let written = scheduler.map(|entry| own_parameters(table, (entry.descriptor, rate), report));
     let known = |key: &str| SCHEDULERS.iter().any(|entry| entry.descriptor.keyword == key);
     for node in table.unasked() {
         match scheduler {
@@ -198,7 +205,7 @@ fn parameters(
 
 fn own_parameters(
     table: &mut Table<'_>,
-    descriptor: &'static Descriptor,
+    (descriptor, rate): (&'static Descriptor, Option<Rate>),
     report: &mut Report,
 ) -> Written {
     let rows = descriptor.parameters;
@@ -207,7 +214,7 @@ fn own_parameters(
     let mut written = Written::default();
     if let Some(own) = own {
         let mut own = own.named(name.clone());
-        written = Written::read(&mut own, rows, &[Scope::Link], report);
+        written = Written::read(&mut own, rows, &[Scope::Link], rate, report);
         own.finish(report);
     }
     let required = rows.iter().filter(|row| row.scope == Scope::Link);

@@ -91,12 +91,13 @@ impl Policy {
 pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>) -> Option<Policy> {
     let link = top.required("link", report).and_then(|node| node.table(report));
     let link = link.map(|table| LinkSection::read(table, report));
-    let classes = class::read_all(top, link.as_ref().and_then(|link| link.scheduler), report);
+    let classes =
+        class::read_all(top, link.as_ref().map_or((None, None), LinkSection::basis), report);
     let promises = promise::read_all(top, report);
     let (link, mut classes) = (link?, classes?);
     check_default(&classes, report);
     let shape = Shape::of(&mut classes, report);
-    let mut police = police::Meters::of_classes(&classes, report);
+    let mut police = police::Meters::of_classes(&classes, link.rate, report);
     let order = link.classifier.order;
     let (rules, interfaces) = rules::read_all(&classes, (ports, order), &mut police, report);
     let search = link.classifier;
@@ -118,7 +119,7 @@ pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>)
     let promises = promise::resolve(promises, &plan.tree, report);
     let link = plan;
     let (leaf, class) = class::leaves(&classes).find(|(_, class)| class.default.is_some())?;
-    let default = Target { leaf, meter: None, spread: class.spread };
+    let default = Target { leaf, meter: None, spread: class.spread, flow: class.queue.flow_key() };
     Some(Policy { link, rules, search, default, interfaces, demands, promises })
 }
 

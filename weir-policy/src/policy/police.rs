@@ -10,18 +10,25 @@ use weir_core::ids::MeterId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::Scope;
 use weir_core::police::{Action, AnyMeter, METERS, MeterPlan};
+use weir_core::units::Rate;
 
 /// The meters of a policy, collected while reading.
 #[derive(Default)]
 pub(super) struct Meters {
     plans: Vec<MeterPlan>,
+    /// The rate of the link, of which a meter's may be a percentage.
+    link: Option<Rate>,
     of_leaf: Vec<Option<MeterId>>,
 }
 
 impl Meters {
     /// Reads the meters of the classes.
-    pub(super) fn of_classes(classes: &[ClassDraft<'_>], report: &mut Report) -> Self {
-        let mut meters = Self::default();
+    pub(super) fn of_classes(
+        classes: &[ClassDraft<'_>],
+        link: Option<Rate>,
+        report: &mut Report,
+    ) -> Self {
+        let mut meters = Self { link, ..Self::default() };
         for class in classes.iter().filter(|class| !class.interior) {
             let id = class.police.as_ref().and_then(|node| meters.read(node, report));
             // All queues of a class share one meter.
@@ -32,7 +39,7 @@ impl Meters {
 
     /// Reads a `police` table; returns the number of its meter.
     pub(super) fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<MeterId> {
-        let plan = plan(node, report)?;
+        let plan = plan(node, self.link, report)?;
         let Some(id) = MeterId::from_index(self.plans.len()) else {
             let message = format!("there are more than {} meters", MeterId::MAX);
             let draft = Draft::new(&codes::TOO_MANY, node.key_span(), message);
@@ -56,7 +63,7 @@ impl Meters {
 }
 
 /// Reads `police = { meter, parameters, outcomes }`.
-fn plan(node: &Node<'_>, report: &mut Report) -> Option<MeterPlan> {
+fn plan(node: &Node<'_>, link: Option<Rate>, report: &mut Report) -> Option<MeterPlan> {
     let errors = report.errors();
     let mut table = node.table(report)?.named("the police");
     let words: Vec<_> = METERS.iter().map(|row| row.keyword).collect();
@@ -65,7 +72,7 @@ fn plan(node: &Node<'_>, report: &mut Report) -> Option<MeterPlan> {
         Some(node) => node.choice(&words, report),
     };
     let meter = METERS.iter().find(|row| Some(row.keyword) == word)?;
-    let written = Written::read(&mut table, meter.parameters, &[Scope::Meter], report);
+    let written = Written::read(&mut table, meter.parameters, &[Scope::Meter], link, report);
     let mut actions = Vec::new();
     for &(outcome, _) in meter.outcomes {
         let Some(node) = table.field(outcome) else { continue };

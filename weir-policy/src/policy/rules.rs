@@ -117,7 +117,8 @@ fn read(
     let sort_key = sort_key(&mut table, reading.order, report);
     table.finish(report);
     check_possible(&matches, &table, node.span(), report);
-    Some(Rule { matches, leaf, meter, spread: class.spread, sort_key })
+    let flow = class.queue.flow_key();
+    Some(Rule { matches, leaf, meter, spread: class.spread, flow, sort_key })
 }
 
 /// Reads the sort key of the match order. Reports the key of another order.

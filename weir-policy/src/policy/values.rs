@@ -4,7 +4,7 @@ use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table};
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
-use weir_core::units::{Bytes, Dimension, Quantity};
+use weir_core::units::{Bytes, Dimension, Quantity, Rate};
 
 /// The values written in one table, and where.
 #[derive(Clone, Debug, Default)]
@@ -14,11 +14,12 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Reads the `parameters` that belong in one of `scopes`.
+    /// Reads the `parameters` that belong in one of `scopes`. A rate may be a percentage of `link`.
     pub(super) fn read(
         table: &mut Table<'_>,
         parameters: &[Parameter],
         scopes: &[Scope],
+        link: Option<Rate>,
         report: &mut Report,
     ) -> Self {
         let mut written = Self::default();
@@ -26,7 +27,7 @@ impl Written {
             let Some(node) = table.field(parameter.name) else { continue };
             // A value that cannot be read also counts as written.
             written.spans.push((parameter.name, node.span()));
-            if let Some(value) = value(&node, parameter.kind, report) {
+            if let Some(value) = value(&node, parameter.kind, link, report) {
                 written.params.set(parameter.name, value);
             }
         }
@@ -56,8 +57,11 @@ impl Written {
     }
 }
 
-fn value(node: &Node<'_>, kind: Kind, report: &mut Report) -> Option<Value> {
+fn value(node: &Node<'_>, kind: Kind, link: Option<Rate>, report: &mut Report) -> Option<Value> {
     Some(match kind {
+        Kind::Quantity(Dimension::Rate) => {
+            Value::Quantity(Quantity::Rate(node.rate_of(link, report)?))
+        }
         Kind::Quantity(dimension) => Value::Quantity(node.quantity(dimension, report)?),
         Kind::Number(min, max) => Value::Quantity(Quantity::Number(node.number(min, max, report)?)),
         Kind::Size(min, max) => Value::Quantity(Quantity::Bytes(size(node, min, max, report)?)),

@@ -17,7 +17,7 @@ use crate::replay::{frame_length, headers};
 use crate::scenario::{LENGTH_MAX, Traffic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::packet::{Fragment, Headers, UnreadCounts};
+use weir_core::packet::{FlowKey, Fragment, Headers, UnreadCounts};
 use weir_core::units::Duration;
 use weir_policy::codes as common;
 use weir_policy::file::FILE_BYTES_MAX;
@@ -85,7 +85,10 @@ impl Recording {
         // The fields that differ between packets of a flow.
         let headers =
             Headers { network_len: None, fragment: Fragment::None, tcp_flags: None, ..headers };
-        let places = self.places.entry((headers.flow(), headers.traffic_class)).or_default();
+        let places = self
+            .places
+            .entry((headers.flow(FlowKey::Connection), headers.traffic_class))
+            .or_default();
         let known = places.iter().find(|&&place| self.headers[place as usize] == headers);
         if let Some(&place) = known {
             return place;

@@ -18,7 +18,7 @@ use crate::change::ChangeReport;
 use crate::events::Events;
 use crate::meter::{DROPPED, LEFT, SENT, SourceMeter, add};
 use crate::packets::Packets;
-use crate::run::{RunError, Runner, check_names};
+use crate::run::{RunError, Runner, check_names, flow_number};
 use crate::scenario::{Scenario, Source};
 use crate::tcp::{Connection, Served, Side};
 use crate::watch::{Subject, Tell, Watch};
@@ -311,11 +311,12 @@ impl<'a> Engine<'a> {
         let lane = &self.lanes[parcel.lane()];
         let id = lane.hops[usize::from(parcel.hop)].outlet;
         let classifier = &mut self.classifiers[id.index()];
-        let (leaf, meter) = lane.leaf(at, &parcel, classifier);
-        let flow = parcel.source | u32::from(parcel.back) << 31;
+        let found = lane.leaf(at, &parcel, classifier);
+        let own = parcel.source | u32::from(parcel.back) << 31;
+        let flow = flow_number(own, &lane.headers, found.flow);
         let Parcel { length, traffic_class, .. } = parcel;
-        let packet = Packet { handle, length, flow, traffic_class, meter };
-        self.outlets[id.index()].offer(at, leaf, packet);
+        let packet = Packet { handle, length, flow, traffic_class, meter: found.meter };
+        self.outlets[id.index()].offer(at, found.leaf, packet);
         self.settle(id);
     }
 

@@ -5,9 +5,9 @@ use super::plan::{Ends, Network, OutletId};
 use super::routes::route;
 use crate::run::RunError;
 use crate::scenario::{INTERFACE_NONE, Scenario, Source};
-use weir_core::classify::{Classifier, InterfaceId};
-use weir_core::ids::{LeafId, MeterId};
-use weir_core::packet::{Addresses, Fragment, Headers, Ports, Protocol, TcpFlags};
+use weir_core::classify::{Classified, Classifier, InterfaceId, Reason};
+use weir_core::ids::LeafId;
+use weir_core::packet::{Addresses, FlowKey, Fragment, Headers, Ports, Protocol, TcpFlags};
 use weir_core::units::Instant;
 
 /// The way of a source's packets in one direction.
@@ -33,8 +33,7 @@ pub(crate) struct Hop {
     interface: InterfaceId,
     seen: InterfaceId,
     /// Where whole packets queue, with the headers that they were sent with.
-    pub leaf: LeafId,
-    pub meter: Option<MeterId>,
+    pub found: Classified,
 }
 
 /// The lanes of all sources, each there and back.
@@ -72,7 +71,7 @@ fn lane(source: &Source, network: &Network, route: &[OutletId], back: bool) -> L
                 place.map_or(INTERFACE_NONE, |place| InterfaceId(place as u16))
             }
         };
-        Hop { outlet, interface, seen: interface, leaf: LeafId(0), meter: None }
+        Hop { outlet, interface, seen: interface, found: NOWHERE }
     };
     Lane {
         hops: route.iter().map(hop).collect(),
@@ -112,25 +111,18 @@ impl Lane {
     ) {
         for hop in self.hops.iter_mut().filter(|hop| hop.outlet == outlet) {
             hop.seen = interface(hop.interface);
-            let found = classifier.classify(Instant::ZERO, hop.seen, &self.headers);
-            (hop.leaf, hop.meter) = (found.leaf, found.meter);
+            hop.found = classifier.classify(Instant::ZERO, hop.seen, &self.headers);
         }
     }
 
     /// Where this packet queues.
-    pub fn leaf(
-        &self,
-        at: Instant,
-        parcel: &Parcel,
-        classifier: &mut Classifier,
-    ) -> (LeafId, Option<MeterId>) {
+    pub fn leaf(&self, at: Instant, parcel: &Parcel, classifier: &mut Classifier) -> Classified {
         let hop = &self.hops[usize::from(parcel.hop)];
         let own = self.headers.traffic_class.unwrap_or(0);
         if parcel.piece.is_none() && parcel.traffic_class == own {
-            return (hop.leaf, hop.meter);
+            return hop.found;
         }
-        let found = classifier.classify(at, hop.seen, &self.headers_of(parcel));
-        (found.leaf, found.meter)
+        classifier.classify(at, hop.seen, &self.headers_of(parcel))
     }
 
     /// The headers that this packet has now.
@@ -158,6 +150,9 @@ impl Lane {
     }
 }
 
+/// Before the first packet is classified.
+const NOWHERE: Classified =
+    Classified { leaf: LeafId(0), meter: None, flow: FlowKey::Connection, reason: Reason::Default };
 const IPV4_HEADER: u32 = 20;
 const IPV6_HEADER: u32 = 40;
 const IPV6_FRAGMENT_HEADER: u32 = 8;

@@ -191,7 +191,7 @@ impl Engine<'_> {
         let main = hops.iter().find(|hop| hop.outlet == self.network.main);
         let Some(hop) = main.or(hops.first()) else { return String::new() };
         let tree = &self.outlets[hop.outlet.index()].plan.tree;
-        tree.class(tree.class_of(hop.leaf)).name.clone()
+        tree.class(tree.class_of(hop.found.leaf)).name.clone()
     }
 
     fn processor_reports(&self) -> Vec<ProcessorReport> {

@@ -218,7 +218,7 @@ impl<'a, W: Write> Run<'a, W> {
         let packet = Packet {
             handle: self.state.hold(frame, length),
             length,
-            flow: headers.flow(),
+            flow: headers.flow(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
         };

@@ -15,7 +15,8 @@ use weir_core::link::{Coding, Framing};
 struct Draft {
     /// The time of a round trip in nanoseconds.
     interval: Option<u64>,
-    hosts: bool,
+    /// How hosts take turns.
+    isolation: Option<&'static Isolation>,
     /// Whether lengths are those of the device, without any overhead.
     raw: bool,
     memory: Option<u64>,
@@ -53,10 +54,13 @@ pub(super) fn read(
         let note = format!("the classes by DSCP of `{tins}` become one");
         reading.approximated(line, note);
     }
-    draft.hosts = ["dsthost", "dual-dsthost"].contains(&isolation);
-    let note = match draft.hosts {
-        true => "hosts take turns by destination, as in drr, and flows of a host as in fq-codel",
-        false => "flows take turns as in fq-codel, and hosts do not",
+    draft.isolation = BY_HOST.iter().find(|row| row.word == isolation);
+    let note = match draft.isolation {
+        Some(row) if row.flows => {
+            format!("hosts take turns by {}, as in drr, and flows of a host as in fq-codel", row.by)
+        }
+        Some(row) => format!("hosts take turns by {}, as flows do in fq-codel", row.by),
+        None => "flows take turns as in fq-codel, and hosts do not".to_owned(),
     };
     reading.approximated(line, note);
     finish(one, &draft);
@@ -71,10 +75,14 @@ fn finish(one: &mut Discipline, draft: &Draft) {
         one.queue.push(("interval", duration(interval.max(1))));
     }
     one.queue.extend(draft.memory.map(|memory| ("memory", bytes(memory))));
-    if draft.hosts {
-        one.only = vec![("hash", quoted("dstaddr")), ("queues", HOSTS.to_string())];
-        one.queue.push(("flows", "64".to_owned()));
-        one.queue.push(("limit", quoted("1000 packets")));
+    match draft.isolation {
+        Some(row) if row.flows => {
+            one.only = vec![("hash", quoted(row.hash)), ("queues", HOSTS.to_string())];
+            one.queue.push(("flows", "64".to_owned()));
+            one.queue.push(("limit", quoted("1000 packets")));
+        }
+        Some(row) => one.queue.push(("hash", quoted(row.hash))),
+        None => {}
     }
     if draft.raw {
         one.overhead.bytes = 0;
@@ -135,6 +143,31 @@ fn framing(
 
 /// cake counts its overhead from the IP packet, Weir from the frame.
 const ETHERNET_HEADER: i64 = 14;
+/// A way in which hosts take turns.
+struct Isolation {
+    /// The word of cake.
+    word: &'static str,
+    /// The value of `hash`.
+    hash: &'static str,
+    /// What a host is known by.
+    by: &'static str,
+    /// Whether the flows of a host take turns as well.
+    flows: bool,
+}
+
+/// The words of cake that Weir can follow.
+const BY_HOST: [Isolation; 5] = [
+    Isolation { word: "srchost", hash: "srcaddr", by: "source", flows: false },
+    Isolation { word: "dsthost", hash: "dstaddr", by: "destination", flows: false },
+    Isolation {
+        word: "hosts",
+        hash: "srcaddr,dstaddr",
+        by: "source and destination",
+        flows: false,
+    },
+    Isolation { word: "dual-srchost", hash: "srcaddr", by: "source", flows: true },
+    Isolation { word: "dual-dsthost", hash: "dstaddr", by: "destination", flows: true },
+];
 /// The queues for hosts, as in cake.
 const HOSTS: u64 = 1024;
 const TINS: [&str; 5] = ["besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8"];

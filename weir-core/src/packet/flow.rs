@@ -1,0 +1,129 @@
+//! Which packets belong together: a flow of two programs, or all packets of one host.
+
+use super::{Addresses, Headers};
+use core::net::Ipv6Addr;
+
+/// The fields by which droppers that separate flows tell them apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum FlowKey {
+    /// Addresses, protocol and ports: each connection is a flow.
+    #[default]
+    Connection,
+    /// The source's address: all that a host sends is one flow.
+    Source,
+    /// The destination's address: all that a host receives is one flow.
+    Destination,
+    /// Both addresses: all that one host sends to another is one flow.
+    Hosts,
+}
+
+impl FlowKey {
+    /// The keys by their words in a policy; the first is the default.
+    pub const WORDS: &[&str] = &["flow", "srcaddr", "dstaddr", "srcaddr,dstaddr"];
+
+    /// Returns the key that this word of [`FlowKey::WORDS`] names; the default for any other.
+    pub fn of_word(word: &str) -> FlowKey {
+        match word {
+            "srcaddr" => FlowKey::Source,
+            "dstaddr" => FlowKey::Destination,
+            "srcaddr,dstaddr" => FlowKey::Hosts,
+            _ => FlowKey::Connection,
+        }
+    }
+}
+
+impl Headers {
+    /// Returns a number that is equal for all packets with equal fields of `key` and usually
+    /// differs between others. Later fragments have no ports, so they count as a connection of
+    /// their addresses alone.
+    pub fn flow(&self, key: FlowKey) -> u32 {
+        let (source, destination) = match self.addresses {
+            Addresses::Unknown => (0, 0),
+            Addresses::V4 { source, destination } => {
+                (u64::from(u32::from(source)), u64::from(u32::from(destination)))
+            }
+            Addresses::V6 { source, destination } => (fold(source), fold(destination)),
+        };
+        match key {
+            FlowKey::Connection => mix(source, destination, self.service()),
+            FlowKey::Source => mix(source, 0, 0),
+            FlowKey::Destination => mix(0, destination, 0),
+            FlowKey::Hosts => mix(source, destination, 0),
+        }
+    }
+
+    /// Returns protocol and ports in one word.
+    fn service(&self) -> u64 {
+        let ports = self
+            .ports
+            .map_or(0, |ports| u64::from(ports.source) << 16 | u64::from(ports.destination));
+        self.protocol.map_or(0, |protocol| u64::from(protocol.0)) << 32 ^ ports
+    }
+}
+
+/// Odd constants of SplitMix64: inputs that differ in any bit differ in the upper half.
+fn mix(source: u64, destination: u64, service: u64) -> u32 {
+    let mut mixed = source.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ destination;
+    mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ service).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed >> 32) as u32
+}
+
+fn fold(address: Ipv6Addr) -> u64 {
+    let bits = u128::from(address);
+    (bits >> 64) as u64 ^ (bits as u64).rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Ports, Protocol};
+
+    /// Two packets, from these hosts and ports.
+    fn pair(one: [&str; 2], other: [&str; 2], ports: [u16; 2]) -> [Headers; 2] {
+        let headers = |[source, destination]: [&str; 2], port| {
+            let parse = |text: &str| text.parse().expect("an address");
+            let addresses = match source.contains(':') {
+                true => Addresses::V6 {
+                    source: source.parse().expect("an address"),
+                    destination: destination.parse().expect("an address"),
+                },
+                false => Addresses::V4 { source: parse(source), destination: parse(destination) },
+            };
+            Headers::of_flow(addresses, Protocol::TCP, Ports { source: port, destination: 80 })
+        };
+        [headers(one, ports[0]), headers(other, ports[1])]
+    }
+
+    #[test]
+    fn packets_are_of_one_flow_where_the_fields_of_the_key_are_equal() {
+        use FlowKey::{Connection, Destination, Hosts, Source};
+        let (a, b, c) = ("10.0.0.1", "10.0.0.2", "10.0.0.3");
+        let (six, other) = ("2001:db8::1", "2001:db8::2");
+        let rows: [(_, _, _, &[FlowKey]); 7] = [
+            ([a, b], [a, b], [1, 1], &[Connection, Source, Destination, Hosts]),
+            ([a, b], [a, b], [1, 2], &[Source, Destination, Hosts]),
+            ([a, b], [a, c], [1, 1], &[Source]),
+            ([a, b], [c, b], [1, 1], &[Destination]),
+            ([a, b], [b, a], [1, 1], &[]),
+            ([six, other], [six, six], [1, 1], &[Source]),
+            ([six, other], [other, other], [1, 1], &[Destination]),
+        ];
+        for (one, another, ports, same) in rows {
+            let [first, second] = pair(one, another, ports);
+            for key in [Connection, Source, Destination, Hosts] {
+                let equal = first.flow(key) == second.flow(key);
+                assert_eq!(equal, same.contains(&key), "{key:?} of {one:?} and {another:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_word_names_a_key_of_its_own() {
+        let keys: alloc::vec::Vec<_> = FlowKey::WORDS.iter().map(|w| FlowKey::of_word(w)).collect();
+        assert_eq!(
+            keys,
+            [FlowKey::Connection, FlowKey::Source, FlowKey::Destination, FlowKey::Hosts]
+        );
+    }
+}
