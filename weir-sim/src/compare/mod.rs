@@ -1,10 +1,10 @@
 //! Runs one scenario under many schedulers, and compares the results with the fluid ideal.
 //!
 //! The scenario's policy is translated for each scheduler ([`weir_policy::translate`]); sources,
-//! seed, queues and rules stay. In a network it is the policy of one outlet, the main one ([`at`]). Shares are
-//! compared with what the fluid ideal gives each leaf by the original policy, for the load offered
-//! in that run: a leaf with an endless TCP source demands the whole link. Invariant: equal
-//! scenarios give equal comparisons, whatever the number of threads.
+//! seed, queues and rules stay. In a network it is the policy of one outlet, the main one ([`at`]).
+//! Shares are compared with what the fluid ideal gives each leaf by the original policy, for the
+//! load offered in that run: a leaf with an endless TCP source demands the whole link. Invariant:
+//! equal scenarios give equal comparisons, whatever the number of threads.
 
 mod cost;
 
