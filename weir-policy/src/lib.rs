@@ -16,6 +16,7 @@ mod lints;
 pub mod policy;
 pub mod reader;
 pub mod render;
+pub mod translate;
 
 pub use deployment::Deployment;
 pub use finding::{Finding, Outcome, Severity};

@@ -49,12 +49,17 @@ pub(super) const TRAP: super::Trap = super::Trap {
 rate = "10 Mbit/s"
 scheduler = "htb"
 
+[class.line]
+rate = "10 Mbit/s"
+
 [class.a]
+parent = "line"
 match = { dscp = "ef" }
 rate = "6 Mbit/s"
 ceil = "12 Mbit/s"
 
 [class.b]
+parent = "line"
 default = true
 rate = "4 Mbit/s"
 "#,

@@ -172,4 +172,5 @@ lints! {
     starved_default,
     late,
     no_bound,
+    no_lender,
 }

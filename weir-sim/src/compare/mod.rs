@@ -1,13 +1,12 @@
 //! Runs one scenario under many schedulers, and compares the results with the fluid ideal.
 //!
-//! The scenario's policy is translated for each scheduler ([`translate`]); sources, seed, queues
-//! and rules stay. In a network it is the policy of one outlet, the main one ([`at`]). Shares are
-//! compared with what the fluid ideal gives each leaf by the original policy, for the load offered
-//! in that run: a leaf with an endless TCP source demands the whole link. Invariant: equal
-//! scenarios give equal comparisons, whatever the number of threads.
+//! The scenario's policy is translated for each scheduler ([`weir_policy::translate`]); sources,
+//! seed, queues and rules stay. In a network it is the policy of one outlet, the main one ([`at`]).
+//! Shares are compared with what the fluid ideal gives each leaf by the original policy, for the
+//! load offered in that run: a leaf with an endless TCP source demands the whole link. Invariant:
+//! equal scenarios give equal comparisons, whatever the number of threads.
 
 mod cost;
-pub mod translate;
 
 use crate::change::PlanChange;
 use crate::network::plan::{Network, OutletId};
@@ -19,7 +18,6 @@ use crate::shown::number_table as table;
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
-use translate::{Promised, Translated, promises};
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Params, Value};
@@ -27,6 +25,7 @@ use weir_core::sched::{self, ClassSpec, Tree};
 use weir_core::units::{Quantity, Rate};
 use weir_policy::fluid::{Demand, shares};
 use weir_policy::reader::{list, suggest};
+use weir_policy::translate::{self, Promised, Translated, promises};
 
 /// One scenario under several schedulers.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -227,7 +226,7 @@ pub fn compare(
 
 /// The scenario under another scheduler, with its changes.
 fn adapt(scenario: &Scenario, entry: &sched::Entry) -> Result<(Scenario, Vec<String>), String> {
-    let Translated { plan, notes } = translate::translate(&scenario.link, entry.descriptor)?;
+    let Translated { plan, notes, .. } = translate::translate(&scenario.link, entry.descriptor)?;
     let mut adapted = Scenario { link: plan, ..scenario.clone() };
     let main = scenario.network.as_ref().map(|network| network.main);
     let of_main = |change: &&mut PlanChange| main.is_none_or(|main| change.outlet == main);

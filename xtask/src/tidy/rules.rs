@@ -235,7 +235,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/sched/htb_265", "the sound variant's engine and keyword, with a version"),
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
     ("weir-import/src/export/", "the kernel's names of algorithms"),
-    ("weir-sim/src/compare/translate.rs", "in one scheduler the smaller priority is first"),
+    ("weir-policy/src/translate", "in one scheduler the smaller priority is first"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),
