@@ -114,7 +114,7 @@ fn folder(name: &str) -> PathBuf {
 
 /// Reads `[deployment]`; directions are still missing.
 fn settings(table: &mut Table<'_>, file: &str, report: &mut Report) -> Deployment {
-    let name = table.field("name").and_then(|node| node.name(report)).map(str::to_owned);
+    let name = name(table, file, report);
     let ports = table.required("ports", report).map(|node| ports(&node, report));
     let wait = table.field("wait").and_then(|node| wait(&node, report));
     let cpu = table.field("cpu").and_then(|node| node.number(0, CPU_MAX, report));
@@ -122,9 +122,8 @@ fn settings(table: &mut Table<'_>, file: &str, report: &mut Report) -> Deploymen
     let lag_max = table.field("lag_max").and_then(|node| lag_max(&node, report));
     let pool = table.field("pool").and_then(|node| pool(&node, report));
     table.finish(report);
-    let stem = || Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Deployment {
-        name: name.or_else(stem).unwrap_or_default(),
+        name: name.unwrap_or_default(),
         ports: ports.unwrap_or_default(),
         directions: Vec::new(),
         wait: wait.unwrap_or_default(),
@@ -133,6 +132,37 @@ fn settings(table: &mut Table<'_>, file: &str, report: &mut Report) -> Deploymen
         lag_max: lag_max.unwrap_or(LAG_MAX_DEFAULT),
         pool: pool.unwrap_or(POOL_DEFAULT),
     }
+}
+
+/// Reads the name, which is the file's name without its ending unless one is written.
+fn name(table: &mut Table<'_>, file: &str, report: &mut Report) -> Option<String> {
+    let draft = |message: String, cure: &str, span| {
+        let cure = format!("{cure} {NAME_RULE}");
+        Draft::new(&codes::BAD_VALUE, span, message).cure(cure)
+    };
+    if let Some(node) = table.field("name") {
+        let name = node.name(report)?;
+        if is_name(name) {
+            return Some(name.to_owned());
+        }
+        let message = format!("{name:?} is not a valid name of a deployment");
+        report.push(draft(message, "use", node.span()));
+        return None;
+    }
+    let stem = Path::new(file).file_stem()?.to_string_lossy();
+    if is_name(&stem) {
+        return Some(stem.into_owned());
+    }
+    let message = format!("the name of the file, {stem:?}, is not a valid name of a deployment");
+    report.push(draft(message, "write `name = \"...\"` with", table.span()));
+    None
+}
+
+/// Returns whether a deployment may have this name, which becomes the name of its control socket.
+pub fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    let begins = name.starts_with(char::is_alphanumeric);
+    begins && name.len() <= NAME_BYTES_MAX && name.chars().all(fits)
 }
 
 fn ports(node: &Node<'_>, report: &mut Report) -> Vec<Port> {
@@ -306,6 +336,11 @@ fn port(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<usize> {
 
 /// A bridge has two sides, and one direction from each.
 const PORTS: usize = 2;
+/// The rule of [`is_name`], as a cure.
+pub const NAME_RULE: &str = "letters, digits, `-`, `_` and `.`, at most 64 bytes, a letter or digit \
+                             first";
+/// The path of a socket has at most 107 bytes.
+const NAME_BYTES_MAX: usize = 64;
 /// IFNAMSIZ of Linux, less the zero at the end.
 const INTERFACE_BYTES_MAX: usize = 15;
 const CPU_MAX: u64 = 4095;

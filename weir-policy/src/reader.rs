@@ -446,7 +446,7 @@ impl<'a> Node<'a> {
                 None
             }
             Err(error) => {
-                report.push(self.unit_draft(&error));
+                report.push(self.unit_draft(&error, dimensions));
                 None
             }
         }
@@ -539,7 +539,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn unit_draft(&self, error: &UnitError) -> Draft {
+    fn unit_draft(&self, error: &UnitError, dimensions: &[Dimension]) -> Draft {
         let code = match error {
             UnitError::Ambiguous { .. } => &codes::AMBIGUOUS_UNIT,
             UnitError::OutOfRange(..) => &codes::OUT_OF_RANGE,
@@ -551,6 +551,10 @@ impl<'a> Node<'a> {
                 format!("`{text}` is ambiguous: it may mean {bits} or {bytes}"),
                 format!("write `{bits}` or `{bytes}`"),
             ),
+            UnitError::NotANumber(text) => {
+                (format!("`{text}` does not start with a number"), examples(dimensions))
+            }
+            UnitError::UnknownUnit(unit) => (format!("unknown unit `{unit}`"), units(dimensions)),
             _ => match text.split_once("; ") {
                 Some((message, cure)) => (message.to_owned(), cure.to_owned()),
                 None => (text, "write a value in range".to_owned()),
@@ -570,6 +574,15 @@ impl<'a> Node<'a> {
         };
         let message = format!("is {found}, not {wanted}");
         report.push(self.draft(&codes::WRONG_TYPE, message).cure(cure));
+    }
+}
+
+/// Returns the cure for an unknown unit.
+fn units(dimensions: &[Dimension]) -> String {
+    let units: Vec<_> = dimensions.iter().flat_map(|wanted| wanted.units()).collect();
+    match units.is_empty() {
+        true => examples(dimensions),
+        false => format!("write one of {}", units.join(", ")),
     }
 }
 
@@ -641,6 +654,16 @@ mod tests {
             "'5 ms'",
             rate,
             "W013 `x` of the file: `5 ms` is not a rate [write it like `10 Mbit/s`]",
+        );
+        check(
+            "'many'",
+            |node, report| node.packets(report).is_some(),
+            "W013 `x` of the file: `many` does not start with a number [write it like `15 packets`]",
+        );
+        check(
+            "'3 fortnights'",
+            |node, report| node.duration(report).is_some(),
+            "W013 `x` of the file: unknown unit `fortnights` [write one of ns, us, µs, ms, s, min, h]",
         );
         check(
             "'10 mbps'",

@@ -56,6 +56,9 @@ fn findings_point_into_the_deployment_or_the_policy() {
     let rows: &[(&str, &str, &[&str])] = &[
         ("'eth1'", "'eth0'", &["W202@d:2:30"]),
         ("'eth1'", "'a/b'", &["W017@d:2:30"]),
+        ("[direction.up]", "name = '../x'\n[direction.up]", &["W017@d:3:8"]),
+        ("[direction.up]", "name = '.x'\n[direction.up]", &["W017@d:3:8"]),
+        ("[direction.up]", "name = 'a b'\n[direction.up]", &["W017@d:3:8"]),
         ("'eth1'", "'eth1', x = 'eth2'", &["W201@d:2:1"]),
         ("to = 'out'", "to = 'on'", &["W203@d:5:6"]),
         ("to = 'out'", "to = 'in'", &["W205@d:5:6"]),

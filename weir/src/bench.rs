@@ -29,7 +29,7 @@ pub struct Bench {
     #[arg(long, value_name = "KEYWORD", value_delimiter = ',')]
     scheduler: Vec<String>,
     /// The numbers of leaves; with --live the numbers of classes.
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', help = leaves_help())]
     leaves: Vec<usize>,
     /// Measure only figures with a goal, also with 53 248 and a million leaves.
     #[arg(long, conflicts_with_all = ["scheduler", "leaves"])]
@@ -51,8 +51,8 @@ pub struct Bench {
     #[arg(long, conflicts_with_all = ["scheduler", "leaves", "instructions"])]
     classify: bool,
     /// With --classify: the numbers of rules.
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = RULES)]
-    #[arg(requires = "classify")]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = RULES)]
+    #[arg(requires = "classify", hide_default_value = true, help = rules_help())]
     rules: Vec<usize>,
     /// The number of rounds, of which the median is reported: 5 by default, 3 with --live.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
@@ -100,6 +100,20 @@ pub struct Bench {
     /// these with traffic, and the reciprocal of each class's part of the link.
     #[arg(long, value_name = "LEAVES:ACTIVE:PARTS", hide = true, requires = "workload")]
     case: Option<String>,
+}
+
+fn leaves_help() -> String {
+    let (leaves, classes) = (listed(LEAVES), listed(&weir_lab::bench::live::CLASSES));
+    format!("The numbers of leaves; with --live of classes [default: {leaves}, --live: {classes}]")
+}
+
+fn rules_help() -> String {
+    format!("With --classify: the numbers of rules [default: {}]", listed(RULES))
+}
+
+/// Formats numbers as the options take them.
+fn listed(numbers: &[usize]) -> String {
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// The lengths of packets, as written.

@@ -1,6 +1,7 @@
 //! `weir check`: reports the findings of a policy, a deployment or a scenario.
 
 use crate::Run;
+use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
@@ -89,22 +90,25 @@ impl Run for Check {
         let document = Document::new(&name, &bytes);
         let keys = document.top_level();
         let read_file = |path: &Path| file::read(path);
-        let is_deployment = deployment::is_deployment(&keys);
-        if self.bounds && !is_deployment && read::is_scenario(&keys) {
+        let kind = Kind::of_tables(&keys);
+        if self.bounds && kind == Some(Kind::Scenario) {
             let cure = "name the policy that it runs; `weir sim` compares a run with its bounds";
             return output.refuse(&format!("{name} is a scenario, which has no bounds: {cure}"));
         }
-        if is_deployment {
+        if kind == Some(Kind::Deployment) {
             let outcome = deployment::parse(&bytes, &name, &read_file);
             let plan = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
             let rows = plan.map(|plan| plan.directions.iter().flat_map(Row::of_way).collect());
             return print_all(output, (&name, "deployment"), &outcome, rows);
         }
-        if read::is_scenario(&keys) {
+        if kind == Some(Kind::Scenario) {
             let outcome = read::parse(&bytes, &name, &read_file);
             return print(output, &name, "scenario", &outcome);
         }
         let outcome = policy::of_document(&document, None);
+        if outcome.failed() && kind.is_none() {
+            return kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome);
+        }
         let policy = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
         print_all(output, (&name, "policy"), &outcome, policy.map(Row::of_policy))
     }

@@ -50,6 +50,10 @@ pub struct Compare {
 
 impl Run for Compare {
     fn run(self, output: &Output) -> Exit {
+        let outputs = [("--json", &self.json), ("--plot", &self.plot)];
+        if let Err(error) = whole_file::distinct(&outputs, &[&self.scenario]) {
+            return output.refuse(&error);
+        }
         let mut scenario = match scenario(&self.scenario, output) {
             Ok(scenario) => scenario,
             Err(exit) => return exit,

@@ -2,6 +2,7 @@
 
 use crate::Run;
 use crate::check;
+use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -69,7 +70,7 @@ fn read(path: &Path, output: &Output) -> Result<Policy, Exit> {
         file::read(path).map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
     let outcome = policy::parse_bytes(&bytes, &name, None);
     if outcome.failed() {
-        return Err(check::print(output, &name, "policy", &outcome));
+        return Err(kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome));
     }
     eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
     Ok(outcome.plan.expect("without errors there is a plan"))

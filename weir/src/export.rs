@@ -4,11 +4,12 @@ mod kernel;
 mod probe;
 
 use crate::Run;
+use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use serde::Serialize;
 use std::path::PathBuf;
 use weir_import::export::{self, Filters, Loss};
-use weir_policy::{Policy, file, policy, render};
+use weir_policy::{Policy, file, policy};
 
 /// Writes a policy as another tool's configuration.
 #[derive(clap::Args)]
@@ -81,28 +82,21 @@ impl Tc {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
-        if !is_device_name(&self.dev) {
-            let device = &self.dev;
-            return output
-                .refuse(&format!("`{device}` is not a name of a device: 1 to 15 characters"));
+        if let Some(why) = no_device_name(&self.dev) {
+            return output.refuse(&format!("--dev `{}`: {why}", self.dev));
         }
         let outcome = policy::parse_bytes(&bytes, &name, None);
-        let failed = outcome.failed();
-        let Some(policy) = outcome.plan.filter(|_| !failed) else {
-            output.text(&render::render(&outcome.findings, &outcome.sources, output.colour()));
-            output.text(&format!("{name}: policy, {}\n", render::summary(&outcome.findings)));
-            return Exit::Faults;
-        };
+        if outcome.failed() {
+            return kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome);
+        }
+        let policy = outcome.plan.expect("without errors there is a plan");
         let filters = match self.filters {
             FilterWord::Flower => Filters::Flower,
             FilterWord::U32 => Filters::U32,
         };
         match export::to_tc(&policy, &self.dev, filters) {
             Ok(export) => self.hand_over(&policy, &export, output),
-            Err(why) => {
-                output.warn(&format!("{name}: {why}"));
-                Exit::Faults
-            }
+            Err(why) => output.fault(&format!("{name}: {why}")),
         }
     }
 
@@ -155,8 +149,20 @@ fn tell(
     }
 }
 
-/// Returns whether the kernel allows the name; a shell finds nothing special in it.
-fn is_device_name(name: &str) -> bool {
+/// Returns why the kernel does not allow the name, or why a shell or tc might take it for something
+/// else.
+fn no_device_name(name: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
-    (1..=15).contains(&name.len()) && name.chars().all(fits)
+    let allowed = "a name of a device has 1 to 15 letters, digits or any of - _ . @ :";
+    if let Some(bad) = name.chars().find(|&c| !fits(c)) {
+        return Some(format!("{bad:?} is not allowed; {allowed}"));
+    }
+    if !(1..=DEVICE_BYTES_MAX).contains(&name.len()) {
+        return Some(format!("{} characters; {allowed}", name.len()));
+    }
+    let reserved = name.starts_with('-') || name == "." || name == "..";
+    reserved.then(|| format!("tc does not take it for a name; {allowed}, and begins with no -"))
 }
+
+/// IFNAMSIZ of Linux, less the zero at the end.
+const DEVICE_BYTES_MAX: usize = 15;

@@ -1,11 +1,13 @@
 //! `weir import`: converts another tool's configuration to policies.
 
-use crate::Run;
+use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
+use crate::whole_file::cannot;
+use crate::{Run, whole_file};
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use weir_core::units::Rate;
 use weir_import::import::{self, Fate, Import as Imports, Imported, LANGUAGES, Line, Options};
 use weir_policy::finding::Finding;
@@ -55,7 +57,14 @@ impl Run for Import {
         let outcome = import::read(language, &bytes, &name, &Options { rate: self.rate });
         let failed = outcome.failed();
         let mut found = outcome.plan.unwrap_or(Imports { policies: Vec::new(), lines: Vec::new() });
+        if failed && let Some(why) = kind::mistaken(&name, &bytes, Kind::of_language(language.name))
+        {
+            return output.refuse(&why);
+        }
         if !failed && let Err(why) = self.choose(&mut found) {
+            return output.refuse(&why);
+        }
+        if !failed && let Err(why) = self.write(&found.policies) {
             return output.refuse(&why);
         }
         match output.format {
@@ -74,7 +83,8 @@ impl Run for Import {
         if failed {
             return Exit::Faults;
         }
-        self.hand_over(&found.policies, output)
+        self.print(&found.policies, output);
+        Exit::Clean
     }
 }
 
@@ -90,40 +100,40 @@ impl Import {
         }
     }
 
-    fn hand_over(&self, policies: &[Imported], output: &Output) -> Exit {
-        let Some(out) = &self.out else {
-            if output.format == Format::Text {
-                let texts: Vec<&str> = policies.iter().map(|one| one.policy.as_str()).collect();
-                output.text(&texts.join("\n"));
-                if policies.len() > 1 {
-                    let count = policies.len();
-                    output.warn(&format!(
-                        "{count} interfaces, {count} policies: choose one with `--interface`, or \
-                         write each to a file with `--out FOLDER`"
-                    ));
-                }
-            }
-            return Exit::Clean;
-        };
-        let written = match policies {
-            [one] if !out.is_dir() => write(out, one),
-            several => several.iter().try_for_each(|one| {
-                std::fs::create_dir_all(out).map_err(|error| (out.clone(), error))?;
-                // An interface's name becomes one part of a path, whatever it contains.
-                write(&out.join(format!("{}.toml", one.interface.replace(['/', '\\'], "_"))), one)
-            }),
-        };
-        match written {
-            Ok(()) => Exit::Clean,
-            Err((path, error)) => {
-                output.refuse(&format!("cannot write {}: {error}", path.display()))
-            }
+    /// Writes the policies, if a path is given.
+    fn write(&self, policies: &[Imported]) -> Result<(), String> {
+        whole_file::distinct(&[("--out", &self.out)], &[&self.file])?;
+        let Some(out) = &self.out else { return Ok(()) };
+        if let [one] = policies
+            && !out.is_dir()
+        {
+            return whole_file::write(out, &one.policy);
+        }
+        let failed = |error| cannot("write", &out.display().to_string(), &error);
+        std::fs::create_dir_all(out).map_err(failed)?;
+        for one in policies {
+            // An interface's name becomes one part of a path, whatever it contains.
+            let name = format!("{}.toml", one.interface.replace(['/', '\\'], "_"));
+            whole_file::write(&out.join(name), &one.policy)?;
+        }
+        Ok(())
+    }
+
+    /// Prints the policies as text, unless a path is given.
+    fn print(&self, policies: &[Imported], output: &Output) {
+        if self.out.is_some() || output.format == Format::Json {
+            return;
+        }
+        let texts: Vec<&str> = policies.iter().map(|one| one.policy.as_str()).collect();
+        output.text(&texts.join("\n"));
+        if policies.len() > 1 {
+            output.warn(&format!(
+                "{0} interfaces, {0} policies: choose one with `--interface`, or write each to a \
+                 file with `--out FOLDER`",
+                policies.len()
+            ));
         }
     }
-}
-
-fn write(path: &Path, one: &Imported) -> Result<(), (PathBuf, std::io::Error)> {
-    std::fs::write(path, &one.policy).map_err(|error| (path.to_owned(), error))
 }
 
 /// Prints findings, then each line that is not simply kept, then the number of lines by fate.

@@ -3,10 +3,12 @@
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
 //! line in `verbs` below. `output.rs` has what all verbs share (format, colour, exit codes).
 
+mod kind;
 mod output;
 mod whole_file;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use output::{Exit, Format, Output};
 use std::process::ExitCode;
 use weir_live::pages::LargePages;
@@ -57,11 +59,13 @@ verbs! {
     compare::Compare,
     lab::Lab,
     demo::Demo,
+    completions::Completions,
+    man::Man,
 }
 
 /// Link sharing that is proved before it is deployed.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(name = "weir", version = env!("WEIR_VERSION"), arg_required_else_help = true)]
 struct Command {
     /// The format of results.
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
@@ -70,11 +74,35 @@ struct Command {
     verb: Verb,
 }
 
-/// Exits with the verb's code; clap itself exits 2 on wrong arguments.
+/// Exits with the verb's code, and 2 on wrong arguments.
 fn main() -> ExitCode {
     weir_live::pages::keep_released();
-    let command = Command::parse();
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(error) => return wrong_usage(&error),
+    };
     let output = Output::new(command.format);
     let exit = command.verb.run(&output);
     output.end(exit).into()
+}
+
+/// Prints help, the version, or what is wrong with the arguments, for a program as JSON, too.
+fn wrong_usage(error: &clap::Error) -> ExitCode {
+    let asked = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion].contains(&error.kind());
+    if !asked && wants_json(std::env::args_os()) {
+        let text = error.render().to_string();
+        let message = text.split_once("\n\n").map_or(text.as_str(), |parts| parts.0);
+        let message = message.trim().trim_start_matches("error: ");
+        Output::new(Format::Json).json(&serde_json::json!({ "error": message }));
+    }
+    // If this cannot be printed, the exit code still tells.
+    let _ = error.print();
+    if asked { Exit::Clean.into() } else { Exit::Usage.into() }
+}
+
+/// Returns whether arguments that could not be parsed ask for JSON.
+fn wants_json(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
+    let words: Vec<_> = arguments.collect();
+    let apart = words.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json");
+    apart || words.iter().any(|word| word == "--format=json")
 }

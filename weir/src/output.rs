@@ -38,6 +38,8 @@ pub struct Output {
     pub format: Format,
     /// Whether printing failed.
     failed: Cell<bool>,
+    /// Whether something was printed.
+    printed: Cell<bool>,
 }
 
 impl From<Exit> for ExitCode {
@@ -54,7 +56,7 @@ impl From<Exit> for ExitCode {
 impl Output {
     /// Prints in `format`.
     pub fn new(format: Format) -> Self {
-        Self { format, failed: Cell::new(false) }
+        Self { format, failed: Cell::new(false), printed: Cell::new(false) }
     }
 
     /// Returns whether to print in colour: on a terminal, unless `NO_COLOR` is set (no-color.org).
@@ -65,6 +67,7 @@ impl Output {
 
     /// Prints text unchanged.
     pub fn text(&self, text: &str) {
+        self.printed.set(true);
         let mut out = io::stdout().lock();
         let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) else { return };
         // The reader that closed the pipe wants no more. Report any other error once.
@@ -85,10 +88,24 @@ impl Output {
         self.text("\n");
     }
 
-    /// Explains on standard error why the command cannot run.
+    /// Explains on standard error why the command cannot run; with JSON also on standard output.
     pub fn refuse(&self, message: &str) -> Exit {
-        self.warn(message);
+        self.explain(message);
         Exit::Usage
+    }
+
+    /// Explains what is wrong with the input, as [`Self::refuse`] does.
+    pub fn fault(&self, message: &str) -> Exit {
+        self.explain(message);
+        Exit::Faults
+    }
+
+    /// A program that reads JSON gets one value, a result or an error.
+    fn explain(&self, message: &str) {
+        self.warn(message);
+        if self.format == Format::Json && !self.printed.get() {
+            self.json(&serde_json::json!({ "error": message }));
+        }
     }
 
     /// Prints a warning about a result to standard error.

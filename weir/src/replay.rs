@@ -1,17 +1,20 @@
 //! `weir replay`: runs a capture through a policy, in virtual time.
 
+use crate::Run;
+use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::sim::{Explain, bounds};
-use crate::whole_file::{WholeFile, cannot};
-use crate::{Run, check};
+use crate::whole_file::{self, WholeFile, cannot};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use weir_policy::finding::Outcome;
 use weir_policy::{Policy, file, policy, render};
 use weir_sim::capture::{CaptureFault, CaptureReader, CaptureWriter};
-use weir_sim::replay::{InterfaceMap, Outputs, ReplayReport, replay, replay_explained};
+use weir_sim::replay::{
+    InterfaceMap, Outputs, ReplayError, ReplayReport, replay, replay_explained,
+};
 
 /// Runs a capture through a policy in virtual time, and reports each class.
 ///
@@ -49,12 +52,13 @@ impl Run for Replay {
 
 impl Replay {
     fn replay(&self, output: &Output) -> Result<Exit, String> {
-        self.check_paths()?;
+        let outputs = [("-o", &self.output), ("--drops", &self.drops)];
+        whole_file::distinct(&outputs, &[&self.capture, &self.policy])?;
         let name = self.policy.display().to_string();
         let bytes = file::read(&self.policy).map_err(|error| cannot("read", &name, &error))?;
         let outcome = policy::parse_bytes(&bytes, &name, None);
         let Some(policy) = &outcome.plan else {
-            return Ok(check::print(output, &name, "policy", &outcome));
+            return Ok(kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome));
         };
         show_findings(&outcome, output);
         let map = InterfaceMap::new(policy, &self.interface_pairs())
@@ -63,7 +67,10 @@ impl Replay {
         let mut reader = match CaptureReader::new(self.open_capture(&bar)?) {
             Ok(reader) => reader,
             Err(error) => {
-                output.warn(&self.of_capture(&error.to_string()));
+                if let Some(message) = self.mistaken(&error.fault) {
+                    return Err(message);
+                }
+                output.fault(&self.of_capture(&error.to_string()));
                 let unread = matches!(error.fault, CaptureFault::Read(_));
                 return Ok(if unread { Exit::Usage } else { Exit::Faults });
             }
@@ -88,7 +95,10 @@ impl Replay {
             Some(slowest) => replay_explained(policy, map, reader, &mut outputs, slowest),
             None => replay(policy, map, reader, &mut outputs),
         };
-        let report = report.map_err(|error| error.to_string())?;
+        let report = report.map_err(|error| match error {
+            ReplayError::Write(error) => error.to_string(),
+            error => error.to_string(),
+        })?;
         for writer in [outputs.departures, outputs.drops].into_iter().flatten() {
             let written = writer.finish().and_then(|buffer| Ok(buffer.into_inner()?));
             written.map_err(|error| error.to_string()).and_then(WholeFile::keep)?;
@@ -107,24 +117,11 @@ impl Replay {
         }
     }
 
-    /// Refuses to overwrite an input, and to write twice to one file.
-    fn check_paths(&self) -> Result<(), String> {
-        let outputs = [("-o", &self.output), ("--drops", &self.drops)];
-        for (option, path) in outputs {
-            let Some(path) = path else { continue };
-            for read in [&self.capture, &self.policy] {
-                if same_file(path, read) {
-                    let path = path.display();
-                    return Err(format!("{option} {path} is an input; name another file"));
-                }
-            }
-        }
-        match (&self.output, &self.drops) {
-            (Some(output), Some(drops)) if output == drops || same_file(output, drops) => {
-                Err(format!("-o and --drops are both {}; name two files", drops.display()))
-            }
-            _ => Ok(()),
-        }
+    /// Returns of which other kind the capture is, if its fault is that it is none.
+    fn mistaken(&self, fault: &CaptureFault) -> Option<String> {
+        let CaptureFault::NotACapture { .. } = fault else { return None };
+        let bytes = file::read(&self.capture).ok()?;
+        kind::mistaken(&self.capture.display().to_string(), &bytes, Kind::Capture)
     }
 
     fn interface_pairs(&self) -> Vec<(Option<String>, String)> {
@@ -162,7 +159,7 @@ fn create(path: &Option<PathBuf>) -> Result<Option<Writer>, String> {
     let Some(path) = path else { return Ok(None) };
     let file = WholeFile::create(path);
     let writer = file.and_then(|file| CaptureWriter::new(BufWriter::new(file)));
-    writer.map(Some).map_err(|error| cannot("write", &path.display().to_string(), &error))
+    writer.map(Some).map_err(|error| error.to_string())
 }
 
 /// Prints the warnings of a policy without errors to standard error.
@@ -170,14 +167,6 @@ fn show_findings(outcome: &Outcome<Policy>, output: &Output) {
     if !outcome.findings.is_empty() {
         let text = render::render(&outcome.findings, &outcome.sources, false);
         output.warn(&format!("{}\n{text}", render::summary(&outcome.findings)));
-    }
-}
-
-/// Returns whether both paths exist and lead to one file.
-fn same_file(one: &Path, other: &Path) -> bool {
-    match (fs::canonicalize(one), fs::canonicalize(other)) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
     }
 }
 

@@ -5,7 +5,7 @@ pub mod memory;
 mod packets;
 
 use crate::Run;
-use crate::check;
+use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::whole_file;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -90,6 +90,15 @@ impl Explain {
 
 impl Run for Sim {
     fn run(self, output: &Output) -> Exit {
+        let outputs = [
+            ("--json", &self.json),
+            ("--csv", &self.csv),
+            ("--parquet", &self.parquet),
+            ("--trace", &self.trace),
+        ];
+        if let Err(error) = whole_file::distinct(&outputs, &[&self.scenario]) {
+            return output.refuse(&error);
+        }
         let mut scenario = match scenario(&self.scenario, output) {
             Ok(scenario) => scenario,
             Err(exit) => return exit,
@@ -115,7 +124,7 @@ pub fn scenario(path: &Path, output: &Output) -> Result<Scenario, Exit> {
     };
     let outcome = read::parse(&bytes, &name, &|path: &Path| file::read(path));
     if outcome.failed() {
-        return Err(check::print(output, &name, "scenario", &outcome));
+        return Err(kind::refuse(output, (&name, &bytes), Kind::Scenario, &outcome));
     }
     // Warnings are not part of the result.
     eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
@@ -156,8 +165,7 @@ impl Sim {
         let report = match report {
             Ok(report) => report,
             Err(error) => {
-                output.warn(&format!("{}: {error}", scenario.name));
-                return Ok(Exit::Faults);
+                return Ok(output.fault(&format!("{}: {error}", scenario.name)));
             }
         };
         trace.map(Trace::finish).transpose()?;
@@ -201,8 +209,7 @@ impl Sim {
             match outcome {
                 Ok(report) => reports.push(report),
                 Err(error) => {
-                    output.warn(&format!("{}: {error}", scenario.name));
-                    return Ok(Exit::Faults);
+                    return Ok(output.fault(&format!("{}: {error}", scenario.name)));
                 }
             }
         }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use weir_control::client;
 use weir_control::protocol::default_socket;
 use weir_core::packet::Unread;
+use weir_policy::deployment::{NAME_RULE, is_name};
 use weir_live::status::{ClassStatus, LaneStatus, Status as LinkStatus};
 
 /// Shows the counters of a running link: ports, classes, delays, drops.
@@ -24,6 +25,10 @@ pub struct Status {
 impl Run for Status {
     fn run(self, output: &Output) -> Exit {
         let name = self.name.unwrap_or_default();
+        if self.control.is_none() && !is_name(&name) {
+            let why = "is not a name of a deployment, which has";
+            return output.refuse(&format!("{name:?} {why} {NAME_RULE}"));
+        }
         let socket = self.control.unwrap_or_else(|| default_socket(&name));
         match client::status(&socket) {
             Ok(status) => {

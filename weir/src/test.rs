@@ -1,7 +1,7 @@
 //! `weir test`: simulates the promises of a policy, and reports whether they are kept.
 
 use crate::Run;
-use crate::check;
+use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::sim::bounds;
 use comfy_table::{Table, presets};
@@ -55,7 +55,7 @@ impl Run for Test {
         };
         let outcome = policy::parse_bytes(&bytes, &name, None);
         if outcome.failed() {
-            return check::print(output, &name, "policy", &outcome);
+            return kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome);
         }
         eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
         let policy = outcome.plan.expect("without errors there is a plan");
@@ -99,17 +99,14 @@ fn observe(
         file::read(path).map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
     let outcome = read::parse_with(&bytes, &name, &|path: &Path| file::read(path), policy);
     if outcome.failed() {
-        return Err(check::print(output, &name, "scenario", &outcome));
+        return Err(kind::refuse(output, (&name, &bytes), Kind::Scenario, &outcome));
     }
     let scenario = outcome.plan.expect("without errors there is a plan");
     if scenario.network.is_some() {
         let cure = "promise under a scenario with one link";
         return Err(output.refuse(&format!("{name} is a network, without a single policy; {cure}")));
     }
-    let refused = |error| {
-        output.refuse(&format!("{name}: {error}"));
-        Exit::Faults
-    };
+    let refused = |error| output.fault(&format!("{name}: {error}"));
     // Promises are about percentiles and means, bounds about every packet.
     let holding = keeping::hold(&scenario).map_err(refused)?;
     let exit = holding.map_or(Exit::Clean, |holding| bounds::print(&holding, output));

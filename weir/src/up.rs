@@ -1,6 +1,7 @@
 //! `weir up`: runs a deployment.
 
 use crate::Run;
+use crate::kind::{self, Kind};
 use crate::output::{Exit, Output};
 use crate::status::table;
 use std::path::{Path, PathBuf};
@@ -40,12 +41,14 @@ impl Run for Up {
         };
         let read = |path: &Path| file::read(path);
         let outcome = deployment::parse(&bytes, &name, &read);
+        if outcome.failed() {
+            return kind::refuse(output, (&name, &bytes), Kind::Deployment, &outcome);
+        }
         if !outcome.findings.is_empty() {
             output.text(&render::render(&outcome.findings, &outcome.sources, output.colour()));
             output.text(&format!("{name}: {}\n", render::summary(&outcome.findings)));
         }
-        let failed = outcome.failed();
-        let Some(deployment) = outcome.plan.filter(|_| !failed) else { return Exit::Faults };
+        let deployment = outcome.plan.expect("without errors there is a plan");
         if let Err(missing) = Privilege::detect().check(Need::Live) {
             return output.refuse(&missing.to_string());
         }

@@ -208,6 +208,12 @@ impl Dimension {
         }
     }
 
+    /// Returns the units of this dimension, as they are written; a number has none.
+    pub fn units(self) -> impl Iterator<Item = &'static str> {
+        let own = UNITS.iter().filter(move |row| row.1 == self);
+        own.map(|row| row.0).filter(|unit| !unit.is_empty())
+    }
+
     /// Returns the name used in messages.
     pub const fn name(self) -> &'static str {
         match self {
@@ -232,12 +238,11 @@ impl fmt::Display for UnitError {
                 )
             }
             UnitError::UnknownUnit(unit) => {
-                f.write_str("unknown unit `")?;
-                write!(
-                    f,
-                    "{unit}`; the units are bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s, MB/s, "
-                )?;
-                f.write_str("ns, us, ms, s, min, B, KB, MB, KiB, MiB, packets, %")
+                write!(f, "unknown unit `{unit}`; the units are ")?;
+                for (place, row) in UNITS.iter().filter(|row| !row.0.is_empty()).enumerate() {
+                    write!(f, "{}{}", if place == 0 { "" } else { ", " }, row.0)?;
+                }
+                Ok(())
             }
             UnitError::Ambiguous { text, bits, bytes } => {
                 write!(f, "`{text}` is ambiguous; write `{bits}` or `{bytes}`")

@@ -296,6 +296,7 @@ fn share_of_nothing(class: &ClassDraft<'_>, span: Span) -> Draft {
 fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: (Rate, Span), report: &mut Report) {
     // The rate that a class needs: its own, or else the sum of its children's.
     let mut promised = vec![0u128; classes.len()];
+    let spreads = |below: &[usize]| below.iter().any(|&child| classes[child].width() > 1);
     for &index in shape.downward.iter().rev() {
         let sum = shape.children[index].iter().map(|&child| promised[child]).sum();
         let class = &classes[index];
@@ -307,25 +308,31 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: (Rate, Span), rep
         if sum > promised[index] {
             let span = class.written.span("rate").unwrap_or(class.span);
             let owner = format!("class `{}`", class.name);
-            let draft = overcommitted(&owner, (rate, span), sum);
-            report.push(name_children(draft, classes, &shape.under(Some(index)), &promised));
+            let below = shape.under(Some(index));
+            let draft = overcommitted(&owner, (rate, span), sum, spreads(&below));
+            report.push(name_children(draft, classes, &below, &promised));
         }
     }
     let top = shape.under(None);
     let sum = top.iter().map(|&class| promised[class]).sum();
     if sum > u128::from(link.0.bits_per_second()) {
-        let draft = overcommitted("the link", link, sum);
+        let draft = overcommitted("the link", link, sum, spreads(&top));
         report.push(name_children(draft, classes, &top, &promised));
     }
 }
 
-fn overcommitted(owner: &str, (rate, span): (Rate, Span), sum: u128) -> Draft {
-    let message = format!(
-        "the classes under {owner} are promised {} together, but it has {rate}",
-        show_rate(sum)
-    );
+/// The finding that children have more than `owner`; `queues` says whether one of them stands for
+/// several queues.
+fn overcommitted(owner: &str, (rate, span): (Rate, Span), sum: u128, queues: bool) -> Draft {
+    let sum = show_rate(sum);
+    let message =
+        format!("the classes under {owner} are promised {sum} together, but it has {rate}");
+    let cure = match queues {
+        true => "each of the `queues` of a class gets its rate or share; divide it by their number",
+        false => "lower their rates",
+    };
     Draft::new(&codes::OVERCOMMITTED, span, message)
-        .cure(format!("lower their rates, or raise {owner} to `{}`", show_rate(sum)))
+        .cure(format!("{cure}, or raise {owner} to `{sum}`"))
 }
 
 fn name_children(
@@ -337,7 +344,10 @@ fn name_children(
     for &child in children.iter().filter(|&&child| promised[child] > 0) {
         let class = &classes[child];
         let span = class.written.span("rate").unwrap_or(class.span);
-        draft = draft.related(span, format!("`{}`: {}", class.name, show_rate(promised[child])));
+        let own = class.written.params.rate("rate").filter(|_| class.width() > 1);
+        let each = own.map(|rate| format!("{} queues with {rate} each, ", class.width()));
+        let (each, sum) = (each.unwrap_or_default(), show_rate(promised[child]));
+        draft = draft.related(span, format!("`{}`: {each}{sum}", class.name));
     }
     draft
 }

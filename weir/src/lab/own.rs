@@ -15,11 +15,11 @@ pub fn run(output: &Output, experiment: Own, options: &Options) -> Exit {
         Ok(rows) => rows,
         Err(error) => return output.refuse(&error),
     };
-    if output.format == Format::Json {
-        output.json(&rows);
-    }
     if rows.is_empty() {
         return output.refuse("no row matches; `--only` must be part of a subject");
+    }
+    if output.format == Format::Json {
+        output.json(&rows);
     }
     if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
 }

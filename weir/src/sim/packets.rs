@@ -1,6 +1,6 @@
 //! Writes files with a row or a frame for each packet of a run.
 
-use crate::whole_file::{WholeFile, cannot};
+use crate::whole_file::WholeFile;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -35,7 +35,6 @@ fn places(scenario: &Scenario) -> Vec<Place> {
 /// A capture of the packets that leave each outlet, each outlet being an interface in the file.
 pub struct Trace {
     writer: CaptureWriter<BufWriter<WholeFile>>,
-    name: String,
     frame: Vec<u8>,
     comment: String,
     failed: Option<String>,
@@ -47,8 +46,7 @@ impl Trace {
     /// # Errors
     /// When it cannot be written.
     pub fn create(path: &Path, scenario: &Scenario) -> Result<Self, String> {
-        let name = path.display().to_string();
-        let failed = |error| cannot("write", &name, &error);
+        let failed = |error: std::io::Error| error.to_string();
         let file = WholeFile::create(path).map_err(failed)?;
         let mut writer = CaptureWriter::new(BufWriter::new(file)).map_err(failed)?;
         let link_type = CaptureLink::ETHERNET;
@@ -58,7 +56,7 @@ impl Trace {
         };
         let interfaces: Vec<_> = places(scenario).into_iter().map(interface).collect();
         writer.describe(&interfaces).map_err(failed)?;
-        Ok(Self { writer, name, frame: Vec::new(), comment: String::new(), failed: None })
+        Ok(Self { writer, frame: Vec::new(), comment: String::new(), failed: None })
     }
 
     /// Writes a sent packet.
@@ -81,7 +79,7 @@ impl Trace {
             bytes: &self.frame,
             comment: &self.comment,
         });
-        self.failed = written.err().map(|error| cannot("write", &self.name, &error));
+        self.failed = written.err().map(|error| error.to_string());
     }
 
     /// Finishes the file, which then gets its name.
@@ -92,9 +90,8 @@ impl Trace {
         if let Some(failed) = self.failed {
             return Err(failed);
         }
-        let name = self.name;
         let file = self.writer.finish().and_then(|buffer| Ok(buffer.into_inner()?));
-        file.map_err(|error| cannot("write", &name, &error))?.keep()
+        file.map_err(|error| error.to_string())?.keep()
     }
 }
 
@@ -129,7 +126,7 @@ impl Rows {
     /// When it cannot be written.
     pub fn create(path: &Path, scenario: &Scenario) -> Result<Self, String> {
         let name = path.display().to_string();
-        let file = WholeFile::create(path).map_err(|error| cannot("write", &name, &error))?;
+        let file = WholeFile::create(path).map_err(|error| error.to_string())?;
         let properties = WriterProperties::builder().set_created_by("weir".to_owned()).build();
         let schema = schema().map_err(|error| of_rows(&name, &error))?;
         let writer = SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties));
@@ -194,7 +191,7 @@ impl Rows {
         }
         let name = self.name;
         let buffer = self.writer.into_inner().map_err(|error| of_rows(&name, &error))?;
-        let file = buffer.into_inner().map_err(|error| cannot("write", &name, error.error()))?;
+        let file = buffer.into_inner().map_err(|error| error.error().to_string())?;
         file.keep()
     }
 }
@@ -247,7 +244,11 @@ fn schema() -> Result<Arc<Type>, ParquetError> {
 }
 
 fn of_rows(name: &str, error: &ParquetError) -> String {
-    format!("cannot write {name}: {error}")
+    match error {
+        // An error of the file, which names it.
+        ParquetError::External(error) if error.is::<std::io::Error>() => error.to_string(),
+        error => format!("cannot write {name}: {error}"),
+    }
 }
 
 /// The name in files of the link of a scenario without a network.

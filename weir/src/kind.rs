@@ -1,0 +1,204 @@
+//! The kinds of file that verbs read or write: the one place that tells them apart.
+//!
+//! A verb first reads a file as the kind that it takes. Only if that fails does it ask here whether
+//! the file is of another kind, so a file that a verb can read is never refused.
+
+use crate::check;
+use crate::output::{Exit, Output};
+use weir_policy::deployment::is_deployment;
+use weir_policy::finding::Outcome;
+use weir_policy::reader;
+use weir_sim::capture::CaptureReader;
+use weir_sim::read::is_scenario;
+
+/// A kind of file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The classes of a link.
+    Policy,
+    /// Interfaces and the policies between them.
+    Deployment,
+    /// Sources, and the links that they share.
+    Scenario,
+    /// Recorded packets.
+    Capture,
+    /// What `--format json` and `--json` write, or other JSON.
+    Json,
+    /// What `--parquet` writes.
+    Parquet,
+    /// Commands of `tc`.
+    Tc,
+    /// An altq.conf.
+    Altq,
+    /// A pf.conf.
+    Pf,
+}
+
+impl Kind {
+    /// Returns the kind of a file with this content, if it is known.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        if let Some(kind) = Self::of_tables(&reader::top_level(bytes)) {
+            return Some(kind);
+        }
+        if bytes.starts_with(b"PAR1") {
+            return Some(Self::Parquet);
+        }
+        if CaptureReader::new(bytes).is_ok() {
+            return Some(Self::Capture);
+        }
+        if serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok() {
+            return Some(Self::Json);
+        }
+        let text = String::from_utf8_lossy(bytes);
+        text.lines().find_map(Self::of_line)
+    }
+
+    /// Returns the kind of a TOML file with these top-level keys.
+    pub fn of_tables(keys: &[String]) -> Option<Self> {
+        let has = |name: &str| keys.iter().any(|key| key == name);
+        match () {
+            () if is_deployment(keys) => Some(Self::Deployment),
+            () if has("link") && has("class") => Some(Self::Policy),
+            () if is_scenario(keys) => Some(Self::Scenario),
+            () if has("link") || has("class") || has("promise") => Some(Self::Policy),
+            () => None,
+        }
+    }
+
+    /// Returns the kind of files in a language of `weir import`.
+    pub fn of_language(name: &str) -> Self {
+        match name {
+            "altq" => Self::Altq,
+            "pf" => Self::Pf,
+            _ => Self::Tc,
+        }
+    }
+
+    /// Returns the language in which a line of this form is written, if only one has it.
+    fn of_line(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let (first, second) = (words.next()?, words.next()?);
+        let verbs = ["add", "change", "replace", "del", "delete"];
+        match first {
+            "qdisc" | "class" | "filter" if verbs.contains(&second) => Some(Self::Tc),
+            "tc" | "/sbin/tc" | "/usr/sbin/tc" | "$TC" => Some(Self::Tc),
+            "interface" if line.contains("bandwidth") => Some(Self::Altq),
+            "altq" if second == "on" => Some(Self::Pf),
+            "pass" | "block" | "match" if ["in", "out", "on", "quick", "all"].contains(&second) => {
+                Some(Self::Pf)
+            }
+            "queue" if line.contains(" bandwidth ") || line.contains(" parent ") => Some(Self::Pf),
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the kind, with its article.
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Policy => "a policy",
+            Self::Deployment => "a deployment",
+            Self::Scenario => "a scenario",
+            Self::Capture => "a capture",
+            Self::Json => "JSON, such as Weir's reports",
+            Self::Parquet => "a Parquet file, such as `weir sim --parquet` writes",
+            Self::Tc => "a script of tc commands",
+            Self::Altq => "an altq.conf",
+            Self::Pf => "a pf.conf",
+        }
+    }
+
+    /// Returns the name without an article.
+    fn word(self) -> &'static str {
+        self.noun().trim_start_matches("a ")
+    }
+
+    /// Returns a sentence with the verbs that take the file.
+    fn takers(self, name: &str) -> String {
+        match self {
+            Self::Policy => {
+                format!(
+                    "`weir check {name}` checks it; `test`, `diff` and `export tc` take it, too"
+                )
+            }
+            Self::Deployment => {
+                format!("`weir check {name}` checks it, and `weir up {name}` runs it")
+            }
+            Self::Scenario => {
+                format!("`weir check {name}` checks it; `weir sim` and `weir compare` run it")
+            }
+            Self::Capture => format!("`weir replay POLICY {name}` runs it through a policy"),
+            Self::Json | Self::Parquet => "no verb of weir reads it".to_owned(),
+            Self::Tc => format!("`weir import tc {name}` makes a policy of it"),
+            Self::Altq => format!("`weir import altq {name}` makes a policy of it"),
+            Self::Pf => format!("`weir import pf {name}` makes a policy of it"),
+        }
+    }
+
+    /// Returns how to get a file of this kind for one of kind `there`, in words that follow "for".
+    fn cure(self, there: Self, name: &str) -> String {
+        match (self, there) {
+            (Self::Scenario, Self::Policy) => format!(
+                "a scenario, write a file with `policy = \"{name}\"`, a `duration` and `[[source]]` \
+                 tables (docs/scenarios.md)"
+            ),
+            (Self::Scenario, Self::Capture) => "a scenario, write a file with a policy, a \
+                 `duration` and a `[[source]]` of the kind `capture` (docs/scenarios.md)"
+                .to_owned(),
+            (Self::Scenario, _) => "a scenario, write a file with a policy, a `duration` and \
+                 `[[source]]` tables (docs/scenarios.md)"
+                .to_owned(),
+            (Self::Deployment, Self::Policy) => format!(
+                "a deployment, write a file with `[deployment]`, its `ports`, and a \
+                 `[direction.NAME]` with `from`, `to` and `policy = \"{name}\"`"
+            ),
+            (Self::Deployment, _) => {
+                "a deployment, write a file with `[deployment]`, its `ports`, \
+                 and a `[direction.NAME]` with `from`, `to` and `policy`"
+                    .to_owned()
+            }
+            (Self::Policy, Self::Deployment) => {
+                "a policy, name a file that a `policy` of it names".to_owned()
+            }
+            (Self::Policy, Self::Scenario) => {
+                "a policy, name the file that its `policy` names".to_owned()
+            }
+            (Self::Policy, Self::Tc | Self::Altq | Self::Pf) => {
+                "a policy, import it with `--out policy.toml`".to_owned()
+            }
+            (Self::Policy, _) => "a policy, write `[link]` and `[class.NAME]` tables, or import \
+                 one (`weir import --help`)"
+                .to_owned(),
+            (Self::Capture, _) => {
+                "a capture, record one with `tcpdump -i DEV -w FILE`; the policy \
+                 comes before it"
+                    .to_owned()
+            }
+            (Self::Tc, Self::Policy) => {
+                format!("tc commands, write them with `weir export tc {name} --dev DEV`")
+            }
+            (wanted, _) => format!("{}, name the file of the other tool", wanted.noun()),
+        }
+    }
+}
+
+/// Returns why a file cannot be used where a file of the kind `wanted` is, if it is of another kind
+/// that is known.
+pub fn mistaken(name: &str, bytes: &[u8], wanted: Kind) -> Option<String> {
+    let there = Kind::of(bytes).filter(|there| *there != wanted)?;
+    let (is, takers) = (there.noun(), there.takers(name));
+    let not = wanted.noun();
+    Some(format!("{name} is {is}, not {not}; {takers}; for {}", wanted.cure(there, name)))
+}
+
+/// Explains why a file with errors cannot be used: it is of another kind, or has these findings.
+pub fn refuse<T>(
+    output: &Output,
+    (name, bytes): (&str, &[u8]),
+    wanted: Kind,
+    outcome: &Outcome<T>,
+) -> Exit {
+    match mistaken(name, bytes, wanted) {
+        Some(message) => output.refuse(&message),
+        None => check::print(output, name, wanted.word(), outcome),
+    }
+}

@@ -1,0 +1,98 @@
+//! Files that the command writes: complete or not there at all, and never in place of an input.
+
+#[path = "common/kinds.rs"]
+mod kinds;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A scenario that no machine simulates within a test.
+const LONG: &str = "policy = 'policy.toml'\nduration = '1000000 s'\n[[source]]\nname = 'a'\n\
+    kind = 'cbr'\nrate = '0.9 Mbit/s'\nsize = '64 B'\n";
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("is readable");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("is readable").file_name();
+    let mut names: Vec<_> = entries.map(|entry| name(entry).into_string().expect("text")).collect();
+    names.sort();
+    names
+}
+
+/// Returns the bytes that a process has written so far.
+fn written(id: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{id}/io")).unwrap_or_default();
+    let count = text.lines().find_map(|line| line.strip_prefix("wchar: "));
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// Starts `weir sim long.toml` with `option`, stops it by `signal` once it has written much, and
+/// checks that the folder is as before.
+fn check_stopped(option: &str, signal: &str) {
+    let folder = kinds::folder();
+    fs::write(folder.path().join("long.toml"), LONG).expect("is writable");
+    let before = names(folder.path());
+    let words = format!("sim long.toml --memory 64GB {option} out");
+    let mut command = kinds::command(&folder, &words);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("weir starts");
+    let begun = Instant::now();
+    while written(child.id()) < 1_000_000 && begun.elapsed() < Duration::from_secs(60) {
+        sleep(Duration::from_millis(5));
+    }
+    assert!(written(child.id()) >= 1_000_000, "{option}: writes while it runs");
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args([signal, &id]).status().expect("kill starts");
+    assert!(sent.success());
+    assert!(!child.wait().expect("ends").success(), "{option} {signal}");
+    assert_eq!(names(folder.path()), before, "{option} {signal}");
+}
+
+#[test]
+fn a_command_that_is_stopped_leaves_no_file() {
+    check_stopped("--parquet", "-INT");
+    check_stopped("--trace", "-TERM");
+    check_stopped("--parquet", "-KILL");
+}
+
+/// Runs a command, given as words, in a folder with a file of each kind, with `input` as standard
+/// input; it exits 2, says `said`, and changes no file.
+fn check_refused(words: &str, input: Option<&str>, said: &str) {
+    let folder = kinds::folder();
+    let link = folder.path().join("linked.pcap");
+    fs::hard_link(folder.path().join("capture.pcap"), link).expect("links work");
+    let contents = || {
+        let read = |name: String| (fs::read(folder.path().join(&name)).expect("readable"), name);
+        names(folder.path()).into_iter().map(read).collect::<Vec<_>>()
+    };
+    let before = contents();
+    let mut command = kinds::command(&folder, words);
+    if let Some(name) = input {
+        command.stdin(File::open(folder.path().join(name)).expect("is there"));
+    }
+    let output = command.output().expect("weir starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{words}: {text}");
+    assert!(text.contains(said), "{words}: {text}");
+    assert!(!text.contains(".weir-"), "{words}: {text}");
+    assert_eq!(contents(), before, "{words}");
+}
+
+#[test]
+fn an_input_is_never_written_over_and_errors_name_the_users_file() {
+    let input = Some("capture.pcap");
+    check_refused("replay policy.toml - -o capture.pcap", input, "-o capture.pcap is an input");
+    check_refused("replay policy.toml - --drops linked.pcap", input, "linked.pcap is an input");
+    check_refused("replay policy.toml capture.pcap -o linked.pcap", None, "is an input");
+    check_refused("sim scenario.toml --json scenario.toml", None, "--json scenario.toml is an");
+    check_refused("sim scenario.toml --json x --trace x", None, "--json and --trace are both x");
+    let words = "compare scenario.toml --schedulers fifo --plot scenario.toml";
+    check_refused(words, None, "--plot scenario.toml is an input");
+    check_refused("import tc set-up.sh --out set-up.sh", None, "--out set-up.sh is an input");
+    check_refused("sim scenario.toml --parquet away/x", None, "cannot write away/x: No such file");
+    check_refused("sim scenario.toml --trace /dev/full", None, "cannot write /dev/full: No space");
+    check_refused("sim scenario.toml --parquet /dev/full", None, "cannot write /dev/full: No");
+    check_refused("replay policy.toml capture.pcap -o /dev/full", None, "cannot write /dev/full");
+}
