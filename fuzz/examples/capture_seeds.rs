@@ -1,4 +1,5 @@
-//! Writes the seeds of target `capture`: a capture of every format and byte order, one in gzip.
+//! Writes the seeds of target `capture`: a capture of every format and byte order, one in gzip
+//! and one in zstd.
 //!
 //! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example capture_seeds`
 
@@ -8,6 +9,7 @@ mod samples;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -21,7 +23,9 @@ fn main() -> io::Result<()> {
     }
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(&samples[0].bytes)?;
-    fs::write(folder.join("gzip.seed"), gzip.finish()?)
+    fs::write(folder.join("gzip.seed"), gzip.finish()?)?;
+    let zstd = compress_to_vec(&samples[0].bytes[..], CompressionLevel::Fastest);
+    fs::write(folder.join("zstd.seed"), zstd)
 }
 
 /// The samples in their order.

@@ -16,14 +16,26 @@ const RAW_IP: u8 = 1;
 const LOOPBACK: u8 = 2;
 const LINUX_SLL: u8 = 3;
 const LINUX_SLL2: u8 = 4;
+const PPP: u8 = 5;
+const PPP_SERIAL: u8 = 6;
+const PPPOE: u8 = 7;
+const CISCO_HDLC: u8 = 8;
+const FRAME_RELAY: u8 = 9;
+const WIRELESS: u8 = 10;
+const RADIOTAP: u8 = 11;
+const NFLOG: u8 = 12;
 
 fn main() -> io::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/packet");
     fs::create_dir_all(&folder)?;
-    for (name, link, packets) in ethernet_seeds().into_iter().chain(other_seeds()) {
+    for (name, link, packets) in seeds() {
         fs::write(folder.join(name).with_extension("seed"), input(link, &packets))?;
     }
     Ok(())
+}
+
+fn seeds() -> Vec<Seed> {
+    [ethernet_seeds(), other_seeds(), encapsulated_seeds(), captured_seeds()].concat()
 }
 
 /// Returns a link type, then each packet behind its length, as the target reads it.
@@ -77,6 +89,71 @@ fn other_seeds() -> Vec<Seed> {
         ("sll", LINUX_SLL, vec![behind(&sll, &ip4)]),
         ("sll2", LINUX_SLL2, vec![behind(&sll2, &ip6)]),
     ]
+}
+
+fn encapsulated_seeds() -> Vec<Seed> {
+    let (ip4, ip6) = (udp4().ip_bytes(), udp6().ip_bytes());
+    let in_ethernet = |outer: &str, packet: &[u8]| [&hex(MACS), &hex(outer), packet].concat();
+    let session = in_ethernet("8864 1100 0001 002e 0021", &ip4);
+    let tagged = in_ethernet("8100 0007 8864 1100 0001 0042 0057", &ip6);
+    let compressed = in_ethernet("8864 1100 0001 002e 00fd", &ip4);
+    let labels = in_ethernet("8847 00010040 00020140", &ip6);
+    let pseudowire = in_ethernet("8847 00010140 00000000", &ip4);
+    let macsec = in_ethernet("88e5 2c00 00000001", &ip4);
+    let tags = (0..9).fold(udp4(), |frame, _| frame.tag(0x8100, 7)).bytes();
+    vec![
+        ("pppoe", ETHERNET, vec![session, tagged, compressed]),
+        ("mpls", ETHERNET, vec![labels, pseudowire]),
+        ("macsec", ETHERNET, vec![macsec]),
+        ("tags", ETHERNET, vec![tags]),
+    ]
+}
+
+fn captured_seeds() -> Vec<Seed> {
+    let ip4 = udp4().ip_bytes();
+    let behind = |outer: &str| [&hex(outer)[..], &ip4].concat();
+    let data = format!("0000 {} 1000", "0a0000000001".repeat(3));
+    let plain = format!("0801 {data} aaaa03 000000 0800");
+    let aggregate = format!("8801 {data} 8000 {} 0034 aaaa03 000000 0800", "0b".repeat(12));
+    let encrypted = format!("8841 {data} 0000 11223344");
+    let radiotap = format!("00 00 1200 07000000 1111111111111111 30 02 {plain}");
+    let message = "0000 0800 0500 00000001";
+    vec![
+        ("ppp", PPP, vec![behind("ff03 0021"), behind("21"), behind("ff03 0281 00010140")]),
+        ("ppp-serial", PPP_SERIAL, vec![behind("ff03 0021"), behind("0f00 0800")]),
+        ("pppoe-bare", PPPOE, vec![behind("1100 0001 002e 0021")]),
+        ("cisco-hdlc", CISCO_HDLC, vec![behind("0f00 0800"), behind("8f00 8035")]),
+        (
+            "frame-relay",
+            FRAME_RELAY,
+            vec![
+                behind("1841 03 cc"),
+                behind("1841 0800"),
+                behind("1841 03 00 80 000000 0800"),
+                behind(&format!("18406043 03 80 0080c2 0007 {MACS} 0800")),
+                behind("1841 03 cf 0021"),
+            ],
+        ),
+        ("wireless", WIRELESS, vec![behind(&plain), behind(&aggregate), behind(&encrypted)]),
+        ("radiotap", RADIOTAP, vec![behind(&radiotap)]),
+        (
+            "nflog",
+            NFLOG,
+            vec![
+                behind(&format!("02 00 {message} 3000 0900")),
+                behind("07 00 0000 0008 0001 0800 00 00 0030 0009"),
+            ],
+        ),
+    ]
+}
+
+/// Two addresses of Ethernet.
+const MACS: &str = "020000000001 020000000002";
+
+/// Reads hexadecimal digits; spaces are for people.
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<_> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
 fn udp4() -> Frame {
