@@ -31,8 +31,8 @@ pub struct FlowQueues {
     rounds: Rounds,
     /// Whether the leaf's first packet is chosen when the leaf is selected.
     late: bool,
-    /// Whether the leaf's first packet is chosen.
-    chosen: bool,
+    /// The charged length of the leaf's first packet, if that is chosen.
+    chosen: Option<u32>,
     /// The flow of the leaf's first packet, if that is chosen.
     first: u32,
     /// The sum of packets and bytes of all flows.
@@ -94,7 +94,7 @@ impl FlowQueues {
             flows: Vec::new(),
             rounds: Rounds::new(0, room.quantum, room.rules),
             late: false,
-            chosen: false,
+            chosen: None,
             first: 0,
             held: Count::default(),
             batch: Batch::default(),
@@ -128,7 +128,7 @@ impl FlowQueues {
 
     /// Returns whether the leaf's first packet is chosen.
     pub(super) fn is_chosen(&self) -> bool {
-        self.chosen
+        self.chosen.is_some()
     }
 
     /// As [`FlowQueues::choose`], unless that is done when the leaf is selected.
@@ -143,15 +143,19 @@ impl FlowQueues {
         if self.held.packets == 0 {
             return NONE;
         }
-        self.chosen = true;
         if self.flows[0].head != NONE {
-            self.first = 0;
-            return self.unchain(slots, 0);
+            return self.make_first(slots, 0);
         }
         let flows = &self.flows;
         let chosen = self.rounds.choose(|flow| flows[flow as usize].head != NONE);
-        self.first = chosen.expect("a flow that holds packets is listed");
-        self.unchain(slots, self.first)
+        self.make_first(slots, chosen.expect("a flow that holds packets is listed"))
+    }
+
+    /// Takes the first packet of `flow` out of its chain, to be the leaf's first; returns its slot.
+    fn make_first(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
+        let slot = self.unchain(slots, flow);
+        (self.first, self.chosen) = (flow, Some(slots[slot as usize].entry.charged));
+        slot
     }
 
     /// Records that the line looked for a packet in vain: all flows are forgotten.
@@ -167,7 +171,7 @@ impl FlowQueues {
 
     /// Records that the leaf's first packet was dropped. That costs its flow no deficit.
     pub(super) fn dropped_first(&mut self, charged: u32) {
-        self.chosen = false;
+        self.chosen = None;
         self.left(self.first, charged);
     }
 
@@ -181,28 +185,27 @@ impl FlowQueues {
 
     /// Returns the next packet to drop while the limit is exceeded: [rfc8290 §4.1.3] from the front
     /// of the flow that holds most bytes, half of them or 64 packets at once, so that the search
-    /// pays off.
+    /// pays off. [linux] A first packet that the scheduler has seen belongs to no flow any more; it
+    /// is dropped only if no other waits.
     pub(super) fn surplus(&mut self) -> Option<Surplus> {
         let Batch { flow, packets, bytes } = self.batch;
-        let goes_on = packets > 0 && bytes > 0 && self.flows[flow as usize].packets > 0;
+        let goes_on = packets > 0 && bytes > 0 && self.flows[flow as usize].head != NONE;
         if !goes_on {
             self.batch = Batch::default();
             if self.fits() {
                 return None;
             }
             let flow = self.longest();
-            let bytes = (self.flows[flow as usize].bytes / 2).max(1);
+            let bytes = (self.behind(flow) / 2).max(1);
             self.batch = Batch { flow, packets: BATCH_MAX, bytes };
         }
-        let flow = self.batch.flow;
-        let is_first = if self.chosen { flow == self.first } else { self.held.packets == 1 };
-        Some(if is_first { Surplus::First } else { Surplus::Behind(flow) })
+        let is_only = self.held.packets == 1;
+        Some(if is_only { Surplus::First } else { Surplus::Behind(self.batch.flow) })
     }
 
     /// Takes the only packet, which is to be dropped, out of its chain; returns its slot.
     pub(super) fn take_only(&mut self, slots: &mut [Slot]) -> u32 {
-        (self.first, self.chosen) = (self.batch.flow, true);
-        self.unchain(slots, self.first)
+        self.make_first(slots, self.batch.flow)
     }
 
     /// Returns the flow of the leaf's first packet, its backlog, and whether that packet arrived
@@ -220,7 +223,7 @@ impl FlowQueues {
 
     /// Removes all packets, but retains the numbers of flows.
     pub(super) fn forget_packets(&mut self) {
-        self.chosen = false;
+        self.chosen = None;
         self.flows.fill(Flow::EMPTY);
         self.rounds.clear();
         self.held = Count::default();
@@ -277,16 +280,24 @@ impl FlowQueues {
         within && self.held.bytes <= self.room.memory.get()
     }
 
-    /// Returns the flow that holds most bytes; of equals the one that is listed first.
+    /// Returns the flow that holds most bytes beside the leaf's first packet; of equals the one that
+    /// is listed first.
     fn longest(&self) -> u32 {
-        let mut longest = (0, self.flows[0].bytes);
-        for (flow, _) in self.rounds.iter() {
-            let bytes = self.flows[flow as usize].bytes;
-            if bytes > longest.1 {
+        let mut longest = (self.first, None);
+        let listed = self.rounds.iter().map(|(flow, _)| flow);
+        for flow in core::iter::once(0).chain(listed) {
+            let bytes = Some(self.behind(flow));
+            if self.flows[flow as usize].head != NONE && bytes > longest.1 {
                 longest = (flow, bytes);
             }
         }
         longest.0
+    }
+
+    /// Returns the bytes of `flow` beside the leaf's first packet.
+    fn behind(&self, flow: u32) -> u64 {
+        let first = self.chosen.filter(|_| flow == self.first).unwrap_or(0);
+        self.flows[flow as usize].bytes - u64::from(first)
     }
 }
 

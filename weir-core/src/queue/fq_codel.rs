@@ -2,7 +2,7 @@
 //! [rfc8290 §4; linux] [algorithms §9.7].
 //!
 //! `flows.rs` has the flows and their turns; `lateness.rs` decides when a packet is late, with the
-//! backlog of its flow. (Linux uses the backlog of all flows there.) Any scheduler may have such
+//! backlog of the leaf, as in Linux, or of its flow, as in the RFC. Any scheduler may have such
 //! leaves. The limit is enforced after the arriving packet was admitted, so that packet may be the
 //! one dropped.
 //!
@@ -31,6 +31,7 @@ pub struct FqCodel(Box<State>);
 
 struct State {
     flows: FlowQueues,
+    rules: Rules,
     patience: Patience,
     /// By the flow's number; as long as the highest number in use.
     latenesses: Vec<Lateness>,
@@ -64,7 +65,7 @@ impl DropperDiscipline for FqCodel {
                 Rules::NAME,
                 Rules::KIND,
                 Rules::DEFAULT,
-                "Linux's order and CoDel's backlog of the leaf, or the letter of RFC 8290.",
+                "Linux's turns of flows and backlog for CoDel, or the letter of RFC 8290.",
             ),
             row(
                 "hash",
@@ -92,6 +93,7 @@ impl DropperDiscipline for FqCodel {
         };
         Ok(Self(Box::new(State {
             flows: FlowQueues::new(room),
+            rules: room.rules,
             patience: Patience::from_params(params, place, true),
             latenesses: Vec::new(),
         })))
@@ -103,9 +105,10 @@ impl Dropper for FqCodel {
         Admission::Accept
     }
 
-    fn release(&mut self, now: Instant, first: Candidate, _backlog: Count) -> Release {
-        let State { flows, patience, latenesses } = &mut *self.0;
-        let (flow, backlog, began) = flows.first();
+    fn release(&mut self, now: Instant, first: Candidate, backlog: Count) -> Release {
+        let State { flows, rules, patience, latenesses } = &mut *self.0;
+        let (flow, of_flow, began) = flows.first();
+        let backlog = if *rules == Rules::Linux { backlog } else { of_flow };
         if latenesses.len() <= flow as usize {
             latenesses.resize(flow as usize + 1, Lateness::default());
         }
