@@ -6,7 +6,8 @@
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{
-    Addresses, Depth, EtherType, Fragment, Headers, LinkType, Ports, Protocol, TcpFlags, VlanTag,
+    Addresses, Depth, EtherType, Fragment, Headers, LinkType, Macs, Ports, Protocol, TcpFlags,
+    VlanTag,
 };
 
 impl Headers {
@@ -36,6 +37,7 @@ impl Headers {
 }
 
 fn ethernet(headers: &mut Headers, frame: &[u8]) -> Option<()> {
+    headers.macs = Macs::of_frame(frame);
     link_payload(headers, frame, ETHERNET_LEN, be16(frame, 12)?)
 }
 
