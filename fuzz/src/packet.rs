@@ -72,7 +72,7 @@ fn check_leaf(
 
 fn classifier() -> Classifier {
     let udp = Match { protocol: Some(Protocol::UDP), ..Match::default() };
-    let source_ports = Some(PortRange::single(53));
+    let source_ports = vec![PortRange::single(53)];
     let named = Match { source_ports, ..udp.clone() };
     let prefix = |text: &str| vec![text.parse().expect("the prefix is valid")];
     let hosts4 = Match { sources: prefix("10.0.0.0/8"), ..Match::default() };

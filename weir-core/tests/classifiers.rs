@@ -12,7 +12,8 @@ use weir_core::classify::{
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::{
-    Addresses, Dscp, Ecn, EtherType, FlowKey, Fragment, Headers, Ports, Protocol, VlanId, VlanTag,
+    Addresses, Dscp, Ecn, EtherType, FlowKey, Fragment, Headers, MacAddress, Macs, Ports, Protocol,
+    VlanId, VlanTag,
 };
 use weir_core::units::{Duration, Instant};
 
@@ -80,15 +81,27 @@ fn random_match(random: &mut Draws) -> Match {
         sources: random_prefixes(random),
         destinations: random_prefixes(random),
         protocol: some(random, 40, |random| Protocol(random.pick(&[1, TCP, UDP, 132]))),
-        source_ports: some(random, 20, random_range),
-        destination_ports: some(random, 40, random_range),
-        dscp: some(random, 15, |random| Dscp::new(random.pick(&[0, 46, 63])).expect("six bits")),
+        source_ports: few(random, 20, random_range),
+        destination_ports: few(random, 40, random_range),
+        dscps: few(random, 15, |random| Dscp::new(random.pick(&[0, 46, 63])).expect("six bits")),
         ecn: some(random, 10, |random| Ecn::of_traffic_class(random.below(4) as u8)),
         vlan: some(random, 10, |random| VlanId::new(random.below(3) as u16).expect("a VLAN")),
         vlan_inner: some(random, 5, |random| VlanId::new(random.below(3) as u16).expect("a VLAN")),
         ethertype: some(random, 5, |random| random.pick(&[EtherType::IPV4, EtherType::IPV6])),
         interface: some(random, 10, |random| InterfaceId(random.below(3) as u16)),
+        source_macs: few(random, 8, random_mac),
+        destination_macs: few(random, 5, random_mac),
     }
+}
+
+/// Draws a list of values; rarely one so long that not every combination is expanded.
+fn few<T>(random: &mut Draws, percent: usize, make: impl Fn(&mut Draws) -> T) -> Vec<T> {
+    let count = if random.chance(percent) { random.pick(&[1, 1, 1, 2, 3, 9]) } else { 0 };
+    (0..count).map(|_| make(random)).collect()
+}
+
+fn random_mac(random: &mut Draws) -> MacAddress {
+    MacAddress::of_bits(random.below(4) as u64)
 }
 
 fn random_rules(random: &mut Draws) -> Vec<Rule> {
@@ -120,12 +133,12 @@ fn random_packet(random: &mut Draws, rules: &[Rule]) -> (InterfaceId, Headers) {
         _ => panic!("addresses are of one family"),
     };
     let addresses = if random.chance(5) { Addresses::Unknown } else { addresses };
-    let mut port = |range: Option<PortRange>| {
-        let range = range.unwrap_or_else(|| random_range(random));
+    let mut port = |ranges: &[PortRange]| {
+        let range = ranges.last().copied().unwrap_or_else(|| random_range(random));
         if random.chance(50) { range.first() } else { range.last() }
     };
     let ports =
-        Ports { source: port(target.source_ports), destination: port(target.destination_ports) };
+        Ports { source: port(&target.source_ports), destination: port(&target.destination_ports) };
     let fragment = match random.below(8) {
         0 => Fragment::First(random.below(4) as u32),
         1 | 2 => Fragment::Later { id: random.below(4) as u32, more: random.chance(60) },
@@ -137,7 +150,15 @@ fn random_packet(random: &mut Draws, rules: &[Rule]) -> (InterfaceId, Headers) {
         _ => some(random, 10, |random| VlanTag(random.below(3) as u16)),
     };
     let vlan = tag(target.vlan, random);
-    let dscp = target.dscp.map_or(random.pick(&[0, 46, 63]), Dscp::code);
+    let dscp = target.dscps.last().map_or(random.pick(&[0, 46, 63]), |dscp| dscp.code());
+    let mac = |wanted: &[MacAddress], random: &mut Draws| match wanted.last() {
+        Some(mac) if random.chance(80) => *mac,
+        _ => random_mac(random),
+    };
+    let macs = Macs {
+        source: mac(&target.source_macs, random),
+        destination: mac(&target.destination_macs, random),
+    };
     let ecn = target.ecn.map_or(random.below(4) as u8, |ecn| ecn as u8);
     let protocol = target.protocol.unwrap_or(Protocol(random.pick(&[1, TCP, UDP, 132])));
     let headers = Headers {
@@ -149,6 +170,7 @@ fn random_packet(random: &mut Draws, rules: &[Rule]) -> (InterfaceId, Headers) {
         vlan_inner: tag(target.vlan_inner, random),
         protocol: random.chance(95).then_some(protocol),
         traffic_class: random.chance(95).then_some(dscp << 2 | ecn),
+        macs: random.chance(90).then_some(macs),
         ..Headers::UNKNOWN
     };
     (target.interface.unwrap_or(InterfaceId(random.below(3) as u16)), headers)
@@ -399,7 +421,7 @@ fn altq_example() -> Vec<Rule> {
     let tcp = Match { protocol: Some(Protocol::TCP), ..Match::default() };
     let net = vec![is("10.0.0.0/24")];
     vec![
-        matched(Match { source_ports: Some(is("80")), ..tcp.clone() }, 1),
+        matched(Match { source_ports: vec![is("80")], ..tcp.clone() }, 1),
         matched(tcp, 2),
         matched(Match { destinations: vec![is("10.0.0.5")], ..Match::default() }, 3),
         matched(Match { destinations: net, protocol: Some(Protocol::UDP), ..Match::default() }, 4),
@@ -449,7 +471,7 @@ fn a_rule_with_hosts_and_blocks_is_in_two_places() {
 fn fragments(policy: FragmentPolicy) -> Classifier {
     let matches = Match {
         protocol: Some(Protocol::UDP),
-        destination_ports: Some(is("5001")),
+        destination_ports: vec![is("5001")],
         ..Match::default()
     };
     Classifier::new(vec![matched(matches, 7)], DEFAULT, policy)
@@ -594,7 +616,7 @@ fn a_hundred_thousand_rules_are_searched_through_few_tables() {
         let matches = Match {
             sources: host(0x0a00_0000, number % 1000),
             destinations: host(0xac10_0000, number / 1000),
-            destination_ports: Some(port),
+            destination_ports: vec![port],
             ..Match::default()
         };
         Rule::new(matches, LeafId(number))

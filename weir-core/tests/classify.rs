@@ -10,7 +10,7 @@ use weir_core::classify::{
     Reason, Rule,
 };
 use weir_core::ids::{LeafId, MeterId};
-use weir_core::packet::{Dscp, Ecn, EtherType, Headers, Protocol, VlanId};
+use weir_core::packet::{Dscp, Ecn, EtherType, FlowKey, Headers, Protocol, VlanId};
 use weir_core::units::{Duration, Instant};
 
 const UDP: u8 = 17;
@@ -47,8 +47,18 @@ fn check_match(matches: Match, frame: &Frame, expected: bool) {
     let mut classifier = Classifier::new(rules(vec![matches]), DEFAULT, FragmentPolicy::EachAlone);
     let headers = Headers::parse_ethernet(&frame.bytes());
     let classified = classifier.classify(millis(0), InterfaceId(3), &headers);
-    let ruled = Classified { leaf: LeafId(0), meter: None, reason: Reason::Rule(0) };
-    let unruled = Classified { leaf: DEFAULT, meter: None, reason: Reason::Default };
+    let ruled = Classified {
+        leaf: LeafId(0),
+        meter: None,
+        flow: FlowKey::Connection,
+        reason: Reason::Rule(0),
+    };
+    let unruled = Classified {
+        leaf: DEFAULT,
+        meter: None,
+        flow: FlowKey::Connection,
+        reason: Reason::Default,
+    };
     assert_eq!(classified, if expected { ruled } else { unruled });
 }
 
@@ -66,12 +76,23 @@ fn each_condition_tests_its_field_alone() {
         (Match { destinations: vec![is("10.0.0.0/8")], ..any() }, false),
         (Match { protocol: Some(Protocol::UDP), ..any() }, true),
         (Match { protocol: Some(Protocol::TCP), ..any() }, false),
-        (Match { source_ports: Some(is("5000")), ..any() }, true),
-        (Match { source_ports: Some(is("5001-65535")), ..any() }, false),
-        (Match { destination_ports: Some(is("5004-5010")), ..any() }, true),
-        (Match { destination_ports: Some(is("4000-5003")), ..any() }, false),
-        (Match { dscp: Some(is("ef")), ..any() }, true),
-        (Match { dscp: Some(is("45")), ..any() }, false),
+        (Match { source_ports: vec![is("5000")], ..any() }, true),
+        (Match { source_ports: vec![is("5001-65535")], ..any() }, false),
+        (Match { destination_ports: vec![is("5004-5010")], ..any() }, true),
+        (Match { destination_ports: vec![is("4000-5003")], ..any() }, false),
+        (Match { dscps: vec![is("ef")], ..any() }, true),
+        (Match { dscps: vec![is("45")], ..any() }, false),
+        (Match { source_ports: vec![is("80"), is("4990-5000")], ..any() }, true),
+        (Match { destination_ports: vec![is("80"), is("443"), is("https")], ..any() }, false),
+        (Match { dscps: vec![is("af41"), is("EF")], ..any() }, true),
+        (Match { dscps: vec![is("af41"), is("cs1")], ..any() }, false),
+        (
+            Match { source_macs: vec![is("02:00:00:00:00:03"), is("02-00-00-00-00-02")], ..any() },
+            true,
+        ),
+        (Match { source_macs: vec![is("02:00:00:00:00:01")], ..any() }, false),
+        (Match { destination_macs: vec![is("02:00:00:00:00:01")], ..any() }, true),
+        (Match { destination_macs: vec![is("02:00:00:00:00:02")], ..any() }, false),
         (Match { ecn: Some(Ecn::Ect1), ..any() }, true),
         (Match { ecn: Some(Ecn::Ect0), ..any() }, false),
         (Match { vlan: Some(is("100")), ..any() }, true),
@@ -91,7 +112,7 @@ fn each_condition_tests_its_field_alone() {
 #[test]
 fn all_conditions_must_hold_together() {
     let voice =
-        Match { protocol: Some(Protocol::UDP), destination_ports: Some(is("5004-5010")), ..any() };
+        Match { protocol: Some(Protocol::UDP), destination_ports: vec![is("5004-5010")], ..any() };
     check_match(voice.clone(), &udp6(), true);
     check_match(voice.clone(), &Frame { protocol: 6, ..udp6() }, false);
     check_match(voice, &Frame { ports: (5000, 80), ..udp6() }, false);
@@ -100,11 +121,11 @@ fn all_conditions_must_hold_together() {
 #[test]
 fn a_condition_on_a_missing_field_is_not_met() {
     let icmp = Frame { protocol: 1, ..udp4() };
-    check_match(Match { source_ports: Some(is("0-65535")), ..any() }, &icmp, false);
+    check_match(Match { source_ports: vec![is("0-65535")], ..any() }, &icmp, false);
     check_match(Match { vlan: Some(is("0")), ..any() }, &icmp, false);
     check_match(Match { vlan: Some(is("0")), ..any() }, &icmp.clone().tag(0x8100, 0), true);
     let later = udp4().piece(1, 100, false);
-    check_match(Match { destination_ports: Some(is("0-65535")), ..any() }, &later, false);
+    check_match(Match { destination_ports: vec![is("0-65535")], ..any() }, &later, false);
     check_match(Match { protocol: Some(Protocol::UDP), ..any() }, &later, true);
 }
 
@@ -117,7 +138,15 @@ fn the_first_matching_rule_decides_not_the_most_exact() {
     let mut classifier = Classifier::new(list, DEFAULT, FragmentPolicy::default());
     let headers = Headers::parse_ethernet(&udp4().bytes());
     let classified = classifier.classify(millis(0), InterfaceId(0), &headers);
-    assert_eq!(classified, Classified { leaf: LeafId(1), meter: None, reason: Reason::Rule(1) });
+    assert_eq!(
+        classified,
+        Classified {
+            leaf: LeafId(1),
+            meter: None,
+            flow: FlowKey::Connection,
+            reason: Reason::Rule(1)
+        }
+    );
 }
 
 /// Frames in order, each with its time in milliseconds and the expected reason; rule 0 matches
@@ -125,14 +154,19 @@ fn the_first_matching_rule_decides_not_the_most_exact() {
 #[track_caller]
 fn check_fragments(policy: FragmentPolicy, rows: &[(u64, Frame, Reason, u32)]) {
     let list = rules(vec![
-        Match { destination_ports: Some(is("5004")), ..any() },
+        Match { destination_ports: vec![is("5004")], ..any() },
         Match { protocol: Some(Protocol::UDP), ..any() },
     ]);
     let mut classifier = Classifier::new(list, DEFAULT, policy);
     for (row, (at, frame, reason, leaf)) in rows.iter().enumerate() {
         let headers = Headers::parse_ethernet(&frame.bytes());
         let classified = classifier.classify(millis(*at), InterfaceId(0), &headers);
-        let expected = Classified { leaf: LeafId(*leaf), meter: None, reason: *reason };
+        let expected = Classified {
+            leaf: LeafId(*leaf),
+            meter: None,
+            flow: FlowKey::Connection,
+            reason: *reason,
+        };
         assert_eq!(classified, expected, "row {row}");
     }
 }
@@ -162,7 +196,7 @@ fn later_fragments_follow_their_first() {
 
 #[test]
 fn later_fragments_get_the_meter_of_their_first() {
-    let mut list = rules(vec![Match { destination_ports: Some(is("5004")), ..any() }]);
+    let mut list = rules(vec![Match { destination_ports: vec![is("5004")], ..any() }]);
     list[0].meter = MeterId::from_index(3);
     let mut classifier = Classifier::new(list, DEFAULT, FragmentPolicy::default());
     for (offset, more) in [(0, true), (185, false)] {
@@ -434,14 +468,15 @@ impl Naive {
             sources: prefixes(&self.sources),
             destinations: prefixes(&self.destinations),
             protocol: self.protocol.map(Protocol),
-            source_ports: self.source_ports.map(range),
-            destination_ports: self.destination_ports.map(range),
-            dscp: self.dscp.map(|code| Dscp::new(code).expect("six bits")),
+            source_ports: self.source_ports.map(range).into_iter().collect(),
+            destination_ports: self.destination_ports.map(range).into_iter().collect(),
+            dscps: self.dscp.map(|code| Dscp::new(code).expect("six bits")).into_iter().collect(),
             ecn: self.ecn.map(Ecn::of_traffic_class),
             vlan: self.vlan.map(|id| VlanId::new(id).expect("twelve bits")),
             vlan_inner: self.vlan_inner.map(|id| VlanId::new(id).expect("twelve bits")),
             ethertype: self.ipv4.map(family),
             interface: self.interface.map(InterfaceId),
+            ..Match::default()
         }
     }
 }
@@ -553,10 +588,18 @@ fn naive_classify(
 ) -> Classified {
     let found = list.iter().position(|naive| naive.accepts(interface, frame));
     let ruled = match found {
-        Some(index) => {
-            Classified { leaf: LeafId(index as u32), meter: None, reason: Reason::Rule(index) }
-        }
-        None => Classified { leaf: DEFAULT, meter: None, reason: Reason::Default },
+        Some(index) => Classified {
+            leaf: LeafId(index as u32),
+            meter: None,
+            flow: FlowKey::Connection,
+            reason: Reason::Rule(index),
+        },
+        None => Classified {
+            leaf: DEFAULT,
+            meter: None,
+            flow: FlowKey::Connection,
+            reason: Reason::Default,
+        },
     };
     let Some(piece) = frame.fragment else { return ruled };
     let protocol = if frame.source.is_ipv4() { frame.protocol } else { 0 };
@@ -568,9 +611,12 @@ fn naive_classify(
         return ruled;
     }
     match seen.iter().rev().find(|(other, _, _)| *other == key) {
-        Some((_, leaf, when)) if at - when < 30_000 => {
-            Classified { leaf: *leaf, meter: None, reason: Reason::Fragment }
-        }
+        Some((_, leaf, when)) if at - when < 30_000 => Classified {
+            leaf: *leaf,
+            meter: None,
+            flow: FlowKey::Connection,
+            reason: Reason::Fragment,
+        },
         _ => ruled,
     }
 }

@@ -429,6 +429,26 @@ fn rules_as_flower() {
             ),
             ("interface = 'lan'", "# class 1:1 is a", &[("rule 1 of class `a`", "egress")]),
             (
+                "proto = 'tcp', dport = [443, '8000-8080', 'http']",
+                "filter add dev eth0 parent 1: protocol ip prio 3 flower ip_proto tcp dst_port 8000-8080 classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 'tcp', sport = [1, 3], dport = [80, 443], ethertype = 'ipv4'",
+                "filter add dev eth0 parent 1: protocol ip prio 4 flower ip_proto tcp src_port 3 dst_port 443 classid 1:1",
+                &[],
+            ),
+            (
+                "dscp = ['EF', 'AF41']",
+                "filter add dev eth0 parent 1: protocol ipv6 prio 4 flower ip_tos 0xb8/0xfc classid 1:1",
+                &[],
+            ),
+            (
+                "src_mac = ['02:00:5e:00:00:01', '02:00:5e:00:00:02'], dst_mac = '02:00:5e:00:00:03'",
+                "filter add dev eth0 parent 1: protocol all prio 2 flower src_mac 02:00:5e:00:00:02 dst_mac 02:00:5e:00:00:03 classid 1:1",
+                &[],
+            ),
+            (
                 "proto = 47, police = { rate = '1 Mbit/s', depth = '9000 B' }",
                 "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto 0x2f action police rate 1000000bit burst 9000 conform-exceed drop/pass classid 1:1",
                 &[],
@@ -445,6 +465,18 @@ fn rules_as_flower() {
             ),
         ],
     );
+}
+
+#[test]
+fn a_rule_of_too_many_filters_is_lost_whole() {
+    let ports: Vec<_> = (0..80).map(|port| (port * 2).to_string()).collect();
+    let list = ports.join(", ");
+    let rule = format!("proto = 'tcp', sport = [{list}], dport = [{list}]");
+    let policy = HTB.replace('@', &format!("[class.a]\nrate = '4 Mbit/s'\nmatch = [{{ {rule} }}]"));
+    let export = exported(&policy, Filters::Flower).expect("the kernel has HTB");
+    assert!(export.lines.iter().all(|line| !line.starts_with("filter")), "none is written in part");
+    assert_eq!(export.lost[0].what, "rule 1 of class `a`");
+    assert_eq!(export.lost[0].why, "it stands for more than 4096 filters");
 }
 
 #[test]
@@ -467,6 +499,16 @@ fn rules_as_u32() {
                 "proto = 'udp'",
                 "filter add dev eth0 parent 1: protocol ipv6 prio 2 u32 match ip6 protocol 17 0xff classid 1:1",
                 &[],
+            ),
+            (
+                "proto = 'tcp', dport = [80, '442-443']",
+                "filter add dev eth0 parent 1: protocol ip prio 2 u32 match ip protocol 6 0xff match ip dport 442 0xfffe classid 1:1",
+                &[],
+            ),
+            (
+                "src_mac = '02:00:5e:00:00:01'",
+                "# class 1:1 is a",
+                &[("rule 1 of class `a`", "flower does")],
             ),
             (
                 "src = '10.0.0.0/8', dst = '10.0.0.1'",

@@ -252,7 +252,7 @@ fn filters_without_a_priority_precede_each_other_but_not_the_lower_half() {
         let policy = read(&text, None).policies.remove(0).policy;
         let outcome = policy::parse(&policy, "p").plan.expect("it was checked");
         let order = outcome.search.order.arrange(outcome.rules.clone());
-        let ports = order.iter().filter_map(|(_, rule)| rule.matches.destination_ports);
+        let ports = order.iter().flat_map(|(_, rule)| &rule.matches.destination_ports);
         let ports: Vec<u16> = ports.map(|range| range.first()).collect();
         assert_eq!(ports, tried, "{filters:?}\n{policy}");
     }

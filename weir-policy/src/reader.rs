@@ -515,7 +515,11 @@ impl<'a> Node<'a> {
         T::Err: Display,
     {
         let Some(text) = self.scalar() else {
-            self.wrong_type("a text or a number", "write it in quotes", report);
+            let cure = match self.value {
+                DeValue::Array(_) => "write one value, without `[` and `]`",
+                _ => "write it in quotes",
+            };
+            self.wrong_type("a text or a number", cure, report);
             return None;
         };
         match text.parse() {
@@ -707,7 +711,8 @@ mod tests {
         check(
             "[]",
             parsed,
-            "W012 `x` of the file: is an array, not a text or a number [write it in quotes]",
+            "W012 `x` of the file: is an array, not a text or a number \
+             [write one value, without `[` and `]`]",
         );
     }
 

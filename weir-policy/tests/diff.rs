@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 use weir_core::classify::{Classifier, InterfaceId};
-use weir_core::packet::{Addresses, Dscp, Headers, Ports, Protocol, VlanTag};
+use weir_core::packet::{Addresses, Dscp, Headers, MacAddress, Macs, Ports, Protocol, VlanTag};
 use weir_core::random::Random;
 use weir_core::units::Instant;
 use weir_policy::diff::{Difference, Moves, moves::moves};
@@ -45,11 +45,15 @@ fn rule(random: &mut Random) -> String {
     one_in(3, format!("dst = {destination}"), random);
     let first = random.below(4);
     let last = first + random.below(3);
-    one_in(2, format!("dport = '{first}-{last}'"), random);
+    let more = [String::new(), format!(", {}", random.below(7))][random.below(2) as usize].clone();
+    one_in(2, format!("dport = ['{first}-{last}'{more}]"), random);
+    let station = random.below(3);
+    one_in(6, format!("src_mac = ['00:00:00:00:00:0{station}', '00:00:00:00:00:09']"), random);
+    one_in(9, format!("dst_mac = '00:00:00:00:00:0{station}'"), random);
     let proto = ["tcp", "udp"][random.below(2) as usize];
     one_in(3, format!("proto = '{proto}'"), random);
     let (dscp, vlan) = (random.below(2), random.below(2));
-    one_in(5, format!("dscp = {dscp}"), random);
+    one_in(5, format!("dscp = [{dscp}, 3]"), random);
     one_in(6, format!("vlan = {vlan}"), random);
     let name = ["in", "out"][random.below(2) as usize];
     one_in(8, format!("interface = '{name}'"), random);
@@ -70,8 +74,11 @@ fn packet(random: &mut Random) -> Headers {
     if !protocol.has_ports() {
         headers.ports = None;
     }
-    let dscp = Dscp::new(random.below(3) as u8).expect("in range");
+    let dscp = Dscp::new(random.below(4) as u8).expect("in range");
     headers.traffic_class = Some(dscp.code() << 2);
+    let mut mac = || MacAddress::of_bits(random.below(4).into());
+    let macs = Macs { source: mac(), destination: mac() };
+    headers.macs = (random.below(4) > 0).then_some(macs);
     headers.vlan = (random.below(2) == 0).then(|| VlanTag(random.below(3) as u16));
     if random.below(12) == 0 {
         headers.addresses = Addresses::Unknown;

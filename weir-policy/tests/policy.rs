@@ -292,6 +292,33 @@ fn rules_are_read_or_say_what_is_wrong() {
         ("{ src = '10.0.0.1/8' }", &["W017@5:17"]),
         ("{ src = [] }", &["W017@5:17"]),
         ("{ dport = '9-1' }", &["W017@5:19"]),
+        ("{ dport = [80, 443, '8000-8080', 'https'], sport = ['ssh', 'ftp-data', 0] }", &[]),
+        ("{ dport = 'HTTPS' }", &[]),
+        ("{ dport = [80] }", &[]),
+        ("{ dport = [] }", &["W017@5:19"]),
+        ("{ dport = [80, 65536, 'htps'] }", &["W017@5:24", "W017@5:31"]),
+        ("{ dport = [[80]] }", &["W012@5:20"]),
+        ("{ proto = ['tcp'] }", &["W012@5:19"]),
+        ("{ dscp = ['EF', 'af41', 'Cs7', 'LE', 'va', 0] }", &[]),
+        ("{ dscp = ['ef', 'eff'] }", &["W017@5:25"]),
+        ("{ dscp = [] }", &["W017@5:18"]),
+        ("{ src_mac = ['02:00:5e:10:00:01', '02-00-5E-10-00-02'] }", &[]),
+        ("{ src_mac = '02:00:5e:10:00:01', dst_mac = '02:00:5e:10:00:02', dport = 80 }", &[]),
+        ("{ dst_mac = '02:00:5e' }", &["W017@5:21"]),
+        ("{ smac = '02:00:5e:10:00:01' }", &["W010@5:11"]),
+        ("{ proto = 'icmp', dport = [80, 443] }", &["W122@5:9"]),
+        ("{ ethertype = 'arp', dscp = ['ef', 'le'] }", &["W122@5:9"]),
+        ("{ ethertype = 'arp', src_mac = '02:00:5e:10:00:01' }", &[]),
+        ("[{ dport = [80, 443] }, { dport = 'https' }]", &["W121@5:33"]),
+        ("[{ dport = [80, 443] }, { dport = [443, 80] }]", &["W121@5:33"]),
+        ("[{ dport = ['1-9', '10-20'] }, { dport = '5-15' }]", &["W121@5:40"]),
+        ("[{ dport = [80, 443] }, { dport = [443, 444] }]", &[]),
+        ("[{ dscp = ['ef', 'va'] }, { dscp = 'va' }]", &["W121@5:35"]),
+        (
+            "[{ src_mac = ['02:00:5e:10:00:01'] }, { src_mac = '02:00:5e:10:00:01', proto = 6 }]",
+            &["W121@5:47"],
+        ),
+        ("[{ src_mac = '02:00:5e:10:00:01' }, { dst_mac = '02:00:5e:10:00:01' }]", &[]),
         ("{ dscp = 64 }", &["W017@5:18"]),
         ("{ port = 80 }", &["W010@5:11"]),
         ("{ interface = '' }", &["W017@5:23"]),
@@ -311,6 +338,94 @@ fn rules_are_read_or_say_what_is_wrong() {
     ];
     for (rule, wanted) in rows {
         check_drr(&format!("[class.a]\nmatch = {rule}\n[class.b]\ndefault = true\n"), wanted);
+    }
+}
+
+#[test]
+fn a_value_that_no_rule_takes_says_what_to_write() {
+    let rows = [
+        (
+            "dport = ['http', 'htps']",
+            "`dport` of a rule of class `a`: port range \"htps\": is neither a port nor a range of ports \
+             in 0..=65535, nor a service that Weir knows",
+            "write for instance 80, 5004-5010 or https",
+        ),
+        (
+            "sport = []",
+            "`sport` of a rule of class `a`: is an empty list",
+            "write a value, or remove the key to match any",
+        ),
+        (
+            "vlan = [7]",
+            "`vlan` of a rule of class `a`: is an array, not a text or a number",
+            "write one value, without `[` and `]`",
+        ),
+        (
+            "dscp = ['EF', 'EEF']",
+            "`dscp` of a rule of class `a`: DSCP \"EEF\": is neither a code point name Weir knows nor a \
+             number in 0..=63",
+            "write a name such as ef, af41, cs1, va or le, or the number",
+        ),
+        (
+            "src_mac = '02:00:5e:10:00'",
+            "`src_mac` of a rule of class `a`: MAC address \"02:00:5e:10:00\": is not six bytes of two \
+             hexadecimal digits, with `:` or `-` between them",
+            "write for instance 02:00:5e:10:00:01",
+        ),
+    ];
+    for (rule, message, cure) in rows {
+        let text = format!(
+            "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.a]\nmatch = {{ {rule} }}\n\
+             [class.b]\ndefault = true\n"
+        );
+        assert_eq!(first(&parse(&text, "p.toml")), (message, cure), "{rule}");
+    }
+}
+
+/// Lists whose product is large are refused, and a single long list is not.
+#[test]
+fn combinations_of_listed_values_have_a_bound() {
+    let list = |count: u32| {
+        let ports: Vec<_> = (0..count).map(|port| (port * 2).to_string()).collect();
+        format!("[{}]", ports.join(", "))
+    };
+    let rule = |sports: u32, dports: u32| {
+        format!(
+            "[class.a]\nmatch = {{ sport = {}, dport = {} }}\n[class.b]\ndefault = true\n",
+            list(sports),
+            list(dports)
+        )
+    };
+    check_drr(&rule(1, 30_000), &[]);
+    check_drr(&rule(1024, 1024), &[]);
+    let outcome = check_drr(&rule(1024, 1025), &["W018@5:9"]);
+    let wanted =
+        "the rules stand for more than 1048576 combinations of ports, code points and stations";
+    assert_eq!(first(&outcome), (wanted, "write ranges of ports, or fewer values in lists"));
+}
+
+/// A list is one rule: its place is the written one.
+#[test]
+fn a_rule_with_lists_is_one_rule() {
+    let text = "[class.a]\nmatch = [{ dscp = ['EF', 'VA'] }, { dport = [80, 'https', '8000-8080'] }]\n\
+                [class.m]\ndefault = true\n";
+    let policy = sound(check_drr(text, &[]));
+    assert_eq!(policy.rules.len(), 2);
+    let mut classifier = policy.classifier();
+    for (port, dscp, wanted) in [
+        (80, 0, Reason::Rule(1)),
+        (443, 0, Reason::Rule(1)),
+        (8080, 0, Reason::Rule(1)),
+        (8081, 0, Reason::Default),
+        (443, 44, Reason::Rule(0)),
+        (1, 46, Reason::Rule(0)),
+        (1, 45, Reason::Default),
+    ] {
+        let ports = Ports { source: 1, destination: port };
+        let headers = Headers::of_flow(Addresses::Unknown, Protocol::TCP, ports);
+        let headers = Headers { traffic_class: Some(dscp << 2), ..headers };
+        let classified = classifier.classify(Instant::ZERO, InterfaceId(0), &headers);
+        assert_eq!(classified.reason, wanted, "port {port}, DSCP {dscp}");
     }
 }
 
@@ -471,6 +586,9 @@ fn police_are_read_or_say_what_is_wrong() {
     let rows: &[(&str, &[&str])] = &[
         ("{ rate = '1 Mbit/s', depth = '3000 B' }", &[]),
         ("{ meter = 'tbmeter', rate = '1 Mbit/s', depth = '3 KB', in = 'mark ef' }", &[]),
+        ("{ rate = '1 Mbit/s', depth = '3 KB', in = 'mark EF', out = 'mark LE' }", &[]),
+        ("{ rate = '1 Mbit/s', depth = '3 KB', in = 'mark VA', out = 'mark Cs7' }", &[]),
+        ("{ rate = '1 Mbit/s', depth = '3 KB', out = 'mark 46' }", &[]),
         ("{ meter = 'tbmete', rate = '1 Mbit/s', depth = '3000 B' }", &["W016@6:20"]),
         ("{ rate = '1 Mbit/s' }", &["W011@6:1"]),
         ("{ rate = '1 mbps', depth = '3000 B' }", &["W014@6:19"]),

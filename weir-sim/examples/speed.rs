@@ -69,7 +69,7 @@ fn scenario(
         sources.push(Source::new(format!("source{}", index + 1), headers(index), traffic));
     }
     let rules = (0..SHARES.len()).map(|index| {
-        let destination_ports = Some(PortRange::single(port(index)));
+        let destination_ports = vec![PortRange::single(port(index))];
         Rule::new(Match { destination_ports, ..Match::default() }, LeafId(index as u32))
     });
     Ok(Scenario {

@@ -97,6 +97,30 @@ fn a_rule_sends_its_packets_with_the_flows_of_its_class() {
 }
 
 #[test]
+fn a_device_is_known_by_its_station() {
+    let scenario = |keys: &str| {
+        format!(
+            "duration = '1 s'\n[policy.link]\nrate = '8 Mbit/s'\nscheduler = 'drr'\n\
+             [policy.class.tv]\nmatch = {{ src_mac = ['02:00:5e:00:00:01', '02:00:5e:00:00:02'] }}\n\
+             [policy.class.rest]\ndefault = true\n\
+             [[source]]\nname = 's'\nkind = 'cbr'\nsize = '1000 B'\nrate = '1 Mbit/s'\n{keys}\n"
+        )
+    };
+    let rows = [
+        ("src_mac = '02:00:5E:00:00:02'\nclass = 'tv'", true),
+        ("src_mac = '02:00:5e:00:00:03'\nclass = 'rest'", true),
+        ("src_mac = '02:00:5e:00:00:03'\nclass = 'tv'", false),
+        ("dst_mac = '02:00:5e:00:00:01'\nclass = 'rest'", true),
+        ("class = 'rest'", true),
+    ];
+    for (keys, right) in rows {
+        let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        let outcome = read::parse(scenario(keys).as_bytes(), "hosts.toml", &none);
+        assert_eq!(outcome.findings.is_empty(), right, "{keys}: {:#?}", outcome.findings);
+    }
+}
+
+#[test]
 fn queues_of_a_class_take_turns_by_host() {
     let out: Vec<Flow> = [vec![(A, C); 10], vec![(B, C)]].concat();
     let spread = |hash: &str| format!("default = true\nhash = '{hash}'\nqueues = 64\n");

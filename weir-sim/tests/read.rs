@@ -95,7 +95,7 @@ fn check(head: &str, source: &str, codes: &[&str]) {
 #[test]
 fn faults_of_sources_are_found() {
     let cbr = |rest: &str| format!("kind = \"cbr\"\nsize = \"99 B\"\ninterval = \"1 ms\"\n{rest}");
-    let rows: [(String, &[&str]); 27] = [
+    let rows: [(String, &[&str]); 31] = [
         (cbr(""), &[]),
         (cbr("window = \"1 KB\""), &["W010"]),
         (cbr("rate = \"1 Mbit/s\""), &["W305"]),
@@ -107,6 +107,10 @@ fn faults_of_sources_are_found() {
         (cbr("src = \"nowhere\""), &["W017"]),
         (cbr("dport = 65536"), &["W015"]),
         (cbr("dscp = \"gold\""), &["W017"]),
+        (cbr("dscp = \"EF\""), &[]),
+        (cbr("dscp = \"Va\""), &[]),
+        (cbr("dscp = \"LE\"\nsrc_mac = \"02:00:5e:10:00:01\""), &[]),
+        (cbr("dst_mac = \"02:00\""), &["W017"]),
         (cbr("interface = \"eth0\""), &["W312"]),
         ("kind = \"cbr\"\nsize = \"99 B\"".into(), &["W306"]),
         ("kind = \"cbr\"\ninterval = \"1 ms\"".into(), &["W306"]),

@@ -184,16 +184,23 @@ fn named(mut table: Value, key: &str, first: bool) -> Value {
 
 fn rule() -> Value {
     let scalar = |max: u32| bounded(json!({ "type": ["string", "integer"] }), 0, max);
-    let prefixes = json!({ "anyOf": [
-        { "type": "string" },
-        { "type": "array", "items": { "type": "string" }, "minItems": 1 },
-    ] });
+    let prefixes = one_or_more(json!({ "type": "string" }));
     let mut keys = Map::new();
     for key in ["src", "dst"] {
         keys.insert(key.into(), prefixes.clone());
     }
     for (key, max) in FIELDS {
         keys.insert((*key).into(), scalar(*max));
+    }
+    for (key, max) in LISTED {
+        keys.insert((*key).into(), one_or_more(scalar(*max)));
+    }
+    let station = json!({
+        "type": "string", "pattern": "^[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}$",
+        "examples": ["02:00:5e:10:00:01"],
+    });
+    for key in ["src_mac", "dst_mac"] {
+        keys.insert(key.into(), one_or_more(station.clone()));
     }
     keys.insert("interface".into(), json!({ "type": "string", "minLength": 1 }));
     for order in MatchOrder::ALL {
@@ -203,6 +210,11 @@ fn rule() -> Value {
     }
     keys.insert("police".into(), json!({ "$ref": "#/$defs/police" }));
     closed(keys)
+}
+
+/// Builds the schema of one value, or of a list of at least one.
+fn one_or_more(value: Value) -> Value {
+    json!({ "anyOf": [value, { "type": "array", "items": value, "minItems": 1 }] })
 }
 
 /// Returns the parameters of these scopes.
@@ -275,14 +287,8 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Header fields that a rule may test, and the largest number of each.
-const FIELDS: &[(&str, u32)] = &[
-    ("proto", 255),
-    ("sport", 65_535),
-    ("dport", 65_535),
-    ("dscp", 63),
-    ("ecn", 3),
-    ("vlan", 4094),
-    ("vlan_inner", 4094),
-    ("ethertype", 65_535),
-];
+/// Header fields of which a rule may list several values, and the largest number of each.
+const LISTED: &[(&str, u32)] = &[("sport", 65_535), ("dport", 65_535), ("dscp", 63)];
+/// Other header fields that a rule may test, and the largest number of each.
+const FIELDS: &[(&str, u32)] =
+    &[("proto", 255), ("ecn", 3), ("vlan", 4094), ("vlan_inner", 4094), ("ethertype", 65_535)];

@@ -45,13 +45,14 @@ fn first_cover(tuples: &Tuples, rules: &[Rule], place: u32, inner: &Match) -> Op
 /// covers this one only if it accepts that packet. `None` if the rule accepts no packet.
 fn example(matches: &Match) -> Option<(InterfaceId, Headers)> {
     let (v4, v6) = (addresses(matches, Family::V4), addresses(matches, Family::V6));
-    let first = |range: Option<PortRange>| range.map_or(0, |range| range.first());
+    let first = |ranges: &[PortRange]| ranges.first().map_or(0, |range| range.first());
     let ports = Ports {
-        source: first(matches.source_ports),
-        destination: first(matches.destination_ports),
+        source: first(&matches.source_ports),
+        destination: first(&matches.destination_ports),
     };
     let class = |dscp: u8, ecn: u8| dscp << 2 | ecn;
-    let (dscp, ecn) = (matches.dscp.map(|dscp| dscp.code()), matches.ecn.map(|ecn| ecn as u8));
+    let (dscp, ecn) =
+        (matches.dscps.first().map(|dscp| dscp.code()), matches.ecn.map(|ecn| ecn as u8));
     let headers = Headers {
         addresses: v4.or(v6)?,
         ports: matches.needs_ports().then_some(ports),
@@ -92,49 +93,58 @@ pub fn covers(outer: &Match, inner: &Match) -> bool {
         outer.is_none() || outer == inner
     }
     same(&outer.protocol, &inner.protocol)
-        && same(&outer.dscp, &inner.dscp)
+        && covers_values(&outer.dscps, &inner.dscps)
         && same(&outer.ecn, &inner.ecn)
         && same(&outer.vlan, &inner.vlan)
         && same(&outer.vlan_inner, &inner.vlan_inner)
         && same(&outer.ethertype, &inner.ethertype)
         && same(&outer.interface, &inner.interface)
-        && covers_ports(outer.source_ports, inner.source_ports)
-        && covers_ports(outer.destination_ports, inner.destination_ports)
+        && covers_ports(&outer.source_ports, &inner.source_ports)
+        && covers_ports(&outer.destination_ports, &inner.destination_ports)
+        && covers_values(&outer.source_macs, &inner.source_macs)
+        && covers_values(&outer.destination_macs, &inner.destination_macs)
         && covers_prefixes(&outer.sources, &inner.sources)
         && covers_prefixes(&outer.destinations, &inner.destinations)
 }
 
-fn covers_ports(outer: Option<PortRange>, inner: Option<PortRange>) -> bool {
-    let Some(outer) = outer else { return true };
-    inner.is_some_and(|inner| outer.contains(inner.first()) && outer.contains(inner.last()))
+fn covers_ports(outer: &[PortRange], inner: &[PortRange]) -> bool {
+    covers_list(outer, inner, |outer, inner| {
+        outer.contains(inner.first()) && outer.contains(inner.last())
+    })
+}
+
+fn covers_values<T: PartialEq>(outer: &[T], inner: &[T]) -> bool {
+    covers_list(outer, inner, T::eq)
 }
 
 fn covers_prefixes(outer: &[Prefix], inner: &[Prefix]) -> bool {
+    covers_list(outer, inner, |outer, inner| {
+        outer.prefix_len() <= inner.prefix_len() && outer.contains(inner.network())
+    })
+}
+
+/// Returns whether each value of `inner` is covered by one of `outer`; an empty list means any.
+fn covers_list<T: PartialEq>(outer: &[T], inner: &[T], covers: impl Fn(&T, &T) -> bool) -> bool {
     if outer.is_empty() || outer == inner {
         return true;
     }
     // Long lists are compared for equality only.
-    if inner.is_empty() || outer.len().saturating_mul(inner.len()) > PREFIX_PAIRS_MAX {
+    if inner.is_empty() || outer.len().saturating_mul(inner.len()) > PAIRS_MAX {
         return false;
     }
-    let within = |inner: &Prefix| outer.iter().any(|outer| covers_prefix(outer, inner));
-    inner.iter().all(within)
-}
-
-fn covers_prefix(outer: &Prefix, inner: &Prefix) -> bool {
-    outer.prefix_len() <= inner.prefix_len() && outer.contains(inner.network())
+    inner.iter().all(|inner| outer.iter().any(|outer| covers(outer, inner)))
 }
 
 /// Patterns compared for one rule.
 const LOOKS_MAX: u32 = 256;
-/// Prefixes compared with one another for two rules.
-const PREFIX_PAIRS_MAX: usize = 1 << 10;
+/// Values of one key compared with one another for two rules.
+const PAIRS_MAX: usize = 1 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ids::LeafId;
-    use crate::packet::{Dscp, Protocol};
+    use crate::packet::{Dscp, MacAddress, Protocol};
     use crate::random::Random;
     use alloc::vec;
 
@@ -151,16 +161,25 @@ mod tests {
             let (one, other) = (random.below(4) as u16, random.below(4) as u16);
             PortRange::new(one.min(other), one.max(other)).ok()
         };
-        let (source_ports, destination_ports) = (range(), range());
+        let (source_ports, destination_ports) = (range(), [range(), range()].into_iter().flatten());
+        let destination_ports: Vec<PortRange> = destination_ports.collect();
+        let mut dscps = vec![46, 8].into_iter().map(|code| Dscp::new(code).expect("six bits"));
+        let dscps: Vec<Dscp> = dscps.by_ref().skip(random.below(2) as usize).collect();
+        let macs: Vec<MacAddress> =
+            (random.below(2)..2).map(|bits| MacAddress::of_bits(bits.into())).collect();
+        let few = [random.below(3), random.below(3), random.below(3)];
+        let mut few = few.into_iter();
+        let mut chances = || few.next().unwrap_or(0);
         let mut chance = || random.chance(1 << 31);
         Match {
             sources: if chance() { sources } else { vec![] },
             destinations: if chance() { destinations } else { vec![] },
             protocol: chance().then_some(Protocol::UDP),
-            source_ports: source_ports.filter(|_| chance()),
-            destination_ports: destination_ports.filter(|_| chance()),
-            dscp: chance().then(|| Dscp::new(46).expect("six bits")),
+            source_ports: source_ports.filter(|_| chance()).into_iter().collect(),
+            destination_ports: destination_ports.into_iter().take(chances() as usize).collect(),
+            dscps: dscps.into_iter().take(chances() as usize).collect(),
             interface: chance().then_some(InterfaceId(3)),
+            source_macs: macs.into_iter().take(chances() as usize).collect(),
             ..Match::default()
         }
     }
@@ -194,7 +213,7 @@ mod tests {
         // Each range is longer than all before, so none is covered, and all contain port 0.
         let rules: Vec<Rule> = (0..u16::MAX)
             .map(|last| {
-                let destination_ports = PortRange::new(0, last).ok();
+                let destination_ports = PortRange::new(0, last).into_iter().collect();
                 Rule::new(Match { destination_ports, ..Match::default() }, LeafId(0))
             })
             .collect();

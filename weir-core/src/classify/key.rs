@@ -4,12 +4,13 @@
 //! and a condition on the field tests that bit. So a packet without ports or tag does not satisfy
 //! `sport = "0-65535"` or `vlan = 0`, as `rule.rs` demands.
 //!
-//! Invariant: two packets with the same key satisfy the same rules.
+//! Invariant: two packets with the same key satisfy the same rules, those aside that test Ethernet
+//! stations, which are in a key only after [`Key::add_macs`].
 
 use core::net::IpAddr;
 
 use super::rule::{InterfaceId, Match, PortRange, Prefix};
-use crate::packet::{Addresses, Headers};
+use crate::packet::{Addresses, Dscp, Headers, MacAddress};
 
 /// A packet as rules see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +39,18 @@ impl Key {
         let link = vlan | inner | ethertype | u64::from(interface.0) << INTERFACE;
         Key { addresses, fields: [ports | protocol | class | family, link] }
     }
+
+    /// Adds the packet's stations, in words that its addresses leave free, for the flow cache;
+    /// tables do not read these words. Returns false for IPv6, whose addresses leave none free.
+    pub fn add_macs(&mut self, headers: &Headers) -> bool {
+        if matches!(headers.addresses, Addresses::V6 { .. }) {
+            return false;
+        }
+        let known = |mac: MacAddress| MAC_KNOWN | mac.bits();
+        self.addresses[1] = headers.macs.map_or(0, |macs| known(macs.source));
+        self.addresses[2] = headers.macs.map_or(0, |macs| known(macs.destination));
+        true
+    }
 }
 
 fn address_words(addresses: &Addresses) -> ([u64; 4], u64) {
@@ -56,20 +69,29 @@ fn address_words(addresses: &Addresses) -> ([u64; 4], u64) {
     }
 }
 
-/// Returns value and mask of the conditions other than addresses. A range of ports contributes the
-/// leading bits that all its ports share.
-pub fn field_words(matches: &Match) -> ([u64; 2], [u64; 2]) {
+/// One value of each condition that a rule may have several values of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Single {
+    /// A range of source ports, and one of destination ports.
+    pub ports: [Option<PortRange>; 2],
+    /// A code point.
+    pub dscp: Option<Dscp>,
+}
+
+/// Returns value and mask of the conditions other than addresses and stations. A range of ports
+/// contributes the leading bits that all its ports share.
+pub fn field_words(matches: &Match, single: Single) -> ([u64; 2], [u64; 2]) {
     let mut words = ConditionWords::default();
     if let Some(protocol) = matches.protocol {
         words.want(0, PROTOCOL_KNOWN, 0xff << PROTOCOL, u64::from(protocol.0) << PROTOCOL);
     }
-    if let Some(dscp) = matches.dscp {
+    if let Some(dscp) = single.dscp {
         words.want(0, CLASS_KNOWN, 0xfc << CLASS, u64::from(dscp.code()) << (CLASS + 2));
     }
     if let Some(ecn) = matches.ecn {
         words.want(0, CLASS_KNOWN, 0x03 << CLASS, u64::from(ecn as u8) << CLASS);
     }
-    for (ports, shift) in [(matches.source_ports, 0), (matches.destination_ports, DPORT)] {
+    for (ports, shift) in single.ports.into_iter().zip([0, DPORT]) {
         let Some(range) = ports else { continue };
         let mask = u64::from(shared_bits(range)) << shift;
         words.want(0, PORTS_KNOWN, mask, u64::from(range.first()) << shift & mask);
@@ -187,6 +209,8 @@ pub fn fold(one: u64, other: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
+/// Beside the 48 bits of a station's address.
+const MAC_KNOWN: u64 = 1 << 48;
 // The first word of fields: source port in the lowest 16 bits, then these.
 const DPORT: u32 = 16;
 const PROTOCOL: u32 = 32;

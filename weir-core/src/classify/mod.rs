@@ -20,8 +20,10 @@ pub mod flow_cache;
 pub mod fragments;
 pub mod hash;
 pub mod key;
+pub mod macs;
 pub mod order;
 pub mod rule;
+pub mod services;
 pub mod tuples;
 
 use alloc::collections::BTreeMap;
@@ -39,6 +41,7 @@ pub use fragments::FragmentLimits;
 pub use hash::{AltqHash, Spread};
 pub use order::MatchOrder;
 pub use rule::{InterfaceId, Match, PortRange, Prefix, Rule, Target};
+pub use services::service_port;
 
 use altq_fragments::AltqFragments;
 use flow_cache::FlowCache;
@@ -58,6 +61,8 @@ pub struct Classifier {
     default: Target,
     fragments: Fragments,
     flows: Option<FlowCache>,
+    /// Whether a rule tests stations, which keys do not hold.
+    tests_macs: bool,
 }
 
 /// How rules are searched; [`Default`] applies to a policy that does not say.
@@ -127,6 +132,7 @@ impl Classifier {
             default: default.into(),
             fragments: Fragments::new(plan.fragments),
             flows: cached.then(|| FlowCache::new(plan.flows, plan.seed)),
+            tests_macs: false,
         };
         classifier.replace_rules(rules);
         Ok(classifier)
@@ -138,6 +144,7 @@ impl Classifier {
         let (declared, rules): (Vec<u32>, Vec<Rule>) =
             self.order.arrange(rules).into_iter().unzip();
         let in_order = declared.iter().zip(0..).all(|(place, rank)| *place == rank);
+        self.tests_macs = rules.iter().any(|rule| rule.matches.tests_macs());
         self.declared = if in_order { Vec::new() } else { declared };
         let places: Vec<u32>;
         (self.targets, places) = distinct(rules.iter().map(Rule::target));
@@ -173,10 +180,10 @@ impl Classifier {
 
     #[inline]
     fn by_rules(&mut self, interface: InterfaceId, headers: &Headers) -> Classified {
-        let key = Key::of(interface, headers);
+        let mut key = Key::of(interface, headers);
+        let has_all = !self.tests_macs || key.add_macs(headers);
         let found = match &mut self.flows {
-            None => self.search.first_match(&key, interface, headers),
-            Some(flows) => {
+            Some(flows) if has_all => {
                 let hash = flows.hash(&key);
                 match flows.recall(hash, &key) {
                     Some(answer) => answer,
@@ -187,6 +194,7 @@ impl Classifier {
                     }
                 }
             }
+            _ => self.search.first_match(&key, interface, headers),
         };
         let Some(found) = found else {
             return Classified::of(self.default, headers, Reason::Default);

@@ -10,9 +10,12 @@ use core::net::IpAddr;
 use core::str::FromStr;
 
 use super::hash::Spread;
+use super::services::service_port;
 use crate::ids::{LeafId, MeterId};
 use crate::packet::fields::decimal;
-use crate::packet::{Dscp, Ecn, EtherType, FieldError, FlowKey, Headers, Protocol, VlanId};
+use crate::packet::{
+    Dscp, Ecn, EtherType, FieldError, FlowKey, Headers, MacAddress, Protocol, VlanId,
+};
 
 /// Packets that satisfy `matches` go to `leaf`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,12 +76,12 @@ pub struct Match {
     pub destinations: Vec<Prefix>,
     /// The transport protocol.
     pub protocol: Option<Protocol>,
-    /// The range of the source port, of any protocol that has ports.
-    pub source_ports: Option<PortRange>,
-    /// The range of the destination port.
-    pub destination_ports: Option<PortRange>,
-    /// The DiffServ code point.
-    pub dscp: Option<Dscp>,
+    /// Ranges of the source port, of any protocol that has ports; if empty, any packet matches.
+    pub source_ports: Vec<PortRange>,
+    /// Ranges of the destination port; if empty, as for `source_ports`.
+    pub destination_ports: Vec<PortRange>,
+    /// DiffServ code points; if empty, any packet matches.
+    pub dscps: Vec<Dscp>,
     /// The ECN field.
     pub ecn: Option<Ecn>,
     /// The VLAN of the only or outer tag.
@@ -89,6 +92,11 @@ pub struct Match {
     pub ethertype: Option<EtherType>,
     /// The interface by which the packet came in.
     pub interface: Option<InterfaceId>,
+    /// Stations that send the frame; if empty, any frame matches, and so does a packet without
+    /// an Ethernet header.
+    pub source_macs: Vec<MacAddress>,
+    /// Stations that the frame goes to; if empty, as for `source_macs`.
+    pub destination_macs: Vec<MacAddress>,
 }
 
 impl Match {
@@ -96,16 +104,23 @@ impl Match {
     pub fn accepts(&self, interface: InterfaceId, headers: &Headers) -> bool {
         self.accepts_link(interface, headers)
             && met(self.protocol, headers.protocol)
-            && met(self.dscp, headers.dscp())
+            && any_is(&self.dscps, headers.dscp())
             && met(self.ecn, headers.ecn())
             && self.accepts_ports(headers)
             && any_contains(&self.sources, headers.addresses.source())
             && any_contains(&self.destinations, headers.addresses.destination())
+            && any_is(&self.source_macs, headers.macs.map(|macs| macs.source))
+            && any_is(&self.destination_macs, headers.macs.map(|macs| macs.destination))
     }
 
     /// Returns whether a condition tests ports, so that no later fragment can satisfy it by itself.
     pub fn needs_ports(&self) -> bool {
-        self.source_ports.is_some() || self.destination_ports.is_some()
+        !self.source_ports.is_empty() || !self.destination_ports.is_empty()
+    }
+
+    /// Returns whether a condition tests Ethernet stations.
+    pub fn tests_macs(&self) -> bool {
+        !self.source_macs.is_empty() || !self.destination_macs.is_empty()
     }
 
     fn accepts_link(&self, interface: InterfaceId, headers: &Headers) -> bool {
@@ -116,8 +131,8 @@ impl Match {
     }
 
     fn accepts_ports(&self, headers: &Headers) -> bool {
-        in_range(self.source_ports, headers.ports.map(|ports| ports.source))
-            && in_range(self.destination_ports, headers.ports.map(|ports| ports.destination))
+        in_range(&self.source_ports, headers.ports.map(|ports| ports.source))
+            && in_range(&self.destination_ports, headers.ports.map(|ports| ports.destination))
     }
 }
 
@@ -125,9 +140,13 @@ fn met<T: PartialEq>(wanted: Option<T>, found: Option<T>) -> bool {
     wanted.is_none() || wanted == found
 }
 
-fn in_range(wanted: Option<PortRange>, found: Option<u16>) -> bool {
-    let Some(range) = wanted else { return true };
-    found.is_some_and(|port| range.contains(port))
+fn any_is<T: PartialEq>(wanted: &[T], found: Option<T>) -> bool {
+    wanted.is_empty() || found.is_some_and(|found| wanted.contains(&found))
+}
+
+fn in_range(wanted: &[PortRange], found: Option<u16>) -> bool {
+    let within = |port| wanted.iter().any(|range| range.contains(port));
+    wanted.is_empty() || found.is_some_and(within)
 }
 
 fn any_contains(wanted: &[Prefix], found: Option<IpAddr>) -> bool {
@@ -312,13 +331,16 @@ impl FromStr for PortRange {
 
     fn from_str(text: &str) -> Result<PortRange, FieldError> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
-        match (decimal(first, u16::MAX), decimal(last, u16::MAX)) {
-            (Some(first), Some(last)) => PortRange::new(first, last),
-            _ => Err(FieldError::new(
+        if let (Some(first), Some(last)) = (decimal(first, u16::MAX), decimal(last, u16::MAX)) {
+            return PortRange::new(first, last);
+        }
+        match service_port(text) {
+            Some(port) => Ok(PortRange::single(port)),
+            None => Err(FieldError::new(
                 "port range",
                 text,
-                "is neither a port nor a range of ports in 0..=65535",
-                "write for instance 80 or 5004-5010",
+                "is neither a port nor a range of ports in 0..=65535, nor a service that Weir knows",
+                "write for instance 80, 5004-5010 or https",
             )),
         }
     }

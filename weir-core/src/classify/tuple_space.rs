@@ -10,14 +10,18 @@
 use alloc::boxed::Box;
 
 use super::key::Key;
+use super::macs::MacRules;
 use super::rule::{InterfaceId, Rule};
 use super::tuples::Tuples;
 use super::{ClassifierDescriptor, Decision, RuleSearch};
 use crate::packet::Headers;
 
-/// The rules, in tables.
+/// The rules, in tables; those that test stations beside them.
 #[derive(Clone, Debug)]
-pub struct TupleSpace(Box<Tuples>);
+pub struct TupleSpace {
+    tuples: Box<Tuples>,
+    macs: MacRules,
+}
 
 impl RuleSearch for TupleSpace {
     const DESCRIPTOR: ClassifierDescriptor = ClassifierDescriptor {
@@ -28,7 +32,8 @@ impl RuleSearch for TupleSpace {
     };
 
     fn build(rules: &[Rule], targets: &[u32]) -> TupleSpace {
-        TupleSpace(Box::new(Tuples::new(rules, targets)))
+        let tuples = Box::new(Tuples::new(rules, targets));
+        TupleSpace { tuples, macs: MacRules::new(rules, targets) }
     }
 
     #[inline]
@@ -38,10 +43,16 @@ impl RuleSearch for TupleSpace {
         interface: InterfaceId,
         headers: &Headers,
     ) -> Option<Decision> {
-        self.0.first(key, interface, headers)
+        let found = self.tuples.first(key, interface, headers);
+        if self.macs.is_empty() {
+            return found;
+        }
+        let below = found.unwrap_or(Decision::NONE);
+        let found = self.macs.first(interface, headers, below);
+        (found != Decision::NONE).then_some(found)
     }
 
     fn tables(&self) -> usize {
-        self.0.tables()
+        self.tuples.tables()
     }
 }

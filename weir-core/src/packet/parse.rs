@@ -7,8 +7,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::link::{self, Next};
 use super::{
-    Addresses, Depth, EtherType, Fragment, Headers, LinkType, Ports, Protocol, TcpFlags, Unread,
-    VlanTag, encapsulation,
+    Addresses, Depth, EtherType, Fragment, Headers, LinkType, Macs, Ports, Protocol, TcpFlags,
+    Unread, VlanTag, encapsulation,
 };
 
 impl Headers {
@@ -37,6 +37,7 @@ impl Headers {
 }
 
 fn ethernet(headers: &mut Headers, frame: &[u8]) -> Option<()> {
+    headers.macs = Macs::of_frame(frame);
     link_payload(headers, frame, ETHERNET_LEN, be16(frame, ETHERNET_LEN - 2)?)
 }
 

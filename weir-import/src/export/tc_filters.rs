@@ -5,7 +5,7 @@ use super::Filters;
 use super::writer::Writer;
 use weir_core::classify::{Match, PortRange, Prefix, Rule};
 use weir_core::ids::MeterId;
-use weir_core::packet::{EtherType, Protocol};
+use weir_core::packet::{Dscp, EtherType, MacAddress, Protocol};
 use weir_core::police::{Action, MeterPlan};
 use weir_core::units::Bytes;
 
@@ -19,11 +19,15 @@ enum Layer {
 }
 
 /// One filter, with single values where a rule has several.
+#[derive(Clone, Copy)]
 struct Single<'m> {
     layer: Layer,
     protocol: Option<Protocol>,
     source: Option<Prefix>,
     destination: Option<Prefix>,
+    ports: [Option<PortRange>; 2],
+    dscp: Option<Dscp>,
+    macs: [Option<MacAddress>; 2],
     rule: &'m Match,
 }
 
@@ -43,8 +47,13 @@ pub(super) fn write(writer: &mut Writer<'_>, filters: Filters) {
             writer.lose(what, why);
             continue;
         }
+        let singles = singles(&rule.matches);
+        if singles.len() > SINGLES_MAX {
+            writer.lose(what, format!("it stands for more than {SINGLES_MAX} filters"));
+            continue;
+        }
         let police = police(rule, &what, writer);
-        for conditions in singles(&rule.matches).iter().flat_map(|one| texts(one, filters)) {
+        for conditions in singles.iter().flat_map(|one| texts(one, filters)) {
             prio += 1;
             if prio >= PRIO_MAX {
                 writer.lose(what, format!("the kernel orders at most {PRIO_MAX} filters"));
@@ -85,13 +94,16 @@ fn impossible(matches: &Match, filters: Filters) -> Option<&'static str> {
     if matches.vlan_inner.is_some() {
         return Some("the inner tag of two is not written");
     }
+    if matches.tests_macs() && filters == Filters::U32 {
+        return Some("u32 matches from the IP header on, not the Ethernet header; flower does");
+    }
     if matches.vlan.is_some() && filters == Filters::U32 {
         return Some("u32 cannot match VLAN tags; flower can");
     }
     None
 }
 
-/// Returns the filters of a rule: one for each version, protocol and pair of prefixes.
+/// Returns the filters of a rule: one for each combination of version, protocol and listed values.
 fn singles(matches: &Match) -> Vec<Single<'_>> {
     let mut out = Vec::new();
     for layer in layers(matches) {
@@ -108,19 +120,52 @@ fn singles(matches: &Match) -> Vec<Single<'_>> {
         };
         let (sources, destinations) = (either(&matches.sources), either(&matches.destinations));
         let pairs = sources.iter().flat_map(|&one| destinations.iter().map(move |&two| (one, two)));
-        let pairs: Vec<_> = pairs.take(SINGLES_MAX).collect();
+        let pairs: Vec<_> = pairs.take(SINGLES_MAX + 1).collect();
         for protocol in protocols(matches) {
             let single = |&(source, destination): &(Option<Prefix>, Option<Prefix>)| Single {
                 layer,
                 protocol,
                 source,
                 destination,
+                ports: [None; 2],
+                dscp: None,
+                macs: [None; 2],
                 rule: matches,
             };
             out.extend(pairs.iter().map(single));
         }
     }
-    out
+    with_lists(out, matches)
+}
+
+/// Returns each filter with each combination of the rule's ports, code points and stations.
+fn with_lists<'m>(singles: Vec<Single<'m>>, matches: &Match) -> Vec<Single<'m>> {
+    let singles = with_each(singles, &matches.source_ports, |one, port| one.ports[0] = Some(port));
+    let singles =
+        with_each(singles, &matches.destination_ports, |one, port| one.ports[1] = Some(port));
+    let singles = with_each(singles, &matches.dscps, |one, dscp| one.dscp = Some(dscp));
+    let singles = with_each(singles, &matches.source_macs, |one, mac| one.macs[0] = Some(mac));
+    with_each(singles, &matches.destination_macs, |one, mac| one.macs[1] = Some(mac))
+}
+
+/// Returns each filter with each value; the filters themselves if there is no value.
+fn with_each<'m, T: Copy>(
+    singles: Vec<Single<'m>>,
+    values: &[T],
+    set: impl Fn(&mut Single<'m>, T),
+) -> Vec<Single<'m>> {
+    if values.is_empty() {
+        return singles;
+    }
+    let set = &set;
+    let each = |one: Single<'m>| {
+        values.iter().map(move |value| {
+            let mut one = one;
+            set(&mut one, *value);
+            one
+        })
+    };
+    singles.into_iter().flat_map(each).take(SINGLES_MAX + 1).collect()
 }
 
 fn layers(matches: &Match) -> Vec<Layer> {
@@ -132,7 +177,7 @@ fn layers(matches: &Match) -> Vec<Layer> {
     }
     let ip = matches.protocol.is_some()
         || matches.needs_ports()
-        || matches.dscp.is_some()
+        || !matches.dscps.is_empty()
         || matches.ecn.is_some()
         || !matches.sources.is_empty()
         || !matches.destinations.is_empty();
@@ -185,11 +230,13 @@ fn flower(one: &Single<'_>) -> (String, String) {
     for (word, prefix) in [("src_ip", one.source), ("dst_ip", one.destination)] {
         text.extend(prefix.map(|prefix| format!(" {word} {prefix}")));
     }
-    let ports = [("src_port", one.rule.source_ports), ("dst_port", one.rule.destination_ports)];
-    for (word, range) in ports {
+    for (word, range) in ["src_port", "dst_port"].into_iter().zip(one.ports) {
         text.extend(range.map(|range| format!(" {word} {range}")));
     }
-    let (value, mask) = traffic_class(one.rule);
+    for (word, mac) in ["src_mac", "dst_mac"].into_iter().zip(one.macs) {
+        text.extend(mac.map(|mac| format!(" {word} {mac}")));
+    }
+    let (value, mask) = traffic_class(one);
     if mask > 0 {
         text.push_str(&format!(" ip_tos {value:#04x}/{mask:#04x}"));
     }
@@ -199,9 +246,9 @@ fn flower(one: &Single<'_>) -> (String, String) {
     (protocol, text)
 }
 
-fn traffic_class(rule: &Match) -> (u8, u8) {
-    let (dscp, dscp_mask) = rule.dscp.map_or((0, 0), |dscp| (dscp.code() << 2, 0xfc));
-    let (ecn, ecn_mask) = rule.ecn.map_or((0, 0), |ecn| (ecn as u8, 3));
+fn traffic_class(one: &Single<'_>) -> (u8, u8) {
+    let (dscp, dscp_mask) = one.dscp.map_or((0, 0), |dscp| (dscp.code() << 2, 0xfc));
+    let (ecn, ecn_mask) = one.rule.ecn.map_or((0, 0), |ecn| (ecn as u8, 3));
     (dscp | ecn, dscp_mask | ecn_mask)
 }
 
@@ -216,14 +263,14 @@ fn u32_filters(one: &Single<'_>) -> Vec<(String, String)> {
     for (word, prefix) in [("src", one.source), ("dst", one.destination)] {
         text.extend(prefix.map(|prefix| format!(" match {ip} {word} {prefix}")));
     }
-    let (value, mask) = traffic_class(one.rule);
+    let (value, mask) = traffic_class(one);
     if mask > 0 {
         let field = if ip == "ip6" { "priority" } else { "tos" };
         text.push_str(&format!(" match {ip} {field} {value:#04x} {mask:#04x}"));
     }
     let mut out = Vec::new();
-    for source in blocks(one.rule.source_ports) {
-        for destination in blocks(one.rule.destination_ports) {
+    for source in blocks(one.ports[0]) {
+        for destination in blocks(one.ports[1]) {
             let mut text = text.clone();
             for (word, block) in [("sport", source), ("dport", destination)] {
                 let (port, mask) = block;

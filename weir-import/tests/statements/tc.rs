@@ -370,7 +370,19 @@ fn filters_of_tc() {
             ),
             ("protocol 802.1Q prio 1 flower vlan_id 7", KEPT, "", "{ vlan = 7 }"),
             ("protocol 802.1Q prio 1 flower vlan_id 7 vlan_ethtype ip", KEPT, "", "vlan = 7"),
-            ("protocol ip prio 1 flower src_mac 00:00:00:00:00:01", LOST, "`src_mac`", "!match"),
+            (
+                "protocol ip prio 1 flower src_mac 02:00:5E:00:00:01 dst_mac 02:00:5e:00:00:02",
+                KEPT,
+                "",
+                "src_mac = '02:00:5e:00:00:01', dst_mac = '02:00:5e:00:00:02' }",
+            ),
+            (
+                "protocol ip prio 1 flower src_mac 02:00:5e:00:00:01/ff:ff:ff:00:00:00",
+                LOST,
+                "`src_mac with a mask`",
+                "!match",
+            ),
+            ("protocol ip prio 1 flower indev lan0", LOST, "`indev`", "!match"),
             (
                 "protocol ip prio 1 basic match 'cmp(u8 at 9 layer 1 eq 6)'",
                 KEPT,

@@ -225,12 +225,14 @@ fn mix(random: &mut Random, count: usize, networks: &[u32]) -> Vec<Match> {
 fn special(rule: &Match) -> u32 {
     let bits =
         |prefixes: &[Prefix]| prefixes.first().map_or(0, |prefix| prefix.prefix_len().into());
-    let ports = |range: Option<PortRange>| {
-        range.map_or(0, |range| 16 - (range.last() - range.first()).checked_ilog2().unwrap_or(0))
+    let ports = |ranges: &[PortRange]| {
+        ranges
+            .first()
+            .map_or(0, |range| 16 - (range.last() - range.first()).checked_ilog2().unwrap_or(0))
     };
     let protocol = if rule.protocol.is_some() { 8 } else { 0 };
     let addresses = bits(&rule.sources) + bits(&rule.destinations);
-    addresses + protocol + ports(rule.source_ports) + ports(rule.destination_ports)
+    addresses + protocol + ports(&rule.source_ports) + ports(&rule.destination_ports)
 }
 
 /// A rule of the mix.
@@ -241,12 +243,12 @@ fn rule(random: &mut Random, networks: &[u32]) -> Match {
         matches.sources = prefix(random, networks, &[0, 0, 16, 24, 24, 32]);
         matches.destinations = prefix(random, networks, &[0, 16, 24, 24, 28, 32, 32]);
     } else if random.below(4) == 0 {
-        matches.dscp = Dscp::new(random.below(64) as u8).ok();
+        matches.dscps = Dscp::new(random.below(64) as u8).into_iter().collect();
     }
     if random.below(5) > 0 {
         let protocol = if random.below(4) == 0 { Protocol::UDP } else { Protocol::TCP };
         matches.protocol = Some(protocol);
-        matches.destination_ports = match random.below(10) {
+        let range = match random.below(10) {
             0..=5 => Some(PortRange::single(SERVICES[random.below(8) as usize])),
             6 => Some(PortRange::single(random.below(65_536) as u16)),
             7 | 8 => {
@@ -255,8 +257,9 @@ fn rule(random: &mut Random, networks: &[u32]) -> Match {
             }
             _ => None,
         };
+        matches.destination_ports = range.into_iter().collect();
         if random.below(8) == 0 {
-            matches.source_ports = PortRange::new(1024, 65_535).ok();
+            matches.source_ports = PortRange::new(1024, 65_535).into_iter().collect();
         }
     }
     matches
@@ -290,15 +293,19 @@ fn packet(random: &mut Random, rules: &[Match], networks: &[u32]) -> Headers {
         Ipv4Addr::from(u32::from(network) | host)
     };
     let (source, destination) = (end(&rule.sources), end(&rule.destinations));
-    let mut port = |range: Option<PortRange>| {
-        let range = range.unwrap_or(PortRange::single(random.below(65_536) as u16));
+    let mut port = |ranges: &[PortRange]| {
+        let any = PortRange::single(random.below(65_536) as u16);
+        let range = ranges.first().copied().unwrap_or(any);
         range.first() + random.below(u32::from(range.last() - range.first()) + 1) as u16
     };
     let ports =
-        Ports { source: port(rule.source_ports), destination: port(rule.destination_ports) };
+        Ports { source: port(&rule.source_ports), destination: port(&rule.destination_ports) };
     let protocol = rule.protocol.unwrap_or(Protocol::TCP);
     let headers = Headers::of_flow(Addresses::V4 { source, destination }, protocol, ports);
-    Headers { traffic_class: Some(rule.dscp.map_or(0, |dscp| dscp.code() << 2)), ..headers }
+    Headers {
+        traffic_class: Some(rule.dscps.first().map_or(0, |dscp| dscp.code() << 2)),
+        ..headers
+    }
 }
 
 /// The most rules for the plain search, which takes too long with more.

@@ -191,7 +191,7 @@ impl Searched {
         let rule = |rule: usize| {
             let matches = Match {
                 protocol: Some(Protocol::UDP),
-                destination_ports: Some(PortRange::single(port(rule))),
+                destination_ports: vec![PortRange::single(port(rule))],
                 ..Match::default()
             };
             Rule::new(matches, LeafId(rule as u32))

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_core::classify::{InterfaceId, Match, PortRange, Prefix};
-use weir_core::packet::{Addresses, EtherType, Headers, Protocol};
+use weir_core::packet::{Addresses, Dscp, EtherType, Headers, MacAddress, Protocol};
 
 /// A set of packets: those with every field in its range, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,10 +46,7 @@ impl Region {
         fix(VLAN_INNER, matches.vlan_inner.map(|vlan| vlan.id().into()));
         fix(ETHERTYPE, matches.ethertype.map(|ethertype| ethertype.0.into()));
         fix(PROTOCOL, matches.protocol.map(|protocol| protocol.0.into()));
-        fix(DSCP, matches.dscp.map(|dscp| dscp.code().into()));
         fix(ECN, matches.ecn.map(|ecn| ecn as u128));
-        base.set_ports(SPORT, matches.source_ports);
-        base.set_ports(DPORT, matches.destination_ports);
         if let Some(interface) = interface {
             base.0[INTERFACE] = (interface.into(), interface.into());
         }
@@ -62,13 +59,23 @@ impl Region {
         let pairs = sources.iter().flat_map(|&source| {
             destinations.iter().filter_map(move |&destination| base.with(source, destination))
         });
-        pairs.collect()
-    }
-
-    fn set_ports(&mut self, field: usize, range: Option<PortRange>) {
-        if let Some(range) = range {
-            self.0[field] = (u128::from(range.first()) + 1, u128::from(range.last()) + 1);
-        }
+        let ports = |ranges: &[PortRange]| -> Vec<(u128, u128)> {
+            ranges.iter().map(|range| present(range.first().into(), range.last().into())).collect()
+        };
+        let macs = |macs: &[MacAddress]| -> Vec<(u128, u128)> {
+            macs.iter().map(|mac| present(mac.bits().into(), mac.bits().into())).collect()
+        };
+        let code = |dscp: &Dscp| present(dscp.code().into(), dscp.code().into());
+        let lists = [
+            (DSCP, matches.dscps.iter().map(code).collect()),
+            (SPORT, ports(&matches.source_ports)),
+            (DPORT, ports(&matches.destination_ports)),
+            (SRC_MAC, macs(&matches.source_macs)),
+            (DST_MAC, macs(&matches.destination_macs)),
+        ];
+        lists
+            .into_iter()
+            .fold(pairs.collect(), |boxes, (field, ranges)| with_each(boxes, field, &ranges))
     }
 
     /// Restricts the box to addresses in these blocks; `None` if they are of different versions.
@@ -145,6 +152,11 @@ impl Region {
     /// Returns the set restricted to one IP version, if all its packets that the parser can return
     /// are of that version; `None` if it contains no such packet.
     pub(super) fn possible(self) -> Option<Region> {
+        // A frame has both stations or none.
+        let stations = [SRC_MAC, DST_MAC].map(|field| self.0[field]);
+        if !stations.iter().all(|range| range.1 > 0) && !stations.iter().all(|range| range.0 == 0) {
+            return None;
+        }
         let v4 = self.can_be_ip((V4, IPV4), u32::MAX.into());
         let v6 = self.can_be_ip((V6, IPV6), u128::MAX);
         match (v4, v6, self.can_be_other()) {
@@ -222,6 +234,7 @@ impl Region {
             VERSION if value == V4 => "4".to_owned(),
             VERSION => "6".to_owned(),
             ETHERTYPE => format!("{:#06x}", value - 1),
+            SRC_MAC | DST_MAC => MacAddress::of_bits((value - 1) as u64).to_string(),
             _ => (value - 1).to_string(),
         }
     }
@@ -231,6 +244,23 @@ impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.describe(&[]))
     }
+}
+
+/// Returns the stored range of an optional field's values.
+fn present(first: u128, last: u128) -> (u128, u128) {
+    (first + 1, last + 1)
+}
+
+/// Returns each box with each of these ranges of a field; the boxes themselves if there is none.
+fn with_each(boxes: Vec<Region>, field: usize, ranges: &[(u128, u128)]) -> Vec<Region> {
+    if ranges.is_empty() {
+        return boxes;
+    }
+    let each = |range: &(u128, u128)| {
+        let range = *range;
+        boxes.iter().map(move |part| part.with_range(field, range)).collect::<Vec<_>>()
+    };
+    ranges.iter().flat_map(each).collect()
 }
 
 /// Describes a range of addresses: a block if it is one, else its first and last address.
@@ -292,6 +322,8 @@ fn point(interface: InterfaceId, headers: &Headers) -> [u128; FIELDS.len()] {
     (point[VERSION], point[SRC], point[DST]) = (version, source, destination);
     point[SPORT] = ports(|ports| ports.source);
     point[DPORT] = ports(|ports| ports.destination);
+    point[SRC_MAC] = some(headers.macs.map(|macs| macs.source.bits().into()));
+    point[DST_MAC] = some(headers.macs.map(|macs| macs.destination.bits().into()));
     point
 }
 
@@ -307,9 +339,11 @@ const SRC: usize = 8;
 const SPORT: usize = 9;
 const DST: usize = 10;
 const DPORT: usize = 11;
+const SRC_MAC: usize = 12;
+const DST_MAC: usize = 13;
 
 /// The fields in the order of the numbers above, which is also that of descriptions.
-const FIELDS: [Field; 12] = [
+const FIELDS: [Field; 14] = [
     Field { name: "interface", most: u16::MAX as u128, optional: false },
     Field { name: "vlan", most: 1 << 12, optional: true },
     Field { name: "vlan_inner", most: 1 << 12, optional: true },
@@ -322,6 +356,8 @@ const FIELDS: [Field; 12] = [
     Field { name: "sport", most: 1 << 16, optional: true },
     Field { name: "dst", most: u128::MAX, optional: false },
     Field { name: "dport", most: 1 << 16, optional: true },
+    Field { name: "src_mac", most: 1 << 48, optional: true },
+    Field { name: "dst_mac", most: 1 << 48, optional: true },
 ];
 /// The least ethertype [ieee802.3 §3.2.6].
 const ETHERTYPE_MIN: u128 = 0x600;
@@ -347,10 +383,13 @@ mod tests {
     #[test]
     fn regions_are_described_by_their_conditions() {
         let prefix = |text: &str| vec![text.parse().expect("a prefix")];
-        let ports = "5004-5010".parse().ok();
+        let ports: Vec<PortRange> = vec!["5004-5010".parse().expect("a range")];
         check(Match::default(), "any packet");
-        let udp =
-            Match { protocol: Some(Protocol::UDP), destination_ports: ports, ..Match::default() };
+        let udp = Match {
+            protocol: Some(Protocol::UDP),
+            destination_ports: ports.clone(),
+            ..Match::default()
+        };
         check(udp.clone(), "proto 17, dport 5004-5010");
         check(
             Match { sources: prefix("10.0.0.0/8"), ..udp },
@@ -360,10 +399,38 @@ mod tests {
             Match { destinations: prefix("2001:db8::1"), ..Match::default() },
             "IP version 6, dst 2001:db8::1",
         );
+        let mac = |text: &str| vec![text.parse().expect("an address")];
+        check(
+            Match { source_macs: mac("02:00:5e:00:00:01"), ..Match::default() },
+            "src_mac 02:00:5e:00:00:01",
+        );
         let rest =
             Region::ALL.without(&region(Match { destination_ports: ports, ..Match::default() }));
         let words: Vec<_> = rest.iter().map(Region::to_string).collect();
         assert_eq!(words, ["dport 0-5003 or none", "dport 5011-65535"]);
+    }
+
+    #[test]
+    fn each_combination_of_listed_values_is_a_region() {
+        let ports = |texts: [&str; 2]| texts.map(|text| text.parse().expect("a range")).to_vec();
+        let matches = Match {
+            source_ports: ports(["1", "3"]),
+            destination_ports: ports(["80", "8000-8080"]),
+            dscps: ["ef", "af41"].map(|text| text.parse().expect("a code point")).to_vec(),
+            ..Match::default()
+        };
+        let regions = Region::of(&matches, None);
+        assert_eq!(regions.len(), 8);
+        let words: Vec<_> = regions.iter().map(Region::to_string).collect();
+        assert!(words.contains(&"dscp 46, sport 3, dport 8000-8080".to_owned()), "{words:?}");
+    }
+
+    #[test]
+    fn a_frame_has_both_stations_or_none() {
+        let without = |field: usize| Region::ALL.with_range(field, (0, 0));
+        let region = without(DST_MAC).with_range(SRC_MAC, (5, 5));
+        assert_eq!(region.possible(), None);
+        assert!(without(DST_MAC).possible().is_some());
     }
 
     #[test]

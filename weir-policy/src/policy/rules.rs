@@ -6,7 +6,9 @@ use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table, list};
 use std::borrow::Cow;
-use weir_core::classify::{InterfaceId, Match, MatchOrder, Prefix, Rule, cover};
+use std::fmt::Display;
+use std::str::FromStr;
+use weir_core::classify::{InterfaceId, Match, MatchOrder, PortRange, Prefix, Rule, cover};
 use weir_core::ids::LeafId;
 use weir_core::packet::EtherType;
 
@@ -21,6 +23,7 @@ pub(super) fn read_all(
         names: ports.map(<[String]>::to_vec).unwrap_or_default(),
         fixed: ports.is_some(),
         prefixes: 0,
+        combinations: 0,
         police,
         order,
     };
@@ -53,6 +56,8 @@ struct Reading<'p> {
     names: Vec<String>,
     fixed: bool,
     prefixes: usize,
+    /// Combinations of the values in the lists of rules.
+    combinations: usize,
     police: &'p mut Meters,
     order: MatchOrder,
 }
@@ -73,6 +78,30 @@ impl Reading<'_> {
             self.names.len() - 1
         });
         u16::try_from(index).ok().map(InterfaceId)
+    }
+
+    /// Counts the combinations of values that a rule stands for; reports too many.
+    fn count(&mut self, matches: &Match, node: &Node<'_>, report: &mut Report) -> Option<()> {
+        let lists = [
+            matches.source_ports.len(),
+            matches.destination_ports.len(),
+            matches.dscps.len(),
+            matches.source_macs.len(),
+            matches.destination_macs.len(),
+        ];
+        let own =
+            lists.iter().fold(1, |product: usize, count| product.saturating_mul(*count.max(&1)));
+        self.combinations = self.combinations.saturating_add(own);
+        if self.combinations <= COMBINATIONS_MAX {
+            return Some(());
+        }
+        let message = format!(
+            "the rules stand for more than {COMBINATIONS_MAX} combinations of ports, code points \
+             and stations"
+        );
+        let cure = "write ranges of ports, or fewer values in lists";
+        report.push(Draft::new(&codes::TOO_MANY, node.span(), message).cure(cure));
+        None
     }
 
     /// Reads one prefix or several. Reports an empty list, since it would match every packet.
@@ -104,21 +133,63 @@ fn read(
         protocol: table.field("proto").and_then(|node| node.parsed(report)),
         sources: reading.prefixes(table.field("src"), report),
         destinations: reading.prefixes(table.field("dst"), report),
-        source_ports: table.field("sport").and_then(|node| node.parsed(report)),
-        destination_ports: table.field("dport").and_then(|node| node.parsed(report)),
-        dscp: table.field("dscp").and_then(|node| node.parsed(report)),
+        source_ports: merged(values(table.field("sport"), report)),
+        destination_ports: merged(values(table.field("dport"), report)),
+        dscps: distinct(values(table.field("dscp"), report)),
         ecn: table.field("ecn").and_then(|node| node.parsed(report)),
         vlan: table.field("vlan").and_then(|node| node.parsed(report)),
         vlan_inner: table.field("vlan_inner").and_then(|node| node.parsed(report)),
         ethertype: table.field("ethertype").and_then(|node| node.parsed(report)),
         interface: table.field("interface").and_then(|node| reading.number(&node, report)),
+        source_macs: distinct(values(table.field("src_mac"), report)),
+        destination_macs: distinct(values(table.field("dst_mac"), report)),
     };
+    reading.count(&matches, node, report)?;
     let meter = table.field("police").and_then(|node| reading.police.read(&node, report));
     let sort_key = sort_key(&mut table, reading.order, report);
     table.finish(report);
     check_possible(&matches, &table, node.span(), report);
     let flow = class.queue.flow_key();
     Some(Rule { matches, leaf, meter, spread: class.spread, flow, sort_key })
+}
+
+/// Reads one value or several. Reports an empty list, since it would match every packet.
+fn values<T: FromStr>(node: Option<Node<'_>>, report: &mut Report) -> Vec<T>
+where
+    T::Err: Display,
+{
+    let Some(node) = node else { return Vec::new() };
+    let nodes = node.one_or_many();
+    if nodes.is_empty() {
+        let cure = "write a value, or remove the key to match any";
+        report.push(node.draft(&codes::BAD_VALUE, "is an empty list").cure(cure));
+    }
+    nodes.iter().filter_map(|node| node.parsed(report)).collect()
+}
+
+/// Returns each value once, in order.
+fn distinct<T: Ord>(mut values: Vec<T>) -> Vec<T> {
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// Returns the same ports in as few ranges as can be, in order, so that a rule that covers another
+/// has a range that covers each of the other's.
+fn merged(mut ranges: Vec<PortRange>) -> Vec<PortRange> {
+    ranges.sort_unstable_by_key(|range| (range.first(), range.last()));
+    let mut merged: Vec<PortRange> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let joins = |before: &&mut PortRange| range.first() <= before.last().saturating_add(1);
+        match merged.last_mut().filter(joins) {
+            Some(before) => {
+                let last = before.last().max(range.last());
+                *before = PortRange::new(before.first(), last).expect("its end only rises");
+            }
+            None => merged.push(range),
+        }
+    }
+    merged
 }
 
 /// Reads the sort key of the match order. Reports the key of another order.
@@ -171,7 +242,7 @@ fn impossible(matches: &Match) -> Option<String> {
 fn needs_ip(matches: &Match) -> bool {
     matches.protocol.is_some()
         || matches.needs_ports()
-        || matches.dscp.is_some()
+        || !matches.dscps.is_empty()
         || matches.ecn.is_some()
         || !matches.sources.is_empty()
         || !matches.destinations.is_empty()
@@ -208,5 +279,7 @@ fn check_reach(rules: &[Rule], spans: &[Span], order: MatchOrder, report: &mut R
 
 /// More would be a file larger than Weir reads.
 const RULES_MAX: usize = 1 << 18;
+/// Of all rules together, as for prefixes.
+const COMBINATIONS_MAX: usize = 1 << 20;
 /// Of all rules together.
 const PREFIXES_MAX: usize = 1 << 20;

@@ -7,7 +7,7 @@ use crate::run::RunError;
 use crate::scenario::{INTERFACE_NONE, Scenario, Source};
 use weir_core::classify::{Classified, Classifier, InterfaceId, Reason};
 use weir_core::ids::LeafId;
-use weir_core::packet::{Addresses, FlowKey, Fragment, Headers, Ports, Protocol, TcpFlags};
+use weir_core::packet::{Addresses, FlowKey, Fragment, Headers, Macs, Ports, Protocol, TcpFlags};
 use weir_core::units::Instant;
 
 /// The way of a source's packets in one direction.
@@ -97,7 +97,8 @@ fn reversed(headers: &Headers) -> Headers {
         }
     };
     let is_tcp = headers.protocol == Some(Protocol::TCP);
-    Headers { ports, addresses, tcp_flags: is_tcp.then_some(TcpFlags::ACK), ..*headers }
+    let macs = headers.macs.map(Macs::reversed);
+    Headers { ports, addresses, macs, tcp_flags: is_tcp.then_some(TcpFlags::ACK), ..*headers }
 }
 
 impl Lane {

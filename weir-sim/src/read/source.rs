@@ -14,7 +14,9 @@ use crate::scenario::{
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_core::classify::InterfaceId;
-use weir_core::packet::{Addresses, Dscp, Ecn, Headers, Ports, Protocol, VlanId, VlanTag};
+use weir_core::packet::{
+    Addresses, Dscp, Ecn, Headers, MacAddress, Macs, Ports, Protocol, VlanId, VlanTag,
+};
 use weir_core::units::{Bytes, Duration, Instant, Share};
 use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
@@ -136,6 +138,10 @@ impl<'a> Reading<'a> {
         let vlan = read_or(table.field("vlan"), None, report, |node, report| {
             node.parsed::<VlanId>(report).map(Some)
         });
+        let station =
+            |node: &Node<'_>, report: &mut Report| node.parsed::<MacAddress>(report).map(Some);
+        let source_mac = read_or(table.field("src_mac"), None, report, station);
+        let destination_mac = read_or(table.field("dst_mac"), None, report, station);
         let protocol = protocol?;
         let ports = Ports { source: sport? as u16, destination: dport? as u16 };
         let mut headers = Headers::of_flow(addresses?, protocol, ports);
@@ -145,6 +151,7 @@ impl<'a> Reading<'a> {
         let code = dscp?.map_or(0, Dscp::code) << 2;
         headers.traffic_class = Some(code | ecn?.map_or(0, |ecn| ecn as u8));
         headers.vlan = vlan?.map(|vlan| VlanTag(vlan.id()));
+        headers.macs = stations(source_mac?, destination_mac?);
         Some(headers)
     }
 
@@ -363,6 +370,13 @@ fn front(headers: &Headers) -> u32 {
     let ip = if matches!(headers.addresses, Addresses::V6 { .. }) { 40 } else { 20 };
     let tag = if headers.vlan.is_some() { 4 } else { 0 };
     14 + tag + ip + 8
+}
+
+/// Returns the stations of a source that names at least one; the other is that of no card.
+fn stations(source: Option<MacAddress>, destination: Option<MacAddress>) -> Option<Macs> {
+    let none = MacAddress([0; 6]);
+    let macs = Macs { source: source.unwrap_or(none), destination: destination.unwrap_or(none) };
+    (source.is_some() || destination.is_some()).then_some(macs)
 }
 
 fn addresses(

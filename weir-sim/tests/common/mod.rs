@@ -42,8 +42,8 @@ pub fn scenario(
     let params = Params::new().with("limit", Quantity::Packets(limit));
     link.queues.fill(QueuePlan { params, ..QueuePlan::default() });
     let rule = |leaf: u32| {
-        let port = Some(PortRange::single(1000 + leaf as u16));
-        let matches = Match { destination_ports: port, ..Match::default() };
+        let ports = vec![PortRange::single(1000 + leaf as u16)];
+        let matches = Match { destination_ports: ports, ..Match::default() };
         Rule::new(matches, LeafId(leaf))
     };
     let rules = (0..leaves.len() as u32).map(rule).collect();

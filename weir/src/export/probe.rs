@@ -107,7 +107,12 @@ fn frame_for(leaf: LeafId, policy: &Policy, classifier: &mut Classifier) -> Opti
 
 /// Returns a frame that satisfies the conditions.
 fn frame(matches: &Match) -> Option<Vec<u8>> {
-    if matches.interface.is_some() || matches.vlan.is_some() || matches.vlan_inner.is_some() {
+    // The probe's frames have stations of their own.
+    if matches.tests_macs()
+        || matches.interface.is_some()
+        || matches.vlan.is_some()
+        || matches.vlan_inner.is_some()
+    {
         return None;
     }
     let six = match matches.ethertype {
@@ -129,12 +134,12 @@ fn frame(matches: &Match) -> Option<Vec<u8>> {
     };
     let (source, destination) = (pick(&matches.sources, 1)?, pick(&matches.destinations, 2)?);
     let protocol = matches.protocol.map_or(17, |protocol| protocol.0);
-    let dscp = matches.dscp.map_or(0, |dscp| dscp.code());
+    let dscp = matches.dscps.first().map_or(0, |dscp| dscp.code());
     let traffic_class = dscp << 2 | matches.ecn.map_or(0, |ecn| ecn as u8);
-    let port = |range: Option<weir_core::classify::PortRange>, otherwise| {
-        range.map_or(otherwise, |range| range.first())
+    let port = |ranges: &[weir_core::classify::PortRange], otherwise| {
+        ranges.first().map_or(otherwise, |range| range.first())
     };
-    let ports = [port(matches.source_ports, 40_000), port(matches.destination_ports, 40_009)];
+    let ports = [port(&matches.source_ports, 40_000), port(&matches.destination_ports, 40_009)];
     Some(ethernet((source, destination), protocol, traffic_class, ports))
 }
 

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::super::Decision;
-use super::super::key::{Bits, Family, Service, field_words, leading, words_of};
+use super::super::key::{Bits, Family, Service, Single, field_words, leading, words_of};
 use super::super::rule::{Match, PortRange, Prefix, Rule};
 use super::{
     BLOCK, Block, CHUNK, Conditions, Link, PARTIAL, PLACES, Pattern, Slot, Table, Tables, Tuples,
@@ -30,6 +30,10 @@ pub(super) fn tuples(rules: &[Rule], targets: &[u32], repeats: Repeats) -> Tuple
     let mut drafts = Drafts { links: alloc::vec![(0, 0)], ..Drafts::default() };
     let mut known_links = BTreeMap::from([((0, 0), 0)]);
     for (rule, number) in rules.iter().zip(0..) {
+        // Rules that test stations are in a list of their own, but may cover others.
+        if repeats == Repeats::LeftOut && rule.matches.tests_macs() {
+            continue;
+        }
         let target = targets.get(number as usize).copied().unwrap_or_default();
         drafts.add(&rule.matches, Decision::new(number, target), &mut known_links);
     }
@@ -69,31 +73,19 @@ struct Shape {
 
 impl Drafts {
     fn add(&mut self, matches: &Match, decision: Decision, known_links: &mut BTreeMap<Link, u16>) {
-        let (value, mask) = field_words(matches);
-        let span = |range: Option<PortRange>| {
-            range.map_or((0, u16::MAX), |range| (range.first(), range.last() - range.first()))
-        };
-        let ranges = [matches.source_ports, matches.destination_ports];
-        let ports = ranges.map(span);
-        // Any ports, but ports must be present, which no range expresses.
-        let only_ports = ports == [span(None); 2] && ranges != [None; 2];
-        let conditions = Conditions {
-            decision,
-            class: (Service::class(value[0]), Service::class(mask[0])),
-            ports,
-            lens: (0, 0),
-            link: match only_ports {
-                true => PARTIAL,
-                false => self.link((value[1], mask[1]), known_links),
-            },
-        };
-        let fields = Fields { value, mask };
-        let mut partial = conditions.is_partial();
+        let mut partial = false;
         if matches.sources.is_empty() && matches.destinations.is_empty() {
-            self.any.push(draft(None, (Bits::ANY, Bits::ANY), fields, conditions));
+            let (singles, left_out) = singles(matches);
+            for single in singles {
+                let (fields, conditions) = self.conditions(matches, single, known_links);
+                let conditions = conditions.partial_if(left_out);
+                partial |= conditions.is_partial();
+                let any = (Bits::ANY, Bits::ANY);
+                self.any.push(draft(None, any, fields, conditions.of(decision)));
+            }
         } else {
             for family in [Family::V4, Family::V6] {
-                partial |= self.add_of_family(family, matches, fields, conditions);
+                partial |= self.add_of_family(family, matches, decision, known_links);
             }
         }
         if partial {
@@ -106,23 +98,60 @@ impl Drafts {
         &mut self,
         family: Family,
         matches: &Match,
-        fields: Fields,
-        mut conditions: Conditions,
+        decision: Decision,
+        known_links: &mut BTreeMap<Link, u16>,
     ) -> bool {
         let sources = of_family(&matches.sources, family);
         let destinations = of_family(&matches.destinations, family);
-        let pairs = pairs(&sources, &destinations);
-        let partial = pairs.len() < sources.len() * destinations.len();
-        if partial {
-            conditions.link = PARTIAL;
+        let mut pairs = pairs(&sources, &destinations);
+        let (mut singles, mut left_out) = singles(matches);
+        left_out |= pairs.len() < sources.len() * destinations.len();
+        if pairs.len().saturating_mul(singles.len()) > PATTERNS_MAX {
+            left_out |= pairs.len() > 1 && singles.len() > 1;
+            match pairs.len() >= singles.len() {
+                true => singles = alloc::vec![hull(&singles)],
+                false => pairs = alloc::vec![(common(&sources), common(&destinations))],
+            }
         }
-        for pair in pairs {
-            match family {
-                Family::V4 => self.v4.push(draft(Some(family), pair, fields, conditions)),
-                Family::V6 => self.v6.push(draft(Some(family), pair, fields, conditions)),
+        let mut partial = false;
+        for single in singles {
+            let (fields, conditions) = self.conditions(matches, single, known_links);
+            let conditions = conditions.partial_if(left_out).of(decision);
+            partial |= conditions.is_partial() && !pairs.is_empty();
+            for &pair in &pairs {
+                match family {
+                    Family::V4 => self.v4.push(draft(Some(family), pair, fields, conditions)),
+                    Family::V6 => self.v6.push(draft(Some(family), pair, fields, conditions)),
+                }
             }
         }
         partial
+    }
+
+    /// Returns the conditions of one pattern, without addresses and decision.
+    fn conditions(
+        &mut self,
+        matches: &Match,
+        single: Single,
+        known_links: &mut BTreeMap<Link, u16>,
+    ) -> (Fields, Conditions) {
+        let (value, mask) = field_words(matches, single);
+        let span = |range: Option<PortRange>| {
+            range.map_or((0, u16::MAX), |range| (range.first(), range.last() - range.first()))
+        };
+        let ports = single.ports.map(span);
+        // Any ports, but ports must be present, which no range expresses.
+        let only_ports = ports == [span(None); 2] && single.ports != [None; 2];
+        let conditions = Conditions {
+            class: (Service::class(value[0]), Service::class(mask[0])),
+            ports,
+            link: match only_ports {
+                true => PARTIAL,
+                false => self.link((value[1], mask[1]), known_links),
+            },
+            ..Conditions::NONE
+        };
+        (Fields { value, mask }, conditions)
     }
 
     /// Returns the place of this link, adding it if it is new; [`PARTIAL`] when there are too many.
@@ -163,13 +192,69 @@ fn pairs(sources: &[Bits], destinations: &[Bits]) -> Vec<(Bits, Bits)> {
         let with = |&source: &Bits| destinations.iter().map(move |&other| (source, other));
         return sources.iter().flat_map(with).collect();
     }
-    let common = |list: &[Bits]| list.iter().copied().reduce(Bits::common).unwrap_or(Bits::ANY);
     if sources.len() >= destinations.len() {
         let common = common(destinations);
         return sources.iter().map(|&source| (source, common)).collect();
     }
     let common = common(sources);
     destinations.iter().map(|&destination| (common, destination)).collect()
+}
+
+/// Returns the leading bits in which all agree.
+fn common(list: &[Bits]) -> Bits {
+    list.iter().copied().reduce(Bits::common).unwrap_or(Bits::ANY)
+}
+
+/// Returns combinations of ports and code points that together cover all of the rule's, and whether
+/// they cover more. Where there would be too many, only the longest list is expanded.
+fn singles(matches: &Match) -> (Vec<Single>, bool) {
+    fn each<T: Copy>(list: &[T]) -> Vec<Option<T>> {
+        match list.is_empty() {
+            true => alloc::vec![None],
+            false => list.iter().copied().map(Some).collect(),
+        }
+    }
+    let mut sources = each(&matches.source_ports);
+    let mut destinations = each(&matches.destination_ports);
+    let mut dscps = each(&matches.dscps);
+    let counts = [sources.len(), destinations.len(), dscps.len()];
+    let longest = counts.into_iter().max().unwrap_or(1);
+    let left_out = counts.into_iter().product::<usize>() > longest.max(PATTERNS_MAX);
+    if left_out {
+        let kept = counts.iter().position(|count| *count == longest);
+        for (place, list) in [&mut sources, &mut destinations].into_iter().enumerate() {
+            if kept != Some(place) {
+                *list = alloc::vec![span_of(list)];
+            }
+        }
+        if kept != Some(2) {
+            dscps = alloc::vec![dscps[0].filter(|_| dscps.len() == 1)];
+        }
+    }
+    let with_source = |&source: &Option<PortRange>| {
+        let dscps = &dscps;
+        destinations.iter().flat_map(move |&destination| {
+            dscps.iter().map(move |&dscp| Single { ports: [source, destination], dscp })
+        })
+    };
+    (sources.iter().flat_map(with_source).collect(), left_out)
+}
+
+/// Returns one range that holds all; any port if one of them is any.
+fn span_of(ranges: &[Option<PortRange>]) -> Option<PortRange> {
+    let first = ranges.iter().map(|range| range.as_ref().map(PortRange::first)).min().flatten()?;
+    let last = ranges.iter().map(|range| range.as_ref().map(PortRange::last)).max().flatten()?;
+    PortRange::new(first, last).ok()
+}
+
+/// Returns one combination that covers all.
+fn hull(singles: &[Single]) -> Single {
+    let span = |place: usize| {
+        span_of(&singles.iter().map(|single| single.ports[place]).collect::<Vec<_>>())
+    };
+    let dscp = singles.first().and_then(|single| single.dscp);
+    let same = singles.iter().all(|single| single.dscp == dscp);
+    Single { ports: [span(0), span(1)], dscp: dscp.filter(|_| same) }
 }
 
 fn draft<const WORDS: usize>(
@@ -448,5 +533,7 @@ const TABLES_MAX: usize = 64;
 const GROUPS_TRIED: usize = 4;
 /// The most pairs of source and destination that one rule is expanded to.
 const PAIRS_MAX: usize = 16;
+/// The most patterns of one rule, unless a single list is longer.
+const PATTERNS_MAX: usize = 32;
 /// The counters of a table while it is built: at most one megabyte.
 const COUNTERS_MAX: usize = 1 << 20;

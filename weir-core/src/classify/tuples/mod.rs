@@ -449,6 +449,16 @@ impl Conditions {
             & within(service.ports.1, self.ports[1])
     }
 
+    /// Returns the same conditions of a rule.
+    fn of(self, decision: Decision) -> Conditions {
+        Conditions { decision, ..self }
+    }
+
+    /// Returns the same conditions, marked as partial if the pattern leaves some out.
+    fn partial_if(self, left_out: bool) -> Conditions {
+        Conditions { link: if left_out { PARTIAL } else { self.link }, ..self }
+    }
+
     /// Returns whether the rule has conditions that the pattern leaves out.
     #[inline]
     fn is_partial(&self) -> bool {

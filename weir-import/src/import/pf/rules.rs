@@ -14,6 +14,7 @@ use super::super::words::{Word, Words, bad_value, number};
 use super::text;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use weir_core::classify::service_port;
 use weir_core::packet::Dscp;
 use weir_policy::reader::suggest;
 
@@ -470,10 +471,7 @@ fn ports(words: &mut Words, lost: &mut Option<Lost>, reading: &mut Reading) -> O
 }
 
 fn port_range(text: &str) -> Option<(u16, u16)> {
-    let one = |text: &str| {
-        let named = SERVICES.iter().find(|row| row.0 == text).map(|row| row.1);
-        named.or_else(|| u16::try_from(number(text)?).ok())
-    };
+    let one = |text: &str| service_port(text).or_else(|| u16::try_from(number(text)?).ok());
     match text.split_once(':') {
         Some((first, last)) => Some((one(first)?, one(last)?)).filter(|(a, b)| a <= b),
         None => one(text).map(|port| (port, port)),
@@ -657,37 +655,6 @@ const RULE_WORDS: [&str; 24] = [
     "tag",
     "route-to",
     "probability",
-];
-/// Services that queue rules commonly name, with their ports in the IANA registry.
-const SERVICES: [(&str, u16); 28] = [
-    ("ftp-data", 20),
-    ("ftp", 21),
-    ("ssh", 22),
-    ("telnet", 23),
-    ("smtp", 25),
-    ("domain", 53),
-    ("bootps", 67),
-    ("bootpc", 68),
-    ("tftp", 69),
-    ("www", 80),
-    ("http", 80),
-    ("pop3", 110),
-    ("auth", 113),
-    ("nntp", 119),
-    ("ntp", 123),
-    ("imap", 143),
-    ("snmp", 161),
-    ("irc", 194),
-    ("https", 443),
-    ("submission", 587),
-    ("ldap", 389),
-    ("isakmp", 500),
-    ("rip", 520),
-    ("imaps", 993),
-    ("pop3s", 995),
-    ("sip", 5060),
-    ("mysql", 3306),
-    ("cvsup", 5999),
 ];
 /// The most cases of one rule with lists.
 const RULES_MAX: usize = 1024;

@@ -8,6 +8,7 @@ use super::selector::{Lowered, Selector};
 use super::units::{base0, handle, rate, size};
 use super::{A_HANDLE, Device, Handle, OBJECTS_MAX};
 use std::net::{IpAddr, Ipv4Addr};
+use weir_core::packet::MacAddress;
 
 /// A filter.
 pub(super) struct Filter {
@@ -458,8 +459,20 @@ fn flower(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
                 words.take();
                 protocol(words, draft, reading)?;
             }
-            "indev" | "dst_mac" | "src_mac" | "tcp_flags" | "ip_ttl" | "ip_flags" | "ct_state"
-            | "vlan_prio" | "arp_op" | "enc_key_id" => return unread(&word, draft, reading),
+            "src_mac" | "dst_mac" => {
+                words.take();
+                let station = |text: &str| text.parse::<MacAddress>().ok();
+                let masked = words.peek().is_some_and(|text| text.contains('/'));
+                if masked {
+                    return unread(&format!("{word} with a mask"), draft, reading);
+                }
+                let station =
+                    words.value("an address such as 02:00:5e:10:00:01", station, reading)?;
+                let key = if word == "src_mac" { "src_mac" } else { "dst_mac" };
+                draft.set(key, quoted(&station.to_string()));
+            }
+            "indev" | "tcp_flags" | "ip_ttl" | "ip_flags" | "ct_state" | "vlan_prio" | "arp_op"
+            | "enc_key_id" => return unread(&word, draft, reading),
             _ => return tail(words, draft, reading),
         }
     }
