@@ -46,6 +46,7 @@ verbs! {
     check::Check,
     import::Import,
     export::Export,
+    convert::Convert,
     schema::Schema,
     diff::Diff,
     test::Test,
