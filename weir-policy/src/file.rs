@@ -10,8 +10,20 @@ use std::path::Path;
 /// # Errors
 /// As the system says.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    bounded(File::open(path)?)
+}
+
+/// As [`read`], of a path on the command line: `-` is standard input.
+///
+/// # Errors
+/// As the system says.
+pub fn read_or_stdin(path: &Path) -> io::Result<Vec<u8>> {
+    if path == Path::new("-") { bounded(io::stdin().lock()) } else { read(path) }
+}
+
+fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    from.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -30,7 +30,7 @@ enum Target {
 
 #[derive(clap::Args)]
 struct Tc {
-    /// The policy, in TOML.
+    /// The policy, in TOML; `-` for standard input.
     policy: PathBuf,
     /// The device.
     #[arg(long, value_name = "DEV")]
@@ -78,7 +78,7 @@ impl Run for Export {
 impl Tc {
     fn run(self, output: &Output) -> Exit {
         let name = self.policy.display().to_string();
-        let bytes = match file::read(&self.policy) {
+        let bytes = match file::read_or_stdin(&self.policy) {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };

@@ -48,6 +48,7 @@ verbs! {
     check::Check,
     import::Import,
     export::Export,
+    convert::Convert,
     schema::Schema,
     diff::Diff,
     test::Test,

@@ -7,15 +7,18 @@
 //! rules. Invariant: leaves, queues, rules and meters stay as they are, and in their order;
 //! whatever has no counterpart is noted.
 
+mod convert;
 mod promises;
+mod rewrite;
 mod root;
 mod words;
 
+pub use convert::{Converted, convert};
 pub use promises::{Promised, promises};
 
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
-use weir_core::parameter::Params;
+use weir_core::parameter::{Params, Scope};
 use weir_core::sched::{self, ClassSpec, Descriptor, Tree, TreeError};
 use words::Words;
 
@@ -70,6 +73,11 @@ pub fn translate(plan: &LinkPlan, to: &'static Descriptor) -> Result<Translated,
     let plan = LinkPlan { scheduler: to.keyword, tree, ..plan.clone() };
     plan.build().map_err(|error| error.to_string())?;
     Ok(Translated { plan, root, notes })
+}
+
+/// Returns whether classes have a parameter of this name under a scheduler.
+fn has(scheduler: &Descriptor, name: &str) -> bool {
+    scheduler.parameters.iter().any(|row| row.name == name && row.scope != Scope::Link)
 }
 
 fn no_tree(error: TreeError, to: &Descriptor, rooted: bool) -> String {

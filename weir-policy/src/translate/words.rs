@@ -54,7 +54,7 @@ impl<'a> Words<'a> {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.to.parameters.iter().any(|row| row.name == name && row.scope != Scope::Link)
+        super::has(self.to, name)
     }
 
     /// Returns the notes on the translation.

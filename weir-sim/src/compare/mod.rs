@@ -24,7 +24,7 @@ use weir_core::parameter::{Params, Value};
 use weir_core::sched::{self, ClassSpec, Tree};
 use weir_core::units::{Quantity, Rate};
 use weir_policy::fluid::{Demand, shares};
-use weir_policy::reader::{list, suggest};
+use weir_policy::reader::suggest;
 use weir_policy::translate::{self, Promised, Translated, promises};
 
 /// One scenario under several schedulers.
@@ -106,9 +106,7 @@ pub fn find(keywords: &[String]) -> Result<Vec<&'static sched::Entry>, String> {
     let known: Vec<_> = sched::SCHEDULERS.iter().map(|entry| entry.descriptor.keyword).collect();
     let find = |keyword: &String| {
         sched::find(keyword).ok_or_else(|| {
-            let known_list = list(&known);
-            let cure = suggest(keyword, &known);
-            format!("no scheduler is called `{keyword}`; there are {known_list}; {cure}")
+            format!("no scheduler is called `{keyword}`; {}", suggest(keyword, &known))
         })
     };
     keywords.iter().map(find).collect()

@@ -1,0 +1,138 @@
+//! `weir convert`: writes a policy for another scheduler.
+
+use crate::output::{Exit, Format, Output};
+use crate::{Run, whole_file};
+use serde::Serialize;
+use std::path::PathBuf;
+use weir_core::sched::Descriptor;
+use weir_policy::finding::{Finding, Outcome, Severity};
+use weir_policy::reader::Document;
+use weir_policy::translate::{self, Converted};
+use weir_policy::{deployment, file, policy, render};
+use weir_sim::compare::find;
+use weir_sim::read;
+
+/// Writes a policy for another scheduler.
+///
+/// Comments, rules, queues and meters stay; docs/compare.md has the rules of translation. What was
+/// added and what has no counterpart goes to standard error, with the findings of the new policy.
+/// Exits 1 if the policy or the new one is wrong, or if the scheduler cannot express it.
+#[derive(clap::Args)]
+pub struct Convert {
+    /// The policy, in TOML; `-` for standard input.
+    policy: PathBuf,
+    /// The scheduler.
+    #[arg(long, value_name = "KEYWORD")]
+    scheduler: String,
+    /// Write the policy to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// The output of `--format json`; docs/compare.md describes it.
+#[derive(Serialize)]
+struct Printed<'a> {
+    file: &'a str,
+    written_for: &'static str,
+    scheduler: &'static str,
+    notes: &'a [String],
+    policy: &'a str,
+    errors: usize,
+    warnings: usize,
+    findings: &'a [Finding],
+}
+
+impl Run for Convert {
+    fn run(self, output: &Output) -> Exit {
+        let name = self.policy.display().to_string();
+        let bytes = match file::read_or_stdin(&self.policy) {
+            Ok(bytes) => bytes,
+            Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
+        };
+        let to = match find(std::slice::from_ref(&self.scheduler)) {
+            Ok(found) => found[0].descriptor,
+            Err(why) => return output.refuse(&why),
+        };
+        self.convert((&bytes, &name), to, output)
+    }
+}
+
+impl Convert {
+    fn convert(
+        &self,
+        (bytes, name): (&[u8], &str),
+        to: &'static Descriptor,
+        output: &Output,
+    ) -> Exit {
+        let document = Document::new(name, bytes);
+        let keys = document.top_level();
+        if deployment::is_deployment(&keys) {
+            return output
+                .refuse(&format!("{name} is a deployment; convert a policy that it names"));
+        }
+        if read::is_scenario(&keys) {
+            return output
+                .refuse(&format!("{name} is a scenario; convert the policy that it runs"));
+        }
+        let outcome = policy::of_document(&document, None);
+        let failed = outcome.failed();
+        let (Some(policy), Ok(text)) = (&outcome.plan, std::str::from_utf8(bytes)) else {
+            return refuse(name, &outcome, output);
+        };
+        if failed {
+            return refuse(name, &outcome, output);
+        }
+        match translate::convert((text, name), policy, to) {
+            Ok(converted) => {
+                let printed = Printed {
+                    file: name,
+                    written_for: policy.link.scheduler,
+                    scheduler: to.keyword,
+                    notes: &converted.notes,
+                    policy: &converted.text,
+                    errors: converted.outcome.count(Severity::Error),
+                    warnings: converted.outcome.count(Severity::Warning),
+                    findings: &converted.outcome.findings,
+                };
+                self.hand_over(&printed, &converted, output)
+            }
+            Err(why) => {
+                output.warn(&format!("{name}: {why}"));
+                Exit::Faults
+            }
+        }
+    }
+
+    /// Prints the notes and findings, and writes the policy unless it is wrong.
+    fn hand_over(&self, printed: &Printed<'_>, converted: &Converted, output: &Output) -> Exit {
+        let Outcome { findings, sources, .. } = &converted.outcome;
+        let text = output.format == Format::Text;
+        if text {
+            converted.notes.iter().for_each(|note| output.warn(note));
+            eprint!("{}", render::render(findings, sources, false));
+        } else {
+            output.json(printed);
+        }
+        if converted.outcome.failed() {
+            return Exit::Faults;
+        }
+        match &self.out {
+            Some(path) => match whole_file::write(path, &converted.text) {
+                Ok(()) => Exit::Clean,
+                Err(why) => output.refuse(&why),
+            },
+            None if text => {
+                output.text(&converted.text);
+                Exit::Clean
+            }
+            None => Exit::Clean,
+        }
+    }
+}
+
+/// Prints why the policy cannot be read, to standard error, since a policy goes to standard output.
+fn refuse(name: &str, outcome: &Outcome<policy::Policy>, output: &Output) -> Exit {
+    eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
+    output.warn(&format!("{name}: policy, {}", render::summary(&outcome.findings)));
+    Exit::Faults
+}
