@@ -33,7 +33,7 @@ fn folder() -> TempDir {
     }
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("is text");
     write("duration.toml", &read("scenario.toml").replace("'1 s'", "'3 fortnights'"));
-    write("my home.toml", &read("deployment.toml"));
+    write("home!.toml", &read("deployment.toml"));
     let named = "[deployment]\nname = '../x'";
     write("named.toml", &read("deployment.toml").replacen("[deployment]", named, 1));
     folder
