@@ -139,8 +139,8 @@ pub(crate) fn phase_start(old: &Account, new: &Account, kin: &Kin) -> Vec<LeafAc
 /// The table for people.
 pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
     let head = [
-        "class", "offered", "sent", "Mbit/s", "marked", "dropped", "backlog", "p50 ms", "p90", "p99",
-        "max", "mean",
+        "class", "offered", "sent", "Mbit/s", "marked", "dropped", "backlog", "p50 ms", "p90",
+        "p99", "max", "mean",
     ];
     let mut table = Table::new(head).optional(&[4]);
     for class in classes {

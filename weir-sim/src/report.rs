@@ -315,8 +315,20 @@ impl fmt::Display for Report {
 impl Report {
     fn source_table(&self) -> Table {
         let head = [
-            "source", "kind", "class", "sent", "received", "lost", "goodput\nMbit/s", "p50 ms", "p90",
-            "p99", "max", "mean", "again", "transfers",
+            "source",
+            "kind",
+            "class",
+            "sent",
+            "received",
+            "lost",
+            "goodput\nMbit/s",
+            "p50 ms",
+            "p90",
+            "p99",
+            "max",
+            "mean",
+            "again",
+            "transfers",
         ];
         let mut table = Table::new(head).words(&[1, 2]).optional(&[12, 13]);
         for source in &self.sources {

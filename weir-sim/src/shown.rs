@@ -138,7 +138,8 @@ impl Table {
 
     /// Formats the titles, a rule and the rows of these columns.
     fn block(&self, columns: &[usize], rows: &[usize], colour: bool) -> String {
-        let sized: Vec<_> = columns.iter().map(|&column| (column, self.width(column, rows))).collect();
+        let sized: Vec<_> =
+            columns.iter().map(|&column| (column, self.width(column, rows))).collect();
         let width = sized.iter().map(|column| column.1).sum::<usize>() + GAP * (columns.len() - 1);
         let heights = columns.iter().map(|&column| self.head[column].lines().count());
         let mut lines = Vec::with_capacity(rows.len() + 2);

@@ -146,7 +146,8 @@ fn print_all<T>(
     let exit = print(output, name, kind, outcome);
     let names = Standing::default().figures().map(|figure| figure.0);
     let ways = rows.iter().any(|row| row.direction.is_some());
-    let mut table = Table::new(ways.then_some("direction").into_iter().chain(["class"]).chain(names));
+    let mut table =
+        Table::new(ways.then_some("direction").into_iter().chain(["class"]).chain(names));
     if ways {
         table = table.words(&[1]);
     }

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use weir_control::client;
 use weir_control::protocol::default_socket;
+use weir_live::status::{ClassStatus, LaneStatus, Status as LinkStatus};
 use weir_policy::deployment::{NAME_RULE, is_name};
 use weir_sim::shown::{Table, millis};
-use weir_live::status::{ClassStatus, LaneStatus, Status as LinkStatus};
 
 /// Shows the counters of a running link: ports, classes, delays, drops.
 #[derive(clap::Args)]

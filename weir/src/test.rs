@@ -160,7 +160,9 @@ fn shown(measure: Measure<ClassId>, value: f64) -> String {
     match measure {
         Measure::Fairness => format!("{:.2} %", value * 100.0),
         Measure::Class(_, Metric::Rate) => format!("{:.4} Mbit/s", value / 1e6),
-        Measure::Class(_, Metric::Delay(_) | Metric::DelayMean) => format!("{} ms", millis(value * 1e6)),
+        Measure::Class(_, Metric::Delay(_) | Metric::DelayMean) => {
+            format!("{} ms", millis(value * 1e6))
+        }
         Measure::Class(_, Metric::Loss) => format!("{:.3} %", value * 100.0),
         Measure::Class(_, Metric::Drops) => format!("{value:.1} packets"),
         Measure::Class(_, Metric::BacklogMax) => format!("{value:.0} B"),

@@ -15,10 +15,7 @@ const FAULTY: &[(&str, &str)] = &[
     ("limit-text.toml", "[class.all]\ndefault = true\nqueue = { limit = 'many' }\n"),
     ("limit-unit.toml", "[class.all]\ndefault = true\nqueue = { limit = '10 cells' }\n"),
     ("limit-bare.toml", "[class.all]\ndefault = true\nqueue = { limit = 20 }\n"),
-    (
-        "share.toml",
-        "[class.all]\ndefault = true\nshare = '95 %'\nqueues = 64\nhash = 'dstaddr'\n",
-    ),
+    ("share.toml", "[class.all]\ndefault = true\nshare = '95 %'\nqueues = 64\nhash = 'dstaddr'\n"),
 ];
 
 /// A folder with files of each kind and faulty ones.

@@ -159,7 +159,8 @@ fn a_replay_is_compared_with_the_bounds_of_declared_classes() {
              arrival = {{ rate = '{rate}', burst = '1514 B' }}"
         )
     };
-    for (rate, said) in [("480 bit/s", "worst delay ms"), ("100 bit/s", "nothing follows from this run")]
+    for (rate, said) in
+        [("480 bit/s", "worst delay ms"), ("100 bit/s", "nothing follows from this run")]
     {
         let text = check(&folder(&policy(rate), &capture(90)), &[], 0, "", &[]);
         assert!(text.contains(said), "{rate}: {text}");

@@ -216,7 +216,8 @@ impl fmt::Display for Summary {
         let rows = sources.iter().map(|source| {
             let goodput = format!("{:.4}", source.goodput_bps.times(1e-6));
             let received = source.goodput_bps.mean > 0.0;
-            let (lost, delay) = (source.lost_packets.to_string(), cell(source.delay_p99_us, received));
+            let (lost, delay) =
+                (source.lost_packets.to_string(), cell(source.delay_p99_us, received));
             vec![source.name.clone(), goodput, lost, delay]
         });
         writeln!(f, "{}", table(&["source", "goodput Mbit/s", "lost", "p99 ms"], rows))?;
