@@ -10,6 +10,11 @@ CARGO ?= cargo
 #   ip        shows and sets up interfaces beside a live link
 #   valgrind  counts instructions for `weir bench --instructions`
 NEEDED := cc:build-essential git:git ip:iproute2 valgrind:valgrind
+# Subcommands of cargo that the checks call.
+TOOLS := fmt clippy
+# What only builds and runs Weir needs neither.
+demo bench: NEEDED := cc:build-essential
+demo bench: TOOLS :=
 
 .PHONY: help test demo bench figures setup
 
@@ -54,7 +59,7 @@ setup:
 	fi
 	@command -v $(CARGO) >/dev/null || \
 	    { echo 'setup: no cargo; install Rust 1.91 or newer, for instance with rustup' >&2; exit 1; }
-	@for tool in fmt clippy; do \
+	@for tool in $(TOOLS); do \
 	    $(CARGO) $$tool --version >/dev/null 2>&1 || \
 	        { echo "setup: no cargo $$tool; run: rustup component add rustfmt clippy" >&2; exit 1; }; \
 	done

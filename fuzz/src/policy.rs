@@ -61,7 +61,7 @@ fn check_policy(policy: &Policy) {
 /// Checks that every bound is unknown or a number, never NaN.
 fn check_bounds(policy: &Policy) {
     assert_eq!(policy.demands.len(), policy.link.queues.len(), "every leaf has its demands");
-    for standing in standings(policy).values() {
+    for standing in standings(policy).iter().map(|row| &row.1) {
         let numbers = standing.figures().into_iter().filter_map(|figure| figure.1);
         numbers.for_each(|number| assert!(number >= 0.0, "{standing:?}"));
     }

@@ -103,7 +103,7 @@ fn a_default_class_of_altq_gives_rate_to_a_control_class() {
                 class cbq en0 def root borrow pbandwidth 95 default\n";
     let wanted =
         ["[class.ctl_class]\nparent = \"root\"\nrate = \"2 Mbit/s\"", "rate = \"93 Mbit/s\""];
-    check("altq", text, &wanted, &[]);
+    check("altq", text, &wanted, &[(3, Fate::Kept, "a class `ctl_class` gets 2 % of the link")]);
 }
 
 #[test]

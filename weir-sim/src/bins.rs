@@ -8,7 +8,7 @@
 //! In a network each outlet has bins of its own.
 
 use crate::scenario::Scenario;
-use crate::shown::{align, seconds, table};
+use crate::shown::{Table, seconds};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -158,13 +158,12 @@ pub(crate) fn quoted(name: &str) -> String {
 impl fmt::Display for BinsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.classes.iter().map(|class| class.name.as_str());
-        let head: Vec<&str> = std::iter::once("from s").chain(names).collect();
-        let mut rows = table(&head);
+        let mut rows = Table::new(std::iter::once("from s").chain(names));
         for bin in 0..self.len() {
             let bytes = self.classes.iter().map(|class| class.bytes[bin].to_string());
-            rows.add_row(std::iter::once(self.start(bin)).chain(bytes));
+            rows.row(std::iter::once(self.start(bin)).chain(bytes));
         }
-        write!(f, "bytes sent in bins of {}\n{}", self.width, align(rows, &[]))
+        write!(f, "bytes sent in bins of {}\n{}", self.width, rows)
     }
 }
 

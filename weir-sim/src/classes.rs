@@ -4,10 +4,9 @@
 //! classes of one name are one row, whatever their place in the tree. Invariant: the rows of the
 //! leaves sum to what the link sent and dropped while it counted.
 
-use crate::figures::{Amount, Delays, Dropped, megabits};
+use crate::figures::{Amount, Delays, Dropped};
 use crate::meter::{LinkMeter, since};
-use crate::shown::{align, table};
-use comfy_table::Table;
+use crate::shown::{Table, megabits};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::account::{Account, Count, Histogram, LeafAccount};
@@ -139,36 +138,25 @@ pub(crate) fn phase_start(old: &Account, new: &Account, kin: &Kin) -> Vec<LeafAc
 
 /// The table for people.
 pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
-    let mut table = table(&[
-        "class",
-        "offered",
-        "sent",
-        "Mbit/s",
-        "marked",
-        "dropped",
-        "by reason",
-        "backlog",
-        "p50 µs",
-        "p90",
-        "p99",
-        "max",
-        "mean",
-    ]);
+    let head = [
+        "class", "offered", "sent", "Mbit/s", "marked", "dropped", "backlog", "p50 ms", "p90",
+        "p99", "max", "mean",
+    ];
+    let mut table = Table::new(head).optional(&[4]);
     for class in classes {
         let mut row = vec![
             class.name.clone(),
             class.offered.packets.to_string(),
             class.sent.packets.to_string(),
-            megabits(class.sent.bits_per_second),
+            megabits(class.sent.bits_per_second as f64),
             class.marked.to_string(),
-            class.dropped.total.packets.to_string(),
             class.dropped.reasons(),
             class.backlog.packets.to_string(),
         ];
         row.extend(class.delay.cells());
-        table.add_row(row);
+        table.row(row);
     }
-    align(table, &[0, 6])
+    table
 }
 
 const RECONFIGURED: usize = DropReason::Reconfigured as usize;

@@ -3,8 +3,7 @@
 //! Invariant: whatever the number of packets, it holds sums for each class and the slowest few, and
 //! the parts of a class sum to the sojourns of its packets.
 
-use crate::shown::{align, micros, seconds, table};
-use comfy_table::Table;
+use crate::shown::{Table, micros, millis, seconds};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -292,12 +291,13 @@ impl ExplainReport {
 
     /// A row for each class and one for each part that any of its packets had.
     fn class_table(&self) -> Table {
-        let mut table = table(&["class", "packets", "waited", "mean µs", "max", "share %"]);
+        let head = ["class", "packets", "waited", "mean ms", "max", "share %"];
+        let mut table = Table::new(head).words(&[2]);
         for class in &self.classes {
             let mut row = |name: &str, packets: String, word: &str, part: PartReport| {
                 let share = format!("{:.1}", part.share * 100.0);
                 let cells = [name, &packets, word, &cell(part.mean), &cell(part.max), &share];
-                table.add_row(cells);
+                table.row(cells);
             };
             row(&class.name, class.packets.to_string(), "in all", class.total);
             for (word, part) in class.parts.named() {
@@ -306,25 +306,26 @@ impl ExplainReport {
                 }
             }
         }
-        align(table, &[0, 2])
+        table
     }
 
     fn lender_table(&self) -> Option<Table> {
-        let mut table = table(&["class", "lender", "packets"]);
+        let mut table = Table::new(["class", "lender", "packets"]).words(&[1]);
         for class in &self.classes {
             for (lender, packets) in &class.lenders {
-                table.add_row([&class.name, lender, &packets.to_string()]);
+                table.row([&class.name, lender, &packets.to_string()]);
             }
         }
-        (!table.is_empty()).then(|| align(table, &[0, 1]))
+        (!table.is_empty()).then_some(table)
     }
 
     fn slowest_table(&self) -> Table {
-        let mut head = vec!["at s", "class", "total µs"];
+        let mut head = vec!["at s", "class", "total ms"];
         let words = Parts::<()>::default().named().map(|part| part.0);
+        let parts: Vec<usize> = (3..3 + words.len()).collect();
         head.extend(words);
         head.extend(["lender", "fate"]);
-        let mut table = table(&head);
+        let mut table = Table::new(head).words(&[1, 10, 11]).optional(&parts);
         for packet in &self.slowest {
             let at = packet.at.as_nanos();
             let at = format!("{}.{:06}", at / 1_000_000_000, at / 1000 % 1_000_000);
@@ -334,9 +335,9 @@ impl ExplainReport {
             row.push(
                 packet.dropped.map_or("sent".to_owned(), |reason| format!("dropped: {reason}")),
             );
-            table.add_row(row);
+            table.row(row);
         }
-        align(table, &[1, 10, 11])
+        table
     }
 }
 
@@ -347,14 +348,14 @@ impl fmt::Display for ExplainReport {
             write!(f, "\n\nwho lent:\n{table}")?;
         }
         if !self.slowest.is_empty() {
-            write!(f, "\n\nthe slowest packets, in µs:\n{}", self.slowest_table())?;
+            write!(f, "\n\nthe slowest packets, in ms:\n{}", self.slowest_table())?;
         }
         Ok(())
     }
 }
 
 fn cell(duration: Duration) -> String {
-    format!("{:.1}", duration.as_nanos() as f64 / 1e3)
+    millis(duration.as_nanos() as f64 / 1e3)
 }
 
 fn from_start<S: serde::Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {

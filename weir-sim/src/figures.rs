@@ -1,6 +1,6 @@
 //! The figures of reports: amounts of packets, what was dropped, distributions of delays.
 
-use crate::shown::micros;
+use crate::shown::{micros, millis};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use weir_core::account::{Count, Histogram};
@@ -93,8 +93,11 @@ impl Serialize for Dropped {
 }
 
 impl Dropped {
-    /// Formats the reasons, as in `full 3, evicted 4`.
+    /// Formats the reasons, as in `full 3, evicted 4`; `0` without any.
     pub(crate) fn reasons(&self) -> String {
+        if self.total.packets == 0 {
+            return "0".to_owned();
+        }
         let rows = DropReason::ALL.iter().zip(&self.by_reason);
         let rows = rows.filter(|row| row.1.packets > 0);
         let words: Vec<_> = rows.map(|row| format!("{} {}", row.0.name(), row.1.packets)).collect();
@@ -103,18 +106,13 @@ impl Dropped {
 }
 
 impl Delays {
-    /// The quantiles in µs for a table.
+    /// The quantiles in ms for a table.
     pub(crate) fn cells(&self) -> [String; 5] {
         [self.p50, self.p90, self.p99, self.max, self.mean].map(|duration| {
             if self.count == 0 {
                 return "-".to_owned();
             }
-            format!("{:.1}", duration.as_nanos() as f64 / 1e3)
+            millis(duration.as_nanos() as f64 / 1e3)
         })
     }
-}
-
-/// Formats a rate in Mbit/s for a table.
-pub(crate) fn megabits(bits_per_second: u64) -> String {
-    format!("{:.4}", bits_per_second as f64 / 1e6)
 }

@@ -10,12 +10,11 @@ pub use crate::figures::{Amount, Delays, Dropped};
 
 use crate::classes::{ClassSums, class_table};
 use crate::explain::ExplainReport;
-use crate::figures::{megabits, rate};
+use crate::figures::rate;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
 use crate::network::NetworkReport;
 use crate::scenario::{Scenario, Source};
-use crate::shown::{align, bits_per_second, seconds, table};
-use comfy_table::Table;
+use crate::shown::{Table, bits_per_second, megabits, seconds};
 use serde::Serialize;
 use std::fmt;
 use weir_core::account::{Account, LeafAccount};
@@ -315,22 +314,23 @@ impl fmt::Display for Report {
 
 impl Report {
     fn source_table(&self) -> Table {
-        let mut table = table(&[
+        let head = [
             "source",
             "kind",
             "class",
             "sent",
             "received",
             "lost",
-            "goodput Mbit/s",
-            "p50 µs",
+            "goodput\nMbit/s",
+            "p50 ms",
             "p90",
             "p99",
             "max",
             "mean",
             "again",
             "transfers",
-        ]);
+        ];
+        let mut table = Table::new(head).words(&[1, 2]).optional(&[12, 13]);
         for source in &self.sources {
             let mut row = vec![
                 source.name.clone(),
@@ -339,14 +339,14 @@ impl Report {
                 source.sent.packets.to_string(),
                 source.received.packets.to_string(),
                 source.lost.packets.to_string(),
-                megabits(source.goodput_bps),
+                megabits(source.goodput_bps as f64),
             ];
             row.extend(source.delay.cells());
             let tcp = source.tcp.as_ref();
             row.push(tcp.map_or(String::new(), |tcp| tcp.retransmitted.to_string()));
             row.push(tcp.map_or(String::new(), |tcp| tcp.transfers.count.to_string()));
-            table.add_row(row);
+            table.row(row);
         }
-        align(table, &[0, 1, 2])
+        table
     }
 }

@@ -238,7 +238,10 @@ impl<'a> Table<'a> {
         match self.output.format {
             Format::Json => self.output.json(rows),
             Format::Text if figures.is_empty() => {}
-            Format::Text => self.output.text(&format!("\n{}", figure::table(figures))),
+            Format::Text => {
+                self.output.text("\n");
+                self.output.table(&figure::table(figures));
+            }
         }
         let all_hold = figures.iter().all(|figure| figure.holds && figure.decided);
         if all_hold { Exit::Clean } else { Exit::Faults }

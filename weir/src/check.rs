@@ -3,7 +3,6 @@
 use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use weir_policy::deployment::Direction;
@@ -13,6 +12,7 @@ use weir_policy::policy::Policy;
 use weir_policy::reader::Document;
 use weir_policy::{deployment, file, policy, render};
 use weir_sim::read;
+use weir_sim::shown::Table;
 
 /// Checks a policy, a deployment or a scenario: what is wrong, where, and how to cure it.
 ///
@@ -144,18 +144,17 @@ fn print_all<T>(
         return Exit::Clean;
     }
     let exit = print(output, name, kind, outcome);
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
     let names = Standing::default().figures().map(|figure| figure.0);
     let ways = rows.iter().any(|row| row.direction.is_some());
-    table.set_header(ways.then_some("direction").into_iter().chain(["class"]).chain(names));
+    let mut table =
+        Table::new(ways.then_some("direction").into_iter().chain(["class"]).chain(names));
+    if ways {
+        table = table.words(&[1]);
+    }
     for row in &rows {
         let figures = row.standing.figures().map(|figure| shown(figure.1));
         let way = row.direction.clone().into_iter();
-        table.add_row(way.chain([row.class.clone()]).chain(figures));
-    }
-    for column in table.column_iter_mut().skip(1 + usize::from(ways)) {
-        column.set_cell_alignment(CellAlignment::Right);
+        table.row(way.chain([row.class.clone()]).chain(figures));
     }
     output.text(&format!("{table}\n"));
     exit

@@ -4,12 +4,12 @@ use crate::Run;
 use crate::check;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
-use comfy_table::{Table, presets};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use weir_policy::diff::{ClassChange, Difference, Standing, differ};
 use weir_policy::policy::{self, Policy};
 use weir_policy::{file, render};
+use weir_sim::shown::Table;
 
 /// Compares the effects of two policies: which packets go to another class, and which guarantees
 /// change.
@@ -128,9 +128,7 @@ fn text(difference: &Difference) -> String {
 
 /// Makes a row for each figure that changes.
 fn table(changed: &[ClassChange]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header(["class", "what", "before", "after", "change"]);
+    let mut table = Table::new(["class", "what", "before", "after", "change"]).words(&[1]);
     for row in changed {
         let figures = |standing: &Standing| standing.figures();
         for ((what, before), (_, after)) in
@@ -146,7 +144,7 @@ fn table(changed: &[ClassChange]) -> Table {
                 _ => String::new(),
             };
             let shown = check::shown;
-            table.add_row([row.name.clone(), what.to_owned(), shown(before), shown(after), change]);
+            table.row([row.name.clone(), what.to_owned(), shown(before), shown(after), change]);
         }
     }
     table

@@ -115,11 +115,9 @@ impl Kind {
     /// Returns a sentence with the verbs that take the file.
     fn takers(self, name: &str) -> String {
         match self {
-            Self::Policy => {
-                format!(
-                    "`weir check {name}` checks it; `test`, `diff` and `export tc` take it, too"
-                )
-            }
+            Self::Policy => format!(
+                "`weir check {name}` checks it; `replay`, `test`, `diff` and `export tc` take it"
+            ),
             Self::Deployment => {
                 format!("`weir check {name}` checks it, and `weir up {name}` runs it")
             }

@@ -66,7 +66,7 @@ verbs! {
 
 /// Link sharing that is proved before it is deployed.
 #[derive(Parser)]
-#[command(name = "weir", version = env!("WEIR_VERSION"), arg_required_else_help = true)]
+#[command(name = "weir", version = env!("WEIR_VERSION"), arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Command {
     /// The format of results.
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
@@ -86,6 +86,10 @@ fn main() -> ExitCode {
     let exit = command.verb.run(&output);
     output.end(exit).into()
 }
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 done, and the input has errors, a promise or claim \
+    is broken, or the two policies of `diff` differ; 2 not done, because of wrong arguments or a \
+    file that cannot be used; 130 stopped.";
 
 /// Prints help, the version, or what is wrong with the arguments, for a program as JSON, too.
 fn wrong_usage(error: &clap::Error) -> ExitCode {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use weir_sim::shown::Table;
 
 /// The format of results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -23,7 +24,7 @@ pub enum Format {
 pub enum Exit {
     /// 0: done, without errors.
     Clean,
-    /// 1: done, and the input has errors.
+    /// 1: done, and the input has errors, or policies differ.
     Faults,
     /// 2: not done: wrong usage, or a file cannot be read or written.
     Usage,
@@ -74,6 +75,11 @@ impl Output {
         if error.kind() != io::ErrorKind::BrokenPipe && !self.failed.replace(true) {
             self.warn(&format!("cannot print: {error}"));
         }
+    }
+
+    /// Prints a table, with what is wrong in colour.
+    pub fn table(&self, table: &Table) {
+        self.text(&format!("{}\n", table.render(self.colour())));
     }
 
     /// Returns the exit code, which is `exit` unless printing failed.

@@ -2,14 +2,14 @@
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
-use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write;
 use std::path::PathBuf;
 use weir_control::client;
 use weir_control::protocol::default_socket;
 use weir_core::packet::Unread;
-use weir_policy::deployment::{NAME_RULE, is_name};
 use weir_live::status::{ClassStatus, LaneStatus, Status as LinkStatus};
+use weir_policy::deployment::{NAME_RULE, is_name};
+use weir_sim::shown::{Table, millis};
 
 /// Shows the counters of a running link: ports, classes, delays, drops.
 #[derive(clap::Args)]
@@ -79,16 +79,13 @@ pub fn table(status: &LinkStatus) -> String {
 }
 
 fn classes(lane: &LaneStatus, seconds: f64) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header([
+    let head = [
         "class", "offered", "sent", "Mbit/s", "marked", "dropped", "waiting", "p50 ms", "p99 ms",
         "max ms",
-    ]);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    ];
+    let mut table = Table::new(head).optional(&[4]);
     for class in &lane.classes {
-        table.add_row(row(class, seconds));
+        table.row(row(class, seconds));
     }
     table
 }
@@ -102,7 +99,9 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
         .map(|(reason, amount)| format!("{reason} {}", amount.packets))
         .collect();
     let dropped = if dropped == 0 { "0".to_owned() } else { reasons.join(", ") };
-    let millis = |micros: f64| format!("{:.3}", micros / 1e3);
+    // Without packets there are no delays.
+    let sent = class.sent.packets > 0;
+    let delay = |micros: f64| if sent { millis(micros) } else { "-".to_owned() };
     vec![
         class.name.clone(),
         class.offered.packets.to_string(),
@@ -111,8 +110,8 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
         class.marked.to_string(),
         dropped,
         class.backlog.packets.to_string(),
-        millis(class.delay.p50_us),
-        millis(class.delay.p99_us),
-        millis(class.delay.max_us),
+        delay(class.delay.p50_us),
+        delay(class.delay.p99_us),
+        delay(class.delay.max_us),
     ]
 }

@@ -4,7 +4,6 @@ use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::sim::bounds;
-use comfy_table::{Table, presets};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use weir_policy::{file, render};
 use weir_sim::keeping;
 use weir_sim::promise::{self, Observation, Proof, Verdict};
 use weir_sim::read;
+use weir_sim::shown::{Table, millis};
 
 /// Tests the promises of a policy: simulates the scenario of each, several times.
 ///
@@ -122,7 +122,7 @@ fn print(output: &Output, policy: &Policy, mut tested: Tested) -> Exit {
     match output.format {
         Format::Json => output.json(&tested),
         Format::Text => {
-            output.text(&format!("{}\n", table(policy, &tested.promises)));
+            output.table(&table(policy, &tested.promises));
             let (kept, all) = (tested.kept, tested.promises.len());
             output.text(&format!("{}: {kept} of {all} promises kept\n", tested.file));
             if tested.runs == 1 {
@@ -135,13 +135,12 @@ fn print(output: &Output, policy: &Policy, mut tested: Tested) -> Exit {
 }
 
 fn table(policy: &Policy, rows: &[Row]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header(["promise", "under", "measured", "+-", "goal", "verdict"]);
+    let head = ["promise", "under", "measured", "±", "goal", "verdict"];
+    let mut table = Table::new(head).words(&[1, 5]);
     for (row, promise) in rows.iter().zip(&policy.promises) {
         let measure = promise.promised.measure;
         let own = |value: Option<f64>| value.map_or("-".to_owned(), |value| shown(measure, value));
-        table.add_row([
+        table.row([
             row.that.clone(),
             row.under.clone(),
             own(row.proof.measured),
@@ -149,6 +148,9 @@ fn table(policy: &Policy, rows: &[Row]) -> Table {
             own(row.proof.goal),
             row.proof.verdict.name().to_owned(),
         ]);
+        if row.proof.verdict != Verdict::Kept {
+            table.mark(VERDICT);
+        }
     }
     table
 }
@@ -158,12 +160,16 @@ fn shown(measure: Measure<ClassId>, value: f64) -> String {
     match measure {
         Measure::Fairness => format!("{:.2} %", value * 100.0),
         Measure::Class(_, Metric::Rate) => format!("{:.4} Mbit/s", value / 1e6),
-        Measure::Class(_, Metric::Delay(_) | Metric::DelayMean) => format!("{:.3} ms", value * 1e3),
+        Measure::Class(_, Metric::Delay(_) | Metric::DelayMean) => {
+            format!("{} ms", millis(value * 1e6))
+        }
         Measure::Class(_, Metric::Loss) => format!("{:.3} %", value * 100.0),
         Measure::Class(_, Metric::Drops) => format!("{value:.1} packets"),
         Measure::Class(_, Metric::BacklogMax) => format!("{value:.0} B"),
     }
 }
 
+/// The column of the verdict.
+const VERDICT: usize = 5;
 const RUNS: u32 = 5;
 const RUNS_MAX: i64 = 1000;

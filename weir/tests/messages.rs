@@ -15,10 +15,7 @@ const FAULTY: &[(&str, &str)] = &[
     ("limit-text.toml", "[class.all]\ndefault = true\nqueue = { limit = 'many' }\n"),
     ("limit-unit.toml", "[class.all]\ndefault = true\nqueue = { limit = '10 cells' }\n"),
     ("limit-bare.toml", "[class.all]\ndefault = true\nqueue = { limit = 20 }\n"),
-    (
-        "share.toml",
-        "[class.all]\ndefault = true\nshare = '95 %'\nqueues = 64\nhash = 'dstaddr'\n",
-    ),
+    ("share.toml", "[class.all]\ndefault = true\nshare = '95 %'\nqueues = 64\nhash = 'dstaddr'\n"),
 ];
 
 /// A folder with files of each kind and faulty ones.
@@ -33,7 +30,7 @@ fn folder() -> TempDir {
     }
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("is text");
     write("duration.toml", &read("scenario.toml").replace("'1 s'", "'3 fortnights'"));
-    write("my home.toml", &read("deployment.toml"));
+    write("home!.toml", &read("deployment.toml"));
     let named = "[deployment]\nname = '../x'";
     write("named.toml", &read("deployment.toml").replacen("[deployment]", named, 1));
     folder

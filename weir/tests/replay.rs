@@ -159,12 +159,13 @@ fn a_replay_is_compared_with_the_bounds_of_declared_classes() {
              arrival = {{ rate = '{rate}', burst = '1514 B' }}"
         )
     };
-    for (rate, said) in [("480 bit/s", "| all   |"), ("100 bit/s", "nothing follows from this run")]
+    for (rate, said) in
+        [("480 bit/s", "worst delay ms"), ("100 bit/s", "nothing follows from this run")]
     {
         let text = check(&folder(&policy(rate), &capture(90)), &[], 0, "", &[]);
         assert!(text.contains(said), "{rate}: {text}");
-        assert_eq!(text.contains("worst delay us"), rate == "480 bit/s", "{text}");
+        assert_eq!(text.contains("worst delay ms"), rate == "480 bit/s", "{text}");
     }
     let text = check(&folder(POLICY, &capture(3)), &[], 0, "", &[]);
-    assert!(!text.contains("worst delay us"), "{text}");
+    assert!(!text.contains("worst delay ms"), "{text}");
 }

@@ -321,7 +321,7 @@ fn class(
         }
     }
     class.thresholds = early.of(class.early);
-    add_class(one, class, &options, discipline);
+    add_class(one, class, &options, discipline, reading);
 }
 
 /// Values that are computed once the line is read.
@@ -420,6 +420,7 @@ fn add_class(
     mut class: AltqClass,
     options: &ClassOptions,
     discipline: Discipline,
+    reading: &mut Reading,
 ) {
     let cbq = discipline == Discipline::Cbq;
     let size = options.packet_size.unwrap_or(MTU).clamp(1, 65_535);
@@ -441,14 +442,14 @@ fn add_class(
         class.rules.extend(control_rules());
     }
     if class.default && cbq && !one.control {
-        add_control(one, &mut class);
+        add_control(one, &mut class, reading);
     }
     one.classes.push(class);
 }
 
 /// [algorithms §3.2, §3.16] A default class that comes before any control class gives two
 /// hundredths of the link to a control class.
-fn add_control(one: &mut Interface, default: &mut AltqClass) {
+fn add_control(one: &mut Interface, default: &mut AltqClass, reading: &mut Reading) {
     let rate = one.sketch.rate / 50;
     let mut control = AltqClass::new(CONTROL, default.parent, default.line);
     control.bandwidth = rate;
@@ -458,6 +459,11 @@ fn add_control(one: &mut Interface, default: &mut AltqClass) {
     default.bandwidth = default.bandwidth.saturating_sub(rate);
     one.control = true;
     one.classes.push(control);
+    let note = format!(
+        "no class for control comes before, so a class `{CONTROL}` gets 2 % of the link from this \
+         one for ICMP, IGMP and RSVP, as altqd does it"
+    );
+    reading.noted(default.line, note);
 }
 
 /// The rules for ICMP, IGMP and RSVP.

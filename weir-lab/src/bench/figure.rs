@@ -1,6 +1,7 @@
 //! A figure that the README or the documentation claims: its goal, what was measured, the verdict.
 
 use serde::Serialize;
+use weir_sim::shown::Table;
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -59,28 +60,16 @@ impl Figure {
     }
 }
 
-/// The figures as a table; nothing if there are none.
-pub fn table(figures: &[Figure]) -> String {
-    if figures.is_empty() {
-        return String::new();
-    }
-    let width = |of: fn(&Figure) -> &str, title: &str| {
-        figures.iter().map(|row| of(row).len()).max().unwrap_or(0).max(title.len())
-    };
-    let [figure, goal, measured] = [
-        width(|row| &row.figure, "figure"),
-        width(|row| &row.goal, "goal"),
-        width(|row| &row.measured, "measured"),
-    ];
-    let line = |cells: [&str; 4]| {
-        let [a, b, c, d] = cells;
-        format!("{a:<figure$}  {b:<goal$}  {c:>measured$}  {d}\n")
-    };
-    let mut text = line(["figure", "goal", "measured", "verdict"]);
+/// The figures as a table.
+pub fn table(figures: &[Figure]) -> Table {
+    let mut table = Table::new(["figure", "goal", "measured", "verdict"]).words(&[1, 3]);
     for row in figures {
-        text += &line([&row.figure, &row.goal, &row.measured, row.verdict()]);
+        table.row([&row.figure, &row.goal, &row.measured, row.verdict()]);
+        if !(row.holds && row.decided) {
+            table.mark(3);
+        }
     }
-    text
+    table
 }
 
 #[cfg(test)]
@@ -98,14 +87,8 @@ mod tests {
         for (figure, holds) in &rows {
             assert_eq!(figure.holds, *holds, "{figure:?}");
         }
-        let text = table(&[rows[0].0.clone(), rows[1].0.clone()]);
-        assert_eq!(
-            text,
-            "figure  goal         measured  verdict\n\
-             a       at most 2.5      2.50  holds\n\
-             a       at most 2.5      2.51  MISSED\n"
-        );
-        assert_eq!(table(&[]), "");
+        let text = table(&[rows[0].0.clone(), rows[1].0.clone()]).to_string();
+        assert!(text.contains("a       at most 2.5      2.51  MISSED"), "{text}");
         let rounds = |least, most| {
             Figure::at_most_in_rounds("a".to_owned(), 2.5, 2.4, (least, most)).verdict()
         };

@@ -51,18 +51,21 @@ impl Difference {
     /// Compares `old` with `new`.
     pub fn between(old: &Policy, new: &Policy) -> Self {
         let (before, after) = (standings(old), standings(new));
-        let only = |these: &BTreeMap<String, Standing>, those: &BTreeMap<String, Standing>| {
-            these.keys().filter(|name| !those.contains_key(*name)).cloned().collect()
+        let by_name = |all: &[(String, Standing)]| all.iter().cloned().collect::<BTreeMap<_, _>>();
+        let (old_names, new_names) = (by_name(&before), by_name(&after));
+        let only = |these: &[(String, Standing)], those: &BTreeMap<String, Standing>| {
+            let names = these.iter().map(|row| &row.0);
+            names.filter(|name| !those.contains_key(*name)).cloned().collect()
         };
-        let changed = before.iter().filter_map(|(name, &before)| {
-            let after = *after.get(name)?;
+        let changed = before.iter().filter_map(|(name, before)| {
+            let (before, after) = (*before, *new_names.get(name)?);
             before.differs(&after).then(|| ClassChange { name: name.clone(), before, after })
         });
         Self {
             changed: changed.collect(),
             moves: moves::moves(old, new),
-            gone: only(&before, &after),
-            new: only(&after, &before),
+            gone: only(&before, &new_names),
+            new: only(&after, &old_names),
         }
     }
 
@@ -79,12 +82,13 @@ impl Difference {
 impl Standing {
     /// Returns each figure with its name, in the order of tables; `None` where unknown.
     pub fn figures(&self) -> [(&'static str, Option<f64>); 5] {
+        let megabits = |bits_per_second: f64| bits_per_second / 1e6;
         [
-            ("guaranteed bit/s", self.bound.guaranteed),
+            ("guaranteed Mbit/s", self.bound.guaranteed.map(megabits)),
             ("delay ms", self.bound.delay.map(|seconds| seconds * 1e3)),
             ("backlog B", self.bound.backlog),
-            ("greedy bit/s", self.greedy),
-            ("alone bit/s", self.alone),
+            ("greedy Mbit/s", self.greedy.map(megabits)),
+            ("alone Mbit/s", self.alone.map(megabits)),
         ]
     }
 
@@ -101,8 +105,9 @@ pub fn differ(one: Option<f64>, other: Option<f64>) -> bool {
     }
 }
 
-/// Returns what each leaf of a policy is guaranteed, by name.
-pub fn standings(policy: &Policy) -> BTreeMap<String, Standing> {
+/// Returns the name of each leaf of a policy, in their order in the file, and what it is
+/// guaranteed.
+pub fn standings(policy: &Policy) -> Vec<(String, Standing)> {
     let bounds = calculus::bounds(&policy.link, &policy.demands);
     let Effective { greedy, alone } = Effective::of(&policy.link);
     let row = |(leaf, bound): (usize, Bound)| {

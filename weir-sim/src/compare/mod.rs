@@ -14,7 +14,7 @@ use crate::network::{self, route};
 use crate::replicate::{self, micros};
 use crate::report::Report;
 use crate::scenario::{Scenario, Source, Traffic};
-use crate::shown::number_table as table;
+use crate::shown::{megabits, millis, number_table as table};
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -353,7 +353,7 @@ impl fmt::Display for Comparison {
             ]
         };
         writeln!(f, "{}\n", table(&head, measured.clone().map(cells)))?;
-        let head = ["class: scheduler", "Mbit/s", "ideal", "p50 µs", "p99 µs", "dropped"];
+        let head = ["class: scheduler", "Mbit/s", "ideal", "p50 ms", "p99 ms", "dropped"];
         let names = measured.clone().next().map_or(0, |(_, result)| result.leaves.len());
         let leaf_rows = (0..names).flat_map(|place| {
             measured
@@ -373,12 +373,14 @@ impl fmt::Display for Comparison {
 }
 
 fn leaf_cells(scheduler: &str, leaf: &Leaf) -> Vec<String> {
+    // Without packets there are no delays.
+    let delay = |micros| if leaf.sent_bps > 0.0 { millis(micros) } else { "-".to_owned() };
     vec![
         format!("{}: {scheduler}", leaf.name),
-        format!("{:.4}", leaf.sent_bps / 1e6),
-        format!("{:.4}", leaf.ideal_bps / 1e6),
-        format!("{:.1}", leaf.delay_p50_us),
-        format!("{:.1}", leaf.delay_p99_us),
+        megabits(leaf.sent_bps),
+        megabits(leaf.ideal_bps),
+        delay(leaf.delay_p50_us),
+        delay(leaf.delay_p99_us),
         leaf.dropped.to_string(),
     ]
 }

@@ -215,10 +215,12 @@ impl fmt::Display for Summary {
         writeln!(f, "{}\n", class_table(classes))?;
         let rows = sources.iter().map(|source| {
             let goodput = format!("{:.4}", source.goodput_bps.times(1e-6));
-            let (lost, delay) = (source.lost_packets.to_string(), source.delay_p99_us.to_string());
+            let received = source.goodput_bps.mean > 0.0;
+            let (lost, delay) =
+                (source.lost_packets.to_string(), cell(source.delay_p99_us, received));
             vec![source.name.clone(), goodput, lost, delay]
         });
-        writeln!(f, "{}", table(&["source", "goodput Mbit/s", "lost", "p99 µs"], rows))?;
+        writeln!(f, "{}", table(&["source", "goodput Mbit/s", "lost", "p99 ms"], rows))?;
         for OutletSummary { link, from, utilisation, classes } in &self.outlets {
             let used = utilisation.times(100.0);
             writeln!(f, "\n{link} from {from}, utilisation: {used:.2} %")?;
@@ -233,10 +235,15 @@ fn class_table(classes: &[ClassSummary]) -> impl fmt::Display {
         let delays = [class.delay_p50_us, class.delay_p99_us, class.delay_mean_us];
         let mut row = vec![class.name.clone(), format!("{:.4}", class.sent_bps.times(1e-6))];
         row.push(class.dropped_packets.to_string());
-        row.extend(delays.map(|delay| delay.to_string()));
+        row.extend(delays.map(|delay| cell(delay, class.sent_bps.mean > 0.0)));
         row
     });
-    table(&["class", "Mbit/s", "dropped", "p50 µs", "p99 µs", "mean µs"], rows)
+    table(&["class", "Mbit/s", "dropped", "p50 ms", "p99 ms", "mean ms"], rows)
+}
+
+/// Formats a delay in ms; without packets there is none.
+fn cell(micros: Estimate, has_packets: bool) -> String {
+    if has_packets { format!("{:.3}", micros.times(1e-3)) } else { "-".to_owned() }
 }
 
 pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {

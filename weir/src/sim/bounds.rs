@@ -3,17 +3,17 @@
 
 use crate::check;
 use crate::output::{Exit, Format, Output};
-use comfy_table::{CellAlignment, Table, presets};
 use weir_sim::keeping::{Held, Holding};
+use weir_sim::shown::{Table, millis};
 
 /// Prints the comparison; returns the exit code. With JSON only broken bounds are printed, since
 /// the report is a document of its own.
 pub fn print(holding: &Holding, output: &Output) -> Exit {
     if output.format == Format::Text {
-        output.text(&match &holding.void {
-            None => format!("{}\n", table(&holding.leaves)),
-            Some(why) => format!("bounds: nothing follows from this run, {why}\n"),
-        });
+        match &holding.void {
+            None => output.table(&table(&holding.leaves)),
+            Some(why) => output.text(&format!("bounds: nothing follows from this run, {why}\n")),
+        }
     }
     let broken = holding.broken();
     for bound in &broken {
@@ -23,21 +23,24 @@ pub fn print(holding: &Holding, output: &Output) -> Exit {
 }
 
 fn table(leaves: &[Held]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header(["class", "worst delay us", "bound us", "worst backlog B", "bound B"]);
+    let head = ["class", "worst delay ms", "bound ms", "worst backlog B", "bound B"];
+    let mut table = Table::new(head);
     for leaf in leaves {
-        let micros = |seconds: f64| seconds * 1e6;
-        table.add_row([
+        let (delay, backlog) = (leaf.delay, leaf.backlog as f64);
+        let bound = |seconds: f64| millis(seconds * 1e6);
+        table.row([
             leaf.class.clone(),
-            check::shown(Some(micros(leaf.delay))),
-            check::shown(leaf.delay_bound.map(micros)),
-            check::shown(Some(leaf.backlog as f64)),
+            millis(delay * 1e6),
+            leaf.delay_bound.map_or("-".to_owned(), bound),
+            check::shown(Some(backlog)),
             check::shown(leaf.backlog_bound),
         ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+        if leaf.delay_bound.is_some_and(|bound| delay > bound) {
+            table.mark(1);
+        }
+        if leaf.backlog_bound.is_some_and(|bound| backlog > bound) {
+            table.mark(3);
+        }
     }
     table
 }
