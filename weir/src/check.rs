@@ -104,7 +104,7 @@ impl Run for Check {
             let outcome = read::parse(&bytes, &name, &read_file);
             return print(output, &name, "scenario", &outcome);
         }
-        let outcome = policy::of_document(&document, None);
+        let outcome = policy::of_document(&document, None, &read_file);
         let policy = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
         print_all(output, (&name, "policy"), &outcome, policy.map(Row::of_policy))
     }

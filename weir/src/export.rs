@@ -86,7 +86,7 @@ impl Tc {
             return output
                 .refuse(&format!("`{device}` is not a name of a device: 1 to 15 characters"));
         }
-        let outcome = policy::parse_bytes(&bytes, &name, None);
+        let outcome = policy::parse_bytes(&bytes, &name, None, &file::read);
         let failed = outcome.failed();
         let Some(policy) = outcome.plan.filter(|_| !failed) else {
             output.text(&render::render(&outcome.findings, &outcome.sources, output.colour()));

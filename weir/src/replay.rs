@@ -52,7 +52,7 @@ impl Replay {
         self.check_paths()?;
         let name = self.policy.display().to_string();
         let bytes = file::read(&self.policy).map_err(|error| cannot("read", &name, &error))?;
-        let outcome = policy::parse_bytes(&bytes, &name, None);
+        let outcome = policy::parse_bytes(&bytes, &name, None, &file::read);
         let Some(policy) = &outcome.plan else {
             return Ok(check::print(output, &name, "policy", &outcome));
         };
