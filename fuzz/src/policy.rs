@@ -8,16 +8,31 @@ use weir_policy::finding::{Finding, Outcome, Place, RELATED_MAX, Source};
 use weir_policy::policy::Policy;
 use weir_policy::{deployment, policy as policies, render};
 
-/// Checks the input as both kinds of file, and its second half as the policy of its first.
+/// Checks the input as both kinds of file, as the list of a template, and its second half as the
+/// policy or the list of its first.
 pub fn policy(input: &[u8]) {
-    let outcome = policies::parse_bytes(input, "policy.toml", None);
+    let (top, below) = input.split_at(input.len() / 2);
+    let outcome = policies::parse_bytes(input, "policy.toml", None, &|_| Ok(LIST.to_vec()));
     check_findings(&outcome);
     if let Some(policy) = &outcome.plan {
         check_policy(policy);
     }
     check_findings(&deployment::parse(input, "deployment.toml", &|_| Ok(POLICY.to_vec())));
-    let (top, below) = input.split_at(input.len() / 2);
+    for name in ["list.csv", "list.toml"] {
+        let template = TEMPLATE.replace("LIST", name);
+        check_list(template.as_bytes(), input);
+    }
+    check_list(top, below);
     check_findings(&deployment::parse(top, "deployment.toml", &|_| Ok(below.to_vec())));
+}
+
+/// Checks a policy whose templates have this list.
+fn check_list(policy: &[u8], list: &[u8]) {
+    let outcome = policies::parse_bytes(policy, "policy.toml", None, &|_| Ok(list.to_vec()));
+    check_findings(&outcome);
+    if let Some(policy) = &outcome.plan {
+        check_policy(policy);
+    }
 }
 
 pub(crate) fn check_findings<T>(outcome: &Outcome<T>) {
@@ -72,3 +87,21 @@ const PACKETS_MAX: u32 = 1 << 17;
 /// The policy that another file names.
 pub(crate) const POLICY: &[u8] =
     b"[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.rest]\ndefault = true\n";
+/// The list that a policy names.
+const LIST: &[u8] = b"name,address,plan\nanna,192.0.2.1,gold\nben,192.0.2.2,gold\n";
+/// A policy with a list called `LIST`.
+const TEMPLATE: &str = r#"
+[link]
+rate = "100 Mbit/s"
+scheduler = "htb"
+[plan.gold]
+rate = "1 Mbit/s"
+[template.row]
+list = "LIST"
+name = "{name}"
+class.rate = "{plan.rate}"
+class.match = [{ dst = ["{address}"] }]
+[class.rest]
+default = true
+rate = "1 Mbit/s"
+"#;

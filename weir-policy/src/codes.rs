@@ -107,9 +107,15 @@ codes! {
     ZERO_LIMIT "W124" Error "a queue with a limit of 0";
     LIMIT_BELOW_PACKET "W125" Warning "a queue too small for the largest packet";
     STORE_TOO_SMALL "W126" Warning "the queues together may hold more packets than the link";
-
     BAD_PROMISE "W150" Error "a promise that cannot be read";
     PROMISE_WITHOUT_CLASS "W151" Error "a promise about a class that does not exist";
+
+    BAD_LIST "W160" Error "a list of rows that cannot be read";
+    UNKNOWN_COLUMN "W161" Error "a template names a column that the list does not have";
+    UNKNOWN_PLAN "W162" Error "a row names a plan that is not declared";
+    EMPTY_CELL "W163" Error "a row lacks a value that the template needs";
+    SAME_NAME "W164" Error "two rows, or a row and a class, have the same name";
+    SAME_ADDRESS "W165" Error "two rows have the same address";
 
     PORT_COUNT "W201" Error "a deployment without two ports";
     SAME_PORT "W202" Error "two ports on one interface";

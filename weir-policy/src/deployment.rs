@@ -19,10 +19,10 @@
 //! Ports are numbered in the order of the file: `InterfaceId(n)` in a policy's rules is the nth.
 
 use crate::codes;
+pub use crate::file::ReadFile;
 use crate::finding::{Draft, Outcome, Report};
 use crate::policy::{self, Policy};
 use crate::reader::{self, Node, Table, list, suggest};
-use std::io;
 use std::path::{Path, PathBuf};
 use weir_core::units::Duration;
 
@@ -82,9 +82,6 @@ pub enum Wait {
     /// Never sleeps.
     Spin,
 }
-
-/// Reads the files that a deployment names.
-pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
 /// Returns whether a file with these top-level keys is a deployment.
 pub fn is_deployment(top_level: &[String]) -> bool {
@@ -255,7 +252,7 @@ impl Policies<'_> {
             }
         };
         let names: Vec<_> = ports.iter().map(|port| port.name.clone()).collect();
-        let mut outcome = policy::parse_bytes(&bytes, &name, Some(&names));
+        let mut outcome = policy::parse_bytes(&bytes, &name, Some(&names), self.read_file);
         if outcome.failed() {
             let message = format!("the policy {name} has errors");
             report.push(node.draft(&codes::POLICY_FAULTY, message).cure("correct the policy"));

@@ -27,5 +27,16 @@ fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The largest policy, deployment or scenario: a hundred thousand classes of 160 bytes.
+/// Reads the files that another file names.
+pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
+
+/// Reads no file: the [`ReadFile`] of a text that is in no folder.
+///
+/// # Errors
+/// Always.
+pub fn none(_: &Path) -> io::Result<Vec<u8>> {
+    Err(io::Error::other("a text that is not a file has no files beside it"))
+}
+
+/// The largest policy, deployment, scenario or list: a hundred thousand classes of 160 bytes.
 pub const FILE_BYTES_MAX: usize = 16 << 20;

@@ -78,10 +78,26 @@ pub struct Source {
     line_starts: Vec<usize>,
 }
 
-/// Collects the findings of one file.
+/// Where a value comes from that a template made for a row of a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// The list's number in the report; none if its rows are in the file itself.
+    pub list: Option<usize>,
+    /// The cell or the row.
+    pub row: Span,
+    /// The place in the template.
+    pub template: Span,
+    /// Whether the value is the template's own, so that each row has the same.
+    pub literal: bool,
+}
+
+/// Collects the findings of one file and of the lists that its templates name.
 #[derive(Debug)]
 pub struct Report {
     source: Source,
+    lists: Vec<Source>,
+    /// The place of the nth is a span of one byte, n bytes after the end of the file.
+    origins: Vec<Origin>,
     findings: Vec<Finding>,
     suppressed: usize,
     errors: usize,
@@ -109,6 +125,12 @@ impl Draft {
     pub fn new(code: &'static Code, span: Span, message: impl Into<String>) -> Self {
         let (message, cure, related) = (message.into(), String::new(), Vec::new());
         Self { code, span, message, cure, related }
+    }
+
+    /// Moves the finding to `span`.
+    pub fn at(mut self, span: Span) -> Self {
+        self.span = span;
+        self
     }
 
     /// Sets the cure, a clause without a full stop.
@@ -166,7 +188,55 @@ impl Source {
 impl Report {
     /// An empty report on `source`.
     pub fn new(source: Source) -> Self {
-        Self { source, findings: Vec::new(), suppressed: 0, errors: 0 }
+        let (lists, origins, findings) = (Vec::new(), Vec::new(), Vec::new());
+        Self { source, lists, origins, findings, suppressed: 0, errors: 0 }
+    }
+
+    /// Adds a list, so that findings can point into it; returns its number.
+    pub fn add_list(&mut self, list: Source) -> usize {
+        self.lists.push(list);
+        self.lists.len() - 1
+    }
+
+    /// Returns a span that stands for `origin`: a finding there points at both of its places.
+    pub fn derive(&mut self, origin: Origin) -> Span {
+        let start = self.origins_start() + self.origins.len();
+        self.origins.push(origin);
+        Span { start, end: start + 1 }
+    }
+
+    /// Returns how many values templates made.
+    pub fn derived(&self) -> usize {
+        self.origins.len()
+    }
+
+    fn origins_start(&self) -> usize {
+        self.source.text.len() + 1
+    }
+
+    /// Returns what a span stands for if a template made it.
+    fn origin(&self, span: Span) -> Option<&Origin> {
+        self.origins.get(span.start.checked_sub(self.origins_start())?)
+    }
+
+    /// Returns the place of a span, and for a value that a template made its other place.
+    fn locate(&self, span: Span) -> (Place, Option<Related>) {
+        let Some(origin) = self.origin(span) else { return (self.source.locate(span), None) };
+        let template = self.source.locate(origin.template);
+        let row = origin.list.map_or(&self.source, |list| &self.lists[list]).locate(origin.row);
+        if origin.literal {
+            return (template, Some(Related { place: row, label: ROW_LABEL.to_owned() }));
+        }
+        (row, Some(Related { place: template, label: TEMPLATE_LABEL.to_owned() }))
+    }
+
+    /// Returns the place to name beside a finding: of a value that a template made, its row.
+    fn locate_related(&self, span: Span, label: String) -> Related {
+        let place = match (self.origin(span), self.locate(span)) {
+            (Some(Origin { literal: true, .. }), (_, Some(row))) => row.place,
+            (_, (place, _)) => place,
+        };
+        Related { place, label }
     }
 
     /// The file.
@@ -187,20 +257,38 @@ impl Report {
     /// Adds a finding. Past [`FINDINGS_MAX`] findings are only counted.
     pub fn push(&mut self, draft: Draft) {
         self.errors += usize::from(draft.code.severity == Severity::Error);
+        let (place, other) = self.locate(draft.span);
+        if self.origin(draft.span).is_some_and(|origin| origin.literal) {
+            // The next rows have the same value: one finding is enough.
+            let known = |known: &Finding| known.code == draft.code.id && known.place == place;
+            if self.findings.iter().any(known) {
+                return;
+            }
+        }
         if self.findings.len() >= FINDINGS_MAX {
             self.suppressed += 1;
             return;
         }
-        let locate = |(span, label)| Related { place: self.source.locate(span), label };
+        let related = draft.related.into_iter();
+        let related = related.map(|(span, label)| self.locate_related(span, label));
         self.findings.push(Finding {
             code: draft.code.id,
             severity: draft.code.severity,
             message: draft.message,
-            place: self.source.locate(draft.span),
+            place,
             cure: draft.cure,
             source: draft.code.source,
-            related: draft.related.into_iter().map(locate).collect(),
+            related: other.into_iter().chain(related).take(RELATED_MAX).collect(),
         });
+    }
+
+    /// As [`Report::push`]; does not show the same finding at the same place twice.
+    pub fn push_once(&mut self, draft: Draft) {
+        let (place, _) = self.locate(draft.span);
+        let same = |known: &Finding| known.place == place && known.message == draft.message;
+        if !self.findings.iter().any(same) {
+            self.push(draft);
+        }
     }
 
     /// Adds an error whose message is costly to build: past the bound it is only counted, so that a
@@ -216,7 +304,8 @@ impl Report {
     /// Finishes the report: `plan` is dropped if an error was found.
     pub fn finish<T>(mut self, plan: Option<T>) -> Outcome<T> {
         assert!(plan.is_some() || self.failed(), "without a plan an error says why");
-        self.findings.sort_by_key(|finding| finding.place.span);
+        let file = |name: &str| self.lists.iter().position(|list| list.name == name);
+        self.findings.sort_by_cached_key(|found| (file(&found.place.file), found.place.span));
         if self.suppressed > 0 {
             let code = if self.failed() { &codes::MORE_ERRORS } else { &codes::MORE };
             let message = format!("{} more findings are not shown", self.suppressed + 1);
@@ -228,7 +317,8 @@ impl Report {
             self.push(draft);
         }
         let plan = if self.failed() { None } else { plan };
-        Outcome { plan, findings: self.findings, sources: vec![self.source] }
+        let sources = std::iter::once(self.source).chain(self.lists).collect();
+        Outcome { plan, findings: self.findings, sources }
     }
 }
 
@@ -271,6 +361,8 @@ fn char_start(text: &str, at: usize) -> usize {
 pub const FINDINGS_MAX: usize = 100;
 /// The most related places of one finding.
 pub const RELATED_MAX: usize = 8;
+const ROW_LABEL: &str = "for this row, among others";
+const TEMPLATE_LABEL: &str = "the template";
 
 #[cfg(test)]
 mod tests {

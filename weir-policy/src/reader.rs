@@ -148,7 +148,8 @@ pub fn decode<'a>(bytes: &'a [u8], too_large: &'static str) -> Result<&'a str, (
     })
 }
 
-fn syntax(error: &toml::de::Error) -> Draft {
+/// Makes the finding of a syntax error.
+pub(crate) fn syntax(error: &toml::de::Error) -> Draft {
     let span = error.span().unwrap_or(0..0).into();
     let duplicate = error.message().starts_with("duplicate key");
     let cure = if duplicate { "keep one of the two" } else { "correct the TOML" };
@@ -185,7 +186,8 @@ impl From<String> for Owner<'_> {
 }
 
 impl<'a> Table<'a> {
-    fn new(name: Owner<'a>, span: Span, map: &'a DeTable<'a>) -> Self {
+    /// A table that no file has as it is, for templates.
+    pub(crate) fn new(name: Owner<'a>, span: Span, map: &'a DeTable<'a>) -> Self {
         Self { name, span, map, asked: Vec::with_capacity(KEYS_USUAL) }
     }
 
@@ -280,7 +282,7 @@ impl<'a> Table<'a> {
 }
 
 /// Makes the finding that the key of `node` is not among `known`.
-pub fn unknown_key(node: &Node<'_>, known: &[&'static str]) -> Draft {
+pub fn unknown_key(node: &Node<'_>, known: &[&str]) -> Draft {
     let message = format!("{} has no key `{}`; it has {}", node.owner, node.key, list(known));
     Draft::new(&codes::UNKNOWN_KEY, node.key_span, message).cure(suggest(node.key, known))
 }
@@ -304,6 +306,11 @@ impl<'a> Node<'a> {
     /// Makes a finding at the value; `message` follows "`key` of owner".
     pub fn draft(&self, code: &'static Code, message: impl Display) -> Draft {
         Draft::new(code, self.span, format!("`{}` of {}: {message}", self.key, self.owner))
+    }
+
+    /// Returns the value as it is in the file, for templates.
+    pub(crate) fn value(&self) -> &'a DeValue<'a> {
+        self.value
     }
 
     /// Returns whether the value is a table.

@@ -6,6 +6,7 @@ use weir_core::link::{Charge, Framing};
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::queue::Limit;
 use weir_core::units::{Bytes, Duration, Instant, Rate};
+use weir_policy::file;
 use weir_policy::finding::Outcome;
 use weir_policy::policy::{Policy, parse, parse_bytes};
 
@@ -517,9 +518,9 @@ fn interfaces_are_numbered_by_mention_or_by_the_deployment() {
     assert_eq!(policy.interfaces, ["out", "in"]);
     assert_eq!(ids(&policy), [Some(InterfaceId(0)), Some(InterfaceId(1))]);
     let ports = ["in".to_owned(), "out".to_owned()];
-    let policy = sound(parse_bytes(text.as_bytes(), "p", Some(&ports)));
+    let policy = sound(parse_bytes(text.as_bytes(), "p", Some(&ports), &file::none));
     assert_eq!(ids(&policy), [Some(InterfaceId(1)), Some(InterfaceId(0))]);
-    let outcome = parse_bytes(text.as_bytes(), "p", Some(&ports[..1]));
+    let outcome = parse_bytes(text.as_bytes(), "p", Some(&ports[..1]), &file::none);
     assert_eq!(codes(&outcome), ["W116@5:24"]);
 }
 

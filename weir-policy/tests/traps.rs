@@ -15,7 +15,7 @@ fn folder() -> PathBuf {
 fn findings(name: &str) -> Vec<Finding> {
     let path = folder().join(name);
     let bytes = file::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    policy::parse_bytes(&bytes, name, None).findings
+    policy::parse_bytes(&bytes, name, None, &file::none).findings
 }
 
 /// Returns the names of the traps, without `.toml`.

@@ -105,7 +105,7 @@ impl Run for Check {
             let outcome = read::parse(&bytes, &name, &read_file);
             return print(output, &name, "scenario", &outcome);
         }
-        let outcome = policy::of_document(&document, None);
+        let outcome = policy::of_document(&document, None, &read_file);
         if outcome.failed() && kind.is_none() {
             return kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome);
         }

@@ -74,7 +74,7 @@ impl Convert {
             return output
                 .refuse(&format!("{name} is a scenario; convert the policy that it runs"));
         }
-        let outcome = policy::of_document(&document, None);
+        let outcome = policy::of_document(&document, None, &file::read);
         let failed = outcome.failed();
         let (Some(policy), Ok(text)) = (&outcome.plan, std::str::from_utf8(bytes)) else {
             return refuse(name, &outcome, output);

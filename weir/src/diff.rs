@@ -68,7 +68,7 @@ fn read(path: &Path, output: &Output) -> Result<Policy, Exit> {
     let name = path.display().to_string();
     let bytes =
         file::read(path).map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
-    let outcome = policy::parse_bytes(&bytes, &name, None);
+    let outcome = policy::parse_bytes(&bytes, &name, None, &file::read);
     if outcome.failed() {
         return Err(kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome));
     }

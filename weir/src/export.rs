@@ -85,7 +85,7 @@ impl Tc {
         if let Some(why) = no_device_name(&self.dev) {
             return output.refuse(&format!("--dev `{}`: {why}", self.dev));
         }
-        let outcome = policy::parse_bytes(&bytes, &name, None);
+        let outcome = policy::parse_bytes(&bytes, &name, None, &file::read);
         if outcome.failed() {
             return kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome);
         }

@@ -56,7 +56,7 @@ impl Replay {
         whole_file::distinct(&outputs, &[&self.capture, &self.policy])?;
         let name = self.policy.display().to_string();
         let bytes = file::read(&self.policy).map_err(|error| cannot("read", &name, &error))?;
-        let outcome = policy::parse_bytes(&bytes, &name, None);
+        let outcome = policy::parse_bytes(&bytes, &name, None, &file::read);
         let Some(policy) = &outcome.plan else {
             return Ok(kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome));
         };

@@ -35,6 +35,8 @@ fn policy() -> Value {
             "link": true,
             "class": { "type": "object", "minProperties": 1 },
             "promise": { "type": "array", "items": promise() },
+            "plan": { "type": "object", "additionalProperties": { "type": "object" } },
+            "template": true,
         },
         "additionalProperties": false,
         "allOf": [{ "properties": { "link": {
@@ -77,15 +79,36 @@ fn with_scheduler(descriptor: &Descriptor) -> Value {
     if rated {
         besides("share", Dimension::Share, "The part of its parent's rate, such as 40 %.");
     }
+    let template = template(&class);
     json!({
         "description": descriptor.summary,
         "properties": {
+            "template": { "type": "object", "additionalProperties": template },
             "link": closed(link),
             "class": { "additionalProperties": closed(class), "propertyNames": {
                 "pattern": r"^[^\s!-,./:-@\[-^`{-~]+$", "maxLength": 64,
             } },
         },
     })
+}
+
+/// Builds the schema of a template for classes with these keys: a text with placeholders may stand
+/// for any value.
+fn template(class: &Map<String, Value>) -> Value {
+    let values = class.keys().map(|key| (key.clone(), json!(true))).collect();
+    let mut template = closed(object(json!({
+        "list": {
+            "description": "A CSV or TOML file, relative to the policy, or the rows themselves.",
+            "anyOf": [
+                { "type": "string" },
+                { "type": "array", "minItems": 1, "items": { "type": "object" } },
+            ],
+        },
+        "name": { "type": "string", "description": "The name of each class, such as {name}." },
+        "class": closed(values),
+    })));
+    template["required"] = json!(["list", "name", "class"]);
+    template
 }
 
 fn common_link() -> Map<String, Value> {

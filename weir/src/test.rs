@@ -53,7 +53,7 @@ impl Run for Test {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
-        let outcome = policy::parse_bytes(&bytes, &name, None);
+        let outcome = policy::parse_bytes(&bytes, &name, None, &file::read);
         if outcome.failed() {
             return kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome);
         }

@@ -99,7 +99,8 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn policies_conform_and_other_files_do_not() {
-    let folders = ["examples", "examples/promises", "examples/sim", "examples/walk"];
+    let folders =
+        ["examples", "examples/promises", "examples/sim", "examples/walk", "examples/wisp"];
     let files: Vec<_> = folders.iter().flat_map(|folder| files(folder)).collect();
     let values: Vec<_> = files.iter().map(|(_, text)| value(text)).collect();
     // Deployments and scenarios are in the same folders.

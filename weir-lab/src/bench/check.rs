@@ -1,4 +1,5 @@
-//! The time of `weir check` for policies of two sizes, and how it grows between them.
+//! The time of `weir check` for policies of two sizes, how it grows between them, and the time for a
+//! template with a list of subscribers.
 //!
 //! What is measured is the command as a user runs it: this program, started anew, reads the file,
 //! checks it and prints. The sizes take turns, so that a machine that slows down slows both. The
@@ -17,6 +18,8 @@ pub const SECONDS_MAX: f64 = 1.0;
 pub const GROWTH_MAX: f64 = 15.0;
 /// Leaves of each size; there are twice as many rules.
 pub const CLASSES: [usize; 2] = [5_000, 50_000];
+/// Rows of the list, one for each subscriber.
+pub const SUBSCRIBERS: usize = 20_000;
 
 /// The time of one size.
 #[derive(Clone, Debug, Serialize)]
@@ -25,12 +28,12 @@ pub struct Row {
     pub classes: usize,
     /// Rules.
     pub rules: usize,
-    /// Bytes of the file.
+    /// Bytes of the file, and of its list.
     pub bytes: usize,
     /// The fastest of the rounds.
     pub seconds: f64,
-    /// The ratio to the time of the smallest.
-    pub growth: f64,
+    /// The ratio to the time of the smallest; none for subscribers.
+    pub growth: Option<f64>,
     /// Whether neither is above its limit.
     pub holds: bool,
 }
@@ -41,27 +44,36 @@ pub struct Row {
 /// When this program cannot be started, a file not be written, or a policy has errors.
 pub fn measure(rounds: usize) -> Result<Vec<Row>, String> {
     let folder = tempfile::tempdir().map_err(|error| format!("temporary folder: {error}"))?;
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok::<_, String>(path)
+    };
     let mut files = Vec::new();
     for classes in CLASSES {
-        let path = folder.path().join(format!("{classes}.toml"));
         let text = policy(classes);
-        fs::write(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
-        files.push((classes, path, text.len(), Vec::new()));
+        let path = write(&format!("{classes}.toml"), &text)?;
+        files.push((classes, 2 * classes, path, text.len(), Vec::new()));
     }
+    let list = subscribers(SUBSCRIBERS);
+    write("subscribers.csv", &list)?;
+    let path = write("provider.toml", PROVIDER)?;
+    files.push((SUBSCRIBERS, SUBSCRIBERS, path, PROVIDER.len() + list.len(), Vec::new()));
     for _ in 0..rounds.max(1) {
-        for (_, path, _, times) in &mut files {
+        for (_, _, path, _, times) in &mut files {
             times.push(check(path)?);
         }
     }
     let fastest = |times: &[Duration]| times.iter().min().map_or(0.0, Duration::as_secs_f64);
-    let smallest = fastest(&files[0].3);
-    let row = |(classes, _, bytes, times): &(usize, _, usize, Vec<Duration>)| {
+    let smallest = fastest(&files[0].4);
+    let row = |(at, file): (usize, &(usize, usize, _, usize, Vec<Duration>))| {
+        let (classes, rules, _, bytes, times) = file;
         let seconds = fastest(times);
-        let growth = seconds / smallest;
-        let holds = seconds <= SECONDS_MAX && growth <= GROWTH_MAX;
-        Row { classes: *classes, rules: 2 * classes, bytes: *bytes, seconds, growth, holds }
+        let growth = (at < CLASSES.len()).then_some(seconds / smallest);
+        let holds = seconds <= SECONDS_MAX && growth.is_none_or(|growth| growth <= GROWTH_MAX);
+        Row { classes: *classes, rules: *rules, bytes: *bytes, seconds, growth, holds }
     };
-    Ok(files.iter().map(row).collect())
+    Ok(files.iter().enumerate().map(row).collect())
 }
 
 /// The time of `weir check` for a file.
@@ -97,6 +109,53 @@ pub fn policy(classes: usize) -> String {
     text + "[class.rest]\nrate = '10 Mbit/s'\ndefault = true\n"
 }
 
+/// A list of subscribers, each with an address of both kinds, a plan and an access point.
+fn subscribers(rows: usize) -> String {
+    let mut text = "id,name,access point,plan,ipv4,ipv6\n".to_owned();
+    for row in 0..rows {
+        let (high, low) = (row >> 8 & 0xff, row & 0xff);
+        let (point, plan) = (row % POINTS, ["gold", "silver"][row % 2]);
+        // A text can always grow.
+        let written = writeln!(
+            text,
+            "{row},\"Name, of {row}\",point {point},{plan},100.64.{high}.{low},2001:db8:{row:x}::/56"
+        );
+        written.unwrap_or_default();
+    }
+    text
+}
+
+/// The policy of a provider, with eight access points.
+const PROVIDER: &str = r#"
+[link]
+rate = "100 Gbit/s"
+scheduler = "htb"
+[class.all]
+rate = "90 Gbit/s"
+[class.rest]
+parent = "all"
+rate = "100 Mbit/s"
+default = true
+[plan.gold]
+rate = "2 Mbit/s"
+ceil = "90 Mbit/s"
+[plan.silver]
+rate = "1 Mbit/s"
+ceil = "40 Mbit/s"
+[template.point]
+list = [{ n = 0 }, { n = 1 }, { n = 2 }, { n = 3 }, { n = 4 }, { n = 5 }, { n = 6 }, { n = 7 }]
+name = "point-{n}"
+class = { parent = "all", rate = "5 Gbit/s", ceil = "10 Gbit/s" }
+[template.subscriber]
+list = "subscribers.csv"
+name = "s{id}"
+class.parent = "{access point}"
+class.rate = "{plan.rate}"
+class.ceil = "{plan.ceil}"
+class.match = [{ dst = ["{ipv4}", "{ipv6}"] }]
+"#;
+/// Access points of that policy.
+const POINTS: usize = 8;
 /// Leaves of a class.
 const GROUP: usize = 100;
 
@@ -112,5 +171,15 @@ mod tests {
         assert_eq!(policy.link.tree.leaf_count(), 1001);
         assert_eq!(policy.link.tree.classes().len(), 1001 + 10);
         assert_eq!(policy.rules.len(), 2000);
+    }
+
+    #[test]
+    fn the_subscribers_have_a_class_each_and_no_findings() {
+        let list = |_: &Path| Ok(subscribers(1000).into_bytes());
+        let outcome = weir_policy::policy::parse_bytes(PROVIDER.as_bytes(), "p", None, &list);
+        assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
+        let policy = outcome.plan.expect("it has no errors");
+        assert_eq!(policy.link.tree.leaf_count(), 1001);
+        assert_eq!(policy.rules.len(), 1000);
     }
 }

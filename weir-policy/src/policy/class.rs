@@ -44,13 +44,8 @@ pub(crate) struct ClassDraft<'a> {
     pub above: Option<usize>,
 }
 
-/// Reads every class in the order of the file. Without a scheduler, which was already reported,
-/// parameters are not checked; rates may be percentages of that of the link.
-pub(super) fn read_all<'a>(
-    top: &mut Table<'a>,
-    (scheduler, link): (Option<&'static Entry>, Option<Rate>),
-    report: &mut Report,
-) -> Option<Vec<ClassDraft<'a>>> {
+/// Returns the tables `[class.NAME]`, in the order of the file. Reports it if there are none.
+pub(super) fn nodes<'a>(top: &mut Table<'a>, report: &mut Report) -> Vec<Node<'a>> {
     let table = top.field("class").and_then(|node| node.table(report));
     let nodes: Vec<_> = table.iter().flat_map(Table::entries).collect();
     if nodes.is_empty() {
@@ -58,8 +53,17 @@ pub(super) fn read_all<'a>(
         let message = "the policy has no class, so packets have no queue";
         let cure = "write `[class.NAME]` with `default = true`";
         report.push(Draft::new(&codes::NO_CLASS, span, message).cure(cure));
-        return None;
     }
+    nodes
+}
+
+/// Reads the classes in their order. Without a scheduler, which was already reported, parameters
+/// are not checked; rates may be percentages of that of the link.
+pub(super) fn read_all<'a>(
+    nodes: Vec<Node<'a>>,
+    (scheduler, link): (Option<&'static Entry>, Option<Rate>),
+    report: &mut Report,
+) -> Option<Vec<ClassDraft<'a>>> {
     if nodes.len() > CLASSES_MAX {
         let message = format!("{} classes are more than {CLASSES_MAX}", nodes.len());
         let span = nodes[CLASSES_MAX].key_span();

@@ -1,4 +1,4 @@
-//! A policy: one link, its tree of classes, the rules that lead to them, and promises.
+//! A policy: one link, its tree of classes, the rules that lead to them, templates, and promises.
 //!
 //! Rules are tried in the order of the file, class after class and in a class from first to last,
 //! unless `match_order` names another order. Invariant: a [`Policy`] builds, since its scheduler
@@ -11,10 +11,12 @@ pub(crate) mod link;
 mod police;
 mod promise;
 mod rules;
+mod template;
 mod tree;
 mod values;
 
 use crate::codes;
+use crate::file::{self, ReadFile};
 use crate::finding::{Draft, Outcome, Report};
 use crate::lints;
 use crate::reader::{Document, Table};
@@ -47,21 +49,30 @@ pub struct Policy {
     pub promises: Vec<Promise>,
 }
 
-/// Checks the policy `text` of the file `name`. Interfaces are numbered in the order in which rules
-/// name them.
+/// Checks the policy `text` of the file `name`; lists of its templates are not read. Interfaces are
+/// numbered in the order in which rules name them.
 pub fn parse(text: &str, name: &str) -> Outcome<Policy> {
-    parse_bytes(text.as_bytes(), name, None)
+    parse_bytes(text.as_bytes(), name, None, &file::none)
 }
 
 /// As [`parse`], for bytes that may not be text. With `ports`, rules may name only these, and
-/// `InterfaceId(n)` is the nth.
-pub fn parse_bytes(bytes: &[u8], name: &str, ports: Option<&[String]>) -> Outcome<Policy> {
-    of_document(&Document::new(name, bytes), ports)
+/// `InterfaceId(n)` is the nth. `read_file` reads the lists of templates.
+pub fn parse_bytes(
+    bytes: &[u8],
+    name: &str,
+    ports: Option<&[String]>,
+    read_file: ReadFile<'_>,
+) -> Outcome<Policy> {
+    of_document(&Document::new(name, bytes), ports, read_file)
 }
 
 /// As [`parse_bytes`], for a file that was already parsed.
-pub fn of_document(document: &Document<'_>, ports: Option<&[String]>) -> Outcome<Policy> {
-    document.read(|top, report| build(top, report, ports))
+pub fn of_document(
+    document: &Document<'_>,
+    ports: Option<&[String]>,
+    read_file: ReadFile<'_>,
+) -> Outcome<Policy> {
+    document.read(|top, report| build(top, report, ports, read_file))
 }
 
 impl Policy {
@@ -88,12 +99,23 @@ impl Policy {
 }
 
 /// Reads the policy in the table `top`, which may be inside another file; the caller finishes it.
-pub fn build(top: &mut Table<'_>, report: &mut Report, ports: Option<&[String]>) -> Option<Policy> {
+/// `read_file` reads the lists of templates.
+pub fn build(
+    top: &mut Table<'_>,
+    report: &mut Report,
+    ports: Option<&[String]>,
+    read_file: ReadFile<'_>,
+) -> Option<Policy> {
     let link = top.required("link", report).and_then(|node| node.table(report));
     let link = link.map(|table| LinkSection::read(table, report));
-    let classes =
-        class::read_all(top, link.as_ref().map_or((None, None), LinkSection::basis), report);
     let promises = promise::read_all(top, report);
+    let written = class::nodes(top, report);
+    let templates = template::Section::read(top, report);
+    let files = templates.files(read_file, report);
+    let made = templates.expand(&files, &written, report)?;
+    let nodes = written.into_iter().chain(made.classes()).collect();
+    let basis = link.as_ref().map_or((None, None), LinkSection::basis);
+    let classes = class::read_all(nodes, basis, report);
     let (link, mut classes) = (link?, classes?);
     check_default(&classes, report);
     let shape = Shape::of(&mut classes, report);

@@ -157,7 +157,14 @@ struct Policies<'a> {
 
 impl Policies<'_> {
     fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Policy> {
-        if node.is_table() { inline(node, report) } else { self.read_file(node, report) }
+        if node.is_table() { self.inline(node, report) } else { self.read_file(node, report) }
+    }
+
+    fn inline(&self, node: &Node<'_>, report: &mut Report) -> Option<Policy> {
+        let mut table = node.table(report)?.named("[policy]");
+        let policy = policy::build(&mut table, report, None, self.read_file);
+        table.finish(report);
+        policy
     }
 
     /// Returns the policy of another file, if it has one, and stores the findings.
@@ -174,7 +181,7 @@ impl Policies<'_> {
                 return None;
             }
         };
-        let outcome = policy::parse_bytes(&bytes, &name, None);
+        let outcome = policy::parse_bytes(&bytes, &name, None, self.read_file);
         if outcome.failed() {
             let message = format!("{name} has errors");
             let cure = "mend the policy first; its findings follow";
@@ -187,13 +194,6 @@ impl Policies<'_> {
         }
         policy
     }
-}
-
-fn inline(node: &Node<'_>, report: &mut Report) -> Option<Policy> {
-    let mut table = node.table(report)?.named("[policy]");
-    let policy = policy::build(&mut table, report, None);
-    table.finish(report);
-    policy
 }
 
 /// Reads them.

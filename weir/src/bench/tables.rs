@@ -100,10 +100,12 @@ impl Bench {
         let mut figures = Vec::new();
         for row in &rows {
             let check::Row { classes, rules, bytes, seconds, growth, .. } = row;
-            table
-                .row(&format!("{classes:>7} {rules:>8} {bytes:>10} {seconds:>10.3} {growth:>8.2}"));
-            let what = format!("`weir check`, {classes} classes: seconds");
+            let shown = growth.map_or_else(|| "-".to_owned(), |growth| format!("{growth:.2}"));
+            table.row(&format!("{classes:>7} {rules:>8} {bytes:>10} {seconds:>10.3} {shown:>8}"));
+            let noun = if growth.is_some() { "classes" } else { "subscribers of a list" };
+            let what = format!("`weir check`, {classes} {noun}: seconds");
             figures.push(Figure::at_most(what, check::SECONDS_MAX, *seconds));
+            let Some(growth) = growth else { continue };
             let what = format!("`weir check`, {classes} classes: time to that of a tenth");
             figures.push(Figure::at_most(what, check::GROWTH_MAX, *growth));
         }
