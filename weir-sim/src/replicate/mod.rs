@@ -119,7 +119,7 @@ impl Estimate {
     }
 
     /// Returns the estimate in another unit.
-    fn times(self, factor: f64) -> Self {
+    pub fn times(self, factor: f64) -> Self {
         Self { mean: self.mean * factor, within: self.within.map(|within| within * factor) }
     }
 }
