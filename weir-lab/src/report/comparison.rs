@@ -216,9 +216,7 @@ type Sum = fn(&Measured) -> Option<Estimate>;
 type Of = fn(&Leaf) -> Estimate;
 const SUMS: [(&str, Sum); 4] = [
     ("share error, %", |result| Some(result.share_error.times(100.0))),
-    ("dropped, % of offered", |result| {
-        Some(result.dropped.times(100.0 / result.offered.mean.max(1.0)))
-    }),
+    ("dropped, % of offered", |result| Some(result.loss.times(100.0))),
     ("fairness index", |result| Some(result.fairness)),
     ("cost, fifo = 1", |result| result.cost.map(|mean| Estimate { mean, within: None })),
 ];

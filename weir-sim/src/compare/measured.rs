@@ -92,6 +92,7 @@ pub(super) fn over(runs: &[Figures]) -> Option<Measured> {
         fairness: over(&Figures::fairness),
         dropped: over(&|run| run.sum(|leaf| leaf.dropped)),
         offered: over(&|run| run.sum(|leaf| leaf.offered)),
+        loss: over(&|run| run.sum(|leaf| leaf.dropped) / run.sum(|leaf| leaf.offered).max(1.0)),
         utilisation: over(&|run| run.utilisation),
         cost: None,
         leaves: (0..first.leaves.len()).map(leaf).collect(),

@@ -80,6 +80,9 @@ pub struct Measured {
     /// Packets offered.
     #[serde(serialize_with = "count")]
     pub offered: Estimate,
+    /// The part of the offered packets that were dropped, 0 to 1.
+    #[serde(serialize_with = "figure")]
+    pub loss: Estimate,
     /// The part of the time in which the line was sending.
     #[serde(serialize_with = "figure")]
     pub utilisation: Estimate,
@@ -342,13 +345,12 @@ impl fmt::Display for Comparison {
             ["scheduler", "share error", "fairness", "dropped", "of offered", "line", "cost"];
         let measured = rows.iter().filter_map(|row| Some((row.scheduler, row.result.as_ref()?)));
         let cells = |(scheduler, result): (&str, &Measured)| {
-            let lost = result.dropped.times(1.0 / result.offered.mean.max(1.0));
             vec![
                 scheduler.to_owned(),
                 format!("{:.2} %", result.share_error.times(100.0)),
                 format!("{:.4}", result.fairness),
                 packets(result.dropped),
-                format!("{:.2} %", lost.times(100.0)),
+                format!("{:.2} %", result.loss.times(100.0)),
                 format!("{:.2} %", result.utilisation.times(100.0)),
                 result.cost.map_or("-".to_owned(), |cost| format!("{cost:.2}")),
             ]
