@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use weir_core::sched;
 use weir_policy::translate::translate;
-use weir_sim::compare::{Comparison, Leaf, Row, compare, find};
+use weir_sim::compare::{Comparison, Leaf, Row, Runs, compare, find};
 use weir_sim::{Scenario, read};
 
 /// A policy, a file of the examples or a text, and the load.
@@ -194,13 +194,16 @@ fn run(case: &Case, original: &str) -> Comparison {
     let translated = translate(&scenario.link, entry.descriptor);
     scenario.link = translated.unwrap_or_else(|why| panic!("{}: {why}", case.name)).plan;
     let all = find(&FOUR.map(str::to_owned)).expect("they are registered");
-    compare(&scenario, &all, 2, &AtomicBool::new(false), &mut || {})
+    let runs = Runs { schedulers: &all, replications: 1, threads: 2 };
+    compare(&scenario, runs, &AtomicBool::new(false), &mut || {})
 }
 
 /// Returns the leaves whose rate is more than 1 % off the ideal.
 fn missed(row: &Row) -> Vec<&Leaf> {
     let result = row.result.as_ref().unwrap_or_else(|| panic!("{:?}", row.refused));
-    let far = |leaf: &&Leaf| (leaf.sent_bps - leaf.ideal_bps).abs() > 0.01 * leaf.ideal_bps;
+    let far = |leaf: &&Leaf| {
+        (leaf.sent_bps.mean - leaf.ideal_bps.mean).abs() > 0.01 * leaf.ideal_bps.mean
+    };
     result.leaves.iter().filter(far).collect()
 }
 
@@ -222,7 +225,9 @@ fn every_pair_shares_as_the_original_promises() {
                     excused.entry((original, row.scheduler)).or_default().push(case.name);
                 } else {
                     let (name, to, notes) = (case.name, row.scheduler, &row.notes);
-                    let off = missed.iter().map(|leaf| (&leaf.name, leaf.sent_bps, leaf.ideal_bps));
+                    let off = missed
+                        .iter()
+                        .map(|leaf| (&leaf.name, leaf.sent_bps.mean, leaf.ideal_bps.mean));
                     let off: Vec<_> = off.collect();
                     wrong.push(format!("{name}: {original} to {to}: {off:?} {notes:?}"));
                 }

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use weir_core::units::Bytes;
 use weir_lab::report::comparison;
 use weir_live::signals::StopSignal;
-use weir_sim::compare::{at, compare, find};
+use weir_sim::compare::{Row, Runs, at, compare, find};
 use weir_sim::memory::Beside;
-use weir_sim::replicate;
+use weir_sim::replicate::{self, REPLICATIONS_MAX};
 
 /// Simulates one scenario under several schedulers.
 ///
@@ -34,6 +34,11 @@ pub struct Compare {
     /// A seed other than the scenario's.
     #[arg(long)]
     seed: Option<u64>,
+    /// Run this many times under each scheduler, each with the next seed, and report means with
+    /// their 95 % confidence intervals.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=REPLICATIONS_MAX))]
+    replications: u64,
     /// Runs at the same time; by default one for each core.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -69,12 +74,15 @@ impl Compare {
     fn compare(&self, scenario: &weir_sim::Scenario, output: &Output) -> Result<Exit, String> {
         let schedulers = find(&self.schedulers)?;
         let threads = self.threads.map_or_else(replicate::cores, usize::from);
-        let threads = threads.min(schedulers.len());
-        let (count, beside) = (schedulers.len() as u64, Beside::default());
+        let count = schedulers.len() as u64 * self.replications;
+        let threads = threads.min(usize::try_from(count).unwrap_or(usize::MAX));
+        let beside = Beside::default();
         memory::check(scenario, memory::Runs { threads, count, beside }, self.memory)?;
         let stop = StopSignal::install().map_err(|error| error.to_string())?;
-        let bar = count_bar(schedulers.len() as u64);
-        let compared = compare(scenario, &schedulers, threads, stop.flag(), &mut || bar.inc(1));
+        let bar = count_bar(count);
+        let replications = self.replications as usize;
+        let runs = Runs { schedulers: &schedulers, replications, threads };
+        let compared = compare(scenario, runs, stop.flag(), &mut || bar.inc(1));
         bar.finish_and_clear();
         if let Some(path) = &self.json {
             let text = serde_json::to_string_pretty(&compared).expect("keys are text");
@@ -87,7 +95,8 @@ impl Compare {
             Format::Json => output.json(&compared),
             Format::Text => output.text(&compared.to_string()),
         }
-        let (asked, ended) = (schedulers.len(), compared.rows.len());
+        let whole = |row: &&Row| row.refused.is_some() || row.runs == replications;
+        let (asked, ended) = (schedulers.len(), compared.rows.iter().filter(whole).count());
         if ended < asked {
             output.warn(&format!("stopped: {ended} of {asked} schedulers ended"));
             return Ok(Exit::Interrupted);

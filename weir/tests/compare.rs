@@ -106,6 +106,46 @@ fn a_comparison_that_is_impossible_is_refused_with_the_reason() {
     assert_eq!(unknown.status.code(), Some(2));
     let message = String::from_utf8_lossy(&unknown.stderr).into_owned();
     assert!(message.contains("did you mean `hfsc`?"), "{message}");
+    let unknown = weir(&["compare", &path, "--schedulers", "nope"]);
+    let message = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert_eq!(message.matches("`wf2q+`").count(), 1, "{message}");
+}
+
+#[test]
+fn replications_are_compared_by_means_with_intervals() {
+    let folder = folder();
+    let path = floods(&folder, "cbq", BY_RATE);
+    let plot = at(&folder, "plot.svg");
+    let arguments = ["compare", &path, "--schedulers", "cbq,fifo", "--plot", &plot];
+    let run = |more: &[&str]| json(&[&arguments[..], more].concat());
+    let several = run(&["--replications", "3", "--threads", "1"]);
+    let drawn = std::fs::read_to_string(&plot).expect("it was written");
+    assert_eq!(several, run(&["--replications", "3", "--threads", "4"]));
+    assert_eq!((&several["replications"], &several["rows"][1]["runs"]), (&3.into(), &3.into()));
+    let single = |seed: &str| run(&["--seed", seed]);
+    let runs = ["1", "2", "3"].map(single);
+    assert!(std::fs::read_to_string(&plot).expect("it was written").len() < drawn.len());
+    for scheduler in ["cbq", "fifo"] {
+        for (figure, place) in [("sent_bps", 0), ("dropped", 2), ("ideal_bps", 1)] {
+            let of = |run| row(run, scheduler)["result"]["leaves"][place][figure].clone();
+            let values: Vec<f64> =
+                runs.iter().map(|run| of(run).as_f64().expect("a number")).collect();
+            let mean = values.iter().sum::<f64>() / 3.0;
+            let deviation = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 2.0;
+            // t(0.975) of two degrees of freedom.
+            let within = 4.302_653 * (deviation / 3.0).sqrt();
+            let found = of(&several);
+            let near = |key: &str, wanted: f64| {
+                let value = found[key].as_f64().expect("a number");
+                (value - wanted).abs() <= 1e-3 * wanted.max(1e-6)
+            };
+            assert!(near("mean", mean) && near("within", within), "{figure}: {found}, {within}");
+        }
+    }
+    let table = weir(&[&arguments[..], &["--replications", "3"]].concat());
+    let table = String::from_utf8(table.stdout).expect("it is text");
+    assert!(table.contains("seed 1, 3 replications\nmean ± half of the 95 %"), "{table}");
+    assert!(table.lines().filter(|line| line.contains(" ± ")).count() >= 9, "{table}");
 }
 
 #[test]

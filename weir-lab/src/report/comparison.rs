@@ -7,6 +7,7 @@ use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use weir_sim::compare::{Comparison, Leaf, Measured};
+use weir_sim::replicate::Estimate;
 
 /// Returns the plot as SVG.
 ///
@@ -43,15 +44,18 @@ fn draw(area: &Area<'_>, comparison: &Comparison, measured: &Rows<'_>) -> Result
     let (delays, sums) = rest.split_vertically(PANEL);
     legend(&head, comparison, measured)?;
     let all = || measured.iter().flat_map(|row| &row.1.leaves);
-    let most = |of: fn(&Leaf) -> f64| all().map(of).fold(1e-3, f64::max);
-    let sent: fn(&Leaf) -> f64 = |leaf| leaf.sent_bps / 1e6;
-    let ideal: fn(&Leaf) -> f64 = |leaf| leaf.ideal_bps / 1e6;
+    let most = |of: Of| all().map(|leaf| upper(of(leaf))).fold(1e-3, f64::max);
+    let sent: Of = |leaf| leaf.sent_bps.times(1e-6);
+    let ideal: Of = |leaf| leaf.ideal_bps.times(1e-6);
     let top = most(sent).max(most(ideal)) * 1.1;
-    let title = "sent; the line is the fluid ideal";
+    let title = match comparison.replications {
+        1 => "sent; the line is the fluid ideal",
+        _ => "sent, with its 95 % confidence interval; the line is the fluid ideal",
+    };
     let panel = Panel { title, unit: "Mbit/s", value: sent, beside: Beside::Line(ideal) };
     panel.draw(&rates, 0.0..top, measured)?;
-    let half: fn(&Leaf) -> f64 = |leaf| leaf.delay_p50_us.max(1.0) / 1e3;
-    let most_wait: fn(&Leaf) -> f64 = |leaf| leaf.delay_p99_us.max(1.0) / 1e3;
+    let half: Of = |leaf| in_ms(leaf.delay_p50_us);
+    let most_wait: Of = |leaf| in_ms(leaf.delay_p99_us);
     let title = "delay: half of the packets within the filled bar, 99 % within the frame";
     let panel = Panel { title, unit: "ms", value: half, beside: Beside::Frame(most_wait) };
     let top = most(most_wait) * 2.0;
@@ -82,16 +86,16 @@ fn legend(area: &Area<'_>, comparison: &Comparison, measured: &Rows<'_>) -> Resu
 struct Panel {
     title: &'static str,
     unit: &'static str,
-    value: fn(&Leaf) -> f64,
+    value: Of,
     beside: Beside,
 }
 
 /// The additional mark at each bar.
 enum Beside {
     /// A line across it.
-    Line(fn(&Leaf) -> f64),
+    Line(Of),
     /// A frame around it.
-    Frame(fn(&Leaf) -> f64),
+    Frame(Of),
 }
 
 impl Panel {
@@ -115,16 +119,25 @@ impl Panel {
             let rows = result.leaves.iter().enumerate();
             let rows = rows.map(|(place, leaf)| (bar(place, index, measured.len()), leaf));
             chart.draw_series(rows.clone().map(|((left, right), leaf)| {
-                let corners = [(left, FLOOR), (right, (self.value)(leaf))];
+                let corners = [(left, FLOOR), (right, (self.value)(leaf).mean)];
                 Rectangle::new(corners, colour.filled())
             }))?;
+            let whiskers = rows.clone().flat_map(|(place, leaf)| {
+                let also = match self.beside {
+                    Beside::Line(_) => None,
+                    Beside::Frame(of) => Some(of(leaf)),
+                };
+                let all = [Some((self.value)(leaf)), also].into_iter().flatten();
+                all.filter_map(move |estimate| whisker(place, estimate))
+            });
+            chart.draw_series(whiskers)?;
             match self.beside {
                 Beside::Line(of) => chart.draw_series(rows.map(|((left, right), leaf)| {
-                    let ends = vec![(left, of(leaf)), (right, of(leaf))];
+                    let ends = vec![(left, of(leaf).mean), (right, of(leaf).mean)];
                     PathElement::new(ends, BLACK.stroke_width(2)).into_dyn()
                 }))?,
                 Beside::Frame(of) => chart.draw_series(rows.map(|((left, right), leaf)| {
-                    let corners = [(left, FLOOR), (right, of(leaf))];
+                    let corners = [(left, FLOOR), (right, of(leaf).mean)];
                     Rectangle::new(corners, colour.stroke_width(2)).into_dyn()
                 }))?,
             };
@@ -143,13 +156,8 @@ impl Panel {
 }
 
 /// Draws a figure of each scheduler as a bar.
-fn sum(
-    area: &Area<'_>,
-    title: &str,
-    of: fn(&Measured) -> Option<f64>,
-    measured: &Rows<'_>,
-) -> Result<(), Failure> {
-    let top = measured.iter().filter_map(|row| of(row.1)).fold(1e-3, f64::max) * 1.1;
+fn sum(area: &Area<'_>, title: &str, of: Sum, measured: &Rows<'_>) -> Result<(), Failure> {
+    let top = measured.iter().filter_map(|row| of(row.1)).map(upper).fold(1e-3, f64::max) * 1.1;
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, 14))
         .margin(8)
@@ -160,11 +168,34 @@ fn sum(
     mesh.y_labels(5).label_style((FONT, 12)).draw()?;
     for (index, (_, result)) in measured.iter().enumerate() {
         if let Some(value) = of(result) {
-            let corners = [(index as f64 + 0.1, 0.0), (index as f64 + 0.9, value)];
+            let (left, right) = (index as f64 + 0.1, index as f64 + 0.9);
+            let corners = [(left, 0.0), (right, value.mean)];
             chart.draw_series([Rectangle::new(corners, colour(index).filled())])?;
+            chart.draw_series(whisker((left, right), value))?;
         }
     }
     Ok(())
+}
+
+/// Returns the upper end of an interval.
+fn upper(estimate: Estimate) -> f64 {
+    estimate.mean + estimate.within.unwrap_or(0.0)
+}
+
+/// Returns a delay in milliseconds, at least the least that is shown.
+fn in_ms(micros: Estimate) -> Estimate {
+    let ms = micros.times(1e-3);
+    Estimate { mean: ms.mean.max(LEAST_MS), ..ms }
+}
+
+/// Returns the interval of an estimate as a line in the middle of its bar, if it has one.
+fn whisker((left, right): (f64, f64), estimate: Estimate) -> Option<PathElement<(f64, f64)>> {
+    let within = estimate.within?;
+    let (middle, half) = ((left + right) / 2.0, (right - left) / 6.0);
+    let (low, high) = ((estimate.mean - within).max(FLOOR), estimate.mean + within);
+    let cap = |at: f64| [(middle, at), (middle - half, at), (middle + half, at), (middle, at)];
+    let line = [cap(low), cap(high)].concat();
+    Some(PathElement::new(line, BLACK.stroke_width(1)))
 }
 
 /// Returns the horizontal extent of the bar of scheduler `index` of `count` in the group `place`.
@@ -180,14 +211,14 @@ fn colour(index: usize) -> RGBAColor {
 }
 
 /// A figure of a scheduler, if it has it.
-type Sum = fn(&Measured) -> Option<f64>;
+type Sum = fn(&Measured) -> Option<Estimate>;
+/// A figure of a leaf.
+type Of = fn(&Leaf) -> Estimate;
 const SUMS: [(&str, Sum); 4] = [
-    ("share error, %", |result| Some(result.share_error * 100.0)),
-    ("dropped, % of offered", |result| {
-        Some(result.dropped as f64 / (result.offered as f64).max(1.0) * 100.0)
-    }),
+    ("share error, %", |result| Some(result.share_error.times(100.0))),
+    ("dropped, % of offered", |result| Some(result.loss.times(100.0))),
     ("fairness index", |result| Some(result.fairness)),
-    ("cost, fifo = 1", |result| result.cost),
+    ("cost, fifo = 1", |result| result.cost.map(|mean| Estimate { mean, within: None })),
 ];
 const FONT: &str = "sans-serif";
 const WIDTH: u32 = 900;

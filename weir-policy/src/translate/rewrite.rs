@@ -63,17 +63,13 @@ impl Edit<'_> {
         let parent = class.parent.map(|parent| self.new.plan.tree.class(parent).name.clone());
         let keys = table(Some(&mut *item))?;
         let written: Vec<String> = keys.iter().map(|(key, _)| key.to_owned()).collect();
-        let same_rate = class.params.rate("rate") == before.params.rate("rate");
         let keeps_share = self.keep_shares
-            && same_rate
+            && class.params.rate("rate") == before.params.rate("rate")
             && keys.contains_key("share")
             && class.params.value("share").is_none()
             && super::has(self.to, "rate");
         for key in self.old_keys().filter(|&key| !(keeps_share && key == "share")) {
-            let stays = class.params.value(key).is_some_and(|value| {
-                before.params.value(key) == Some(value) && keys.contains_key(key)
-            });
-            if !stays && class.params.value(key).is_none() {
+            if class.params.value(key).is_none() {
                 keys.remove(key);
             }
         }

@@ -7,14 +7,16 @@
 //! equal scenarios give equal comparisons, whatever the number of threads.
 
 mod cost;
+mod measured;
 
 use crate::change::PlanChange;
 use crate::network::plan::{Network, OutletId};
 use crate::network::{self, route};
-use crate::replicate::{self, micros};
+use crate::replicate::{self, Estimate};
 use crate::report::Report;
 use crate::scenario::{Scenario, Source, Traffic};
-use crate::shown::{megabits, millis, number_table as table};
+use crate::shown::number_table as table;
+use measured::{Figures, LeafFigures, count, figure};
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -32,8 +34,10 @@ use weir_policy::translate::{self, Promised, Translated, promises};
 pub struct Comparison {
     /// The scenario's name.
     pub scenario: String,
-    /// Its seed.
+    /// Its seed; of several runs that of the first.
     pub seed: u64,
+    /// The runs under each scheduler that were requested, each with the next seed.
+    pub replications: usize,
     /// The outlet of its network whose scheduler is replaced: the link, and the node that it leads
     /// away from.
     pub outlet: Option<(String, String)>,
@@ -54,24 +58,34 @@ pub struct Row {
     pub notes: Vec<String>,
     /// Why there is no result.
     pub refused: Option<String>,
+    /// The runs that ended.
+    pub runs: usize,
     /// The result.
     pub result: Option<Measured>,
 }
 
-/// The results under one scheduler.
+/// The results under one scheduler: of one run, or means over several.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Measured {
     /// The part of the ideal's bytes that went to others than the ideal says, 0 to 1.
-    pub share_error: f64,
+    #[serde(serialize_with = "figure")]
+    pub share_error: Estimate,
     /// Jain's index of the leaves' throughput relative to the ideal: 1 if all got the same part of
     /// it.
-    pub fairness: f64,
+    #[serde(serialize_with = "figure")]
+    pub fairness: Estimate,
     /// Packets dropped.
-    pub dropped: u64,
+    #[serde(serialize_with = "count")]
+    pub dropped: Estimate,
     /// Packets offered.
-    pub offered: u64,
+    #[serde(serialize_with = "count")]
+    pub offered: Estimate,
+    /// The part of the offered packets that were dropped, 0 to 1.
+    #[serde(serialize_with = "figure")]
+    pub loss: Estimate,
     /// The part of the time in which the line was sending.
-    pub utilisation: f64,
+    #[serde(serialize_with = "figure")]
+    pub utilisation: Estimate,
     /// Instructions per packet to those of the yardstick.
     pub cost: Option<f64>,
     /// Every leaf.
@@ -84,18 +98,31 @@ pub struct Leaf {
     /// The name.
     pub name: String,
     /// What it sent, in bit/s.
-    pub sent_bps: f64,
+    #[serde(serialize_with = "figure")]
+    pub sent_bps: Estimate,
     /// What the fluid ideal gives it, in bit/s.
-    pub ideal_bps: f64,
+    #[serde(serialize_with = "figure")]
+    pub ideal_bps: Estimate,
     /// Delays from offer to handing out, in µs.
-    pub delay_p50_us: f64,
+    #[serde(serialize_with = "figure")]
+    pub delay_p50_us: Estimate,
     /// As above.
-    pub delay_p99_us: f64,
+    #[serde(serialize_with = "figure")]
+    pub delay_p99_us: Estimate,
     /// Packets dropped.
-    pub dropped: u64,
-    /// Packets offered.
-    #[serde(skip)]
-    offered: u64,
+    #[serde(serialize_with = "count")]
+    pub dropped: Estimate,
+}
+
+/// What to run.
+#[derive(Clone, Copy)]
+pub struct Runs<'a> {
+    /// The schedulers.
+    pub schedulers: &'a [&'static sched::Entry],
+    /// The runs under each, each with the next seed; at least one.
+    pub replications: usize,
+    /// Runs at the same time.
+    pub threads: usize,
 }
 
 /// Returns the schedulers called `keywords`.
@@ -161,22 +188,22 @@ fn places(network: &Network, outlets: &[OutletId]) -> String {
     outlets.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs `scenario` under each scheduler, on `threads` threads; those that had not ended at a stop
+/// Runs `scenario` under each scheduler as often as `runs` says; those that had not ended at a stop
 /// are missing.
 pub fn compare(
     scenario: &Scenario,
-    schedulers: &[&'static sched::Entry],
-    threads: usize,
+    runs: Runs<'_>,
     stop: &AtomicBool,
     done: &mut dyn FnMut(),
 ) -> Comparison {
-    let mut rows: Vec<Row> = Vec::with_capacity(schedulers.len());
+    let mut rows: Vec<Row> = Vec::with_capacity(runs.schedulers.len());
     let (mut scenarios, mut places) = (Vec::new(), Vec::new());
-    for entry in schedulers {
+    for entry in runs.schedulers {
         let mut row = Row {
             scheduler: entry.descriptor.keyword,
             notes: Vec::new(),
             refused: None,
+            runs: 0,
             result: None,
         };
         match adapt(scenario, entry) {
@@ -189,25 +216,33 @@ pub fn compare(
         }
         rows.push(row);
     }
-    let make = move |place: usize| scenarios[place].clone();
-    let outcomes = replicate::each(places.len(), make, threads, stop, done);
-    let counts = cost::counts();
-    for (place, outcome) in outcomes {
-        let row = &mut rows[places[place]];
+    let each = runs.replications;
+    let make = move |run: usize| {
+        let scenario = &scenarios[run / each];
+        let seed = scenario.seed.wrapping_add((run % each) as u64);
+        Scenario { seed, ..scenario.clone() }
+    };
+    let outcomes = replicate::each(places.len() * each, make, runs.threads, stop, done);
+    let mut measured = vec![Vec::new(); rows.len()];
+    for (run, outcome) in outcomes {
+        let place = places[run / each];
         match outcome {
-            Ok(report) => {
-                let mut measured = measure(scenario, &report);
-                measured.cost =
-                    counts.as_ref().and_then(|counts| counts.to_yardstick(row.scheduler));
-                row.result = Some(measured);
-            }
-            Err(error) => row.refused = Some(error.to_string()),
+            Ok(report) => measured[place].push(measure(scenario, &report)),
+            Err(error) => rows[place].refused = Some(error.to_string()),
         }
+    }
+    let counts = cost::counts();
+    for (row, measured) in rows.iter_mut().zip(&measured) {
+        row.runs = measured.len();
+        let cost = counts.as_ref().and_then(|counts| counts.to_yardstick(row.scheduler));
+        let over = measured::over(measured).filter(|_| row.refused.is_none());
+        row.result = over.map(|result| Measured { cost, ..result });
     }
     rows.retain(|row| row.result.is_some() || row.refused.is_some());
     Comparison {
         scenario: scenario.name.clone(),
         seed: scenario.seed,
+        replications: each,
         outlet: scenario.network.as_ref().map(|network| {
             let (link, from) = network.outlet_names(network.main);
             (link.to_owned(), from.to_owned())
@@ -236,32 +271,13 @@ fn adapt(scenario: &Scenario, entry: &sched::Entry) -> Result<(Scenario, Vec<Str
     Ok((adapted, notes))
 }
 
-fn measure(scenario: &Scenario, report: &Report) -> Measured {
+fn measure(scenario: &Scenario, report: &Report) -> Figures {
     let tree = &scenario.link.tree;
     let ideal = ideal(scenario, report);
     let leaf = |(leaf, class): (weir_core::ids::LeafId, &ClassSpec)| {
-        let row = report.class(&class.name);
-        let sent = row.map_or(0, |row| row.sent.bits_per_second);
-        Leaf {
-            name: class.name.clone(),
-            sent_bps: sent as f64,
-            ideal_bps: ideal[tree.class_of(leaf).index()],
-            delay_p50_us: row.map_or(0.0, |row| micros(row.delay.p50)),
-            delay_p99_us: row.map_or(0.0, |row| micros(row.delay.p99)),
-            dropped: row.map_or(0, |row| row.dropped.total.packets),
-            offered: row.map_or(0, |row| row.offered.packets),
-        }
+        LeafFigures::of(&class.name, report, ideal[tree.class_of(leaf).index()])
     };
-    let leaves: Vec<Leaf> = tree.leaves().map(leaf).collect();
-    Measured {
-        share_error: share_error(&leaves),
-        fairness: fairness(&leaves),
-        dropped: leaves.iter().map(|leaf| leaf.dropped).sum(),
-        offered: leaves.iter().map(|leaf| leaf.offered).sum(),
-        utilisation: report.link.utilisation,
-        cost: None,
-        leaves,
-    }
+    Figures { utilisation: report.link.utilisation, leaves: tree.leaves().map(leaf).collect() }
 }
 
 /// Returns what the fluid ideal gives each class of the original policy for the offered load.
@@ -315,40 +331,27 @@ fn promised_tree(plan: &LinkPlan) -> Tree {
     tree.expect("it has the shape of a tree")
 }
 
-/// Half the sum of what leaves have too much or too little, as a part of the ideal's sum.
-fn share_error(leaves: &[Leaf]) -> f64 {
-    let ideal: f64 = leaves.iter().map(|leaf| leaf.ideal_bps).sum();
-    let wrong: f64 = leaves.iter().map(|leaf| (leaf.sent_bps - leaf.ideal_bps).abs()).sum();
-    if ideal > 0.0 { wrong / 2.0 / ideal } else { 0.0 }
-}
-
-/// `[jain84]`: the square of the sum by the sum of the squares, over how many there are.
-fn fairness(leaves: &[Leaf]) -> f64 {
-    let wanted = leaves.iter().filter(|leaf| leaf.ideal_bps > 0.0);
-    let parts: Vec<f64> = wanted.map(|leaf| leaf.sent_bps / leaf.ideal_bps).collect();
-    let (sum, squares) =
-        parts.iter().fold((0.0, 0.0), |(sum, squares), part| (sum + part, squares + part * part));
-    if squares > 0.0 { sum * sum / squares / parts.len() as f64 } else { 1.0 }
-}
-
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scenario, seed, outlet, written_for, cost_unit, rows } = self;
+        let Self { scenario, seed, replications, outlet, written_for, cost_unit, rows } = self;
         let place = outlet.as_ref().map(|(link, from)| format!(" at {link} from {from}"));
         let place = place.unwrap_or_default();
-        writeln!(f, "{scenario}{place}: written for {written_for}, seed {seed}\n")?;
+        write!(f, "{scenario}{place}: written for {written_for}, seed {seed}")?;
+        if *replications > 1 {
+            write!(f, ", {replications} replications\n{INTERVAL}")?;
+        }
+        writeln!(f, "\n")?;
         let head =
             ["scheduler", "share error", "fairness", "dropped", "of offered", "line", "cost"];
         let measured = rows.iter().filter_map(|row| Some((row.scheduler, row.result.as_ref()?)));
         let cells = |(scheduler, result): (&str, &Measured)| {
-            let lost = result.dropped as f64 / (result.offered as f64).max(1.0);
             vec![
                 scheduler.to_owned(),
-                format!("{:.2} %", result.share_error * 100.0),
+                format!("{:.2} %", result.share_error.times(100.0)),
                 format!("{:.4}", result.fairness),
-                result.dropped.to_string(),
-                format!("{:.2} %", lost * 100.0),
-                format!("{:.2} %", result.utilisation * 100.0),
+                packets(result.dropped),
+                format!("{:.2} %", result.loss.times(100.0)),
+                format!("{:.2} %", result.utilisation.times(100.0)),
                 result.cost.map_or("-".to_owned(), |cost| format!("{cost:.2}")),
             ]
         };
@@ -374,13 +377,21 @@ impl fmt::Display for Comparison {
 
 fn leaf_cells(scheduler: &str, leaf: &Leaf) -> Vec<String> {
     // Without packets there are no delays.
-    let delay = |micros| if leaf.sent_bps > 0.0 { millis(micros) } else { "-".to_owned() };
+    let delay = |micros| replicate::millis(micros, leaf.sent_bps.mean > 0.0);
     vec![
         format!("{}: {scheduler}", leaf.name),
-        megabits(leaf.sent_bps),
-        megabits(leaf.ideal_bps),
+        format!("{:.4}", leaf.sent_bps.times(1e-6)),
+        format!("{:.4}", leaf.ideal_bps.times(1e-6)),
         delay(leaf.delay_p50_us),
         delay(leaf.delay_p99_us),
-        leaf.dropped.to_string(),
+        packets(leaf.dropped),
     ]
 }
+
+/// A count, which is whole unless it is a mean.
+fn packets(count: Estimate) -> String {
+    let precision = usize::from(count.within.is_some());
+    format!("{count:.precision$}")
+}
+
+const INTERVAL: &str = "mean ± half of the 95 % confidence interval (Student's t)";

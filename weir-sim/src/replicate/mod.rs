@@ -119,7 +119,7 @@ impl Estimate {
     }
 
     /// Returns the estimate in another unit.
-    fn times(self, factor: f64) -> Self {
+    pub fn times(self, factor: f64) -> Self {
         Self { mean: self.mean * factor, within: self.within.map(|within| within * factor) }
     }
 }
@@ -217,7 +217,7 @@ impl fmt::Display for Summary {
             let goodput = format!("{:.4}", source.goodput_bps.times(1e-6));
             let received = source.goodput_bps.mean > 0.0;
             let (lost, delay) =
-                (source.lost_packets.to_string(), cell(source.delay_p99_us, received));
+                (source.lost_packets.to_string(), millis(source.delay_p99_us, received));
             vec![source.name.clone(), goodput, lost, delay]
         });
         writeln!(f, "{}", table(&["source", "goodput Mbit/s", "lost", "p99 ms"], rows))?;
@@ -235,14 +235,14 @@ fn class_table(classes: &[ClassSummary]) -> impl fmt::Display {
         let delays = [class.delay_p50_us, class.delay_p99_us, class.delay_mean_us];
         let mut row = vec![class.name.clone(), format!("{:.4}", class.sent_bps.times(1e-6))];
         row.push(class.dropped_packets.to_string());
-        row.extend(delays.map(|delay| cell(delay, class.sent_bps.mean > 0.0)));
+        row.extend(delays.map(|delay| millis(delay, class.sent_bps.mean > 0.0)));
         row
     });
     table(&["class", "Mbit/s", "dropped", "p50 ms", "p99 ms", "mean ms"], rows)
 }
 
 /// Formats a delay in ms; without packets there is none.
-fn cell(micros: Estimate, has_packets: bool) -> String {
+pub(crate) fn millis(micros: Estimate, has_packets: bool) -> String {
     if has_packets { format!("{:.3}", micros.times(1e-3)) } else { "-".to_owned() }
 }
 
