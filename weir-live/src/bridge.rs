@@ -19,9 +19,7 @@ use weir_core::units::{Duration, Instant};
 use crate::error::Result;
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, PortConfig, Received};
-use crate::status::{
-    Board, LaneStatus, PortStatus, Status, class_statuses, unread_causes,
-};
+use crate::status::{Board, LaneStatus, PortStatus, Status, class_statuses, unread_causes};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
 /// The policy of one direction of the bridge.

@@ -122,7 +122,12 @@ fn framing_charge_and_mtu_give_the_largest_packet() {
         ("overhead = 'pppoe-ptm'", Framing::PPPOE_PTM, Charge::Wire, 1554),
         ("overhead = 'pppoe-atm'", Framing::PPPOE_ATM, Charge::Wire, 1749),
         ("overhead = { bytes = 8, ptm = true }", Framing::PTM, Charge::Wire, 1546),
-        ("overhead = { bytes = 24, minimum = 84, ptm = false }", Framing::ETHERNET, Charge::Wire, 1538),
+        (
+            "overhead = { bytes = 24, minimum = 84, ptm = false }",
+            Framing::ETHERNET,
+            Charge::Wire,
+            1538,
+        ),
     ];
     for (lines, framing, charge, packet) in rows {
         let link = sound(check_drr(&format!("{lines}\n[class.a]\ndefault = true\n"), &[])).link;

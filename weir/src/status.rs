@@ -72,7 +72,7 @@ pub fn table(status: &LinkStatus) -> String {
         for (name, frames) in &lane.unread {
             let cause = Unread::ALL.into_iter().find(|cause| cause.name() == name);
             let what = cause.map_or(name.as_str(), |cause| cause.what());
-            let _ = writeln!(text, "unread headers: {frames} frames {what}");
+            let _ = writeln!(text, "unread headers: {frames} (frames that {what})");
         }
     }
     text

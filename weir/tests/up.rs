@@ -33,6 +33,7 @@ const TESTS: &[Test] = &[
     ("marks_reach_the_receiver_with_right_checksums", marks_reach_the_receiver),
     ("kernel_tcp_fills_its_class_over_ipv4_and_ipv6", kernel_tcp_fills_its_class),
     ("a_declared_class_keeps_its_bound_beside_a_flood", a_declared_class_keeps_its_bound),
+    ("frames_of_a_pppoe_session_reach_their_class_and_unread_ones_are_counted", frames_in_frames),
 ];
 
 fn main() -> ExitCode {
@@ -403,6 +404,34 @@ fn marks_reach_the_receiver() -> Outcome {
     assert_eq!(marks, [Some(0xb8); 20]);
     scene.stop()?;
     Ok(())
+}
+
+/// A datagram of a PPPoE session and one behind a label go to their class; the kernel would hand
+/// neither to a socket, so the frames are sent as they are.
+fn frames_in_frames() -> Outcome {
+    let mut scene = Scene::new("unread", POLICY)?;
+    scene.start()?;
+    let mut port = scene.testbed.client.run(|| Port::open(PortConfig::new(END)))??;
+    let datagram = "4500001c 00000000 40110000 0a000001 0a000002 1388138c 00080000";
+    let outer = ["8864 1100 0001 001e 0021", "8847 00010140", "88e5 2c00 00000001"];
+    let mut pool = FramePool::for_mtu(8, port.mtu());
+    for outer in outer {
+        let bytes = hex(&format!("020000000001 020000000002 {outer} {datagram}"));
+        let frame = pool.insert(&bytes).ok_or("the pool has room")?;
+        assert_eq!(port.send(&pool, &[frame]).taken, 1);
+    }
+    let unread = |status: &Status| status.lanes[0].unread == [("macsec".to_owned(), 1)];
+    let status = scene.await_status("a frame of MACsec is counted", unread)?;
+    assert_eq!(status.lanes[0].classes[0].sent.packets, 2, "{status:?}");
+    let text = scene.stop()?;
+    assert!(text.contains("unread headers: 1 (frames that are protected by MACsec)"), "{text}");
+    Ok(())
+}
+
+/// Reads hexadecimal digits; spaces are for people.
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<_> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
 /// The loop may be late by up to `lag_max`, beyond which it counts a stall; the link never is.

@@ -43,11 +43,13 @@ fn ethernet(headers: &mut Headers, frame: &[u8]) -> Option<()> {
 
 fn other_link(headers: &mut Headers, link: LinkType, bytes: &[u8]) -> Option<()> {
     let start = link::start(link, bytes)?;
-    bytes.get(start.at..)?;
+    if start.at > bytes.len().min(LINK_LEN_MAX) {
+        return None;
+    }
     if let Next::EtherType(kind) = start.next {
         return link_payload(headers, bytes, start.at, kind);
     }
-    headers.link_len = u16::try_from(start.at).ok()?;
+    headers.link_len = start.at as u16;
     headers.depth = Depth::Link;
     match start.next {
         Next::Ppp(protocol) => encapsulation::ppp(headers, bytes, start.at, protocol),
@@ -64,11 +66,13 @@ fn other_link(headers: &mut Headers, link: LinkType, bytes: &[u8]) -> Option<()>
 fn link_payload(headers: &mut Headers, frame: &[u8], at: usize, kind: u16) -> Option<()> {
     let (at, kind) = vlan_tags(headers, frame, at, kind)?;
     headers.ethertype = (kind >= ETHERTYPE_MIN).then_some(EtherType(kind));
-    headers.link_len = u16::try_from(at).ok()?;
+    // At most `LINK_LEN_MAX` and eight tags of four bytes.
+    headers.link_len = at as u16;
     headers.depth = Depth::Link;
     let packet = frame.get(at..)?;
     match EtherType(kind) {
-        kind @ (EtherType::IPV4 | EtherType::IPV6) => network(headers, packet, kind),
+        EtherType::IPV4 => ipv4(headers, packet),
+        EtherType::IPV6 => ipv6(headers, packet),
         kind => encapsulation::read(headers, frame, at, kind),
     }
 }
@@ -244,6 +248,9 @@ pub const VLAN_TAGS_MAX: usize = 8;
 /// IPv6 extension headers read in one packet. A sender has use for five or six; each costs time.
 pub const EXTENSIONS_MAX: usize = 8;
 
+/// The longest link header of a capture that is read; tags, PPPoE and labels take less than the
+/// rest of 16 bits.
+const LINK_LEN_MAX: usize = 65_000;
 const ETHERNET_LEN: usize = 14;
 const VLAN_TAG_LEN: usize = 4;
 const IPV4_LEN_MIN: usize = 20;

@@ -59,11 +59,11 @@ fn radiotap_flags(bytes: &[u8]) -> Option<u8> {
 /// Reads the frame of a wireless network, up to the packet in it.
 pub(super) fn start(bytes: &[u8], outside: Outside) -> Option<Start> {
     let frame = bytes.get(outside.before..)?;
-    let found = data(frame, outside.padded)?;
+    let found = data_frame(frame, outside.padded)?;
     Some(Start { at: found.at + outside.before, trailer: outside.trailer, ..found })
 }
 
-fn data(frame: &[u8], padded: bool) -> Option<Start> {
+fn data_frame(frame: &[u8], padded: bool) -> Option<Start> {
     let [control, flags] = *frame.first_chunk()?;
     if control & VERSION != 0 {
         return None;

@@ -1,10 +1,11 @@
 //! Captures as ports: pcap and pcapng files in, pcapng files out.
 //!
-//! [`CaptureReader`] yields the frames of a capture one at a time from any byte source, plain
-//! or in gzip or zstd, in memory that does not grow with the capture. A fault ends it: the frames before the fault
-//! are yielded, then one [`CaptureError`] that names the fault and its offset. [`CaptureWriter`]
-//! writes frames with nanosecond timestamps and a comment each. The formats are the keys `pcap`
-//! (draft-ietf-opsawg-pcap) and `pcapng` (draft-ietf-opsawg-pcapng) of `docs/sources.md`.
+//! [`CaptureReader`] yields the frames of a capture one at a time from any byte source, plain or in
+//! gzip or zstd, in memory that does not grow with the capture. A fault ends it: the frames before
+//! the fault are yielded, then one [`CaptureError`] that names the fault and its offset.
+//! [`CaptureWriter`] writes frames with nanosecond timestamps and a comment each. The formats are
+//! the keys `pcap` (draft-ietf-opsawg-pcap) and `pcapng` (draft-ietf-opsawg-pcapng) of
+//! `docs/sources.md`.
 //!
 //! Timestamps are taken as the capture has them. They may run backwards; the reader counts that in
 //! [`CaptureTotals::backward`], and a replay clamps them.

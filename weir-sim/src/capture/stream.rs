@@ -33,8 +33,8 @@ impl<'s> Stream<'s> {
     /// The bytes of `input`, decompressed where it begins as gzip or zstd does.
     ///
     /// Where a gzip stream is damaged (not merely cut short), the decompressor withholds the bytes
-    /// that it decoded last, less than 128 KiB: those frames are lost with the damaged ones. Of zstd
-    /// the last block is lost, 128 KiB at most.
+    /// that it decoded last, less than 128 KiB: those frames are lost with the damaged ones. Of
+    /// zstd it withholds a window, and of a stream cut short the last block, of 128 KiB at most.
     pub fn new(mut input: impl Read + 's) -> Result<Self, CaptureError> {
         let mut start = Vec::with_capacity(MAGIC_BYTES);
         input
