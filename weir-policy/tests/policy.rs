@@ -352,8 +352,8 @@ fn a_value_that_no_rule_takes_says_what_to_write() {
     let rows = [
         (
             "dport = ['http', 'htps']",
-            "`dport` of a rule of class `a`: port range \"htps\": is neither a port nor a range of ports \
-             in 0..=65535, nor a service that Weir knows",
+            "`dport` of a rule of class `a`: port range \"htps\": is neither a port or range of ports \
+             in 0..=65535 nor a service that Weir knows",
             "write for instance 80, 5004-5010 or https",
         ),
         (

@@ -339,7 +339,7 @@ impl FromStr for PortRange {
             None => Err(FieldError::new(
                 "port range",
                 text,
-                "is neither a port nor a range of ports in 0..=65535, nor a service that Weir knows",
+                "is neither a port or range of ports in 0..=65535 nor a service that Weir knows",
                 "write for instance 80, 5004-5010 or https",
             )),
         }

@@ -273,9 +273,13 @@ fn read_spread(table: &mut Table<'_>, report: &mut Report) -> (Option<Spread>, O
 /// Makes the finding for `hash` without `queues`: who wants fairness among hosts need not count
 /// queues.
 fn hash_alone(node: &Node<'_>) -> Draft {
+    let separates = |row: &&DropperDescriptor| row.parameters.iter().any(|row| row.name == "hash");
+    let dropper = DROPPERS.iter().find(separates).map_or("", |row| row.keyword);
     let message = "spreads packets over `queues`, which is missing";
-    let cure = "write `queues = 64`, or `queue = { dropper = \"fq-codel\", hash = \"srcaddr\" }` for \
-                turns among hosts in one queue";
+    let cure = format!(
+        "write `queues = 64`, or `queue = {{ dropper = \"{dropper}\", hash = \"srcaddr\" }}` for \
+         turns among hosts in one queue"
+    );
     node.draft(&codes::MISSING_KEY, message).cure(cure)
 }
 
