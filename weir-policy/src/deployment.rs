@@ -334,8 +334,8 @@ fn port(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<usize> {
 /// A bridge has two sides, and one direction from each.
 const PORTS: usize = 2;
 /// The rule of [`is_name`], as a cure.
-pub const NAME_RULE: &str = "letters, digits, `-`, `_` and `.`, at most 64 bytes, a letter or digit \
-                             first";
+pub const NAME_RULE: &str =
+    "letters, digits, `-`, `_` and `.`, at most 64 bytes, a letter or digit first";
 /// The path of a socket has at most 107 bytes.
 const NAME_BYTES_MAX: usize = 64;
 /// IFNAMSIZ of Linux, less the zero at the end.

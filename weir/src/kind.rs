@@ -136,8 +136,8 @@ impl Kind {
     fn cure(self, there: Self, name: &str) -> String {
         match (self, there) {
             (Self::Scenario, Self::Policy) => format!(
-                "a scenario, write a file with `policy = \"{name}\"`, a `duration` and `[[source]]` \
-                 tables (docs/scenarios.md)"
+                "a scenario, write a file with `policy = \"{name}\"`, a `duration` and \
+                 `[[source]]` tables (docs/scenarios.md)"
             ),
             (Self::Scenario, Self::Capture) => "a scenario, write a file with a policy, a \
                  `duration` and a `[[source]]` of the kind `capture` (docs/scenarios.md)"

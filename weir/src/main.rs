@@ -66,7 +66,8 @@ verbs! {
 
 /// Link sharing that is proved before it is deployed.
 #[derive(Parser)]
-#[command(name = "weir", version = env!("WEIR_VERSION"), arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "weir", version = env!("WEIR_VERSION"))]
+#[command(arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Command {
     /// The format of results.
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
