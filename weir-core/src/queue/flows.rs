@@ -221,11 +221,13 @@ impl FlowQueues {
         self.flows.iter().map(|flow| flow.head).filter(|&head| head != NONE)
     }
 
-    /// Removes all packets, but retains the numbers of flows.
+    /// Removes all packets, but retains the numbers of flows, and of an empty leaf the turns.
     pub(super) fn forget_packets(&mut self) {
+        if self.held.packets > 0 {
+            self.rounds.clear();
+        }
         self.chosen = None;
         self.flows.fill(Flow::EMPTY);
-        self.rounds.clear();
         self.held = Count::default();
         self.batch = Batch::default();
     }
