@@ -452,6 +452,34 @@ fn other_seeds_make_other_flows_collide() {
 }
 
 #[test]
+fn a_change_of_an_idle_link_changes_no_later_turn() {
+    for (seed, scheduler) in (0..40).flat_map(|seed| [(seed, "drr"), (seed, "priq")]) {
+        let mut plan = plan_of(scheduler, 8_000_000, 1, Params::new());
+        plan.queues = vec![QueuePlan { dropper: "fq-codel", params: Params::new() }];
+        let mut links = [plan.build().expect("builds"), plan.build().expect("builds")];
+        let (mut random, mut micros) = (Random::new(seed), 0);
+        for handle in 0..400 {
+            micros += random.wide(1, 2000);
+            let now = Instant::from_nanos(micros * 1000);
+            if links[1].backlog() == 0 {
+                let change = Change { from: &plan, to: &plan, heir: LEAF };
+                change.apply(&mut links[1], now).expect("builds");
+            }
+            if random.one_in(2) {
+                let flow = random.between(0, 4) as u32;
+                let one = packet(handle, random.wide(60, 1514) as u32, flow);
+                links
+                    .iter_mut()
+                    .for_each(|link| assert_eq!(link.offer(now, LEAF, one), Verdict::Queued));
+            } else {
+                let [one, other] = &mut links;
+                assert_eq!(one.poll(now), other.poll(now), "{scheduler} seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_change_hands_packets_over_in_the_order_of_arrival() {
     let flows = plan(8_000, "fq-codel", &[]);
     let tail = plan(8_000, "tail", &[("limit", "1000 packets")]);

@@ -312,6 +312,11 @@ fn queues_of_classes() {
                 &[("hash of class `a`", "not hosts")],
             ),
             (
+                "dropper = 'fq-codel', quantum = '255 B', rules = 'rfc8290'",
+                "qdisc add dev eth0 parent 1:1 fq_codel limit 10240 flows 1024 quantum 255 target 5000us interval 100000us memory_limit 32000000 ecn",
+                &[("`rules` of class `a`", "has its own"), ("quantum of class `a`", "256 B")],
+            ),
+            (
                 "dropper = 'codel'",
                 "qdisc add dev eth0 parent 1:1 codel limit 1000 target 5000us interval 100000us noecn",
                 &[],

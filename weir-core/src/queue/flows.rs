@@ -4,11 +4,11 @@
 //! Below a scheduler that looks at first packets, the leaf's first packet is chosen when the one
 //! before it leaves or is dropped, and stays first, so the head that the scheduler has seen stays
 //! valid. A new flow therefore waits for one packet that was chosen before it arrived. Below others
-//! it is chosen when the leaf is selected. All other packets wait in the slots of the store, chained by
-//! flow. Packets that came from a leaf without flow queues, when the link was changed, have no
-//! known flow; they go before all others, so that a flow's packets stay in order. The state of a
-//! flow is allocated with its first packet, so a leaf with a thousand queues and three flows uses
-//! memory for three.
+//! it is chosen when the leaf is selected. All other packets wait in the slots of the store,
+//! chained by flow. Packets that came from a leaf without flow queues, when the link was changed,
+//! have no known flow; they go before all others, so that a flow's packets stay in order. The state
+//! of a flow is allocated with its first packet, so a leaf with a thousand queues and three flows
+//! uses memory for three.
 //!
 //! Invariant: a flow that holds packets is listed in the rounds, except the unknown flow; its count
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
@@ -221,11 +221,13 @@ impl FlowQueues {
         self.flows.iter().map(|flow| flow.head).filter(|&head| head != NONE)
     }
 
-    /// Removes all packets, but retains the numbers of flows.
+    /// Removes all packets, but retains the numbers of flows, and of an empty leaf the turns.
     pub(super) fn forget_packets(&mut self) {
+        if self.held.packets > 0 {
+            self.rounds.clear();
+        }
         self.chosen = None;
         self.flows.fill(Flow::EMPTY);
-        self.rounds.clear();
         self.held = Count::default();
         self.batch = Batch::default();
     }
@@ -280,8 +282,8 @@ impl FlowQueues {
         within && self.held.bytes <= self.room.memory.get()
     }
 
-    /// Returns the flow that holds most bytes beside the leaf's first packet; of equals the one that
-    /// is listed first.
+    /// Returns the flow that holds most bytes beside the leaf's first packet; of equals the one
+    /// that is listed first.
     fn longest(&self) -> u32 {
         let mut longest = (self.first, None);
         let listed = self.rounds.iter().map(|(flow, _)| flow);

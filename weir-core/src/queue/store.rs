@@ -104,8 +104,8 @@ impl Queues {
         })
     }
 
-    /// Lets flow queues choose the first packet of a leaf when the leaf is selected. Called while no
-    /// packet waits.
+    /// Lets flow queues choose the first packet of a leaf when the leaf is selected. Called while
+    /// no packet waits.
     pub fn choose_late(&mut self) {
         self.late = true;
         let flows = self.droppers.all_mut().filter_map(Dropper::flows_mut);

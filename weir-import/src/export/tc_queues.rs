@@ -5,7 +5,7 @@ use super::writer::Writer;
 use weir_core::packet::FlowKey;
 use weir_core::parameter::{Params, Value};
 use weir_core::queue::{Limit, QueuePlan};
-use weir_core::units::Quantity;
+use weir_core::units::{Bytes, Quantity};
 
 /// Writes the queues below their classes.
 pub(super) fn write(writer: &mut Writer<'_>, classes: &[ExportedClass]) {
@@ -33,13 +33,7 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         "head" if let Limit::Packets(packets) = plan.limit() => {
             format!("pfifo_head_drop limit {packets}")
         }
-        "fq-codel" => {
-            if plan.flow_key() != FlowKey::Connection {
-                let why = "the kernel's queue separates connections, not hosts";
-                writer.lose(format!("hash of class `{name}`"), why);
-            }
-            keys("fq_codel", params, FQ_CODEL) + &ecn(params, true)
-        }
+        "fq-codel" => fq_codel(name, plan, writer),
         "codel" => keys("codel", params, CODEL) + &ecn(params, false),
         "pie" => {
             let bytes = if params.flag("bytes").unwrap_or(true) { " bytemode" } else { "" };
@@ -57,6 +51,22 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
             }
         }
     }
+}
+
+fn fq_codel(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let params = &plan.params;
+    if plan.flow_key() != FlowKey::Connection {
+        let why = "the kernel's queue separates connections, not hosts";
+        writer.lose(format!("hash of class `{name}`"), why);
+    }
+    if params.choice("rules") == Some("rfc8290") {
+        writer.lose(format!("`rules` of class `{name}`"), "the kernel has its own");
+    }
+    let least = Bytes::new(FQ_CODEL_QUANTUM_MIN);
+    if params.bytes("quantum").is_some_and(|quantum| quantum < least) {
+        writer.lose(format!("quantum of class `{name}`"), "the kernel raises it to 256 B");
+    }
+    keys("fq_codel", params, FQ_CODEL) + &ecn(params, true)
 }
 
 /// A parameter of Weir, the word in `tc`, and the default.
@@ -87,6 +97,7 @@ fn ecn(params: &Params, default: bool) -> String {
     if params.flag("ecn").unwrap_or(default) { " ecn".to_owned() } else { " noecn".to_owned() }
 }
 
+const FQ_CODEL_QUANTUM_MIN: u64 = 256;
 const FQ_CODEL: &[Row] = &[
     ("limit", "limit", "10240"),
     ("flows", "flows", "1024"),

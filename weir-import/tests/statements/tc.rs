@@ -113,6 +113,12 @@ fn disciplines_of_tc_below_a_class() {
                 "queue = { dropper = 'fq-codel', limit = '500 packets', flows = 64, target = '10 ms', interval = '80 ms', quantum = '300 B', memory = '1048576 B', ecn = false }",
             ),
             (
+                "fq_codel quantum 100",
+                KEPT,
+                "",
+                "queue = { dropper = 'fq-codel', quantum = '256 B' }",
+            ),
+            (
                 "fq_codel ce_threshold 1ms drop_batch 32",
                 CLOSE,
                 "`ce_threshold` is left out; ",

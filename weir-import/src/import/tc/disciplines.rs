@@ -301,7 +301,8 @@ fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -
                 keys.push(("flows", flows.to_string()));
             }
             "quantum" if flows => {
-                let quantum = words.value(A_SIZE, size, reading)?.clamp(64, 1 << 30);
+                // [linux] Smaller ones are raised.
+                let quantum = words.value(A_SIZE, size, reading)?.clamp(256, 1 << 30);
                 keys.push(("quantum", quoted(&format!("{quantum} B"))));
             }
             "memory_limit" if flows => {
