@@ -54,14 +54,23 @@ fn each_row_makes_a_class() {
     let anna = "anna<AP-1 20 Mbit/s 90 Mbit/s: 192.0.2.1/32 2001:db8::/56";
     let ben = "ben<AP-2 5 Mbit/s 50 Mbit/s: 192.0.2.2/32 192.0.2.4/31";
     let rows = [
-        ("l.csv", "id,ap,plan,v4,v6\nanna,AP 1,gold,192.0.2.1,2001:db8::/56\n\
-                   ben,AP 2,silver,\"192.0.2.2, 192.0.2.4/31\",\n"),
-        ("l.csv", "\u{feff}# title\r\nv6;v4;plan;ap;id;note\r\n\
+        (
+            "l.csv",
+            "id,ap,plan,v4,v6\nanna,AP 1,gold,192.0.2.1,2001:db8::/56\n\
+                   ben,AP 2,silver,\"192.0.2.2, 192.0.2.4/31\",\n",
+        ),
+        (
+            "l.csv",
+            "\u{feff}# title\r\nv6;v4;plan;ap;id;note\r\n\
                    2001:db8::/56;192.0.2.1;gold;AP-1;anna;\"5\"\" dish\"\r\n\r\n\
-                   ;192.0.2.2 192.0.2.4/31;silver;AP-2;ben;;\r\n;;;;;\r\n"),
-        ("l.toml", "[[row]]\nid = 'anna'\nap = 'AP-1'\nplan = 'gold'\nv4 = '192.0.2.1'\n\
+                   ;192.0.2.2 192.0.2.4/31;silver;AP-2;ben;;\r\n;;;;;\r\n",
+        ),
+        (
+            "l.toml",
+            "[[row]]\nid = 'anna'\nap = 'AP-1'\nplan = 'gold'\nv4 = '192.0.2.1'\n\
                     v6 = '2001:db8::/56'\n[[row]]\nid = 'ben'\nap = 'AP-2'\nplan = 'silver'\n\
-                    v4 = ['192.0.2.2', '192.0.2.4/31']\n"),
+                    v4 = ['192.0.2.2', '192.0.2.4/31']\n",
+        ),
     ];
     for (name, list) in rows {
         check_classes(name, list, TEMPLATE, &[anna, ben]);
@@ -82,7 +91,12 @@ fn shaped_devices_are_a_list() {
                     name = 'p-{plan}'\nclass.parent = 'AP-2'\nclass.rate = '{plan.rate}'\n\
                     class.ceil = '{plan.ceil}'\nclass.match = { vlan = 1 }\n";
     let outcome = read("l.csv", list.as_bytes(), template);
-    assert_eq!(codes(&outcome), ["W120 isp/policy.toml:4", "W121 isp/policy.toml:30"], "{:#?}", outcome.findings);
+    assert_eq!(
+        codes(&outcome),
+        ["W120 isp/policy.toml:4", "W121 isp/policy.toml:30"],
+        "{:#?}",
+        outcome.findings
+    );
     let classes = classes(&outcome.plan.expect("it has no errors"));
     assert_eq!(classes[0], "circuit-7<AP-2 25 Mbit/s 155 Mbit/s: 100.64.0.1/32 100.64.0.2/32");
     assert_eq!(classes[1], "p-gold<AP-2 20 Mbit/s 90 Mbit/s: ");
@@ -170,10 +184,11 @@ fn a_fault_of_the_template_is_one_finding() {
     };
     check("{ap}", "{tower}", &["W161 isp/policy.toml:20"]);
     check("'{ap}'", "'{ap'", &["W017 isp/policy.toml:20"]);
-    check("class.rate = '{plan.rate}'", "class.rate = 'x'", &[
-        "W010 isp/policy.toml:12",
-        "W010 isp/policy.toml:15",
-    ]);
+    check(
+        "class.rate = '{plan.rate}'",
+        "class.rate = 'x'",
+        &["W010 isp/policy.toml:12", "W010 isp/policy.toml:15"],
+    );
     check("class.match", "class.prio = 9\nclass.match", &["W015 isp/policy.toml:23"]);
     check("class.match", "class.colour = 9\nclass.match", &["W010 isp/policy.toml:23"]);
     check("{plan.ceil}", "{plan.top}", &["W011 isp/policy.toml:11"]);

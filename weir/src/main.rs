@@ -45,6 +45,7 @@ macro_rules! verbs {
 }
 
 verbs! {
+    init::Init,
     check::Check,
     import::Import,
     export::Export,

@@ -125,6 +125,19 @@ pub fn write(path: &Path, text: &str) -> Result<(), String> {
     file.keep()
 }
 
+/// As [`write()`], for a file that must not exist.
+///
+/// # Errors
+/// When it exists or writing fails, with the name.
+pub fn write_new(path: &Path, text: &str) -> Result<(), String> {
+    let name = path.display().to_string();
+    let mut file = WholeFile::create(path).map_err(|error| cannot("write", &name, &error))?;
+    file.write_all(text.as_bytes()).map_err(|error| cannot("write", &name, &error))?;
+    let WholeFile::Unnamed(file, path) = file else { return Err(format!("{name} exists")) };
+    let kept = file.persist_noclobber(path);
+    kept.map(drop).map_err(|error| cannot("write", &name, &error.error))
+}
+
 /// Writes a value into a file as JSON on several lines, of any length.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! The time of `weir check` for policies of two sizes, how it grows between them, and the time for a
-//! template with a list of subscribers.
+//! The time of `weir check` for policies of two sizes, how it grows between them, and the time for
+//! a template with a list of subscribers.
 //!
 //! What is measured is the command as a user runs it: this program, started anew, reads the file,
 //! checks it and prints. The sizes take turns, so that a machine that slows down slows both. The
@@ -118,7 +118,7 @@ fn subscribers(rows: usize) -> String {
         // A text can always grow.
         let written = writeln!(
             text,
-            "{row},\"Name, of {row}\",point {point},{plan},100.64.{high}.{low},2001:db8:{row:x}::/56"
+            "{row},\"Name, {row}\",point {point},{plan},100.64.{high}.{low},2001:db8:{row:x}::/56"
         );
         written.unwrap_or_default();
     }

@@ -1,7 +1,7 @@
 //! The values of a template: parsed once, then filled in for each row.
 //!
-//! `{column}` in a text stands for the cell of the row, `{column.key}` for the value of `key` in the
-//! plan that the cell names. A text that is one placeholder takes over the type of the value. In an
+//! `{column}` in a text stands for the cell of the row, `{column.key}` for the value of `key` in
+//! the plan that the cell names. A text that is one placeholder takes over the type of the value. In an
 //! array, a text with one placeholder is repeated for each part of the cell, and is left out if the
 //! cell is empty; anywhere else an empty cell is a finding.
 
@@ -302,7 +302,8 @@ impl<'a> Text<'a> {
         let Some(plan) = filling.plans.get(name) else {
             let known = filling.plans.names();
             let message = format!("the plan `{name}` is not declared; there are {}", list(&known));
-            let cure = format!("declare `[plan.{name}]`, or name another: {}", suggest(name, &known));
+            let cure =
+                format!("declare `[plan.{name}]`, or name another: {}", suggest(name, &known));
             filling.report.push(Draft::new(&codes::UNKNOWN_PLAN, span, message).cure(cure));
             return None;
         };

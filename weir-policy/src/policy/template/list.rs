@@ -96,7 +96,11 @@ impl File {
         let mut reading = Reading { list: List::default(), node, report, cells: 0 };
         reading.list.number = Some(self.number);
         let is_toml = Path::new(&self.written).extension().is_some_and(|kind| kind == "toml");
-        if is_toml { reading.toml(&self.text) } else { reading.csv(&self.text) }
+        if is_toml {
+            reading.toml(&self.text)
+        } else {
+            reading.csv(&self.text)
+        }
         reading.finish()
     }
 }

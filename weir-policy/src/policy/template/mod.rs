@@ -276,7 +276,8 @@ impl<'l> Making<'_, 'l> {
         let first = addresses.entry((key, prefix.network(), prefix.prefix_len()));
         let (other, first) = *first.or_insert((row, span));
         if other != row {
-            let message = format!("two rows have the address {text}, and one class gets its packets");
+            let message =
+                format!("two rows have the address {text}, and one class gets its packets");
             let draft = Draft::new(&codes::SAME_ADDRESS, span, message);
             let draft = draft.related(first, "the other row");
             self.report.push(draft.cure("correct the address in one of the rows"));

@@ -1,0 +1,155 @@
+//! `weir init` as a user runs it: what it writes has no findings and keeps calls short, and it
+//! overwrites nothing.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn weir(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+/// Returns the path of a folder that does not exist.
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        fs::remove_dir_all(&path).expect("it was left by an earlier run");
+    }
+    path
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("it is text")
+}
+
+/// Runs `weir init` into a folder and returns the folder.
+fn init(name: &str, (down, up, link): (&str, &str, &str)) -> PathBuf {
+    let path = folder(name);
+    let out = path.display().to_string();
+    let output = weir(&["init", "--down", down, "--up", up, "--link", link, "-o", &out]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    path
+}
+
+#[test]
+fn what_it_writes_has_no_findings() {
+    let rows = [
+        ("256kbit/s", "256 kbit/s", "atm"),
+        ("20Mbit/s", "5Mbit/s", "pppoe"),
+        ("100 Mbit/s", "40 Mbit/s", "ptm"),
+        ("1 Gbit/s", "50 Mbit/s", "docsis"),
+        ("10 Gbit/s", "10 Gbit/s", "ethernet"),
+    ];
+    for row in rows {
+        let folder = init("init-checked", row);
+        let deployment = folder.join("deployment.toml").display().to_string();
+        let output = weir(&["check", "--format", "json", &deployment]);
+        let checked: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        assert_eq!(checked["kind"], "deployment", "{row:?}");
+        assert_eq!(checked["findings"].as_array().map(Vec::len), Some(0), "{row:?}: {checked}");
+        for policy in ["download.toml", "upload.toml"] {
+            let policy = fs::read_to_string(folder.join(policy)).expect("it is written");
+            assert!(!policy.contains('@'), "every value is filled in: {policy}");
+        }
+    }
+}
+
+/// An evening: a call, three hosts with pages and transfers, a backup, and a flood by one of them.
+fn evening(policy: &str, address: &str) -> String {
+    let source = |text: String| format!("[[source]]\nreturn_delay = '10 ms'\nkind = 'tcp'\n{text}");
+    let host = |host: u32| {
+        let address = format!("{address} = '192.168.1.{host}'");
+        let pages = format!(
+            "name = 'pages{host}'\n{address}\ndport = 443\nbytes = '300 KB'\nthink = '500 ms'\n"
+        );
+        source(pages) + &source(format!("name = 'bulk{host}'\n{address}\ndport = 80\n"))
+    };
+    let hosts: String = (2..5).map(host).collect();
+    format!(
+        "policy = '{policy}'\nduration = '10 s'\ndelay = '10 ms'\n\
+         [[source]]\nname = 'call'\nkind = 'cbr'\ndscp = 'ef'\ndport = 5004\npayload = '160 B'\n\
+         interval = '20 ms'\n[[source]]\nname = 'flood'\nkind = 'cbr'\nsize = '1200 B'\n\
+         rate = '50 Mbit/s'\n{address} = '192.168.1.4'\n{}{hosts}",
+        source("name = 'backup'\ndscp = 'cs1'\ndport = 22\n".to_owned())
+    )
+}
+
+#[test]
+fn a_call_waits_for_two_packets_at_most_on_a_busy_evening() {
+    let folder = init("init-evening", ("20Mbit/s", "5Mbit/s", "pppoe"));
+    // A full packet takes 0.7 ms of the one direction and 2.6 ms of the other.
+    for (policy, address, delay_max) in
+        [("download.toml", "dst", 1_400.0), ("upload.toml", "src", 5_200.0)]
+    {
+        let scenario = folder.join(format!("{address}.toml"));
+        fs::write(&scenario, evening(policy, address)).expect("the folder is there");
+        let output = weir(&["sim", "--format", "json", &scenario.display().to_string()]);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let call = &report["sources"][0];
+        // The path behind the link takes 10 ms.
+        let waited = call["delay_us"]["p99"].as_f64().expect("it has a delay") - 10_000.0;
+        assert_eq!((&call["name"], &call["lost"]["packets"]), (&"call".into(), &0.into()));
+        assert!(waited < delay_max, "{policy}: {waited} us");
+        let used = report["link"]["utilisation"].as_f64();
+        assert!(used > Some(0.99), "{policy}: {used:?}");
+    }
+}
+
+#[test]
+fn a_missing_or_wrong_value_names_its_option() {
+    let right = ["--down", "20Mbit/s", "--up", "5Mbit/s", "--link", "pppoe"];
+    let without = |option: &str| {
+        let at = right.iter().position(|word| *word == option).expect("it is an option");
+        [&right[..at], &right[at + 2..]].concat()
+    };
+    let with = |option: &str, value: &'static str| {
+        let at = right.iter().position(|word| *word == option).expect("it is an option");
+        let mut all = right.to_vec();
+        all[at + 1] = value;
+        all
+    };
+    let rows = [
+        (without("--down"), "--down is missing"),
+        (without("--up"), "--up is missing"),
+        (without("--link"), "--link is missing"),
+        (with("--link", "dsl"), "--link"),
+        (with("--down", "20"), "--down"),
+        (with("--up", "5 mbps"), "5 Mbit/s"),
+        (with("--up", "100 kbit/s"), "below 256 kbit/s"),
+    ];
+    for (options, part) in rows {
+        let folder = folder("init-wrong");
+        let out = folder.display().to_string();
+        let output = weir(&[&["init", "-o", &out], options.as_slice()].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {output:?}");
+        assert!(text(&output.stderr).contains(part), "{options:?}: {}", text(&output.stderr));
+        assert!(!folder.exists(), "{options:?}");
+    }
+}
+
+#[test]
+fn a_deployment_with_errors_is_not_written() {
+    let folder = folder("init-faults");
+    let out = folder.display().to_string();
+    let right = ["init", "--down", "20Mbit/s", "--up", "5Mbit/s", "--link", "pppoe", "-o", &out];
+    let output = weir(&[right.as_slice(), &["--inside", "eth0", "--outside", "eth0"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stdout).contains("W202"), "{output:?}");
+    assert!(!folder.exists());
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let folder = init("init-again", ("20Mbit/s", "5Mbit/s", "pppoe"));
+    fs::remove_file(folder.join("download.toml")).expect("it was written");
+    fs::write(folder.join("upload.toml"), "mine").expect("the folder is there");
+    let out = folder.display().to_string();
+    let right = ["init", "--down", "9Mbit/s", "--up", "5Mbit/s", "--link", "pppoe", "-o", &out];
+    let output = weir(&right);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("upload.toml exists"), "{output:?}");
+    assert_eq!(fs::read_to_string(folder.join("upload.toml")).expect("it is there"), "mine");
+    assert!(!folder.join("download.toml").exists(), "all are written, or none");
+}
