@@ -81,7 +81,7 @@ fn a_difference_names_packets_and_figures() {
     assert_eq!(value["moves"].as_array().map(Vec::len), Some(0), "{value:#}");
     let voice = &value["changed"][1];
     assert_eq!(voice["class"], "voice", "{value:#}");
-    assert_eq!(voice["after"]["guaranteed_bps"], 900_000.0, "{value:#}");
+    assert_eq!(voice["after"]["at_least_bps"], 900_000.0, "{value:#}");
     assert_eq!(weir(&["diff", &same, "nowhere.toml"]).status.code(), Some(2));
 }
 
@@ -95,7 +95,7 @@ fn bounds_are_printed_as_a_table_and_as_json() {
     let voice =
         value["bounds"].as_array().and_then(|rows| rows.iter().find(|row| row["class"] == "voice"));
     let voice = voice.expect("it has a row");
-    assert_eq!(voice["guaranteed_bps"], 1e6, "{value:#}");
+    assert_eq!(voice["at_least_bps"], 1e6, "{value:#}");
     assert!(voice["delay_us"].as_f64().is_some_and(|delay| delay < 30_000.0), "{value:#}");
     let scenario = example().replace("calls.toml", "evening.toml");
     assert_eq!(weir(&["check", "--bounds", &scenario]).status.code(), Some(2));

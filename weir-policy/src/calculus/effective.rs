@@ -68,7 +68,7 @@ fn is_work_conserving(plan: &LinkPlan) -> bool {
     sched::find(plan.scheduler).is_some_and(|entry| entry.descriptor.promises.work_conserving)
 }
 
-fn of_buckets(plan: &LinkPlan, buckets: &Buckets, link: f64) -> Effective {
+pub(super) fn of_buckets(plan: &LinkPlan, buckets: &Buckets, link: f64) -> Effective {
     let tree = &plan.tree;
     let all = |of: &dyn Fn(ClassId) -> Option<f64>| {
         tree.leaves().map(|(leaf, _)| of(tree.class_of(leaf))).collect()
@@ -178,7 +178,7 @@ fn borrowed(tree: &Tree, leaf: ClassId, link: f64) -> f64 {
 
 /// Divides by link sharing, but gives at least what real-time curves promise, which no limit holds
 /// back.
-fn of_curves(tree: &Tree, curves: &[Option<Curve>], link: f64) -> Effective {
+pub(super) fn of_curves(tree: &Tree, curves: &[Option<Curve>], link: f64) -> Effective {
     let floor = |curve: &Option<Curve>| curve.map_or(0.0, |it| it.m2.bits_per_second() as f64);
     let floors: Vec<f64> = curves.iter().map(floor).collect();
     let fits = floors.iter().sum::<f64>() <= link * (1.0 + 1e-9);

@@ -97,15 +97,15 @@ fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server
 fn in_rounds(rounds: &Rounds, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
     // Where turns count packets, a visit of others has the largest, its own the shortest.
     let (long, short) =
-        if rounds.in_packets { (line.packet, f64::from(super::FRAME_MIN)) } else { (1.0, 1.0) };
+        if rounds.in_packets { (line.packet, line.shortest) } else { (1.0, 1.0) };
     let slack = if rounds.in_packets { 0.0 } else { line.packet };
     // A leaf that owes nothing after it was empty may overdraw each of its visits.
-    let each = if rounds.overdraws && rounds.forgets { slack } else { 0.0 };
+    let each = if rounds.overdraws && rounds.forgets { line.packet_time } else { 0.0 };
     let whole: f64 = rounds.gains.iter().map(|&gain| gain as f64 * long).sum();
     let count = rounds.gains.len() as f64 - 1.0;
     let server = |(&gain, traffic): (&u64, &Traffic)| {
         let others = (whole - gain as f64 * long).max(0.0);
-        let others = line.time(others + count * each);
+        let others = line.time(others) + count * each;
         // Also its own packet that is being sent when it joins the end of the round again.
         let late = line.time(count * slack + line.packet);
         let serving = Serving::Rounds {
