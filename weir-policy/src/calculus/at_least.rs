@@ -11,7 +11,7 @@ use super::{Bound, Line, Traffic, effective, servers};
 use std::collections::BTreeMap;
 use weir_core::link::{Charge, LinkPlan};
 use weir_core::sched::Service;
-use weir_core::sched::service::Buckets;
+use weir_core::sched::service::{Buckets, Excess};
 
 /// The least rate of a leaf, in bit/s.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -37,6 +37,8 @@ pub enum Note {
     Overbooked,
     /// The part of an excess depends on single packets.
     Packets,
+    /// Others delay it for longer than its burst lasts.
+    Waits,
     /// Leaves that stop and start may delay it for longer than its burst lasts.
     Pauses,
     /// A part of the rate is what other leaves leave, which depends on when they stop and start.
@@ -60,6 +62,10 @@ impl Note {
                 "the rates together are more than the line carries if packets are short"
             }
             Note::Packets => "how much it gets of what others leave depends on single packets",
+            Note::Waits => {
+                "others may make it wait for longer than its burst lasts; a larger `burst` prevents \
+                 that"
+            }
             Note::Pauses => {
                 "as long as others keep sending; others that stop and start in step may make it \
                  wait for longer than its burst lasts (a larger `burst` prevents that)"
@@ -194,10 +200,15 @@ fn by_bucket(
     let greedy = effective::of_buckets(plan, buckets, bits).greedy;
     let rate = |leaf: usize| buckets.leaves[leaf].rate.bits_per_second() as f64;
     let overbooked = (0..greedy.len()).map(rate).sum::<f64>() > bits * (1.0 + SLACK);
+    let keep = effective::keep_rates(&buckets.leaves, line, 1.0);
     let least = |(leaf, greedy): (usize, Option<f64>)| {
         let (own, proven) = (rate(leaf), proven[leaf]);
         if !overbooked {
-            return shared(greedy, proven, own);
+            let least = shared(greedy, proven, own);
+            let waits = least.note == Some(Note::Pauses) && !keep[leaf];
+            // Classes that lend by rates are served in turn before a pause is long.
+            let waits = waits && buckets.excess == Excess::Turns;
+            return if waits { AtLeast { proven, ..AtLeast::unknown(Note::Waits) } } else { least };
         }
         // Others within their rates leave nothing beyond its own rate, which precedes theirs.
         match proven {

@@ -91,7 +91,7 @@ pub(super) fn of_buckets(plan: &LinkPlan, buckets: &Buckets, link: f64) -> Effec
 fn by_turns(plan: &LinkPlan, leaves: &[Bucket], link: f64) -> Vec<Option<f64>> {
     let given = excess::by_turns(&plan.tree, leaves, &vec![f64::INFINITY; leaves.len()], link);
     let busy = given.iter().map(|given| given.rate).sum::<f64>() > link * BUSY;
-    let keep = keep_rates(leaves, &Line::of(plan));
+    let keep = keep_rates(leaves, &Line::of(plan), OUTLASTS);
     let short = plan.tree.classes().any(|(_, class)| is_short(class));
     let lost = busy && (short || keep.iter().any(|keeps| !keeps));
     let known = |(leaf, given): (usize, &Given)| {
@@ -104,8 +104,8 @@ fn by_turns(plan: &LinkPlan, leaves: &[Bucket], link: f64) -> Vec<Option<f64>> {
 
 /// Returns for each leaf whether its burst outlasts the pauses of a busy line on which all are
 /// greedy, so that no leaf loses tokens: a pause is one packet of each other leaf of its rank and
-/// of those before it.
-fn keep_rates(leaves: &[Bucket], line: &Line) -> Vec<bool> {
+/// of those before it; it lasts for at most `outlasts` bursts.
+pub(super) fn keep_rates(leaves: &[Bucket], line: &Line, outlasts: f64) -> Vec<bool> {
     let mut ranks: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for leaf in leaves {
         let sum = ranks.entry(leaf.rank).or_default();
@@ -120,7 +120,7 @@ fn keep_rates(leaves: &[Bucket], line: &Line) -> Vec<bool> {
     }
     let keeps = |leaf: &Bucket| {
         let saved = leaf.saves.get() as f64 * 8.0 / leaf.rate.bits_per_second() as f64;
-        ranks[&leaf.rank].0 <= saved * OUTLASTS
+        ranks[&leaf.rank].0 <= saved * outlasts
     };
     leaves.iter().map(keeps).collect()
 }
