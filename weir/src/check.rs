@@ -175,12 +175,14 @@ fn print_all<T>(
 fn notes(rows: &[Row]) -> String {
     let mut about: Vec<((&str, &str), Vec<String>)> = Vec::new();
     for row in rows {
-        for ((figure, value), note) in row.standing.figures().into_iter().zip(row.standing.notes()) {
+        for ((figure, value), note) in row.standing.figures().into_iter().zip(row.standing.notes())
+        {
             let Some(note) = note else { continue };
             let mark = if value.is_some() { "*" } else { "-" };
             let proven = row.standing.at_least.proven.filter(|_| figure.starts_with("at least"));
-            let proven = proven.map(|rate| format!(" ({} bit/s if not)", shown(Some(rate))));
-            let class = format!("`{}`{}", row.class, proven.unwrap_or_default());
+            let proven = proven.map(|rate| format!(" (proven: {} bit/s)", shown(Some(rate))));
+            let way = row.direction.as_ref().map(|way| format!("{way} ")).unwrap_or_default();
+            let class = format!("{way}`{}`{}", row.class, proven.unwrap_or_default());
             let at = about.iter().position(|known| known.0 == (figure, note));
             let at = at.unwrap_or_else(|| {
                 about.push(((figure, note), vec![mark.to_owned()]));

@@ -1,4 +1,4 @@
-//! Network calculus: each leaf's guaranteed rate, and bounds on its delay and its backlog.
+//! Network calculus: each leaf's least rate, and bounds on its delay and its backlog.
 //!
 //! A scheduler describes what it does for a leaf whatever the others do
 //! ([`weir_core::sched::service`]); `servers.rs` turns that into a [`Server`] for each leaf, and
@@ -26,7 +26,7 @@ use weir_core::link::{Charge, LinkPlan};
 use weir_core::queue::{DROPPERS, Limit, QueuePlan};
 use weir_core::sched::{self, Service};
 
-/// What a leaf is guaranteed.
+/// The bounds of a leaf.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Bound {
     /// The rate that it gets whatever others do, as far as that is proven, in bit/s: arrivals of no
@@ -127,7 +127,8 @@ impl Line {
         Self {
             rate: rate / dearest,
             packet,
-            packet_time: if plan.charge == Charge::Wire { packet } else { wire(packet as u32) } / rate,
+            packet_time: if plan.charge == Charge::Wire { packet } else { wire(packet as u32) }
+                / rate,
             shortest,
             buffer: plan.buffer.get() as f64 / rate,
         }

@@ -96,8 +96,7 @@ fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server
 /// its deficit does not cover or that overdraws it.
 fn in_rounds(rounds: &Rounds, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
     // Where turns count packets, a visit of others has the largest, its own the shortest.
-    let (long, short) =
-        if rounds.in_packets { (line.packet, line.shortest) } else { (1.0, 1.0) };
+    let (long, short) = if rounds.in_packets { (line.packet, line.shortest) } else { (1.0, 1.0) };
     let slack = if rounds.in_packets { 0.0 } else { line.packet };
     // A leaf that owes nothing after it was empty may overdraw each of its visits.
     let each = if rounds.overdraws && rounds.forgets { line.packet_time } else { 0.0 };
