@@ -10,9 +10,12 @@ fn weir(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("the binary runs")
 }
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 fn example() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    root.join("examples/promises/calls.toml").display().to_string()
+    root().join("examples/promises/calls.toml").display().to_string()
 }
 
 /// Copies the example into a folder of its own, with `from` replaced by `to` in the policy.
