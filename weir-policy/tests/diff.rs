@@ -223,7 +223,7 @@ fn classes_are_compared_by_their_guarantees() {
     let difference = Difference::between(&old, &plan(&text("5 Mbit/s", more)));
     assert_eq!((difference.gone.len(), difference.new), (0, vec!["c".to_owned()]));
     let a = difference.changed.iter().find(|row| row.name == "a").expect("its rate changed");
-    let rates = (a.before.bound.guaranteed, a.after.bound.guaranteed);
+    let rates = (a.before.at_least.rate, a.after.at_least.rate);
     assert_eq!(rates, (Some(4e6), Some(5e6)));
     let moved: Vec<_> = difference.moves.moves.iter().map(|row| (&*row.from, &*row.to)).collect();
     assert_eq!(moved, [("b", "c")]);

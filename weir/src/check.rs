@@ -4,6 +4,7 @@ use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_policy::deployment::Direction;
 use weir_policy::diff::{Standing, standings};
@@ -21,9 +22,8 @@ use weir_sim::shown::Table;
 pub struct Check {
     /// The policy, deployment or scenario, in TOML.
     file: PathBuf,
-    /// Print what each class of a policy, or of each direction of a deployment, is guaranteed: its
-    /// rate, longest delay and largest backlog, and its rate while all want more and while it is
-    /// alone.
+    /// Print what each class of a policy, or of each direction of a deployment, gets at least, its
+    /// longest delay and largest backlog, and its rate while all want more and while it is alone.
     #[arg(long)]
     bounds: bool,
 }
@@ -40,7 +40,7 @@ struct Checked<'a> {
     bounds: Option<Vec<RowFigures<'a>>>,
 }
 
-/// The guarantees of a class, with its name, and its direction if the file has several.
+/// The figures of a class, with its name, and its direction if the file has several.
 struct Row {
     direction: Option<String>,
     class: String,
@@ -57,25 +57,33 @@ struct RowFigures<'a> {
     figures: Figures,
 }
 
-/// The guarantees of a class; `None` where unknown. docs/bounds.md describes them.
+/// What a class gets; `None` where unknown. docs/bounds.md describes it.
 #[derive(Serialize)]
 pub struct Figures {
-    guaranteed_bps: Option<f64>,
+    at_least_bps: Option<f64>,
+    proven_bps: Option<f64>,
     delay_us: Option<f64>,
     backlog_bytes: Option<f64>,
     greedy_bps: Option<f64>,
     alone_bps: Option<f64>,
+    /// By key, why a figure is unknown, or what it assumes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    notes: BTreeMap<&'static str, &'static str>,
 }
 
 impl Figures {
     /// Returns those of a class.
     pub fn of(standing: &Standing) -> Self {
+        let keys = ["at_least_bps", "delay_us", "backlog_bytes", "greedy_bps", "alone_bps"];
+        let notes = keys.into_iter().zip(standing.notes());
         Self {
-            guaranteed_bps: standing.bound.guaranteed,
+            at_least_bps: standing.at_least.rate,
+            proven_bps: standing.at_least.proven,
             delay_us: standing.bound.delay.map(|seconds| seconds * 1e6),
             backlog_bytes: standing.bound.backlog,
             greedy_bps: standing.greedy,
             alone_bps: standing.alone,
+            notes: notes.filter_map(|(key, note)| Some((key, note?))).collect(),
         }
     }
 }
@@ -152,12 +160,65 @@ fn print_all<T>(
         table = table.words(&[1]);
     }
     for row in &rows {
-        let figures = row.standing.figures().map(|figure| shown(figure.1));
+        let figures = row.standing.figures().into_iter().zip(row.standing.notes());
+        let figures = figures.map(|((_, figure), note)| {
+            // A note on a known figure says what that assumes.
+            let mark = if figure.is_some() && note.is_some() { "*" } else { "" };
+            format!("{}{mark}", shown(figure))
+        });
         let way = row.direction.clone().into_iter();
         table.row(way.chain([row.class.clone()]).chain(figures));
     }
-    output.text(&format!("{table}\n"));
+    output.text(&format!("{table}\n{}", notes(&rows)));
     exit
+}
+
+/// Says below a table why cells are `-`, and what those marked `*` assume; each note once, with the
+/// classes that it is about.
+fn notes(rows: &[Row]) -> String {
+    let mut about: Vec<((&str, &str), Vec<String>)> = Vec::new();
+    for row in rows {
+        for ((figure, value), note) in row.standing.figures().into_iter().zip(row.standing.notes())
+        {
+            let Some(note) = note else { continue };
+            let mark = if value.is_some() { "*" } else { "-" };
+            let proven = row.standing.at_least.proven.filter(|_| figure.starts_with("at least"));
+            let proven = proven.map(|rate| format!(" (proven: {} Mbit/s)", shown(Some(rate / 1e6))));
+            let way = row.direction.as_ref().map(|way| format!("{way} ")).unwrap_or_default();
+            let class = format!("{way}`{}`{}", row.class, proven.unwrap_or_default());
+            let at = about.iter().position(|known| known.0 == (figure, note));
+            let at = at.unwrap_or_else(|| {
+                about.push(((figure, note), vec![mark.to_owned()]));
+                about.len() - 1
+            });
+            about[at].1.push(class);
+        }
+    }
+    let line = |((figure, note), classes): &((&str, &str), Vec<String>)| {
+        let (mark, classes) = (&classes[0], &classes[1..]);
+        let mut names = classes[..classes.len().min(NAMES_SHOWN)].join(", ");
+        if classes.len() > NAMES_SHOWN {
+            names += &format!(" and {} more", classes.len() - NAMES_SHOWN);
+        }
+        wrapped(&format!("{mark} {figure}: {note}; so for {names}"))
+    };
+    about.iter().map(line).collect()
+}
+
+/// Breaks a text into lines of at most [`WIDTH`] characters, indented but for the first.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut width) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > WIDTH {
+            lines += "\n ";
+            width = 1;
+        }
+        lines += if width > 0 { " " } else { "" };
+        lines += word;
+        width += length + 1;
+    }
+    lines + "\n"
 }
 
 /// Formats a figure for a table.
@@ -197,3 +258,8 @@ pub fn print<T>(output: &Output, name: &str, kind: &'static str, outcome: &Outco
     }
     if outcome.failed() { Exit::Faults } else { Exit::Clean }
 }
+
+/// The most classes named in a note; JSON has all.
+const NAMES_SHOWN: usize = 4;
+/// The most characters of a line of notes.
+const WIDTH: usize = 100;

@@ -54,6 +54,21 @@ impl WholeFile {
         kept.map_err(|error| cannot("write", &self.name, &error))
     }
 
+    /// As [`WholeFile::keep`], for a name that no file may have.
+    ///
+    /// # Errors
+    /// When a file has it, or it fails, with the name.
+    pub fn keep_new(self) -> Result<(), String> {
+        let kept = match self.state {
+            State::Nameless(file, path) => link_new(&file, &path).map_err(io::Error::from),
+            State::Temporary(file, path) => {
+                file.persist_noclobber(path).map(drop).map_err(|bad| bad.error)
+            }
+            State::Stream(_) => Err(Errno::EXIST.into()),
+        };
+        kept.map_err(|error| cannot("write", &self.name, &error))
+    }
+
     /// Returns the open file. A [`NamedTempFile`] itself would put its own path into errors.
     fn file(&mut self) -> &mut File {
         match &mut self.state {
@@ -95,14 +110,18 @@ impl Write for WholeFile {
     }
 }
 
+/// Gives a file without a name this path, which no file may have.
+fn link_new(file: &File, path: &Path) -> rustix::io::Result<()> {
+    let nameless = format!("{DESCRIPTORS}/{}", file.as_raw_fd());
+    linkat(CWD, nameless.as_str(), CWD, path, AtFlags::SYMLINK_FOLLOW)
+}
+
 /// Gives a file without a name this path, in place of the file that may be there.
 fn link(file: &File, path: &Path) -> io::Result<()> {
-    let nameless = format!("{DESCRIPTORS}/{}", file.as_raw_fd());
-    let link = |to: &Path| linkat(CWD, nameless.as_str(), CWD, to, AtFlags::SYMLINK_FOLLOW);
-    match link(path) {
+    match link_new(file, path) {
         // Only a rename replaces a file, so the new one needs a name of its own for a moment.
         Err(Errno::EXIST) => {
-            let named = |to: &Path| Ok(link(to)?);
+            let named = |to: &Path| Ok(link_new(file, to)?);
             let moved = Builder::new().prefix(PREFIX).make_in(folder(path), named)?;
             moved.persist(path).map_err(|bad| bad.error)
         }
@@ -130,12 +149,9 @@ pub fn write(path: &Path, text: &str) -> Result<(), String> {
 /// # Errors
 /// When it exists or writing fails, with the name.
 pub fn write_new(path: &Path, text: &str) -> Result<(), String> {
-    let name = path.display().to_string();
-    let mut file = WholeFile::create(path).map_err(|error| cannot("write", &name, &error))?;
-    file.write_all(text.as_bytes()).map_err(|error| cannot("write", &name, &error))?;
-    let WholeFile::Unnamed(file, path) = file else { return Err(format!("{name} exists")) };
-    let kept = file.persist_noclobber(path);
-    kept.map(drop).map_err(|error| cannot("write", &name, &error.error))
+    let mut file = WholeFile::create(path).map_err(|error| error.to_string())?;
+    file.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+    file.keep_new()
 }
 
 /// Writes a value into a file as JSON on several lines, of any length.

@@ -10,9 +10,12 @@ fn weir(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("the binary runs")
 }
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 fn example() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    root.join("examples/promises/calls.toml").display().to_string()
+    root().join("examples/promises/calls.toml").display().to_string()
 }
 
 /// Copies the example into a folder of its own, with `from` replaced by `to` in the policy.
@@ -84,7 +87,7 @@ fn a_difference_names_packets_and_figures() {
     assert!(place("voice") < place("rest"), "in the order of the file: {value:#}");
     let voice = &value["changed"][0];
     assert_eq!(voice["class"], "voice", "{value:#}");
-    assert_eq!(voice["after"]["guaranteed_bps"], 900_000.0, "{value:#}");
+    assert_eq!(voice["after"]["at_least_bps"], 900_000.0, "{value:#}");
     assert_eq!(weir(&["diff", &same, "nowhere.toml"]).status.code(), Some(2));
 }
 
@@ -98,8 +101,47 @@ fn bounds_are_printed_as_a_table_and_as_json() {
     let voice =
         value["bounds"].as_array().and_then(|rows| rows.iter().find(|row| row["class"] == "voice"));
     let voice = voice.expect("it has a row");
-    assert_eq!(voice["guaranteed_bps"], 1e6, "{value:#}");
+    assert_eq!(voice["at_least_bps"], 1e6, "{value:#}");
     assert!(voice["delay_us"].as_f64().is_some_and(|delay| delay < 30_000.0), "{value:#}");
     let scenario = example().replace("calls.toml", "evening.toml");
     assert_eq!(weir(&["check", "--bounds", &scenario]).status.code(), Some(2));
+}
+
+/// Checks lines of `check --bounds` for an example, and a note of a class in JSON.
+fn check_notes(example: &str, lines: &[&str], (class, key, note): (&str, &str, &str)) {
+    let path = root().join("examples").join(example).display().to_string();
+    let text = weir(&["check", "--bounds", &path]).stdout;
+    let text = String::from_utf8_lossy(&text);
+    for line in lines {
+        assert!(text.lines().any(|found| found.starts_with(line)), "{line}\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let value = json(&weir(&["check", "--bounds", "--format", "json", &path]));
+    let row =
+        value["bounds"].as_array().and_then(|rows| rows.iter().find(|row| row["class"] == class));
+    let found = row.and_then(|row| row["notes"][key].as_str());
+    assert!(found.is_some_and(|found| found.starts_with(note)), "{class} {key}: {value:#}");
+}
+
+#[test]
+fn a_figure_that_is_unknown_or_assumes_something_has_a_note() {
+    let steady = "as long as others keep sending";
+    let rest = ["| rest  |       3500000* |", "* at least bit/s: as long as others keep sending;"];
+    check_notes("walk/uplink.toml", &rest, ("rest", "at_least_bps", steady));
+    let lines = ["- at least bit/s: no bound is known", "- delay ms: nothing bounds"];
+    check_notes("two-pvcs.toml", &lines, ("big", "delay_us", "nothing bounds"));
+    let lines = ["- delay ms: packets of its queue overtake each other"];
+    check_notes("home-flows.toml", &lines, ("family", "delay_us", "packets of its queue"));
+}
+
+#[test]
+fn a_class_that_keeps_its_rate_keeps_it_in_a_difference() {
+    let path = |name: &str| root().join("examples").join(name).display().to_string();
+    let (evening, night) = (path("house-evening.toml"), path("house-night.toml"));
+    let value = json(&weir(&["diff", "--format", "json", &evening, &night]));
+    let film =
+        value["changed"].as_array().and_then(|rows| rows.iter().find(|it| it["class"] == "film"));
+    let film = film.expect("its rate changes");
+    assert_eq!(film["after"]["at_least_bps"], film["after"]["greedy_bps"], "{value:#}");
+    assert_eq!(film["after"]["at_least_bps"], 4e6, "{value:#}");
 }

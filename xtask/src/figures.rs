@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -84,6 +84,11 @@ const PARTS: [Part; 12] = [
         name: "import",
         measures: "1000 random tc scripts, in the kernel and imported (10 min; root)",
         run: |root| live_test(root, &["--package", "weir", "--test", "tc_kernel"], SCRIPTS),
+    },
+    Part {
+        name: "bounds",
+        measures: "the least rates of 1000 random policies beside the worst of many runs (5 min)",
+        run: |root| live_test(root, &["--package", "weir-sim", "--test", "at_least"], POLICIES),
     },
     Part {
         name: "mutants",
@@ -154,7 +159,7 @@ fn weir(root: &Path, arguments: &[&str]) -> Verdict {
     program(root, &target_directory(root).join("release/weir"), arguments)
 }
 
-/// Runs a live test with a setting of its own; its output stays visible.
+/// Runs a test with a setting of its own; its output stays visible.
 fn live_test(root: &Path, test: &[&str], setting: &str) -> Verdict {
     let cargo = ["WEIR_REQUIRE_LIVE=1", setting, "cargo", "test", "--locked", "--profile", "ci"];
     let verdict = program(root, Path::new("env"), &[&cargo, test].concat());
@@ -181,6 +186,9 @@ fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
 
 /// How many scripts the kernel and the import are compared on.
 const SCRIPTS: &str = "WEIR_TC_SCRIPTS=1000";
+
+/// How many policies the least rates are compared on.
+const POLICIES: &str = "WEIR_AT_LEAST=1000";
 
 #[cfg(test)]
 mod tests {

@@ -68,7 +68,7 @@ fn is_work_conserving(plan: &LinkPlan) -> bool {
     sched::find(plan.scheduler).is_some_and(|entry| entry.descriptor.promises.work_conserving)
 }
 
-fn of_buckets(plan: &LinkPlan, buckets: &Buckets, link: f64) -> Effective {
+pub(super) fn of_buckets(plan: &LinkPlan, buckets: &Buckets, link: f64) -> Effective {
     let tree = &plan.tree;
     let all = |of: &dyn Fn(ClassId) -> Option<f64>| {
         tree.leaves().map(|(leaf, _)| of(tree.class_of(leaf))).collect()
@@ -91,7 +91,7 @@ fn of_buckets(plan: &LinkPlan, buckets: &Buckets, link: f64) -> Effective {
 fn by_turns(plan: &LinkPlan, leaves: &[Bucket], link: f64) -> Vec<Option<f64>> {
     let given = excess::by_turns(&plan.tree, leaves, &vec![f64::INFINITY; leaves.len()], link);
     let busy = given.iter().map(|given| given.rate).sum::<f64>() > link * BUSY;
-    let keep = keep_rates(leaves, &Line::of(plan));
+    let keep = keep_rates(leaves, &Line::of(plan), OUTLASTS);
     let short = plan.tree.classes().any(|(_, class)| is_short(class));
     let lost = busy && (short || keep.iter().any(|keeps| !keeps));
     let known = |(leaf, given): (usize, &Given)| {
@@ -104,8 +104,8 @@ fn by_turns(plan: &LinkPlan, leaves: &[Bucket], link: f64) -> Vec<Option<f64>> {
 
 /// Returns for each leaf whether its burst outlasts the pauses of a busy line on which all are
 /// greedy, so that no leaf loses tokens: a pause is one packet of each other leaf of its rank and
-/// of those before it.
-fn keep_rates(leaves: &[Bucket], line: &Line) -> Vec<bool> {
+/// of those before it; it lasts for at most `outlasts` bursts.
+pub(super) fn keep_rates(leaves: &[Bucket], line: &Line, outlasts: f64) -> Vec<bool> {
     let mut ranks: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for leaf in leaves {
         let sum = ranks.entry(leaf.rank).or_default();
@@ -120,7 +120,7 @@ fn keep_rates(leaves: &[Bucket], line: &Line) -> Vec<bool> {
     }
     let keeps = |leaf: &Bucket| {
         let saved = leaf.saves.get() as f64 * 8.0 / leaf.rate.bits_per_second() as f64;
-        ranks[&leaf.rank].0 <= saved * OUTLASTS
+        ranks[&leaf.rank].0 <= saved * outlasts
     };
     leaves.iter().map(keeps).collect()
 }
@@ -178,7 +178,7 @@ fn borrowed(tree: &Tree, leaf: ClassId, link: f64) -> f64 {
 
 /// Divides by link sharing, but gives at least what real-time curves promise, which no limit holds
 /// back.
-fn of_curves(tree: &Tree, curves: &[Option<Curve>], link: f64) -> Effective {
+pub(super) fn of_curves(tree: &Tree, curves: &[Option<Curve>], link: f64) -> Effective {
     let floor = |curve: &Option<Curve>| curve.map_or(0.0, |it| it.m2.bits_per_second() as f64);
     let floors: Vec<f64> = curves.iter().map(floor).collect();
     let fits = floors.iter().sum::<f64>() <= link * (1.0 + 1e-9);

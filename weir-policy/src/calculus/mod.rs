@@ -1,4 +1,4 @@
-//! Network calculus: each leaf's guaranteed rate, and bounds on its delay and its backlog.
+//! Network calculus: each leaf's least rate, and bounds on its delay and its backlog.
 //!
 //! A scheduler describes what it does for a leaf whatever the others do
 //! ([`weir_core::sched::service`]); `servers.rs` turns that into a [`Server`] for each leaf, and
@@ -11,11 +11,13 @@
 //! nanoseconds. Invariant: no law, simulation or live run exceeds a bound, as long as packets are
 //! no longer than the link's `mtu` and classes conform to their declared arrival curves.
 
+mod at_least;
 mod effective;
 mod excess;
 mod server;
 mod servers;
 
+pub use at_least::{AtLeast, Note};
 pub use effective::{Effective, due};
 pub use server::Server;
 
@@ -24,11 +26,12 @@ use weir_core::link::{Charge, LinkPlan};
 use weir_core::queue::{DROPPERS, Limit, QueuePlan};
 use weir_core::sched::{self, Service};
 
-/// What a leaf is guaranteed.
+/// The bounds of a leaf.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Bound {
-    /// The rate that it gets whatever the others do, in bit/s; `None` if unknown.
-    pub guaranteed: Option<f64>,
+    /// The rate that it gets whatever others do, as far as that is proven, in bit/s: arrivals of no
+    /// more have a delay bound. `None` if unknown.
+    pub proven: Option<f64>,
     /// The longest that a packet takes from the offer to its last bit on the line, in seconds.
     pub delay: Option<f64>,
     /// The largest backlog, in charged bytes.
@@ -57,6 +60,10 @@ pub struct Line {
     pub rate: f64,
     /// The largest packet, charged.
     pub packet: f64,
+    /// The time of one, in seconds.
+    pub packet_time: f64,
+    /// The shortest packet, charged.
+    pub shortest: f64,
     /// The time that packets handed out ahead of the line take.
     pub buffer: f64,
 }
@@ -66,19 +73,28 @@ pub struct Line {
 /// # Panics
 /// If there is not one demand for each leaf.
 pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
-    assert_eq!(demands.len(), plan.queues.len(), "each leaf has its demands");
-    let line = Line::of(plan);
-    let traffic: Vec<_> = plan
-        .queues
-        .iter()
-        .zip(demands)
-        .map(|(queue, demand)| Traffic::of(queue, demand, line.packet))
-        .collect();
+    let (line, traffic) = (Line::of(plan), traffic(plan, demands));
     let servers = servers::servers(&service(plan), &line, &traffic);
     let bound = |(server, traffic): (Option<Server>, &Traffic)| {
         server.map_or_else(|| nothing(traffic), |server| of_leaf(&server, traffic, &line))
     };
     servers.into_iter().zip(&traffic).map(bound).collect()
+}
+
+/// Returns the least rate of every leaf, in the order of leaves.
+///
+/// # Panics
+/// If there is not one demand for each leaf.
+pub fn at_least(plan: &LinkPlan, demands: &[Demand]) -> Vec<AtLeast> {
+    let bounds = bounds(plan, demands);
+    at_least::at_least(plan, &traffic(plan, demands), &bounds)
+}
+
+fn traffic(plan: &LinkPlan, demands: &[Demand]) -> Vec<Traffic> {
+    assert_eq!(demands.len(), plan.queues.len(), "each leaf has its demands");
+    let packet = plan.tree.mtu().get() as f64;
+    let rows = plan.queues.iter().zip(demands);
+    rows.map(|(queue, demand)| Traffic::of(queue, demand, packet)).collect()
 }
 
 /// Returns what the scheduler of a plan guarantees.
@@ -95,17 +111,25 @@ impl Line {
     /// Returns the line of `plan`.
     pub fn of(plan: &LinkPlan) -> Self {
         let rate = plan.tree.rate().bits_per_second() as f64 / 8.0;
-        let wire = |frame: u32| f64::from(plan.framing.wire_length(frame)) / f64::from(frame);
-        // Where frames are charged, the line is slower by the bytes it adds; most for the shortest.
-        let dearest = match plan.charge {
-            Charge::Wire => 1.0,
+        let wire = |frame: u32| f64::from(plan.framing.wire_length(frame));
+        let packet = plan.tree.mtu().get() as f64;
+        let added = |frame: u32| wire(frame) / f64::from(frame);
+        // Where frames are charged, the line is slower by the bytes it adds; most for the shortest,
+        // or where the last byte begins a cell.
+        let (shortest, dearest) = match plan.charge {
+            Charge::Wire => (wire(FRAME_MIN), 1.0),
             Charge::Frame => {
-                wire(FRAME_MIN).max(wire(plan.tree.mtu().get().max(1) as u32)).max(1.0)
+                let longest = [packet.max(1.0) as u32];
+                let dearest = short_frames().chain(longest).map(added).fold(1.0, f64::max);
+                (f64::from(FRAME_MIN), dearest)
             }
         };
         Self {
             rate: rate / dearest,
-            packet: plan.tree.mtu().get() as f64,
+            packet,
+            packet_time: if plan.charge == Charge::Wire { packet } else { wire(packet as u32) }
+                / rate,
+            shortest,
             buffer: plan.buffer.get() as f64 / rate,
         }
     }
@@ -146,7 +170,7 @@ fn of_leaf(server: &Server, traffic: &Traffic, line: &Line) -> Bound {
     let waiting = traffic.arrival.and_then(|arrival| server.fresh.backlog(arrival, line.packet));
     let one = server.fresh.delay((line.packet, server.fresh.rate()));
     Bound {
-        guaranteed: Some(server.fresh.rate() * 8.0),
+        proven: Some(server.fresh.rate() * 8.0),
         delay: delay.map(finish),
         backlog: smaller(waiting, Some(traffic.limit)).map(|bytes| outward(bytes, 1.0)),
         alone_packet: one.map(finish),
@@ -165,5 +189,13 @@ pub fn shown(seconds: f64) -> String {
     format!("{:.3} ms", seconds * 1e3)
 }
 
+/// Returns the lengths of the shortest frames: they differ by less than a cell, so one of them just
+/// begins a cell.
+fn short_frames() -> impl Iterator<Item = u32> {
+    FRAME_MIN..=FRAME_MIN + CELL
+}
+
 /// [rfc791 §3.1] The shortest frame: an Ethernet and an IP header.
 const FRAME_MIN: u32 = 34;
+/// The payload of an ATM cell.
+const CELL: u32 = 48;

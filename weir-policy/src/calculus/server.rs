@@ -52,8 +52,8 @@ pub enum Serving {
         wait: f64,
         /// The most bytes that a pause is worth.
         burst: f64,
-        /// The most time that all longer pauses lose together, if that is bounded.
-        lost: Option<f64>,
+        /// What all longer pauses lose together, if that is bounded.
+        lost: Option<Lost>,
     },
     /// Slope `m1` for `d`, then `m2`; each byte at most `late` after that.
     Curve {
@@ -66,6 +66,22 @@ pub enum Serving {
         /// The lateness, in seconds.
         late: f64,
     },
+}
+
+/// The most time that pauses lose.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lost {
+    /// In seconds, once.
+    pub once: f64,
+    /// The part of all time.
+    pub part: f64,
+}
+
+impl Lost {
+    /// Returns what is lost beside `seconds`.
+    fn beside(self, seconds: f64) -> f64 {
+        (seconds + self.once) / (1.0 - self.part) - seconds
+    }
 }
 
 impl Serving {
@@ -81,7 +97,8 @@ impl Serving {
             Serving::Bucket { rate, debt, wait, burst, lost } => {
                 // The time of a pause beyond the burst is lost, at most once for each burst.
                 let each = if burst >= rate * wait { 0.0 } else { (bytes / burst).ceil() * wait };
-                (bytes + debt) / rate + wait + lost.map_or(each, |lost| lost.min(each))
+                let served = (bytes + debt) / rate + wait;
+                served + lost.map_or(each, |lost| lost.beside(served).min(each))
             }
             Serving::Curve { m1, d, m2, late } => {
                 let time = if bytes <= m1 * d { bytes / m1 } else { d + (bytes - m1 * d) / m2 };
@@ -95,8 +112,9 @@ impl Serving {
         match *self {
             Serving::Late { rate, .. } | Serving::Fixed { rate, .. } => rate,
             Serving::Rounds { gain, others, line, .. } => gain / (others + gain / line),
-            Serving::Bucket { rate, wait, burst, lost: None, .. } if burst < rate * wait => {
-                1.0 / (1.0 / rate + wait / burst)
+            Serving::Bucket { rate, wait, burst, lost, .. } if burst < rate * wait => {
+                let each = pausing(rate, wait, burst);
+                lost.map_or(each, |lost| each.max(rate * (1.0 - lost.part)))
             }
             Serving::Bucket { rate, .. } => rate,
             Serving::Curve { m2, .. } => m2,
@@ -108,6 +126,14 @@ impl Serving {
     pub fn delay(&self, (burst, rate): (f64, f64)) -> Option<f64> {
         if rate > self.rate() * (1.0 + 1e-9) {
             return None;
+        }
+        if let Serving::Bucket { rate: own, debt, wait, burst: saved, lost: Some(lost) } = *self
+            && saved < own * wait
+            && rate > pausing(own, wait, saved)
+        {
+            // Pauses after each burst would delay later arrivals more than the first.
+            let served = (burst + debt) / own + wait;
+            return Some(served + lost.beside(served));
         }
         let at = |bytes: f64| {
             let came = if bytes <= burst || rate <= 0.0 { 0.0 } else { (bytes - burst) / rate };
@@ -125,7 +151,8 @@ impl Serving {
             match *self {
                 Serving::Fixed { delay, .. } => burst + rate * delay,
                 Serving::Curve { m1, d, .. } => after(0.0).max(after(m1 * d)),
-                Serving::Bucket { .. } => burst + rate * self.time(burst),
+                // What waits arrived within the longest delay.
+                Serving::Bucket { .. } => burst + rate * self.delay((burst, rate)).unwrap_or(0.0),
                 _ => after(0.0),
             }
         })
@@ -148,6 +175,11 @@ impl Serving {
     }
 }
 
+/// Returns the rate that remains of `rate` if each `burst` loses a pause of `wait`.
+fn pausing(rate: f64, wait: f64, burst: f64) -> f64 {
+    1.0 / (1.0 / rate + wait / burst)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +199,7 @@ mod tests {
             Serving::Rounds { gain: 1500.0, debt: 0.0, others: 0.01, late: 0.002, line: 1e6 };
         let bucket =
             |wait, lost| Serving::Bucket { rate: 1e5, debt: 1500.0, wait, burst: 4000.0, lost };
+        let lost = |once, part| Some(Lost { once, part });
         let rows = [
             (Serving::Late { rate: 1e5, late: 0.01 }, (5000.0, 5e4)),
             (rounds, (1500.0, 1e5)),
@@ -177,7 +210,8 @@ mod tests {
             (Serving::Curve { m1: 1e4, d: 0.1, m2: 1e5, late: 0.001 }, (500.0, 9e4)),
             (bucket(0.01, None), (9e3, 1e5)),
             (bucket(0.05, None), (9e3, 4e4)),
-            (bucket(0.05, Some(0.06)), (9e3, 1e5)),
+            (bucket(0.05, lost(0.06, 0.0)), (9e3, 1e5)),
+            (bucket(0.05, lost(0.06, 0.2)), (9e3, 8e4)),
         ];
         for (serving, arrival) in rows {
             let (bound, searched) = (
@@ -223,7 +257,10 @@ mod tests {
         check(bucket(0.01, None), &[(8500.0, 0.11)], 1e5);
         // 50 ms is worth 5000 bytes, more than the burst: each 4000 bytes lose a pause.
         check(bucket(0.05, None), &[(4000.0, 0.155), (8500.0, 0.3)], 1e5 / 2.25);
-        check(bucket(0.05, Some(0.06)), &[(4000.0, 0.155), (8500.0, 0.21)], 1e5);
+        let lost = |once, part| Some(Lost { once, part });
+        check(bucket(0.05, lost(0.06, 0.0)), &[(4000.0, 0.155), (8500.0, 0.21)], 1e5);
+        // The 150 ms and the 60 ms that are lost once are four fifths of the time.
+        check(bucket(0.05, lost(0.06, 0.2)), &[(4000.0, 0.155), (8500.0, 0.2625)], 8e4);
         let curve = Serving::Curve { m1: 4e5, d: 0.01, m2: 1e5, late: 0.001 };
         check(curve, &[(2000.0, 0.006), (4000.0, 0.011), (5000.0, 0.021)], 1e5);
     }

@@ -5,7 +5,7 @@
 //! arrival curve as [`Server::fresh`]. Sums over all leaves are computed once, so the cost is
 //! linear in the leaves.
 
-use super::server::{Server, Serving};
+use super::server::{Lost, Server, Serving};
 use super::{Line, Traffic};
 use std::collections::BTreeMap;
 use weir_core::sched::Service;
@@ -96,16 +96,15 @@ fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server
 /// its deficit does not cover or that overdraws it.
 fn in_rounds(rounds: &Rounds, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
     // Where turns count packets, a visit of others has the largest, its own the shortest.
-    let (long, short) =
-        if rounds.in_packets { (line.packet, f64::from(super::FRAME_MIN)) } else { (1.0, 1.0) };
+    let (long, short) = if rounds.in_packets { (line.packet, line.shortest) } else { (1.0, 1.0) };
     let slack = if rounds.in_packets { 0.0 } else { line.packet };
     // A leaf that owes nothing after it was empty may overdraw each of its visits.
-    let each = if rounds.overdraws && rounds.forgets { slack } else { 0.0 };
+    let each = if rounds.overdraws && rounds.forgets { line.packet_time } else { 0.0 };
     let whole: f64 = rounds.gains.iter().map(|&gain| gain as f64 * long).sum();
     let count = rounds.gains.len() as f64 - 1.0;
     let server = |(&gain, traffic): (&u64, &Traffic)| {
         let others = (whole - gain as f64 * long).max(0.0);
-        let others = line.time(others + count * each);
+        let others = line.time(others) + count * each;
         // Also its own packet that is being sent when it joins the end of the round again.
         let late = line.time(count * slack + line.packet);
         let serving = Serving::Rounds {
@@ -220,15 +219,24 @@ fn wait(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) 
     Some(in_turn.map_or(bursts, |in_turn| in_turn.min(bursts)))
 }
 
-/// Returns the total time that a leaf loses in pauses longer than its burst lasts, if that is
-/// bounded: such a pause takes more from the bursts of the others than they earn until the next.
-fn lost(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) -> Option<f64> {
+/// Returns the time that a leaf loses in pauses longer than its burst lasts, if that is bounded.
+///
+/// While the leaf is within its rate only others within theirs precede it, but for one packet. The
+/// longest such time takes all their bursts; the leaf then sends its burst and a packet, and loses
+/// the rest. The others earn what they sent before that can happen again.
+fn lost(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) -> Option<Lost> {
     let (rates, bursts) =
         (higher.rates + peers.rates - own.rates, higher.bursts + peers.bursts - own.bursts);
     let left = line.rate - rates;
-    let (packet, burst) = (line.packet, bucket.saves.get() as f64);
-    let earned = packet + rates * (burst / line.rate + packet / own.rates);
-    (left > 0.0 && earned <= left * burst / own.rates).then(|| bursts / left)
+    let burst = bucket.saves.get() as f64;
+    let saved = burst + 2.0 * line.packet;
+    // Else the packet on the line alone may cost a burst, at no cost to the others.
+    if left <= 0.0 || burst * line.rate < own.rates * saved {
+        return None;
+    }
+    let longest = (bursts + saved) / left;
+    let each = (longest - burst / own.rates).max(0.0) / (bursts + rates * longest);
+    Some(Lost { once: each * bursts, part: each * rates })
 }
 
 /// [stoica97 §IV] By the deadline plus one largest packet, if all curves fit.

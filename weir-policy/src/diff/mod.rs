@@ -1,5 +1,5 @@
 //! The effective difference between two policies: which packets go to another class, and what
-//! classes are guaranteed before and after.
+//! classes get before and after.
 
 pub mod moves;
 pub mod region;
@@ -7,7 +7,7 @@ pub mod region;
 pub use moves::{Move, Moves};
 pub use region::Region;
 
-use crate::calculus::{self, Bound, Effective};
+use crate::calculus::{self, AtLeast, Bound, Effective, Note};
 use crate::policy::Policy;
 use std::collections::BTreeMap;
 use weir_core::ids::LeafId;
@@ -21,15 +21,17 @@ pub struct Difference {
     pub gone: Vec<String>,
     /// Classes that only the second policy has.
     pub new: Vec<String>,
-    /// Classes of both whose guarantees differ.
+    /// Classes of both whose figures differ.
     pub changed: Vec<ClassChange>,
 }
 
-/// What a class is guaranteed in one of the policies.
+/// What a class gets in one of the policies.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Standing {
     /// The bounds that hold whatever the others do.
     pub bound: Bound,
+    /// Its least rate in the long run.
+    pub at_least: AtLeast,
     /// Its rate while all want more, in bit/s.
     pub greedy: Option<f64>,
     /// Its rate when it sends alone, in bit/s.
@@ -84,11 +86,24 @@ impl Standing {
     pub fn figures(&self) -> [(&'static str, Option<f64>); 5] {
         let megabits = |bits_per_second: f64| bits_per_second / 1e6;
         [
-            ("guaranteed Mbit/s", self.bound.guaranteed.map(megabits)),
+            ("at least Mbit/s", self.at_least.rate.map(megabits)),
             ("delay ms", self.bound.delay.map(|seconds| seconds * 1e3)),
             ("backlog B", self.bound.backlog),
             ("greedy Mbit/s", self.greedy.map(megabits)),
             ("alone Mbit/s", self.alone.map(megabits)),
+        ]
+    }
+
+    /// Returns for each figure why it is unknown, or what it assumes.
+    pub fn notes(&self) -> [Option<&'static str>; 5] {
+        let missing = |figure: Option<f64>, why| if figure.is_some() { None } else { Some(why) };
+        let late = if self.bound.proven.is_some() { OVERTAKEN } else { UNBOUNDED };
+        [
+            self.at_least.note.map(Note::text),
+            missing(self.bound.delay, late),
+            missing(self.bound.backlog, UNBOUNDED),
+            missing(self.greedy, BY_PACKETS),
+            missing(self.alone, IDLES),
         ]
     }
 
@@ -105,14 +120,21 @@ pub fn differ(one: Option<f64>, other: Option<f64>) -> bool {
     }
 }
 
-/// Returns the name of each leaf of a policy, in their order in the file, and what it is
-/// guaranteed.
+/// Returns the name of each leaf of a policy, in their order in the file, and what it gets.
 pub fn standings(policy: &Policy) -> Vec<(String, Standing)> {
     let bounds = calculus::bounds(&policy.link, &policy.demands);
+    let at_least = calculus::at_least(&policy.link, &policy.demands);
     let Effective { greedy, alone } = Effective::of(&policy.link);
     let row = |(leaf, bound): (usize, Bound)| {
         let name = policy.leaf_name(LeafId(leaf as u32)).to_owned();
-        (name, Standing { bound, greedy: greedy[leaf], alone: alone[leaf] })
+        let (greedy, alone) = (greedy[leaf], alone[leaf]);
+        (name, Standing { bound, at_least: at_least[leaf], greedy, alone })
     };
     bounds.into_iter().enumerate().map(row).collect()
 }
+
+/// Why figures are unknown.
+const UNBOUNDED: &str = "nothing bounds how long other classes keep it waiting";
+const OVERTAKEN: &str = "packets of its queue overtake each other";
+const BY_PACKETS: &str = "it depends on the order of single packets";
+const IDLES: &str = "the line may idle although its packets wait, and for how long is unknown";

@@ -46,7 +46,7 @@ pub(super) fn wanted(
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (leaf, class) in subject.leaves() {
         let Some(wanted) = wanted(subject, (leaf, class)) else { continue };
-        let known = subject.bounds[leaf].guaranteed.is_some();
+        let known = subject.bounds[leaf].proven.is_some();
         if !known || wanted.bound.is_some_and(|bound| bound <= wanted.delay) {
             continue;
         }
@@ -65,7 +65,7 @@ fn conflict(
     wanted: &Wanted,
 ) -> Draft {
     let delay = class.demand.demand.delay.unwrap_or_default();
-    let rate = subject.bounds[leaf].guaranteed.unwrap_or(0.0);
+    let rate = subject.bounds[leaf].proven.unwrap_or(0.0);
     let message = match wanted.bound {
         Some(bound) => format!(
             "a packet may take {}, not {delay}, with {:.0} bit/s of its own",
@@ -73,8 +73,8 @@ fn conflict(
             rate
         ),
         None => format!(
-            "it is offered more than its guaranteed {rate:.0} bit/s, so nothing bounds \
-             its delay to {delay}"
+            "it is offered more than the {rate:.0} bit/s that it is proven to get, so nothing \
+             bounds its delay to {delay}"
         ),
     };
     let span = class.demand.span("delay").unwrap_or(class.span);

@@ -16,7 +16,7 @@ pub(super) static CODE: Code = Code {
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (leaf, class) in subject.leaves() {
         let Some(delay) = class.demand.demand.delay else { continue };
-        if subject.bounds[leaf].guaranteed.is_some() {
+        if subject.bounds[leaf].proven.is_some() {
             continue;
         }
         let message = format!(
