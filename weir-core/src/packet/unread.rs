@@ -42,7 +42,7 @@ causes! {
     MacSec "macsec" "are protected by MACsec",
     /// Another header around the frame that Weir does not read.
     Encapsulation "encapsulation"
-        "are in an encapsulation that Weir does not read (PBB, TRILL, NSH, batman-adv, PPP bridges)",
+        "are in an encapsulation that Weir does not read (PBB, TRILL, NSH, batman-adv, PPP bridge)",
     /// PPP frames that are compressed, encrypted or parts of a multilink bundle.
     Ppp "ppp" "are PPP frames that are compressed, encrypted or split",
     /// More than [`MPLS_LABELS_MAX`](super::MPLS_LABELS_MAX) MPLS labels.
