@@ -80,34 +80,50 @@ impl Table {
     /// Formats the table, with what is wrong in red if `colour`.
     pub fn render(&self, colour: bool) -> String {
         let folds = self.folds();
-        let hidden = |row: usize| folds.iter().any(|fold| fold.contains(&row));
-        let rows: Vec<usize> = (0..self.rows.len()).filter(|&row| !hidden(row)).collect();
+        let mut hidden = vec![false; self.rows.len()];
+        folds.iter().for_each(|fold| hidden[fold.clone()].fill(true));
+        let rows: Vec<usize> = (0..self.rows.len()).filter(|&row| !hidden[row]).collect();
         let blocks = self.blocks(&rows);
         let mut texts: Vec<String> =
             blocks.iter().map(|columns| self.block(columns, &rows, colour)).collect();
         for fold in folds {
             let name = |row: usize| &self.rows[row][0];
             let (first, last) = (name(fold.start), name(fold.end - 1));
-            texts.push(format!("{} rows of zeros: {first} to {last}", fold.len()));
+            let what = match self.says_nothing(fold.start) {
+                true => "rows of zeros".to_owned(),
+                false => format!("rows as {}", name(fold.start - 1)),
+            };
+            texts.push(format!("{} {what}: {first} to {last}", fold.len()));
         }
         texts.join("\n")
     }
 
-    /// Returns the runs of rows without any figure that are long enough to be left out.
+    /// Returns the runs of rows that are left out: long runs of zeros, and of rows that are equal
+    /// but for their names, after the first.
     fn folds(&self) -> Vec<Range<usize>> {
         let mut folds = Vec::new();
         let mut start = 0;
-        for row in 0..=self.rows.len() {
-            let says_nothing = |cells: &Vec<String>| cells[1..].iter().all(|cell| is_zero(cell));
-            if self.head.len() > 1 && self.rows.get(row).is_some_and(says_nothing) {
-                continue;
+        for row in 1..=self.rows.len() {
+            let continues = row < self.rows.len() && self.is_alike(start, row);
+            match row - start {
+                _ if continues || self.head.len() == 1 => continue,
+                run if self.says_nothing(start) && run >= FOLD_MIN => folds.push(start..row),
+                run if run > REPEATS_MIN => folds.push(start + 1..row),
+                _ => {}
             }
-            if row - start >= FOLD_MIN {
-                folds.push(start..row);
-            }
-            start = row + 1;
+            start = row;
         }
         folds
+    }
+
+    fn says_nothing(&self, row: usize) -> bool {
+        self.rows[row][1..].iter().all(|cell| is_zero(cell))
+    }
+
+    /// Returns whether two rows differ in their names only.
+    fn is_alike(&self, one: usize, other: usize) -> bool {
+        let zeros = self.says_nothing(one) && self.says_nothing(other);
+        zeros || self.rows[one][1..] == self.rows[other][1..]
     }
 
     /// Divides the columns into blocks that are not too wide; each begins with the first column.
@@ -213,6 +229,8 @@ const PLAIN: &str = "\u{1b}[0m";
 const GAP: usize = 2;
 /// Fewer rows of zeros are shown.
 const FOLD_MIN: usize = 4;
+/// As many rows that are equal but for their names are shown.
+const REPEATS_MIN: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -250,6 +268,9 @@ mod tests {
         let wanted =
             ["class  sent", "a         3", "f         1", "g         0", "4 rows of zeros: b to e"];
         check(&table, &wanted);
+        let mut table = Table::new(["class", "sent"]);
+        (0..20).for_each(|class| table.row([class.to_string(), "7".to_owned()]));
+        check(&table, &["class  sent", "0         7", "19 rows as 0: 1 to 19"]);
     }
 
     #[test]

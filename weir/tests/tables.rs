@@ -46,6 +46,8 @@ fn every_table_fits_a_terminal_and_has_the_usual_units() {
 fn idle_classes_are_folded_into_a_line() {
     let text = check("sim FILE", &["sim/altq-wfq.toml"]);
     assert!(text.contains(" rows of zeros: ") && text.lines().count() < 60, "{text}");
+    let text = check("check FILE --bounds", &["altq-wfq.toml"]);
+    assert!(text.contains("255 rows as host-0: host-1 to host-255"), "{text}");
     let report = json(&["sim", &example("sim/altq-wfq.toml")]);
     assert!(report["classes"].as_array().map_or(0, Vec::len) > 255, "JSON has all classes");
 }
