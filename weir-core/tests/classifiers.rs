@@ -586,6 +586,34 @@ fn packets_of_a_rule_are_spread_by_their_own_headers() {
     }
 }
 
+/// Packets that differ in their stations only, twice each, so that a flow cache knows them.
+#[test]
+fn a_flow_cache_tells_stations_apart() {
+    let mac = |bits: u64| vec![MacAddress::of_bits(bits)];
+    let rules = vec![
+        matched(Match { source_macs: mac(1), ..Match::default() }, 1),
+        matched(Match { destination_macs: mac(2), ..Match::default() }, 2),
+    ];
+    let plan = ClassifierPlan { flows: 64, ..ClassifierPlan::default() };
+    let mut classifier = Classifier::build(rules, DEFAULT, &plan).expect("registered");
+    let four = frame(UDP, ("10.0.0.1", 5), ("10.0.0.2", 6));
+    let six = frame(UDP, ("2001:db8::1", 5), ("2001:db8::2", 6));
+    let known = [four, six].map(|frame| Headers::parse_ethernet(&frame.bytes()));
+    let rows = [(Some((1, 3)), LeafId(1)), (Some((3, 2)), LeafId(2)), (Some((3, 1)), DEFAULT)];
+    let rows = rows.into_iter().chain([(None, DEFAULT), (Some((1, 2)), LeafId(1))]);
+    for (stations, leaf) in rows.clone().chain(rows) {
+        let pair = |(source, destination)| Macs {
+            source: MacAddress::of_bits(source),
+            destination: MacAddress::of_bits(destination),
+        };
+        for headers in known.into_iter().chain([Headers::UNKNOWN]) {
+            let headers = Headers { macs: stations.map(pair), ..headers };
+            let found = classifier.classify(Instant::ZERO, InterfaceId(0), &headers);
+            assert_eq!(found.leaf, leaf, "{stations:?} of {headers:?}");
+        }
+    }
+}
+
 /// The port needs it for every packet, also where the rule came from a cache or a fragment's first.
 #[test]
 fn packets_carry_what_their_leaf_takes_for_a_flow() {
