@@ -173,43 +173,57 @@ impl Plain {
 /// each was a member of the flow that its class named. A line is the parent, quantum and limit,
 /// then for each packet that was sent to the device FLOW:LENGTH, and for each that left its number.
 const KERNEL: &str = include_str!("kernel/fq_codel.txt");
+/// The same where CoDel drops, with `@` and the nanoseconds of each event.
+const KERNEL_DROPS: &str = include_str!("kernel/fq_codel_drops.txt");
 
 #[test]
 fn a_leaf_of_flows_sends_in_the_order_of_a_kernel() {
-    for line in KERNEL.lines() {
-        let (setup, events) = line.split_once(" | ").expect("PARENT QUANTUM LIMIT | EVENTS");
-        let [parent, quantum, limit] = setup.splitn(3, ' ').collect::<Vec<_>>()[..] else {
-            panic!("{setup}")
+    KERNEL.lines().for_each(|line| check_kernel(line, ("1000 s", "1000 s")));
+    KERNEL_DROPS.lines().for_each(|line| check_kernel(line, ("50 ms", "1 s")));
+}
+
+fn check_kernel(line: &'static str, (target, interval): (&str, &str)) {
+    let (setup, events) = line.split_once(" | ").expect("PARENT QUANTUM LIMIT | EVENTS");
+    let [parent, quantum, limit] = setup.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+        panic!("{setup}")
+    };
+    // A kernel sends when its tokens let it; here every poll finds tokens.
+    let fast = params(&[("rate", "400 Gbit/s")]);
+    let (of_link, of_class) =
+        if parent == "htb" { (Params::new(), fast) } else { (fast, Params::new()) };
+    let class = ClassSpec { name: "a".to_string(), parent: None, params: of_class };
+    let rate = Rate::new(400_000_000_000).expect("not zero");
+    let tree = Tree::new(rate, Bytes::new(1514), of_link, vec![class]).expect("a tree");
+    let mut plan = LinkPlan::new(parent, tree);
+    let rows = params(&[
+        ("flows", "65536"),
+        ("quantum", quantum),
+        ("limit", limit),
+        ("target", target),
+        ("interval", interval),
+    ]);
+    plan.queues = vec![QueuePlan { dropper: "fq-codel", params: rows }];
+    let mut link = plan.build().expect("builds");
+    let (mut now, mut offered) = (Instant::ZERO, 0);
+    for event in events.split(' ') {
+        let (event, at) = event.split_once('@').unwrap_or((event, ""));
+        now = match at.parse() {
+            Ok(nanos) => Instant::from_nanos(nanos),
+            Err(_) => now.after(Duration::from_micros(10)),
         };
-        // A kernel sends when its tokens let it; here every poll finds tokens.
-        let fast = params(&[("rate", "400 Gbit/s")]);
-        let (of_link, of_class) =
-            if parent == "htb" { (Params::new(), fast) } else { (fast, Params::new()) };
-        let class = ClassSpec { name: "a".to_string(), parent: None, params: of_class };
-        let rate = Rate::new(400_000_000_000).expect("not zero");
-        let tree = Tree::new(rate, Bytes::new(1514), of_link, vec![class]).expect("a tree");
-        let mut plan = LinkPlan::new(parent, tree);
-        let rows =
-            [("flows", "65536"), ("quantum", quantum), ("limit", limit), ("target", "1000 s")];
-        plan.queues = vec![QueuePlan { dropper: "fq-codel", params: params(&rows) }];
-        let mut link = plan.build().expect("builds");
-        let (mut now, mut offered) = (Instant::ZERO, 0);
-        for event in events.split(' ') {
-            now = now.after(Duration::from_micros(10));
-            if let Some((flow, length)) = event.split_once(':') {
-                let [flow, length] = [flow, length].map(|text| text.parse().expect("a number"));
-                link.offer(now, LEAF, packet(offered, length, flow));
-                offered += 1;
-                continue;
-            }
-            let sent = match link.poll(now) {
-                Poll::Packet(departure) => departure.handle.0.to_string(),
-                other => format!("{other:?}"),
-            };
-            assert_eq!(sent, event, "{setup}, after {offered} packets");
+        if let Some((flow, length)) = event.split_once(':') {
+            let [flow, length] = [flow, length].map(|text| text.parse().expect("a number"));
+            link.offer(now, LEAF, packet(offered, length, flow));
+            offered += 1;
+            continue;
         }
-        assert_eq!(link.backlog(), 0, "{setup}");
+        let sent = match link.poll(now) {
+            Poll::Packet(departure) => departure.handle.0.to_string(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(sent, event, "{setup}, after {offered} packets");
     }
+    assert_eq!(link.poll(now.after(Duration::from_secs(1))), Poll::Idle, "{setup}");
 }
 
 /// Offers packets of random flows to a link and to a plain version, with polls and pauses between;
@@ -319,9 +333,9 @@ fn leaves_of_the_scheduler_agree_with_plain_flows() {
 #[test]
 fn a_single_flow_is_treated_as_by_codel() {
     for (seed, ecn) in (0..40).flat_map(|seed| [(seed, "true"), (seed, "false")]) {
-        let rows = [("target", "2 ms"), ("interval", "10 ms"), ("ecn", ecn)];
-        let runs = ["fq-codel", "codel"].map(|dropper| {
-            let mut plan = plan(10_000_000, dropper, &rows);
+        let rows = [("target", "2 ms"), ("interval", "10 ms"), ("ecn", ecn), ("rules", "rfc8290")];
+        let runs = [("fq-codel", 4), ("codel", 3)].map(|(dropper, known)| {
+            let mut plan = plan(10_000_000, dropper, &rows[..known]);
             plan.packets_max = 500;
             let mut link = plan.build().expect("builds");
             let (mut random, mut now, mut out) = (Random::new(seed), Instant::ZERO, Vec::new());
@@ -345,7 +359,8 @@ fn a_single_flow_is_treated_as_by_codel() {
 #[test]
 fn drops_in_a_flow_follow_the_intervals_of_the_published_trace() {
     // 1000 bytes take 0.1 ms. 200 of them always wait, so 20 ms; after a drop one more arrives.
-    let mut link = plan(80_000_000, "fq-codel", &[]).build().expect("builds");
+    let rules = [("rules", "rfc8290")];
+    let mut link = plan(80_000_000, "fq-codel", &rules).build().expect("builds");
     let (mut now, mut handle, mut drops, mut out) = (Instant::ZERO, 0, Vec::new(), Vec::new());
     while now.as_nanos() < 560_000_000 {
         while link.backlog() < 200 {

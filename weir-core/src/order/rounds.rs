@@ -69,7 +69,7 @@ impl Rounds {
     /// Returns the member whose turn it is, where `waits` says which members are backlogged; `None`
     /// if none is. A second call returns the same member.
     #[inline]
-    pub(crate) fn choose(&mut self, waits: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn choose(&mut self, mut waits: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut passed = 0;
         loop {
             let list = if self.lists.first(NEW).is_some() { NEW } else { OLD };

@@ -60,6 +60,8 @@ struct Flow {
     packets: u32,
     /// Whether its first packet arrived when none of it waited.
     began: bool,
+    /// Whether it was found empty since its last first packet.
+    lapsed: bool,
     bytes: u64,
 }
 
@@ -146,8 +148,12 @@ impl FlowQueues {
         if self.flows[0].head != NONE {
             return self.make_first(slots, 0);
         }
-        let flows = &self.flows;
-        let chosen = self.rounds.choose(|flow| flows[flow as usize].head != NONE);
+        let flows = &mut self.flows;
+        let chosen = self.rounds.choose(|flow| {
+            let flow = &mut flows[flow as usize];
+            flow.lapsed |= flow.head == NONE;
+            flow.head != NONE
+        });
         self.make_first(slots, chosen.expect("a flow that holds packets is listed"))
     }
 
@@ -160,6 +166,9 @@ impl FlowQueues {
 
     /// Records that the line looked for a packet in vain: all flows are forgotten.
     pub(super) fn found_nothing(&mut self) {
+        for (flow, _) in self.rounds.iter() {
+            self.flows[flow as usize].lapsed = true;
+        }
         self.rounds.clear();
     }
 
@@ -214,6 +223,11 @@ impl FlowQueues {
         let flow = &self.flows[self.first as usize];
         let backlog = Count { packets: u64::from(flow.packets), bytes: flow.bytes };
         (self.first, backlog, flow.began)
+    }
+
+    /// Returns whether the flow of the leaf's first packet was found empty since the last call.
+    pub(super) fn take_lapse(&mut self) -> bool {
+        core::mem::take(&mut self.flows[self.first as usize].lapsed)
     }
 
     /// Returns the first slot of each flow that has one.
@@ -304,7 +318,8 @@ impl FlowQueues {
 }
 
 impl Flow {
-    const EMPTY: Flow = Flow { head: NONE, tail: NONE, packets: 0, began: false, bytes: 0 };
+    const EMPTY: Flow =
+        Flow { head: NONE, tail: NONE, packets: 0, began: false, lapsed: false, bytes: 0 };
 }
 
 impl FlowHash {

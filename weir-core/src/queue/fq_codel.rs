@@ -94,7 +94,8 @@ impl DropperDiscipline for FqCodel {
         Ok(Self(Box::new(State {
             flows: FlowQueues::new(room),
             rules: room.rules,
-            patience: Patience::from_params(params, place, true),
+            patience: Patience::from_params(params, place, true)
+                .with_newton(room.rules == Rules::Linux),
             latenesses: Vec::new(),
         })))
     }
@@ -108,12 +109,16 @@ impl Dropper for FqCodel {
     fn release(&mut self, now: Instant, first: Candidate, backlog: Count) -> Release {
         let State { flows, rules, patience, latenesses } = &mut *self.0;
         let (flow, of_flow, began) = flows.first();
-        let backlog = if *rules == Rules::Linux { backlog } else { of_flow };
         if latenesses.len() <= flow as usize {
             latenesses.resize(flow as usize + 1, Lateness::default());
         }
         let lateness = &mut latenesses[flow as usize];
-        if began {
+        let (lapsed, backlog) = match rules {
+            // CoDel notices that a flow is empty when it looks for a packet there.
+            Rules::Linux => (flows.take_lapse(), backlog),
+            Rules::Rfc8290 => (began, of_flow),
+        };
+        if lapsed {
             lateness.emptied();
         }
         lateness.release(patience, now, first, backlog)

@@ -3,7 +3,8 @@
 //!
 //! Once every packet of an `interval` has waited longer than `target` the first is dropped, and
 //! then one after each interval divided by the root of the number of drops, until a packet has
-//! waited less. The root is the exact integer one.
+//! waited less. The root is the exact integer one, or that of [linux], which takes one step of
+//! Newton's method a drop in 16 bits: the second spacing is 1/2 of the interval, not 1/√2.
 //!
 //! A dropper sees one packet at a time: after a drop the link selects anew, and the next packet of
 //! this queue may leave later than in a loop of drops. So the next drop time is set when that
@@ -24,6 +25,8 @@ pub(super) struct Patience {
     interval: Duration,
     mtu: Bytes,
     ecn: bool,
+    /// Whether the root is Linux's.
+    newton: bool,
 }
 
 /// The state of one queue.
@@ -35,6 +38,8 @@ pub(super) struct Lateness {
     dropping: bool,
     /// Whether `drop_next` is still the instant of the last drop.
     dropped: bool,
+    /// Linux's estimate of one over the root of `count`, in parts of 2^16.
+    inverse_root: u16,
     /// Drops since dropping began; and the count when it began.
     count: u32,
     count_before: u32,
@@ -48,7 +53,13 @@ impl Patience {
             interval: params.duration(INTERVAL.name).unwrap_or(Duration::from_millis(100)),
             mtu: place.mtu,
             ecn: params.flag(ECN.name).unwrap_or(ecn),
+            newton: false,
         }
+    }
+
+    /// The same with Linux's root, if `newton`.
+    pub(super) fn with_newton(self, newton: bool) -> Self {
+        Self { newton, ..self }
     }
 
     /// Returns the interval over the root of the number of drops, rounded down.
@@ -76,6 +87,7 @@ impl Lateness {
         let mark = patience.ecn && first.is_markable();
         if self.dropping {
             self.count = self.count.saturating_add(1);
+            self.step();
             self.dropped = true;
             if mark {
                 self.set_next(patience);
@@ -86,7 +98,7 @@ impl Lateness {
         if mark { Release::Mark } else { Release::Drop(DropReason::Late) }
     }
 
-    /// Records that the last packet left.
+    /// Records that the last packet left, or that the queue was found empty.
     pub(super) fn emptied(&mut self) {
         self.first_above = None;
         self.dropping = false;
@@ -124,8 +136,24 @@ impl Lateness {
 
     /// Sets the instant of the next drop after the last one.
     fn set_next(&mut self, patience: &Patience) {
-        self.drop_next = self.drop_next.after(patience.spacing(self.count));
+        self.drop_next = self.drop_next.after(self.spacing(patience));
         self.dropped = false;
+    }
+
+    fn spacing(&self, patience: &Patience) -> Duration {
+        if !patience.newton {
+            return patience.spacing(self.count);
+        }
+        let nanos = u128::from(patience.interval.as_nanos()) * u128::from(self.inverse_root);
+        Duration::from_nanos((nanos >> 16) as u64)
+    }
+
+    /// Moves the estimate *x* towards one over the root of `count`: x·(3 − count·x²)/2 `[linux]`.
+    fn step(&mut self) {
+        let estimate = u64::from(self.inverse_root) << 16;
+        let square = (estimate * estimate) >> 32;
+        let rest = (3u64 << 32).saturating_sub(u64::from(self.count).saturating_mul(square));
+        self.inverse_root = (((rest >> 2) * estimate) >> 47) as u16;
     }
 
     /// Makes the first drop. If dropping ended only recently it resumes at nearly the same rate.
@@ -135,8 +163,13 @@ impl Lateness {
         let lately = Duration::from_nanos(patience.interval.as_nanos().saturating_mul(16));
         let again = drops > 1 && now.since(self.drop_next) < lately;
         self.count = if again { drops } else { 1 };
+        if again {
+            self.step();
+        } else {
+            self.inverse_root = u16::MAX;
+        }
         self.count_before = self.count;
-        self.drop_next = now.after(patience.spacing(self.count));
+        self.drop_next = now.after(self.spacing(patience));
     }
 
     /// The number of drops since dropping began.
@@ -177,7 +210,7 @@ mod tests {
         {
             let interval = Duration::from_nanos(nanos);
             let (target, mtu) = (Duration::ZERO, Bytes::ZERO);
-            let patience = Patience { target, interval, mtu, ecn: false };
+            let patience = Patience { target, interval, mtu, ecn: false, newton: false };
             assert_eq!(patience.spacing(count).as_nanos(), expected);
         }
     }
