@@ -87,7 +87,7 @@ const PARTS: [Part; 13] = [
     },
     Part {
         name: "bounds",
-        measures: "the least rates of 1000 random policies beside the worst of many runs (5 min)",
+        measures: "the least rates of 1000 random policies beside the worst of many runs (15 min)",
         run: |root| live_test(root, &["--package", "weir-sim", "--test", "at_least"], POLICIES),
     },
     Part {

@@ -63,8 +63,8 @@ impl Note {
             }
             Note::Packets => "how much it gets of what others leave depends on single packets",
             Note::Waits => {
-                "others may make it wait for longer than its burst lasts; a larger `burst` prevents \
-                 that"
+                "others may make it wait for longer than its burst lasts; a larger `burst` \
+                 prevents that"
             }
             Note::Pauses => {
                 "as long as others keep sending; others that stop and start in step may make it \

@@ -290,3 +290,31 @@ fn deadline(patience: Duration, line: &Line, traffic: &[Traffic]) -> Vec<Option<
     let server = |(leaf, _)| (leaf == 0).then_some(Server { fresh: first, standing: Some(first) });
     traffic.iter().enumerate().map(server).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::units::Bytes;
+
+    /// A leaf of 3.5 Mbit/s and one of 6 Mbit/s that precedes it share 9.5 Mbit/s. The other, silent
+    /// for a while, sends its burst and a packet, 15 140 B, so the first is within its rate for
+    /// (15 140 + 6056 + 3028) / 437 500 = 55.369 ms, of which its burst covers 13.842 ms. Meanwhile
+    /// the other sends 56 667 B, which it earns in 75.556 ms: 54.96 % of the time is lost.
+    #[test]
+    fn a_burst_that_is_too_short_is_lost_again_and_again() {
+        let bucket = |rate, burst, rank| Bucket {
+            rate: Rate::new(rate).expect("not zero"),
+            burst: Bytes::new(burst),
+            saves: Bytes::new(burst),
+            debt: Bytes::new(1514),
+            rank,
+            turn: None,
+        };
+        let (packet, packet_time) = (1514.0, 1514.0 / 1_187_500.0);
+        let line = Line { rate: 1_187_500.0, packet, packet_time, shortest: 34.0, buffer: 0.0 };
+        let servers = by_bucket(&[bucket(3_500_000, 6056, 1), bucket(6_000_000, 13_626, 0)], &line);
+        let rates: Vec<_> = servers.iter().flatten().map(|it| it.fresh.rate() * 8.0).collect();
+        assert!((rates[0] / 3.5e6 - 0.4504).abs() < 1e-3, "{rates:?}");
+        assert!((rates[1] / 6e6 - 1.0).abs() < 1e-6, "{rates:?}");
+    }
+}

@@ -138,7 +138,7 @@ delay = "5 ms"
 default = true
 rate = "9.5 Mbit/s""#,
     by: r#"rate = "8 Mbit/s"
-delay = "15 ms"
+delay = "20 ms"
 arrival = { rate = "1 Mbit/s", burst = "3000 B" }
 
 [class.b]
