@@ -183,7 +183,8 @@ fn notes(rows: &[Row]) -> String {
             let Some(note) = note else { continue };
             let mark = if value.is_some() { "*" } else { "-" };
             let proven = row.standing.at_least.proven.filter(|_| figure.starts_with("at least"));
-            let proven = proven.map(|rate| format!(" (proven: {} Mbit/s)", shown(Some(rate / 1e6))));
+            let proven =
+                proven.map(|rate| format!(" (proven: {} Mbit/s)", shown(Some(rate / 1e6))));
             let way = row.direction.as_ref().map(|way| format!("{way} ")).unwrap_or_default();
             let class = format!("{way}`{}`{}", row.class, proven.unwrap_or_default());
             let at = about.iter().position(|known| known.0 == (figure, note));

@@ -1,16 +1,15 @@
 //! `weir convert`: writes a policy for another scheduler.
 
+use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::{Run, whole_file};
 use serde::Serialize;
 use std::path::PathBuf;
 use weir_core::sched::Descriptor;
 use weir_policy::finding::{Finding, Outcome, Severity};
-use weir_policy::reader::Document;
 use weir_policy::translate::{self, Converted};
-use weir_policy::{deployment, file, policy, render};
+use weir_policy::{Policy, file, policy, render};
 use weir_sim::compare::find;
-use weir_sim::read;
 
 /// Writes a policy for another scheduler.
 ///
@@ -49,6 +48,9 @@ impl Run for Convert {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
+        if let Err(error) = whole_file::distinct(&[("--out", &self.out)], &[&self.policy]) {
+            return output.refuse(&error);
+        }
         let to = match find(std::slice::from_ref(&self.scheduler)) {
             Ok(found) => found[0].descriptor,
             Err(why) => return output.refuse(&why),
@@ -64,24 +66,12 @@ impl Convert {
         to: &'static Descriptor,
         output: &Output,
     ) -> Exit {
-        let document = Document::new(name, bytes);
-        let keys = document.top_level();
-        if deployment::is_deployment(&keys) {
-            return output
-                .refuse(&format!("{name} is a deployment; convert a policy that it names"));
-        }
-        if read::is_scenario(&keys) {
-            return output
-                .refuse(&format!("{name} is a scenario; convert the policy that it runs"));
-        }
-        let outcome = policy::of_document(&document, None, &file::read);
-        let failed = outcome.failed();
-        let (Some(policy), Ok(text)) = (&outcome.plan, std::str::from_utf8(bytes)) else {
-            return refuse(name, &outcome, output);
+        let outcome = policy::parse_bytes(bytes, name, None, &file::read);
+        let (Some(policy), Ok(text), false) =
+            (&outcome.plan, std::str::from_utf8(bytes), outcome.failed())
+        else {
+            return refuse((name, bytes), &outcome, output);
         };
-        if failed {
-            return refuse(name, &outcome, output);
-        }
         match translate::convert((text, name), policy, to) {
             Ok(converted) => {
                 let printed = Printed {
@@ -131,7 +121,10 @@ impl Convert {
 }
 
 /// Prints why the policy cannot be read, to standard error, since a policy goes to standard output.
-fn refuse(name: &str, outcome: &Outcome<policy::Policy>, output: &Output) -> Exit {
+fn refuse((name, bytes): (&str, &[u8]), outcome: &Outcome<Policy>, output: &Output) -> Exit {
+    if let Some(message) = kind::mistaken(name, bytes, Kind::Policy) {
+        return output.refuse(&message);
+    }
     eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
     output.warn(&format!("{name}: policy, {}", render::summary(&outcome.findings)));
     Exit::Faults

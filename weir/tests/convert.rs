@@ -59,7 +59,9 @@ fn a_file_and_json_hold_the_same_policy() {
 #[test]
 fn what_cannot_be_converted_says_why() {
     let path = example("walk/uplink.toml");
-    let rows: [(&[&str], i32, &str); 4] = [
+    let rows: [(&[&str], i32, &str); 6] = [
+        (&[&example("wisp/download.toml"), "--scheduler", "cbq"], 1, "it has templates"),
+        (&[&path, "--scheduler", "htb", "-o", &path], 2, "is an input; name another file"),
         (&[&path, "--scheduler", "htp"], 2, "did you mean `htb`?"),
         (&[&example("home.toml"), "--scheduler", "htb"], 2, "is a deployment"),
         (&[&example("sim/md1.toml"), "--scheduler", "htb"], 2, "is a scenario"),

@@ -49,6 +49,7 @@ fn a_file_of_another_kind_is_named_with_its_verb_and_the_way_to_the_right_kind()
     check("replay FILE capture.pcap", &["policy.toml"]);
     check("replay policy.toml FILE", &["capture.pcap"]);
     check("export tc FILE --dev eth0", &["policy.toml"]);
+    check("convert FILE --scheduler htb", &["policy.toml"]);
     check("sim FILE", &scenarios);
     check("compare FILE --schedulers drr,fifo", &scenarios);
     check("up FILE", &["deployment.toml"]);

@@ -7,6 +7,7 @@
 use super::{Translated, rewrite, translate};
 use crate::finding::Outcome;
 use crate::policy::{self, Goal, Measure, Policy, Promise};
+use crate::reader;
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Params, Value};
@@ -34,6 +35,11 @@ pub fn convert(
     policy: &Policy,
     to: &'static Descriptor,
 ) -> Result<Converted, String> {
+    if reader::top_level(text.as_bytes()).iter().any(|key| key == "template") {
+        return Err(
+            "it has templates; only classes in tables `[class.NAME]` can be converted".into()
+        );
+    }
     let mut translated = translate(&policy.link, to)?;
     carry_delays(policy, to, &mut translated)?;
     let mut notes = std::mem::take(&mut translated.notes);
