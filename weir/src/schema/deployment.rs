@@ -43,8 +43,8 @@ pub fn settings() -> Value {
         },
         "wait": {
             "enum": ["hybrid", "block", "spin"], "default": "hybrid",
-            "description": "Until when the loop sleeps: shortly before a deadline, or the deadline, \
-                or not at all.",
+            "description": "Until when the loop sleeps: shortly before a deadline, or the \
+                deadline, or not at all.",
         },
         "cpu": {
             "type": "integer", "minimum": 0, "maximum": 4095, "default": "the system's choice",

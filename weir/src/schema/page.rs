@@ -194,8 +194,8 @@ fn range(schema: &Value) -> String {
 }
 
 const UNITS: &str = "and a test compares them. Quantities are texts with a unit: rates in \
-`kbit/s`, `Mbit/s`, `Gbit/s` or `kB/s`, times in `us`, `ms`, `s`, `min` or `h`, sizes in `B`, `KB` or `KiB`, \
-shares in `%`, numbers of packets as `30 packets`.";
+`kbit/s`, `Mbit/s`, `Gbit/s` or `kB/s`, times in `us`, `ms`, `s`, `min` or `h`, sizes in `B`, \
+`KB` or `KiB`, shares in `%`, numbers of packets as `30 packets`.";
 const POLICY: &str = "A policy says how one direction of a link is shared. `weir check` reads it.";
 const CLASS: &str = "Every class has these keys, and those of the scheduler below. Where classes \
 have a `rate`, `share` may be written in its place: a part of the parent's rate, such as `40 %`. \
