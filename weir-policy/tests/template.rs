@@ -104,6 +104,22 @@ fn shaped_devices_are_a_list() {
 }
 
 #[test]
+fn rows_of_one_name_join_their_rules() {
+    let list = "id,ap,plan,v4,v6\nanna,AP-1,gold,192.0.2.1,\nben,AP-2,silver,192.0.2.2,\n\
+                anna,AP-1,gold,192.0.2.3,fe80::/64\n";
+    let anna = "anna<AP-1 20 Mbit/s 90 Mbit/s: 192.0.2.1/32 192.0.2.3/32 fe80::/64";
+    let ben = "ben<AP-2 5 Mbit/s 50 Mbit/s: 192.0.2.2/32";
+    let joined = format!("join = true\n{TEMPLATE}");
+    check_classes("l.csv", list, &joined, &[anna, ben]);
+    let one_rule = joined.replace("[{", "{").replace("}]", "}");
+    check_classes("l.csv", list, &one_rule, &[anna, ben]);
+    let differs = list.replace("anna,AP-1,gold,192.0.2.3", "anna,AP-1,silver,192.0.2.3");
+    check_fault(&differs, &joined, ("W164", 4, 1, 20, "different values of `rate`"));
+    let written = list.replace("ben", "rest");
+    check_fault(&written, &joined, ("W164", 3, 1, 20, "two classes `rest`"));
+}
+
+#[test]
 fn a_placeholder_alone_keeps_the_type_of_its_value() {
     let list = "id,ap,v4,prio\n7,AP-1,192.0.2.1,3\n";
     let template = "name = 'c{id}'\nclass.parent = '{ap}'\nclass.rate = '1 Mbit/s'\n\

@@ -143,6 +143,10 @@ fn template(class: &Map<String, Value>) -> Value {
             ],
         },
         "name": { "type": "string", "description": "The name of each class, such as {name}." },
+        "join": {
+            "type": "boolean", "default": false,
+            "description": "Whether rows of one name are one class, with the rules of all.",
+        },
         "class": closed(values),
     })));
     template["properties"]["class"]["description"] = json!("The keys of each class.");
