@@ -157,6 +157,8 @@ const EVERY_SOURCE: &[Row] = &[
     ("proto", What::Field, "`udp`, or `tcp` for what uses it", "The protocol of its packets."),
     ("src", What::Text, "one for documentation", "The sender's address."),
     ("dst", What::Text, "one for documentation", "The receiver's address."),
+    ("src_mac", What::Text, "none", "The station that sends its frames."),
+    ("dst_mac", What::Text, "none", "The station that its frames are for."),
     ("sport", PORT, "one of its own", "The sender's port."),
     ("dport", PORT, "5001", "The receiver's port."),
     ("dscp", What::Field, "0", "The code point."),
@@ -312,7 +314,10 @@ const WAY: &[Row] = &[
     ("rate", RATE, "", "Without a policy: the rate, which must be written then."),
     (
         "framing",
-        What::Words(&["frame", "ethernet", "ip", "atm"]),
+        What::Words(&[
+            "frame", "none", "ethernet", "ip", "atm", "aal5", "pppoe", "docsis", "ptm", "pppoe-ptm",
+            "pppoe-atm",
+        ]),
         "frame",
         "Without a policy: as `overhead` in one.",
     ),
