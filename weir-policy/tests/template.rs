@@ -1,5 +1,6 @@
 //! Templates: which classes a list makes, and where findings about them point.
 
+use weir_policy::deployment;
 use weir_policy::finding::{Finding, Outcome, Place};
 use weir_policy::policy::{Policy, parse, parse_bytes};
 
@@ -100,6 +101,22 @@ fn shaped_devices_are_a_list() {
     let classes = classes(&outcome.plan.expect("it has no errors"));
     assert_eq!(classes[0], "circuit-7<AP-2 25 Mbit/s 155 Mbit/s: 100.64.0.1/32 100.64.0.2/32");
     assert_eq!(classes[1], "p-gold<AP-2 20 Mbit/s 90 Mbit/s: ");
+}
+
+#[test]
+fn rows_of_one_name_join_their_rules() {
+    let list = "id,ap,plan,v4,v6\nanna,AP-1,gold,192.0.2.1,\nben,AP-2,silver,192.0.2.2,\n\
+                anna,AP-1,gold,192.0.2.3,fe80::/64\n";
+    let anna = "anna<AP-1 20 Mbit/s 90 Mbit/s: 192.0.2.1/32 192.0.2.3/32 fe80::/64";
+    let ben = "ben<AP-2 5 Mbit/s 50 Mbit/s: 192.0.2.2/32";
+    let joined = format!("join = true\n{TEMPLATE}");
+    check_classes("l.csv", list, &joined, &[anna, ben]);
+    let one_rule = joined.replace("[{", "{").replace("}]", "}");
+    check_classes("l.csv", list, &one_rule, &[anna, ben]);
+    let differs = list.replace("anna,AP-1,gold,192.0.2.3", "anna,AP-1,silver,192.0.2.3");
+    check_fault(&differs, &joined, ("W164", 4, 1, 20, "different values of `rate`"));
+    let written = list.replace("ben", "rest");
+    check_fault(&written, &joined, ("W164", 3, 1, 20, "two classes `rest`"));
 }
 
 #[test]
@@ -223,4 +240,25 @@ fn what_a_template_may_fill_in_is_bounded() {
     let list = format!("id,ap,plan,v4,v6\nanna,AP-1,gold,192.0.2.1,{}\n", "x".repeat(1 << 20));
     let template = TEMPLATE.replace("{ap}", &"{v6}".repeat(65)).replace(", '{v6}'", "");
     check_all(list.as_bytes(), &template, &["W018 isp/policy.toml:18"]);
+}
+
+#[test]
+fn a_deployment_reads_the_lists_of_its_policies_beside_them() {
+    let deployment = "[deployment]\nports = { a = 'x', b = 'y' }\n[direction.d]\nfrom = 'a'\n\
+                      to = 'b'\npolicy = 'isp/policy.toml'\n";
+    let check = |list: &str, wanted: &[&str]| {
+        let read_file = |path: &std::path::Path| match path.to_str() {
+            Some("site/isp/policy.toml") => Ok(policy("'l.csv'", TEMPLATE).into_bytes()),
+            Some("site/isp/l.csv") => Ok(list.as_bytes().to_vec()),
+            _ => panic!("{path:?} is not named"),
+        };
+        let outcome = deployment::parse(deployment.as_bytes(), "site/d.toml", &read_file);
+        let places = outcome.findings.iter().map(|found| (found.code, &found.place));
+        let places = places.map(|(code, place)| format!("{code} {}:{}", place.file, place.line));
+        assert_eq!(places.collect::<Vec<_>>(), wanted, "{:#?}", outcome.findings);
+    };
+    let rows = "id,ap,plan,v4,v6\nanna,AP-1,gold,192.0.2.1,\nben,AP-2,silver,192.0.2.2,\n";
+    check(rows, &[]);
+    let faults = ["W206 site/d.toml:6", "W162 site/isp/l.csv:3"];
+    check(&rows.replace("silver", "tin"), &faults);
 }

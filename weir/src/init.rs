@@ -223,29 +223,28 @@ const LINKS: [Link; 5] = [
     },
     Link {
         word: "pppoe",
-        overhead: "{ bytes = 32, minimum = 84 }",
+        overhead: "\"pppoe\"",
         what: "PPPoE on fibre or Ethernet: 8 B for it, 24 B for Ethernet",
     },
     Link {
         word: "ptm",
-        overhead: "{ bytes = 16 }",
+        overhead: "\"pppoe-ptm\"",
         what: "VDSL with PPPoE: 8 B for it, check sequence 4 B, PTM 4 B",
     },
     Link {
         word: "docsis",
-        overhead: "{ bytes = 4, minimum = 64 }",
+        overhead: "\"docsis\"",
         what: "cable counts Ethernet frames with their check sequence",
     },
     Link {
         word: "atm",
-        overhead: "{ bytes = 26, cell = 48 }",
+        overhead: "\"pppoe-atm\"",
         what: "ADSL with PPPoE in LLC: cells of 53 B carry 48 B",
     },
 ];
 const DIRECTIONS: [Direction; 2] = [
     Direction { name: "download", hash: "dstaddr", fair: "each host of your network has its part" },
-    // By the source's address as soon as policies can say so.
-    Direction { name: "upload", hash: "full", fair: "each flow has its part" },
+    Direction { name: "upload", hash: "srcaddr", fair: "each host of your network has its part" },
 ];
 const POLICY: &str = include_str!("init/policy.txt");
 const DEPLOYMENT: &str = include_str!("init/deployment.txt");

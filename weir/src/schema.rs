@@ -1,4 +1,12 @@
-//! `weir schema`: prints the JSON schema of policies, from the descriptors of the registries.
+//! `weir schema`: prints the JSON schema of a kind of file, or its reference as a page.
+//!
+//! This file has the schema of policies, from the descriptors of the registries; `schema/` has
+//! those of the other kinds, and the pages, which are made from the schemas.
+
+mod about;
+mod deployment;
+mod page;
+mod scenario;
 
 use crate::Run;
 use crate::output::{Exit, Output};
@@ -9,15 +17,40 @@ use weir_core::parameter::{Kind, Parameter, Scope};
 use weir_core::police::METERS;
 use weir_core::queue::DROPPERS;
 use weir_core::sched::{Descriptor, SCHEDULERS};
-use weir_core::units::Dimension;
+use weir_core::units::{Bytes, Dimension};
 
-/// Prints the JSON schema of a policy, for editors that complete and check TOML.
+/// Prints the JSON schema of a kind of file, for editors that complete and check TOML.
 #[derive(clap::Args)]
-pub struct Schema {}
+pub struct Schema {
+    /// The kind of file.
+    #[arg(value_enum, default_value_t = Kinds::Policy)]
+    kind: Kinds,
+    /// Print a page with every key, its values and its default, as in docs/reference/.
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// Kinds of files that have a schema.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Kinds {
+    /// A link, its classes and rules.
+    Policy,
+    /// What `weir sim` simulates.
+    Scenario,
+    /// What `weir up` runs.
+    Deployment,
+}
 
 impl Run for Schema {
     fn run(self, output: &Output) -> Exit {
-        output.json(&policy());
+        match (self.kind, self.markdown) {
+            (Kinds::Policy, false) => output.json(&policy()),
+            (Kinds::Policy, true) => output.text(&page::policy()),
+            (Kinds::Scenario, false) => output.json(&scenario::schema()),
+            (Kinds::Scenario, true) => output.text(&page::scenario()),
+            (Kinds::Deployment, false) => output.json(&deployment::schema()),
+            (Kinds::Deployment, true) => output.text(&page::deployment()),
+        }
         Exit::Clean
     }
 }
@@ -55,7 +88,13 @@ fn promise() -> Value {
     json!({
         "type": "object",
         "required": ["that", "under"],
-        "properties": { "that": { "type": "string" }, "under": { "type": "string" } },
+        "properties": {
+            "that": {
+                "type": "string", "examples": ["voice.delay.p99 < 5 ms"],
+                "description": "What must hold: a measure of a class, compared with a value.",
+            },
+            "under": { "type": "string", "description": "The scenario in which it must hold." },
+        },
         "additionalProperties": false,
     })
 }
@@ -63,10 +102,10 @@ fn promise() -> Value {
 /// Builds the schema of a policy with this scheduler.
 fn with_scheduler(descriptor: &Descriptor) -> Value {
     let own = table(descriptor.parameters, &[Scope::Link]);
-    let mut link = common_link();
+    let mut link = about::described(common_link(), about::LINK);
     link.insert("scheduler".into(), json!({ "const": descriptor.keyword }));
     link.insert(descriptor.keyword.into(), closed(own));
-    let mut class = common_class();
+    let mut class = about::described(common_class(), about::CLASS);
     class.extend(table(descriptor.parameters, &[Scope::Class, Scope::Leaf]));
     let rated = descriptor
         .parameters
@@ -101,12 +140,17 @@ fn template(class: &Map<String, Value>) -> Value {
             "description": "A CSV or TOML file, relative to the policy, or the rows themselves.",
             "anyOf": [
                 { "type": "string" },
-                { "type": "array", "minItems": 1, "items": { "type": "object" } },
+                { "type": "array", "items": { "type": "object" } },
             ],
         },
         "name": { "type": "string", "description": "The name of each class, such as {name}." },
+        "join": {
+            "type": "boolean", "default": false,
+            "description": "Whether rows of one name are one class, with the rules of all.",
+        },
         "class": closed(values),
     })));
+    template["properties"]["class"]["description"] = json!("The keys of each class.");
     template["required"] = json!(["list", "name", "class"]);
     template
 }
@@ -232,7 +276,7 @@ fn rule() -> Value {
         keys.insert(name.into(), range);
     }
     keys.insert("police".into(), json!({ "$ref": "#/$defs/police" }));
-    closed(keys)
+    closed(about::described(keys, about::RULE))
 }
 
 /// Builds the schema of one value, or of a list of at least one.
@@ -251,18 +295,24 @@ fn parameter(row: &Parameter) -> Value {
     let description = format!("{}{default}", row.summary);
     let mut schema = match row.kind {
         Kind::Quantity(Dimension::Rate) => {
-            return quantity(&[Dimension::Rate, Dimension::Share], &description);
+            quantity(&[Dimension::Rate, Dimension::Share], &description)
         }
-        Kind::Quantity(dimension) => return quantity(&[dimension], &description),
-        Kind::Size(..) => return quantity(&[Dimension::Bytes], &description),
-        Kind::Limit => {
-            return quantity(&[Dimension::Packets, Dimension::Bytes], &description);
+        Kind::Quantity(dimension) => quantity(&[dimension], &description),
+        Kind::Size(min, max) => {
+            let range = format!("{} to {}", Bytes::new(min), Bytes::new(max));
+            let mut schema = quantity(&[Dimension::Bytes], &description);
+            schema["$comment"] = json!(range);
+            schema
         }
+        Kind::Limit => quantity(&[Dimension::Packets, Dimension::Bytes], &description),
         Kind::Number(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Choice(words) => json!({ "enum": words }),
     };
     schema["description"] = json!(description);
+    if let Some(text) = row.default {
+        schema["default"] = text.parse::<u64>().map_or_else(|_| json!(text), Value::from);
+    }
     schema
 }
 

@@ -77,11 +77,11 @@ fn evening(policy: &str, address: &str) -> String {
 }
 
 #[test]
-fn a_call_waits_for_two_packets_at_most_on_a_busy_evening() {
+fn a_call_hardly_waits_longer_than_for_one_packet_on_a_busy_evening() {
     let folder = init("init-evening", ("20Mbit/s", "5Mbit/s", "pppoe"));
     // A full packet takes 0.7 ms of the one direction and 2.6 ms of the other.
     for (policy, address, delay_max) in
-        [("download.toml", "dst", 1_400.0), ("upload.toml", "src", 5_200.0)]
+        [("download.toml", "dst", 1_000.0), ("upload.toml", "src", 4_000.0)]
     {
         let scenario = folder.join(format!("{address}.toml"));
         fs::write(&scenario, evening(policy, address)).expect("the folder is there");

@@ -1,4 +1,5 @@
-//! `weir schema` compared with policies, and with the keys that the reader knows.
+//! `weir schema` compared with the examples, with the keys that the readers know, and with the
+//! pages in `docs/reference/`.
 //!
 //! Python's `jsonschema` validates, as an editor's checker would: a Rust library would take minutes
 //! to build. Without it the tests that need it print so and pass, unless `WEIR_REQUIRE_JSONSCHEMA`
@@ -10,21 +11,38 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_core::classify::MatchOrder;
 use weir_core::police::METERS;
 use weir_core::queue::DROPPERS;
 use weir_core::sched::SCHEDULERS;
 use weir_policy::policy;
 
-fn schema() -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_weir")).arg("schema").output();
+/// Prints a schema, or its page, as a user does.
+fn printed(arguments: &[&str]) -> Vec<u8> {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir")).arg("schema").args(arguments).output();
     let output = output.expect("the program starts");
     assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).expect("it is JSON")
+    output.stdout
 }
 
-/// Returns the schema's objection to each value, if any; `None` without a validator.
+/// Returns the schema of policies.
+fn schema() -> Value {
+    schema_of("policy")
+}
+
+fn schema_of(kind: &str) -> Value {
+    serde_json::from_slice(&printed(&[kind])).expect("it is JSON")
+}
+
+/// Returns the objection of the schema of policies to each value, if any; `None` without a
+/// validator.
 fn objections(values: Vec<Value>) -> Option<Vec<Option<String>>> {
+    objections_of("policy", values)
+}
+
+/// As [`objections`], of the schema of a kind of file.
+fn objections_of(kind: &str, values: Vec<Value>) -> Option<Vec<Option<String>>> {
     let python = Command::new("python3")
         .args(["-c", VALIDATE])
         .stdin(Stdio::piped())
@@ -32,7 +50,7 @@ fn objections(values: Vec<Value>) -> Option<Vec<Option<String>>> {
         .stderr(Stdio::piped())
         .spawn();
     let output = python.ok().map(|mut python| {
-        let input = serde_json::json!({ "schema": schema(), "values": values });
+        let input = serde_json::json!({ "schema": schema_of(kind), "values": values });
         let mut stdin = python.stdin.take().expect("it is piped");
         // Without the library the program ends before it reads.
         let _ = stdin.write_all(input.to_string().as_bytes());
@@ -97,20 +115,191 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
     policies.map(|path| (path.clone(), fs::read_to_string(path).expect("it is text"))).collect()
 }
 
+/// Returns the kind of a file that is right.
+fn kind(value: &Value) -> &'static str {
+    let has = |key: &str| value.get(key).is_some();
+    match value.get("link").is_some_and(Value::is_object) {
+        true => "policy",
+        false if has("deployment") => "deployment",
+        false => "scenario",
+    }
+}
+
 #[test]
-fn policies_conform_and_other_files_do_not() {
+fn every_example_conforms_to_the_schema_of_its_kind_and_to_no_other() {
     let folders =
         ["examples", "examples/promises", "examples/sim", "examples/walk", "examples/wisp"];
     let files: Vec<_> = folders.iter().flat_map(|folder| files(folder)).collect();
     let values: Vec<_> = files.iter().map(|(_, text)| value(text)).collect();
-    // Deployments and scenarios are in the same folders.
-    let is_policy = |value: &Value| value.get("link").is_some_and(Value::is_object);
-    let policies: Vec<_> = values.iter().map(is_policy).collect();
-    let count = policies.iter().filter(|is_policy| **is_policy).count();
-    assert!(count >= 10 && policies.len() - count >= 6, "{count} of {}", policies.len());
-    let Some(objections) = objections(values) else { return };
-    for (((path, _), objection), is_policy) in files.iter().zip(objections).zip(policies) {
-        assert_eq!(objection.is_none(), is_policy, "{}: {objection:?}", path.display());
+    for (wanted, least) in [("policy", 10), ("deployment", 2), ("scenario", 6)] {
+        let count = values.iter().filter(|value| kind(value) == wanted).count();
+        assert!(count >= least, "{count} of {wanted}");
+        let Some(objections) = objections_of(wanted, values.clone()) else { return };
+        for (((path, _), objection), value) in files.iter().zip(objections).zip(&values) {
+            let conforms = kind(value) == wanted;
+            assert_eq!(
+                objection.is_none(),
+                conforms,
+                "{wanted}, {}: {objection:?}",
+                path.display()
+            );
+        }
+    }
+}
+
+/// The page of each kind is what the program prints, and `docs/reference/` has them.
+#[test]
+fn the_reference_is_what_the_schemas_say() {
+    for kind in ["policy", "deployment", "scenario"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference").join(kind);
+        let path = path.with_extension("md");
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        let wanted = String::from_utf8(printed(&[kind, "--markdown"])).expect("it is text");
+        let cure = format!("weir schema {kind} --markdown > docs/reference/{kind}.md");
+        assert!(found == wanted, "the page is old: {cure}");
+        let rows = wanted.lines().filter(|line| line.starts_with("| `"));
+        let bare: Vec<_> = rows.filter(|row| row.ends_with("|  |")).collect();
+        assert!(bare.is_empty(), "keys without a meaning: {bare:#?}");
+    }
+}
+
+/// Returns the keys of a schema's part, without those that the reader knows only sometimes.
+fn keys_without(object: &Value, without: &[&str]) -> BTreeSet<String> {
+    let mut keys = keys(object);
+    keys.retain(|key| !without.contains(&key.as_str()));
+    keys
+}
+
+/// Returns the keys that the reader of scenarios or deployments lists for `zzz`, by their table.
+fn known_in(text: &str) -> Vec<(String, BTreeSet<String>)> {
+    static FILES: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("keys-{}.toml", FILES.fetch_add(1, Ordering::Relaxed));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).expect("the folder is there");
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = weir.args(["check", "--format", "json"]).arg(&path).output();
+    let output = output.expect("the program starts").stdout;
+    let checked: Value = serde_json::from_slice(&output).expect("it is JSON");
+    let messages = checked["findings"].as_array().into_iter().flatten();
+    let messages = messages.filter_map(|finding| finding["message"].as_str());
+    messages.filter(|message| message.contains("`zzz`")).map(listed).collect()
+}
+
+const NETWORK: &str = "duration = '1 s'\nzzz = 1\n[[node]]\nname = 'a'\nzzz = 1\n\
+                       cpu = { zzz = 1 }\n[[node]]\nname = 'b'\n";
+const LINKS: &str = "duration = '1 s'\n[[node]]\nname = 'a'\n[[node]]\nname = 'b'\n[[link]]\n\
+                     name = 'l'\nends = ['a', 'b']\nrate = '1 Mbit/s'\nzzz = 1\n[link.back]\n\
+                     zzz = 1\n[link.driver]\nmodel = 'MODEL'\nzzz = 1\n";
+const TAPS: &str = "duration = '1 s'\n[[node]]\nname = 'a'\n[[node]]\nname = 'b'\n[[link]]\n\
+                    name = 'l'\nends = ['a', 'b']\nrate = '1 Mbit/s'\n[[tap]]\nlink = 'l'\n\
+                    zzz = 1\n[[change]]\nat = '1 ms'\nlink = 'l'\nzzz = 1\n";
+
+#[test]
+fn scenarios_have_the_keys_that_the_reader_knows_and_no_others() {
+    let schema = schema_of("scenario");
+    let top = &schema["properties"];
+    let items = |table: &str| top[table]["items"]["properties"].clone();
+    let found = |text: &str, owner: &str| {
+        let known = known_in(text);
+        let row = known.iter().find(|row| row.0 == owner);
+        row.unwrap_or_else(|| panic!("{owner} is not in {known:?}")).1.clone()
+    };
+    let networks = ["node", "link", "tap"];
+    assert_eq!(found("duration = '1 s'\nzzz = 1\n", "the file"), keys_without(top, &networks));
+    assert_eq!(found(NETWORK, "the file"), keys(top));
+    assert_eq!(found(NETWORK, "node `a`"), keys(&items("node")));
+    assert_eq!(found(NETWORK, "the cpu"), keys(&items("node")["cpu"]["properties"]));
+    assert_eq!(found(LINKS, "link `l`"), keys(&items("link")));
+    let back = keys(&items("link")["back"]["properties"]);
+    assert_eq!(found(&LINKS.replace("MODEL", "line"), "the way back of link `l`"), back);
+    let mut driver = BTreeSet::new();
+    for model in ["line", "en", "fxp"] {
+        driver.extend(found(&LINKS.replace("MODEL", model), "the driver"));
+    }
+    assert_eq!(driver, keys(&items("link")["driver"]["properties"]));
+    assert_eq!(found(TAPS, "a tap"), keys(&items("tap")));
+    assert_eq!(found(TAPS, "`change`"), keys(&items("change")));
+    let kinds = top["source"]["items"]["oneOf"].as_array().expect("it is one of several");
+    for kind in kinds {
+        let kind = &kind["properties"];
+        let keyword = kind["kind"]["const"].as_str().expect("it has a keyword");
+        let source = |more: &str| {
+            let text = format!("[[source]]\nname = 'a'\nkind = '{keyword}'\nzzz = 1\n{more}");
+            found(&format!("duration = '1 s'\n{text}"), "source `a`")
+        };
+        let mut known = source("");
+        if keyword == "ttcp" {
+            known.extend(source("transport = 'udp'\n"));
+        }
+        // The reader knows these only with others.
+        let without: &[&str] = match keyword {
+            "tcp" => &["from", "to", "distribution", "shape"],
+            _ => &["from", "to"],
+        };
+        assert_eq!(known, keys_without(kind, without), "{keyword}");
+    }
+}
+
+#[test]
+fn deployments_have_the_keys_that_the_reader_knows_and_no_others() {
+    let schema = schema_of("deployment");
+    let top = &schema["properties"];
+    let text = "zzz = 1\n[deployment]\nzzz = 1\nports = { a = 'x', b = 'y' }\n[direction.x]\n\
+                zzz = 1\n";
+    let direction = &top["direction"]["additionalProperties"]["properties"];
+    let wanted = [
+        ("the file".to_owned(), keys(top)),
+        ("[deployment]".to_owned(), keys(&top["deployment"]["properties"])),
+        ("direction `x`".to_owned(), keys(direction)),
+    ];
+    assert_eq!(known_in(text), wanted);
+}
+
+#[test]
+fn wrong_deployments_and_scenarios_are_refused() {
+    let deployment = "[deployment]\nports = { a = 'x', b = 'y' }\nwait = 'spin'\n\
+                      lag_max = '5 ms'\n[direction.d]\nfrom = 'a'\nto = 'b'\npolicy = 'p.toml'\n";
+    let scenario = "policy = 'p.toml'\nduration = '1 s'\n[[source]]\nname = 'a'\nkind = 'cbr'\n\
+                    size = '64 B'\nrate = '1 Mbit/s'\n";
+    type Changes = &'static [(&'static str, &'static str)];
+    let rows: [(&str, &str, Changes); 2] = [
+        (
+            "deployment",
+            deployment,
+            &[
+                (", b = 'y'", ""),
+                ("'spin'", "'spun'"),
+                ("'5 ms'", "5"),
+                ("policy = 'p.toml'", ""),
+                ("from", "form"),
+            ],
+        ),
+        (
+            "scenario",
+            scenario,
+            &[
+                ("duration = '1 s'", ""),
+                ("'cbr'", "'crb'"),
+                ("'64 B'", "'64 ms'"),
+                ("rate", "raet"),
+                ("name = 'a'", ""),
+            ],
+        ),
+    ];
+    for (kind, right, wrong) in rows {
+        let wrong = wrong.iter().map(|(from, to)| {
+            assert!(right.contains(from), "{from}");
+            value(&right.replacen(from, to, 1))
+        });
+        let values = std::iter::once(value(right)).chain(wrong).collect();
+        let Some(objections) = objections_of(kind, values) else { return };
+        assert_eq!(objections[0], None);
+        let refused = objections[1..].iter().map(Option::is_some);
+        assert!(
+            refused.clone().all(|refused| refused),
+            "{kind}: {:?}",
+            refused.collect::<Vec<_>>()
+        );
     }
 }
 
@@ -199,13 +388,15 @@ fn wrong_policies_are_refused() {
 fn known(text: &str) -> Vec<(String, BTreeSet<String>)> {
     let outcome = policy::parse(text, "p");
     let about = outcome.findings.iter().filter(|finding| finding.message.contains("`zzz`"));
-    let row = |message: &str| {
-        let (owner, rest) = message.split_once(" has no ").expect("the message has this form");
-        let (_, list) = rest.split_once("; it has ").expect("the message has this form");
-        let keys = list.split('`').skip(1).step_by(2).map(str::to_owned);
-        (owner.to_owned(), keys.collect())
-    };
-    about.map(|finding| row(&finding.message)).collect()
+    about.map(|finding| listed(&finding.message)).collect()
+}
+
+/// Returns the table and its keys that a message about an unknown key names.
+fn listed(message: &str) -> (String, BTreeSet<String>) {
+    let (owner, rest) = message.split_once(" has no ").expect("the message has this form");
+    let (_, list) = rest.split_once("; it has ").expect("the message has this form");
+    let keys = list.split('`').skip(1).step_by(2).map(str::to_owned);
+    (owner.to_owned(), keys.collect())
 }
 
 fn keys(object: &Value) -> BTreeSet<String> {

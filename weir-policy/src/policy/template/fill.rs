@@ -1,9 +1,9 @@
 //! The values of a template: parsed once, then filled in for each row.
 //!
-//! `{column}` in a text stands for the cell of the row, `{column.key}` for the value of `key` in
-//! the plan that the cell names. A text that is one placeholder takes over the type of the value. In an
-//! array, a text with one placeholder is repeated for each part of the cell, and is left out if the
-//! cell is empty; anywhere else an empty cell is a finding.
+//! In a text `{column}` stands for the cell of the row, and `{column.key}` for the value of `key`
+//! in the plan that the cell names. A text that is one placeholder takes over the type of the
+//! value. In an array, a text with one placeholder is repeated for each part of the cell, and is
+//! left out if the cell is empty; anywhere else an empty cell is a finding.
 
 use super::Plans;
 use super::list::{Cell, List, Row, scalar};

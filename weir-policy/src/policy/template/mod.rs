@@ -18,6 +18,7 @@
 
 mod csv;
 mod fill;
+mod join;
 mod list;
 
 use crate::codes;
@@ -54,6 +55,8 @@ struct Template<'a> {
     list: Node<'a>,
     name: Node<'a>,
     class: Node<'a>,
+    /// Whether rows of one name are one class.
+    join: bool,
 }
 
 /// The classes that templates made.
@@ -104,8 +107,14 @@ impl<'a> Section<'a> {
         'a: 'l,
     {
         let names = written.iter().map(|node| (node.key().to_owned(), node.key_span())).collect();
-        let mut making =
-            Making { plans: &self.plans, made: DeTable::new(), names, room: TEXT_MAX, report };
+        let mut making = Making {
+            plans: &self.plans,
+            made: DeTable::new(),
+            names,
+            room: TEXT_MAX,
+            join: false,
+            report,
+        };
         let mut plan_keys = Vec::new();
         for template in &self.templates {
             making.expand(template, files, &mut plan_keys);
@@ -163,10 +172,11 @@ impl<'a> Template<'a> {
         let list = table.required("list", report);
         let name = table.required("name", report);
         let class = table.required("class", report);
+        let join = table.field("join").and_then(|node| node.flag(report));
         table.finish(report);
         class.as_ref().and_then(|class| class.table(report))?;
         let name = name.filter(|name| name.name(report).is_some());
-        Some(Self { list: list?, name: name?, class: class? })
+        Some(Self { list: list?, name: name?, class: class?, join: join == Some(true) })
     }
 }
 
@@ -185,6 +195,8 @@ struct Making<'m, 'l> {
     names: BTreeMap<String, Span>,
     /// Bytes that rows may still fill in.
     room: usize,
+    /// Whether rows of one name are one class, in the template that is expanded.
+    join: bool,
     report: &'m mut Report,
 }
 
@@ -212,6 +224,7 @@ impl<'l> Making<'_, 'l> {
         let name = parsing.text(name, template.name.span(), true);
         let class = parsing.value(template.class.value(), template.class.key_span(), "");
         if self.report.errors() == errors {
+            self.join = template.join;
             self.fill(&list, template.list.span(), (&name, &class));
         }
     }
@@ -253,14 +266,34 @@ impl<'l> Making<'_, 'l> {
         for (key, text, span) in noted {
             self.check_address((key, &text), at, span, addresses);
         }
-        let (Some((name, span)), Some(class)) = (name, class) else { return };
-        if let Some(other) = self.names.insert(name.clone(), span) {
-            let message = format!("there are two classes `{name}`");
-            let draft = Draft::new(&codes::SAME_NAME, span, message).related(other, "the other");
-            return self.report.push(draft.cure("give each row a value of its own in `name`"));
+        if let (Some((name, span)), Some(class)) = (name, class) {
+            self.add(name, span, class);
         }
-        let key = Spanned::new(span.start..span.end, DeString::from(name));
-        self.made.insert(key, class);
+    }
+
+    /// Adds a class, or its rules if rows of one name are one class.
+    fn add(&mut self, name: String, span: Span, class: Spanned<DeValue<'l>>) {
+        let Some(&other) = self.names.get(&name) else {
+            self.names.insert(name.clone(), span);
+            let key = Spanned::new(span.start..span.end, DeString::from(name));
+            self.made.insert(key, class);
+            return;
+        };
+        let made = self.made.get_mut(name.as_str()).map(Spanned::get_mut);
+        let (message, cure) = match (made, class.into_inner()) {
+            (Some(DeValue::Table(made)), DeValue::Table(class)) if self.join => {
+                let Err(key) = join::join(made, class) else { return };
+                let message =
+                    format!("two rows of class `{name}` have different values of `{key}`");
+                (message, "write the same in both rows, or give them different names")
+            }
+            _ => {
+                let message = format!("there are two classes `{name}`");
+                (message, "give each row a name of its own, or write `join = true` in the template")
+            }
+        };
+        let draft = Draft::new(&codes::SAME_NAME, span, message).related(other, "the other");
+        self.report.push(draft.cure(cure));
     }
 
     /// Reports an address that an earlier row of the template has. Texts that are no address are

@@ -1,0 +1,212 @@
+//! Pages of reference, made from the schemas: every key, its values, its default and its meaning.
+
+use super::{
+    about, common_class, common_link, deployment, object, policy as policy_schema, promise,
+    quantity, rule, scenario as scenarios, table, template,
+};
+use serde_json::{Map, Value};
+use std::fmt::Write;
+use weir_core::parameter::{Parameter, Scope};
+use weir_core::police::METERS;
+use weir_core::queue::DROPPERS;
+use weir_core::sched::SCHEDULERS;
+use weir_core::units::Dimension;
+
+/// A page as it grows.
+struct Page(String);
+
+/// The page of policies.
+pub fn policy() -> String {
+    let mut page = Page::begin("Policies", POLICY);
+    let mut link = common_link();
+    let all = policy_schema();
+    let scheduler = all["allOf"][0]["properties"]["link"]["properties"]["scheduler"].clone();
+    link.insert("scheduler".into(), scheduler);
+    let link = about::described(link, about::LINK);
+    page.section("`[link]`", "", &link, &["rate", "scheduler"]);
+    let mut class = common_class();
+    class.insert("delay".into(), quantity(&[Dimension::Duration], ""));
+    let class = about::described(class, about::CLASS);
+    page.section("`[class.NAME]`", CLASS, &class, &[]);
+    page.section("Rules: `match`", RULES, &object(rule()["properties"].clone()), &[]);
+    page.text("## Schedulers\n");
+    for entry in SCHEDULERS {
+        let row = entry.descriptor;
+        page.text(&format!("### `scheduler = \"{}\"`\n\n{}\n", row.keyword, row.summary));
+        let link = format!("In `[link.{}]`:", row.keyword);
+        page.parameters(&link, row.parameters, &[Scope::Link]);
+        page.parameters("In classes:", row.parameters, &[Scope::Class, Scope::Leaf]);
+    }
+    page.text("## Queues: `queue`\n\n`dropper` chooses; the first is the default.\n");
+    for row in DROPPERS {
+        page.text(&format!("### `dropper = \"{}\"`\n\n{}\n", row.keyword, row.summary));
+        page.parameters("", row.parameters, &[Scope::Queue]);
+    }
+    page.text("## Policers: `police`\n\n`meter` chooses; the first is the default.\n");
+    for row in METERS {
+        page.text(&format!("### `meter = \"{}\"`\n\n{}\n", row.keyword, row.summary));
+        page.parameters("", row.parameters, &[Scope::Meter]);
+        let outcome = |(name, action): &(&str, _)| format!("`{name}` (default: `{action}`)");
+        let outcomes: Vec<_> = row.outcomes.iter().map(outcome).collect();
+        page.text(&format!(
+            "Actions, each `pass`, `drop`, or `mark` and a DSCP: {}.\n",
+            outcomes.join(", ")
+        ));
+    }
+    let required = ["list", "name", "class"];
+    let keys = object(template(&Map::new())["properties"].clone());
+    page.section("`[template.NAME]` and `[plan.NAME]`", TEMPLATES, &keys, &required);
+    let keys = object(promise()["properties"].clone());
+    page.section("`[[promise]]`", PROMISES, &keys, &["that", "under"]);
+    page.0
+}
+
+/// The page of deployments.
+pub fn deployment() -> String {
+    let mut page = Page::begin("Deployments", DEPLOYMENT);
+    page.section("`[deployment]`", "", &object(deployment::settings()), &["ports"]);
+    let required = ["from", "to", "policy"];
+    page.section("`[direction.NAME]`", WAYS, &object(deployment::direction()), &required);
+    page.0
+}
+
+/// The page of scenarios.
+pub fn scenario() -> String {
+    let mut page = Page::begin("Scenarios", SCENARIO);
+    for section in scenarios::sections() {
+        page.section(section.title, section.text, &section.keys, section.required);
+    }
+    page.0
+}
+
+impl Page {
+    fn begin(title: &str, text: &str) -> Self {
+        let kind = title.to_lowercase();
+        let kind = kind
+            .strip_suffix("ies")
+            .map_or_else(|| kind.trim_end_matches('s').to_owned(), |stem| format!("{stem}y"));
+        let mut page = Self(String::new());
+        page.text(&format!("# {title}: every key\n\n{text}\n"));
+        page.text(&format!("`weir schema {kind} --markdown` prints this page, {UNITS}\n"));
+        page
+    }
+
+    fn text(&mut self, text: &str) {
+        self.0 += text;
+        self.0 += "\n";
+    }
+
+    fn section(&mut self, title: &str, text: &str, keys: &Map<String, Value>, required: &[&str]) {
+        self.text(&format!("## {title}\n"));
+        if !text.is_empty() {
+            self.text(&format!("{text}\n"));
+        }
+        self.table(keys, |key| if required.contains(&key) { "must be written" } else { "" });
+    }
+
+    fn parameters(&mut self, title: &str, rows: &[Parameter], scopes: &[Scope]) {
+        let keys = table(rows, scopes);
+        if keys.is_empty() {
+            return;
+        }
+        if !title.is_empty() {
+            self.text(&format!("{title}\n"));
+        }
+        self.table(&keys, |_| "must be written");
+    }
+
+    /// Adds a table; `otherwise` is the default of a key that has none.
+    fn table(&mut self, keys: &Map<String, Value>, otherwise: impl Fn(&str) -> &'static str) {
+        self.text("| key | value | default | meaning |\n| --- | --- | --- | --- |");
+        for (key, schema) in keys {
+            let what = schema["description"].as_str().unwrap_or_default();
+            // An editor shows the default with the description; here it has its own column.
+            let what = what.split(" Default: ").next().unwrap_or_default();
+            let default = match &schema["default"] {
+                Value::Null => otherwise(key).to_owned(),
+                Value::String(text) => text.clone(),
+                number => number.to_string(),
+            };
+            let line = [format!("`{key}`"), value(schema), default, what.to_owned()];
+            let line = line.map(|cell| cell.replace('|', "\\|"));
+            self.text(&format!("| {} |", line.join(" | ")));
+        }
+        self.text("");
+    }
+}
+
+/// Returns the values that a schema allows, in words.
+fn value(schema: &Value) -> String {
+    let mut text = plain(schema);
+    if let Some(range) = schema["$comment"].as_str() {
+        // A text can always grow.
+        let _ = write!(text, ", {range}");
+    }
+    text
+}
+
+fn plain(schema: &Value) -> String {
+    if let Some(words) = schema["enum"].as_array() {
+        let quoted: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+        return quoted.join(", ");
+    }
+    if let Some(options) = schema["anyOf"].as_array() {
+        let options: Vec<_> = options.iter().map(value).collect();
+        return options.join(", or ");
+    }
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.rsplit('/').next().unwrap_or_default();
+        return format!("a table: {name}");
+    }
+    if let Some(word) = schema.get("const") {
+        return format!("`{word}`");
+    }
+    if let Some(examples) = schema["examples"].as_array() {
+        let examples: Vec<_> = examples.iter().map(|one| format!("`{one}`")).collect();
+        return format!("such as {}{}", examples.join(" or "), range(schema));
+    }
+    match schema["type"].as_str() {
+        Some("boolean") => "`true` or `false`".to_owned(),
+        Some("integer" | "number") => number(schema),
+        Some("array") => format!("a list of: {}", value(&schema["items"])),
+        Some("object") => match schema["properties"].as_object() {
+            Some(keys) => {
+                let keys: Vec<_> = keys.keys().map(|key| format!("`{key}`")).collect();
+                format!("a table of {}", keys.join(", "))
+            }
+            None => "a table".to_owned(),
+        },
+        Some(_) => "a text".to_owned(),
+        None => format!("a word or a number{}", range(schema)),
+    }
+}
+
+fn number(schema: &Value) -> String {
+    format!("a number{}", range(schema))
+}
+
+fn range(schema: &Value) -> String {
+    match (&schema["minimum"], &schema["maximum"]) {
+        (Value::Null, _) => String::new(),
+        (min, Value::Null) => format!(", at least {min}"),
+        (min, max) => format!(", {min} to {max}"),
+    }
+}
+
+const UNITS: &str = "and a test compares them. Quantities are texts with a unit: rates in \
+`kbit/s`, `Mbit/s`, `Gbit/s` or `kB/s`, times in `us`, `ms`, `s`, `min` or `h`, sizes in `B`, \
+`KB` or `KiB`, shares in `%`, numbers of packets as `30 packets`.";
+const POLICY: &str = "A policy says how one direction of a link is shared. `weir check` reads it.";
+const CLASS: &str = "Every class has these keys, and those of the scheduler below. Where classes \
+have a `rate`, `share` may be written in its place: a part of the parent's rate, such as `40 %`. \
+Names have letters, digits, `-` and `_`, at most 64 bytes.";
+const RULES: &str = "A packet must meet every key of a rule that is written.";
+const TEMPLATES: &str = "A class for each row of a list; [templates.md](../templates.md) explains \
+it. `class` has keys of a class, with placeholders; a plan has the keys that templates name.";
+const PROMISES: &str =
+    "What `weir test` proves by simulation; [promises.md](../promises.md) explains it.";
+const DEPLOYMENT: &str = "A deployment says which policy shapes which direction between two \
+interfaces. `weir up` runs it, and [running.md](../running.md) says what to know before.";
+const WAYS: &str = "One or two; without one, frames of that direction pass at once.";
+const SCENARIO: &str = "A scenario says what `weir sim` simulates; [scenarios.md](../scenarios.md) \
+explains it, and the models behind the keys.";
