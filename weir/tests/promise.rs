@@ -126,9 +126,9 @@ fn check_notes(example: &str, lines: &[&str], (class, key, note): (&str, &str, &
 #[test]
 fn a_figure_that_is_unknown_or_assumes_something_has_a_note() {
     let steady = "as long as others keep sending";
-    let rest = ["| rest  |       3500000* |", "* at least bit/s: as long as others keep sending;"];
+    let rest = ["rest            3.500* ", "* at least Mbit/s: as long as others keep sending;"];
     check_notes("walk/uplink.toml", &rest, ("rest", "at_least_bps", steady));
-    let lines = ["- at least bit/s: no bound is known", "- delay ms: nothing bounds"];
+    let lines = ["- at least Mbit/s: no bound is known", "- delay ms: nothing bounds"];
     check_notes("two-pvcs.toml", &lines, ("big", "delay_us", "nothing bounds"));
     let lines = ["- delay ms: packets of its queue overtake each other"];
     check_notes("home-flows.toml", &lines, ("family", "delay_us", "packets of its queue"));
