@@ -229,6 +229,46 @@ fn classes_are_compared_by_their_guarantees() {
     assert_eq!(moved, [("b", "c")]);
 }
 
+/// Checks which values of two policies differ, as `class key before after`.
+fn check_settings(old: &str, new: &str, wanted: &[&str]) {
+    let text = |link: &str| {
+        let (link, class) = link.split_once('|').expect("rows have two parts");
+        format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n{link}\n[class.a]\n\
+             rate = '4 Mbit/s'\ndefault = true\n{class}\n"
+        )
+    };
+    let plan = |one: &str| parse(&text(one), "p").plan.expect("it is sound");
+    let found = Difference::between(&plan(old), &plan(new)).settings;
+    let rows: Vec<_> = found
+        .iter()
+        .map(|row| {
+            let class = row.class.as_deref().unwrap_or("-");
+            format!("{class} {} {} {}", row.key, row.before, row.after)
+        })
+        .collect();
+    assert_eq!(rows, wanted, "{old} {new}");
+}
+
+#[test]
+fn values_that_are_written_differently_are_listed() {
+    check_settings("|prio = 1", "|prio = 2", &["a prio 1 2"]);
+    check_settings("|burst = '3 KB'", "|burst = '3000 B'", &[]);
+    check_settings("|queue = {}", "|queue = { dropper = 'tail', limit = '100 packets' }", &[]);
+    check_settings(
+        "|",
+        "|queue = { limit = '9 packets' }",
+        &["a queue.limit 100 packets 9 packets"],
+    );
+    check_settings("|", "|queue = { dropper = 'red' }", &["a queue.dropper tail red"]);
+    check_settings(
+        "|queue = { dropper = 'fq-codel' }",
+        "|queue = { dropper = 'fq-codel', hash = 'srcaddr' }",
+        &["a queue.hash flow srcaddr"],
+    );
+    check_settings("buffer = '0 B'|", "buffer = '9 B'|", &["- buffer 0 B 9 B"]);
+}
+
 const CLASSES: usize = 3;
 const RULE_SETS: u64 = 400;
 const PACKETS: u32 = 200;

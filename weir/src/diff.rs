@@ -6,15 +6,15 @@ use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use weir_policy::diff::{ClassChange, Difference, Standing, differ};
+use weir_policy::diff::{ClassChange, Difference, Setting, Standing, differ};
 use weir_policy::policy::{self, Policy};
 use weir_policy::{file, render};
 use weir_sim::shown::Table;
 
-/// Compares the effects of two policies: which packets go to another class, and which guarantees
-/// change.
+/// Compares the effects of two policies: which packets go to another class, which guarantees
+/// change, and which other values are written differently.
 ///
-/// Exits 0 if nothing changes in effect, 1 if something does or a policy has errors, 2 if a file
+/// Exits 0 if nothing changes, 1 if something does or a policy has errors, 2 if a file
 /// cannot be read.
 #[derive(clap::Args)]
 pub struct Diff {
@@ -32,6 +32,7 @@ struct Printed {
     gone: Vec<String>,
     new: Vec<String>,
     changed: Vec<Changed>,
+    settings: Vec<SettingRow>,
 }
 
 #[derive(Serialize)]
@@ -39,6 +40,14 @@ struct Move {
     from: String,
     to: String,
     packets: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct SettingRow {
+    class: Option<String>,
+    key: String,
+    before: String,
+    after: String,
 }
 
 #[derive(Serialize)]
@@ -88,18 +97,25 @@ fn printed(difference: &Difference) -> Printed {
         before: check::Figures::of(&row.before),
         after: check::Figures::of(&row.after),
     };
+    let setting = |row: &Setting| SettingRow {
+        class: row.class.clone(),
+        key: row.key.clone(),
+        before: row.before.clone(),
+        after: row.after.clone(),
+    };
     Printed {
         moves: moves.collect(),
         given_up: difference.moves.given_up,
         gone: difference.gone.clone(),
         new: difference.new.clone(),
         changed: difference.changed.iter().map(changed).collect(),
+        settings: difference.settings.iter().map(setting).collect(),
     }
 }
 
 fn text(difference: &Difference) -> String {
     if difference.is_empty() {
-        return "nothing changes in effect\n".to_owned();
+        return "nothing changes\n".to_owned();
     }
     let mut text = String::new();
     for row in &difference.moves.moves {
@@ -123,7 +139,19 @@ fn text(difference: &Difference) -> String {
     if !difference.changed.is_empty() {
         text += &format!("{}\n", table(&difference.changed));
     }
+    if !difference.settings.is_empty() {
+        text += &format!("written differently:\n{}\n", settings(&difference.settings));
+    }
     text
+}
+
+fn settings(settings: &[Setting]) -> Table {
+    let mut table = Table::new(["class", "key", "before", "after"]).words(&[1, 2, 3]);
+    for Setting { class, key, before, after } in settings {
+        let class = class.clone().unwrap_or_else(|| "the link".to_owned());
+        table.row([class, key.clone(), before.clone(), after.clone()]);
+    }
+    table
 }
 
 /// Makes a row for each figure that changes.

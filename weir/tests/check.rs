@@ -148,8 +148,7 @@ fn bounds_of_a_deployment_are_printed_for_each_direction() {
     assert_eq!(json["kind"], "deployment");
     for row in rows {
         let [direction, class] = ["direction", "class"].map(|key| row[key].as_str().expect("text"));
-        let names =
-            |line: &&str| line.split_whitespace().take(2).eq([direction, class]);
+        let names = |line: &&str| line.split_whitespace().take(2).eq([direction, class]);
         assert_eq!(text.lines().filter(names).count(), 1, "{direction} {class}: {text}");
         let known = row["at_least_bps"].as_f64() > Some(0.0);
         assert!(known || row["notes"]["at_least_bps"].is_string(), "{row}");

@@ -7,6 +7,7 @@ use super::tc_filters;
 use super::tc_queues;
 use super::writer::Writer;
 use super::{Export, ExportedClass, Filters};
+use std::collections::BTreeSet;
 use weir_core::ids::ClassId;
 use weir_core::parameter::Params;
 use weir_core::sched::ClassSpec;
@@ -38,8 +39,23 @@ pub fn to_tc(policy: &Policy, device: &str, filters: Filters) -> Result<Export, 
     let classes = write(&mut writer);
     tc_queues::write(&mut writer, &classes);
     tc_filters::write(&mut writer, filters);
+    lose_hashes(&mut writer);
     writer.lose_rest();
     Ok(Export { lines: writer.lines, classes, lost: writer.lost })
+}
+
+/// Records the classes that stand for queues by hash as lost; the kernel's classes have no hash.
+fn lose_hashes(writer: &mut Writer<'_>) {
+    let policy = writer.policy;
+    let rules = policy.rules.iter().map(|rule| (rule.leaf, rule.spread));
+    let all = rules.chain([(policy.default.leaf, policy.default.spread)]);
+    let leaves: BTreeSet<_> =
+        all.filter(|(_, spread)| spread.is_some()).map(|(leaf, _)| leaf).collect();
+    for leaf in leaves {
+        let name = policy.leaf_name(leaf);
+        let why = format!("the kernel's classes have no hash: all packets go to `{name}`");
+        writer.lose(format!("`hash` of the class of `{name}`"), why);
+    }
 }
 
 type Write = fn(&mut Writer<'_>) -> Vec<ExportedClass>;

@@ -3,9 +3,11 @@
 
 pub mod moves;
 pub mod region;
+pub mod settings;
 
 pub use moves::{Move, Moves};
 pub use region::Region;
+pub use settings::Setting;
 
 use crate::calculus::{self, AtLeast, Bound, Effective, Note};
 use crate::policy::Policy;
@@ -23,6 +25,8 @@ pub struct Difference {
     pub new: Vec<String>,
     /// Classes of both whose figures differ.
     pub changed: Vec<ClassChange>,
+    /// Values that are written differently.
+    pub settings: Vec<Setting>,
 }
 
 /// What a class gets in one of the policies.
@@ -68,16 +72,18 @@ impl Difference {
             moves: moves::moves(old, new),
             gone: only(&before, &new_names),
             new: only(&after, &old_names),
+            settings: settings::settings(old, new),
         }
     }
 
-    /// Returns whether nothing changes in effect.
+    /// Returns whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.moves.moves.is_empty()
             && !self.moves.given_up
             && self.gone.is_empty()
             && self.new.is_empty()
             && self.changed.is_empty()
+            && self.settings.is_empty()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::class::{ClassDraft, has_rate, leaves};
 use super::link::LinkSection;
 use crate::codes;
-use crate::finding::{Draft, Report, Span};
+use crate::finding::{Draft, RELATED_MAX, Report, Span};
 use crate::reader::suggest;
 use std::collections::BTreeMap;
 use weir_core::ids::ClassId;
@@ -309,24 +309,32 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: (Rate, Span), rep
             let span = class.written.span("rate").unwrap_or(class.span);
             let owner = format!("class `{}`", class.name);
             let below = shape.under(Some(index));
-            let draft = overcommitted(&owner, (rate, span), sum, spreads(&below));
+            let draft = overcommitted(&owner, (rate, span), sum, (below.len(), spreads(&below)));
             report.push(name_children(draft, classes, &below, &promised));
         }
     }
     let top = shape.under(None);
     let sum = top.iter().map(|&class| promised[class]).sum();
     if sum > u128::from(link.0.bits_per_second()) {
-        let draft = overcommitted("the link", link, sum, spreads(&top));
+        let draft = overcommitted("the link", link, sum, (top.len(), spreads(&top)));
         report.push(name_children(draft, classes, &top, &promised));
     }
 }
 
-/// The finding that children have more than `owner`; `queues` says whether one of them stands for
-/// several queues.
-fn overcommitted(owner: &str, (rate, span): (Rate, Span), sum: u128, queues: bool) -> Draft {
+/// The finding that `count` children have more than `owner`; `queues` says whether one of them
+/// stands for several queues.
+fn overcommitted(
+    owner: &str,
+    (rate, span): (Rate, Span),
+    sum: u128,
+    (count, queues): (usize, bool),
+) -> Draft {
     let sum = show_rate(sum);
-    let message =
+    let mut message =
         format!("the classes under {owner} are promised {sum} together, but it has {rate}");
+    if count > RELATED_MAX {
+        message += &format!("; the largest {RELATED_MAX} of {count} are listed");
+    }
     let cure = match queues {
         true => "each of the `queues` of a class gets its rate or share; divide it by their number",
         false => "lower their rates",
@@ -341,7 +349,10 @@ fn name_children(
     children: &[usize],
     promised: &[u128],
 ) -> Draft {
-    for &child in children.iter().filter(|&&child| promised[child] > 0) {
+    let mut largest: Vec<usize> =
+        children.iter().copied().filter(|&child| promised[child] > 0).collect();
+    largest.sort_by_key(|&child| std::cmp::Reverse(promised[child]));
+    for child in largest {
         let class = &classes[child];
         let span = class.written.span("rate").unwrap_or(class.span);
         let own = class.written.params.rate("rate").filter(|_| class.width() > 1);

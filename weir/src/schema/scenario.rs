@@ -315,7 +315,16 @@ const WAY: &[Row] = &[
     (
         "framing",
         What::Words(&[
-            "frame", "none", "ethernet", "ip", "atm", "aal5", "pppoe", "docsis", "ptm", "pppoe-ptm",
+            "frame",
+            "none",
+            "ethernet",
+            "ip",
+            "atm",
+            "aal5",
+            "pppoe",
+            "docsis",
+            "ptm",
+            "pppoe-ptm",
             "pppoe-atm",
         ]),
         "frame",

@@ -1,0 +1,109 @@
+//! Values that two policies write differently: also those, such as a burst, whose effect neither
+//! rules nor bounds show.
+
+use crate::policy::Policy;
+use std::collections::BTreeMap;
+use weir_core::ids::ClassId;
+use weir_core::link::LinkPlan;
+use weir_core::parameter::{Parameter, Params, Value};
+use weir_core::queue::{DROPPERS, QueuePlan};
+use weir_core::sched;
+
+/// A value that differs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// The class; none if it is the link's.
+    pub class: Option<String>,
+    /// The key, such as `burst` or `queue.limit`.
+    pub key: String,
+    /// In the first policy.
+    pub before: String,
+    /// In the second policy.
+    pub after: String,
+}
+
+/// Returns the values that differ: of the link, and of the classes that both have, in the order of
+/// the first policy. Of classes under different schedulers only queues are compared.
+pub fn settings(old: &Policy, new: &Policy) -> Vec<Setting> {
+    let mut found = Vec::new();
+    let (one, two) = (&old.link, &new.link);
+    let mut link = |key: &str, before: String, after: String| {
+        found.extend(differing(None, key, before, after));
+    };
+    link("scheduler", one.scheduler.into(), two.scheduler.into());
+    link("rate", one.tree.rate().to_string(), two.tree.rate().to_string());
+    link("overhead", format!("{:?}", one.framing), format!("{:?}", two.framing));
+    link("charge", format!("{:?}", one.charge), format!("{:?}", two.charge));
+    link("buffer", one.buffer.to_string(), two.buffer.to_string());
+    let rows = sched::find(one.scheduler).map_or(&[][..], |entry| entry.descriptor.parameters);
+    let same = one.scheduler == two.scheduler;
+    if same {
+        let params = (one.tree.params(), two.tree.params());
+        found.extend(parameters(None, "", rows, params));
+    }
+    let others: BTreeMap<&str, ClassId> =
+        two.tree.classes().map(|(id, class)| (class.name.as_str(), id)).collect();
+    for (id, class) in one.tree.classes() {
+        let Some(&other) = others.get(class.name.as_str()) else { continue };
+        let name = Some(class.name.as_str());
+        if same {
+            let params = (&class.params, &two.tree.class(other).params);
+            found.extend(parameters(name, "", rows, params));
+        }
+        if let (Some(before), Some(after)) = (queue(one, id), queue(two, other)) {
+            found.extend(queues(name, before, after));
+        }
+    }
+    found
+}
+
+fn queue(link: &LinkPlan, class: ClassId) -> Option<&QueuePlan> {
+    link.queues.get(link.tree.leaf_of(class)?.index())
+}
+
+fn queues(class: Option<&str>, before: &QueuePlan, after: &QueuePlan) -> Vec<Setting> {
+    let (one, two) = (before.dropper.to_owned(), after.dropper.to_owned());
+    let mut found = Vec::from_iter(differing(class, "queue.dropper", one, two));
+    if before.dropper == after.dropper {
+        let dropper = DROPPERS.iter().find(|dropper| dropper.keyword == before.dropper);
+        let rows = dropper.map_or(&[][..], |dropper| dropper.parameters);
+        found.extend(parameters(class, "queue.", rows, (&before.params, &after.params)));
+    }
+    found
+}
+
+/// Returns the parameters that differ; a value that equals the default is as none.
+fn parameters(
+    class: Option<&str>,
+    prefix: &str,
+    rows: &[Parameter],
+    (before, after): (&Params, &Params),
+) -> Vec<Setting> {
+    let mut found = Vec::new();
+    for row in rows {
+        let [before, after] = [before, after].map(|params| {
+            let written = params.value(row.name).map(shown);
+            written.unwrap_or_else(|| row.default.unwrap_or("not written").to_owned())
+        });
+        found.extend(differing(class, &format!("{prefix}{}", row.name), before, after));
+    }
+    found
+}
+
+fn differing(class: Option<&str>, key: &str, before: String, after: String) -> Option<Setting> {
+    let setting = |(before, after)| Setting {
+        class: class.map(str::to_owned),
+        key: key.to_owned(),
+        before,
+        after,
+    };
+    (before != after).then(|| setting((before, after)))
+}
+
+fn shown(value: Value) -> String {
+    match value {
+        Value::Quantity(quantity) => quantity.to_string(),
+        Value::Flag(flag) => flag.to_string(),
+        Value::Choice(word) => word.to_owned(),
+    }
+}
