@@ -175,8 +175,7 @@ fn policy(direction: &Direction, line: Rate, link: &Link) -> Result<String, Stri
         ("VOICE_CEIL", of_whole(2 * VOICE_PERCENT)),
         ("HASH", direction.hash.to_owned()),
         ("FAIR", direction.fair.to_owned()),
-        ("QUEUES", QUEUES.to_string()),
-        ("HOST_RATE", rate(whole * HOSTS_PERCENT / 100 / QUEUES)),
+        ("HOSTS_RATE", of_whole(HOSTS_PERCENT)),
         ("BULK_RATE", of_whole(BULK_PERCENT)),
     ];
     let values: Vec<_> = values.iter().map(|(word, value)| (*word, value.as_str())).collect();
@@ -258,8 +257,6 @@ const PERCENT: u64 = 95;
 const VOICE_PERCENT: u64 = 15;
 const HOSTS_PERCENT: u64 = 75;
 const BULK_PERCENT: u64 = 10;
-/// A few for each host of a house. More would leave each too little of a slow line.
-const QUEUES: u64 = 16;
 /// In bit/s.
 const RATE_MIN: u64 = 256_000;
 const QUESTIONS_MAX: usize = 5;

@@ -97,6 +97,46 @@ fn a_call_hardly_waits_longer_than_for_one_packet_on_a_busy_evening() {
     }
 }
 
+/// A host with one flow, one with five, and one with one over IPv6; what each is called in reports.
+fn hosts(policy: &str, address: &str) -> String {
+    let flow = |name: &str, host: &str| {
+        format!(
+            "[[source]]\nkind = 'tcp'\nreturn_delay = '10 ms'\ndport = 443\nname = '{name}'\n\
+             {address} = '{host}'\n"
+        )
+    };
+    let many: String = (0..5).map(|n| flow(&format!("many{n}"), "192.168.1.3")).collect();
+    format!(
+        "policy = '{policy}'\nduration = '20 s'\nwarmup = '5 s'\ndelay = '10 ms'\n{}{many}{}",
+        flow("one", "192.168.1.2"),
+        flow("six", "2001:db8::4")
+    )
+}
+
+#[test]
+fn hosts_share_the_line_evenly_however_many_flows_they_have() {
+    let folder = init("init-hosts", ("20Mbit/s", "5Mbit/s", "pppoe"));
+    for (policy, address) in [("download.toml", "dst"), ("upload.toml", "src")] {
+        let scenario = folder.join(format!("hosts-{address}.toml"));
+        fs::write(&scenario, hosts(policy, address)).expect("the folder is there");
+        let output = weir(&["sim", "--format", "json", &scenario.display().to_string()]);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let sources = report["sources"].as_array().expect("there are sources");
+        let goodput = |name: &str| -> f64 {
+            let named =
+                |source: &&Value| source["name"].as_str().is_some_and(|it| it.starts_with(name));
+            sources.iter().filter(named).filter_map(|it| it["goodput_bps"].as_f64()).sum()
+        };
+        let all = ["one", "many", "six"].map(goodput);
+        // CoDel drops more where five windows share a queue.
+        let mean = all.iter().sum::<f64>() / 3.0;
+        assert!(
+            all.iter().all(|got| (got / mean - 1.0).abs() < 0.15),
+            "{policy}: {all:?} {report}"
+        );
+    }
+}
+
 #[test]
 fn a_missing_or_wrong_value_names_its_option() {
     let right = ["--down", "20Mbit/s", "--up", "5Mbit/s", "--link", "pppoe"];
