@@ -129,7 +129,7 @@ fn text(difference: &Difference) -> String {
         }
     }
     if difference.moves.given_up {
-        text += "the rules overlap too much to find all packets that move\n";
+        text += "too many rules change or overlap: not all packets that move were looked for\n";
     }
     for (what, names) in [("gone", &difference.gone), ("new", &difference.new)] {
         if !names.is_empty() {

@@ -125,6 +125,7 @@ impl Search<'_> {
         let mut done: Vec<Region> = Vec::new();
         for (list, place) in changed(self.lists) {
             for region in &self.lists[list].rows[place].regions {
+                self.work += done.len();
                 let mut parts = vec![*region];
                 for earlier in &done {
                     parts = parts.iter().flat_map(|part| part.without(earlier)).collect();
@@ -139,6 +140,7 @@ impl Search<'_> {
     }
 
     fn decide_from(&mut self, region: Region) {
+        self.work += self.lists.iter().map(|list| list.rows.len()).sum::<usize>();
         let all = [0, 1].map(|list: usize| (0..self.lists[list].rows.len() as u32).collect());
         let within = self.within(&region, &all);
         let mut open = vec![(region, within)];
@@ -274,7 +276,7 @@ fn joined(mut regions: Vec<Region>) -> Vec<Region> {
     regions
 }
 
-/// The most rules examined before the search is given up: some seconds.
+/// The most rules and regions examined before the search is given up: some seconds.
 const WORK_MAX: usize = 50_000_000;
 /// More regions than this are returned unmerged.
 const JOINED_MAX: usize = 500;
