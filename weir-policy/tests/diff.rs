@@ -229,6 +229,22 @@ fn classes_are_compared_by_their_guarantees() {
     assert_eq!(moved, [("b", "c")]);
 }
 
+#[test]
+fn a_class_at_its_ceiling_has_a_note_in_place_of_a_least_rate() {
+    // Its siblings let it wait for longer than `cburst` lasts: in a run of 200 s, with all packets
+    // of 1514 B, such a class got 2.4 % less than its ceiling.
+    let text = "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n[class.line]\nrate = '10 Mbit/s'\n\
+                [class.a]\nparent = 'line'\nrate = '1 Mbit/s'\nceil = '1.5 Mbit/s'\n\
+                match = { dscp = 46 }\n[class.b]\nparent = 'line'\nrate = '1 Mbit/s'\n\
+                ceil = '10 Mbit/s'\ndefault = true\n";
+    let policy = parse(text, "p").plan.expect("it is sound");
+    let rows = weir_policy::diff::standings(&policy);
+    let note = |at: usize| rows[at].1.notes()[0].unwrap_or_default();
+    assert_eq!(rows[0].1.at_least.rate, None);
+    assert!(note(0).contains("ceiling"), "{}", note(0));
+    assert_eq!(rows[1].1.at_least.rate, Some(8.5e6), "{}", note(1));
+}
+
 /// Checks which values of two policies differ, as `class key before after`.
 fn check_settings(old: &str, new: &str, wanted: &[&str]) {
     let text = |link: &str| {

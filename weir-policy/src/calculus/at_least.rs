@@ -9,6 +9,7 @@
 
 use super::{Bound, Line, Traffic, effective, servers};
 use std::collections::BTreeMap;
+use weir_core::ids::LeafId;
 use weir_core::link::{Charge, LinkPlan};
 use weir_core::sched::Service;
 use weir_core::sched::service::{Buckets, Excess};
@@ -41,6 +42,8 @@ pub enum Note {
     Waits,
     /// Leaves that stop and start may delay it for longer than its burst lasts.
     Pauses,
+    /// Its ceiling limits it, and others may make it wait for longer than that burst lasts.
+    Ceiling,
     /// A part of the rate is what other leaves leave, which depends on when they stop and start.
     Borrowed,
 }
@@ -69,6 +72,10 @@ impl Note {
             Note::Pauses => {
                 "as long as others keep sending; others that stop and start in step may make it \
                  wait for longer than its burst lasts (a larger `burst` prevents that)"
+            }
+            Note::Ceiling => {
+                "its ceiling limits what it borrows, and others may make it wait for longer than \
+                 the burst of that lasts; a larger `cburst` helps"
             }
             Note::Borrowed => {
                 "as long as others keep sending; a part of it is what others leave, and how that \
@@ -207,7 +214,11 @@ fn by_bucket(
             let least = shared(greedy, proven, own);
             let waits = least.note == Some(Note::Pauses) && !keep[leaf];
             // Classes that lend by rates are served in turn before a pause is long.
-            let waits = waits && buckets.excess == Excess::Turns;
+            let turns = buckets.excess == Excess::Turns;
+            if turns && least.note == Some(Note::Borrowed) && is_ceiling(plan, leaf, greedy) {
+                return AtLeast { proven, ..AtLeast::unknown(Note::Ceiling) };
+            }
+            let waits = waits && turns;
             return if waits { AtLeast { proven, ..AtLeast::unknown(Note::Waits) } } else { least };
         }
         // Others within their rates leave nothing beyond its own rate, which precedes theirs.
@@ -217,6 +228,13 @@ fn by_bucket(
         }
     };
     greedy.into_iter().enumerate().map(least).collect()
+}
+
+/// Returns whether the ceiling of a leaf is what it gets.
+fn is_ceiling(plan: &LinkPlan, leaf: usize, greedy: Option<f64>) -> bool {
+    let class = plan.tree.class(plan.tree.class_of(LeafId(leaf as u32)));
+    let ceil = class.params.rate("ceil").map(|ceil| ceil.bits_per_second() as f64);
+    ceil.zip(greedy).is_some_and(|(ceil, greedy)| greedy >= ceil * (1.0 - SLACK))
 }
 
 /// Returns the least rate of a leaf that gets `greedy` while all are backlogged, `proven` whatever
