@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use weir_core::classify::services::SERVICES;
 use weir_policy::finding::Severity;
 use weir_policy::{deployment, every_code, file, policy, reader};
 
@@ -27,6 +28,14 @@ fn every_code_is_in_the_document_with_its_meaning() {
         document.contains(&wanted),
         "docs/findings.md should hold this table; it must equal:\n{wanted}"
     );
+}
+
+#[test]
+fn every_name_of_a_service_is_in_the_document() {
+    let document = fs::read_to_string(root().join("docs/rules.md")).expect("it is in the tree");
+    let (_, list) = document.split_once("## Names of services").expect("it has the section");
+    let names: Vec<_> = SERVICES.iter().map(|(name, _)| format!("`{name}`")).collect();
+    assert_eq!(list.split_whitespace().collect::<Vec<_>>().join(" "), names.join(", "));
 }
 
 #[test]
