@@ -208,10 +208,15 @@ impl Selector {
         Some(())
     }
 
+    /// Returns whether it compares no byte.
+    pub(super) fn is_any(&self) -> bool {
+        self.words.iter().all(|word| word.mask == 0)
+    }
+
     /// Returns the rules for packets of `accepted`; none: of every protocol.
     pub(super) fn lower(&self, accepted: Option<EthernetType>) -> Lowered {
         let mut out = Lowered::default();
-        if self.words.iter().all(|word| word.mask == 0) {
+        if self.is_any() {
             let keys = accepted.map(|one| ("ethertype", quoted(&one.text())));
             out.rules.push(keys.into_iter().collect());
             return out;
