@@ -390,6 +390,7 @@ qdisc add dev e parent 1:1 red limit 60000 min 15000 max 45000 avpkt 1000 burst 
         ],
         &[
             (5, Fate::Approximated, "--rate"),
+            (7, Fate::Approximated, "fragments"),
             (8, Fate::Approximated, "--rate"),
             (11, Fate::Approximated, "least rate"),
             (12, Fate::Approximated, "sound variant"),

@@ -360,7 +360,7 @@ fn policer(meters: &[MeterPlan], id: MeterId) -> Option<String> {
         Action::Mark(_) => return None,
     };
     let rate = plan.params.rate("rate")?.bits_per_second();
-    let depth = plan.params.bytes("depth").map_or(1, Bytes::get);
+    let depth = crate::import::tc_burst(plan.params.bytes("depth").map_or(1, Bytes::get), rate);
     let text = format!(" action police rate {rate}bit burst {depth} conform-exceed {out}/pass");
     simple.then_some(text)
 }

@@ -427,6 +427,18 @@ fn filters_of_tc() {
                 "`src_mac with a mask`",
                 "!match",
             ),
+            (
+                "protocol ip prio 1 flower ip_tos 40/fc",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', dscp = 10, vlan = 'none' }",
+            ),
+            (
+                "protocol ip prio 1 flower ip_tos 0x40/fc",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', dscp = 16, vlan = 'none' }",
+            ),
             ("protocol ip prio 1 flower indev lan0", LOST, "`indev`", "!match"),
             (
                 "protocol ip prio 1 basic match 'cmp(u8 at 9 layer 1 eq 6)'",

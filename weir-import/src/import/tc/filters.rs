@@ -4,8 +4,8 @@ use super::super::altq::with_tos;
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, inline, quoted, rate_value};
 use super::super::words::{Word, Words, bad_value, number};
-use super::selector::{Lowered, Selector};
-use super::units::{base0, handle, rate, size};
+use super::selector::{Lowered, OTHERS, PORTED, Selector};
+use super::units::{base0, handle, kernel_burst, rate, size};
 use super::{A_HANDLE, Device, Handle, OBJECTS_MAX};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_core::packet::MacAddress;
@@ -35,6 +35,8 @@ pub(super) struct Sort {
 struct Draft {
     line: LineId,
     accepts: Accepts,
+    /// What `protocol` says; `accepts` follows `vlan_ethtype` as well.
+    outer: Accepts,
     /// The keys of a `u32`.
     selector: Option<Selector>,
     keys: Vec<Key>,
@@ -51,7 +53,7 @@ struct Draft {
 }
 
 /// What a `fw` filter compares.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Mark {
     value: u32,
     mask: u32,
@@ -101,6 +103,7 @@ pub(super) fn read(
     let mut draft = Draft {
         line,
         accepts,
+        outer: accepts,
         selector,
         keys,
         tos,
@@ -120,6 +123,7 @@ pub(super) fn read(
     // Also a filter that is lost has its priority.
     let prio = priority(&draft, device, reading)?;
     read?;
+    unique(&draft, prio, device, reading)?;
     let Some(target) = draft.target else {
         reading.lost(line, "it names no class with `flowid` or `classid`");
         return None;
@@ -137,7 +141,7 @@ fn priority(draft: &Draft, device: &mut Device, reading: &mut Reading) -> Option
     let parent = draft.parent.filter(|parent| parent.1 > 0);
     let mark = draft.mark.filter(|_| draft.kind == "fw");
     let mask = mark.map(|mark| mark.mask);
-    let sort = Sort { kind: draft.kind.clone(), accepts: draft.accepts, mask };
+    let sort = Sort { kind: draft.kind.clone(), accepts: draft.outer, mask };
     let prio = draft.prio.filter(|prio| *prio > 0).unwrap_or_else(|| {
         // [algorithms §11.3] Below the smallest in the upper half; those in the lower half precede.
         let upper = (parent, PRIO_AUTO)..=(parent, u32::MAX);
@@ -151,12 +155,27 @@ fn priority(draft: &Draft, device: &mut Device, reading: &mut Reading) -> Option
         reading.lost(draft.line, why);
         return None;
     }
-    let taken = |mark: Mark| !device.marks.insert((parent, prio, mark.value));
-    if mark.is_some_and(taken) {
-        reading.lost(draft.line, "the kernel refuses it: an earlier filter has this `handle`");
-        return None;
-    }
     Some(prio)
+}
+
+/// Reports a filter that the kernel refuses since an earlier one of this priority tests the same.
+fn unique(draft: &Draft, prio: u32, device: &mut Device, reading: &mut Reading) -> Option<()> {
+    let mut keys = draft.keys.clone();
+    keys.sort_unstable();
+    let tos = draft.tos.map(|(value, mask)| (value & mask, mask)).filter(|tos| tos.1 > 0);
+    let tests = match draft.kind.as_str() {
+        "fw" => format!("{:?}", draft.mark.map(|mark| mark.value)),
+        "flower" => format!("{keys:?} {tos:?}"),
+        "matchall" => String::new(),
+        _ => return Some(()),
+    };
+    let parent = draft.parent.filter(|parent| parent.1 > 0);
+    if device.uniques.insert((parent, prio, tests)) {
+        return Some(());
+    }
+    let why = "the kernel refuses it: an earlier filter with this `prio` tests the same";
+    reading.lost(draft.line, why);
+    None
 }
 
 /// Reads the words before and behind the kind of a filter.
@@ -172,7 +191,10 @@ fn conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Op
                 return None;
             }
             "egress" => {}
-            "protocol" => protocol(words, draft, reading)?,
+            "protocol" => {
+                protocol(words, draft, reading)?;
+                draft.outer = draft.accepts;
+            }
             "prio" | "pref" | "priority" => {
                 let in_range = |text: &str| base0(text, 0xffff);
                 draft.prio = Some(words.value("a priority up to 65535", in_range, reading)?);
@@ -445,7 +467,8 @@ fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
         reading.approximated(draft.line, "`police` without `rate` and `burst` is left out");
         return Some(());
     }
-    let depth = quoted(&format!("{} B", depth.clamp(1, 1 << 30)));
+    let depth = kernel_burst(depth, bits).clamp(1, 1 << 30);
+    let depth = quoted(&format!("{depth} B"));
     let keys = [("rate", rate_value(bits)), ("depth", depth), ("out", quoted(out))];
     draft.police = Some(inline(&keys));
     Some(())
@@ -626,7 +649,33 @@ fn basic(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<
             _ => return unread(part, draft, reading),
         }
     }
+    compared(draft, reading)?;
     tail(words, draft, reading)
+}
+
+/// Reports what a `basic` filter compares in packets that have something else there.
+fn compared(draft: &mut Draft, reading: &mut Reading) -> Option<()> {
+    match draft.accepts {
+        Accepts::Type(EthernetType::IPV4) => {}
+        Accepts::All => {
+            draft.set("ethertype", quoted(&EthernetType::IPV4.text()));
+            reading.approximated(draft.line, OTHERS);
+        }
+        _ => {
+            let why = "Weir finds the fields at these places for `protocol ip` only";
+            reading.lost(draft.line, why);
+            return None;
+        }
+    }
+    if draft.has("sport") || draft.has("dport") {
+        let ported = |(key, value): &Key| *key == "proto" && PORTED.contains(&value.as_str());
+        let note = match draft.keys.iter().any(ported) {
+            true => "the kernel compares bytes in place of the ports of fragments",
+            false => "the kernel compares these bytes in packets of any transport protocol",
+        };
+        reading.approximated(draft.line, note);
+    }
+    Some(())
 }
 
 fn word16(text: &str) -> Option<u16> {
@@ -644,10 +693,14 @@ fn ip_protocol(text: &str) -> Option<u64> {
     found.or_else(|| number(text)).filter(|number| *number < 256)
 }
 
+/// Parses a byte and its mask as `flower` reads them: tc takes digits for a decimal number where it
+/// can, and for a hexadecimal one otherwise; the mask is hexadecimal.
 fn masked_byte(text: &str) -> Option<(u8, u8)> {
     let (value, mask) = text.split_once('/').unwrap_or((text, "0xff"));
     let byte = |text: &str| hexadecimal(text).and_then(|number| u8::try_from(number).ok());
-    Some((byte(value)?, byte(mask)?))
+    let decimal = number(value).and_then(|number| u8::try_from(number).ok());
+    let (value, mask) = (decimal.or_else(|| byte(value))?, byte(mask)?);
+    Some((value & mask, mask))
 }
 
 fn port_range(text: &str) -> Option<String> {
