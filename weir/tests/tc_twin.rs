@@ -63,6 +63,9 @@ fn case(seed: u64) -> Case {
     let mut script = script::script("v0", &mut random);
     // Rates and queues are compared on the host's kernel; here every packet leaves at once.
     script.tree = script.tree.iter().filter_map(|line| plain(line)).collect();
+    let flat = [None, Some("qfq weight 10"), Some("drr")][(seed / 2 % 3) as usize];
+    flat.into_iter().for_each(|discipline| flatten(&mut script, discipline));
+    script.tree.extend(script.leaves.iter().filter_map(|minor| leaf_queue(*minor, &mut random)));
     kinds::add(&mut script, &mut random);
     let whole = seed % 2 == 1;
     let kept = |fate: Fate, note: &str| fate == Fate::Kept || fits(note, whole);
@@ -89,6 +92,28 @@ fn plain(line: &str) -> Option<String> {
         Some((class, _)) => Some(format!("{class} htb rate 1gbit")),
         None => (!line.contains("parent")).then(|| line.to_owned()),
     }
+}
+
+/// Puts the leaves below a discipline whose classes have no children, and drops the filters of
+/// others.
+fn flatten(script: &mut script::Script, discipline: &str) {
+    let keyword = discipline.split(' ').next().unwrap_or_default();
+    let class =
+        |minor: &u32| format!("class add dev v0 parent 1: classid 1:{minor:x} {discipline}");
+    script.tree = vec![format!("qdisc add dev v0 root handle 1: {keyword}")];
+    script.tree.extend(script.leaves.iter().map(class));
+    script.filters.retain(|line| line.contains("parent 1: "));
+}
+
+fn leaf_queue(minor: u32, random: &mut Random) -> Option<String> {
+    let queues = [
+        "",
+        "sfq",
+        "sfq perturb 10",
+        "red limit 400000 min 30000 max 90000 avpkt 1000 bandwidth 1gbit",
+    ];
+    let queue = queues[random.below(4) as usize];
+    (!queue.is_empty()).then(|| format!("qdisc add dev v0 parent 1:{minor:x} {queue}"))
 }
 
 /// Returns the class's minor number, or `-` for a packet that goes to none.
