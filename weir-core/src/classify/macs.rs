@@ -55,17 +55,18 @@ impl MacRules {
     /// Returns the first rule that accepts the packet, if it comes before `below`; else `below`.
     pub fn first(&self, interface: InterfaceId, headers: &Headers, below: Decision) -> Decision {
         let Some(macs) = headers.macs else { return below };
-        let (packet, rules) = ((interface, headers), self.rules.as_slice());
-        let found = first_under((&self.by_source, rules), macs.source, packet, below);
-        first_under((&self.by_destination, rules), macs.destination, packet, found)
+        let (packet, rules) = ((interface, headers), &self.rules);
+        let found = first_under(&self.by_source, macs.source, rules, packet, below);
+        first_under(&self.by_destination, macs.destination, rules, packet, found)
     }
 }
 
 /// Returns the first of the rules that `index` lists under `key` to accept the packet, if it comes
 /// before `below`; else `below`. The index is sorted, and has places in `rules`.
 pub(super) fn first_under<K: Ord>(
-    (index, rules): (&[(K, u32)], &[(Match, Decision)]),
+    index: &[(K, u32)],
     key: K,
+    rules: &[(Match, Decision)],
     (interface, headers): (InterfaceId, &Headers),
     below: Decision,
 ) -> Decision {

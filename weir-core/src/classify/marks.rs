@@ -148,8 +148,7 @@ impl MarkRules {
     pub fn first(&self, interface: InterfaceId, headers: &Headers, below: Decision) -> Decision {
         self.masks.iter().fold(below, |below, &mask| {
             let wanted = MarkTest { mask, value: headers.mark & mask };
-            let own = (self.by_mark.as_slice(), self.rules.as_slice());
-            first_under(own, wanted, (interface, headers), below)
+            first_under(&self.by_mark, wanted, &self.rules, (interface, headers), below)
         })
     }
 }
