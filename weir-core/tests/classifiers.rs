@@ -8,12 +8,12 @@ use std::net::IpAddr;
 use frames::{Draws, Frame, frame};
 use weir_core::classify::{
     AltqHash, CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, Match,
-    MatchOrder, PortRange, Prefix, Reason, Rule, Spread, Target,
+    MatchOrder, PortRange, Prefix, Reason, Rule, Spread, Target, VlanTest,
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::{
     Addresses, Dscp, Ecn, EtherType, FlowKey, Fragment, Headers, MacAddress, Macs, Ports, Protocol,
-    VlanId, VlanTag,
+    VlanTag,
 };
 use weir_core::units::{Duration, Instant};
 
@@ -85,13 +85,20 @@ fn random_match(random: &mut Draws) -> Match {
         destination_ports: few(random, 40, random_range),
         dscps: few(random, 15, |random| Dscp::new(random.pick(&[0, 46, 63])).expect("six bits")),
         ecn: some(random, 10, |random| Ecn::of_traffic_class(random.below(4) as u8)),
-        vlan: some(random, 10, |random| VlanId::new(random.below(3) as u16).expect("a VLAN")),
-        vlan_inner: some(random, 5, |random| VlanId::new(random.below(3) as u16).expect("a VLAN")),
+        vlan: some(random, 10, random_vlan),
+        vlan_inner: some(random, 5, random_vlan),
         ethertype: some(random, 5, |random| random.pick(&[EtherType::IPV4, EtherType::IPV6])),
         interface: some(random, 10, |random| InterfaceId(random.below(3) as u16)),
         source_macs: few(random, 8, random_mac),
         destination_macs: few(random, 5, random_mac),
+        mark: some(random, 8, |random| {
+            random.pick(&["0", "3", "0x3/0xf", "0x13", "0x1/0x1", "0/0"]).parse().expect("a mark")
+        }),
     }
+}
+
+fn random_vlan(random: &mut Draws) -> VlanTest {
+    random.pick(&["0", "1", "2", "none", "any"]).parse().expect("a condition on a tag")
 }
 
 /// Draws a list of values; rarely one so long that not every combination is expanded.
@@ -145,8 +152,8 @@ fn random_packet(random: &mut Draws, rules: &[Rule]) -> (InterfaceId, Headers) {
         _ => Fragment::None,
     };
     let portless = random.chance(10) || matches!(fragment, Fragment::Later { .. });
-    let tag = |wanted: Option<VlanId>, random: &mut Draws| match wanted {
-        Some(vlan) if random.chance(80) => Some(VlanTag(vlan.id() | 0xe000)),
+    let tag = |wanted: Option<VlanTest>, random: &mut Draws| match wanted {
+        Some(vlan) if random.chance(80) => vlan.example().map(|tag| VlanTag(tag.0 | 0xe000)),
         _ => some(random, 10, |random| VlanTag(random.below(3) as u16)),
     };
     let vlan = tag(target.vlan, random);
@@ -171,6 +178,7 @@ fn random_packet(random: &mut Draws, rules: &[Rule]) -> (InterfaceId, Headers) {
         protocol: random.chance(95).then_some(protocol),
         traffic_class: random.chance(95).then_some(dscp << 2 | ecn),
         macs: random.chance(90).then_some(macs),
+        mark: random.pick(&[0, 0, 3, 0x13, 0x23]),
         ..Headers::UNKNOWN
     };
     (target.interface.unwrap_or(InterfaceId(random.below(3) as u16)), headers)

@@ -97,6 +97,8 @@ fn each_condition_tests_its_field_alone() {
         (Match { ecn: Some(Ecn::Ect0), ..any() }, false),
         (Match { vlan: Some(is("100")), ..any() }, true),
         (Match { vlan: Some(is("200")), ..any() }, false),
+        (Match { vlan: Some(is("any")), ..any() }, true),
+        (Match { vlan: Some(is("none")), ..any() }, false),
         (Match { vlan_inner: Some(is("200")), ..any() }, true),
         (Match { vlan_inner: Some(is("100")), ..any() }, false),
         (Match { ethertype: Some(EtherType::IPV4), ..any() }, true),
@@ -123,6 +125,10 @@ fn a_condition_on_a_missing_field_is_not_met() {
     let icmp = Frame { protocol: 1, ..udp4() };
     check_match(Match { source_ports: vec![is("0-65535")], ..any() }, &icmp, false);
     check_match(Match { vlan: Some(is("0")), ..any() }, &icmp, false);
+    check_match(Match { vlan: Some(is("none")), ..any() }, &icmp, true);
+    check_match(Match { vlan: Some(is("any")), ..any() }, &icmp, false);
+    check_match(Match { mark: Some(is("0")), ..any() }, &icmp, true);
+    check_match(Match { mark: Some(is("1")), ..any() }, &icmp, false);
     check_match(Match { vlan: Some(is("0")), ..any() }, &icmp.clone().tag(0x8100, 0), true);
     let later = udp4().piece(1, 100, false);
     check_match(Match { destination_ports: vec![is("0-65535")], ..any() }, &later, false);
@@ -472,8 +478,8 @@ impl Naive {
             destination_ports: self.destination_ports.map(range).into_iter().collect(),
             dscps: self.dscp.map(|code| Dscp::new(code).expect("six bits")).into_iter().collect(),
             ecn: self.ecn.map(Ecn::of_traffic_class),
-            vlan: self.vlan.map(|id| VlanId::new(id).expect("twelve bits")),
-            vlan_inner: self.vlan_inner.map(|id| VlanId::new(id).expect("twelve bits")),
+            vlan: self.vlan.map(|id| is(&id.to_string())),
+            vlan_inner: self.vlan_inner.map(|id| is(&id.to_string())),
             ethertype: self.ipv4.map(family),
             interface: self.interface.map(InterfaceId),
             ..Match::default()

@@ -463,6 +463,12 @@ fn radiotap_and_nflog_are_skipped_to_the_packet() {
         ["0800", "86dd"].map(|kind| format!("07 00 0000 0800 0100 {kind} 00 00 3000 0900"));
     check_outer(LinkType::Nflog, [&bridge[0], &bridge[1]], "transport * +~");
     check(LinkType::Nflog, &hex("02 00 0000 0800 0100 0800 00 00"), "nothing +0 !damaged");
+    // The mark is in network order, whatever the attributes' own order is.
+    let marks = ["0800 0200 00000a05", "0008 0002 00000a05"];
+    for (mark, payload) in marks.into_iter().zip(["1800 0900", "0018 0009"]) {
+        let bytes = hex(&format!("02 00 0000 {mark} {payload} {}", "45".repeat(20)));
+        assert_eq!(Headers::parse(LinkType::Nflog, &bytes).mark, 0xa05, "{mark}");
+    }
 }
 
 #[test]

@@ -448,6 +448,34 @@ fn rules_as_flower() {
                 "# class 1:1 is a",
                 &[("rule 1 of class `a`", "inner tag")],
             ),
+            (
+                "vlan = 7, vlan_inner = 'none', ethertype = 'ipv4'",
+                "filter add dev eth0 parent 1: protocol 802.1Q prio 1 flower vlan_id 7 vlan_ethtype ip classid 1:1",
+                &[],
+            ),
+            ("vlan = 'any'", "# class 1:1 is a", &[("rule 1 of class `a`", "any VLAN tag")]),
+            ("vlan = 'none'", "# class 1:1 is a", &[("rule 1 of class `a`", "by their protocol")]),
+            (
+                "vlan = 'none', proto = 'tcp'",
+                "filter add dev eth0 parent 1: protocol ipv6 prio 2 flower ip_proto tcp classid 1:1",
+                &[],
+            ),
+            (
+                "mark = 5",
+                "filter add dev eth0 parent 1: protocol all prio 1 handle 0x5 fw classid 1:1",
+                &[],
+            ),
+            (
+                "mark = '0x10/0xf0', ethertype = 'ipv4', vlan = 'none'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 handle 0x10/0xf0 fw classid 1:1",
+                &[],
+            ),
+            ("mark = 0", "# class 1:1 is a", &[("rule 1 of class `a`", "mark is 0")]),
+            (
+                "mark = 5, proto = 'tcp'",
+                "# class 1:1 is a",
+                &[("rule 1 of class `a`", "tests nothing else")],
+            ),
             ("interface = 'lan'", "# class 1:1 is a", &[("rule 1 of class `a`", "egress")]),
             (
                 "proto = 'tcp', dport = [443, '8000-8080', 'http']",

@@ -65,7 +65,7 @@ fn numbers_of_u32_are_read_as_tc_reads_them() {
     ];
     for (key, wanted) in rows {
         let filter = format!("protocol ip prio 1 u32 {key}");
-        let wanted = format!("{{ ethertype = \"ipv4\", {wanted} }}");
+        let wanted = format!("{{ ethertype = \"ipv4\", {wanted}, vlan = \"none\" }}");
         check_filter(&filter, &wanted, Fate::Kept, "");
     }
     let ports = [
@@ -78,7 +78,7 @@ fn numbers_of_u32_are_read_as_tc_reads_them() {
     ];
     for (key, wanted) in ports {
         let filter = format!("protocol ip prio 1 u32 {key}");
-        let wanted = format!("{{ ethertype = \"ipv4\", {wanted} }}");
+        let wanted = format!("{{ ethertype = \"ipv4\", {wanted}, vlan = \"none\" }}");
         check_filter(&filter, &wanted, Fate::Approximated, "a header of 20 bytes");
     }
 }
@@ -89,44 +89,64 @@ fn a_filter_takes_packets_of_its_protocol_by_their_bytes() {
         ("protocol all prio 1 u32 match u32 0 0", "{}", Fate::Kept, ""),
         ("prio 1 u32 match u32 0 0", "{}", Fate::Kept, ""),
         ("protocol 0x003 prio 1 u32 match u32 0 0", "{}", Fate::Kept, ""),
-        ("protocol ip u32 match u32 0 0", "{ ethertype = \"ipv4\" }", Fate::Kept, ""),
-        ("protocol IPv6 u32 match ip dst any", "{ ethertype = \"ipv6\" }", Fate::Kept, ""),
-        ("protocol arp u32 match u32 0 0", "{ ethertype = \"arp\" }", Fate::Kept, ""),
-        ("protocol 0x88cc u32 match u32 0 0", "{ ethertype = \"0x88cc\" }", Fate::Kept, ""),
+        (
+            "protocol ip u32 match u32 0 0",
+            "{ ethertype = \"ipv4\", vlan = \"none\" }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol IPv6 u32 match ip dst any",
+            "{ ethertype = \"ipv6\", vlan = \"none\" }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol arp u32 match u32 0 0",
+            "{ ethertype = \"arp\", vlan = \"none\" }",
+            Fate::Kept,
+            "",
+        ),
+        (
+            "protocol 0x88cc u32 match u32 0 0",
+            "{ ethertype = \"0x88cc\", vlan = \"none\" }",
+            Fate::Kept,
+            "",
+        ),
         (
             "protocol ip u32 match u16 0x800 0xffff at -2",
-            "{ ethertype = \"ipv4\" }",
+            "{ ethertype = \"ipv4\", vlan = \"none\" }",
             Fate::Kept,
             "",
         ),
         ("protocol ip u32 match u16 0x806 0xffff at -2", "", Fate::Kept, "matches no packet"),
         (
             "protocol ip u32 match u32 0x0a000000 0xff000000 at 16",
-            "{ dst = \"10.0.0.0/8\" }",
+            "{ dst = \"10.0.0.0/8\", vlan = \"none\" }",
             Fate::Kept,
             "",
         ),
         (
             "protocol ipv6 u32 match u32 0x20010db8 ffffffff at 8",
-            "{ src = \"2001:db8::/32\" }",
+            "{ src = \"2001:db8::/32\", vlan = \"none\" }",
             Fate::Kept,
             "",
         ),
         (
             "protocol ipv6 u32 match ip6 dst 2001:db8::7/128",
-            "{ dst = \"2001:db8::7/128\" }",
+            "{ dst = \"2001:db8::7/128\", vlan = \"none\" }",
             Fate::Kept,
             "",
         ),
         (
             "protocol ipv6 u32 match ip6 priority 0xb8 0xfc",
-            "{ ethertype = \"ipv6\", dscp = 46 }",
+            "{ ethertype = \"ipv6\", dscp = 46, vlan = \"none\" }",
             Fate::Kept,
             "",
         ),
         (
             "protocol ipv6 u32 match ip6 dport 53 ffff",
-            "{ ethertype = \"ipv6\", dport = \"53\" }",
+            "{ ethertype = \"ipv6\", dport = \"53\", vlan = \"none\" }",
             Fate::Approximated,
             "extension",
         ),
@@ -161,13 +181,14 @@ fn a_filter_takes_packets_of_its_protocol_by_their_bytes() {
             "byte 20",
         ),
         ("protocol ip u32 match ip df", "", Fate::Lost, "byte 6"),
-        ("protocol ip u32 match mark 6 0xff", "", Fate::Lost, "mark"),
-        ("protocol 802.1q u32 match u32 0 0", "", Fate::Lost, "VLAN"),
+        ("protocol all u32 match mark 6 0xff", "{ mark = \"0x6/0xff\" }", Fate::Kept, ""),
+        ("protocol 802.1q u32 match u32 0 0", "{ vlan = \"any\" }", Fate::Approximated, "802.1ad"),
+        ("protocol 802.1q u32 match u8 5 0xff at 1", "", Fate::Lost, "VLAN"),
         ("protocol 802_3 u32 match u32 0 0", "", Fate::Lost, "ethertype"),
         ("protocol ip prio 5 route to 3", "", Fate::Lost, "`route`"),
         (
             "protocol ip u32 match ip protocol 17 0xff police rate 1mbit burst 10k drop",
-            "{ ethertype = \"ipv4\", proto = 17, \
+            "{ ethertype = \"ipv4\", proto = 17, vlan = \"none\", \
              police = { rate = \"1 Mbit/s\", depth = \"10240 B\", out = \"drop\" } }",
             Fate::Kept,
             "",
@@ -195,17 +216,22 @@ fn a_target_that_is_no_class_means_the_default() {
     let later = "protocol all prio 9 u32 match u32 0 0 flowid 1:10";
     let take = "protocol ip prio 1 u32 match u32 0 0 flowid";
     for target in ["1:77", "2:10", "1", ":10"] {
-        let wanted = "{ ethertype = \"ipv4\", prio = 1 }";
+        let wanted = "{ ethertype = \"ipv4\", vlan = \"none\", prio = 1 }";
         check_target([&format!("{take} {target}"), later], "1-30", wanted, "");
     }
     check_target(
         [&format!("{take} 1:"), later],
         "direct",
-        "{ ethertype = \"ipv4\", prio = 1 }",
+        "{ ethertype = \"ipv4\", vlan = \"none\", prio = 1 }",
         "",
     );
     let six = "protocol ipv6 prio 1 u32 match u32 0 0 flowid 1:10";
-    check_target([&format!("{take} 1:10"), six], "1-10", "{ ethertype = \"ipv4\" },\n]", "refuses");
+    check_target(
+        [&format!("{take} 1:10"), six],
+        "1-10",
+        "{ ethertype = \"ipv4\", vlan = \"none\" },\n]",
+        "refuses",
+    );
 }
 
 #[test]
@@ -216,6 +242,14 @@ fn police_becomes_a_policer() {
         ("action police rate 1mbit burst 10k conform-exceed drop/pass", "drop", Fate::Kept, ""),
         ("action police rate 1mbit burst 10k conform-exceed ok", "pass", Fate::Kept, ""),
         ("police rate 1mbit burst 10k continue", "pass", Fate::Approximated, "`continue`"),
+        ("police rate 1mbit burst 10k reclassify", "drop", Fate::Kept, ""),
+        ("police rate 1mbit burst 10k pipe", "pass", Fate::Kept, ""),
+        (
+            "police rate 1mbit burst 10k conform-exceed pass/drop",
+            "pass",
+            Fate::Approximated,
+            "within the rate",
+        ),
         (
             "police rate 1mbit burst 10k peakrate 2mbit drop",
             "drop",
@@ -225,7 +259,7 @@ fn police_becomes_a_policer() {
     ];
     for (police, out, fate, note) in rows {
         let wanted = format!(
-            "{{ ethertype = \"ipv4\", proto = 17, police = {{ rate = \"1 Mbit/s\", \
+            "{{ ethertype = \"ipv4\", proto = 17, vlan = \"none\", police = {{ rate = \"1 Mbit/s\", \
              depth = \"10240 B\", out = \"{out}\" }} }}"
         );
         let filter = format!("protocol ip u32 match ip protocol 17 0xff {police}");

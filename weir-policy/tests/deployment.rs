@@ -12,11 +12,13 @@ const HEAD: &str = "[deployment]\nports = { in = 'eth0', out = 'eth1' }\n";
 const WAYS: &str = "[direction.up]\nfrom = 'in'\nto = 'out'\npolicy = 'p.toml'\n\
                     [direction.down]\nfrom = 'out'\nto = 'in'\npolicy = 'p.toml'\n";
 
-/// The folder `site` holds a sound policy `p.toml` and a faulty one `bad.toml`.
+/// The folder `site` holds a sound policy `p.toml` a faulty one `bad.toml`, and
+/// one with a rule on a mark.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     match path.to_str() {
         Some("site/p.toml") => Ok(POLICY.into()),
         Some("site/bad.toml") => Ok(POLICY.replace("drr", "dr").into()),
+        Some("site/marked.toml") => Ok(POLICY.replace("interface = 'in'", "mark = 5").into()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
 }
@@ -71,6 +73,7 @@ fn findings_point_into_the_deployment_or_the_policy() {
         ("[direction.up]", "[direction.x]\n[direction.up]", &["W204@d:3:2"]),
         ("policy = 'p.toml'\n[", "policy = 'q.toml'\n[", &["W004@d:6:10"]),
         ("policy = 'p.toml'\n[", "policy = 'bad.toml'\n[", &["W206@d:6:10", "W016@bad:3:13"]),
+        ("policy = 'p.toml'\n[", "policy = 'marked.toml'\n[", &["W117@marked:5:18"]),
         ("[direction.up]", "lag_max = '1 us'\n[direction.up]", &["W015@d:3:11"]),
         ("[direction.up]", "pool = '1 packet'\n[direction.up]", &["W015@d:3:8"]),
         ("[direction.up]", "wait = 'sleep'\n[direction.up]", &["W016@d:3:8"]),

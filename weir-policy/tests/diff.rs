@@ -54,7 +54,10 @@ fn rule(random: &mut Random) -> String {
     one_in(3, format!("proto = '{proto}'"), random);
     let (dscp, vlan) = (random.below(2), random.below(2));
     one_in(5, format!("dscp = [{dscp}, 3]"), random);
+    let vlan = if random.below(3) == 0 { "'none'".to_owned() } else { vlan.to_string() };
     one_in(6, format!("vlan = {vlan}"), random);
+    let mark = ["0x12", "0x12/0xf2", "0x2/0x6", "0/1"][random.below(4) as usize];
+    one_in(6, format!("mark = '{mark}'"), random);
     let name = ["in", "out"][random.below(2) as usize];
     one_in(8, format!("interface = '{name}'"), random);
     format!("{{ {} }}", conditions.join(", "))
@@ -80,6 +83,7 @@ fn packet(random: &mut Random) -> Headers {
     let macs = Macs { source: mac(), destination: mac() };
     headers.macs = (random.below(4) > 0).then_some(macs);
     headers.vlan = (random.below(2) == 0).then(|| VlanTag(random.below(3) as u16));
+    headers.mark = [0, 0x12, 0x1a, 0x22, 0x17][random.below(5) as usize];
     if random.below(12) == 0 {
         headers.addresses = Addresses::Unknown;
         headers.protocol = None;

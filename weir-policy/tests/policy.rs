@@ -310,6 +310,15 @@ fn rules_are_read_or_say_what_is_wrong() {
         ("{ dscp = [] }", &["W017@5:18"]),
         ("{ src_mac = ['02:00:5e:10:00:01', '02-00-5E-10-00-02'] }", &[]),
         ("{ src_mac = '02:00:5e:10:00:01', dst_mac = '02:00:5e:10:00:02', dport = 80 }", &[]),
+        ("{ vlan = 'none', mark = 5 }", &[]),
+        ("{ vlan = 'any', vlan_inner = 'none', mark = '0x10/0xf0' }", &[]),
+        ("{ vlan = 'off' }", &["W017@5:18"]),
+        ("{ mark = '0x11/0xf0' }", &["W017@5:18"]),
+        ("{ vlan = 'none', vlan_inner = 6 }", &["W122@5:9"]),
+        ("[{ mark = '0x10/0xf0' }, { mark = 0x13 }]", &["W121@5:34"]),
+        ("[{ mark = 0x13 }, { mark = '0x10/0xf0' }]", &[]),
+        ("[{ vlan = 'any' }, { vlan = 6 }]", &["W121@5:28"]),
+        ("[{ vlan = 'none' }, { vlan = 6 }, { mark = 7 }]", &[]),
         ("{ dst_mac = '02:00:5e' }", &["W017@5:21"]),
         ("{ smac = '02:00:5e:10:00:01' }", &["W010@5:11"]),
         ("{ proto = 'icmp', dport = [80, 443] }", &["W122@5:9"]),
@@ -405,8 +414,7 @@ fn combinations_of_listed_values_have_a_bound() {
     check_drr(&rule(1, 30_000), &[]);
     check_drr(&rule(1024, 1024), &[]);
     let outcome = check_drr(&rule(1024, 1025), &["W018@5:9"]);
-    let wanted =
-        "the rules stand for more than 1048576 combinations of ports, code points and stations";
+    let wanted = "the rules stand for more than 1048576 combinations of ports, code points, stations and marks";
     assert_eq!(first(&outcome), (wanted, "write ranges of ports, or fewer values in lists"));
 }
 

@@ -97,11 +97,11 @@ fn a_rule_sends_its_packets_with_the_flows_of_its_class() {
 }
 
 #[test]
-fn a_device_is_known_by_its_station() {
+fn a_device_is_known_by_its_station_or_its_mark() {
     let scenario = |keys: &str| {
         format!(
             "duration = '1 s'\n[policy.link]\nrate = '8 Mbit/s'\nscheduler = 'drr'\n\
-             [policy.class.tv]\nmatch = {{ src_mac = ['02:00:5e:00:00:01', '02:00:5e:00:00:02'] }}\n\
+             [policy.class.tv]\nmatch = [{{ src_mac = ['02:00:5e:00:00:01', '02:00:5e:00:00:02'] }}, {{ mark = 5 }}]\n\
              [policy.class.rest]\ndefault = true\n\
              [[source]]\nname = 's'\nkind = 'cbr'\nsize = '1000 B'\nrate = '1 Mbit/s'\n{keys}\n"
         )
@@ -112,6 +112,8 @@ fn a_device_is_known_by_its_station() {
         ("src_mac = '02:00:5e:00:00:03'\nclass = 'tv'", false),
         ("dst_mac = '02:00:5e:00:00:01'\nclass = 'rest'", true),
         ("class = 'rest'", true),
+        ("mark = 5\nclass = 'tv'", true),
+        ("mark = 6\nclass = 'tv'", false),
     ];
     for (keys, right) in rows {
         let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());

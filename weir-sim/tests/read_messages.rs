@@ -96,13 +96,13 @@ fn wrong_values_of_every_source_are_named() {
             (
                 "window = \"1 KB\"",
                 "W010 source `x` has no key `window`; it has `name`, `kind`, `proto`, `src`, \
-                `dst`, `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `interface`, `class`, `start`, \
+                `dst`, `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, \
                 `stop`, `size`, `payload`, `sizes`, `rate`, `interval`, `jitter`",
             ),
             (
                 "codec = \"g711\"",
                 "W010 source `x` has no key `codec`; it has `name`, `kind`, `proto`, `src`, \
-                `dst`, `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `interface`, `class`, `start`, \
+                `dst`, `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, \
                 `stop`, `size`, `payload`, `sizes`, `rate`, `interval`, `jitter`",
             ),
         ],
@@ -210,7 +210,7 @@ fn wrong_values_of_tcp_are_named() {
             (
                 "size = \"99 B\"",
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
-                `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `interface`, `class`, `start`, `stop`, \
+                `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, `stop`, \
                 `congestion`, `window`, `mtu`, `mss`, `ack_delay`, `return_delay`, `bytes`, \
                 `think`",
             ),

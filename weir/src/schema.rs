@@ -269,6 +269,12 @@ fn rule() -> Value {
     for key in ["src_mac", "dst_mac"] {
         keys.insert(key.into(), one_or_more(station.clone()));
     }
+    let mark = json!({
+        "type": ["string", "integer"], "minimum": 0, "maximum": u32::MAX,
+        "pattern": "^([0-9]+|0[xX][0-9A-Fa-f]+)(/([0-9]+|0[xX][0-9A-Fa-f]+))?$",
+        "examples": [5, "0x10/0xf0"],
+    });
+    keys.insert("mark".into(), mark);
     keys.insert("interface".into(), json!({ "type": "string", "minLength": 1 }));
     for order in MatchOrder::ALL {
         let Some((name, min, max, _)) = order.sort_key() else { continue };

@@ -4,11 +4,13 @@
 //! `tc`; otherwise it is skipped and says so, or fails if WEIR_REQUIRE_LIVE=1. WEIR_TC_SCRIPTS is the
 //! number of scripts.
 
+#[path = "tc_kernel/imported.rs"]
+mod imported;
 #[path = "tc_kernel/script.rs"]
 mod script;
 
+use imported::{fitting, parsed};
 use libtest_mimic::{Arguments, Failed, Trial};
-use script::Script;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
@@ -17,10 +19,10 @@ use weir_core::packet::Headers;
 use weir_core::random::Random;
 use weir_core::units::Instant;
 use weir_import::export::{self, Filters};
-use weir_import::import::{self, Fate, Import, Options};
+use weir_import::import::{Fate, Import};
 use weir_live::testbed::{RIGHT, Testbed, TestbedConfig};
 use weir_live::{netns, probe};
-use weir_policy::{Policy, policy};
+use weir_policy::Policy;
 
 type Outcome = Result<(), Failed>;
 
@@ -130,34 +132,6 @@ fn exported_bursts_agree(policy: &Policy) -> Result<(), String> {
 fn written(policy: &Policy, name: &str) -> bool {
     let params = policy.class(name).map(|id| &policy.link.tree.class(id).params);
     params.is_some_and(|params| ["burst", "cburst"].iter().all(|key| params.bytes(key).is_some()))
-}
-
-/// Leaves out filters until each that is left has a fate that `fits`.
-fn fitting(script: &Script, fits: impl Fn(Fate, &str) -> bool) -> Result<(String, Import), String> {
-    let mut filters = script.filters.clone();
-    loop {
-        let text = script.with(&filters);
-        let language = import::find("tc").expect("it is a language");
-        let outcome = import::read(language, text.as_bytes(), "script", &Options::default());
-        let import = outcome.plan.ok_or_else(|| format!("{:?}\n{text}", outcome.findings))?;
-        let tree = script.tree.len();
-        let fates = import.lines.iter().skip(tree).map(|line| fits(line.fate, &line.note));
-        let fates: Vec<bool> = fates.collect();
-        if fates.len() != filters.len() {
-            return Err(format!("{} fates for {} filters\n{text}", fates.len(), filters.len()));
-        }
-        if fates.iter().all(|fits| *fits) {
-            return Ok((text, import));
-        }
-        let mut fates = fates.into_iter();
-        filters.retain(|_| fates.next().unwrap_or(false));
-    }
-}
-
-fn parsed(import: &Import, text: &str) -> Result<Policy, String> {
-    let one = import.policies.first().ok_or_else(|| format!("no policy\n{text}"))?;
-    let outcome = policy::parse(&one.policy, "p");
-    outcome.plan.ok_or_else(|| format!("{:?}\n{}", outcome.findings, one.policy))
 }
 
 /// Loads a script into the kernel, which must take every line.

@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -84,6 +84,11 @@ const PARTS: [Part; 13] = [
         name: "import",
         measures: "1000 random tc scripts, in the kernel and imported (10 min; root)",
         run: |root| live_test(root, &["--package", "weir", "--test", "tc_kernel"], SCRIPTS),
+    },
+    Part {
+        name: "twin",
+        measures: "400 random tc scripts with filters of all kinds, in an emulated kernel (5 min; root)",
+        run: |root| program(root, Path::new("bench/twin/run.sh"), &[]),
     },
     Part {
         name: "bounds",

@@ -10,9 +10,11 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::key::{Family, Key};
+use super::marks::MarkTest;
 use super::rule::{InterfaceId, Match, PortRange, Prefix, Rule};
+use super::tags::VlanTest;
 use super::tuples::Tuples;
-use crate::packet::{Addresses, Headers, Ports, VlanTag};
+use crate::packet::{Addresses, Headers, Ports};
 
 /// Returns the places of rules that decide nothing, each with the place of the first rule found to
 /// cover it. `rules` are in match order.
@@ -59,8 +61,8 @@ fn example(matches: &Match) -> Option<(InterfaceId, Headers)> {
         protocol: matches.protocol,
         traffic_class: dscp.or(ecn).map(|_| class(dscp.unwrap_or(0), ecn.unwrap_or(0))),
         ethertype: matches.ethertype,
-        vlan: matches.vlan.map(|vlan| VlanTag(vlan.id())),
-        vlan_inner: matches.vlan_inner.map(|vlan| VlanTag(vlan.id())),
+        vlan: matches.vlan.and_then(VlanTest::example),
+        vlan_inner: matches.vlan_inner.and_then(VlanTest::example),
         ..Headers::UNKNOWN
     };
     Some((matches.interface.unwrap_or(InterfaceId(0)), headers))
@@ -95,8 +97,9 @@ pub fn covers(outer: &Match, inner: &Match) -> bool {
     same(&outer.protocol, &inner.protocol)
         && covers_values(&outer.dscps, &inner.dscps)
         && same(&outer.ecn, &inner.ecn)
-        && same(&outer.vlan, &inner.vlan)
-        && same(&outer.vlan_inner, &inner.vlan_inner)
+        && covers_tests(outer.vlan, inner.vlan, VlanTest::covers)
+        && covers_tests(outer.vlan_inner, inner.vlan_inner, VlanTest::covers)
+        && covers_tests(outer.mark, inner.mark, MarkTest::covers)
         && same(&outer.ethertype, &inner.ethertype)
         && same(&outer.interface, &inner.interface)
         && covers_ports(&outer.source_ports, &inner.source_ports)
@@ -105,6 +108,11 @@ pub fn covers(outer: &Match, inner: &Match) -> bool {
         && covers_values(&outer.destination_macs, &inner.destination_macs)
         && covers_prefixes(&outer.sources, &inner.sources)
         && covers_prefixes(&outer.destinations, &inner.destinations)
+}
+
+fn covers_tests<T>(outer: Option<T>, inner: Option<T>, covers: impl Fn(T, T) -> bool) -> bool {
+    let Some(outer) = outer else { return true };
+    inner.is_some_and(|inner| covers(outer, inner))
 }
 
 fn covers_ports(outer: &[PortRange], inner: &[PortRange]) -> bool {

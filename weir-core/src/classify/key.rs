@@ -5,11 +5,12 @@
 //! `sport = "0-65535"` or `vlan = 0`, as `rule.rs` demands.
 //!
 //! Invariant: two packets with the same key satisfy the same rules, those aside that test Ethernet
-//! stations, which are in a key only after [`Key::add_macs`].
+//! stations or marks, which are in a key only after [`Key::add_beside`].
 
 use core::net::IpAddr;
 
 use super::rule::{InterfaceId, Match, PortRange, Prefix};
+use super::tags::VlanTest;
 use crate::packet::{Addresses, Dscp, Headers, MacAddress};
 
 /// A packet as rules see it.
@@ -40,15 +41,17 @@ impl Key {
         Key { addresses, fields: [ports | protocol | class | family, link] }
     }
 
-    /// Adds the packet's stations, in words that its addresses leave free, for the flow cache;
-    /// tables do not read these words. Returns false for IPv6, whose addresses leave none free.
-    pub fn add_macs(&mut self, headers: &Headers) -> bool {
+    /// Adds the packet's stations and mark, in words that its addresses leave free, for the flow
+    /// cache; tables do not read these words. Returns false for IPv6, whose addresses leave none
+    /// free.
+    pub fn add_beside(&mut self, headers: &Headers) -> bool {
         if matches!(headers.addresses, Addresses::V6 { .. }) {
             return false;
         }
         let known = |mac: MacAddress| MAC_KNOWN | mac.bits();
         self.addresses[1] = headers.macs.map_or(0, |macs| known(macs.source));
         self.addresses[2] = headers.macs.map_or(0, |macs| known(macs.destination));
+        self.addresses[3] = headers.mark.into();
         true
     }
 }
@@ -96,12 +99,8 @@ pub fn field_words(matches: &Match, single: Single) -> ([u64; 2], [u64; 2]) {
         let mask = u64::from(shared_bits(range)) << shift;
         words.want(0, PORTS_KNOWN, mask, u64::from(range.first()) << shift & mask);
     }
-    if let Some(vlan) = matches.vlan {
-        words.want(1, VLAN_KNOWN, 0xfff, u64::from(vlan.id()));
-    }
-    if let Some(vlan) = matches.vlan_inner {
-        words.want(1, INNER_KNOWN, 0xfff << INNER, u64::from(vlan.id()) << INNER);
-    }
+    words.want_tag(VLAN_KNOWN, 0, matches.vlan);
+    words.want_tag(INNER_KNOWN, INNER, matches.vlan_inner);
     if let Some(ethertype) = matches.ethertype {
         let value = u64::from(ethertype.0) << ETHERTYPE;
         words.want(1, ETHERTYPE_KNOWN, 0xffff << ETHERTYPE, value);
@@ -122,6 +121,17 @@ impl ConditionWords {
     fn want(&mut self, word: usize, known: u64, mask: u64, value: u64) {
         self.mask[word] |= known | mask;
         self.value[word] |= known | value;
+    }
+
+    fn want_tag(&mut self, known: u64, shift: u32, test: Option<VlanTest>) {
+        match test {
+            None => {}
+            Some(VlanTest::Untagged) => self.mask[1] |= known,
+            Some(VlanTest::Tagged) => self.want(1, known, 0, 0),
+            Some(VlanTest::Id(vlan)) => {
+                self.want(1, known, 0xfff << shift, u64::from(vlan.id()) << shift);
+            }
+        }
     }
 }
 

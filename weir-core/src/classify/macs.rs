@@ -26,7 +26,8 @@ impl MacRules {
     pub fn new(rules: &[Rule], targets: &[u32]) -> MacRules {
         let mut list = MacRules::default();
         for ((rule, target), rank) in rules.iter().zip(targets).zip(0..) {
-            if rule.matches.tests_macs() {
+            // Rules that test marks as well are listed with those.
+            if rule.matches.tests_macs() && rule.matches.mark.is_none() {
                 list.add(&rule.matches, Decision::new(rank, *target));
             }
         }
@@ -54,22 +55,25 @@ impl MacRules {
     /// Returns the first rule that accepts the packet, if it comes before `below`; else `below`.
     pub fn first(&self, interface: InterfaceId, headers: &Headers, below: Decision) -> Decision {
         let Some(macs) = headers.macs else { return below };
-        let found = self.among(&self.by_source, macs.source, (interface, headers), below);
-        self.among(&self.by_destination, macs.destination, (interface, headers), found)
+        let (packet, rules) = ((interface, headers), &self.rules);
+        let found = first_under(&self.by_source, macs.source, rules, packet, below);
+        first_under(&self.by_destination, macs.destination, rules, packet, found)
     }
+}
 
-    fn among(
-        &self,
-        index: &[(MacAddress, u32)],
-        mac: MacAddress,
-        (interface, headers): (InterfaceId, &Headers),
-        below: Decision,
-    ) -> Decision {
-        let start = index.partition_point(|row| row.0 < mac);
-        let own = index[start..].iter().take_while(|row| row.0 == mac);
-        let rules = own.map(|row| &self.rules[row.1 as usize]);
-        let mut earlier = rules.take_while(|rule| rule.1 < below);
-        let found = earlier.find(|rule| rule.0.accepts(interface, headers));
-        found.map_or(below, |rule| rule.1)
-    }
+/// Returns the first of the rules that `index` lists under `key` to accept the packet, if it comes
+/// before `below`; else `below`. The index is sorted, and has places in `rules`.
+pub(super) fn first_under<K: Ord>(
+    index: &[(K, u32)],
+    key: K,
+    rules: &[(Match, Decision)],
+    (interface, headers): (InterfaceId, &Headers),
+    below: Decision,
+) -> Decision {
+    let start = index.partition_point(|row| row.0 < key);
+    let own = index[start..].iter().take_while(|row| row.0 == key);
+    let rules = own.map(|row| &rules[row.1 as usize]);
+    let mut earlier = rules.take_while(|rule| rule.1 < below);
+    let found = earlier.find(|rule| rule.0.accepts(interface, headers));
+    found.map_or(below, |rule| rule.1)
 }

@@ -21,9 +21,11 @@ pub mod fragments;
 pub mod hash;
 pub mod key;
 pub mod macs;
+pub mod marks;
 pub mod order;
 pub mod rule;
 pub mod services;
+pub mod tags;
 pub mod tuples;
 
 use alloc::collections::BTreeMap;
@@ -39,9 +41,11 @@ use crate::units::Instant;
 pub use flow_cache::FLOWS_DEFAULT;
 pub use fragments::FragmentLimits;
 pub use hash::{AltqHash, Spread};
+pub use marks::MarkTest;
 pub use order::MatchOrder;
 pub use rule::{InterfaceId, Match, PortRange, Prefix, Rule, Target};
 pub use services::service_port;
+pub use tags::VlanTest;
 
 use altq_fragments::AltqFragments;
 use flow_cache::FlowCache;
@@ -61,8 +65,8 @@ pub struct Classifier {
     default: Target,
     fragments: Fragments,
     flows: Option<FlowCache>,
-    /// Whether a rule tests stations, which keys do not hold.
-    tests_macs: bool,
+    /// Whether a rule tests stations or marks, which keys do not hold.
+    tests_beside: bool,
 }
 
 /// How rules are searched; [`Default`] applies to a policy that does not say.
@@ -132,7 +136,7 @@ impl Classifier {
             default: default.into(),
             fragments: Fragments::new(plan.fragments),
             flows: cached.then(|| FlowCache::new(plan.flows, plan.seed)),
-            tests_macs: false,
+            tests_beside: false,
         };
         classifier.replace_rules(rules);
         Ok(classifier)
@@ -144,7 +148,7 @@ impl Classifier {
         let (declared, rules): (Vec<u32>, Vec<Rule>) =
             self.order.arrange(rules).into_iter().unzip();
         let in_order = declared.iter().zip(0..).all(|(place, rank)| *place == rank);
-        self.tests_macs = rules.iter().any(|rule| rule.matches.tests_macs());
+        self.tests_beside = rules.iter().any(|rule| rule.matches.tests_beside());
         self.declared = if in_order { Vec::new() } else { declared };
         let places: Vec<u32>;
         (self.targets, places) = distinct(rules.iter().map(Rule::target));
@@ -181,7 +185,7 @@ impl Classifier {
     #[inline]
     fn by_rules(&mut self, interface: InterfaceId, headers: &Headers) -> Classified {
         let mut key = Key::of(interface, headers);
-        let has_all = !self.tests_macs || key.add_macs(headers);
+        let has_all = !self.tests_beside || key.add_beside(headers);
         let found = match &mut self.flows {
             Some(flows) if has_all => {
                 let hash = flows.hash(&key);

@@ -1,7 +1,8 @@
 //! Rules: conditions on packets, independent of the algorithm that searches them.
 //!
 //! A packet that lacks a field does not satisfy a condition on that field: ports of an ICMP packet
-//! or of a later fragment, addresses of an ARP frame. An absent condition is always satisfied.
+//! or of a later fragment, addresses of an ARP frame. An absent condition is always satisfied. Only
+//! [`VlanTest::Untagged`] demands that a field is absent; a packet without a mark has mark 0.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -10,12 +11,12 @@ use core::net::IpAddr;
 use core::str::FromStr;
 
 use super::hash::Spread;
+use super::marks::MarkTest;
 use super::services::service_port;
+use super::tags::VlanTest;
 use crate::ids::{LeafId, MeterId};
 use crate::packet::fields::decimal;
-use crate::packet::{
-    Dscp, Ecn, EtherType, FieldError, FlowKey, Headers, MacAddress, Protocol, VlanId,
-};
+use crate::packet::{Dscp, Ecn, EtherType, FieldError, FlowKey, Headers, MacAddress, Protocol};
 
 /// Packets that satisfy `matches` go to `leaf`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,10 +85,10 @@ pub struct Match {
     pub dscps: Vec<Dscp>,
     /// The ECN field.
     pub ecn: Option<Ecn>,
-    /// The VLAN of the only or outer tag.
-    pub vlan: Option<VlanId>,
-    /// The VLAN of the inner tag of two.
-    pub vlan_inner: Option<VlanId>,
+    /// The only or outer VLAN tag.
+    pub vlan: Option<VlanTest>,
+    /// The inner VLAN tag of two.
+    pub vlan_inner: Option<VlanTest>,
     /// The ethertype behind all tags.
     pub ethertype: Option<EtherType>,
     /// The interface by which the packet came in.
@@ -97,6 +98,8 @@ pub struct Match {
     pub source_macs: Vec<MacAddress>,
     /// Stations that the frame goes to; if empty, as for `source_macs`.
     pub destination_macs: Vec<MacAddress>,
+    /// The mark that a firewall gave the packet.
+    pub mark: Option<MarkTest>,
 }
 
 impl Match {
@@ -111,6 +114,7 @@ impl Match {
             && any_contains(&self.destinations, headers.addresses.destination())
             && any_is(&self.source_macs, headers.macs.map(|macs| macs.source))
             && any_is(&self.destination_macs, headers.macs.map(|macs| macs.destination))
+            && self.mark.is_none_or(|mark| mark.accepts(headers.mark))
     }
 
     /// Returns whether a condition tests ports, so that no later fragment can satisfy it by itself.
@@ -123,11 +127,16 @@ impl Match {
         !self.source_macs.is_empty() || !self.destination_macs.is_empty()
     }
 
+    /// Returns whether a condition tests what keys and tables do not hold.
+    pub fn tests_beside(&self) -> bool {
+        self.tests_macs() || self.mark.is_some()
+    }
+
     fn accepts_link(&self, interface: InterfaceId, headers: &Headers) -> bool {
         met(self.interface, Some(interface))
             && met(self.ethertype, headers.ethertype)
-            && met(self.vlan.map(VlanId::id), headers.vlan.map(|tag| tag.id()))
-            && met(self.vlan_inner.map(VlanId::id), headers.vlan_inner.map(|tag| tag.id()))
+            && self.vlan.is_none_or(|vlan| vlan.accepts(headers.vlan))
+            && self.vlan_inner.is_none_or(|vlan| vlan.accepts(headers.vlan_inner))
     }
 
     fn accepts_ports(&self, headers: &Headers) -> bool {

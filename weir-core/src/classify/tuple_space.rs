@@ -11,16 +11,24 @@ use alloc::boxed::Box;
 
 use super::key::Key;
 use super::macs::MacRules;
+use super::marks::MarkRules;
 use super::rule::{InterfaceId, Rule};
 use super::tuples::Tuples;
 use super::{ClassifierDescriptor, Decision, RuleSearch};
 use crate::packet::Headers;
 
-/// The rules, in tables; those that test stations beside them.
+/// The rules, in tables; those that test stations or marks beside them.
 #[derive(Clone, Debug)]
 pub struct TupleSpace {
     tuples: Box<Tuples>,
+    beside: Option<Box<Beside>>,
+}
+
+/// The rules that test what the tables do not hold.
+#[derive(Clone, Debug)]
+struct Beside {
     macs: MacRules,
+    marks: MarkRules,
 }
 
 impl RuleSearch for TupleSpace {
@@ -33,7 +41,7 @@ impl RuleSearch for TupleSpace {
 
     fn build(rules: &[Rule], targets: &[u32]) -> TupleSpace {
         let tuples = Box::new(Tuples::new(rules, targets));
-        TupleSpace { tuples, macs: MacRules::new(rules, targets) }
+        TupleSpace { tuples, beside: Beside::new(rules, targets) }
     }
 
     #[inline]
@@ -44,15 +52,36 @@ impl RuleSearch for TupleSpace {
         headers: &Headers,
     ) -> Option<Decision> {
         let found = self.tuples.first(key, interface, headers);
-        if self.macs.is_empty() {
-            return found;
+        match &self.beside {
+            None => found,
+            Some(beside) => beside.first(interface, headers, found),
         }
-        let below = found.unwrap_or(Decision::NONE);
-        let found = self.macs.first(interface, headers, below);
-        (found != Decision::NONE).then_some(found)
     }
 
     fn tables(&self) -> usize {
         self.tuples.tables()
+    }
+}
+
+impl Beside {
+    /// Lists the rules that test stations or marks; none if there is no such rule.
+    fn new(rules: &[Rule], targets: &[u32]) -> Option<Box<Beside>> {
+        let macs = MacRules::new(rules, targets);
+        let marks = MarkRules::new(rules, targets);
+        let is_empty = macs.is_empty() && marks.is_empty();
+        (!is_empty).then(|| Box::new(Beside { macs, marks }))
+    }
+
+    /// Returns the first rule that accepts the packet, of these and the one found in the tables.
+    fn first(
+        &self,
+        interface: InterfaceId,
+        headers: &Headers,
+        found: Option<Decision>,
+    ) -> Option<Decision> {
+        let below = found.unwrap_or(Decision::NONE);
+        let below = self.macs.first(interface, headers, below);
+        let found = self.marks.first(interface, headers, below);
+        (found != Decision::NONE).then_some(found)
     }
 }

@@ -4,7 +4,7 @@
 //! live frames have, does not come here: see `parse`. Every loop has a named bound.
 
 use super::encapsulation::ppp_protocol;
-use super::parse::be16;
+use super::parse::{be16, be32};
 use super::{EtherType, Unread, wireless};
 
 /// Makes [`LinkType`] and its tables from one row a link type: its numbers and its name.
@@ -92,6 +92,8 @@ pub(super) struct Start {
     pub next: Next,
     /// Bytes behind the packet that belong to the link.
     pub trailer: usize,
+    /// The mark of the packet, 0 without one.
+    pub mark: u32,
 }
 
 /// What follows the header of a link.
@@ -110,7 +112,7 @@ pub(super) enum Next {
 
 impl Start {
     pub fn new(at: usize, next: Next) -> Option<Start> {
-        Some(Start { at, next, trailer: 0 })
+        Some(Start { at, next, trailer: 0, mark: 0 })
     }
 
     pub fn ethertype(at: usize, kind: EtherType) -> Option<Start> {
@@ -229,13 +231,17 @@ fn nflog(bytes: &[u8]) -> Option<Start> {
         10 => Some(EtherType::IPV6),
         _ => None,
     };
-    let mut at = NFLOG_LEN;
+    let (mut at, mut mark) = (NFLOG_LEN, 0);
     for _ in 0..NFLOG_ATTRIBUTES_MAX {
         let attribute: [u8; 4] = *bytes.get(at..)?.first_chunk()?;
         let (len, number) = nflog_attribute(attribute);
         match number {
             NFLOG_PACKET_HEADER => kind = kind.or(Some(EtherType(be16(bytes, at + 4)?))),
-            NFLOG_PAYLOAD => return Start::new(at + 4, kind.map_or(Next::Control, next_of)),
+            NFLOG_MARK => mark = be32(bytes, at + 4)?,
+            NFLOG_PAYLOAD => {
+                let start = Start::new(at + 4, kind.map_or(Next::Control, next_of))?;
+                return Some(Start { mark, ..start });
+            }
             _ => {}
         }
         // An attribute is at least its own header.
@@ -274,4 +280,5 @@ const UNNUMBERED: u8 = 3;
 const SNAP_LEN: usize = 5;
 const NFLOG_LEN: usize = 4;
 const NFLOG_PACKET_HEADER: u16 = 1;
+const NFLOG_MARK: u16 = 2;
 const NFLOG_PAYLOAD: u16 = 9;

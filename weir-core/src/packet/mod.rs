@@ -59,6 +59,9 @@ pub struct Headers {
     /// The stations of an Ethernet frame. For every packet the parser copies twelve bytes more, for
     /// rules that few policies have; but without these no rule can name a device.
     pub macs: Option<Macs>,
+    /// The mark that a firewall of this machine gave the packet; 0 without one. It is not in the
+    /// packet's bytes: only ports that know it set it.
+    pub mark: u32,
     /// Length in bytes of what precedes the network header: link header, VLAN tags, PPPoE, labels.
     pub link_len: u16,
     /// How far reading got.
@@ -84,6 +87,7 @@ impl Headers {
         traffic_class: None,
         tcp_flags: None,
         macs: None,
+        mark: 0,
         link_len: 0,
         depth: Depth::Nothing,
         unread: None,

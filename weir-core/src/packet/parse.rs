@@ -43,6 +43,7 @@ fn ethernet(headers: &mut Headers, frame: &[u8]) -> Option<()> {
 
 fn other_link(headers: &mut Headers, link: LinkType, bytes: &[u8]) -> Option<()> {
     let start = link::start(link, bytes)?;
+    headers.mark = start.mark;
     if start.at > bytes.len().min(LINK_LEN_MAX) {
         return None;
     }

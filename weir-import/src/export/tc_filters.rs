@@ -3,7 +3,7 @@
 
 use super::Filters;
 use super::writer::Writer;
-use weir_core::classify::{Match, PortRange, Prefix, Rule};
+use weir_core::classify::{Match, PortRange, Prefix, Rule, VlanTest};
 use weir_core::ids::MeterId;
 use weir_core::packet::{Dscp, EtherType, MacAddress, Protocol};
 use weir_core::police::{Action, MeterPlan};
@@ -91,13 +91,28 @@ fn impossible(matches: &Match, filters: Filters) -> Option<&'static str> {
     if matches.interface.is_some() {
         return Some("the kernel's egress does not know Weir's port by which a packet came in");
     }
-    if matches.vlan_inner.is_some() {
+    let id = matches.vlan.and_then(VlanTest::id);
+    // `vlan_id` with `vlan_ethtype` takes frames with one tag.
+    let single = matches.vlan_inner == Some(VlanTest::Untagged) && id.is_some();
+    if matches.vlan_inner.is_some() && !(single && matches.ethertype.is_some()) {
         return Some("the inner tag of two is not written");
     }
     if matches.tests_macs() && filters == Filters::U32 {
         return Some("u32 matches from the IP header on, not the Ethernet header; flower does");
     }
-    if matches.vlan.is_some() && filters == Filters::U32 {
+    if matches.vlan == Some(VlanTest::Tagged) {
+        return Some("a filter for frames with any VLAN tag is not written");
+    }
+    if matches.mark.is_some_and(|mark| mark.value() == 0) {
+        return Some("the kernel has no filter for packets whose mark is 0");
+    }
+    if matches.mark.is_some() && has_more_than_mark(matches) {
+        return Some("a filter on a mark tests nothing else");
+    }
+    if matches.vlan == Some(VlanTest::Untagged) && layers(matches) == [Layer::Any] {
+        return Some("the kernel tells frames without a tag by their protocol only");
+    }
+    if id.is_some() && filters == Filters::U32 {
         return Some("u32 cannot match VLAN tags; flower can");
     }
     None
@@ -192,8 +207,20 @@ fn protocols(matches: &Match) -> Vec<Option<Protocol>> {
     }
 }
 
-/// Returns the text behind `protocol`, and the conditions.
+/// Returns whether a rule on a mark tests more than the mark, the version of IP and that there is
+/// no tag.
+fn has_more_than_mark(matches: &Match) -> bool {
+    let rest = Match { mark: None, ethertype: None, vlan: None, ..matches.clone() };
+    rest != Match::default() || !matches!(matches.vlan, None | Some(VlanTest::Untagged))
+}
+
+/// Returns the text behind `protocol`, and the conditions; `handle` precedes the kind of filter.
 fn texts(one: &Single<'_>, filters: Filters) -> Vec<(String, String)> {
+    if let Some(mark) = one.rule.mark {
+        let mask =
+            if mark.mask() == u32::MAX { String::new() } else { format!("/{:#x}", mark.mask()) };
+        return vec![(layer_word(one.layer), format!("handle {:#x}{mask} fw", mark.value()))];
+    }
     match filters {
         Filters::Flower => vec![flower(one)],
         Filters::U32 => u32_filters(one),
@@ -212,7 +239,7 @@ fn layer_word(layer: Layer) -> String {
 fn flower(one: &Single<'_>) -> (String, String) {
     let mut text = String::from("flower");
     let mut protocol = layer_word(one.layer);
-    if let Some(vlan) = one.rule.vlan {
+    if let Some(vlan) = one.rule.vlan.and_then(VlanTest::id) {
         text.push_str(&format!(" vlan_id {vlan}"));
         if one.layer != Layer::Any {
             text.push_str(&format!(" vlan_ethtype {protocol}"));
@@ -333,7 +360,7 @@ fn policer(meters: &[MeterPlan], id: MeterId) -> Option<String> {
         Action::Mark(_) => return None,
     };
     let rate = plan.params.rate("rate")?.bits_per_second();
-    let depth = plan.params.bytes("depth").map_or(1, Bytes::get);
+    let depth = crate::import::tc_burst(plan.params.bytes("depth").map_or(1, Bytes::get), rate);
     let text = format!(" action police rate {rate}bit burst {depth} conform-exceed {out}/pass");
     simple.then_some(text)
 }

@@ -6,7 +6,8 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_core::classify::{InterfaceId, Match, PortRange, Prefix};
+use weir_core::classify::marks::MARK_DIGITS;
+use weir_core::classify::{InterfaceId, MarkTest, Match, PortRange, Prefix, VlanTest};
 use weir_core::packet::{Addresses, Dscp, EtherType, Headers, MacAddress, Protocol};
 
 /// A set of packets: those with every field in its range, both ends included.
@@ -42,11 +43,17 @@ impl Region {
                 base.0[field] = (value + 1, value + 1);
             }
         };
-        fix(VLAN, matches.vlan.map(|vlan| vlan.id().into()));
-        fix(VLAN_INNER, matches.vlan_inner.map(|vlan| vlan.id().into()));
         fix(ETHERTYPE, matches.ethertype.map(|ethertype| ethertype.0.into()));
         fix(PROTOCOL, matches.protocol.map(|protocol| protocol.0.into()));
         fix(ECN, matches.ecn.map(|ecn| ecn as u128));
+        for (field, vlan) in [(VLAN, matches.vlan), (VLAN_INNER, matches.vlan_inner)] {
+            base.0[field] = match vlan {
+                None => continue,
+                Some(VlanTest::Untagged) => (0, 0),
+                Some(VlanTest::Tagged) => (1, FIELDS[field].most),
+                Some(VlanTest::Id(vlan)) => present(vlan.id().into(), vlan.id().into()),
+            };
+        }
         if let Some(interface) = interface {
             base.0[INTERFACE] = (interface.into(), interface.into());
         }
@@ -73,8 +80,10 @@ impl Region {
             (SRC_MAC, macs(&matches.source_macs)),
             (DST_MAC, macs(&matches.destination_macs)),
         ];
+        let marks = matches.mark.into_iter().flat_map(digits);
         lists
             .into_iter()
+            .chain(marks)
             .fold(pairs.collect(), |boxes, (field, ranges)| with_each(boxes, field, &ranges))
     }
 
@@ -194,8 +203,26 @@ impl Region {
     /// Describes its conditions, such as `proto 17, dport 5004-5010`; interfaces by their names.
     pub fn describe(&self, interfaces: &[String]) -> String {
         let words: Vec<_> =
-            (0..FIELDS.len()).filter_map(|field| self.condition(field, interfaces)).collect();
+            (0..MARK).filter_map(|field| self.condition(field, interfaces)).collect();
+        let words: Vec<_> = words.into_iter().chain(self.mark()).collect();
         if words.is_empty() { "any packet".to_owned() } else { words.join(", ") }
+    }
+
+    /// Describes the condition on the mark: its hexadecimal digits from the highest, `?` for any.
+    fn mark(&self) -> Option<String> {
+        let digits = &self.0[MARK..];
+        let digit = |range: &(u128, u128)| match *range {
+            (0, 15) => "?".to_owned(),
+            (low, high) if low == high => format!("{low:x}"),
+            (low, high) => format!("[{low:x}-{high:x}]"),
+        };
+        let text: String = digits.iter().rev().map(digit).collect();
+        if text.chars().all(|char| char == '?') {
+            return None;
+        }
+        let zeros = text.chars().take_while(|char| *char == '0').count();
+        let zeros = zeros.min(text.len() - 1);
+        Some(format!("mark 0x{}", &text[zeros..]))
     }
 
     fn condition(&self, field: usize, interfaces: &[String]) -> Option<String> {
@@ -249,6 +276,15 @@ impl fmt::Display for Region {
 /// Returns the stored range of an optional field's values.
 fn present(first: u128, last: u128) -> (u128, u128) {
     (first + 1, last + 1)
+}
+
+/// Returns for each digit of the mark that is not free its field and its ranges.
+fn digits(mark: MarkTest) -> impl Iterator<Item = (usize, Vec<(u128, u128)>)> {
+    let field = move |place: u32| {
+        let ranges = mark.digits(place).into_iter();
+        (MARK + place as usize, ranges.map(|(low, high)| (low.into(), high.into())).collect())
+    };
+    (0..MARK_DIGITS).filter(move |place| mark.digits(*place) != [(0, 15)]).map(field)
 }
 
 /// Returns each box with each of these ranges of a field; the boxes themselves if there is none.
@@ -324,6 +360,9 @@ fn point(interface: InterfaceId, headers: &Headers) -> [u128; FIELDS.len()] {
     point[DPORT] = ports(|ports| ports.destination);
     point[SRC_MAC] = some(headers.macs.map(|macs| macs.source.bits().into()));
     point[DST_MAC] = some(headers.macs.map(|macs| macs.destination.bits().into()));
+    for place in 0..MARK_DIGITS {
+        point[MARK + place as usize] = (headers.mark >> (4 * place) & 0xf).into();
+    }
     point
 }
 
@@ -341,9 +380,11 @@ const DST: usize = 10;
 const DPORT: usize = 11;
 const SRC_MAC: usize = 12;
 const DST_MAC: usize = 13;
+/// The lowest hexadecimal digit of the mark; the others follow. A rule may test some digits only.
+const MARK: usize = 14;
 
 /// The fields in the order of the numbers above, which is also that of descriptions.
-const FIELDS: [Field; 14] = [
+const FIELDS: [Field; MARK + MARK_DIGITS as usize] = [
     Field { name: "interface", most: u16::MAX as u128, optional: false },
     Field { name: "vlan", most: 1 << 12, optional: true },
     Field { name: "vlan_inner", most: 1 << 12, optional: true },
@@ -358,7 +399,16 @@ const FIELDS: [Field; 14] = [
     Field { name: "dport", most: 1 << 16, optional: true },
     Field { name: "src_mac", most: 1 << 48, optional: true },
     Field { name: "dst_mac", most: 1 << 48, optional: true },
+    DIGIT,
+    DIGIT,
+    DIGIT,
+    DIGIT,
+    DIGIT,
+    DIGIT,
+    DIGIT,
+    DIGIT,
 ];
+const DIGIT: Field = Field { name: "mark", most: 0xf, optional: false };
 /// The least ethertype [ieee802.3 §3.2.6].
 const ETHERTYPE_MIN: u128 = 0x600;
 /// The ethertypes of the versions, as a field holds them.
@@ -400,6 +450,11 @@ mod tests {
             "IP version 6, dst 2001:db8::1",
         );
         let mac = |text: &str| vec![text.parse().expect("an address")];
+        check(Match { vlan: Some(VlanTest::Untagged), ..Match::default() }, "without vlan");
+        let mark = |text: &str| Some(text.parse().expect("a mark"));
+        check(Match { mark: mark("0x1f"), ..Match::default() }, "mark 0x1f");
+        check(Match { mark: mark("0"), ..Match::default() }, "mark 0x0");
+        check(Match { mark: mark("0x18/0xf8"), ..Match::default() }, "mark 0x??????1[8-f]");
         check(
             Match { source_macs: mac("02:00:5e:00:00:01"), ..Match::default() },
             "src_mac 02:00:5e:00:00:01",

@@ -8,7 +8,10 @@ use crate::reader::{Node, Table, list};
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
-use weir_core::classify::{InterfaceId, Match, MatchOrder, PortRange, Prefix, Rule, cover};
+use weir_core::classify::marks::MARK_DIGITS;
+use weir_core::classify::{
+    InterfaceId, MarkTest, Match, MatchOrder, PortRange, Prefix, Rule, VlanTest, cover,
+};
 use weir_core::ids::LeafId;
 use weir_core::packet::EtherType;
 
@@ -80,6 +83,18 @@ impl Reading<'_> {
         u16::try_from(index).ok().map(InterfaceId)
     }
 
+    /// Reads a mark. A deployment's frames come from packet sockets, which do not know marks.
+    fn mark(&mut self, node: &Node<'_>, report: &mut Report) -> Option<MarkTest> {
+        let mark: MarkTest = node.parsed(report)?;
+        if self.fixed && !mark.accepts(0) {
+            let message = "the rule matches no packet: a port's packets come from a packet socket, \
+                           which knows no marks";
+            let cure = "write the conditions for which the firewall sets the mark";
+            report.push(node.draft(&codes::NO_MARKS, message).cure(cure));
+        }
+        Some(mark)
+    }
+
     /// Counts the combinations of values that a rule stands for; reports too many.
     fn count(&mut self, matches: &Match, node: &Node<'_>, report: &mut Report) -> Option<()> {
         let lists = [
@@ -88,6 +103,7 @@ impl Reading<'_> {
             matches.dscps.len(),
             matches.source_macs.len(),
             matches.destination_macs.len(),
+            matches.mark.map_or(1, mark_ranges),
         ];
         let own =
             lists.iter().fold(1, |product: usize, count| product.saturating_mul(*count.max(&1)));
@@ -96,8 +112,8 @@ impl Reading<'_> {
             return Some(());
         }
         let message = format!(
-            "the rules stand for more than {COMBINATIONS_MAX} combinations of ports, code points \
-             and stations"
+            "the rules stand for more than {COMBINATIONS_MAX} combinations of ports, code points, \
+             stations and marks"
         );
         let cure = "write ranges of ports, or fewer values in lists";
         report.push(Draft::new(&codes::TOO_MANY, node.span(), message).cure(cure));
@@ -143,6 +159,7 @@ fn read(
         interface: table.field("interface").and_then(|node| reading.number(&node, report)),
         source_macs: distinct(values(table.field("src_mac"), report)),
         destination_macs: distinct(values(table.field("dst_mac"), report)),
+        mark: table.field("mark").and_then(|node| reading.mark(&node, report)),
     };
     reading.count(&matches, node, report)?;
     let meter = table.field("police").and_then(|node| reading.police.read(&node, report));
@@ -165,6 +182,12 @@ where
         report.push(node.draft(&codes::BAD_VALUE, "is an empty list").cure(cure));
     }
     nodes.iter().filter_map(|node| node.parsed(report)).collect()
+}
+
+/// Returns the ranges of digits that a mark may have, multiplied: few unless single bits of many
+/// digits are tested.
+fn mark_ranges(mark: MarkTest) -> usize {
+    (0..MARK_DIGITS).map(|place| mark.digits(place).len()).product()
 }
 
 /// Returns each value once, in order.
@@ -226,6 +249,11 @@ fn impossible(matches: &Match) -> Option<String> {
     let possible = |v4| family(&matches.sources, v4) && family(&matches.destinations, v4);
     if !possible(true) && !possible(false) {
         return Some("source and destination are of different IP versions".to_owned());
+    }
+    if matches.vlan == Some(VlanTest::Untagged)
+        && matches.vlan_inner.is_some_and(|vlan| vlan != VlanTest::Untagged)
+    {
+        return Some("a frame without a tag has no inner one".to_owned());
     }
     let wanted = matches.ethertype?;
     match wanted {

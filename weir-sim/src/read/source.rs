@@ -142,6 +142,9 @@ impl<'a> Reading<'a> {
             |node: &Node<'_>, report: &mut Report| node.parsed::<MacAddress>(report).map(Some);
         let source_mac = read_or(table.field("src_mac"), None, report, station);
         let destination_mac = read_or(table.field("dst_mac"), None, report, station);
+        let mark = read_or(table.field("mark"), 0, report, |node, report| {
+            node.number(0, u32::MAX.into(), report)
+        });
         let protocol = protocol?;
         let ports = Ports { source: sport? as u16, destination: dport? as u16 };
         let mut headers = Headers::of_flow(addresses?, protocol, ports);
@@ -152,6 +155,7 @@ impl<'a> Reading<'a> {
         headers.traffic_class = Some(code | ecn?.map_or(0, |ecn| ecn as u8));
         headers.vlan = vlan?.map(|vlan| VlanTag(vlan.id()));
         headers.macs = stations(source_mac?, destination_mac?);
+        headers.mark = mark? as u32;
         Some(headers)
     }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_core::classify::{Classifier, InterfaceId, Match};
+use weir_core::classify::{Classifier, InterfaceId, Match, VlanTest};
 use weir_core::ids::LeafId;
 use weir_core::packet::{EtherType, Headers};
 use weir_core::units;
@@ -107,11 +107,13 @@ fn frame_for(leaf: LeafId, policy: &Policy, classifier: &mut Classifier) -> Opti
 
 /// Returns a frame that satisfies the conditions.
 fn frame(matches: &Match) -> Option<Vec<u8>> {
-    // The probe's frames have stations of their own.
-    if matches.tests_macs()
+    // The probe's frames have stations of their own, no tags and no mark.
+    if matches.tests_beside()
         || matches.interface.is_some()
-        || matches.vlan.is_some()
-        || matches.vlan_inner.is_some()
+        || [matches.vlan, matches.vlan_inner]
+            .into_iter()
+            .flatten()
+            .any(|vlan| vlan != VlanTest::Untagged)
     {
         return None;
     }

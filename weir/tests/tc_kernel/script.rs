@@ -7,6 +7,9 @@ use weir_core::random::Random;
 pub struct Script {
     pub tree: Vec<String>,
     pub filters: Vec<String>,
+    /// The minor numbers of the classes without children.
+    #[allow(dead_code)] // Only the twin's test reads them.
+    pub leaves: Vec<u32>,
 }
 
 impl Script {
@@ -36,7 +39,8 @@ pub fn script(device: &str, random: &mut Random) -> Script {
     let root = format!("qdisc add dev {device} root handle 1: htb{default}{r2q}");
     tree.lines.insert(0, root);
     let filters = (0..random.below(11)).map(|_| filter(&tree, random)).collect();
-    Script { tree: tree.lines, filters }
+    let leaves = tree.classes.iter().filter(|row| !row.1).map(|row| row.0).collect();
+    Script { tree: tree.lines, filters, leaves }
 }
 
 struct Tree<'d> {

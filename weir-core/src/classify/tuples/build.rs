@@ -30,8 +30,8 @@ pub(super) fn tuples(rules: &[Rule], targets: &[u32], repeats: Repeats) -> Tuple
     let mut drafts = Drafts { links: alloc::vec![(0, 0)], ..Drafts::default() };
     let mut known_links = BTreeMap::from([((0, 0), 0)]);
     for (rule, number) in rules.iter().zip(0..) {
-        // Rules that test stations are in a list of their own, but may cover others.
-        if repeats == Repeats::LeftOut && rule.matches.tests_macs() {
+        // Rules that test stations or marks are in lists of their own, but may cover others.
+        if repeats == Repeats::LeftOut && rule.matches.tests_beside() {
             continue;
         }
         let target = targets.get(number as usize).copied().unwrap_or_default();

@@ -10,7 +10,7 @@ use super::super::sketch::{Key, Rule, Sketch, quoted};
 use super::Handle;
 use super::filters::Filter;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_core::classify::{PortRange, Prefix};
+use weir_core::classify::{MarkTest, PortRange, Prefix};
 
 /// Where packets go.
 #[derive(Clone, Copy)]
@@ -157,6 +157,19 @@ fn narrower(key: &str, one: &str, other: &str) -> Option<String> {
                 (_, true) => Some(one.to_owned()),
                 _ => None,
             }
+        }
+        "vlan" | "vlan_inner" => match (bare(one).as_str(), bare(other).as_str()) {
+            ("any", "none") | ("none", "any") => None,
+            ("any", _) => Some(other.to_owned()),
+            (_, "any") => Some(one.to_owned()),
+            _ => None,
+        },
+        "mark" => {
+            let (first, second): (MarkTest, MarkTest) =
+                (bare(one).parse().ok()?, bare(other).parse().ok()?);
+            let agree = (first.value() ^ second.value()) & first.mask() & second.mask() == 0;
+            let both = MarkTest::new(first.value() | second.value(), first.mask() | second.mask());
+            both.ok().filter(|_| agree).map(|both| quoted(&both.to_string()))
         }
         "sport" | "dport" => {
             let (first, second): (PortRange, PortRange) =

@@ -3,9 +3,9 @@
 use super::super::altq::with_tos;
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, inline, quoted, rate_value};
-use super::super::words::{Words, number};
-use super::selector::{Lowered, Selector};
-use super::units::{base0, handle, rate, size};
+use super::super::words::{Word, Words, bad_value, number};
+use super::selector::{Lowered, OTHERS, PORTED, Selector};
+use super::units::{base0, handle, kernel_burst, rate, size};
 use super::{A_HANDLE, Device, Handle, OBJECTS_MAX};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_core::packet::MacAddress;
@@ -27,12 +27,16 @@ pub(super) struct Filter {
 pub(super) struct Sort {
     kind: String,
     accepts: Accepts,
+    /// The mask of `fw` filters.
+    mask: Option<u32>,
 }
 
 /// A filter while its conditions are read.
 struct Draft {
     line: LineId,
     accepts: Accepts,
+    /// What `protocol` says; `accepts` follows `vlan_ethtype` as well.
+    outer: Accepts,
     /// The keys of a `u32`.
     selector: Option<Selector>,
     keys: Vec<Key>,
@@ -42,7 +46,17 @@ struct Draft {
     police: Option<String>,
     parent: Option<Handle>,
     prio: Option<u32>,
+    /// What `handle` says, which `fw` compares with the mark.
+    handle: Option<Word>,
+    mark: Option<Mark>,
     kind: String,
+}
+
+/// What a `fw` filter compares.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    value: u32,
+    mask: u32,
 }
 
 /// The packets that `protocol` accepts.
@@ -84,9 +98,23 @@ pub(super) fn read(
     reading: &mut Reading,
 ) -> Option<()> {
     let accepts = Accepts::All;
-    let (selector, keys, tos, target, police, parent, prio, kind) = Default::default();
-    let mut draft =
-        Draft { line, accepts, selector, keys, tos, target, police, parent, prio, kind };
+    let (selector, keys, tos, target, police) = Default::default();
+    let (parent, prio, handle, mark, kind) = Default::default();
+    let mut draft = Draft {
+        line,
+        accepts,
+        outer: accepts,
+        selector,
+        keys,
+        tos,
+        target,
+        police,
+        parent,
+        prio,
+        handle,
+        mark,
+        kind,
+    };
     let read = conditions(words, &mut draft, reading);
     if device.filters.len() >= OBJECTS_MAX * 16 || device.sorts.len() >= OBJECTS_MAX * 16 {
         reading.lost(line, "the device has too many filters");
@@ -95,6 +123,7 @@ pub(super) fn read(
     // Also a filter that is lost has its priority.
     let prio = priority(&draft, device, reading)?;
     read?;
+    unique(&draft, prio, device, reading)?;
     let Some(target) = draft.target else {
         reading.lost(line, "it names no class with `flowid` or `classid`");
         return None;
@@ -110,7 +139,9 @@ pub(super) fn read(
 /// refuses the filter.
 fn priority(draft: &Draft, device: &mut Device, reading: &mut Reading) -> Option<u32> {
     let parent = draft.parent.filter(|parent| parent.1 > 0);
-    let sort = Sort { kind: draft.kind.clone(), accepts: draft.accepts };
+    let mark = draft.mark.filter(|_| draft.kind == "fw");
+    let mask = mark.map(|mark| mark.mask);
+    let sort = Sort { kind: draft.kind.clone(), accepts: draft.outer, mask };
     let prio = draft.prio.filter(|prio| *prio > 0).unwrap_or_else(|| {
         // [algorithms §11.3] Below the smallest in the upper half; those in the lower half precede.
         let upper = (parent, PRIO_AUTO)..=(parent, u32::MAX);
@@ -119,12 +150,32 @@ fn priority(draft: &Draft, device: &mut Device, reading: &mut Reading) -> Option
     });
     let known = device.sorts.entry((parent, prio)).or_insert_with(|| sort.clone());
     if *known != sort {
-        let why = "the kernel refuses it: an earlier filter with this `prio` has another kind or \
-                   another `protocol`";
+        let why = "the kernel refuses it: an earlier filter with this `prio` has another kind, \
+                   another `protocol` or, for `fw`, another mask";
         reading.lost(draft.line, why);
         return None;
     }
     Some(prio)
+}
+
+/// Reports a filter that the kernel refuses since an earlier one of this priority tests the same.
+fn unique(draft: &Draft, prio: u32, device: &mut Device, reading: &mut Reading) -> Option<()> {
+    let mut keys = draft.keys.clone();
+    keys.sort_unstable();
+    let tos = draft.tos.map(|(value, mask)| (value & mask, mask)).filter(|tos| tos.1 > 0);
+    let tests = match draft.kind.as_str() {
+        "fw" => format!("{:?}", draft.mark.map(|mark| mark.value)),
+        "flower" => format!("{keys:?} {tos:?}"),
+        "matchall" => String::new(),
+        _ => return Some(()),
+    };
+    let parent = draft.parent.filter(|parent| parent.1 > 0);
+    if device.uniques.insert((parent, prio, tests)) {
+        return Some(());
+    }
+    let why = "the kernel refuses it: an earlier filter with this `prio` tests the same";
+    reading.lost(draft.line, why);
+    None
 }
 
 /// Reads the words before and behind the kind of a filter.
@@ -140,12 +191,15 @@ fn conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Op
                 return None;
             }
             "egress" => {}
-            "protocol" => protocol(words, draft, reading)?,
+            "protocol" => {
+                protocol(words, draft, reading)?;
+                draft.outer = draft.accepts;
+            }
             "prio" | "pref" | "priority" => {
                 let in_range = |text: &str| base0(text, 0xffff);
                 draft.prio = Some(words.value("a priority up to 65535", in_range, reading)?);
             }
-            "handle" => drop(words.need("a handle", reading)?),
+            "handle" => draft.handle = Some(words.need("a handle", reading)?),
             "estimator" => {
                 words.need("an interval", reading)?;
                 words.need("a time", reading)?;
@@ -159,12 +213,7 @@ fn conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Op
         "flower" => flower(words, draft, reading)?,
         "basic" => basic(words, draft, reading)?,
         "matchall" => tail(words, draft, reading)?,
-        "fw" => {
-            let why = "the firewall's marks are not in the packet: write the conditions that set \
-                       the mark as `match` of the class";
-            reading.lost(line, why);
-            return None;
-        }
+        "fw" => fw(words, draft, reading)?,
         "route" | "rsvp" | "tcindex" | "bpf" | "cgroup" | "flow" => {
             reading.lost(line, format!("Weir has no `{}` filter", kind.text));
             return None;
@@ -180,9 +229,9 @@ fn conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Op
 impl Draft {
     /// Returns the rules; none if it has no counterpart.
     fn rules(self, reading: &mut Reading) -> Option<Vec<Vec<Key>>> {
-        let has_vlan = self.keys.iter().any(|(key, _)| *key == "vlan");
+        let behind = self.selector.as_ref().is_some_and(|selector| !selector.is_any());
         let why = match self.accepts {
-            Accepts::Tagged if !has_vlan => "Weir's rules can match the number of a VLAN, not any",
+            Accepts::Tagged if behind => "u32 compares bytes of the VLAN tag",
             Accepts::Untyped => "Weir's rules cannot match frames without an ethertype",
             _ => "",
         };
@@ -190,11 +239,29 @@ impl Draft {
             reading.lost(self.line, why);
             return None;
         }
+        if self.accepts == Accepts::Tagged || self.has("vlan") {
+            let note = "Weir does not tell tags of 802.1ad from those of 802.1q";
+            reading.approximated(self.line, note);
+        }
+        if matches!(self.accepts, Accepts::Type(EthernetType(0x8847 | 0x8848 | 0x8864))) {
+            let note = "where an IP packet follows, Weir's rules see that packet's ethertype";
+            reading.approximated(self.line, note);
+        }
+        if self.kind == "flower" && (self.has("sport") || self.has("dport")) {
+            reading.approximated(self.line, FRAGMENTS);
+        }
+        let empty = self.mark.is_some_and(|mark| mark.value & !mark.mask != 0);
+        if empty {
+            reading.noted(self.line, "it matches no packet: its mark is outside its mask");
+            return Some(Vec::new());
+        }
         let mut rules = match &self.selector {
             Some(selector) => self.lowered(selector, reading)?,
             None => self.parsed(),
         };
         for rule in &mut rules {
+            rule.extend(self.tags());
+            rule.extend(self.mark.map(Mark::key));
             rule.extend(self.police.clone().map(|police| ("police", police)));
         }
         Some(rules)
@@ -202,9 +269,6 @@ impl Draft {
 
     /// Returns the rules of a filter that compares bytes.
     fn lowered(&self, selector: &Selector, reading: &mut Reading) -> Option<Vec<Vec<Key>>> {
-        if selector.mark.is_some() {
-            return unread("mark", self, reading).map(|()| Vec::new());
-        }
         let accepted = match self.accepts {
             Accepts::Type(one) => Some(one),
             _ => None,
@@ -237,11 +301,68 @@ impl Draft {
         }
     }
 
+    /// Returns the condition on VLAN tags that follows from the protocol: the kernel sees the first
+    /// ethertype of a frame, and Weir's rules the last.
+    fn tags(&self) -> Option<Key> {
+        let none = quoted("none");
+        let has_vlan = self.has("vlan");
+        match self.accepts {
+            Accepts::Type(_) if has_vlan => Some(("vlan_inner", none)),
+            Accepts::Type(_) => Some(("vlan", none)),
+            Accepts::Tagged if !has_vlan => Some(("vlan", quoted("any"))),
+            _ => None,
+        }
+    }
+
+    fn has(&self, field: &str) -> bool {
+        self.keys.iter().any(|(key, _)| *key == field)
+    }
+
     /// Replaces an earlier value of this field.
     fn set(&mut self, key: &'static str, value: String) {
         self.keys.retain(|(other, _)| *other != key);
         self.keys.push((key, value));
     }
+}
+
+impl Mark {
+    /// Parses `VALUE[/MASK]`.
+    fn parse(text: &str) -> Option<Mark> {
+        let (value, mask) = text.split_once('/').unwrap_or((text, "0xffffffff"));
+        let bits = |text: &str| base0(text, u32::MAX);
+        Some(Mark { value: bits(value)?, mask: bits(mask)? })
+    }
+
+    fn key(self) -> Key {
+        let value = match self.mask {
+            u32::MAX => self.value.to_string(),
+            mask => quoted(&format!("{:#x}/{mask:#x}", self.value)),
+        };
+        ("mark", value)
+    }
+}
+
+/// Reads the `handle` and what follows `fw`.
+fn fw(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
+    let Some(handle) = draft.handle.take() else {
+        let why = "without `handle` a mark is itself the number of a class: write a filter for \
+                   each mark";
+        reading.lost(draft.line, why);
+        return None;
+    };
+    let Some(mark) = Mark::parse(&handle.text) else {
+        bad_value(&handle, "a mark of 32 bits, with or without /MASK", reading);
+        return None;
+    };
+    if mark.value == 0 {
+        reading.lost(draft.line, "the kernel refuses it: `handle` is 0");
+        return None;
+    }
+    draft.mark = Some(mark);
+    if words.peek() == Some("indev") {
+        return unread("indev", draft, reading);
+    }
+    tail(words, draft, reading)
 }
 
 fn protocol(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
@@ -267,6 +388,11 @@ fn tail(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<(
     while let Some(word) = words.take() {
         match word.text.as_str() {
             "flowid" | "classid" => draft.target = Some(words.value(A_HANDLE, target, reading)?),
+            "police" if ["flower", "matchall"].contains(&draft.kind.as_str()) => {
+                let why = "tc refuses it: behind this kind of filter it reads `action police`";
+                reading.lost(draft.line, why);
+                return None;
+            }
             "police" => police(words, draft, reading)?,
             "action" | "actions" => {
                 if words.accept("police") {
@@ -322,7 +448,13 @@ fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
             "conform-exceed" => {
                 words.take();
                 let action = words.need("an action such as `drop`", reading)?;
-                out = exceed(action.text.split('/').next().unwrap_or(""), draft.line, reading);
+                let (beyond, within) =
+                    action.text.split_once('/').unwrap_or((&action.text, "pass"));
+                out = exceed(beyond, draft.line, reading);
+                if !["pass", "ok", "pipe"].contains(&within) {
+                    let note = format!("packets within the rate pass, and not `{within}`");
+                    reading.approximated(draft.line, note);
+                }
             }
             action if POLICE_ACTIONS.contains(&action) => {
                 out = exceed(action, draft.line, reading);
@@ -335,7 +467,8 @@ fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
         reading.approximated(draft.line, "`police` without `rate` and `burst` is left out");
         return Some(());
     }
-    let depth = quoted(&format!("{} B", depth.clamp(1, 1 << 30)));
+    let depth = kernel_burst(depth, bits).clamp(1, 1 << 30);
+    let depth = quoted(&format!("{depth} B"));
     let keys = [("rate", rate_value(bits)), ("depth", depth), ("out", quoted(out))];
     draft.police = Some(inline(&keys));
     Some(())
@@ -344,8 +477,11 @@ fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
 /// Returns what becomes of a packet beyond the rate.
 fn exceed(action: &str, line: LineId, reading: &mut Reading) -> &'static str {
     match action {
-        "drop" | "shot" => "drop",
-        "pass" | "ok" => "pass",
+        // The same filter takes a packet again that is classified once more, and its policer finds
+        // it too long again; after 16 such turns the kernel drops it.
+        "drop" | "shot" | "reclassify" => "drop",
+        // There is no further action, so the filter has decided.
+        "pass" | "ok" | "pipe" => "pass",
         other => {
             let note = format!(
                 "packets beyond the rate go to the class too: Weir does not try the next filter, \
@@ -369,9 +505,11 @@ fn u32_conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -
                 reading.lost(draft.line, "hash tables of filters are not read");
                 return None;
             }
-            _ => return tail(words, draft, reading),
+            _ => break,
         }
     }
+    draft.mark = selector.mark.map(|(value, mask)| Mark { value, mask });
+    tail(words, draft, reading)
 }
 
 fn unread(field: &str, draft: &Draft, reading: &mut Reading) -> Option<()> {
@@ -458,6 +596,12 @@ fn flower(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
             "vlan_ethtype" => {
                 words.take();
                 protocol(words, draft, reading)?;
+                if !draft.has("vlan") {
+                    draft.set("vlan", quoted("any"));
+                }
+                if draft.accepts == Accepts::Tagged {
+                    draft.set("vlan_inner", quoted("any"));
+                }
             }
             "src_mac" | "dst_mac" => {
                 words.take();
@@ -505,7 +649,33 @@ fn basic(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<
             _ => return unread(part, draft, reading),
         }
     }
+    compared(draft, reading)?;
     tail(words, draft, reading)
+}
+
+/// Reports what a `basic` filter compares in packets that have something else there.
+fn compared(draft: &mut Draft, reading: &mut Reading) -> Option<()> {
+    match draft.accepts {
+        Accepts::Type(EthernetType::IPV4) => {}
+        Accepts::All => {
+            draft.set("ethertype", quoted(&EthernetType::IPV4.text()));
+            reading.approximated(draft.line, OTHERS);
+        }
+        _ => {
+            let why = "Weir finds the fields at these places for `protocol ip` only";
+            reading.lost(draft.line, why);
+            return None;
+        }
+    }
+    if draft.has("sport") || draft.has("dport") {
+        let ported = |(key, value): &Key| *key == "proto" && PORTED.contains(&value.as_str());
+        let note = match draft.keys.iter().any(ported) {
+            true => "the kernel compares bytes in place of the ports of fragments",
+            false => "the kernel compares these bytes in packets of any transport protocol",
+        };
+        reading.approximated(draft.line, note);
+    }
+    Some(())
 }
 
 fn word16(text: &str) -> Option<u16> {
@@ -523,10 +693,14 @@ fn ip_protocol(text: &str) -> Option<u64> {
     found.or_else(|| number(text)).filter(|number| *number < 256)
 }
 
+/// Parses a byte and its mask as `flower` reads them: tc takes digits for a decimal number where it
+/// can, and for a hexadecimal one otherwise; the mask is hexadecimal.
 fn masked_byte(text: &str) -> Option<(u8, u8)> {
     let (value, mask) = text.split_once('/').unwrap_or((text, "0xff"));
     let byte = |text: &str| hexadecimal(text).and_then(|number| u8::try_from(number).ok());
-    Some((byte(value)?, byte(mask)?))
+    let decimal = number(value).and_then(|number| u8::try_from(number).ok());
+    let (value, mask) = (decimal.or_else(|| byte(value))?, byte(mask)?);
+    Some((value & mask, mask))
 }
 
 fn port_range(text: &str) -> Option<String> {
@@ -539,6 +713,8 @@ fn port_range(text: &str) -> Option<String> {
     }
 }
 
+const FRAGMENTS: &str = "the kernel does not find the ports of fragments; Weir sends all fragments \
+                         where the first goes";
 /// The priority that the kernel gives to the first filter without one, and the least that it looks
 /// at for the next.
 const PRIO_FIRST: u32 = 0xc000;

@@ -176,7 +176,9 @@ fn add_classes(
         give_quanta(discipline, sketch);
     }
     add_queues(&ids, device, sketch, reading);
-    let caught = catch_all(&ids, root, device);
+    // The kernel drops packets for a class that does not exist, so these need a class of their own.
+    let known = device.filters.iter().all(|one| ids.contains(&one.target));
+    let caught = catch_all(&ids, root, device).filter(|_| known);
     let (mut direct, mut default) = (None, None);
     if ["drr", "qfq"].contains(&discipline.kind.as_str())
         && let Some(at) = caught

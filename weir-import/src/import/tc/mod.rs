@@ -20,7 +20,7 @@ use super::words::{Word, Words, decimal, number};
 use super::{Language, Options};
 use disciplines::{ClassOptions, Discipline};
 use filters::{Filter, Sort};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_policy::codes;
 use weir_policy::reader::suggest;
 
@@ -38,6 +38,8 @@ struct Device {
     filters: Vec<Filter>,
     /// What the filters of each parent class and priority have in common.
     sorts: BTreeMap<(Option<Handle>, u32), Sort>,
+    /// What filters of one kind may not repeat, by parent and priority.
+    uniques: BTreeSet<(Option<Handle>, u32, String)>,
     /// How many packets wait where nothing says otherwise.
     queue_length: u64,
 }
@@ -161,6 +163,7 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
             devices[at].classes.clear();
             devices[at].filters.clear();
             devices[at].sorts.clear();
+            devices[at].uniques.clear();
         }
         if object.text != "qdisc" && at.is_some() {
             return reading.lost(line, "single classes and filters are not deleted");
@@ -184,9 +187,9 @@ fn find_or_add(devices: &mut Vec<Device>, name: Word) -> Option<&mut Device> {
     let at = devices.iter().position(|one| one.name.text == name.text);
     let at = at.or_else(|| (devices.len() < DEVICES_MAX).then_some(devices.len()))?;
     if at == devices.len() {
-        let (qdiscs, classes, filters, sorts) = Default::default();
+        let (qdiscs, classes, filters, sorts, uniques) = Default::default();
         let queue_length = QUEUE_LENGTH;
-        devices.push(Device { name, qdiscs, classes, filters, sorts, queue_length });
+        devices.push(Device { name, qdiscs, classes, filters, sorts, uniques, queue_length });
     }
     devices.get_mut(at)
 }

@@ -208,10 +208,15 @@ impl Selector {
         Some(())
     }
 
+    /// Returns whether it compares no byte.
+    pub(super) fn is_any(&self) -> bool {
+        self.words.iter().all(|word| word.mask == 0)
+    }
+
     /// Returns the rules for packets of `accepted`; none: of every protocol.
     pub(super) fn lower(&self, accepted: Option<EthernetType>) -> Lowered {
         let mut out = Lowered::default();
-        if self.words.iter().all(|word| word.mask == 0) {
+        if self.is_any() {
             let keys = accepted.map(|one| ("ethertype", quoted(&one.text())));
             out.rules.push(keys.into_iter().collect());
             return out;
@@ -490,9 +495,9 @@ const FLAGS: &[(&str, u32, u32)] = &[
     ("mf", 0x2000, 0x2000),
 ];
 /// Protocols with ports: TCP, UDP, DCCP, SCTP and UDP-Lite.
-const PORTED: [&str; 5] = ["6", "17", "33", "132", "136"];
+pub(super) const PORTED: [&str; 5] = ["6", "17", "33", "132", "136"];
 const PORTS_FOUR: &str = "the kernel compares the bytes behind a header of 20 bytes, also of \
                           fragments, of packets with IP options and of protocols without ports";
 const PORTS_SIX: &str = "the kernel compares bytes at a fixed place, also of packets with \
                          extension headers";
-const OTHERS: &str = "the kernel compares these bytes in packets of every protocol";
+pub(super) const OTHERS: &str = "the kernel compares these bytes in packets of every protocol";
