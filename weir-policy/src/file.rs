@@ -1,6 +1,6 @@
 //! Reading a file that a user names, with a bound: the only I/O of this crate.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -11,6 +11,19 @@ use std::path::Path;
 /// As the system says.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     bounded(File::open(path)?)
+}
+
+/// As [`read`], for a file that another file names. It must be a regular file: nobody writes to a pipe
+/// for it, so reading one would never end.
+///
+/// # Errors
+/// As the system says, and for pipes, sockets and devices.
+pub fn read_named(path: &Path) -> io::Result<Vec<u8>> {
+    let there = fs::metadata(path)?;
+    if !there.is_file() && !there.is_dir() {
+        return Err(io::Error::other("it is a pipe, a socket or a device; name a regular file"));
+    }
+    read(path)
 }
 
 /// As [`read`], of a path on the command line: `-` is standard input.

@@ -33,7 +33,7 @@ mod weir {
 fn check<'py>(py: Python<'py>, text: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let bytes = text.as_bytes();
     let findings = py.detach(|| match deployment::is_deployment(&reader::top_level(bytes)) {
-        true => deployment::parse(bytes, name, &|path: &Path| file::read(path)).findings,
+        true => deployment::parse(bytes, name, &|path: &Path| file::read_named(path)).findings,
         false => policy::parse(text, name).findings,
     });
     answer::of(py, &answer::rows(&findings))
@@ -53,7 +53,7 @@ fn simulate<'py>(
     seed: Option<u64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let base = base_dir.unwrap_or_default();
-    let read_file = |path: &Path| file::read(&base.join(path));
+    let read_file = |path: &Path| file::read_named(&base.join(path));
     let outcome = py.detach(|| read::parse(scenario_text.as_bytes(), SCENARIO_NAME, &read_file));
     let mut scenario = answer::plan(py, outcome)?;
     scenario.seed = seed.unwrap_or(scenario.seed);

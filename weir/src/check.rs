@@ -1,8 +1,8 @@
 //! `weir check`: reports the findings of a policy, a deployment or a scenario.
 
-use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
+use crate::{Run, input};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use weir_policy::diff::{Standing, standings};
 use weir_policy::finding::{Finding, Outcome, Severity};
 use weir_policy::policy::Policy;
 use weir_policy::reader::Document;
-use weir_policy::{deployment, file, policy, render};
+use weir_policy::{deployment, policy, render};
 use weir_sim::read;
 use weir_sim::shown::Table;
 
@@ -91,13 +91,13 @@ impl Figures {
 impl Run for Check {
     fn run(self, output: &Output) -> Exit {
         let name = self.file.display().to_string();
-        let bytes = match file::read(&self.file) {
+        let bytes = match input::read(&self.file) {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
         let document = Document::new(&name, &bytes);
         let keys = document.top_level();
-        let read_file = |path: &Path| file::read(path);
+        let read_file = |path: &Path| input::read_named(path);
         let kind = Kind::of_tables(&keys);
         if self.bounds && kind == Some(Kind::Scenario) {
             let cure = "name the policy that it runs; `weir sim` compares a run with its bounds";

@@ -56,13 +56,13 @@ pub struct Compare {
 impl Run for Compare {
     fn run(self, output: &Output) -> Exit {
         let outputs = [("--json", &self.json), ("--plot", &self.plot)];
-        if let Err(error) = whole_file::distinct(&outputs, &[&self.scenario]) {
-            return output.refuse(&error);
-        }
         let mut scenario = match scenario(&self.scenario, output) {
             Ok(scenario) => scenario,
             Err(exit) => return exit,
         };
+        if let Err(error) = whole_file::distinct(&outputs, &[]) {
+            return output.refuse(&error);
+        }
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         let led = at(scenario, self.link.as_deref(), self.from.as_deref());
         let done = led.and_then(|scenario| self.compare(&scenario, output));

@@ -2,13 +2,13 @@
 
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
-use crate::{Run, whole_file};
+use crate::{Run, input, whole_file};
 use serde::Serialize;
 use std::path::PathBuf;
 use weir_core::sched::Descriptor;
 use weir_policy::finding::{Finding, Outcome, Severity};
 use weir_policy::translate::{self, Converted};
-use weir_policy::{Policy, file, policy, render};
+use weir_policy::{Policy, policy, render};
 use weir_sim::compare::find;
 
 /// Writes a policy for another scheduler.
@@ -44,13 +44,10 @@ struct Printed<'a> {
 impl Run for Convert {
     fn run(self, output: &Output) -> Exit {
         let name = self.policy.display().to_string();
-        let bytes = match file::read_or_stdin(&self.policy) {
+        let bytes = match input::read_or_stdin(&self.policy) {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
-        if let Err(error) = whole_file::distinct(&[("--out", &self.out)], &[&self.policy]) {
-            return output.refuse(&error);
-        }
         let to = match find(std::slice::from_ref(&self.scheduler)) {
             Ok(found) => found[0].descriptor,
             Err(why) => return output.refuse(&why),
@@ -66,12 +63,15 @@ impl Convert {
         to: &'static Descriptor,
         output: &Output,
     ) -> Exit {
-        let outcome = policy::parse_bytes(bytes, name, None, &file::read);
+        let outcome = policy::parse_bytes(bytes, name, None, &input::read_named);
         let (Some(policy), Ok(text), false) =
             (&outcome.plan, std::str::from_utf8(bytes), outcome.failed())
         else {
             return refuse((name, bytes), &outcome, output);
         };
+        if let Err(error) = whole_file::distinct(&[("--out", &self.out)], &[&self.policy]) {
+            return output.refuse(&error);
+        }
         match translate::convert((text, name), policy, to) {
             Ok(converted) => {
                 let printed = Printed {

@@ -1,14 +1,14 @@
 //! `weir diff`: compares the effects of two policies.
 
-use crate::Run;
 use crate::check;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
+use crate::{Run, input};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use weir_policy::diff::{ClassChange, Difference, Setting, Standing, differ};
 use weir_policy::policy::{self, Policy};
-use weir_policy::{file, render};
+use weir_policy::render;
 use weir_sim::shown::Table;
 
 /// Compares the effects of two policies: which packets go to another class, which guarantees
@@ -75,9 +75,9 @@ impl Run for Diff {
 
 fn read(path: &Path, output: &Output) -> Result<Policy, Exit> {
     let name = path.display().to_string();
-    let bytes =
-        file::read(path).map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
-    let outcome = policy::parse_bytes(&bytes, &name, None, &file::read);
+    let bytes = input::read(path)
+        .map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
+    let outcome = policy::parse_bytes(&bytes, &name, None, &input::read_named);
     if outcome.failed() {
         return Err(kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome));
     }

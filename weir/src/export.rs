@@ -3,13 +3,13 @@
 mod kernel;
 mod probe;
 
-use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
+use crate::{Run, input};
 use serde::Serialize;
 use std::path::PathBuf;
 use weir_import::export::{self, Filters, Loss};
-use weir_policy::{Policy, file, policy};
+use weir_policy::{Policy, policy};
 
 /// Writes a policy as another tool's configuration.
 #[derive(clap::Args)]
@@ -78,14 +78,14 @@ impl Run for Export {
 impl Tc {
     fn run(self, output: &Output) -> Exit {
         let name = self.policy.display().to_string();
-        let bytes = match file::read_or_stdin(&self.policy) {
+        let bytes = match input::read_or_stdin(&self.policy) {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
         if let Some(why) = no_device_name(&self.dev) {
             return output.refuse(&format!("--dev `{}`: {why}", self.dev));
         }
-        let outcome = policy::parse_bytes(&bytes, &name, None, &file::read);
+        let outcome = policy::parse_bytes(&bytes, &name, None, &input::read_named);
         if outcome.failed() {
             return kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome);
         }

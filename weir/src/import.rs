@@ -3,7 +3,7 @@
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::whole_file::cannot;
-use crate::{Run, whole_file};
+use crate::{Run, input, whole_file};
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use weir_core::units::Rate;
 use weir_import::import::{self, Fate, Import as Imports, Imported, LANGUAGES, Line, Options};
 use weir_policy::finding::Finding;
-use weir_policy::{file, render};
+use weir_policy::render;
 
 /// Converts an altq.conf, a pf.conf or tc commands to policies, and reports the fate of each line.
 ///
@@ -48,7 +48,7 @@ struct Printed<'a> {
 impl Run for Import {
     fn run(self, output: &Output) -> Exit {
         let name = self.file.display().to_string();
-        let bytes = match file::read(&self.file) {
+        let bytes = match input::read(&self.file) {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };

@@ -3,6 +3,7 @@
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
 //! line in `verbs` below. `output.rs` has what all verbs share (format, colour, exit codes).
 
+mod input;
 mod kind;
 mod output;
 mod whole_file;

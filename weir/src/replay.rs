@@ -1,16 +1,16 @@
 //! `weir replay`: runs a capture through a policy, in virtual time.
 
-use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::sim::{Explain, bounds};
 use crate::whole_file::{self, WholeFile, cannot};
+use crate::{Run, input};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, BufWriter, Read};
 use std::path::PathBuf;
 use weir_policy::finding::Outcome;
-use weir_policy::{Policy, file, policy, render};
+use weir_policy::{Policy, policy, render};
 use weir_sim::capture::{CaptureFault, CaptureReader, CaptureWriter};
 use weir_sim::replay::{
     InterfaceMap, Outputs, ReplayError, ReplayReport, replay, replay_explained,
@@ -52,15 +52,15 @@ impl Run for Replay {
 
 impl Replay {
     fn replay(&self, output: &Output) -> Result<Exit, String> {
-        let outputs = [("-o", &self.output), ("--drops", &self.drops)];
-        whole_file::distinct(&outputs, &[&self.capture, &self.policy])?;
         let name = self.policy.display().to_string();
-        let bytes = file::read(&self.policy).map_err(|error| cannot("read", &name, &error))?;
-        let outcome = policy::parse_bytes(&bytes, &name, None, &file::read);
+        let bytes = input::read(&self.policy).map_err(|error| cannot("read", &name, &error))?;
+        let outcome = policy::parse_bytes(&bytes, &name, None, &input::read_named);
         let Some(policy) = &outcome.plan else {
             return Ok(kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome));
         };
         show_findings(&outcome, output);
+        let outputs = [("-o", &self.output), ("--drops", &self.drops)];
+        whole_file::distinct(&outputs, &[&self.capture])?;
         let map = InterfaceMap::new(policy, &self.interface_pairs())
             .map_err(|error| error.to_string())?;
         let bar = ProgressBar::no_length();
@@ -120,7 +120,7 @@ impl Replay {
     /// Returns of which other kind the capture is, if its fault is that it is none.
     fn mistaken(&self, fault: &CaptureFault) -> Option<String> {
         let CaptureFault::NotACapture { .. } = fault else { return None };
-        let bytes = file::read(&self.capture).ok()?;
+        let bytes = input::read(&self.capture).ok()?;
         kind::mistaken(&self.capture.display().to_string(), &bytes, Kind::Capture)
     }
 

@@ -4,10 +4,10 @@ pub mod bounds;
 pub mod memory;
 mod packets;
 
-use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::whole_file;
+use crate::{Run, input};
 use indicatif::{ProgressBar, ProgressStyle};
 use memory::Runs;
 use packets::{Rows, Trace};
@@ -15,7 +15,7 @@ use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use weir_core::units::{Bytes, Duration};
 use weir_live::signals::StopSignal;
-use weir_policy::{file, render};
+use weir_policy::render;
 use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
 use weir_sim::keeping::Keeping;
 use weir_sim::memory::Beside;
@@ -96,13 +96,13 @@ impl Run for Sim {
             ("--parquet", &self.parquet),
             ("--trace", &self.trace),
         ];
-        if let Err(error) = whole_file::distinct(&outputs, &[&self.scenario]) {
-            return output.refuse(&error);
-        }
         let mut scenario = match scenario(&self.scenario, output) {
             Ok(scenario) => scenario,
             Err(exit) => return exit,
         };
+        if let Err(error) = whole_file::distinct(&outputs, &[]) {
+            return output.refuse(&error);
+        }
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         let done = match self.replications {
             Some(count) => self.replicate(&scenario, count, output),
@@ -118,11 +118,11 @@ impl Run for Sim {
 /// Returns the exit code if there is none.
 pub fn scenario(path: &Path, output: &Output) -> Result<Scenario, Exit> {
     let name = path.display().to_string();
-    let bytes = match file::read(path) {
+    let bytes = match input::read(path) {
         Ok(bytes) => bytes,
         Err(error) => return Err(output.refuse(&format!("cannot read {name}: {error}"))),
     };
-    let outcome = read::parse(&bytes, &name, &|path: &Path| file::read(path));
+    let outcome = read::parse(&bytes, &name, &|path: &Path| input::read_named(path));
     if outcome.failed() {
         return Err(kind::refuse(output, (&name, &bytes), Kind::Scenario, &outcome));
     }

@@ -1,15 +1,15 @@
 //! `weir test`: simulates the promises of a policy, and reports whether they are kept.
 
-use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::sim::bounds;
+use crate::{Run, input};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_core::ids::ClassId;
 use weir_policy::policy::{self, Measure, Metric, Policy, Promise};
-use weir_policy::{file, render};
+use weir_policy::render;
 use weir_sim::keeping;
 use weir_sim::promise::{self, Observation, Proof, Verdict};
 use weir_sim::read;
@@ -49,11 +49,11 @@ struct Row {
 impl Run for Test {
     fn run(self, output: &Output) -> Exit {
         let name = self.policy.display().to_string();
-        let bytes = match file::read(&self.policy) {
+        let bytes = match input::read(&self.policy) {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
-        let outcome = policy::parse_bytes(&bytes, &name, None, &file::read);
+        let outcome = policy::parse_bytes(&bytes, &name, None, &input::read_named);
         if outcome.failed() {
             return kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome);
         }
@@ -95,9 +95,9 @@ fn observe(
     output: &Output,
 ) -> Result<Vec<Observation>, Exit> {
     let name = path.display().to_string();
-    let bytes =
-        file::read(path).map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
-    let outcome = read::parse_with(&bytes, &name, &|path: &Path| file::read(path), policy);
+    let bytes = input::read_named(path)
+        .map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
+    let outcome = read::parse_with(&bytes, &name, &|path: &Path| input::read_named(path), policy);
     if outcome.failed() {
         return Err(kind::refuse(output, (&name, &bytes), Kind::Scenario, &outcome));
     }

@@ -1,9 +1,9 @@
 //! `weir up`: runs a deployment.
 
-use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Output};
 use crate::status::table;
+use crate::{Run, input};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_control::protocol::default_socket;
@@ -21,7 +21,7 @@ use weir_live::signals::StopSignal;
 use weir_live::status::Board;
 use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::{self, Deployment, Wait};
-use weir_policy::{file, render};
+use weir_policy::render;
 
 /// Bridges two interfaces with a policy for each direction, until SIGINT or SIGTERM.
 ///
@@ -35,11 +35,11 @@ pub struct Up {
 impl Run for Up {
     fn run(self, output: &Output) -> Exit {
         let name = self.deployment.display().to_string();
-        let bytes = match file::read(&self.deployment) {
+        let bytes = match input::read(&self.deployment) {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
-        let read = |path: &Path| file::read(path);
+        let read = |path: &Path| input::read_named(path);
         let outcome = deployment::parse(&bytes, &name, &read);
         if outcome.failed() {
             return kind::refuse(output, (&name, &bytes), Kind::Deployment, &outcome);

@@ -3,12 +3,13 @@
 //! Until then a file has no name at all (`O_TMPFILE`), so the kernel frees it however the process
 //! ends, by SIGINT or SIGKILL. Every error names the file as the user did.
 
+use crate::input::{self, FileId};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 use rustix::io::Errno;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
@@ -34,9 +35,12 @@ impl WholeFile {
     /// Creates the file.
     ///
     /// # Errors
-    /// The error of the system, with the name.
+    /// The error of the system, with the name; and if the file is an input.
     pub fn create(path: &Path) -> io::Result<Self> {
         let name = path.display().to_string();
+        if input::was_read(path) {
+            return Err(unwritten(&name, &io::Error::other("it is an input; name another file")));
+        }
         let state = State::of(path).map_err(|error| unwritten(&name, &error))?;
         Ok(Self { state, name })
     }
@@ -167,7 +171,7 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Stri
 }
 
 /// Refuses to write over an input, and to write twice to one file. `outputs` are options and their
-/// files; the input `-` is standard input.
+/// files; `inputs` are files yet to be read, beside those that were, and `-` is standard input.
 ///
 /// # Errors
 /// What has to be named otherwise.
@@ -176,10 +180,10 @@ pub fn distinct(outputs: &[(&str, &Option<PathBuf>)], inputs: &[&Path]) -> Resul
     let mut before: Vec<(&str, &Path)> = Vec::new();
     for (option, path) in given {
         let shown = path.display();
-        if inputs.iter().any(|input| same_file(path, input)) {
+        if input::was_read(path) || inputs.iter().any(|input| same_file(path, input)) {
             return Err(format!("{option} {shown} is an input; name another file"));
         }
-        let same = |one: &&(&str, &Path)| one.1 == path || same_file(one.1, path);
+        let same = |one: &&(&str, &Path)| place(one.1) == place(path) || same_file(one.1, path);
         if let Some((other, _)) = before.iter().find(same) {
             return Err(format!("{other} and {option} are both {shown}; name two files"));
         }
@@ -188,14 +192,20 @@ pub fn distinct(outputs: &[(&str, &Option<PathBuf>)], inputs: &[&Path]) -> Resul
     Ok(())
 }
 
+/// Returns the path of a file that need not exist, without links and `..` as far as folders exist.
+fn place(path: &Path) -> PathBuf {
+    let new = || Some(fs::canonicalize(folder(path)).ok()?.join(path.file_name()?));
+    fs::canonicalize(path).ok().or_else(new).unwrap_or_else(|| path.to_owned())
+}
+
 /// Returns whether both paths lead to one existing file.
 fn same_file(one: &Path, other: &Path) -> bool {
-    let id = |there: Metadata| (there.dev(), there.ino());
     let of = |path: &Path| match path.as_os_str() == "-" {
         true => File::from(io::stdin().as_fd().try_clone_to_owned().ok()?).metadata().ok(),
         false => fs::metadata(path).ok(),
     };
-    match (of(one).map(id), of(other).map(id)) {
+    let id = |path: &Path| of(path).map(|there| FileId::of(&there));
+    match (id(one), id(other)) {
         (Some(one), Some(other)) => one == other,
         _ => false,
     }

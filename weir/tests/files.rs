@@ -57,14 +57,34 @@ fn a_command_that_is_stopped_leaves_no_file() {
     check_stopped("--parquet", "-KILL");
 }
 
+/// Files that name others: a policy with a list, and a scenario with that policy and arrivals.
+const NAMING: &[(&str, &str)] = &[
+    (
+        "template.toml",
+        "link = { rate = '1 Mbit/s', scheduler = 'drr' }\n[class.all]\ndefault = true\n\
+         [template.host]\nlist = 'hosts.csv'\nname = 'h{id}'\nclass.match = { dst = '{ip}' }\n",
+    ),
+    ("hosts.csv", "id,ip\n1,10.0.0.1\n"),
+    (
+        "naming.toml",
+        "policy = 'template.toml'\nduration = '1 s'\n[[source]]\nname = 'a'\n\
+         kind = 'capture'\nfile = 'arrivals.csv'\n",
+    ),
+    ("arrivals.csv", "0.1,500\n"),
+];
+
 /// Runs a command, given as words, in a folder with a file of each kind, with `input` as standard
 /// input; it exits 2, says `said`, and changes no file.
 fn check_refused(words: &str, input: Option<&str>, said: &str) {
     let folder = kinds::folder();
     let link = folder.path().join("linked.pcap");
     fs::hard_link(folder.path().join("capture.pcap"), link).expect("links work");
+    for (name, text) in NAMING {
+        fs::write(folder.path().join(name), text).expect("is writable");
+    }
+    fs::create_dir(folder.path().join("sub")).expect("is writable");
     let contents = || {
-        let read = |name: String| (fs::read(folder.path().join(&name)).expect("readable"), name);
+        let read = |name: String| (fs::read(folder.path().join(&name)).ok(), name);
         names(folder.path()).into_iter().map(read).collect::<Vec<_>>()
     };
     let before = contents();
@@ -95,4 +115,56 @@ fn an_input_is_never_written_over_and_errors_name_the_users_file() {
     check_refused("sim scenario.toml --trace /dev/full", None, "cannot write /dev/full: No space");
     check_refused("sim scenario.toml --parquet /dev/full", None, "cannot write /dev/full: No");
     check_refused("replay policy.toml capture.pcap -o /dev/full", None, "cannot write /dev/full");
+}
+
+#[test]
+fn a_file_that_an_input_names_is_never_written_over() {
+    let said = "template.toml is an input";
+    check_refused("sim naming.toml --json template.toml", None, said);
+    check_refused("sim naming.toml --bins 1s --csv hosts.csv", None, "--csv hosts.csv is an input");
+    check_refused("sim naming.toml --trace arrivals.csv", None, "arrivals.csv is an input");
+    check_refused("sim naming.toml --parquet sub/../arrivals.csv", None, "arrivals.csv is an");
+    check_refused("compare naming.toml --schedulers drr --json template.toml", None, said);
+    check_refused("compare naming.toml --schedulers drr --plot hosts.csv", None, "is an input");
+    check_refused("replay template.toml capture.pcap -o hosts.csv", None, "-o hosts.csv is an");
+    check_refused("replay template.toml capture.pcap --drops hosts.csv", None, "--drops hosts.csv");
+    check_refused("convert template.toml --scheduler wf2q+ -o hosts.csv", None, "is an input");
+}
+
+#[test]
+fn two_outputs_are_never_one_file_however_they_are_spelt() {
+    let said = "-o and --drops are both ";
+    check_refused("replay policy.toml capture.pcap -o x --drops ./x", None, said);
+    check_refused("replay policy.toml capture.pcap -o sub/../x --drops x", None, said);
+    check_refused("sim scenario.toml --json ./sub/x --trace sub/x", None, "are both sub/x");
+}
+
+/// Checks, in a folder where `pipe` is a pipe, that `words` name in a finding what is no file.
+fn check_pipe(words: &str, changed: (&str, &str, &str)) {
+    let folder = kinds::folder();
+    for (name, text) in NAMING {
+        fs::write(folder.path().join(name), text).expect("is writable");
+    }
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
+    let (name, from, to) = changed;
+    let path = folder.path().join(name);
+    let text = fs::read_to_string(&path).expect("is there");
+    assert!(text.contains(from), "{name}: {from}");
+    fs::write(&path, text.replace(from, to)).expect("is writable");
+    // If the command reads the pipe, it reads nothing, and does not wait.
+    std::thread::spawn(|| File::options().write(true).open(pipe).map(drop));
+    let output = kinds::command(&folder, words).output().expect("weir starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{words}: {text}");
+    let said = format!("cannot read {to}: it is a pipe, a socket or a device");
+    assert!(text.contains(&said), "{words}: {text}");
+}
+
+#[test]
+fn a_pipe_is_not_read_in_place_of_a_file_that_a_file_names() {
+    check_pipe("check template.toml", ("template.toml", "hosts.csv", "pipe"));
+    check_pipe("check scenario.toml", ("scenario.toml", "policy.toml", "pipe"));
+    check_pipe("sim naming.toml", ("naming.toml", "arrivals.csv", "/dev/stdin"));
+    check_pipe("check deployment.toml", ("deployment.toml", "policy.toml", "pipe"));
 }
