@@ -44,7 +44,7 @@ pub struct Headers {
     /// Transport ports; never known for a later fragment.
     pub ports: Option<Ports>,
     /// Ethertype behind all VLAN tags; that of the IP packet where one was read in a PPPoE session
-    /// or behind MPLS labels. Unknown for an IEEE 802.3 frame, which has a length there.
+    /// or behind MPLS labels, and that of SNAP in an IEEE 802.3 frame, which has a length there.
     pub ethertype: Option<EtherType>,
     /// The only or the outer VLAN tag.
     pub vlan: Option<VlanTag>,
@@ -59,7 +59,7 @@ pub struct Headers {
     /// The stations of an Ethernet frame. For every packet the parser copies twelve bytes more, for
     /// rules that few policies have; but without these no rule can name a device.
     pub macs: Option<Macs>,
-    /// Length in bytes of what precedes the network header: link header, VLAN tags, PPPoE, labels.
+    /// Length in bytes of what precedes the network header: link header, VLAN tags, SNAP, PPPoE, labels.
     pub link_len: u16,
     /// How far reading got.
     pub depth: Depth,
