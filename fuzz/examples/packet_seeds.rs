@@ -99,11 +99,14 @@ fn encapsulated_seeds() -> Vec<Seed> {
     let compressed = in_ethernet("8864 1100 0001 002e 00fd", &ip4);
     let labels = in_ethernet("8847 00010040 00020140", &ip6);
     let pseudowire = in_ethernet("8847 00010140 00000000", &ip4);
+    let snap = in_ethernet("0034 aaaa03 000000 0800", &ip4);
+    let tagged_snap = in_ethernet("8100 0007 0048 aaaa03 000000 8847 00020140", &ip6);
     let macsec = in_ethernet("88e5 2c00 00000001", &ip4);
     let tags = (0..9).fold(udp4(), |frame, _| frame.tag(0x8100, 7)).bytes();
     vec![
         ("pppoe", ETHERNET, vec![session, tagged, compressed]),
         ("mpls", ETHERNET, vec![labels, pseudowire]),
+        ("snap", ETHERNET, vec![snap, tagged_snap]),
         ("macsec", ETHERNET, vec![macsec]),
         ("tags", ETHERNET, vec![tags]),
     ]

@@ -348,6 +348,34 @@ fn labels_are_skipped_to_the_packet_behind_them() {
 }
 
 #[test]
+fn a_frame_with_a_length_is_read_behind_snap() {
+    let read = "transport * +~";
+    check_inside([&format!("0034 {SNAP} 0800"), &format!("0048 {SNAP} 86dd")], read);
+    check_inside(["0034 aaaa03 0000f8 0800", "0048 aaaa03 0000f8 86dd"], read);
+    let tagged = ["0800", "86dd"].map(|kind| format!("8100 a007 0048 {SNAP} {kind}"));
+    check_inside([&tagged[0], &tagged[1]], "transport vlan7p5 * +~");
+    check_inside(
+        [&format!("0042 {SNAP} 8847 00010140"); 2].each_ref().map(|row| row.as_str()),
+        read,
+    );
+    let rows = [
+        // Another organisation, spanning tree, a length again, and tags, which are not skipped here.
+        ("0034 aaaa03 00000c 2000", "link +14"),
+        ("0034 424203", "link +14"),
+        ("0034 aaaa03 000000 0034", "link +14"),
+        ("0034 aaaa03 000000 0806", "link arp +22"),
+        ("0034 aaaa03 000000 88e5", "link 0x88e5 +22 !macsec"),
+        ("0034 aaaa03 000000 8100 0003 0800", "link 0x8100 +22 !vlan-tags"),
+    ];
+    for (outer, expected) in rows {
+        check_inside([outer, outer], expected);
+    }
+    let cut = hex(&format!("{ETHERNET} 0034 aaaa03 000000 08"));
+    check(LinkType::Ethernet, &cut, "link +14 !damaged");
+    check(LinkType::Ethernet, &cut[..14], "link +14");
+}
+
+#[test]
 fn what_cannot_be_read_says_why_and_control_does_not() {
     let rows = [
         ("88e5", "link 0x88e5 +14 !macsec"),
@@ -530,6 +558,7 @@ fn any_bytes_give_consistent_headers() {
     let behind = |outer: &[&str], inner: &[u8]| [&hex(&outer.concat()), inner].concat();
     seeds.push(behind(&[ETHERNET, "8864 11 00 0001 002e 0021"], &v4));
     seeds.push(behind(&[ETHERNET, "8847 00010040 00020140"], &v6));
+    seeds.push(behind(&[ETHERNET, "0034", SNAP, "0800"], &v4));
     seeds.push(behind(&[RADIOTAP, WIRELESS, SNAP, "0800"], &v4));
     seeds.push(behind(&[NFLOG, "0000 0900"], &v4));
     for case in 0..100_000 {

@@ -504,3 +504,102 @@ fn an_export_has_no_rate_that_tc_reads_as_none() {
     assert!(batch.contains("htb rate 8bit ceil 1000000bit burst 1 cburst 1600"), "{batch}");
     assert!(export.lost.iter().any(|loss| loss.what == "rate of class `a`"), "{:?}", export.lost);
 }
+
+/// Checks what a discipline at the root becomes: its queue, or an error at the column of a word.
+fn check_queue(discipline: &str, wanted: Result<(&str, Fate, &str), &str>) {
+    let head = "tc qdisc add dev a root ";
+    let language = import::find("tc").expect("it is a language");
+    let options = Options { rate: "1 Mbit/s".parse().ok() };
+    let text = format!("{head}{discipline}\n");
+    let outcome = import::read(language, text.as_bytes(), "f", &options);
+    let finding = outcome.findings.iter().find(|one| one.code == "W403");
+    match wanted {
+        Ok((queue, fate, note)) => {
+            let import = outcome.plan.unwrap_or_else(|| panic!("{text}: {finding:?}"));
+            let policy = &import.policies[0].policy;
+            assert!(policy.contains(&format!("queue = {{ {queue} }}\n")), "{text}{policy}");
+            assert_eq!(import.lines[0].fate, fate, "{text}{:?}", import.lines);
+            assert!(import.lines[0].note.contains(note), "{text}{:?}", import.lines);
+        }
+        Err(word) => {
+            let finding = finding.unwrap_or_else(|| panic!("{text}: no error"));
+            let at = head.len() + discipline.rfind(word).expect("rows name a word") + 1;
+            assert_eq!(finding.place.column, at, "{finding:?}");
+        }
+    }
+}
+
+#[test]
+fn zero_is_none_for_tc_or_drops_every_packet() {
+    let (fq, codel, pie) = ("dropper = \"fq-codel\"", "dropper = \"codel\"", "dropper = \"pie\"");
+    let none = "stands for the default";
+    let drops = "drops every packet";
+    let rows = [
+        ("pfifo limit 0", "limit = \"1 packet\"", Fate::Approximated, drops),
+        ("pfifo limit 1k", "limit = \"1024 packets\"", Fate::Kept, ""),
+        ("bfifo limit 0", "limit = \"1 B\"", Fate::Approximated, drops),
+        ("bfifo limit 1k", "limit = \"1024 B\"", Fate::Kept, ""),
+        (
+            "pfifo_head_drop limit 0",
+            "dropper = \"head\", limit = \"1 packet\"",
+            Fate::Approximated,
+            drops,
+        ),
+        ("fq_codel limit 0", fq, Fate::Kept, none),
+        ("fq_codel flows 0", fq, Fate::Kept, none),
+        ("fq_codel quantum 0", fq, Fate::Kept, none),
+        ("fq_codel interval 0", fq, Fate::Kept, none),
+        ("fq_codel target 999ns", fq, Fate::Kept, none),
+        ("fq_codel target 1999ns", "dropper = \"fq-codel\", target = \"1 us\"", Fate::Kept, ""),
+        (
+            "fq_codel memory_limit 0",
+            "dropper = \"fq-codel\", memory = \"1 B\"",
+            Fate::Approximated,
+            drops,
+        ),
+        (
+            "fq_codel memory_limit 3g",
+            "dropper = \"fq-codel\", memory = \"2147483648 B\"",
+            Fate::Kept,
+            "",
+        ),
+        ("fq_codel limit 0x10", "dropper = \"fq-codel\", limit = \"16 packets\"", Fate::Kept, ""),
+        ("fq_codel flows 65536", "dropper = \"fq-codel\", flows = 65536", Fate::Kept, ""),
+        ("codel limit 0 interval 0 target 0", codel, Fate::Kept, none),
+        ("pie limit 0 tupdate 0 target 0", pie, Fate::Kept, none),
+        ("pie alpha 0 beta 0", pie, Fate::Kept, none),
+        ("pie alpha 32", "dropper = \"pie\", alpha = 32", Fate::Kept, ""),
+        ("sfq limit 2 divisor 0 flows 0", fq, Fate::Approximated, "take turns"),
+    ];
+    for (discipline, queue, fate, note) in rows {
+        check_queue(discipline, Ok((queue, fate, note)));
+    }
+}
+
+#[test]
+fn numbers_that_tc_or_the_kernel_refuses_are_errors() {
+    let rows = [
+        ("pfifo limit 4294967296", "4294967296"),
+        ("bfifo limit 99999999999", "99999999999"),
+        ("fq_codel limit 99999999999", "99999999999"),
+        ("fq_codel limit 10k", "10k"),
+        ("fq_codel flows 65537", "65537"),
+        ("fq_codel quantum 10k", "10k"),
+        ("fq_codel quantum 1048577", "1048577"),
+        ("fq_codel memory_limit 99g", "99g"),
+        ("fq_codel drop_batch x", "x"),
+        ("fq_codel ce_threshold x", "x"),
+        ("codel limit 99999999999", "99999999999"),
+        ("pie alpha 33", "33"),
+        ("pie beta 33", "33"),
+        ("sfq limit 0", "0"),
+        ("sfq limit 1", "1"),
+        ("sfq divisor 100", "100"),
+        ("sfq divisor 131072", "131072"),
+        ("sfq flows x", "x"),
+        ("sfq quantum x", "x"),
+    ];
+    for (discipline, word) in rows {
+        check_queue(discipline, Err(word));
+    }
+}

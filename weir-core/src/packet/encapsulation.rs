@@ -1,10 +1,11 @@
-//! Reads what lies between a link header and the IP header: PPPoE, PPP and MPLS.
+//! Reads what lies between a link header and the IP header: LLC/SNAP, PPPoE, PPP and MPLS.
 //!
 //! Frames without these never come here. Where there is no IP header behind them, the frame keeps
 //! the ethertype of the encapsulation, and [`Headers::unread`] says why; for control frames, which
 //! have no IP header, it says nothing.
 
-use super::parse::{be16, be32, network};
+use super::link::{Next, SNAP_FOLLOWS, snap};
+use super::parse::{ETHERTYPE_MIN, be16, be32, network};
 use super::{Depth, EtherType, Headers, Unread};
 
 /// Reads the frame of which `kind`, neither IP nor a VLAN tag that can be skipped, begins at `at`.
@@ -13,10 +14,29 @@ pub(super) fn read(headers: &mut Headers, frame: &[u8], at: usize, kind: EtherTy
     match kind {
         EtherType::PPPOE_SESSION => pppoe(headers, frame, at),
         EtherType::MPLS | EtherType::MPLS_MULTICAST => mpls(headers, frame, at),
+        EtherType(..ETHERTYPE_MIN) => logical_link(headers, frame, at),
         _ => {
             headers.unread = unread(kind);
             Some(())
         }
+    }
+}
+
+/// Reads what follows an IEEE 802.3 length: only SNAP names an ethertype [RFC 1042], and what has
+/// another header of logical link control is no IP packet.
+fn logical_link(headers: &mut Headers, frame: &[u8], at: usize) -> Option<()> {
+    if !frame.get(at..)?.starts_with(&SNAP_FOLLOWS) {
+        return Some(());
+    }
+    let start = snap(frame, at + SNAP_FOLLOWS.len())?;
+    let Next::EtherType(kind @ ETHERTYPE_MIN..) = start.next else { return Some(()) };
+    let kind = EtherType(kind);
+    headers.ethertype = Some(kind);
+    headers.link_len = start.at as u16;
+    match kind {
+        EtherType::IPV4 | EtherType::IPV6 => network(headers, frame.get(start.at..)?, kind),
+        // This ends: it is no length again.
+        _ => read(headers, frame, start.at, kind),
     }
 }
 

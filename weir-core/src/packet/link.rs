@@ -268,6 +268,9 @@ pub const NFLOG_ATTRIBUTES_MAX: usize = 32;
 /// Bytes of a Frame Relay address.
 pub const FRAME_RELAY_ADDRESS_MAX: usize = 4;
 
+/// The header of logical link control that SNAP follows.
+pub(super) const SNAP_FOLLOWS: [u8; 3] = [0xaa, 0xaa, 3];
+
 const ETHERNET_LEN: usize = 14;
 const LOOPBACK_LEN: usize = 4;
 const SLL_LEN: usize = 16;

@@ -44,7 +44,7 @@ pub struct Headers {
     /// Transport ports; never known for a later fragment.
     pub ports: Option<Ports>,
     /// Ethertype behind all VLAN tags; that of the IP packet where one was read in a PPPoE session
-    /// or behind MPLS labels. Unknown for an IEEE 802.3 frame, which has a length there.
+    /// or behind MPLS labels, and that of SNAP in an IEEE 802.3 frame, which has a length there.
     pub ethertype: Option<EtherType>,
     /// The only or the outer VLAN tag.
     pub vlan: Option<VlanTag>,
@@ -62,7 +62,8 @@ pub struct Headers {
     /// The mark that a firewall of this machine gave the packet; 0 without one. It is not in the
     /// packet's bytes: only ports that know it set it.
     pub mark: u32,
-    /// Length in bytes of what precedes the network header: link header, VLAN tags, PPPoE, labels.
+    /// Length in bytes of what precedes the network header: link header, VLAN tags, SNAP, PPPoE,
+    /// labels.
     pub link_len: u16,
     /// How far reading got.
     pub depth: Depth,

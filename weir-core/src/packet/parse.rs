@@ -257,4 +257,4 @@ const VLAN_TAG_LEN: usize = 4;
 const IPV4_LEN_MIN: usize = 20;
 const IPV6_LEN: usize = 40;
 /// Smaller values in an ethertype's place are IEEE 802.3 lengths.
-const ETHERTYPE_MIN: u16 = 0x0600;
+pub(super) const ETHERTYPE_MIN: u16 = 0x0600;

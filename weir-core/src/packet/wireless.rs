@@ -4,7 +4,7 @@
 //! counts: all of them go to one receiver with one priority.
 
 use super::Unread;
-use super::link::{Next, Start, snap};
+use super::link::{Next, SNAP_FOLLOWS, Start, snap};
 use super::parse::be16;
 
 /// What surrounds the frame of a wireless network in a capture.
@@ -95,9 +95,10 @@ fn data_frame(frame: &[u8], padded: bool) -> Option<Start> {
 
 /// Reads the header of logical link control, behind which is an ethertype or no IP packet.
 fn logical_link(frame: &[u8], at: usize) -> Option<Start> {
-    match frame.get(at..at + 3)? {
-        [0xaa, 0xaa, 3] => snap(frame, at + 3),
-        _ => Start::new(at, Next::Control),
+    let behind = at + SNAP_FOLLOWS.len();
+    match *frame.get(at..behind)? == SNAP_FOLLOWS {
+        true => snap(frame, behind),
+        false => Start::new(at, Next::Control),
     }
 }
 

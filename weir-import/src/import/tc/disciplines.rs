@@ -3,7 +3,7 @@
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted, rate_value};
 use super::super::words::{Word, Words, decimal, number};
-use super::units::{rate, size, time};
+use super::units::{base0, rate, size, time};
 use weir_core::link::{Coding, Framing};
 
 /// The overhead of a packet on the wire.
@@ -91,7 +91,7 @@ pub(super) fn read(
         "fq_codel" | "codel" | "pie" => one.queue = delays(kind, words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
         "pfifo" | "bfifo" | "pfifo_fast" | "pfifo_head_drop" => {
-            one.queue = fifo(kind, waiting, words, reading)?;
+            one.queue = fifo(kind, waiting, words, (line, reading))?;
             if kind.text == "pfifo_fast" {
                 reading.approximated(line, "its three bands become one queue");
             }
@@ -254,9 +254,17 @@ fn tbf(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Read
 fn sfq(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
     while let Some(word) = words.take() {
         match word.text.as_str() {
-            "perturb" | "quantum" | "limit" | "divisor" | "flows" | "depth" | "redflowlimit" => {
-                words.need("a number", reading)?;
+            "limit" => drop(words.value("a limit above 1", |text| least(2, text), reading)?),
+            "divisor" => {
+                let known = |one: &u64| *one == 0 || one.is_power_of_two() && *one <= FLOWS_MAX;
+                let divisor = |text: &str| unsigned(text).filter(known);
+                words.value("a power of two up to 65536", divisor, reading)?;
             }
+            "flows" | "depth" | "redflowlimit" => {
+                words.value("a number", unsigned, reading)?;
+            }
+            "quantum" => drop(words.value(A_SIZE, size_u32, reading)?),
+            "perturb" => drop(words.need("a number", reading)?),
             "min" | "max" | "avpkt" | "burst" | "probability" => {
                 words.need("a number", reading)?;
                 reading.approximated(line, "RED in each flow is left out");
@@ -275,48 +283,37 @@ fn sfq(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
 /// Reads `fq_codel`, `codel` and `pie`.
 fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
     let dropper = if kind.text == "fq_codel" { "fq-codel" } else { kind.text.as_str() };
-    let flows = dropper == "fq-codel";
     let mut keys = vec![("dropper", quoted(dropper))];
     while let Some(word) = words.take() {
+        if let Some(option) = delay_option(&word.text, dropper) {
+            let value = words.value(option.what, option.parse, reading)?;
+            match value {
+                // tc sends no zero, so the kernel takes its default.
+                0 => reading.noted(line, format!("`{} 0` stands for the default", word.text)),
+                value => keys.push((option.key, (option.show)(value))),
+            }
+            continue;
+        }
         match word.text.as_str() {
-            "limit" => {
-                let limit = words.value("a number of packets", number, reading)?.max(1);
-                keys.push(("limit", packets(limit)));
-            }
-            "target" => keys.push(("target", duration(words.value(A_TIME, time, reading)?))),
-            "interval" if dropper != "pie" => {
-                keys.push(("interval", duration(words.value(A_TIME, time, reading)?)));
-            }
-            "tupdate" if dropper == "pie" => {
-                keys.push(("update", duration(words.value(A_TIME, time, reading)?)));
-            }
-            "alpha" if dropper == "pie" => {
-                keys.push(("alpha", words.value("a number", number, reading)?.min(32).to_string()));
-            }
-            "beta" if dropper == "pie" => {
-                keys.push(("beta", words.value("a number", number, reading)?.min(32).to_string()));
-            }
-            "flows" if flows => {
-                let flows = words.value("a number", number, reading)?.clamp(1, 65_536);
-                keys.push(("flows", flows.to_string()));
-            }
-            "quantum" if flows => {
-                // [linux] Smaller ones are raised.
-                let quantum = words.value(A_SIZE, size, reading)?.clamp(256, 1 << 30);
-                keys.push(("quantum", quoted(&format!("{quantum} B"))));
-            }
-            "memory_limit" if flows => {
-                let memory = words.value(A_SIZE, size, reading)?.clamp(1, 1 << 40);
-                keys.push(("memory", quoted(&format!("{memory} B"))));
+            "memory_limit" if dropper == "fq-codel" => {
+                let memory = words.value(A_SIZE, size_u32, reading)?;
+                if memory == 0 {
+                    reading.approximated(line, DROPS_ALL);
+                }
+                keys.push(("memory", bytes(memory.min(MEMORY_MAX))));
             }
             "ecn" => keys.push(("ecn", "true".to_owned())),
             "noecn" => keys.push(("ecn", "false".to_owned())),
             "bytemode" | "nobytemode" if dropper == "pie" => {
                 keys.push(("bytes", (word.text == "bytemode").to_string()));
             }
-            "ce_threshold" | "drop_batch" => {
-                words.need("a number", reading)?;
-                reading.approximated(line, format!("`{}` is left out", word.text));
+            "ce_threshold" => {
+                words.value(A_TIME, time, reading)?;
+                reading.approximated(line, "`ce_threshold` is left out");
+            }
+            "drop_batch" => {
+                words.value("a number", unsigned, reading)?;
+                reading.approximated(line, "`drop_batch` is left out");
             }
             other => {
                 let known = [
@@ -335,6 +332,47 @@ fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -
         }
     }
     Some(keys)
+}
+
+/// A number of `fq_codel`, `codel` or `pie`, of which tc takes 0 for none.
+struct DelayOption {
+    key: &'static str,
+    what: &'static str,
+    /// Refuses what tc or the kernel refuses.
+    parse: fn(&str) -> Option<u64>,
+    show: fn(u64) -> String,
+}
+
+/// Returns how a dropper reads the option of this name, if it has one.
+fn delay_option(name: &str, dropper: &str) -> Option<DelayOption> {
+    let plain = |value: u64| value.to_string();
+    let (key, what, parse, show): (_, _, fn(&str) -> Option<u64>, fn(u64) -> String) =
+        match (name, dropper) {
+            ("limit", _) => ("limit", "a number of packets up to 4294967295", unsigned, packets),
+            ("target", _) => ("target", A_TIME, whole_microseconds, duration),
+            ("interval", "codel" | "fq-codel") => {
+                ("interval", A_TIME, whole_microseconds, duration)
+            }
+            ("tupdate", "pie") => ("update", A_TIME, whole_microseconds, duration),
+            ("alpha", "pie") => ("alpha", "a number from 0 to 32", |text| most(32, text), plain),
+            ("beta", "pie") => ("beta", "a number from 0 to 32", |text| most(32, text), plain),
+            ("flows", "fq-codel") => {
+                ("flows", "a number of flows up to 65536", |text| most(FLOWS_MAX, text), plain)
+            }
+            ("quantum", "fq-codel") => (
+                "quantum",
+                "a number of bytes up to 1048576",
+                |text| most(QUANTUM_MAX, text),
+                raised,
+            ),
+            _ => return None,
+        };
+    Some(DelayOption { key, what, parse, show })
+}
+
+/// Formats a quantum, of which the kernel raises small ones.
+fn raised(quantum: u64) -> String {
+    bytes(quantum.max(256))
 }
 
 fn red(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
@@ -386,14 +424,23 @@ fn red(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key
 }
 
 /// Reads `[limit N]`; without, the device's queue length counts.
-fn fifo(kind: &Word, waiting: u64, words: &mut Words, reading: &mut Reading) -> Option<Vec<Key>> {
-    let limited = words.accept("limit");
-    let keys = match (kind.text.as_str(), limited) {
-        ("bfifo", true) => byte_limit(words.value(A_SIZE, size, reading)?),
-        ("bfifo", false) => byte_limit(waiting.saturating_mul(FRAME)),
+fn fifo(
+    kind: &Word,
+    waiting: u64,
+    words: &mut Words,
+    (line, reading): (LineId, &mut Reading),
+) -> Option<Vec<Key>> {
+    let limit = match kind.text != "pfifo_fast" && words.accept("limit") {
+        true => Some(words.value("a limit up to 4294967295", size_u32, reading)?),
+        false => None,
+    };
+    if limit == Some(0) {
+        reading.approximated(line, DROPS_ALL);
+    }
+    let keys = match (kind.text.as_str(), limit) {
+        ("bfifo", limit) => byte_limit(limit.unwrap_or(waiting.saturating_mul(FRAME))),
         ("pfifo_fast", _) => packet_limit(waiting.saturating_mul(3)),
-        (_, true) => packet_limit(words.value("a number of packets", number, reading)?.max(1)),
-        (_, false) => packet_limit(waiting),
+        (_, limit) => packet_limit(limit.unwrap_or(waiting)),
     };
     let head = (kind.text == "pfifo_head_drop").then(|| ("dropper", quoted("head")));
     Some(head.into_iter().chain(keys).collect())
@@ -636,6 +683,29 @@ fn size_cell(text: &str) -> Option<u64> {
     size(text.split('/').next()?)
 }
 
+/// Parses a size of at most 32 bits, as tc takes it for a limit.
+fn size_u32(text: &str) -> Option<u64> {
+    size(text).or_else(|| unsigned(text)).filter(|size| *size <= u32::MAX.into())
+}
+
+/// Parses a whole number of at most 32 bits.
+fn unsigned(text: &str) -> Option<u64> {
+    base0(text, u32::MAX).map(u64::from)
+}
+
+fn least(min: u64, text: &str) -> Option<u64> {
+    unsigned(text).filter(|number| *number >= min)
+}
+
+fn most(max: u64, text: &str) -> Option<u64> {
+    unsigned(text).filter(|number| *number <= max)
+}
+
+/// Parses a time in nanoseconds, of which tc passes whole microseconds.
+fn whole_microseconds(text: &str) -> Option<u64> {
+    time(text).map(|ns| ns / 1_000 * 1_000)
+}
+
 fn minor(text: &str) -> Option<u16> {
     let digits = text.rsplit(':').next()?;
     u16::from_str_radix(digits.strip_prefix("0x").unwrap_or(digits), 16).ok()
@@ -643,6 +713,12 @@ fn minor(text: &str) -> Option<u16> {
 
 /// The largest frame of Ethernet, by which the kernel turns packets into bytes.
 const FRAME: u64 = 1514;
+/// What the kernel takes at most for `fq_codel`: flows, also for the divisor of `sfq`, a quantum and
+/// memory in bytes.
+const FLOWS_MAX: u64 = 65_536;
+const QUANTUM_MAX: u64 = 1 << 20;
+const MEMORY_MAX: u64 = 1 << 31;
+const DROPS_ALL: &str = "the kernel drops every packet at a limit of 0; Weir has no limit below 1";
 const A_RATE: &str = "a rate such as 10mbit";
 const A_SIZE: &str = "a size such as 15k";
 const A_TIME: &str = "a time such as 5ms";
