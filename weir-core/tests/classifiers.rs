@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use frames::{Draws, Frame, frame};
 use weir_core::classify::{
-    AltqHash, CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, Match,
+    AltqHash, CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, MarkTest, Match,
     MatchOrder, PortRange, Prefix, Reason, Rule, Spread, Target, VlanTest,
 };
 use weir_core::ids::LeafId;
@@ -619,6 +619,21 @@ fn a_flow_cache_tells_stations_apart() {
             let found = classifier.classify(Instant::ZERO, InterfaceId(0), &headers);
             assert_eq!(found.leaf, leaf, "{stations:?} of {headers:?}");
         }
+    }
+}
+
+/// As for stations: packets that differ in their marks only, twice each.
+#[test]
+fn a_flow_cache_tells_marks_apart() {
+    let mark = |value| MarkTest::new(value, u32::MAX).ok();
+    let rules = vec![matched(Match { mark: mark(7), ..Match::default() }, 1)];
+    let plan = ClassifierPlan { flows: 64, ..ClassifierPlan::default() };
+    let mut classifier = Classifier::build(rules, DEFAULT, &plan).expect("registered");
+    let packet = frame(UDP, ("10.0.0.1", 5), ("10.0.0.2", 6));
+    let known = Headers::parse_ethernet(&packet.bytes());
+    for (mark, leaf) in [(0, DEFAULT), (7, LeafId(1)), (8, DEFAULT), (7, LeafId(1)), (0, DEFAULT)] {
+        let found = classifier.classify(Instant::ZERO, InterfaceId(0), &Headers { mark, ..known });
+        assert_eq!(found.leaf, leaf, "{mark}");
     }
 }
 

@@ -164,6 +164,7 @@ const EVERY_SOURCE: &[Row] = &[
     ("dscp", What::Field, "0", "The code point."),
     ("ecn", What::Field, "0", "The ECN field."),
     ("vlan", What::Field, "no tag", "The VLAN."),
+    ("mark", What::Field, "0", "The mark that a firewall gave its packets."),
     ("interface", What::Text, "none", "The interface by which its packets come."),
     ("class", What::Text, "not checked", "The class to which its packets must go."),
     ("start", TIME, "0 s", "When it begins to send."),
