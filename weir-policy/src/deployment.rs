@@ -162,6 +162,12 @@ pub fn is_name(name: &str) -> bool {
     begins && name.len() <= NAME_BYTES_MAX && name.chars().all(fits)
 }
 
+/// Returns whether Linux allows an interface of this name.
+pub fn is_interface(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_graphic() && c != '/';
+    (1..=INTERFACE_BYTES_MAX).contains(&name.len()) && name.chars().all(fits)
+}
+
 fn ports(node: &Node<'_>, report: &mut Report) -> Vec<Port> {
     let Some(table) = node.table(report) else { return Vec::new() };
     let mut ports: Vec<Port> = Vec::new();
@@ -190,8 +196,7 @@ fn ports(node: &Node<'_>, report: &mut Report) -> Vec<Port> {
 /// Reads the name of an interface, as Linux allows it.
 fn interface<'a>(node: &Node<'a>, report: &mut Report) -> Option<&'a str> {
     let name = node.name(report)?;
-    let fits = |c: char| c.is_ascii_graphic() && c != '/';
-    if name.len() <= INTERFACE_BYTES_MAX && name.chars().all(fits) {
+    if is_interface(name) {
         return Some(name);
     }
     let message = format!("{name:?} is not a name of a Linux interface");
@@ -338,8 +343,8 @@ pub const NAME_RULE: &str =
     "letters, digits, `-`, `_` and `.`, at most 64 bytes, a letter or digit first";
 /// The path of a socket has at most 107 bytes.
 const NAME_BYTES_MAX: usize = 64;
-/// IFNAMSIZ of Linux, less the zero at the end.
-const INTERFACE_BYTES_MAX: usize = 15;
+/// The longest name of an interface: IFNAMSIZ of Linux, less the zero at the end.
+pub const INTERFACE_BYTES_MAX: usize = 15;
 const CPU_MAX: u64 = 4095;
 const LAG_MAX_DEFAULT: Duration = Duration::from_millis(100);
 /// Below this the loop's own wake-ups would count as stalls.

@@ -1,5 +1,6 @@
 //! `weir convert`: writes a policy for another scheduler.
 
+use crate::check;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::{Run, input, whole_file};
@@ -86,10 +87,7 @@ impl Convert {
                 };
                 self.hand_over(&printed, &converted, output)
             }
-            Err(why) => {
-                output.warn(&format!("{name}: {why}"));
-                Exit::Faults
-            }
+            Err(why) => output.fault(&format!("{name}: {why}")),
         }
     }
 
@@ -100,30 +98,31 @@ impl Convert {
         if text {
             converted.notes.iter().for_each(|note| output.warn(note));
             eprint!("{}", render::render(findings, sources, false));
-        } else {
-            output.json(printed);
         }
-        if converted.outcome.failed() {
-            return Exit::Faults;
+        // Written before JSON is printed, which else could not tell that it failed.
+        let failed = converted.outcome.failed();
+        if let Some(path) = self.out.as_ref().filter(|_| !failed)
+            && let Err(why) = whole_file::write(path, &converted.text)
+        {
+            return output.refuse(&why);
         }
-        match &self.out {
-            Some(path) => match whole_file::write(path, &converted.text) {
-                Ok(()) => Exit::Clean,
-                Err(why) => output.refuse(&why),
-            },
-            None if text => {
-                output.text(&converted.text);
-                Exit::Clean
-            }
-            None => Exit::Clean,
+        match text {
+            true if !failed && self.out.is_none() => output.text(&converted.text),
+            true => (),
+            false => output.json(printed),
         }
+        if failed { Exit::Faults } else { Exit::Clean }
     }
 }
 
-/// Prints why the policy cannot be read, to standard error, since a policy goes to standard output.
+/// Prints why the policy cannot be read: text to standard error, since a policy goes to standard
+/// output.
 fn refuse((name, bytes): (&str, &[u8]), outcome: &Outcome<Policy>, output: &Output) -> Exit {
     if let Some(message) = kind::mistaken(name, bytes, Kind::Policy) {
         return output.refuse(&message);
+    }
+    if output.format == Format::Json {
+        return check::print(output, name, "policy", outcome);
     }
     eprint!("{}", render::render(&outcome.findings, &outcome.sources, false));
     output.warn(&format!("{name}: policy, {}", render::summary(&outcome.findings)));

@@ -6,13 +6,16 @@
 use crate::Run;
 use crate::output::{Exit, Format, Output};
 use crate::whole_file;
-use clap::builder::PossibleValuesParser;
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use serde::Serialize;
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use weir_core::units::Rate;
-use weir_policy::{deployment, render};
+use weir_policy::deployment::{self, INTERFACE_BYTES_MAX, is_interface};
+use weir_policy::render;
 
 /// Writes a commented policy for each direction of a line, and a deployment that joins them.
 ///
@@ -27,8 +30,8 @@ pub struct Init {
     #[arg(long, value_name = "RATE")]
     up: Option<Rate>,
     /// The kind of line, which decides what each packet takes on it.
-    #[arg(long, value_parser = PossibleValuesParser::new(LINKS.map(|link| link.word)))]
-    link: Option<String>,
+    #[arg(long, value_name = "KIND", value_enum)]
+    link: Option<Link>,
     /// The interface towards your network.
     #[arg(long, value_name = "NAME", default_value = "lan0")]
     inside: String,
@@ -41,8 +44,11 @@ pub struct Init {
 }
 
 /// A kind of line.
+#[derive(Clone, Copy)]
 struct Link {
     word: &'static str,
+    /// The lines that are of this kind.
+    lines: &'static str,
     /// The value of `overhead`.
     overhead: &'static str,
     what: &'static str,
@@ -61,6 +67,27 @@ struct Written {
     files: Vec<String>,
 }
 
+impl ValueEnum for Link {
+    fn value_variants<'a>() -> &'a [Self] {
+        &LINKS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.word).help(self.lines))
+    }
+}
+
+impl FromStr for Link {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let line = |link: &Link| format!("{} ({})", link.word, link.lines);
+        let all = || LINKS.each_ref().map(line).join(", ");
+        let known = LINKS.into_iter().find(|link| link.word == word);
+        known.ok_or_else(|| format!("there is no kind `{word}`; write one of {}", all()))
+    }
+}
+
 impl Run for Init {
     fn run(self, output: &Output) -> Exit {
         match self.write(output) {
@@ -72,20 +99,19 @@ impl Run for Init {
 
 impl Init {
     fn write(&self, output: &Output) -> Result<Exit, String> {
+        self.check_interfaces()?;
         let down = asked(self.down, "--down", "The rate towards you, such as 20 Mbit/s")?;
         let up = asked(self.up, "--up", "The rate away from you, such as 5 Mbit/s")?;
         let kinds = LINKS.map(|link| link.word).join(", ");
-        let word = asked(self.link.clone(), "--link", &format!("The kind of line ({kinds})"))?;
-        let link = LINKS.iter().find(|link| link.word == word);
-        let link = link.ok_or_else(|| format!("--link {word}: write one of {kinds}"))?;
-        let policies = [policy(&DIRECTIONS[0], down, link)?, policy(&DIRECTIONS[1], up, link)?];
+        let link = asked(self.link, "--link", &format!("The kind of line ({kinds})"))?;
+        let policies = [policy(&DIRECTIONS[0], down, &link)?, policy(&DIRECTIONS[1], up, &link)?];
         let [download, upload] = policies;
         let deployment = fill(
             DEPLOYMENT,
             &[
                 ("NAME", NAME),
-                ("INSIDE", &self.inside.escape_default().to_string()),
-                ("OUTSIDE", &self.outside.escape_default().to_string()),
+                ("INSIDE", &quoted(&self.inside)),
+                ("OUTSIDE", &quoted(&self.outside)),
             ],
         );
         let files = [("download.toml", download), ("upload.toml", upload), (MAIN, deployment)];
@@ -101,6 +127,22 @@ impl Init {
         Ok(Exit::Clean)
     }
 
+    fn check_interfaces(&self) -> Result<(), String> {
+        for (option, name) in [("--inside", &self.inside), ("--outside", &self.outside)] {
+            if !is_interface(name) {
+                return Err(format!(
+                    "{option} {name:?}: Linux has no interface of this name; write the name that \
+                     `ip link` shows, at most {INTERFACE_BYTES_MAX} characters of ASCII"
+                ));
+            }
+        }
+        if self.inside == self.outside {
+            let name = &self.inside;
+            return Err(format!("--inside and --outside are both {name}; name two interfaces"));
+        }
+        Ok(())
+    }
+
     /// Writes all files or none.
     fn write_all(&self, files: &[(&str, String)]) -> Result<(), String> {
         let paths: Vec<_> = files.iter().map(|(name, _)| self.out.join(name)).collect();
@@ -108,24 +150,36 @@ impl Init {
             let path = path.display();
             return Err(format!("{path} exists: name another folder with `-o`, or move it away"));
         }
+        let made: Vec<_> = self.out.ancestors().take_while(|folder| is_new(folder)).collect();
         let folder = self.out.display().to_string();
-        fs::create_dir_all(&self.out)
-            .map_err(|error| whole_file::cannot("make", &folder, &error))?;
-        for (at, (path, (_, text))) in paths.iter().zip(files).enumerate() {
-            if let Err(message) = whole_file::write_new(path, text) {
-                for written in &paths[..at] {
-                    // The failure to write is what the user must know.
-                    let _ = fs::remove_file(written);
-                }
-                return Err(message);
-            }
+        let mut written = fs::create_dir_all(&self.out)
+            .map_err(|error| whole_file::cannot("make", &folder, &error));
+        let mut count = 0;
+        while written.is_ok() && count < files.len() {
+            written = whole_file::write_new(&paths[count], &files[count].1);
+            count += usize::from(written.is_ok());
         }
-        Ok(())
+        // The failure to write is what the user must know, not one to remove.
+        if written.is_err() {
+            paths[..count].iter().for_each(|path| drop(fs::remove_file(path)));
+            made.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+        }
+        written
     }
 }
 
+/// Returns whether a folder is yet to be made; the empty path is the current folder.
+fn is_new(folder: &Path) -> bool {
+    !folder.as_os_str().is_empty() && !folder.exists()
+}
+
+/// Returns a text as a string in TOML, which knows the escapes of JSON.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
 /// Returns the value of an option, or asks for it on a terminal.
-fn asked<T: std::str::FromStr>(given: Option<T>, option: &str, question: &str) -> Result<T, String>
+fn asked<T: FromStr>(given: Option<T>, option: &str, question: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,
 {
@@ -136,19 +190,29 @@ where
     if !io::stdin().is_terminal() {
         return Err(missing());
     }
-    let mut lines = io::stdin().lock().lines();
+    answer(io::stdin().lock().lines(), question).ok_or_else(missing)
+}
+
+/// Asks until a line is a value; returns nothing after too many that are none.
+fn answer<T: FromStr>(
+    mut lines: impl Iterator<Item = io::Result<String>>,
+    question: &str,
+) -> Option<T>
+where
+    T::Err: std::fmt::Display,
+{
     for _ in 0..QUESTIONS_MAX {
         // The question is no result, so it does not go to standard output.
         let _ = write!(io::stderr(), "{question}: ");
         let Some(Ok(line)) = lines.next() else { break };
         match line.trim().parse() {
-            Ok(value) => return Ok(value),
+            Ok(value) => return Some(value),
             Err(error) => {
                 let _ = writeln!(io::stderr(), "{error}");
             }
         }
     }
-    Err(missing())
+    None
 }
 
 /// Returns the text of the policy of a direction.
@@ -217,26 +281,31 @@ fn next_steps(names: &[String]) -> String {
 const LINKS: [Link; 5] = [
     Link {
         word: "ethernet",
+        lines: "fibre or Ethernet without PPPoE",
         overhead: "\"ethernet\"",
         what: "fibre or Ethernet without PPPoE: check sequence, preamble and gap",
     },
     Link {
         word: "pppoe",
+        lines: "fibre or Ethernet with PPPoE",
         overhead: "\"pppoe\"",
         what: "PPPoE on fibre or Ethernet: 8 B for it, 24 B for Ethernet",
     },
     Link {
         word: "ptm",
+        lines: "VDSL",
         overhead: "\"pppoe-ptm\"",
         what: "VDSL with PPPoE: 8 B for it, check sequence 4 B, PTM 4 B",
     },
     Link {
         word: "docsis",
+        lines: "cable",
         overhead: "\"docsis\"",
         what: "cable counts Ethernet frames with their check sequence",
     },
     Link {
         word: "atm",
+        lines: "ADSL",
         overhead: "\"pppoe-atm\"",
         what: "ADSL with PPPoE in LLC: cells of 53 B carry 48 B",
     },
@@ -260,3 +329,22 @@ const BULK_PERCENT: u64 = 10;
 /// In bit/s.
 const RATE_MIN: u64 = 256_000;
 const QUESTIONS_MAX: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers the question for a kind of line; checks which is taken, by its word.
+    fn check(lines: &str, word: Option<&str>) {
+        let answer = answer::<Link>(lines.lines().map(|line| Ok(line.to_owned())), "kind");
+        assert_eq!(answer.map(|link| link.word), word, "{lines:?}");
+    }
+
+    #[test]
+    fn a_wrong_kind_of_line_is_asked_for_again() {
+        check("ptm", Some("ptm"));
+        check("VDSL\n\n atm ", Some("atm"));
+        check("dsl\ndsl\ndsl\ndsl\ndsl\nptm", None);
+        check("", None);
+    }
+}

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{command, example, json, weir};
+use serde_json::Value;
 use std::io::Write;
 use std::process::{Output, Stdio};
 
@@ -77,3 +78,34 @@ fn what_cannot_be_converted_says_why() {
     assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
     assert!(text(&wrong.stderr).contains("W011") && wrong.stdout.is_empty(), "{wrong:?}");
 }
+
+#[test]
+fn what_cannot_be_converted_or_written_says_why_as_json() {
+    let check = |policy: &[u8], options: &[&str], code: i32, place: &str, said: &str| {
+        let arguments = [&["convert", "-", "--format", "json"], options].concat();
+        let refused = fed(&arguments, policy);
+        assert_eq!(refused.status.code(), Some(code), "{refused:?}");
+        let value: Value = serde_json::from_slice(&refused.stdout).expect("it is one JSON value");
+        let found = value.pointer(place).and_then(Value::as_str).unwrap_or_default();
+        assert!(found.contains(said), "{place}: {value}");
+    };
+    let read = |name: &str| std::fs::read(example(name)).expect("it is an example");
+    let (right, templates) = (read("walk/uplink.toml"), read("wisp/download.toml"));
+    let wrong = b"[link]\nrate = \"1 Mbit/s\"\n";
+    check(wrong, &["--scheduler", "htb"], 1, "/findings/1/code", "W011");
+    check(
+        &right,
+        &["--scheduler", "htb", "-o", "/dev/full"],
+        2,
+        "/error",
+        "cannot write /dev/full",
+    );
+    check(&right, &["--scheduler", "htp"], 2, "/error", "did you mean `htb`?");
+    let inline = String::from_utf8_lossy(&templates).replace(LIST, ROWS).into_bytes();
+    check(&inline, &["--scheduler", "cbq"], 1, "/error", "it has templates");
+}
+
+/// A list in a file, and one that needs none.
+const LIST: &str = "list = \"subscribers.csv\"";
+const ROWS: &str = "list = [{ id = \"1\", access_point = \"AP North\", plan = \"gold\", \
+    ipv4 = \"100.64.0.1\", ipv6 = \"2001:db8::/56\" }]";

@@ -170,14 +170,55 @@ fn a_missing_or_wrong_value_names_its_option() {
 }
 
 #[test]
-fn a_deployment_with_errors_is_not_written() {
-    let folder = folder("init-faults");
-    let out = folder.display().to_string();
-    let right = ["init", "--down", "20Mbit/s", "--up", "5Mbit/s", "--link", "pppoe", "-o", &out];
-    let output = weir(&[right.as_slice(), &["--inside", "eth0", "--outside", "eth0"]].concat());
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(text(&output.stdout).contains("W202"), "{output:?}");
-    assert!(!folder.exists());
+fn what_the_interfaces_are_called_is_checked_before_and_written_as_toml() {
+    let right = ["init", "--down", "20Mbit/s", "--up", "5Mbit/s", "--link", "pppoe"];
+    let check = |inside: &str, outside: &str, said: &str| {
+        let folder = folder("init-interfaces");
+        let out = folder.display().to_string();
+        let names = ["--inside", inside, "--outside", outside, "-o", &out];
+        let output = weir(&[right.as_slice(), &names].concat());
+        let code = if said.is_empty() { 0 } else { 2 };
+        assert_eq!(output.status.code(), Some(code), "{inside} {outside}: {output:?}");
+        assert!(text(&output.stderr).contains(said), "{inside} {outside}: {output:?}");
+        assert_eq!(folder.exists(), said.is_empty());
+        folder
+    };
+    check("eth0", "eth0", "--inside and --outside are both eth0");
+    check("lan0", "\u{e9}", "--outside \"\u{e9}\": Linux has no interface of this name");
+    check("", "wan0", "--inside \"\"");
+    check("lan0", "sixteen-letters-", "at most 15 characters");
+    let written = check("a\"b\\c", "wan0", "");
+    let main = fs::read_to_string(written.join("deployment.toml")).expect("it is written");
+    let value: toml::Value = toml::from_str(&main).expect("it is TOML");
+    assert_eq!(value["deployment"]["ports"]["inside"].as_str(), Some("a\"b\\c"));
+}
+
+#[test]
+fn folders_that_it_made_are_removed_if_it_cannot_write() {
+    let folder = folder("init-full");
+    fs::create_dir(&folder).expect("the parent is there");
+    for out in ["new/deep", "new", "."] {
+        // A file of no bytes at most, as on a full disk.
+        let script = format!(
+            "ulimit -f 0; trap '' XFSZ; exec {} init --down 20Mbit/s --up 5Mbit/s --link ptm -o {out}",
+            env!("CARGO_BIN_EXE_weir")
+        );
+        let mut command = Command::new("sh");
+        let output = command.args(["-c", &script]).current_dir(&folder).output().expect("sh runs");
+        assert_eq!(output.status.code(), Some(2), "{out}: {output:?}");
+        assert!(text(&output.stderr).contains("cannot write"), "{out}: {output:?}");
+        assert_eq!(fs::read_dir(&folder).expect("it stays").count(), 0, "{out}");
+    }
+}
+
+#[test]
+fn its_help_says_of_which_kind_each_line_is() {
+    let help = weir(&["init", "--help"]);
+    let help = text(&help.stdout);
+    for line in ["ptm:", "VDSL", "docsis:", "cable", "atm:", "ADSL", "fibre or Ethernet with PPPoE"]
+    {
+        assert!(help.contains(line), "{line}: {help}");
+    }
 }
 
 #[test]

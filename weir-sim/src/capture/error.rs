@@ -31,8 +31,10 @@ pub enum CaptureFault {
     Read(io::Error),
     /// The gzip stream around the capture is damaged or cut short.
     Gzip(io::Error),
-    /// The zstd stream around the capture is damaged, cut short, or needs too much memory.
+    /// The zstd stream around the capture is damaged or cut short.
     Zstd(io::Error),
+    /// It has a window that would take too much memory: how large, and the limit.
+    ZstdWindow(String),
     /// The first bytes are of neither pcap nor pcapng.
     NotACapture {
         /// The first bytes, four at most.
@@ -136,6 +138,9 @@ impl CaptureError {
                  `editcap -F pcapng IN OUT`"
                     .into()
             }
+            CaptureFault::ZstdWindow(_) => {
+                "unpack it first: `zstd -d --long=31 -c FILE | weir replay POLICY -`".into()
+            }
             _ if self.frames == 0 => "copy or capture it again".into(),
             _ => format!(
                 "copy or capture it again, or keep what is good with `editcap -r IN OUT 1-{}`",
@@ -167,8 +172,9 @@ impl fmt::Display for CaptureFault {
                 write!(f, "the gzip stream is damaged or cut short: {source}")
             }
             Self::Zstd(source) => {
-                write!(f, "the zstd stream is damaged, cut short or too large a window: {source}")
+                write!(f, "the zstd stream is damaged or cut short: {source}")
             }
+            Self::ZstdWindow(window) => write!(f, "the zstd stream has {window}"),
             Self::NotACapture { magic } if magic.is_empty() => f.write_str("the file is empty"),
             Self::NotACapture { magic } => {
                 write!(f, "a file that begins with {} is not a capture", hexadecimal(magic))

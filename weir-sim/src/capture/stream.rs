@@ -1,7 +1,7 @@
 //! The bytes of a capture after decompression, with the offset of each.
 
 use super::error::{CaptureError, CaptureFault};
-use super::zstd::Zstd;
+use super::zstd::{LargeWindow, Zstd};
 use flate2::read::MultiGzDecoder;
 use std::io::{self, BufReader, Read};
 
@@ -135,7 +135,10 @@ impl<'s> Stream<'s> {
     fn failed(&self, source: io::Error) -> CaptureError {
         let fault = match self.compression {
             Some(Compression::Gzip) => CaptureFault::Gzip(source),
-            Some(Compression::Zstd) => CaptureFault::Zstd(source),
+            Some(Compression::Zstd) => match source.downcast::<LargeWindow>() {
+                Ok(window) => CaptureFault::ZstdWindow(window.to_string()),
+                Err(source) => CaptureFault::Zstd(source),
+            },
             None => CaptureFault::Read(source),
         };
         CaptureError::new(fault, self.offset)

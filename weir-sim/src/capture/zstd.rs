@@ -2,6 +2,7 @@
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use std::fmt;
 use std::io::{self, BufRead, Read};
 
 /// Decodes `source`.
@@ -21,7 +22,7 @@ impl<R: BufRead> Zstd<R> {
     pub fn new(source: R) -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(WINDOW_BYTES_MAX);
-        let source = Watched { source, ended: false };
+        let source = Watched { source, ended: false, failed: None };
         Self { source, decoder, fault: None, within_frame: false }
     }
 
@@ -37,7 +38,7 @@ impl<R: BufRead> Zstd<R> {
                     length,
                     ..
                 })) => self.skip(length.into())?,
-                Err(error) => return Err(io::Error::other(error)),
+                Err(error) => return Err(self.source.explain(&error)),
             }
         }
         Ok(false)
@@ -56,13 +57,14 @@ impl<R: BufRead> Zstd<R> {
         while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
             let one = BlockDecodingStrategy::UptoBlocks(1);
             if let Err(error) = self.decoder.decode_blocks(&mut self.source, one) {
-                let error = io::Error::other(error);
+                let error = self.source.explain(&error);
                 if !self.source.ended {
                     return Err(error);
                 }
                 self.fault = Some(error);
                 let all = BlockDecodingStrategy::All;
-                self.decoder.decode_blocks(LAST_BLOCK, all).map_err(io::Error::other)?;
+                let decoded = self.decoder.decode_blocks(LAST_BLOCK, all);
+                decoded.map_err(|error| self.source.explain(&error))?;
             }
         }
         Ok(())
@@ -98,17 +100,53 @@ impl<R: BufRead> Read for Zstd<R> {
     }
 }
 
-/// A source that remembers whether it was read to its end.
+/// A source that remembers whether it was read to its end, and an error of its own.
 struct Watched<R> {
     source: R,
     ended: bool,
+    failed: Option<io::Error>,
 }
+
+impl<R> Watched<R> {
+    /// Returns an error of the decoder in plain words; its own are in the terms of its code.
+    fn explain(&mut self, error: &FrameDecoderError) -> io::Error {
+        if let Some(error) = self.failed.take() {
+            return error;
+        }
+        match error {
+            FrameDecoderError::WindowSizeTooBig { requested, .. } => {
+                io::Error::other(LargeWindow(*requested))
+            }
+            FrameDecoderError::DictNotProvided { .. } => io::Error::other("it needs a dictionary"),
+            _ if self.ended => io::Error::new(io::ErrorKind::UnexpectedEof, "a frame has no end"),
+            FrameDecoderError::ReadFrameHeaderError(_) | FrameDecoderError::FrameHeaderError(_) => {
+                io::Error::other("the header of a frame is wrong")
+            }
+            _ => io::Error::other("a block cannot be decoded"),
+        }
+    }
+}
+
+/// A frame asks for a window of so many bytes, which is too large.
+#[derive(Debug)]
+pub(super) struct LargeWindow(pub u64);
+
+impl fmt::Display for LargeWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a window of {} bytes, more than the limit of {WINDOW_BYTES_MAX}", self.0)
+    }
+}
+
+impl std::error::Error for LargeWindow {}
 
 impl<R: Read> Read for Watched<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.source.read(buffer)?;
-        self.ended |= length == 0 && !buffer.is_empty();
-        Ok(length)
+        let read = self.source.read(buffer);
+        self.ended |= read.as_ref().is_ok_and(|length| *length == 0 && !buffer.is_empty());
+        // `io::Error` cannot be cloned, and the decoder wraps this one.
+        let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+        self.failed = read.as_ref().err().map(copy);
+        read
     }
 }
 
