@@ -112,6 +112,91 @@ fn numbers_that_pfctl_refuses_are_errors() {
     }
 }
 
+/// Checks that a file is refused at line and column with these words, or read where there are none.
+fn check_file(text: &str, wanted: Option<(&str, &str)>) {
+    let outcome = read(text);
+    let error = outcome.findings.iter().find(|one| one.severity == Severity::Error);
+    let found = error.map(|one| format!("{}:{}", one.place.line, one.place.column));
+    assert_eq!(found.as_deref(), wanted.map(|row| row.0), "{text}: {error:?}");
+    if let (Some(error), Some((_, words))) = (error, wanted) {
+        assert!(error.message.contains(words), "{text}: {error:?}");
+    }
+}
+
+#[test]
+fn numbers_that_pfctl_refuses_in_newer_queues_are_errors() {
+    let rows = [
+        ("bandwidth 5M", None),
+        ("bandwidth 5M flows 1 quantum 65535 qlimit 65535", None),
+        ("bandwidth 5M flows 32767 qlimit 0", None),
+        ("bandwidth 5M flows 0", Some(("3:40", "1 to 32767"))),
+        ("bandwidth 5M flows 32768", Some(("3:40", "1 to 32767"))),
+        ("bandwidth 5M quantum 0", Some(("3:42", "1 to 65535"))),
+        ("bandwidth 5M quantum 65536", Some(("3:42", "1 to 65535"))),
+        ("bandwidth 5M quantum 5 quantum 6", Some(("3:44", "twice"))),
+        ("bandwidth 5M qlimit 65536", Some(("3:41", "up to 65535"))),
+        ("bandwidth 50%", Some(("3:7", "in percent"))),
+        ("bandwidth 5M min 5%", Some(("3:7", "in percent"))),
+        ("bandwidth 5M burst 9% for 5ms", Some(("3:7", "in percent"))),
+        ("bandwidth 5M burst 9M for 5", Some(("3:47", "100ms"))),
+        ("flows 5", Some(("3:7", "lacks a bandwidth"))),
+        ("bandwidth 5M flows 5\nqueue c parent b bandwidth 1M", Some(("3:7", "`flows`"))),
+        // pfctl compares neither with anything.
+        ("bandwidth 5M min 20M", None),
+        ("bandwidth 20M", None),
+    ];
+    for (queue, wanted) in rows {
+        let head = "queue root on em0 bandwidth 10M\nqueue a parent root bandwidth 1M default\n";
+        check_file(&format!("{head}queue b parent root {queue}\n"), wanted);
+    }
+    let roots = [
+        ("queue root on em0 flows 1024 default", None),
+        ("queue root on em0 default", Some(("1:7", "lacks a bandwidth"))),
+        (
+            "queue root on em0 bandwidth 5M default\nqueue b parent root bandwidth 1M",
+            Some(("1:7", "`default`")),
+        ),
+        (
+            "altq on em0 cbq bandwidth 5Mb qlimit 65536 queue { a }\nqueue a cbq(default)",
+            Some(("1:38", "up to 65535")),
+        ),
+        (
+            "altq on em0 cbq bandwidth 5Mb tbrsize 4294967296 queue { a }\nqueue a cbq(default)",
+            Some(("1:39", "up to 4294967295")),
+        ),
+    ];
+    for (text, wanted) in roots {
+        check_file(&format!("{text}\n"), wanted);
+    }
+}
+
+#[test]
+fn numbers_that_pfctl_refuses_in_rules_are_errors() {
+    let head = "queue root on em0 bandwidth 10M\nqueue a parent root bandwidth 1M default\n";
+    let rows = [
+        ("user 4294967294", None),
+        ("user 4294967295", Some(("3:15", "up to 4294967294"))),
+        ("group { wheel, 99999999999 }", Some(("3:25", "up to 4294967294"))),
+        ("user 99999999999999999999999", Some(("3:15", "up to 4294967294"))),
+        ("proto icmp icmp-type 255", None),
+        ("proto icmp icmp-type 256", Some(("3:31", "up to 255"))),
+        ("proto icmp icmp-type 8 code 256", Some(("3:38", "up to 255"))),
+        ("proto icmp6 icmp6-type { 1, 300 }", Some(("3:38", "up to 255"))),
+        ("probability 100%", None),
+        ("probability 1", None),
+        ("probability 200%", Some(("3:22", "up to 100%"))),
+        ("probability 1.5", Some(("3:22", "up to 100%"))),
+        ("prio 8", Some(("3:15", "up to 7"))),
+        ("from 10.0.0.0/33", Some(("3:15", "32 bits"))),
+        ("to { 10.0.0.0/8, 10.0.0.0/x }", Some(("3:27", "32 bits"))),
+        ("from 2001:db8::/129", Some(("3:15", "128 bits"))),
+        ("from 2001:db8::/128", None),
+    ];
+    for (rule, wanted) in rows {
+        check_file(&format!("{head}pass out {rule} queue a\n"), wanted);
+    }
+}
+
 /// Checks the fate of line 4 and parts of the policy.
 fn check_rule(line: &str, fate: Fate, note: &str, wanted: &[&str]) {
     let head = "altq on { em0 em1 } cbq bandwidth 10Mb queue { a b }\n\

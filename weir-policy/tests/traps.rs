@@ -85,3 +85,53 @@ fn a_finding_of_a_lint_has_place_cure_source_and_figure() {
         assert!(has_figure || code.source.is_none(), "{finding:#?}");
     }
 }
+
+/// Checks in how many findings W148 is reported below a link of 20 Mbit/s, and parts of the first
+/// one's message and cure.
+fn check_lenders(classes: &str, count: usize, says: [&str; 2]) {
+    let text = format!("[link]\nrate = \"20 Mbit/s\"\nscheduler = \"htb\"\n{classes}");
+    let found = parse(&text, "p").findings;
+    let found: Vec<_> = found.iter().filter(|finding| finding.code == "W148").collect();
+    assert_eq!(found.len(), count, "{text}{found:#?}");
+    let Some(first) = found.first() else { return };
+    assert!(first.message.contains(says[0]), "{first:#?}");
+    assert!(first.cure.contains(says[1]), "{first:#?}");
+}
+
+#[test]
+fn ceilings_that_no_class_above_lends_are_found() {
+    let class = |name: &str, parent: &str, rates: &str| {
+        let parent = if parent.is_empty() { "" } else { &format!("parent = \"{parent}\"\n") };
+        let rule = match name {
+            "a" => "match = { dport = 80 }\n",
+            "b" => "default = true\n",
+            _ => "",
+        };
+        format!("[class.{name}]\n{parent}{}\n{rule}", rates.replace(", ", "\n"))
+    };
+    let rate = |mbit: u32| format!("rate = \"{mbit} Mbit/s\"");
+    let both = |own: u32, ceil: u32| format!("{}, ceil = \"{ceil} Mbit/s\"", rate(own));
+    let leaves = |parent: &str, ceil: u32| {
+        class("a", parent, &both(4, ceil)) + &class("b", parent, &both(5, ceil))
+    };
+    let line = |rates: &str, ceil: u32| class("line", "", rates) + &leaves("line", ceil);
+    let says = ["`line` above it names no ceil", "write `rate = \"20 Mbit/s\"` in `line`, or"];
+    check_lenders(&line(&rate(10), 20), 1, says);
+    check_lenders(&line(&rate(10), 11), 1, ["50 %", "at most 10 Mbit/s"]);
+    // Nothing above lends less than they hope for; or it names its own ceil.
+    check_lenders(&line(&rate(10), 10), 0, [""; 2]);
+    check_lenders(&line(&rate(20), 20), 0, [""; 2]);
+    check_lenders(&line(&rate(20), 30), 0, [""; 2]);
+    check_lenders(&line(&both(10, 20), 20), 1, ["class `line`: it never reaches", "add"]);
+    // The class between names none, and the one above it could lend.
+    let between = class("line", "", &rate(20)) + &class("mid", "line", &rate(10));
+    let says = ["`mid` above it", "write `ceil = \"15 Mbit/s\"` in `mid`, or"];
+    check_lenders(&(between.clone() + &leaves("mid", 15)), 1, says);
+    let named = class("line", "", &rate(20)) + &class("mid", "line", &both(10, 15));
+    check_lenders(&(named + &leaves("mid", 15)), 0, [""; 2]);
+    // Two trees: both want a parent.
+    let other = class("other", "", &rate(10)) + &class("c", "other", &both(9, 20));
+    let other = other + "match = { dport = 81 }\n";
+    let says = ["`line` above it", "`ceil = \"20 Mbit/s\"` in `line`, and add `[class.link]`"];
+    check_lenders(&(line(&rate(10), 20) + &other), 2, says);
+}

@@ -14,7 +14,7 @@ fn altq_on_in_pf_conf() {
             ("cbq bandwidth 1.5Gb", KEPT, "", "rate = '1.5 Gbit/s'"),
             ("cbq", CLOSE, "1 Gbit/s is assumed; set it with `--rate`", "rate = '1 Gbit/s'"),
             ("cbq bandwidth 10Mb qlimit 7", KEPT, "", "limit = '7 packets' }"),
-            ("cbq bandwidth 10Mb tbrsize 8K", CLOSE, "`tbrsize`", "[class.a]"),
+            ("cbq bandwidth 10Mb tbrsize 8192", CLOSE, "`tbrsize`", "[class.a]"),
             (
                 "cbq(red) bandwidth 10Mb",
                 KEPT,
@@ -160,7 +160,7 @@ fn newer_queues_of_pf_conf() {
                 "ls_m1 = '20 Mbit/s'; ls_d = '50 ms'; ls_m2 = '10 Mbit/s'; ",
             ),
             (
-                "bandwidth 10M max 20M burst 40M for 50",
+                "bandwidth 10M max 20M burst 40M for 50ms",
                 KEPT,
                 "",
                 "ul_m1 = '40 Mbit/s'; ul_d = '50 ms'; ul_m2 = '20 Mbit/s'; ",

@@ -1,12 +1,12 @@
-//! What pfctl refuses in the numbers of a tree of `altq` queues: `eval_pfqueue` and its parts for
-//! `cbq`, `hfsc` and `priq` [pf].
+//! What pfctl refuses in the numbers of a tree of queues: for `altq`, `eval_pfqueue` and its parts
+//! for `cbq`, `hfsc` and `priq`; for the newer kind, the grammar and `pfctl_load_queues` [pf].
 //!
-//! Children whose bandwidths exceed their parent's together are only a warning there; the import
-//! lowers them. The newer kind of queues has no such rules.
+//! Children whose bandwidths exceed their parent's together are only a warning of `altq`; the
+//! import lowers them. The newer kind compares no queue with its parent, nor `min` with `bandwidth`.
 
 use super::super::altq_classes::{AltqClass, Curve, Discipline};
 use super::super::lines::Reading;
-use super::{Queue, Tree, WHOLE};
+use super::{Bandwidth, Queue, Tree, WHOLE};
 use crate::import::sketch::show_rate;
 use weir_policy::codes;
 
@@ -14,7 +14,7 @@ impl Tree<'_> {
     /// Reports the queues that pfctl refuses on an interface of `rate` bit/s.
     pub(super) fn check_limits(&self, rate: u64, reading: &mut Reading) {
         if self.altq.is_new {
-            return;
+            return self.check_new(reading);
         }
         for (at, class) in self.classes.iter().enumerate() {
             let (above, before) = (class.parent.map(|at| &self.classes[at]), &self.classes[..at]);
@@ -35,6 +35,38 @@ impl Tree<'_> {
             }
         }
     }
+}
+
+impl Tree<'_> {
+    /// Reports what pfctl refuses in queues of the newer kind.
+    fn check_new(&self, reading: &mut Reading) {
+        for (at, class) in self.classes.iter().enumerate() {
+            let mut named = self.file.queues.iter();
+            let Some(queue) = named.find(|queue| queue.line == class.line) else { continue };
+            let is_leaf = self.classes.iter().all(|other| other.parent != Some(at));
+            if let Some((message, cure)) = new_fault(queue, is_leaf) {
+                reading.error(&codes::INCONSISTENT, queue.name.span, message, cure);
+            }
+        }
+    }
+}
+
+fn new_fault(queue: &Queue, is_leaf: bool) -> Fault {
+    let name = &queue.name.text;
+    if !is_leaf && (queue.class.default || queue.flows) {
+        let word = if queue.flows { "flows" } else { "default" };
+        let message = format!("queue `{name}` has children and `{word}`");
+        return Some((message, format!("write `{word}` in a queue without children")));
+    }
+    // A root of flows alone has the interface's rate.
+    let is_bare = queue.parent.is_none() && queue.flows && queue.bandwidth == WHOLE;
+    let bursts = queue.bursts.iter().flatten().map(|burst| burst.0);
+    let mut rates = bursts.chain(queue.min).chain(queue.max);
+    let is_part = |rate: Bandwidth| matches!(rate, Bandwidth::Percent(_));
+    (is_part(queue.bandwidth) && !is_bare || rates.any(is_part)).then(|| {
+        let message = format!("queue `{name}` lacks a bandwidth in bits, or has one in percent");
+        (message, "write each bandwidth as in `bandwidth 10M`".to_owned())
+    })
 }
 
 /// A message and its cure.

@@ -12,6 +12,7 @@ use super::words::{Word, Words, decimal, number, scaled};
 use super::{Language, Options};
 use rules::PfRule;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use weir_policy::codes;
 use weir_policy::finding::Span;
 
@@ -140,7 +141,7 @@ fn statement(words: &mut Words, line: LineId, file: &mut File, reading: &mut Rea
 fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) -> Option<()> {
     words.value("`on`", |word| (word == "on").then_some(()), reading)?;
     let interfaces = text::list(words, "an interface", reading)?;
-    let (mut discipline, mut bandwidth, mut limit) = (None, None, 50);
+    let (mut discipline, mut bandwidth, mut limit) = (None, None, 0);
     let (mut early, mut ecn) = (Early::No, false);
     let mut top = Vec::new();
     let mut written = Once::default();
@@ -159,9 +160,10 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
                 return None;
             }
             "bandwidth" => bandwidth = Some(words.value(A_BANDWIDTH, bits, reading)?),
-            "qlimit" => limit = words.value("a number of packets", number, reading)?.max(1),
+            "qlimit" => limit = words.value(A_LIMIT, within(0..=LIMIT_MAX), reading)?,
             "tbrsize" => {
-                words.need("a size", reading)?;
+                let size = within(0..=u32::MAX.into());
+                words.value("a number of bytes up to 4294967295", size, reading)?;
                 reading.approximated(line, "`tbrsize` is left out: the link paces each packet");
             }
             "queue" => top = names(text::list(words, "a queue", reading)?, reading)?,
@@ -199,7 +201,7 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
             bandwidth,
             early,
             ecn,
-            limit,
+            limit: if limit == 0 { LIMIT_DEFAULT } else { limit },
             top,
             is_new,
         });
@@ -397,7 +399,7 @@ fn add_root(queue: &Queue, file: &mut File) {
             bandwidth: queue.max.unwrap_or(queue.bandwidth).of(0),
             early: Early::No,
             ecn: false,
-            limit: 50,
+            limit: LIMIT_DEFAULT,
             top: vec![queue.name.clone()],
             is_new: true,
         });
@@ -432,16 +434,18 @@ fn queue_option(
             queue.class.priority = Some(words.value(what, priority, reading)?);
         }
         "qlimit" => {
-            queue.limit = Some(words.value("a number of packets", number, reading)?.max(1));
+            // pf takes 0 for none.
+            let limit = words.value(A_LIMIT, within(0..=LIMIT_MAX), reading)?;
+            queue.limit = Some(limit).filter(|limit| *limit > 0);
         }
         "cbq" | "hfsc" | "priq" => parenthesised(words, &mut queue.class, reading)?,
         "default" => queue.class.default = true,
         "flows" => {
-            words.value("a number", number, reading)?;
+            words.value("a number of flows from 1 to 32767", within(1..=32_767), reading)?;
             queue.flows = true;
         }
         "quantum" => {
-            words.value("a size", number, reading)?;
+            words.value("a number of bytes from 1 to 65535", within(1..=65_535), reading)?;
             reading.approximated(queue.line, "`quantum` is left out");
         }
         _ => return Some(false),
@@ -457,8 +461,13 @@ fn burst(words: &mut Words, reading: &mut Reading) -> Option<Option<(Bandwidth, 
     }
     let rate = words.value(A_BANDWIDTH, bandwidth, reading)?;
     words.value("`for`", |word| (word == "for").then_some(()), reading)?;
-    let milliseconds = |text: &str| number(text.strip_suffix("ms").unwrap_or(text));
+    let milliseconds = |text: &str| number(text.strip_suffix("ms")?);
     Some(Some((rate, words.value("a time such as 100ms", milliseconds, reading)?)))
+}
+
+/// Parses a whole number of this range.
+fn within(range: RangeInclusive<u64>) -> impl Fn(&str) -> Option<u64> {
+    move |text| number(text).filter(|number| range.contains(number))
 }
 
 /// `table <NAME> [OPTIONS] { ADDRESSES }`.
@@ -692,11 +701,15 @@ const RULES_MAX: usize = 1 << 16;
 const PERCENT: u64 = 1 << 63;
 /// The bandwidth of a queue that names none.
 const WHOLE: Bandwidth = Bandwidth::Percent(100_000_000);
+/// The packets of a queue that names no limit, and of one that names most.
+const LIMIT_DEFAULT: u64 = 50;
+const LIMIT_MAX: u64 = 65_535;
+const A_LIMIT: &str = "a number of packets up to 65535";
 const A_BANDWIDTH: &str = "a bandwidth such as 10Mb or 20%";
 /// The longest name of a queue in pf.
 const QUEUE_NAME_MAX: usize = 63;
 /// Options that a queue has once.
-const SINGLE: [&str; 11] = [
+const SINGLE: [&str; 13] = [
     "on",
     "parent",
     "bandwidth",
@@ -707,7 +720,9 @@ const SINGLE: [&str; 11] = [
     "cbq",
     "hfsc",
     "priq",
+    "default",
     "flows",
+    "quantum",
 ];
 const STATEMENTS: [&str; 14] = [
     "altq",

@@ -10,7 +10,7 @@ use super::super::altq::with_tos;
 use super::super::altq_classes::AltqClass;
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, Rule, quoted};
-use super::super::words::{Word, Words, bad_value, number};
+use super::super::words::{Word, Words, bad_value, decimal, number};
 use super::text;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -168,7 +168,7 @@ fn further(
         | "received-on" | "fragment" | "prio" => {
             lose(lost, &format!("Weir's rules cannot match `{text}`"));
             if text != "fragment" {
-                value(words, reading)?;
+                value(text, words, reading)?;
             }
         }
         "!" => lose(lost, "negated conditions cannot be expressed"),
@@ -191,15 +191,37 @@ fn lose(lost: &mut Option<Lost>, why: &str) {
 }
 
 /// Skips the value of a condition: `8 code 0`, `{ root, != 5 }`, `>= 1000`.
-fn value(words: &mut Words, reading: &mut Reading) -> Option<()> {
+fn value(condition: &str, words: &mut Words, reading: &mut Reading) -> Option<()> {
     while words.peek().is_some_and(|word| ["=", "!", "<", ">"].contains(&word)) {
         words.take();
     }
-    text::list(words, "a value", reading)?;
+    let mut values = text::list(words, "a value", reading)?;
     if words.accept("code") {
-        words.need("a code", reading)?;
+        values.push(words.need("a code", reading)?);
     }
-    Some(())
+    let Some(row) = NUMBERS.iter().find(|row| row.0 == condition) else { return Some(()) };
+    values.iter().try_for_each(|value| in_range(value, row, reading))
+}
+
+/// Reports a number that pfctl refuses; names pass.
+fn in_range(value: &Word, &(condition, max): &(&str, u64), reading: &mut Reading) -> Option<()> {
+    let part = condition == "probability";
+    let is_number = value.text.starts_with(|first: char| first.is_ascii_digit());
+    let read = match decimal(&value.text) {
+        Some((millionths, "%")) if part => Some(millionths / 100),
+        Some((millionths, "")) if part => Some(millionths),
+        _ if part => None,
+        _ => number(&value.text),
+    };
+    if !is_number || read.is_some_and(|number| number <= max) {
+        return Some(());
+    }
+    let what = match part {
+        true => "a probability up to 100%".to_owned(),
+        false => format!("a number of `{condition}` up to {max}"),
+    };
+    bad_value(value, &what, reading);
+    None
 }
 
 /// Skips `( ... )` or `{ ... }`, if it comes next.
@@ -321,6 +343,7 @@ fn endpoint(
             let last = words.need("an address", reading)?;
             listed.extend([Word { text: "-".to_owned(), ..last.clone() }, last]);
         }
+        listed.iter().try_for_each(|word| mask(word, reading))?;
         if !any {
             match prefixes(&listed) {
                 Ok(found) => addresses = found,
@@ -400,6 +423,18 @@ fn range(first: &str, last: &str) -> Option<Vec<String>> {
             None => return Some(found),
         }
     }
+}
+
+/// Reports a network whose mask its address cannot have.
+fn mask(word: &Word, reading: &mut Reading) -> Option<()> {
+    let address = word.text.split_once('/').map(|parts| parts.0.parse());
+    let Some(Ok::<IpAddr, _>(address)) = address else { return Some(()) };
+    if prefix(&word.text).is_some() {
+        return Some(());
+    }
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    bad_value(word, &format!("a network with a mask of at most {bits} bits"), reading);
+    None
 }
 
 fn prefix(text: &str) -> Option<String> {
@@ -629,6 +664,15 @@ const POOL: [&str; 9] = [
     "least-states",
     "endpoint-independent",
     "prefer-ipv6-nexthop",
+];
+/// Conditions with numbers, and the largest that pfctl takes; a probability in millionths.
+const NUMBERS: [(&str, u64); 6] = [
+    ("user", u32::MAX as u64 - 1),
+    ("group", u32::MAX as u64 - 1),
+    ("icmp-type", 255),
+    ("icmp6-type", 255),
+    ("prio", 7),
+    ("probability", 1_000_000),
 ];
 const RULE_WORDS: [&str; 24] = [
     "in",
