@@ -64,7 +64,6 @@ const NAMING: &[(&str, &str)] = &[
         "link = { rate = '1 Mbit/s', scheduler = 'drr' }\n[class.all]\ndefault = true\n\
          [template.host]\nlist = 'hosts.csv'\nname = 'h{id}'\nclass.match = { dst = '{ip}' }\n",
     ),
-    ("hosts.csv", "id,ip\n1,10.0.0.1\n"),
     (
         "naming.toml",
         "policy = 'template.toml'\nduration = '1 s'\n[[source]]\nname = 'a'\n\
