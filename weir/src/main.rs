@@ -1,8 +1,8 @@
 //! The weir command: one verb a file, one line a verb.
 //!
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
-//! line in `verbs` below. `output.rs` has what all verbs share (format, colour, exit codes); `input.rs`
-//! reads the files that a user names, and `whole_file.rs` writes them.
+//! line in `verbs` below. `output.rs` has what all verbs share (format, colour, exit codes).
+//! `input.rs` reads the files that a user names, and `whole_file.rs` writes them.
 
 mod input;
 mod kind;
