@@ -13,8 +13,8 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     bounded(File::open(path)?)
 }
 
-/// As [`read`], for a file that another file names. It must be a regular file: nobody writes to a pipe
-/// for it, so reading one would never end.
+/// As [`read`], for a file that another file names. It must be a regular file: if nobody writes to
+/// a pipe, reading it never ends.
 ///
 /// # Errors
 /// As the system says, and for pipes, sockets and devices.

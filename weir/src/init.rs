@@ -81,10 +81,15 @@ impl FromStr for Link {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        let line = |link: &Link| format!("{} ({})", link.word, link.lines);
-        let all = || LINKS.each_ref().map(line).join(", ");
         let known = LINKS.into_iter().find(|link| link.word == word);
-        known.ok_or_else(|| format!("there is no kind `{word}`; write one of {}", all()))
+        known.ok_or_else(|| format!("there is no kind `{word}`; write {}", Self::all()))
+    }
+}
+
+impl Link {
+    /// Returns the words, each with its lines.
+    fn all() -> String {
+        LINKS.map(|link| format!("{} ({})", link.word, link.lines)).join(", ")
     }
 }
 
@@ -102,8 +107,7 @@ impl Init {
         self.check_interfaces()?;
         let down = asked(self.down, "--down", "The rate towards you, such as 20 Mbit/s")?;
         let up = asked(self.up, "--up", "The rate away from you, such as 5 Mbit/s")?;
-        let kinds = LINKS.map(|link| link.word).join(", ");
-        let link = asked(self.link, "--link", &format!("The kind of line ({kinds})"))?;
+        let link = asked(self.link, "--link", &format!("The kind of line: {}", Link::all()))?;
         let policies = [policy(&DIRECTIONS[0], down, &link)?, policy(&DIRECTIONS[1], up, &link)?];
         let [download, upload] = policies;
         let deployment = fill(

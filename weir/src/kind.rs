@@ -32,6 +32,8 @@ pub enum Kind {
     Altq,
     /// A pf.conf.
     Pf,
+    /// Rows of cells in CSV, such as the list of a template.
+    List,
 }
 
 impl Kind {
@@ -50,7 +52,18 @@ impl Kind {
             return Some(Self::Json);
         }
         let text = String::from_utf8_lossy(bytes);
-        text.lines().find_map(Self::of_line)
+        text.lines().find_map(Self::of_line).or_else(|| Self::of_rows(&text))
+    }
+
+    /// Returns the kind of a text whose first two lines are rows of equally many cells. A key or a
+    /// bracket is in none of them.
+    fn of_rows(text: &str) -> Option<Self> {
+        let is_row = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+        let mut rows = text.lines().filter(is_row).take(2);
+        let (first, second) = (rows.next()?, rows.next()?);
+        let cells = |row: &str| row.matches([',', ';', '\t']).count();
+        let alike = cells(first) > 0 && cells(first) == cells(second);
+        (alike && !first.contains(['=', '[', '{', '('])).then_some(Self::List)
     }
 
     /// Returns the kind of a TOML file with these top-level keys.
@@ -104,6 +117,7 @@ impl Kind {
             Self::Tc => "a script of tc commands",
             Self::Altq => "an altq.conf",
             Self::Pf => "a pf.conf",
+            Self::List => "a list in CSV",
         }
     }
 
@@ -129,6 +143,10 @@ impl Kind {
             Self::Tc => format!("`weir import tc {name}` makes a policy of it"),
             Self::Altq => format!("`weir import altq {name}` makes a policy of it"),
             Self::Pf => format!("`weir import pf {name}` makes a policy of it"),
+            Self::List => format!(
+                "no verb of weir reads it alone: write `list = \"{name}\"` in a template of a \
+                 policy (docs/templates.md), or `file = \"{name}\"` in a source of a scenario"
+            ),
         }
     }
 

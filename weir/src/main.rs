@@ -2,6 +2,7 @@
 //!
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
 //! line in `verbs` below. `output.rs` has what all verbs share (format, colour, exit codes).
+//! `input.rs` reads the files that a user names, and `whole_file.rs` writes them.
 
 mod input;
 mod kind;
@@ -11,6 +12,7 @@ mod whole_file;
 use clap::Parser;
 use clap::error::ErrorKind;
 use output::{Exit, Format, Output};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use weir_live::pages::LargePages;
 
@@ -103,9 +105,15 @@ fn wrong_usage(error: &clap::Error) -> ExitCode {
         let message = message.trim().trim_start_matches("error: ");
         Output::new(Format::Json).json(&serde_json::json!({ "error": message }));
     }
-    // If this cannot be printed, the exit code still tells.
-    let _ = error.print();
-    if asked { Exit::Clean.into() } else { Exit::Usage.into() }
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    match printed {
+        // What is wrong with the arguments may be unreadable; the exit code still tells.
+        _ if !asked => Exit::Usage.into(),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Output::new(Format::Text).refuse(&format!("cannot print: {error}")).into()
+        }
+        _ => Exit::Clean.into(),
+    }
 }
 
 /// Returns whether arguments that could not be parsed ask for JSON.

@@ -1,20 +1,22 @@
 //! `weir status`: shows the counters of a running link.
 
-use crate::Run;
+use crate::kind::Kind;
 use crate::output::{Exit, Format, Output};
+use crate::{Run, input};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_control::client;
 use weir_control::protocol::default_socket;
 use weir_core::packet::Unread;
 use weir_live::status::{ClassStatus, LaneStatus, Status as LinkStatus};
-use weir_policy::deployment::{NAME_RULE, is_name};
+use weir_policy::deployment::{self, NAME_RULE, is_name};
 use weir_sim::shown::{Table, millis};
 
 /// Shows the counters of a running link: ports, classes, delays, drops.
 #[derive(clap::Args)]
+#[command(override_usage = "weir status [OPTIONS] <NAME|--control <SOCKET>>")]
 pub struct Status {
-    /// The name of the deployment.
+    /// The name of the deployment, not its file; needed unless there is a `--control`.
     #[arg(required_unless_present = "control")]
     name: Option<String>,
     /// The control socket, instead of the one derived from the name.
@@ -24,10 +26,11 @@ pub struct Status {
 
 impl Run for Status {
     fn run(self, output: &Output) -> Exit {
-        let name = self.name.unwrap_or_default();
+        let name = self.name.filter(|_| self.control.is_none()).unwrap_or_default();
+        let refuse = |error: String| output.refuse(&of_file(&name).unwrap_or(error));
         if self.control.is_none() && !is_name(&name) {
             let why = "is not a name of a deployment, which has";
-            return output.refuse(&format!("{name:?} {why} {NAME_RULE}"));
+            return refuse(format!("{name:?} {why} {NAME_RULE}"));
         }
         let socket = self.control.unwrap_or_else(|| default_socket(&name));
         match client::status(&socket) {
@@ -38,9 +41,20 @@ impl Run for Status {
                 }
                 Exit::Clean
             }
-            Err(error) => output.refuse(&error),
+            Err(error) => refuse(error),
         }
     }
+}
+
+/// Returns which name to write, if there is a file of a deployment where a name is expected.
+fn of_file(path: &str) -> Option<String> {
+    let bytes = input::read_named(Path::new(path)).ok()?;
+    let kind = Kind::of(&bytes).filter(|kind| *kind == Kind::Deployment);
+    kind.map(|_| {
+        let plan = deployment::parse(&bytes, path, &input::read_named).plan;
+        let name = plan.map_or("NAME".to_owned(), |deployment| deployment.name);
+        format!("{path} is the file of a deployment; write its name: `weir status {name}`")
+    })
 }
 
 /// Formats a status for people.

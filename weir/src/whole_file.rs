@@ -184,8 +184,9 @@ pub fn distinct(outputs: &[(&str, &Option<PathBuf>)], inputs: &[&Path]) -> Resul
             return Err(format!("{option} {shown} is an input; name another file"));
         }
         let same = |one: &&(&str, &Path)| place(one.1) == place(path) || same_file(one.1, path);
-        if let Some((other, _)) = before.iter().find(same) {
-            return Err(format!("{other} and {option} are both {shown}; name two files"));
+        if let Some((other, there)) = before.iter().find(same) {
+            let there = there.display();
+            return Err(format!("{other} {there} and {option} {shown} are one file; name two"));
         }
         before.push((option, path));
     }

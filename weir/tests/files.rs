@@ -64,7 +64,6 @@ const NAMING: &[(&str, &str)] = &[
         "link = { rate = '1 Mbit/s', scheduler = 'drr' }\n[class.all]\ndefault = true\n\
          [template.host]\nlist = 'hosts.csv'\nname = 'h{id}'\nclass.match = { dst = '{ip}' }\n",
     ),
-    ("hosts.csv", "id,ip\n1,10.0.0.1\n"),
     (
         "naming.toml",
         "policy = 'template.toml'\nduration = '1 s'\n[[source]]\nname = 'a'\n\
@@ -107,7 +106,11 @@ fn an_input_is_never_written_over_and_errors_name_the_users_file() {
     check_refused("replay policy.toml - --drops linked.pcap", input, "linked.pcap is an input");
     check_refused("replay policy.toml capture.pcap -o linked.pcap", None, "is an input");
     check_refused("sim scenario.toml --json scenario.toml", None, "--json scenario.toml is an");
-    check_refused("sim scenario.toml --json x --trace x", None, "--json and --trace are both x");
+    check_refused(
+        "sim scenario.toml --json x --trace x",
+        None,
+        "--json x and --trace x are one file; name two",
+    );
     let words = "compare scenario.toml --schedulers fifo --plot scenario.toml";
     check_refused(words, None, "--plot scenario.toml is an input");
     check_refused("import tc set-up.sh --out set-up.sh", None, "--out set-up.sh is an input");
@@ -133,10 +136,10 @@ fn a_file_that_an_input_names_is_never_written_over() {
 
 #[test]
 fn two_outputs_are_never_one_file_however_they_are_spelt() {
-    let said = "-o and --drops are both ";
-    check_refused("replay policy.toml capture.pcap -o x --drops ./x", None, said);
-    check_refused("replay policy.toml capture.pcap -o sub/../x --drops x", None, said);
-    check_refused("sim scenario.toml --json ./sub/x --trace sub/x", None, "are both sub/x");
+    let check = |words: &str, said: &str| check_refused(words, None, said);
+    check("replay policy.toml capture.pcap -o x --drops ./x", "-o x and --drops ./x are one file");
+    check("replay policy.toml capture.pcap -o sub/../x --drops x", "sub/../x and --drops x are");
+    check("sim scenario.toml --json ./sub/x --trace sub/x", "are one file; name two");
 }
 
 /// Checks, in a folder where `pipe` is a pipe, that `words` name in a finding what is no file.

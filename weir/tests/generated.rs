@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{example, json, weir};
+use common::{command, example, json, weir};
+use std::fs::File;
 
 /// Returns what a command prints, after a clean exit.
 fn printed(arguments: &[&str]) -> String {
@@ -74,5 +75,16 @@ fn json_is_one_value_whatever_the_exit_code() {
         let value: serde_json::Value =
             serde_json::from_slice(&output.stdout).expect("it is one value");
         assert!(value["error"].is_string(), "{arguments:?}: {value}");
+    }
+}
+
+#[test]
+fn help_and_version_that_cannot_be_printed_exit_2() {
+    for arguments in [["--version"].as_slice(), &["--help"], &["sim", "--help"]] {
+        let full = File::options().write(true).open("/dev/full").expect("Linux has it");
+        let output = command(arguments).stdout(full).output().expect("weir starts");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("cannot print: No space left"), "{arguments:?}: {text}");
     }
 }

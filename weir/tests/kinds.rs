@@ -13,6 +13,7 @@ const KINDS: &[(&str, &str)] = &[
     ("scenario.toml", "a scenario"),
     ("network.toml", "a scenario"),
     ("capture.pcap", "a capture"),
+    ("hosts.csv", "a list in CSV"),
     ("report.json", "JSON"),
     ("packets.parquet", "a Parquet file"),
     ("set-up.sh", "a script of tc commands"),
@@ -56,4 +57,26 @@ fn a_file_of_another_kind_is_named_with_its_verb_and_the_way_to_the_right_kind()
     check("import tc FILE", &["set-up.sh"]);
     check("import altq FILE", &["altq.conf"]);
     check("import pf FILE", &["pf.conf"]);
+}
+
+#[test]
+fn the_status_of_a_file_names_its_deployment() {
+    let folder = folder();
+    let path = folder.path().join("deployment.toml");
+    let named = std::fs::read_to_string(&path).expect("it is there");
+    let named = named.replace("[deployment]", "[deployment]\nname = 'weir-test-none'");
+    std::fs::write(folder.path().join("no-such-place.toml"), named).expect("is writable");
+    for (file, said) in [
+        ("deployment.toml", "write its name: `weir status deployment`"),
+        ("./deployment.toml", "write its name: `weir status deployment`"),
+        ("no-such-place.toml", "write its name: `weir status weir-test-none`"),
+        ("./policy.toml", "\"./policy.toml\" is not a name of a deployment"),
+    ] {
+        let output = command(&folder, &format!("status {file}")).output().expect("weir starts");
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{file}: {output:?}");
+    }
+    let help = command(&folder, "status --help").output().expect("weir starts");
+    let usage = "Usage: weir status [OPTIONS] <NAME|--control <SOCKET>>";
+    assert!(String::from_utf8_lossy(&help.stdout).contains(usage), "{help:?}");
 }

@@ -100,7 +100,7 @@ fn inputs_are_never_written_over() {
     let folder = folder(POLICY, &good);
     check(&folder, &["-o", "in.pcap"], 2, "-o in.pcap is an input", &[]);
     check(&folder, &["--drops", "./policy.toml"], 2, "./policy.toml is an input", &[]);
-    check(&folder, &["-o", "x", "--drops", "x"], 2, "-o and --drops are both x", &[]);
+    check(&folder, &["-o", "x", "--drops", "x"], 2, "-o x and --drops x are one file", &[]);
     check(&folder, &["-o", "away/out.pcapng"], 2, "cannot write away/out.pcapng", &[]);
     check(&folder, &["--interface", "lan"], 2, "no rule of the policy names the interface", &[]);
     assert_eq!(fs::read(folder.path().join("in.pcap")).expect("is there"), good);

@@ -42,6 +42,7 @@ const FILES: &[(&str, &[u8])] = &[
           name = 'ab'\nends = ['a', 'b']\nrate = '1 Mbit/s'\n",
     ),
     ("capture.pcap", b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0"),
+    ("hosts.csv", b"id,ip\n1,10.0.0.1\n"),
     ("report.json", b"{ \"scenario\": \"x\", \"seed\": 1 }\n"),
     ("packets.parquet", b"PAR1\x15\x04\x15\0PAR1"),
     (
