@@ -59,7 +59,8 @@ pub struct Headers {
     /// The stations of an Ethernet frame. For every packet the parser copies twelve bytes more, for
     /// rules that few policies have; but without these no rule can name a device.
     pub macs: Option<Macs>,
-    /// Length in bytes of what precedes the network header: link header, VLAN tags, SNAP, PPPoE, labels.
+    /// Length in bytes of what precedes the network header: link header, VLAN tags, SNAP, PPPoE,
+    /// labels.
     pub link_len: u16,
     /// How far reading got.
     pub depth: Depth,
