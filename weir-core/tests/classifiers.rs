@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use frames::{Draws, Frame, frame};
 use weir_core::classify::{
-    AltqHash, CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, MarkTest, Match,
-    MatchOrder, PortRange, Prefix, Reason, Rule, Spread, Target, VlanTest,
+    AltqHash, CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, MarkTest,
+    Match, MatchOrder, PortRange, Prefix, Reason, Rule, Spread, Target, VlanTest,
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::{

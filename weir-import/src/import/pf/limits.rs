@@ -2,7 +2,8 @@
 //! for `cbq`, `hfsc` and `priq`; for the newer kind, the grammar and `pfctl_load_queues` [pf].
 //!
 //! Children whose bandwidths exceed their parent's together are only a warning of `altq`; the
-//! import lowers them. The newer kind compares no queue with its parent, nor `min` with `bandwidth`.
+//! import lowers them. The newer kind compares no queue with its parent, nor `min` with
+//! `bandwidth`.
 
 use super::super::altq_classes::{AltqClass, Curve, Discipline};
 use super::super::lines::Reading;

@@ -339,34 +339,31 @@ struct DelayOption {
     key: &'static str,
     what: &'static str,
     /// Refuses what tc or the kernel refuses.
-    parse: fn(&str) -> Option<u64>,
-    show: fn(u64) -> String,
+    parse: Parse,
+    show: Show,
 }
+
+type Parse = fn(&str) -> Option<u64>;
+type Show = fn(u64) -> String;
 
 /// Returns how a dropper reads the option of this name, if it has one.
 fn delay_option(name: &str, dropper: &str) -> Option<DelayOption> {
     let plain = |value: u64| value.to_string();
-    let (key, what, parse, show): (_, _, fn(&str) -> Option<u64>, fn(u64) -> String) =
-        match (name, dropper) {
-            ("limit", _) => ("limit", "a number of packets up to 4294967295", unsigned, packets),
-            ("target", _) => ("target", A_TIME, whole_microseconds, duration),
-            ("interval", "codel" | "fq-codel") => {
-                ("interval", A_TIME, whole_microseconds, duration)
-            }
-            ("tupdate", "pie") => ("update", A_TIME, whole_microseconds, duration),
-            ("alpha", "pie") => ("alpha", "a number from 0 to 32", |text| most(32, text), plain),
-            ("beta", "pie") => ("beta", "a number from 0 to 32", |text| most(32, text), plain),
-            ("flows", "fq-codel") => {
-                ("flows", "a number of flows up to 65536", |text| most(FLOWS_MAX, text), plain)
-            }
-            ("quantum", "fq-codel") => (
-                "quantum",
-                "a number of bytes up to 1048576",
-                |text| most(QUANTUM_MAX, text),
-                raised,
-            ),
-            _ => return None,
-        };
+    let (key, what, parse, show): (_, _, Parse, Show) = match (name, dropper) {
+        ("limit", _) => ("limit", "a number of packets up to 4294967295", unsigned, packets),
+        ("target", _) => ("target", A_TIME, whole_microseconds, duration),
+        ("interval", "codel" | "fq-codel") => ("interval", A_TIME, whole_microseconds, duration),
+        ("tupdate", "pie") => ("update", A_TIME, whole_microseconds, duration),
+        ("alpha", "pie") => ("alpha", "a number from 0 to 32", |text| most(32, text), plain),
+        ("beta", "pie") => ("beta", "a number from 0 to 32", |text| most(32, text), plain),
+        ("flows", "fq-codel") => {
+            ("flows", "a number of flows up to 65536", |text| most(FLOWS_MAX, text), plain)
+        }
+        ("quantum", "fq-codel") => {
+            ("quantum", "a number of bytes up to 1048576", |text| most(QUANTUM_MAX, text), raised)
+        }
+        _ => return None,
+    };
     Some(DelayOption { key, what, parse, show })
 }
 
@@ -713,8 +710,8 @@ fn minor(text: &str) -> Option<u16> {
 
 /// The largest frame of Ethernet, by which the kernel turns packets into bytes.
 const FRAME: u64 = 1514;
-/// What the kernel takes at most for `fq_codel`: flows, also for the divisor of `sfq`, a quantum and
-/// memory in bytes.
+/// What the kernel takes at most for `fq_codel`: flows, also for the divisor of `sfq`, a quantum
+/// and memory in bytes.
 const FLOWS_MAX: u64 = 65_536;
 const QUANTUM_MAX: u64 = 1 << 20;
 const MEMORY_MAX: u64 = 1 << 31;
