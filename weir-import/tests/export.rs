@@ -287,14 +287,11 @@ fn a_class_of_queues_by_hash_is_named_as_lost() {
     check(
         Filters::Flower,
         &HTB.replace('@', "[class.a]\nrate = '1 Mbit/s'\nhash = 'srcaddr'\nqueues = 2\n@"),
-        &[
-            (
-                "default = true",
-                "# class 1:2 is a-1",
-                &[("`hash` of the class of `a-0`", "no hash")],
-            ),
-            ("match = { dscp = 46 }", "# class 1:2 is a-1", &[("`hash` of the class", "`a-0`")]),
-        ],
+        &[(
+            "match = { dscp = 46 }",
+            "# class 1:2 is a-1",
+            &[("`hash` of the class of `a-0`", "all packets go to `a-0`")],
+        )],
     );
 }
 
