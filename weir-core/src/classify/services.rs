@@ -1,6 +1,6 @@
 //! Names of services for their ports, as rules may write them.
 
-/// Returns the port of a service [iana]; case does not matter.
+/// Returns the port of a service `[iana]`; case does not matter.
 pub fn service_port(name: &str) -> Option<u16> {
     let found = SERVICES.iter().find(|row| row.0.eq_ignore_ascii_case(name));
     found.map(|row| row.1)

@@ -194,8 +194,8 @@ impl FlowQueues {
 
     /// Returns the next packet to drop while the limit is exceeded: [rfc8290 §4.1.3] from the front
     /// of the flow that holds most bytes, half of them or 64 packets at once, so that the search
-    /// pays off. [linux] A first packet that the scheduler has seen belongs to no flow any more; it
-    /// is dropped only if no other waits.
+    /// pays off `[linux]`. A first packet that the scheduler has seen belongs to no flow any more;
+    /// it is dropped only if no other waits.
     pub(super) fn surplus(&mut self) -> Option<Surplus> {
         let Batch { flow, packets, bytes } = self.batch;
         let goes_on = packets > 0 && bytes > 0 && self.flows[flow as usize].head != NONE;

@@ -3,7 +3,7 @@
 //!
 //! Once every packet of an `interval` has waited longer than `target` the first is dropped, and
 //! then one after each interval divided by the root of the number of drops, until a packet has
-//! waited less. The root is the exact integer one, or that of [linux], which takes one step of
+//! waited less. The root is the exact integer one, or that of `[linux]`, which takes one step of
 //! Newton's method a drop in 16 bits: the second spacing is 1/2 of the interval, not 1/√2.
 //!
 //! A dropper sees one packet at a time: after a drop the link selects anew, and the next packet of

@@ -1,5 +1,5 @@
 //! What pfctl refuses in the numbers of a tree of queues: for `altq`, `eval_pfqueue` and its parts
-//! for `cbq`, `hfsc` and `priq`; for the newer kind, the grammar and `pfctl_load_queues` [pf].
+//! for `cbq`, `hfsc` and `priq`; for the newer kind, OpenBSD's grammar and `pfctl_load_queues`.
 //!
 //! Children whose bandwidths exceed their parent's together are only a warning of `altq`; the
 //! import lowers them. The newer kind compares no queue with its parent, nor `min` with
