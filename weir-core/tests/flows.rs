@@ -173,7 +173,7 @@ impl Plain {
 /// each was a member of the flow that its class named. A line is the parent, quantum and limit,
 /// then for each packet that was sent to the device FLOW:LENGTH, and for each that left its number.
 const KERNEL: &str = include_str!("kernel/fq_codel.txt");
-/// The same where CoDel drops, with `@` and the nanoseconds of each event.
+/// Runs in which CoDel drops, with `@` and the nanoseconds of each event.
 const KERNEL_DROPS: &str = include_str!("kernel/fq_codel_drops.txt");
 
 #[test]

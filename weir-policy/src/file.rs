@@ -13,8 +13,8 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     bounded(File::open(path)?)
 }
 
-/// As [`read`], for a file that another file names. It must be a regular file: if nobody writes to
-/// a pipe, reading it never ends.
+/// As [`read`], for a file that another file names. It must be a regular file: reading a
+/// pipe that has no writer never ends.
 ///
 /// # Errors
 /// As the system says, and for pipes, sockets and devices.

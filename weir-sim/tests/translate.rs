@@ -98,7 +98,7 @@ const CASES: [Case; 10] = [
         link: 20,
         load: &[("guests", "src = '192.168.2.1'", Greedy)],
     },
-    // Ceilings that bind, and top classes that can borrow from nobody.
+    // Ceilings that bind, and top classes without a class to borrow from.
     Case {
         name: "ceilings",
         policy: "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n\

@@ -40,7 +40,7 @@ impl Framing {
     pub const DOCSIS: Framing = Framing::plain(4, 64);
     /// VDSL2: check sequence 4, PTM's own 4 [algorithms §13.1].
     pub const PTM: Framing = Framing { added: 8, minimum: 0, coding: Coding::Ptm };
-    /// The same with the 8 bytes of PPPoE.
+    /// VDSL2 with the 8 bytes of PPPoE in each frame.
     pub const PPPOE_PTM: Framing = Framing { added: 16, minimum: 0, coding: Coding::Ptm };
     /// ADSL with PPPoE: AAL5 with LLC/SNAP around frames without check sequence.
     pub const PPPOE_ATM: Framing = Framing { added: 26, minimum: 0, coding: Coding::Cells(53) };

@@ -26,7 +26,7 @@ impl Macs {
         Some(Macs { destination: MacAddress(*destination), source: MacAddress(*source) })
     }
 
-    /// Returns the same with both exchanged.
+    /// Returns them with source and destination exchanged.
     pub fn reversed(self) -> Macs {
         Macs { destination: self.source, source: self.destination }
     }

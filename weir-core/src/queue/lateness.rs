@@ -57,7 +57,7 @@ impl Patience {
         }
     }
 
-    /// The same with Linux's root, if `newton`.
+    /// Returns it with Linux's approximate root in place of the exact one, if `newton`.
     pub(super) fn with_newton(self, newton: bool) -> Self {
         Self { newton, ..self }
     }

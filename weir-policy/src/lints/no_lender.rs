@@ -6,6 +6,7 @@ use super::{Subject, about, rate, span};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use crate::policy::class::ClassDraft;
+use crate::translate::root::root_name;
 use std::collections::BTreeMap;
 use weir_core::units::Rate;
 
@@ -121,8 +122,7 @@ fn percent(own: Rate, link: Rate) -> String {
 }
 
 fn cure(tops: &[&str], subject: &Subject<'_, '_>, link: Rate) -> String {
-    let taken = |name: &&str| subject.classes.iter().any(|class| class.name == *name);
-    let root = ROOTS.iter().find(|name| !taken(name)).unwrap_or(&ROOTS[0]);
+    let root = root_name(&|name| subject.classes.iter().any(|class| class.name == name));
     let list = match tops {
         [one] => format!("`{one}`"),
         few if few.len() <= NAMES_MAX => {
@@ -137,8 +137,6 @@ fn cure(tops: &[&str], subject: &Subject<'_, '_>, link: Rate) -> String {
 
 /// The most classes that a cure names.
 const NAMES_MAX: usize = 8;
-/// Names for the parent of all classes.
-const ROOTS: [&str; 3] = ["link", "line", "root"];
 
 /// The trap, and its cure.
 pub(super) const TRAP: super::Trap = super::Trap {

@@ -10,7 +10,7 @@
 mod convert;
 mod promises;
 mod rewrite;
-mod root;
+pub(crate) mod root;
 mod words;
 
 pub use convert::{Converted, convert};

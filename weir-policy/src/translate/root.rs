@@ -38,6 +38,11 @@ fn free_name(tree: &Tree) -> String {
         let is_queue = |rest: &str| rest.is_empty() || rest.starts_with('-');
         tree.classes().any(|(_, class)| class.name.strip_prefix(name).is_some_and(is_queue))
     };
+    root_name(&taken)
+}
+
+/// Returns a name for the parent of all classes that is not `taken`.
+pub(crate) fn root_name(taken: &dyn Fn(&str) -> bool) -> String {
     let names = NAMES.iter().map(|&name| name.to_owned());
     let mut names = names.chain((2_u64..).map(|number| format!("{}{number}", NAMES[0])));
     names.find(|name| !taken(name)).expect("there are more numbers than classes")

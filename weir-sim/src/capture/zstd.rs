@@ -127,7 +127,7 @@ impl<R> Watched<R> {
     }
 }
 
-/// A frame asks for a window of so many bytes, which is too large.
+/// The window of a frame, in bytes, is larger than the decoder allows.
 #[derive(Debug)]
 pub(super) struct LargeWindow(pub u64);
 
@@ -150,7 +150,7 @@ impl<R: Read> Read for Watched<R> {
     }
 }
 
-/// The longest window that a stream may ask for: that of `zstd --long`, and the decoder's memory.
+/// The largest window that a stream may have: that of `zstd --long`, and the decoder's memory.
 const WINDOW_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// An empty block that ends a frame, and room for a checksum.
 const LAST_BLOCK: &[u8] = &[1, 0, 0, 0, 0, 0, 0];

@@ -16,7 +16,7 @@ use toml::de::{DeArray, DeString, DeTable, DeValue};
 
 /// A value of a template.
 pub(super) enum Value<'a> {
-    /// Without placeholders: the same for each row.
+    /// A value without placeholders, which each row has.
     Literal(&'a DeValue<'a>, Span),
     Text(Text<'a>),
     Array(Vec<Value<'a>>, Span),
