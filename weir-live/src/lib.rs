@@ -24,6 +24,7 @@ mod ring;
 
 pub mod signals;
 mod socket;
+pub mod stations;
 pub mod status;
 pub mod testbed;
 pub mod wait;
