@@ -166,11 +166,11 @@ fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
     let testbed = quiet_testbed()?;
     let (stop, board) = (AtomicBool::new(false), Board::new());
     let (forward_cpu, other_cpu) = cpus();
-    let lanes = lanes(&setup)?;
+    let config = bridge_config(lanes(&setup)?, forward_cpu);
     thread::scope(|scope| {
         let bridge = scope.spawn(|| {
             testbed.weir.run(|| {
-                let mut bridge = Bridge::open(bridge_config(lanes, forward_cpu)?)?;
+                let mut bridge = Bridge::open(config)?;
                 bridge.run(&stop, &[], &board)
             })?
         });
@@ -226,21 +226,18 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
     ])
 }
 
-/// Opens a bridge between the ports of a testbed, with room for the backlog of a stall.
-pub(crate) fn bridge_config(
-    lanes: [LaneConfig; 2],
-    cpu: Option<usize>,
-) -> Result<BridgeConfig, SystemError> {
+/// Configures a bridge between the ports of a testbed, with room for the backlog of a stall.
+pub(crate) fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> BridgeConfig {
     let port = |(number, name)| {
-        BridgePort::open(number, PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(name) })
+        BridgePort::new(number, PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(name) })
     };
-    Ok(BridgeConfig {
-        ports: (0..).zip([LEFT, RIGHT]).map(port).collect::<Result<_, _>>()?,
+    BridgeConfig {
+        ports: (0..).zip([LEFT, RIGHT]).map(port).collect(),
         lanes: lanes.into(),
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu,
-    })
+    }
 }
 
 /// Sends every flow at its rate until stopped; returns the frames per second really sent.

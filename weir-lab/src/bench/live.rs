@@ -265,11 +265,11 @@ fn through_weir(
     duration: Duration,
 ) -> Result<Sample, SystemError> {
     let (stop, ready, board) = (AtomicBool::new(false), AtomicBool::new(false), Board::new());
-    let lanes = lanes(policy)?;
+    let config = bridge_config(policy)?;
     thread::scope(|scope| {
         let bridge = scope.spawn(|| {
             testbed.weir.enter()?;
-            let mut bridge = Bridge::open(bridge_config(lanes)?)?;
+            let mut bridge = Bridge::open(config)?;
             ready.store(true, Ordering::Relaxed);
             bridge.run(&stop, &[], &board)
         });
@@ -302,10 +302,10 @@ fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
     Ok([lane("forth", 0)?, lane("back", 1)?])
 }
 
-fn bridge_config(lanes: [LaneConfig; 2]) -> Result<BridgeConfig, SystemError> {
+fn bridge_config(policy: &Policy) -> Result<BridgeConfig, SystemError> {
     Ok(BridgeConfig {
-        ports: BridgePort::open_two([LEFT, RIGHT])?,
-        lanes: lanes.into(),
+        ports: BridgePort::two([LEFT, RIGHT]),
+        lanes: lanes(policy)?.into(),
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu: rig::cpus().0,
