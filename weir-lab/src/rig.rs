@@ -13,6 +13,7 @@ use std::time::Duration;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
 use weir_core::link::LinkPlan;
+use weir_core::parameter::BuildError;
 use weir_core::units::Rate;
 use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
 use weir_live::error::SystemError;
@@ -23,6 +24,7 @@ use weir_live::port::{BATCH, Port, PortConfig};
 use weir_live::status::{Board, Status};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu, set_niceness};
+use weir_policy::Policy;
 
 /// One UDP flow.
 #[derive(Clone, Copy, Debug)]
@@ -110,18 +112,52 @@ pub fn run_kernel(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, String> 
 }
 
 fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemError> {
-    let testbed = quiet_testbed()?;
-    testbed.weir.run(|| kernel_bridge(tc))??;
-    let stop = AtomicBool::new(false);
     // The kernel forwards on the sender's CPU.
     let (receiver_cpu, sender_cpu) = cpus();
+    let (measured, _) = between(Forwarder::Kernel(tc), |testbed, _| {
+        measure(setup, testbed, (sender_cpu, receiver_cpu))
+    })?;
+    Ok(measured)
+}
+
+/// What forwards between client and server.
+pub(crate) enum Forwarder<'a> {
+    /// The bridge of `weir up`.
+    Weir(Box<BridgeConfig>),
+    /// The kernel's, with this set-up of `tc` towards the server, a line for each call.
+    Kernel(&'a [String]),
+}
+
+/// Makes the networks, starts the forwarder and runs the traffic; returns what that returned, and
+/// the last status of the bridge, which is empty for the kernel.
+pub(crate) fn between<T>(
+    forwarder: Forwarder<'_>,
+    traffic: impl FnOnce(&Testbed, Option<&Board>) -> Result<T, SystemError>,
+) -> Result<(T, Status), SystemError> {
+    let testbed = quiet_testbed()?;
+    let config = match forwarder {
+        Forwarder::Weir(config) => *config,
+        Forwarder::Kernel(tc) => {
+            testbed.weir.run(|| kernel_bridge(tc))??;
+            return Ok((traffic(&testbed, None)?, Status::default()));
+        }
+    };
+    let (stop, ready, board) = (AtomicBool::new(false), AtomicBool::new(false), Board::new());
     thread::scope(|scope| {
-        let receiver = scope.spawn(|| testbed.server.run(|| receive(setup, receiver_cpu))?);
-        let sender = scope.spawn(|| testbed.client.run(|| send(setup, sender_cpu, &stop))?);
-        let received = receiver.join().expect("the receiver does not panic");
+        let bridge = scope.spawn(|| {
+            testbed.weir.enter()?;
+            let mut bridge = Bridge::open(config)?;
+            ready.store(true, Ordering::Relaxed);
+            bridge.run(&stop, &[], &board)
+        });
+        while !ready.load(Ordering::Relaxed) && !bridge.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let result = traffic(&testbed, Some(&board));
+        let status = board.ask(PATIENCE).unwrap_or_default();
         stop.store(true, Ordering::Relaxed);
-        let offered_per_second = sender.join().expect("the sender does not panic")?;
-        Ok(Measured { offered_per_second, ..received? })
+        bridge.join().expect("the bridge does not panic")?;
+        Ok((result?, status))
     })
 }
 
@@ -163,28 +199,28 @@ pub(crate) fn quiet_testbed() -> Result<Testbed, SystemError> {
 }
 
 fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
-    let testbed = quiet_testbed()?;
-    let (stop, board) = (AtomicBool::new(false), Board::new());
     let (forward_cpu, other_cpu) = cpus();
     let config = bridge_config(lanes(&setup)?, forward_cpu);
+    let (measured, status) = between(Forwarder::Weir(Box::new(config)), |testbed, _| {
+        measure(&setup, testbed, (other_cpu, other_cpu))
+    })?;
+    Ok(Measured { status, ..measured })
+}
+
+/// Sends and receives on these CPUs.
+fn measure(
+    setup: &Setup<'_>,
+    testbed: &Testbed,
+    (sender_cpu, receiver_cpu): (Option<usize>, Option<usize>),
+) -> Result<Measured, SystemError> {
+    let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let bridge = scope.spawn(|| {
-            testbed.weir.run(|| {
-                let mut bridge = Bridge::open(config)?;
-                bridge.run(&stop, &[], &board)
-            })?
-        });
-        let receiver = scope.spawn(|| testbed.server.run(|| receive(&setup, other_cpu))?);
-        let sender = scope.spawn(|| testbed.client.run(|| send(&setup, other_cpu, &stop))?);
+        let receiver = scope.spawn(|| testbed.server.run(|| receive(setup, receiver_cpu))?);
+        let sender = scope.spawn(|| testbed.client.run(|| send(setup, sender_cpu, &stop))?);
         let received = receiver.join().expect("the receiver does not panic");
-        let status = board.ask(PATIENCE);
         stop.store(true, Ordering::Relaxed);
-        let offered = sender.join().expect("the sender does not panic");
-        bridge.join().expect("the bridge does not panic")?;
-        let mut measured = received?;
-        measured.offered_per_second = offered?;
-        measured.status = status.unwrap_or_default();
-        Ok(measured)
+        let offered_per_second = sender.join().expect("the sender does not panic")?;
+        Ok(Measured { offered_per_second, ..received? })
     })
 }
 
@@ -216,6 +252,36 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
             link: build(&back)?,
         },
     ])
+}
+
+/// Configures a bridge that shapes neither direction and waits like this.
+pub(crate) fn unshaped_bridge(wait: WaitPolicy) -> Result<BridgeConfig, SystemError> {
+    let policy = policy(
+        "[link]\nrate = \"40 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n",
+    )?;
+    let lanes = [policy_lane("forth", &policy)?, policy_lane("back", &policy)?];
+    Ok(BridgeConfig { wait, ..bridge_config(lanes, cpus().0) })
+}
+
+/// Reads the policy of an experiment.
+pub(crate) fn policy(text: &str) -> Result<Policy, SystemError> {
+    let outcome = weir_policy::parse(text, "experiment.toml");
+    let why = || weir_policy::render::render(&outcome.findings, &outcome.sources, false);
+    let policy = outcome.plan.as_ref().cloned();
+    policy.ok_or_else(|| SystemError::refused("read the policy", why(), ""))
+}
+
+/// The direction of a bridge that follows a policy.
+pub(crate) fn policy_lane(name: &str, policy: &Policy) -> Result<LaneConfig, SystemError> {
+    let refused = |error: BuildError| {
+        SystemError::refused("build the policy", error.message, "see `weir check`")
+    };
+    Ok(LaneConfig {
+        name: name.to_owned(),
+        leaf_names: policy.link.tree.leaves().map(|(_, class)| class.name.clone()).collect(),
+        classifier: policy.classifier(),
+        link: policy.link.build().map_err(refused)?,
+    })
 }
 
 /// Configures a bridge between the ports of a testbed, with room for the backlog of a stall.

@@ -9,6 +9,7 @@
 pub mod bridge;
 pub mod error;
 pub mod ethtool;
+pub mod forecast;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
