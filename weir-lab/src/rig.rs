@@ -21,9 +21,10 @@ use weir_live::ethtool::set_ipv6;
 use weir_live::netns;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{BATCH, Port, PortConfig};
+use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
 use weir_live::status::{Board, Status};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
-use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu, set_niceness};
+use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
 use weir_policy::Policy;
 
 /// One UDP flow.
@@ -82,16 +83,17 @@ impl Measured {
     }
 }
 
-/// Enters a user namespace if this process may not make networks otherwise. Call it before any
-/// thread is started.
+/// Enters a user namespace if this process may not make networks otherwise, and takes the
+/// precedence that `weir up` takes, until the result is dropped. Call it before any thread is
+/// started.
 ///
 /// # Errors
 /// When neither is possible; the text says which privilege is missing and how to get it.
-pub fn prepare() -> Result<(), String> {
+pub fn prepare() -> Result<Option<SessionNiceness>, String> {
     netns::prepare_private_networks()?;
     // Other work on the machine should not affect the measurement; ordinary users go without.
-    drop(set_niceness(NICENESS));
-    Ok(())
+    drop(set_niceness(NICENESS_FIRST));
+    Ok(SessionNiceness::set(NICENESS_FIRST).ok())
 }
 
 /// Runs one measurement.
@@ -433,7 +435,6 @@ const HEADERS: usize = 14 + 20 + 8;
 /// The first destination port of experiments' flows.
 pub const FIRST_PORT: u16 = 9000;
 const KERNEL_BRIDGE: &str = "bridge";
-const NICENESS: i32 = -19;
 pub(crate) const NO_STATION: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 const FRAMES_MAX: u32 = 1 << 14;
 /// 40 ms at 200 000 frames/s: a stall of the machine loses no frame.

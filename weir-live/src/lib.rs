@@ -16,6 +16,7 @@ pub mod offload;
 pub mod pages;
 pub mod pool;
 pub mod port;
+pub mod precedence;
 pub mod privilege;
 pub mod probe;
 mod ring;

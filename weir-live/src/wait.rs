@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::error::{Result, SystemError};
 use crate::forecast::Forecast;
+pub use crate::precedence::set_niceness;
 
 /// After work, [`WaitPolicy::Hybrid`] spins this long before it sleeps.
 pub const SPIN_AFTER_WORK_NS: u64 = 50_000;
@@ -99,31 +100,6 @@ pub fn cpu_time(of: CpuTimeOf) -> Duration {
         Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
     };
     part(usage.ru_utime) + part(usage.ru_stime)
-}
-
-/// Sets the niceness of this thread and of those that it starts: -20 (first) to 19 (last). A lower
-/// value than now needs CAP_SYS_NICE.
-pub fn set_niceness(niceness: i32) -> Result<()> {
-    // SAFETY: setpriority takes three integers and touches no memory of ours.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) } {
-        0 => Ok(()),
-        _ => Err(SystemError::last(format!("set the niceness to {niceness}"))),
-    }
-}
-
-/// Puts this thread, and those that it starts, before all ordinary ones of the machine, at the
-/// lowest real-time priority. Needs CAP_SYS_NICE in the first user namespace.
-///
-/// Where the kernel groups processes by session (`sched_autogroup_enabled`, on by default),
-/// niceness ranks a thread only inside its session; this ranks it on the machine. It is for threads
-/// that sleep: one that spins loses 50 ms of each second to the kernel's guard.
-pub fn set_realtime() -> Result<()> {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: `parameters` is a valid sched_param, and 0 is the calling thread.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } {
-        0 => Ok(()),
-        _ => Err(SystemError::last("give this thread real-time priority 1")),
-    }
 }
 
 /// Waits according to its policy; the loop around it does the polling.

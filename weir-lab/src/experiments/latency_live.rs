@@ -48,7 +48,7 @@ struct Sample {
 }
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
-    rig::prepare()?;
+    let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for (name, wait, limit) in ROWS {
         if !options.wants(name) {
