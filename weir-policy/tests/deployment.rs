@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use weir_core::units::Duration;
-use weir_policy::deployment::{Deployment, Wait, is_deployment, parse};
+use weir_policy::deployment::{Bridge, Carrier, Deployment, Wait, is_deployment, parse};
 use weir_policy::finding::Outcome;
 
 const POLICY: &str = "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n\
@@ -42,14 +42,17 @@ fn a_valid_deployment_has_two_directions_with_their_policies() {
                    pool = '1000 packets'\n";
     let deployment = check(&format!("{HEAD}{options}{WAYS}"), &[]).plan.expect("it is sound");
     assert_eq!(deployment.name, "home");
-    assert_eq!((deployment.wait, deployment.cpu, deployment.pool), (Wait::Spin, Some(3), 1000));
+    assert_eq!((deployment.wait, deployment.pool), (Wait::Spin, 1000));
+    let bridge = Bridge { ports: vec![0, 1], directions: vec![0, 1], cpu: Some(3) };
+    assert_eq!(deployment.bridges, [bridge]);
     assert_eq!(deployment.lag_max, Duration::from_millis(50));
-    let ways: Vec<_> = deployment.directions.iter().map(|way| (way.from, way.to)).collect();
-    assert_eq!(ways, [(0, 1), (1, 0)]);
+    let ways: Vec<_> = deployment.directions.iter().map(|way| (way.from.clone(), way.to)).collect();
+    assert_eq!(ways, [(vec![0], 1), (vec![1], 0)]);
     assert_eq!(deployment.directions[0].policy.interfaces, ["in", "out"]);
     let bare = check(&format!("{HEAD}{WAYS}"), &[]).plan.expect("it is sound");
-    assert_eq!((bare.name.as_str(), bare.wait, bare.cpu), ("d", Wait::Hybrid, None));
-    assert_eq!((bare.lag_max, bare.pool), (Duration::from_millis(100), 16_384));
+    assert_eq!((bare.name.as_str(), bare.wait, bare.bridges[0].cpu), ("d", Wait::Hybrid, None));
+    assert_eq!((bare.lag_max, bare.pool), (Duration::from_millis(100), 8192));
+    assert_eq!((bare.nice, bare.carrier, bare.take), (None, Carrier::Keep, false));
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn findings_point_into_the_deployment_or_the_policy() {
         ("[direction.up]", "name = '../x'\n[direction.up]", &["W017@d:3:8"]),
         ("[direction.up]", "name = '.x'\n[direction.up]", &["W017@d:3:8"]),
         ("[direction.up]", "name = 'a b'\n[direction.up]", &["W017@d:3:8"]),
-        ("'eth1'", "'eth1', x = 'eth2'", &["W201@d:2:1"]),
+        ("'eth1'", "'eth1', x = 'eth2'", &["W207@d:2:38"]),
         ("to = 'out'", "to = 'on'", &["W203@d:5:6"]),
         ("to = 'out'", "to = 'in'", &["W205@d:5:6"]),
         (
@@ -70,7 +73,7 @@ fn findings_point_into_the_deployment_or_the_policy() {
             &["W205@d:7:12"],
         ),
         ("from = 'in'", "", &["W011@d:3:12"]),
-        ("[direction.up]", "[direction.x]\n[direction.up]", &["W204@d:3:2"]),
+        ("[direction.up]", "[direction.x]\n[direction.up]", &["W011@d:3:12"; 3]),
         ("policy = 'p.toml'\n[", "policy = 'q.toml'\n[", &["W004@d:6:10"]),
         ("policy = 'p.toml'\n[", "policy = 'bad.toml'\n[", &["W206@d:6:10", "W016@bad:3:13"]),
         ("policy = 'p.toml'\n[", "policy = 'marked.toml'\n[", &["W117@marked:5:18"]),
