@@ -9,6 +9,8 @@
 pub mod bridge;
 pub mod error;
 pub mod ethtool;
+mod fanout;
+pub mod lane;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
@@ -18,6 +20,7 @@ pub mod port;
 pub mod privilege;
 pub mod probe;
 mod ring;
+
 pub mod signals;
 mod socket;
 pub mod status;
