@@ -20,6 +20,7 @@ pub mod probe;
 mod ring;
 pub mod signals;
 mod socket;
+pub mod sorter;
 pub mod status;
 pub mod testbed;
 pub mod wait;
