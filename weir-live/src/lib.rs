@@ -21,7 +21,6 @@ pub mod port;
 pub mod privilege;
 pub mod probe;
 mod ring;
-
 pub mod signals;
 mod socket;
 pub mod sorter;
