@@ -22,5 +22,6 @@ mod ring;
 pub mod signals;
 mod socket;
 pub mod status;
+pub mod tap;
 pub mod testbed;
 pub mod wait;
