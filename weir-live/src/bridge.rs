@@ -248,7 +248,13 @@ impl Bridge {
             port.port.refresh();
         }
         let slot = self.ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
-        self.pool.grow(slot);
+        if slot > self.pool.slot_len() {
+            self.pool.grow(slot);
+            for port in &mut self.ports {
+                // A port that cannot share the new memory says so by its state, and tries again.
+                let _tries_again = port.port.attach(&mut self.pool);
+            }
+        }
         before != self.descriptors(&[])
     }
 

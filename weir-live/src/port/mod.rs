@@ -35,7 +35,8 @@ pub trait Port: Send {
         FramePool::slot_for(self.mtu())
     }
 
-    /// Takes the pool into use that all ports of the bridge share; called once, before frames move.
+    /// Takes the pool into use that all ports of the bridge share; called before frames move, and
+    /// again when the pool has new memory.
     ///
     /// # Errors
     /// When the system refuses to share the pool's memory.
