@@ -119,8 +119,8 @@ fn lane(deployment: &Deployment, from: usize) -> Result<LaneConfig, String> {
         leaf_names: leaves.map(|leaf| policy.leaf_name(leaf).to_owned()).collect(),
         classifier: policy.classifier(),
         link: policy.link.build().map_err(|error| error.to_string())?,
-        frames_max: deployment.pool,
-        sojourn_max: None,
+        frames_max: direction.pool,
+        sojourn_max: direction.sojourn_max,
     })
 }
 
