@@ -198,25 +198,16 @@ impl Netlink {
         Ok(link_state(&found))
     }
 
-    /// Returns the state of the interface of this number.
-    pub fn link_at(&mut self, index: u32) -> Result<LinkState> {
-        self.find_at(index).map(|found| link_state(&found))
-    }
-
-    /// Returns the name of the interface of this number.
-    pub fn name_of(&mut self, index: u32) -> Result<String> {
-        let found = self.find_at(index)?;
-        let name = found.attributes.into_iter().find_map(|attribute| match attribute {
-            LinkAttribute::IfName(name) => Some(name),
-            _ => None,
-        });
-        Ok(name.unwrap_or_default())
-    }
-
-    fn find_at(&mut self, index: u32) -> Result<LinkMessage> {
+    /// Returns the name and the state of the interface of this number.
+    pub fn link_at(&mut self, index: u32) -> Result<(String, LinkState)> {
         let mut message = LinkMessage::default();
         message.header.index = index;
-        self.find(message, || format!("look up interface {index}"))
+        let found = self.find(message, || format!("look up interface {index}"))?;
+        let name = found.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name.clone()),
+            _ => None,
+        });
+        Ok((name.unwrap_or_default(), link_state(&found)))
     }
 
     fn find(&mut self, message: LinkMessage, action: impl Fn() -> String) -> Result<LinkMessage> {

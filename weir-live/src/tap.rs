@@ -64,6 +64,7 @@ pub struct Tap {
     _guard: Link,
     /// The programs that name the interface; empty while there is none.
     links: Vec<Link>,
+    moves: u64,
 }
 
 impl Tap {
@@ -103,6 +104,7 @@ impl Tap {
             inside_netlink,
             _guard: guard,
             links: Vec::new(),
+            moves: 0,
         })
     }
 
@@ -129,17 +131,15 @@ impl Tap {
     /// Follows the interface: its name, its MTU, or a new interface of the same name. Returns its
     /// state; `None` while there is none.
     pub fn follow(&mut self) -> Option<LinkState> {
-        if let Ok(link) = self.netlink.link_at(self.link.index) {
-            if let Ok(name) = self.netlink.name_of(link.index) {
-                self.interface = name;
-            }
-            self.link = link;
+        if let Ok((name, link)) = self.netlink.link_at(self.link.index) {
+            (self.interface, self.link) = (name, link);
         } else {
             let gone = std::mem::replace(&mut self.link, self.netlink.link(&self.interface).ok()?);
             if self.attach().is_err() {
                 self.link = gone;
                 return None;
             }
+            self.moves += 1;
         }
         self.follow_mtu();
         Some(self.link)
@@ -153,6 +153,11 @@ impl Tap {
     /// Returns the namespace in which the interface [`INSIDE`] is the tap.
     pub fn namespace(&self) -> &NetNs {
         &self.inside
+    }
+
+    /// Returns how many times a new interface took the place of one that disappeared.
+    pub fn moves(&self) -> u64 {
+        self.moves
     }
 
     fn follow_mtu(&mut self) {

@@ -19,7 +19,8 @@ use weir_live::privilege::{Need, Privilege};
 use weir_live::signals::StopSignal;
 use weir_live::status::Board;
 use weir_live::wait::WaitPolicy;
-use weir_policy::deployment::{self, Deployment, Wait};
+use weir_live::port::PortConfig;
+use weir_policy::deployment::{self, Deployment, Side, Wait};
 use weir_policy::render;
 
 /// Bridges two interfaces with a policy for each direction, until SIGINT or SIGTERM.
@@ -66,9 +67,15 @@ fn forward(deployment: &Deployment, output: &Output) -> Result<(), String> {
     let board = Arc::new(Board::new());
     let socket = deployment.control.clone().unwrap_or_else(|| default_socket(&deployment.name));
     let server = Server::start(&socket, Arc::clone(&board))?;
-    let [first, second] = [0, 1].map(|index| deployment.ports[index].interface.as_str());
+    let what = match deployment.host_interface() {
+        Some(interface) => format!("{interface} is shaped where it stands"),
+        None => {
+            let [first, second] = [0, 1].map(|index| deployment.ports[index].interface.as_str());
+            format!("{first} and {second} are bridged")
+        }
+    };
     output.text(&format!(
-        "{}: {first} and {second} are bridged; status on {}; stop with SIGINT or SIGTERM\n",
+        "{}: {what}; status on {}; stop with SIGINT or SIGTERM\n",
         deployment.name,
         socket.display()
     ));
@@ -79,12 +86,20 @@ fn forward(deployment: &Deployment, output: &Output) -> Result<(), String> {
 }
 
 fn bridge_config(deployment: &Deployment) -> Result<BridgeConfig, String> {
-    let ([first, second], None) = (deployment.ports.as_slice(), deployment.host_interface()) else {
+    let [_, _] = deployment.ports.as_slice() else {
         return Err("this Weir forwards between two interfaces; name two in `ports`".to_owned());
     };
+    let ports = (0..).zip(&deployment.ports).map(|(number, port)| {
+        let config = PortConfig::new(&port.interface);
+        let kind = match port.side {
+            Side::Interface => config.kind.clone(),
+            Side::Host => "host".to_owned(),
+            Side::Wire => "wire".to_owned(),
+        };
+        BridgePort::open(number, PortConfig { kind, ..config }).map_err(|error| error.to_string())
+    });
     Ok(BridgeConfig {
-        ports: BridgePort::open_two([&first.interface, &second.interface])
-            .map_err(|error| error.to_string())?,
+        ports: ports.collect::<Result<_, _>>()?,
         lanes: vec![lane(deployment, 0)?, lane(deployment, 1)?],
         wait: match deployment.wait {
             Wait::Hybrid => WaitPolicy::Hybrid,

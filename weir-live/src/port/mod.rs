@@ -11,6 +11,7 @@ use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 
 mod afpacket;
+mod host;
 
 /// The most frames that are sent by one system call.
 pub const BATCH: usize = 64;
@@ -106,7 +107,7 @@ pub struct Kind {
 }
 
 /// All kinds, best known first.
-pub const KINDS: &[Kind] = &[afpacket::KIND];
+pub const KINDS: &[Kind] = &[afpacket::KIND, host::HOST, host::WIRE];
 
 /// Opens a port of the kind that `config` names, in this thread's network namespace.
 ///
