@@ -8,6 +8,7 @@
 
 pub mod bpf;
 pub mod bridge;
+pub mod deploy;
 pub mod error;
 pub mod ethtool;
 mod fanout;
@@ -28,5 +29,6 @@ mod socket;
 pub mod sorter;
 pub mod stations;
 pub mod status;
+pub mod tap;
 pub mod testbed;
 pub mod wait;
