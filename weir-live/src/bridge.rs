@@ -78,7 +78,7 @@ impl BridgePort {
             && plan.rings > 1
         {
             let classic = plan.classic(self.number).code;
-            config.sorting = Some(Sorting { rings: plan.rings, classic });
+            config.sorting = Some(Sorting { rings: plan.rings, classic, xdp: None });
         }
         self
     }

@@ -7,11 +7,13 @@
 
 use std::os::fd::RawFd;
 
+use crate::bpf::Code;
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use impaired::{Impaired, Impairment};
 
 mod afpacket;
+mod afxdp;
 mod host;
 pub mod impaired;
 
@@ -114,7 +116,8 @@ pub struct Kind {
 }
 
 /// All kinds, best known first.
-pub const KINDS: &[Kind] = &[afpacket::KIND, host::HOST, host::WIRE];
+pub const KINDS: &[Kind] =
+    &[afpacket::KIND, afxdp::KIND, afxdp::KIND_GENERIC, host::HOST, host::WIRE];
 
 /// Opens a port of the kind that `config` names, in this thread's network namespace.
 ///
@@ -138,8 +141,11 @@ pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
 pub struct Sorting {
     /// The number of rings, at most [`RINGS_MAX`].
     pub rings: usize,
-    /// A classic BPF program that returns the ring of a frame.
+    /// A classic BPF program that returns the ring of a frame, for AF_PACKET.
     pub classic: Vec<libc::sock_filter>,
+    /// The start of an XDP program, for AF_XDP: it begins with the context (`xdp_md`) in R1 and
+    /// falls through at its end with the ring in R0. Without it all frames go to ring 0.
+    pub xdp: Option<Code>,
 }
 
 /// An interface and its options.
