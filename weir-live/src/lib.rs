@@ -6,9 +6,12 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod bpf;
 pub mod bridge;
 pub mod error;
 pub mod ethtool;
+mod fanout;
+pub mod lane;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
@@ -18,6 +21,7 @@ pub mod port;
 pub mod privilege;
 pub mod probe;
 mod ring;
+
 pub mod signals;
 mod socket;
 pub mod stations;

@@ -23,11 +23,11 @@ use std::thread;
 use std::time::Duration;
 use weir_core::parameter::Scope;
 use weir_core::random::Random;
-use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
+use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_live::error::SystemError;
 use weir_live::netns;
 use weir_live::pool::{FrameId, FramePool};
-use weir_live::port::{BATCH, Port, PortConfig};
+use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::status::Board;
 use weir_live::testbed::{END, LEFT, RIGHT, Testbed};
 use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
@@ -265,11 +265,11 @@ fn through_weir(
     duration: Duration,
 ) -> Result<Sample, SystemError> {
     let (stop, ready, board) = (AtomicBool::new(false), AtomicBool::new(false), Board::new());
-    let config = bridge_config(policy)?;
+    let lanes = lanes(policy)?;
     thread::scope(|scope| {
         let bridge = scope.spawn(|| {
             testbed.weir.enter()?;
-            let mut bridge = Bridge::open(config)?;
+            let mut bridge = Bridge::open(bridge_config(lanes)?)?;
             ready.store(true, Ordering::Relaxed);
             bridge.run(&stop, &[], &board)
         });
@@ -283,22 +283,29 @@ fn through_weir(
     })
 }
 
-fn bridge_config(policy: &Policy) -> Result<BridgeConfig, SystemError> {
-    let lane = |name: &str| {
+fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
+    let lane = |name: &str, from: usize| {
         let link = policy.link.build();
         Ok(LaneConfig {
             name: name.to_owned(),
+            from: vec![from],
+            to: 1 - from,
             leaf_names: policy.link.tree.leaves().map(|(_, class)| class.name.clone()).collect(),
             classifier: policy.classifier(),
             link: link.map_err(|error| {
                 SystemError::refused("build the policy", error.message, "see `weir check`")
             })?,
+            frames_max: FRAMES_MAX,
+            sojourn_max: None,
         })
     };
+    Ok([lane("forth", 0)?, lane("back", 1)?])
+}
+
+fn bridge_config(lanes: [LaneConfig; 2]) -> Result<BridgeConfig, SystemError> {
     Ok(BridgeConfig {
-        ports: [LEFT, RIGHT].map(PortConfig::new),
-        lanes: [lane("forth")?, lane("back")?],
-        frames_max: FRAMES_MAX,
+        ports: BridgePort::open_two([LEFT, RIGHT])?,
+        lanes: lanes.into(),
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu: rig::cpus().0,
@@ -431,8 +438,8 @@ fn flood(ports: usize, stop: &AtomicBool) -> Result<f64, SystemError> {
         pin_to_cpu(cpu)?;
     }
     let config = PortConfig { ring_slots: 64, promiscuous: false, ..PortConfig::new(END) };
-    let mut port = Port::open(config)?;
-    let mut pool = FramePool::new(BATCH as u32, 128);
+    let mut port = port::open(config)?;
+    let mut pool = FramePool::new(2 * BATCH as u32, 128);
     let template = rig::frame(rig::FIRST_PORT, FRAME_LENGTH);
     let frames: Vec<FrameId> = (0..BATCH).filter_map(|_| pool.insert(&template)).collect();
     let mut random = Random::new(SEED, 0);
@@ -442,8 +449,10 @@ fn flood(ports: usize, stop: &AtomicBool) -> Result<f64, SystemError> {
             let number = rig::FIRST_PORT + random.below(ports as u32) as u16;
             pool.bytes_mut(frame)[DESTINATION_PORT..][..2].copy_from_slice(&number.to_be_bytes());
         }
-        let outcome = port.send(&pool, &frames);
-        sent += (outcome.taken - outcome.dropped) as u64;
+        let copies: Vec<_> = frames.iter().filter_map(|frame| pool.copy(*frame)).collect();
+        let outcome = port.send(&mut pool, &copies);
+        copies[outcome.taken..].iter().for_each(|frame| pool.release(*frame));
+        sent += u64::from(outcome.sent());
     }
     Ok(sent as f64 * 1e6 / (monotonic_ns() - start) as f64)
 }

@@ -16,7 +16,7 @@ use weir_core::link::LinkPlan;
 use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::Rate;
-use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
+use weir_live::bridge::{Bridge, LaneConfig};
 use weir_live::error::SystemError;
 use weir_live::signals::StopSignal;
 use weir_live::status::{Board, Status};
@@ -62,13 +62,13 @@ pub(super) fn run(
     let testbed = Testbed::new(TestbedConfig::default())?;
     let sockets = Sockets::open(&testbed)?;
     let (forward_cpu, traffic_cpu) = rig::cpus();
-    let config = bridge_config(policy, forward_cpu)?;
+    let lanes = lanes(policy)?;
     let (board, flags) = (Board::new(), Flags::default());
     thread::scope(|scope| {
         // However this closure ends, the threads must end, or the scope would wait for them without
         // end.
         let _ending = Ending(&flags);
-        let bridge = scope.spawn(|| forward(&testbed, config, &flags.bridge, &board));
+        let bridge = scope.spawn(|| forward(&testbed, (lanes, forward_cpu), &flags.bridge, &board));
         let traffic = Traffic { testbed: &testbed, sockets: &sockets, cpu: traffic_cpu };
         let receivers = traffic.receivers(scope, &flags.receivers);
         let senders = traffic.senders(scope, &flags.senders);
@@ -108,13 +108,13 @@ impl Drop for Ending<'_> {
 
 fn forward(
     testbed: &Testbed,
-    config: BridgeConfig,
+    (lanes, cpu): ([LaneConfig; 2], Option<usize>),
     stop: &AtomicBool,
     board: &Board,
 ) -> Result<(), SystemError> {
     testbed.weir.enter()?;
     go_first();
-    Bridge::open(config)?.run(stop, &[], board)
+    Bridge::open(rig::bridge_config(lanes, cpu)?)?.run(stop, &[], board)
 }
 
 /// Raises this thread's priority, since other work on the machine should not affect the demo. An
@@ -123,23 +123,31 @@ fn go_first() {
     drop(set_realtime());
 }
 
-fn bridge_config(policy: &Policy, cpu: Option<usize>) -> Result<BridgeConfig, SystemError> {
+fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
     let build = |plan: &LinkPlan| {
         plan.build().map_err(|error| SystemError::refused("build the policy", error.message, ""))
     };
     let forth = LaneConfig {
         name: "forth".to_owned(),
+        from: vec![0],
+        to: 1,
         leaf_names: policy.link.tree.leaves().map(|(_, class)| class.name.clone()).collect(),
         classifier: policy.classifier(),
         link: build(&policy.link)?,
+        frames_max: rig::FRAMES_MAX,
+        sojourn_max: None,
     };
     let back = LaneConfig {
         name: "back".to_owned(),
+        from: vec![1],
+        to: 0,
         leaf_names: vec!["all".to_owned()],
         classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
         link: build(&way_back(policy))?,
+        frames_max: rig::FRAMES_MAX,
+        sojourn_max: None,
     };
-    Ok(rig::bridge_config([forth, back], cpu))
+    Ok([forth, back])
 }
 
 /// Plans one queue with more rate than the acknowledgements need.
