@@ -308,8 +308,8 @@ fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
 }
 
 /// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
-/// the rest of a super-packet.
-const IN_HAND_MAX: usize = BATCH + crate::offload::SEGMENTS_MAX;
+/// the rest of a super-packet, unless that is one of very small segments.
+const IN_HAND_MAX: usize = BATCH + 2048;
 /// The interval at which status requests are answered while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.
