@@ -281,7 +281,7 @@ fn name_bytes(name: &str) -> [u8; 16] {
 
 fn with_cure(action: impl Into<String>, cause: io::Error) -> SystemError {
     let mut error = SystemError::new(action, cause);
-    error.cure = match error.errno() {
+    let cure = match error.errno() {
         Some(libc::EPERM | libc::EACCES) => {
             "run as root, or give the program CAP_BPF and CAP_NET_ADMIN; a user namespace is not \
              enough"
@@ -290,8 +290,9 @@ fn with_cure(action: impl Into<String>, cause: io::Error) -> SystemError {
         Some(libc::EBUSY | libc::EEXIST) => {
             "another program is attached there; `ip link` and `bpftool net` show it"
         }
-        _ => error.cure,
+        _ => return error,
     };
+    error.cure = cure.into();
     error
 }
 
