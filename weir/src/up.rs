@@ -19,7 +19,7 @@ use weir_live::privilege::{Need, Privilege};
 use weir_live::signals::StopSignal;
 use weir_live::status::Board;
 use weir_live::wait::WaitPolicy;
-use weir_policy::deployment::{self, Deployment, Wait};
+use weir_policy::deployment::{self, Carrier, Deployment, Wait};
 use weir_policy::render;
 
 /// Bridges two interfaces with a policy for each direction, until SIGINT or SIGTERM.
@@ -92,6 +92,7 @@ fn bridge_config(deployment: &Deployment) -> Result<BridgeConfig, String> {
         },
         lag_max: deployment.lag_max,
         cpu: deployment.bridges[0].cpu.map(|cpu| cpu as usize),
+        passes_carrier: deployment.carrier == Carrier::Pass,
     })
 }
 
