@@ -24,9 +24,9 @@ pub mod precedence;
 pub mod privilege;
 pub mod probe;
 mod ring;
-
 pub mod signals;
 mod socket;
+pub mod sorter;
 pub mod stations;
 pub mod status;
 pub mod testbed;
