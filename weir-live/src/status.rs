@@ -57,6 +57,10 @@ pub struct PortStatus {
     /// Frames lost on sending, by cause.
     #[serde(default)]
     pub lost_out_by_cause: Vec<(String, u64)>,
+    /// Frames not forwarded although nothing was wrong with them, by cause: their station is on
+    /// the same side (`local`), is the host itself, ...
+    #[serde(default)]
+    pub kept: Vec<(String, u64)>,
     /// Frames lost because a ring was full, for each ring.
     #[serde(default)]
     pub ring_overruns: Vec<u64>,
@@ -219,6 +223,7 @@ impl PortStatus {
             lost_out: sum(&lost_out),
             lost_in_by_cause: lost_in,
             lost_out_by_cause: lost_out,
+            kept: Vec::new(),
             ring_overruns: counters.ring_overruns[..port.rings()].to_vec(),
             rebinds: counters.rebinds,
         }

@@ -19,6 +19,7 @@ use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, SUPER_PACKET
 use crate::pool::{FrameId, FramePool};
 use crate::ring::{Ring, Slot};
 use crate::socket;
+use crate::stations::Address;
 use crate::wait::{monotonic_ns, realtime_ns};
 
 /// Room in a slot for data beside the packet: ring header, addresses, tags.
@@ -213,6 +214,10 @@ impl Port for AfPacket {
 
     fn interface(&self) -> &str {
         &self.name
+    }
+
+    fn address(&self) -> Option<Address> {
+        socket::interface_address(self.tx.as_fd(), &self.name).ok().map(Address::new)
     }
 
     fn mtu(&self) -> usize {

@@ -9,6 +9,7 @@ use std::os::fd::RawFd;
 
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
+use crate::stations::Address;
 
 mod afpacket;
 
@@ -26,6 +27,11 @@ pub trait Port: Send {
 
     /// Returns the interface's name now.
     fn interface(&self) -> &str;
+
+    /// Returns the Ethernet address of the interface itself: frames for it are the host's.
+    fn address(&self) -> Option<Address> {
+        None
+    }
 
     /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
     fn mtu(&self) -> usize;
