@@ -8,6 +8,7 @@
 
 pub mod bpf;
 pub mod bridge;
+pub mod carrier;
 pub mod deploy;
 pub mod error;
 pub mod ethtool;

@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 use crate::bpf::Code;
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
+use crate::stations::Address;
 use impaired::{Impaired, Impairment};
 
 mod afpacket;
@@ -32,13 +33,13 @@ pub trait Port: Send {
     /// Returns the interface's name now.
     fn interface(&self) -> &str;
 
-    /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
-    fn mtu(&self) -> usize;
-
-    /// Returns the interface's own Ethernet address, if it has one.
-    fn address(&self) -> Option<[u8; 6]> {
+    /// Returns the Ethernet address of the interface itself: frames for it are the host's.
+    fn address(&self) -> Option<Address> {
         None
     }
+
+    /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
+    fn mtu(&self) -> usize;
 
     /// Returns the length of a slot of the pool that holds any frame of the interface.
     fn slot_len(&self) -> usize {
@@ -97,7 +98,16 @@ pub trait Port: Send {
         None
     }
 
-    /// Checks whether the interface still exists, and follows it. Call it when a descriptor woke
+    /// Sets the interface up or down: what is connected to it sees whether it has carrier.
+    ///
+    /// # Errors
+    /// When the privilege is missing, or this kind of port cannot.
+    fn set_up(&mut self, _up: bool) -> Result<()> {
+        let action = format!("set `{}` up or down", self.interface());
+        Err(SystemError::refused(action, format!("a port of kind {} cannot", self.kind()), ""))
+    }
+
+    /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call it when a descriptor woke
     /// the loop without a frame, and periodically.
     fn refresh(&mut self) -> PortState;
 
@@ -238,6 +248,7 @@ impl PortCounters {
 }
 
 /// Frames since the port was opened, each counted where its path ended, and the work done on them.
+/// A super-packet counts as the frames that it is, or was to be, cut into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames delivered, after super-packets were cut.
