@@ -13,14 +13,13 @@ use std::time::Duration;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
 use weir_core::link::LinkPlan;
-use weir_core::parameter::BuildError;
 use weir_core::units::Rate;
-use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
+use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_live::error::SystemError;
 use weir_live::ethtool::set_ipv6;
 use weir_live::netns;
 use weir_live::pool::{FrameId, FramePool};
-use weir_live::port::{BATCH, Port, PortConfig};
+use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
 use weir_live::status::{Board, Status};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
@@ -180,7 +179,7 @@ pub(crate) fn command(program: &str, arguments: &str) -> Result<(), SystemError>
     let action = format!("run `{program} {arguments}`");
     let output = Command::new(program).args(arguments.split_whitespace()).output();
     let output = output.map_err(|cause| SystemError {
-        cure: "install iproute2",
+        cure: "install iproute2".into(),
         ..SystemError::new(action.clone(), cause)
     })?;
     if output.status.success() {
@@ -243,15 +242,23 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
     Ok([
         LaneConfig {
             name: "forth".to_owned(),
+            from: vec![0],
+            to: 1,
             leaf_names: setup.leaf_names.clone(),
             classifier: setup.classifier.clone(),
             link: build(setup.plan)?,
+            frames_max: FRAMES_MAX,
+            sojourn_max: None,
         },
         LaneConfig {
             name: "back".to_owned(),
+            from: vec![1],
+            to: 0,
             leaf_names: setup.leaf_names.clone(),
             classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
             link: build(&back)?,
+            frames_max: FRAMES_MAX,
+            sojourn_max: None,
         },
     ])
 }
@@ -261,7 +268,7 @@ pub(crate) fn unshaped_bridge(wait: WaitPolicy) -> Result<BridgeConfig, SystemEr
     let policy = policy(
         "[link]\nrate = \"40 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n",
     )?;
-    let lanes = [policy_lane("forth", &policy)?, policy_lane("back", &policy)?];
+    let lanes = [policy_lane(0, &policy)?, policy_lane(1, &policy)?];
     Ok(BridgeConfig { wait, ..bridge_config(lanes, cpus().0) })
 }
 
@@ -274,25 +281,20 @@ pub(crate) fn policy(text: &str) -> Result<Policy, SystemError> {
 }
 
 /// The direction of a bridge that follows a policy.
-pub(crate) fn policy_lane(name: &str, policy: &Policy) -> Result<LaneConfig, SystemError> {
-    let refused = |error: BuildError| {
-        SystemError::refused("build the policy", error.message, "see `weir check`")
-    };
-    Ok(LaneConfig {
-        name: name.to_owned(),
-        leaf_names: policy.link.tree.leaves().map(|(_, class)| class.name.clone()).collect(),
-        classifier: policy.classifier(),
-        link: policy.link.build().map_err(refused)?,
-    })
+pub(crate) fn policy_lane(from: usize, policy: &Policy) -> Result<LaneConfig, SystemError> {
+    let name = ["forth", "back"][from];
+    let lane = LaneConfig::new(name, (vec![from], 1 - from), policy)?;
+    Ok(LaneConfig { frames_max: FRAMES_MAX, ..lane })
 }
 
 /// Configures a bridge between the ports of a testbed, with room for the backlog of a stall.
 pub(crate) fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> BridgeConfig {
+    let port = |(number, name)| {
+        BridgePort::new(number, PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(name) })
+    };
     BridgeConfig {
-        ports: [LEFT, RIGHT]
-            .map(|name| PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(name) }),
-        lanes,
-        frames_max: FRAMES_MAX,
+        ports: (0..).zip([LEFT, RIGHT]).map(port).collect(),
+        lanes: lanes.into(),
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu,
@@ -305,14 +307,14 @@ fn send(setup: &Setup<'_>, cpu: Option<usize>, stop: &AtomicBool) -> Result<f64,
         pin_to_cpu(cpu)?;
     }
     let config = PortConfig { ring_slots: 64, promiscuous: false, ..PortConfig::new(END) };
-    let mut port = Port::open(config)?;
-    let mut pool = FramePool::new(setup.flows.len() as u32, setup.frame_length.max(64));
+    let mut port = port::open(config)?;
+    let mut pool = FramePool::new((setup.flows.len() + BATCH) as u32, setup.frame_length.max(64));
     let interval =
         |flow: &Flow| setup.frame_length as f64 * 8e9 / flow.rate.bits_per_second() as f64;
     let mut flows: Vec<(FrameId, f64, f64)> = Vec::new();
     for flow in setup.flows {
         let bytes = frame(flow.port, setup.frame_length);
-        let id = pool.insert(&bytes).expect("the pool has a chunk for each flow");
+        let id = pool.insert(&bytes).expect("the pool has a slot for each flow");
         flows.push((id, interval(flow), 0.0));
     }
     let start = monotonic_ns();
@@ -326,7 +328,10 @@ fn send(setup: &Setup<'_>, cpu: Option<usize>, stop: &AtomicBool) -> Result<f64,
             thread::sleep(SEND_PAUSE);
             continue;
         }
-        sent += port.send(&pool, &batch).taken as u64;
+        let copies: Vec<_> = batch.iter().filter_map(|frame| pool.copy(*frame)).collect();
+        let taken = port.send(&mut pool, &copies).taken;
+        copies[taken..].iter().for_each(|frame| pool.release(*frame));
+        sent += taken as u64;
     }
     Ok(sent as f64 * 1e9 / (monotonic_ns() - start) as f64)
 }
@@ -357,7 +362,7 @@ fn receive(setup: &Setup<'_>, cpu: Option<usize>) -> Result<Measured, SystemErro
         return receive_one(setup, flow.port);
     }
     let config = PortConfig { ring_slots: RECEIVER_SLOTS, ..PortConfig::new(END) };
-    let mut port = Port::open(config)?;
+    let mut port = port::open(config)?;
     let mut pool = FramePool::for_mtu(BATCH as u32, port.mtu());
     let mut frames = Vec::with_capacity(BATCH);
     let mut measured = Measured::default();
@@ -367,7 +372,8 @@ fn receive(setup: &Setup<'_>, cpu: Option<usize>) -> Result<Measured, SystemErro
     let (mut first, mut last) = (0, 0);
     let mut lost_before = None;
     while monotonic_ns() < until {
-        if port.receive(&mut pool, &mut frames) == 0 {
+        port.receive(0, BATCH, &mut pool, &mut frames);
+        if frames.is_empty() {
             thread::sleep(RECEIVE_PAUSE);
             continue;
         }
@@ -375,7 +381,7 @@ fn receive(setup: &Setup<'_>, cpu: Option<usize>) -> Result<Measured, SystemErro
             if (from..until).contains(&received.at_ns) {
                 if first == 0 {
                     first = received.at_ns;
-                    lost_before = Some(port.counters().ring_overruns);
+                    lost_before = Some(port.counters().overruns());
                 }
                 last = received.at_ns;
                 if let Some(flow) = flow_of(pool.bytes(received.frame)) {
@@ -386,7 +392,7 @@ fn receive(setup: &Setup<'_>, cpu: Option<usize>) -> Result<Measured, SystemErro
         }
     }
     measured.span_ns = last - first;
-    measured.receiver_lost = port.counters().ring_overruns - lost_before.unwrap_or(0);
+    measured.receiver_lost = port.counters().overruns() - lost_before.unwrap_or(0);
     Ok(measured)
 }
 
@@ -447,7 +453,7 @@ const HEADERS: usize = 14 + 20 + 8;
 pub const FIRST_PORT: u16 = 9000;
 const KERNEL_BRIDGE: &str = "bridge";
 pub(crate) const NO_STATION: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
-const FRAMES_MAX: u32 = 1 << 14;
+pub(crate) const FRAMES_MAX: u32 = 1 << 14;
 /// 40 ms at 200 000 frames/s: a stall of the machine loses no frame.
 const RING_SLOTS: usize = 1 << 13;
 const LAG_MAX_MS: u64 = 100;

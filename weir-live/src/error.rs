@@ -1,5 +1,6 @@
 //! The error of this crate: the action, the system's reason, and the cure.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
@@ -11,7 +12,7 @@ pub struct SystemError {
     /// The system's error.
     pub cause: io::Error,
     /// What the user can do about it; empty where the cause says it all.
-    pub cure: &'static str,
+    pub cure: Cow<'static, str>,
 }
 
 /// The result of every fallible call of this crate.
@@ -30,7 +31,7 @@ impl SystemError {
             Some(libc::EEXIST) => "remove the existing one first, or choose another name",
             _ => "",
         };
-        Self { action: action.into(), cause, cure }
+        Self { action: action.into(), cause, cure: Cow::Borrowed(cure) }
     }
 
     /// `action` failed with the error number of the last system call.
@@ -39,9 +40,13 @@ impl SystemError {
     }
 
     /// An error found by Weir itself, before any system call.
-    pub fn refused(action: impl Into<String>, why: impl Into<String>, cure: &'static str) -> Self {
+    pub fn refused(
+        action: impl Into<String>,
+        why: impl Into<String>,
+        cure: impl Into<Cow<'static, str>>,
+    ) -> Self {
         let cause = io::Error::new(io::ErrorKind::InvalidInput, why.into());
-        Self { action: action.into(), cause, cure }
+        Self { action: action.into(), cause, cure: cure.into() }
     }
 
     /// Returns the error number, if the system gave one.

@@ -6,10 +6,13 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod bpf;
 pub mod bridge;
 pub mod error;
 pub mod ethtool;
+mod fanout;
 pub mod forecast;
+pub mod lane;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
@@ -20,8 +23,10 @@ pub mod precedence;
 pub mod privilege;
 pub mod probe;
 mod ring;
+
 pub mod signals;
 mod socket;
+pub mod stations;
 pub mod status;
 pub mod testbed;
 pub mod wait;

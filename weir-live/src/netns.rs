@@ -95,7 +95,8 @@ pub fn enter_user_namespace() -> Result<()> {
         let mut error = SystemError::new("enter a user namespace", cause);
         error.cure = "call it before any thread starts; an administrator can allow user \
              namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1, \
-             kernel.apparmor_restrict_unprivileged_userns=0); or run as root";
+             kernel.apparmor_restrict_unprivileged_userns=0); or run as root"
+            .into();
         error
     };
     unshare_user(&UserMaps::new(uid, gid)).map_err(failed)

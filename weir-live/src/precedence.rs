@@ -66,7 +66,10 @@ impl SessionNiceness {
         if before.is_some() {
             fs::write(SESSION, niceness.to_string()).map_err(|cause| {
                 let action = format!("set the niceness of this session to {niceness}");
-                SystemError { cure: "it needs CAP_SYS_NICE", ..SystemError::new(action, cause) }
+                SystemError {
+                    cure: "it needs CAP_SYS_NICE".into(),
+                    ..SystemError::new(action, cause)
+                }
             })?;
         }
         Ok(Self { before })

@@ -10,7 +10,7 @@ use weir_core::event::DropReason;
 use weir_core::ids::LeafId;
 use weir_core::packet::UnreadCounts;
 
-use crate::port::{PortCounters, PortState};
+use crate::port::{Port, PortState};
 
 /// The status of a bridge at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct Status {
 pub struct PortStatus {
     /// Its name.
     pub interface: String,
+    /// The keyword of its kind.
+    #[serde(default)]
+    pub kind: String,
     /// `up`, `down` or `gone`.
     pub state: String,
     /// Frames received.
@@ -48,6 +51,15 @@ pub struct PortStatus {
     pub lost_in: u64,
     /// Frames lost on sending: no link, refused, too long.
     pub lost_out: u64,
+    /// Frames lost on arrival, by cause.
+    #[serde(default)]
+    pub lost_in_by_cause: Vec<(String, u64)>,
+    /// Frames lost on sending, by cause.
+    #[serde(default)]
+    pub lost_out_by_cause: Vec<(String, u64)>,
+    /// Frames lost because a ring was full, for each ring.
+    #[serde(default)]
+    pub ring_overruns: Vec<u64>,
     /// Times the interface came back.
     pub rebinds: u64,
 }
@@ -61,8 +73,6 @@ pub struct LaneStatus {
     pub from: String,
     /// The interface that it writes.
     pub to: String,
-    /// Frames that waited too long for a busy interface.
-    pub outbox_drops: u64,
     /// Frames whose IP header could not be read, by the name of the cause.
     #[serde(default)]
     pub unread: Vec<(String, u64)>,
@@ -84,6 +94,10 @@ pub struct ClassStatus {
     pub marked: u64,
     /// Packets dropped, by reason.
     pub dropped: Vec<(String, Amount)>,
+    /// Frames lost outside the link, by cause: before it (and so not offered) for want of room in
+    /// the pool, after it (and so sent) for the others.
+    #[serde(default)]
+    pub lost: Vec<(String, u64)>,
     /// Packets that wait.
     pub backlog: Amount,
     /// Delay from the kernel's receive stamp to sending, since the start or the last mark.
@@ -169,31 +183,43 @@ impl Board {
 }
 
 impl PortStatus {
-    /// Returns the status of an interface with these counters.
-    pub fn new(interface: &str, state: PortState, counters: PortCounters) -> Self {
-        let state = match state {
+    /// Returns the status of a port.
+    pub fn of(port: &mut dyn Port) -> Self {
+        let counters = port.counters();
+        let state = match port.state() {
             PortState::Up => "up",
             PortState::Down => "down",
             PortState::Gone => "gone",
         };
-        let lost_in = counters.ring_overruns
-            + counters.pool_exhausted
-            + counters.truncated
-            + counters.oversize
-            + counters.unfinished;
-        let lost_out = counters.send_refused
-            + counters.send_too_long
-            + counters.send_no_link
-            + counters.send_failed;
+        let causes = |all: &[(&str, u64)]| -> Vec<(String, u64)> {
+            all.iter().map(|(cause, frames)| ((*cause).to_owned(), *frames)).collect()
+        };
+        let lost_in = causes(&[
+            ("ring overrun", counters.ring_overruns.iter().sum()),
+            ("pool", counters.pool_exhausted),
+            ("too long", counters.truncated + counters.oversize),
+            ("not decodable", counters.unfinished),
+        ]);
+        let lost_out = causes(&[
+            ("refused", counters.send_refused),
+            ("too long", counters.send_too_long),
+            ("no link", counters.send_no_link),
+            ("failed", counters.send_failed),
+        ]);
+        let sum = |causes: &[(String, u64)]| causes.iter().map(|(_, frames)| frames).sum();
         Self {
-            interface: interface.to_owned(),
+            interface: port.interface().to_owned(),
+            kind: port.kind().to_owned(),
             state: state.to_owned(),
             received: counters.received,
             received_bytes: counters.received_bytes,
             sent: counters.sent,
             sent_bytes: counters.sent_bytes,
-            lost_in,
-            lost_out,
+            lost_in: sum(&lost_in),
+            lost_out: sum(&lost_out),
+            lost_in_by_cause: lost_in,
+            lost_out_by_cause: lost_out,
+            ring_overruns: counters.ring_overruns[..port.rings()].to_vec(),
             rebinds: counters.rebinds,
         }
     }
@@ -242,6 +268,7 @@ pub fn class_statuses(
             sent: leaf.sent.into(),
             marked: marked.get(index).copied().unwrap_or(0),
             dropped: DropReason::ALL.iter().map(reason).collect(),
+            lost: Vec::new(),
             backlog: leaf.backlog.into(),
             delay: delays.get(index).map(Delays::from).unwrap_or_default(),
         }

@@ -159,10 +159,11 @@ impl Waiter {
         self.descriptors[index].revents != 0
     }
 
-    /// Returns whether descriptor number `index` woke the last wait because it failed: an interface
-    /// was set down or disappeared. [`crate::port::Port::refresh`] clears it.
-    pub fn has_failed(&self, index: usize) -> bool {
-        self.descriptors[index].revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
+    /// Returns whether a descriptor woke the last wait because it failed: an interface was set down
+    /// or disappeared. [`crate::port::Port::refresh`] clears it.
+    pub fn has_failed(&self) -> bool {
+        let failed = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+        self.descriptors.iter().any(|watched| watched.revents & failed != 0)
     }
 
     /// Returns how long to sleep now; `None` to spin.

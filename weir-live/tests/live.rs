@@ -22,7 +22,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use weir_live::netlink::{LinkState, Mac, Netlink};
 use weir_live::netns::{self, NetNs};
 use weir_live::pool::FramePool;
-use weir_live::port::{Port, PortConfig, PortState};
+use weir_live::port::{self, BATCH, PortConfig, PortState};
 use weir_live::privilege::Privilege;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
@@ -272,7 +272,7 @@ fn a_full_ring_counts_what_it_lost() -> Outcome {
     const FRAMES: u64 = 1000;
     let testbed = Testbed::new(PLAIN)?;
     let config = PortConfig { ring_slots: 64, ..PortConfig::new(LEFT) };
-    let mut port = testbed.weir.run(|| Port::open(config))??;
+    let mut port = testbed.weir.run(|| port::open(config))??;
     let sender = testbed.client.run(|| raw::Raw::open(END))??;
     for _ in 0..FRAMES {
         sender.send(&[0xa5; 200])?;
@@ -281,13 +281,13 @@ fn a_full_ring_counts_what_it_lost() -> Outcome {
     let (mut frames, start) = (Vec::new(), Instant::now());
     let mut counters = port.counters();
     // The last frame may still be on its way through the kernel.
-    while counters.received + counters.ring_overruns < FRAMES && start.elapsed() < PATIENCE {
-        port.receive(&mut pool, &mut frames);
+    while counters.received + counters.overruns() < FRAMES && start.elapsed() < PATIENCE {
+        port.receive(0, BATCH, &mut pool, &mut frames);
         counters = port.counters();
     }
     // Other frames (neighbour discovery) may arrive as well.
-    let all = counters.received + counters.ring_overruns;
-    if counters.ring_overruns > 0 && counters.received >= 32 && all < FRAMES + 50 {
+    let all = counters.received + counters.overruns();
+    if counters.overruns() > 0 && counters.received >= 32 && all < FRAMES + 50 {
         return Ok(());
     }
     Err(format!("{FRAMES} frames into 64 slots: {counters:?}").into())
@@ -326,7 +326,7 @@ fn a_missing_interface_is_named() -> Outcome {
     for (interface, part) in
         [("nosuch0", "nosuch0"), ("a-name-of-far-too-many-bytes", "1 to 15"), ("lo", "Ethernet")]
     {
-        let opened = testbed.weir.run(|| Port::open(PortConfig::new(interface)))?;
+        let opened = testbed.weir.run(|| port::open(PortConfig::new(interface)))?;
         let text = opened.err().map(|error| error.to_string()).unwrap_or_default();
         if !text.contains(part) || !text.contains("ip link") {
             return Err(format!("`{interface}` gave {text:?}").into());
@@ -407,7 +407,7 @@ fn inode(namespace: &NetNs) -> std::io::Result<u64> {
 fn received_stamps_are_recent() -> Outcome {
     use weir_live::wait::monotonic_ns;
     let testbed = Testbed::new(PLAIN)?;
-    let mut port = testbed.weir.run(|| Port::open(PortConfig::new(LEFT)))??;
+    let mut port = testbed.weir.run(|| port::open(PortConfig::new(LEFT)))??;
     let mut pool = FramePool::for_mtu(256, port.mtu());
     let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
     let before_ns = monotonic_ns();
@@ -417,7 +417,7 @@ fn received_stamps_are_recent() -> Outcome {
     let mut frames = Vec::new();
     let start = Instant::now();
     while frames.len() < 100 && start.elapsed() < PATIENCE {
-        port.receive(&mut pool, &mut frames);
+        port.receive(0, BATCH, &mut pool, &mut frames);
     }
     let stamps: Vec<u64> = frames.iter().map(|frame| frame.at_ns).collect();
     let udp = frames.iter().filter(|frame| pool.bytes(frame.frame).len() == 142);

@@ -14,8 +14,7 @@ use weir_core::link::{AnyLink, LinkPlan};
 use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Bytes, Rate};
-use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
-use weir_live::port::PortConfig;
+use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_live::privilege::{Need, Privilege};
 use weir_live::signals::StopSignal;
 use weir_live::status::Board;
@@ -80,42 +79,47 @@ fn forward(deployment: &Deployment, output: &Output) -> Result<(), String> {
 }
 
 fn bridge_config(deployment: &Deployment) -> Result<BridgeConfig, String> {
-    let [first, second] = deployment.ports.as_slice() else {
-        let count = deployment.ports.len();
-        return Err(format!("{count} ports: a bridge has two; name two in `ports`"));
+    let ([first, second], None) = (deployment.ports.as_slice(), deployment.host_interface()) else {
+        return Err("this Weir forwards between two interfaces; name two in `ports`".to_owned());
     };
-    let port = |name: &str| PortConfig::new(name);
     Ok(BridgeConfig {
-        ports: [port(&first.interface), port(&second.interface)],
-        lanes: [lane(deployment, 0)?, lane(deployment, 1)?],
-        frames_max: deployment.pool,
+        ports: BridgePort::two([&first.interface, &second.interface]),
+        lanes: vec![lane(deployment, 0)?, lane(deployment, 1)?],
         wait: match deployment.wait {
             Wait::Hybrid => WaitPolicy::Hybrid,
             Wait::Block => WaitPolicy::Block,
             Wait::Spin => WaitPolicy::Spin,
         },
         lag_max: deployment.lag_max,
-        cpu: deployment.cpu.map(|cpu| cpu as usize),
+        cpu: deployment.bridges[0].cpu.map(|cpu| cpu as usize),
     })
 }
 
 /// Returns the policy from this port to the other; without one, frames pass at once.
 fn lane(deployment: &Deployment, from: usize) -> Result<LaneConfig, String> {
-    let Some(direction) = deployment.directions.iter().find(|way| way.from == from) else {
+    let Some(direction) = deployment.direction(from, 1 - from) else {
         return Ok(LaneConfig {
             name: format!("from {}", deployment.ports[from].name),
+            from: vec![from],
+            to: 1 - from,
             leaf_names: vec!["unshaped".to_owned()],
             classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
             link: unshaped()?,
+            frames_max: deployment.pool,
+            sojourn_max: None,
         });
     };
     let policy = &direction.policy;
     let leaves = (0..policy.link.tree.leaf_count() as u32).map(LeafId);
     Ok(LaneConfig {
         name: direction.name.clone(),
+        from: vec![from],
+        to: 1 - from,
         leaf_names: leaves.map(|leaf| policy.leaf_name(leaf).to_owned()).collect(),
         classifier: policy.classifier(),
         link: policy.link.build().map_err(|error| error.to_string())?,
+        frames_max: direction.pool,
+        sojourn_max: direction.sojourn_max,
     })
 }
 

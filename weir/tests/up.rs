@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use weir_core::packet::Headers;
 use weir_live::netns;
 use weir_live::pool::FramePool;
-use weir_live::port::{Port, PortConfig};
+use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::status::Status;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
@@ -381,7 +381,7 @@ fn kernel_tcp_fills_its_class() -> Outcome {
 fn marks_reach_the_receiver() -> Outcome {
     let mut scene = Scene::new("marks", POLICED)?;
     scene.start()?;
-    let mut port = scene.testbed.server.run(|| Port::open(PortConfig::new(END)))??;
+    let mut port = scene.testbed.server.run(|| port::open(PortConfig::new(END)))??;
     // A kernel accepts no datagram whose header checksum is wrong.
     send_until_received(&scene.testbed, 5004, 20)?;
     let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
@@ -397,7 +397,7 @@ fn marks_reach_the_receiver() -> Outcome {
     assert_eq!((voice.marked, voice.sent.packets), (20, 20), "{voice:?}");
     let mut pool = FramePool::for_mtu(256, port.mtu());
     let mut frames = Vec::new();
-    port.receive(&mut pool, &mut frames);
+    port.receive(0, 4 * BATCH, &mut pool, &mut frames);
     let headers = frames.iter().map(|frame| Headers::parse_ethernet(pool.bytes(frame.frame)));
     let is_ours = |headers: &Headers| headers.ports.is_some_and(|ports| ports.destination == 5004);
     let marks: Vec<_> = headers.filter(is_ours).map(|headers| headers.traffic_class).collect();
@@ -411,14 +411,14 @@ fn marks_reach_the_receiver() -> Outcome {
 fn frames_in_frames() -> Outcome {
     let mut scene = Scene::new("unread", POLICY)?;
     scene.start()?;
-    let mut port = scene.testbed.client.run(|| Port::open(PortConfig::new(END)))??;
+    let mut port = scene.testbed.client.run(|| port::open(PortConfig::new(END)))??;
     let datagram = "4500001c 00000000 40110000 0a000001 0a000002 1388138c 00080000";
     let outer = ["8864 1100 0001 001e 0021", "8847 00010140", "88e5 2c00 00000001"];
     let mut pool = FramePool::for_mtu(8, port.mtu());
     for outer in outer {
         let bytes = hex(&format!("020000000001 020000000002 {outer} {datagram}"));
         let frame = pool.insert(&bytes).ok_or("the pool has room")?;
-        assert_eq!(port.send(&pool, &[frame]).taken, 1);
+        assert_eq!(port.send(&mut pool, &[frame]).taken, 1);
     }
     let unread = |status: &Status| status.lanes[0].unread == [("macsec".to_owned(), 1)];
     let status = scene.await_status("a frame of MACsec is counted", unread)?;

@@ -23,11 +23,11 @@ use std::thread;
 use std::time::Duration;
 use weir_core::parameter::Scope;
 use weir_core::random::Random;
-use weir_live::bridge::BridgeConfig;
+use weir_live::bridge::{BridgeConfig, BridgePort};
 use weir_live::error::SystemError;
 use weir_live::netns;
 use weir_live::pool::{FrameId, FramePool};
-use weir_live::port::{BATCH, Port, PortConfig};
+use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::testbed::{END, LEFT, RIGHT, Testbed};
 use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
 use weir_policy::Policy;
@@ -260,9 +260,8 @@ fn measure_one(
 
 fn bridge_config(policy: &Policy) -> Result<BridgeConfig, SystemError> {
     Ok(BridgeConfig {
-        ports: [LEFT, RIGHT].map(PortConfig::new),
-        lanes: [rig::policy_lane("forth", policy)?, rig::policy_lane("back", policy)?],
-        frames_max: FRAMES_MAX,
+        ports: BridgePort::two([LEFT, RIGHT]),
+        lanes: vec![rig::policy_lane(0, policy)?, rig::policy_lane(1, policy)?],
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu: rig::cpus().0,
@@ -393,8 +392,8 @@ fn flood(ports: usize, stop: &AtomicBool) -> Result<f64, SystemError> {
         pin_to_cpu(cpu)?;
     }
     let config = PortConfig { ring_slots: 64, promiscuous: false, ..PortConfig::new(END) };
-    let mut port = Port::open(config)?;
-    let mut pool = FramePool::new(BATCH as u32, 128);
+    let mut port = port::open(config)?;
+    let mut pool = FramePool::new(2 * BATCH as u32, 128);
     let template = rig::frame(rig::FIRST_PORT, FRAME_LENGTH);
     let frames: Vec<FrameId> = (0..BATCH).filter_map(|_| pool.insert(&template)).collect();
     let mut random = Random::new(SEED, 0);
@@ -404,8 +403,10 @@ fn flood(ports: usize, stop: &AtomicBool) -> Result<f64, SystemError> {
             let number = rig::FIRST_PORT + random.below(ports as u32) as u16;
             pool.bytes_mut(frame)[DESTINATION_PORT..][..2].copy_from_slice(&number.to_be_bytes());
         }
-        let outcome = port.send(&pool, &frames);
-        sent += (outcome.taken - outcome.dropped) as u64;
+        let copies: Vec<_> = frames.iter().filter_map(|frame| pool.copy(*frame)).collect();
+        let outcome = port.send(&mut pool, &copies);
+        copies[outcome.taken..].iter().for_each(|frame| pool.release(*frame));
+        sent += u64::from(outcome.sent());
     }
     Ok(sent as f64 * 1e6 / (monotonic_ns() - start) as f64)
 }

@@ -324,7 +324,12 @@ fn simulated_figures(tree: &Tree, report: &Report) -> Vec<Figures> {
 fn live_conservation(last: &Status) -> Conservation {
     let classes = || last.lanes.iter().flat_map(|lane| &lane.classes);
     let (packets, bytes) = (sum(classes(), |a| a.packets), sum(classes(), |a| a.bytes));
-    let outbox: u64 = last.lanes.iter().map(|lane| lane.outbox_drops).sum();
+    let lost_as = |cause: &str| -> u64 {
+        let all = classes().flat_map(|class| &class.lost);
+        all.filter(|(name, _)| name == cause).map(|(_, frames)| frames).sum()
+    };
+    // What the ports refused is among the losses of ports.
+    let (before, after) = (lost_as("pool"), lost_as("busy port") + lost_as("stale"));
     let lost: u64 = last.ports.iter().map(|port| port.lost_in + port.lost_out).sum();
     let frames = Frames {
         all: last.frames_max,
@@ -332,7 +337,7 @@ fn live_conservation(last: &Status) -> Conservation {
         waiting: packets.waiting,
         received: last.ports.iter().map(|port| port.received).sum(),
         sent: last.ports.iter().map(|port| port.sent).sum(),
-        lost: lost + outbox,
+        lost: lost + before + after,
     };
     let lost_out: u64 = last.ports.iter().map(|port| port.lost_out).sum();
     let each = classes().all(|class| {
@@ -340,8 +345,8 @@ fn live_conservation(last: &Status) -> Conservation {
         sum(one(), |a| a.packets).holds() && sum(one(), |a| a.bytes).holds()
     });
     let pool = frames.all == frames.free + frames.waiting;
-    let ports =
-        frames.received == packets.offered && frames.sent + lost_out + outbox == packets.sent;
+    let ports = frames.received == packets.offered + before
+        && frames.sent + lost_out + after == packets.sent;
     Conservation { holds: each && pool && ports, packets, bytes: Some(bytes), frames: Some(frames) }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn run(
     let testbed = Testbed::new(TestbedConfig::default())?;
     let sockets = Sockets::open(&testbed)?;
     let (forward_cpu, traffic_cpu) = rig::cpus();
-    let config = bridge_config(policy, forward_cpu)?;
+    let config = rig::bridge_config(lanes(policy)?, forward_cpu);
     let (board, flags) = (Board::new(), Flags::default());
     thread::scope(|scope| {
         // However this closure ends, the threads must end, or the scope would wait for them without
@@ -124,23 +124,31 @@ fn go_first() {
     drop(set_realtime());
 }
 
-fn bridge_config(policy: &Policy, cpu: Option<usize>) -> Result<BridgeConfig, SystemError> {
+fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
     let build = |plan: &LinkPlan| {
         plan.build().map_err(|error| SystemError::refused("build the policy", error.message, ""))
     };
     let forth = LaneConfig {
         name: "forth".to_owned(),
+        from: vec![0],
+        to: 1,
         leaf_names: policy.link.tree.leaves().map(|(_, class)| class.name.clone()).collect(),
         classifier: policy.classifier(),
         link: build(&policy.link)?,
+        frames_max: rig::FRAMES_MAX,
+        sojourn_max: None,
     };
     let back = LaneConfig {
         name: "back".to_owned(),
+        from: vec![1],
+        to: 0,
         leaf_names: vec!["all".to_owned()],
         classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
         link: build(&way_back(policy))?,
+        frames_max: rig::FRAMES_MAX,
+        sojourn_max: None,
     };
-    Ok(rig::bridge_config([forth, back], cpu))
+    Ok([forth, back])
 }
 
 /// Plans one queue with more rate than the acknowledgements need.

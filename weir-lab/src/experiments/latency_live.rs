@@ -17,7 +17,7 @@ use std::time::Duration;
 use weir_core::account::Histogram;
 use weir_live::error::SystemError;
 use weir_live::pool::FramePool;
-use weir_live::port::{BATCH, Port, PortConfig};
+use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::testbed::{END, Host, Testbed};
 use weir_live::wait::{
     CpuTimeOf, WaitPolicy, cpu_time, monotonic_ns, pin_to_cpu, set_exact_timers,
@@ -110,11 +110,11 @@ fn receive(until: u64) -> Result<Histogram, SystemError> {
     // Without it the server's kernel would refuse each packet by ICMP.
     let _listening = UdpSocket::bind(SocketAddr::new(Host::Server.ip4(), rig::FIRST_PORT))
         .map_err(|cause| SystemError::new("listen for packets", cause))?;
-    let mut port = Port::open(PortConfig::new(END))?;
+    let mut port = port::open(PortConfig::new(END))?;
     let mut pool = FramePool::for_mtu(BATCH as u32, port.mtu());
     let (mut frames, mut delays) = (Vec::with_capacity(BATCH), Histogram::new());
     while monotonic_ns() < until {
-        port.receive(&mut pool, &mut frames);
+        port.receive(0, BATCH, &mut pool, &mut frames);
         for received in frames.drain(..) {
             if let Some(sent_ns) = stamp(pool.bytes(received.frame)) {
                 let delay = received.at_ns.saturating_sub(sent_ns);

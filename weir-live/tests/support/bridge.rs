@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use weir_live::error::Result;
 use weir_live::pool::{FrameId, FramePool};
-use weir_live::port::{Port, PortConfig, PortCounters, PortState};
+use weir_live::port::{self, BATCH, Port, PortConfig, PortCounters, PortState};
 use weir_live::testbed::{LEFT, RIGHT, Testbed};
 use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
 
@@ -32,7 +32,7 @@ pub struct Report {
 impl Bridge {
     pub fn start(testbed: &Testbed, policy: WaitPolicy) -> Result<Self> {
         let ports = testbed.weir.run(|| {
-            Ok([Port::open(PortConfig::new(LEFT))?, Port::open(PortConfig::new(RIGHT))?])
+            Ok([port::open(PortConfig::new(LEFT))?, port::open(PortConfig::new(RIGHT))?])
         })??;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -46,10 +46,11 @@ impl Bridge {
     }
 }
 
-fn forward(mut ports: [Port; 2], policy: WaitPolicy, stop: &AtomicBool) -> Report {
-    let mtu = ports.iter().map(Port::mtu).max().expect("two ports");
+fn forward(mut ports: [Box<dyn Port>; 2], policy: WaitPolicy, stop: &AtomicBool) -> Report {
+    let mtu = ports.iter().map(|port| port.mtu()).max().expect("two ports");
     let mut pool = FramePool::for_mtu(8192, mtu);
-    let mut waiter = Waiter::new(policy, &[ports[0].descriptor(), ports[1].descriptor()]);
+    let descriptors: Vec<_> = ports.iter().flat_map(|port| port.descriptors()).collect();
+    let mut waiter = Waiter::new(policy, &descriptors);
     let mut states = ports.each_ref().map(|port| vec![port.state()]);
     let mut received = Vec::with_capacity(4096);
     let mut queues: [Vec<FrameId>; 2] = [Vec::new(), Vec::new()];
@@ -58,10 +59,13 @@ fn forward(mut ports: [Port; 2], policy: WaitPolicy, stop: &AtomicBool) -> Repor
         let mut worked = false;
         for from in 0..2 {
             received.clear();
-            worked |= ports[from].receive(&mut pool, &mut received) > 0;
+            ports[from].receive(0, BATCH, &mut pool, &mut received);
+            worked |= !received.is_empty();
             queues[from].extend(received.iter().map(|frame| frame.frame));
-            let sent = ports[1 - from].send(&pool, &queues[from]);
-            queues[from].drain(..sent.taken).for_each(|frame| pool.release(frame));
+            for batch in std::mem::take(&mut queues[from]).chunks(BATCH) {
+                let sent = ports[1 - from].send(&mut pool, batch);
+                queues[from].extend(&batch[sent.taken..]);
+            }
         }
         let mut now = monotonic_ns();
         if worked {

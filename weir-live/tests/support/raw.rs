@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use weir_live::error::Result;
 use weir_live::pool::FramePool;
-use weir_live::port::{Port, PortConfig};
+use weir_live::port::{self, BATCH, Port, PortConfig};
 
 /// Sends and receives whole, unchanged frames of one interface.
 pub struct Raw {
-    port: std::cell::RefCell<Port>,
+    port: std::cell::RefCell<Box<dyn Port>>,
     pool: std::cell::RefCell<FramePool>,
 }
 
 impl Raw {
     pub fn open(interface: &str) -> Result<Self> {
-        let port = Port::open(PortConfig::new(interface))?;
+        let port = port::open(PortConfig::new(interface))?;
         let pool = FramePool::for_mtu(256, port.mtu());
         Ok(Self { port: port.into(), pool: pool.into() })
     }
@@ -25,9 +25,11 @@ impl Raw {
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         let mut pool = self.pool.borrow_mut();
         let id = pool.insert(frame).expect("the pool has room");
-        let sent = self.port.borrow_mut().send(&pool, &[id]);
-        pool.release(id);
-        if sent.taken == 1 && sent.dropped == 0 { Ok(()) } else { Err(io::ErrorKind::Other.into()) }
+        let sent = self.port.borrow_mut().send(&mut pool, &[id]);
+        if sent.taken == 0 {
+            pool.release(id);
+        }
+        if sent.sent() == 1 { Ok(()) } else { Err(io::ErrorKind::Other.into()) }
     }
 
     pub fn receive_until(
@@ -39,7 +41,7 @@ impl Raw {
         let mut frames = Vec::new();
         while start.elapsed() < patience {
             let mut pool = self.pool.borrow_mut();
-            self.port.borrow_mut().receive(&mut pool, &mut frames);
+            self.port.borrow_mut().receive(0, BATCH, &mut pool, &mut frames);
             for received in frames.drain(..) {
                 let bytes = pool.bytes(received.frame).to_vec();
                 pool.release(received.frame);

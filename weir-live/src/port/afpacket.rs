@@ -1,26 +1,25 @@
-//! A port: one Ethernet interface as a source and sink of frames, over AF_PACKET.
+//! One Ethernet interface as a source and sink of frames, over AF_PACKET.
 //!
 //! Frames arrive in a receive ring and are finished on arrival (checksums, super-packets, VLAN
-//! tag), so that what is scheduled is what will be on the wire. Frames leave by `sendmmsg` on a
-//! second socket, bypassing the interface's own queueing. An interface may disappear and come back.
+//! tag), so that what is scheduled is what will be on the wire. Where frames are sorted there are
+//! several sockets in one fanout group, each with its ring, and the kernel runs the program that
+//! chooses the ring. Frames leave by `sendmmsg` on a socket of their own, bypassing the interface's
+//! own queueing. An interface may disappear and come back.
 //!
-//! Invariant: each frame taken from the ring is delivered, or counted once in [`PortCounters`].
+//! Invariant: each frame taken from a ring is delivered, or counted once in [`PortCounters`].
 
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Sent};
 use crate::error::{Result, SystemError};
+use crate::fanout;
 use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, Tag};
 use crate::pool::{FrameId, FramePool};
 use crate::ring::{Ring, Slot};
 use crate::socket;
 use crate::wait::{monotonic_ns, realtime_ns};
-
-/// The most slots taken by one [`Port::receive`], and the most frames sent by one system call.
-pub const BATCH: usize = 64;
-/// The default number of slots of the receive ring: 10 ms at 200 000 frames/s.
-pub const RING_SLOTS: usize = 2048;
 
 /// Room in a slot for data beside the packet: ring header, addresses, tags.
 const SLOT_OVERHEAD: usize = 128;
@@ -33,131 +32,57 @@ const SCRATCH_LEN: usize = 128 << 10;
 /// How many times a frame is offered again that the interface refuses for lack of room.
 const REFUSALS_MAX: u32 = 3;
 
-/// An interface and its options.
-#[derive(Clone, Debug)]
-pub struct PortConfig {
-    /// The interface's name in this thread's network namespace.
-    pub interface: String,
-    /// Slots of the receive ring, rounded up to a power of two.
-    pub ring_slots: usize,
-    /// Take frames for other stations too, as a bridge must.
-    pub promiscuous: bool,
-}
-
-impl PortConfig {
-    /// The default port on `interface`.
-    pub fn new(interface: impl Into<String>) -> Self {
-        Self { interface: interface.into(), ring_slots: RING_SLOTS, promiscuous: true }
-    }
-}
-
-/// The state of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PortState {
-    /// It can carry frames.
-    Up,
-    /// It exists, but is set down or has no carrier.
-    Down,
-    /// It does not exist, or no longer.
-    Gone,
-}
-
-/// A frame that arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
-    /// The whole frame, finished, from its destination address on; the receiver releases it.
-    pub frame: FrameId,
-    /// When the kernel received it, in nanoseconds of CLOCK_MONOTONIC; never less than the one
-    /// before.
-    pub at_ns: u64,
-}
-
-/// The result of [`Port::send`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// The number of leading frames that are done with. The rest found the interface busy: try
-    /// later.
-    pub taken: usize,
-    /// How many of those were not sent; [`PortCounters`] says why.
-    pub dropped: usize,
-}
-
-/// Frames since the port was opened, each counted where its path ended, and the work done on them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortCounters {
-    /// Frames delivered, after super-packets were cut.
-    pub received: u64,
-    /// Bytes of those.
-    pub received_bytes: u64,
-    /// Super-packets that were cut.
-    pub super_packets: u64,
-    /// Frames whose checksum was completed, super-packets not counted.
-    pub checksums_completed: u64,
-    /// Lost before the port: the ring was full.
-    pub ring_overruns: u64,
-    /// Lost: the pool had no free chunk.
-    pub pool_exhausted: u64,
-    /// Lost: longer than a slot and not queued whole.
-    pub truncated: u64,
-    /// Lost: longer than a chunk of the pool.
-    pub oversize: u64,
-    /// Lost: could not be finished (see [`crate::offload::OffloadError`]).
-    pub unfinished: u64,
-    /// Frames sent.
-    pub sent: u64,
-    /// Bytes of those.
-    pub sent_bytes: u64,
-    /// Not sent: refused repeatedly for lack of room.
-    pub send_refused: u64,
-    /// Not sent: longer than the interface allows.
-    pub send_too_long: u64,
-    /// Not sent: the interface was down or gone.
-    pub send_no_link: u64,
-    /// Not sent, for another reason.
-    pub send_failed: u64,
-    /// Times the interface came back as a new one of the same name.
-    pub rebinds: u64,
-}
-
 /// One interface, open.
 #[derive(Debug)]
-pub struct Port {
+struct AfPacket {
     config: PortConfig,
     index: c_int,
     mtu: usize,
     state: PortState,
     counters: PortCounters,
-    stamps: Stamps,
-    // The ring must be unmapped before its socket is closed: fields drop in this order.
-    ring: Ring,
-    rx: OwnedFd,
+    receivers: Vec<Receiver>,
+    /// Whether the receivers share one stream of frames, sorted, or none but the first is bound.
+    is_sorting: bool,
     tx: OwnedFd,
     scratch: Vec<u8>,
 }
 
-impl Port {
-    /// Opens the interface in this thread's network namespace. Needs CAP_NET_RAW now, and no
-    /// privilege later, not even when the interface comes back.
-    pub fn open(config: PortConfig) -> Result<Self> {
+/// A socket with its ring.
+#[derive(Debug)]
+struct Receiver {
+    stamps: Stamps,
+    // The ring must be unmapped before its socket is closed: fields drop in this order.
+    ring: Ring,
+    socket: OwnedFd,
+}
+
+/// The line of this kind in [`super::KINDS`].
+pub(super) const KIND: Kind = Kind {
+    keyword: KEYWORD,
+    summary: "packet sockets: every Ethernet interface, least privilege",
+    open: |config| Ok(Box::new(AfPacket::open(config)?)),
+};
+
+const KEYWORD: &str = "afpacket";
+
+impl AfPacket {
+    /// Opens the interface in this thread's network namespace. Needs CAP_NET_RAW, and once more if
+    /// it sorts frames into rings and the interface comes back.
+    fn open(config: PortConfig) -> Result<Self> {
         let action = format!("open a port on `{}`", config.interface);
         let failed = |cause| SystemError::new(action.clone(), cause);
-        let rx = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(failed)?;
         let tx = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(failed)?;
-        check_ethernet(rx.as_fd(), &config.interface)?;
-        let mtu = mtu_of(rx.as_fd(), &config.interface)?;
-        let queues_whole = set_receive_options(rx.as_fd()).map_err(failed)?;
+        check_ethernet(tx.as_fd(), &config.interface)?;
+        let mtu = mtu_of(tx.as_fd(), &config.interface)?;
         set_send_options(tx.as_fd()).map_err(failed)?;
-        let slots = config.ring_slots.max(1).next_power_of_two();
-        let ring = Ring::map(rx.as_fd(), slot_len(mtu, queues_whole), slots).map_err(failed)?;
         let mut port = Self {
+            receivers: Receiver::open_all(&config, mtu).map_err(failed)?,
             config,
             index: 0,
             mtu,
             state: PortState::Gone,
             counters: PortCounters::default(),
-            stamps: Stamps::default(),
-            ring,
-            rx,
+            is_sorting: false,
             tx,
             scratch: vec![0; SCRATCH_LEN],
         };
@@ -167,116 +92,11 @@ impl Port {
         Ok(port)
     }
 
-    /// Returns the interface's name.
-    pub fn interface(&self) -> &str {
-        &self.config.interface
-    }
-
-    /// Returns the MTU of the interface when it was opened, in bytes: a pool's chunks must hold it.
-    pub fn mtu(&self) -> usize {
-        self.mtu
-    }
-
-    /// Returns the state as last seen by [`Port::refresh`] or [`Port::send`].
-    pub fn state(&self) -> PortState {
-        self.state
-    }
-
-    /// Returns a descriptor that is readable when frames wait or the interface's state changed: for
-    /// [`crate::wait::Waiter`].
-    pub fn descriptor(&self) -> RawFd {
-        self.rx.as_raw_fd()
-    }
-
-    /// Returns whether a frame waits; reads memory and makes no system call.
-    pub fn has_frame(&self) -> bool {
-        self.ring.is_ready()
-    }
-
-    /// Moves up to [`BATCH`] slots of the ring into `pool` and appends their frames to `out`; a
-    /// super-packet gives several. Returns how many slots it took.
-    pub fn receive(&mut self, pool: &mut FramePool, out: &mut Vec<Received>) -> usize {
-        if !self.ring.is_ready() {
-            return 0;
-        }
-        self.stamps.start_batch(monotonic_ns(), realtime_ns());
-        for taken in 0..BATCH {
-            let Some(slot) = self.ring.front() else {
-                return taken;
-            };
-            let at_ns = self.stamps.monotonic(slot.realtime_ns);
-            let mut delivery = Delivery { pool, out, counters: &mut self.counters, at_ns };
-            if slot.is_queued_whole {
-                let whole = read_whole(self.rx.as_fd(), &mut self.scratch);
-                delivery.finish_whole(whole, slot.tag);
-            } else {
-                delivery.finish_slot(&slot);
-            }
-            self.ring.release();
-        }
-        BATCH
-    }
-
-    /// Sends `frames` in order, as far as the interface takes them. Releases none of them.
-    pub fn send(&mut self, pool: &FramePool, frames: &[FrameId]) -> Sent {
-        let mut outcome = Sent::default();
-        let mut refusals = 0;
-        while outcome.taken < frames.len() {
-            let rest = &frames[outcome.taken..];
-            match send_batch(self.tx.as_fd(), pool, &rest[..rest.len().min(BATCH)]) {
-                Ok((count, bytes)) => {
-                    self.counters.sent += count as u64;
-                    self.counters.sent_bytes += bytes;
-                    outcome.taken += count;
-                    refusals = 0;
-                }
-                Err(cause) => match self.judge(&cause, refusals) {
-                    Judgement::Again => refusals += 1,
-                    Judgement::Later => break,
-                    Judgement::DropOne => {
-                        outcome.taken += 1;
-                        outcome.dropped += 1;
-                        refusals = 0;
-                    }
-                    Judgement::DropAll => {
-                        self.counters.send_no_link += rest.len() as u64;
-                        outcome.taken += rest.len();
-                        outcome.dropped += rest.len();
-                    }
-                },
-            }
-        }
-        outcome
-    }
-
-    /// Checks whether the interface still exists, and binds to a new one of the same name. Call it
-    /// when the descriptor woke the loop without a frame, and periodically.
-    pub fn refresh(&mut self) -> PortState {
-        // Reading the pending error clears it; else the descriptor would wake the loop again and
-        // again.
-        for socket in [self.rx.as_fd(), self.tx.as_fd()] {
-            let _pending: io::Result<c_int> =
-                socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
-        }
-        self.state = self.look().unwrap_or(PortState::Gone);
-        self.state
-    }
-
-    /// Returns the counters, with the kernel's counts since they were last read.
-    pub fn counters(&mut self) -> PortCounters {
-        let statistics: io::Result<libc::tpacket_stats> =
-            socket::option(self.rx.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        if let Ok(statistics) = statistics {
-            self.counters.ring_overruns += u64::from(statistics.tp_drops);
-        }
-        self.counters
-    }
-
     fn look(&mut self) -> io::Result<PortState> {
         let index = self.find_index()?;
         if index != self.index {
             self.index = index;
-            if let Err(cause) = self.bind() {
+            if let Err(cause) = self.rebind() {
                 // Not bound yet: the next refresh tries again.
                 self.index = 0;
                 return Err(cause);
@@ -285,9 +105,12 @@ impl Port {
         }
         let mut request =
             socket::interface_request(&self.config.interface).map_err(|error| error.cause)?;
-        socket::interface_ioctl(self.rx.as_fd(), libc::SIOCGIFFLAGS, &mut request)?;
+        socket::interface_ioctl(self.tx.as_fd(), libc::SIOCGIFFLAGS, &mut request)?;
         // SAFETY: SIOCGIFFLAGS filled in the flags.
         let flags = c_int::from(unsafe { request.ifr_ifru.ifru_flags });
+        if flags & libc::IFF_UP != 0 && !self.is_sorting {
+            self.start_sorting()?;
+        }
         let wanted = libc::IFF_UP | libc::IFF_RUNNING;
         Ok(if flags & wanted == wanted { PortState::Up } else { PortState::Down })
     }
@@ -296,14 +119,25 @@ impl Port {
         let mut request =
             socket::interface_request(&self.config.interface).map_err(|error| error.cause)?;
         // The socket looks the name up in its own namespace, whichever namespace this thread is in.
-        socket::interface_ioctl(self.rx.as_fd(), libc::SIOCGIFINDEX, &mut request)?;
+        socket::interface_ioctl(self.tx.as_fd(), libc::SIOCGIFINDEX, &mut request)?;
         // SAFETY: SIOCGIFINDEX filled in the index.
         Ok(unsafe { request.ifr_ifru.ifru_ifindex })
     }
 
+    /// Binds to the interface that now has the name. A socket of a fanout group cannot be bound
+    /// anew, so those are opened again.
+    fn rebind(&mut self) -> io::Result<()> {
+        if self.is_sorting && self.receivers.len() > 1 {
+            self.receivers = Receiver::open_all(&self.config, self.mtu)?;
+        }
+        self.bind()
+    }
+
     fn bind(&mut self) -> io::Result<()> {
+        self.is_sorting = false;
         // Protocol 0 receives nothing: the sending socket costs no copies.
         bind_to(self.tx.as_fd(), self.index, 0)?;
+        let first = self.receivers[0].socket.as_fd();
         if self.config.promiscuous {
             let membership = libc::packet_mreq {
                 mr_ifindex: self.index,
@@ -312,9 +146,33 @@ impl Port {
                 mr_address: [0; 8],
             };
             let option = libc::PACKET_ADD_MEMBERSHIP;
-            socket::set_option(self.rx.as_fd(), libc::SOL_PACKET, option, &membership)?;
+            socket::set_option(first, libc::SOL_PACKET, option, &membership)?;
         }
-        bind_to(self.rx.as_fd(), self.index, libc::ETH_P_ALL as u16)
+        bind_to(first, self.index, libc::ETH_P_ALL as u16)
+    }
+
+    /// Joins the receivers into one fanout group that sorts frames by the program. It needs an
+    /// interface that is up. No frame is lost or doubled meanwhile: until the program is set all
+    /// go to the first socket, and until then the others refuse what reaches them.
+    fn start_sorting(&mut self) -> io::Result<()> {
+        if let Some(sorting) = &self.config.sorting
+            && self.receivers.len() > 1
+        {
+            let first = self.receivers[0].socket.as_fd();
+            let group = fanout::create(first)?;
+            for receiver in &self.receivers[1..] {
+                let socket = receiver.socket.as_fd();
+                fanout::refuse_all(socket)?;
+                bind_to(socket, self.index, libc::ETH_P_ALL as u16)?;
+                fanout::join(socket, group)?;
+            }
+            for receiver in &self.receivers[1..] {
+                fanout::refuse_none(receiver.socket.as_fd())?;
+            }
+            fanout::set_program(first, &sorting.classic)?;
+        }
+        self.is_sorting = true;
+        Ok(())
     }
 
     fn judge(&mut self, cause: &io::Error, refusals: u32) -> Judgement {
@@ -333,6 +191,132 @@ impl Port {
             _ => counters.send_failed += 1,
         }
         Judgement::DropOne
+    }
+}
+
+impl Port for AfPacket {
+    fn kind(&self) -> &'static str {
+        KEYWORD
+    }
+
+    fn interface(&self) -> &str {
+        &self.config.interface
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn state(&self) -> PortState {
+        self.state
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.receivers.iter().map(|receiver| receiver.socket.as_raw_fd()).collect()
+    }
+
+    fn rings(&self) -> usize {
+        self.receivers.len()
+    }
+
+    fn receive(
+        &mut self,
+        ring: usize,
+        frames_max: usize,
+        pool: &mut FramePool,
+        out: &mut Vec<Received>,
+    ) -> bool {
+        let receiver = &mut self.receivers[ring];
+        if !receiver.ring.is_ready() {
+            return false;
+        }
+        receiver.stamps.start_batch(monotonic_ns(), realtime_ns());
+        let full = out.len() + frames_max;
+        while let Some(slot) = receiver.ring.front() {
+            if out.len() >= full {
+                return true;
+            }
+            let at_ns = receiver.stamps.monotonic(slot.realtime_ns);
+            let mut delivery = Delivery { pool, out, counters: &mut self.counters, at_ns };
+            if slot.is_queued_whole {
+                let whole = read_whole(receiver.socket.as_fd(), &mut self.scratch);
+                delivery.finish_whole(whole, slot.tag);
+            } else {
+                delivery.finish_slot(&slot);
+            }
+            receiver.ring.release();
+        }
+        false
+    }
+
+    fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
+        let mut outcome = Sent::default();
+        let mut refusals = 0;
+        while outcome.taken < frames.len() {
+            let rest = &frames[outcome.taken..];
+            match send_batch(self.tx.as_fd(), pool, rest) {
+                Ok((count, bytes)) => {
+                    self.counters.sent += count as u64;
+                    self.counters.sent_bytes += bytes;
+                    outcome.taken += count;
+                    refusals = 0;
+                }
+                Err(cause) => match self.judge(&cause, refusals) {
+                    Judgement::Again => refusals += 1,
+                    Judgement::Later => break,
+                    Judgement::DropOne => {
+                        outcome.lose(1);
+                        refusals = 0;
+                    }
+                    Judgement::DropAll => {
+                        self.counters.send_no_link += rest.len() as u64;
+                        outcome.lose(rest.len());
+                    }
+                },
+            }
+        }
+        frames[..outcome.taken].iter().for_each(|frame| pool.release(*frame));
+        outcome
+    }
+
+    fn refresh(&mut self) -> PortState {
+        // Reading the pending error clears it; else the descriptor would wake the loop again and
+        // again.
+        let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
+        for socket in receiving.chain([self.tx.as_fd()]) {
+            let _pending: io::Result<c_int> =
+                socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
+        }
+        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state
+    }
+
+    fn counters(&mut self) -> PortCounters {
+        for (receiver, lost) in self.receivers.iter().zip(&mut self.counters.ring_overruns) {
+            let statistics: io::Result<libc::tpacket_stats> =
+                socket::option(receiver.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
+            if let Ok(statistics) = statistics {
+                *lost += u64::from(statistics.tp_drops);
+            }
+        }
+        self.counters
+    }
+}
+
+impl Receiver {
+    /// Opens a socket for each ring; none is bound yet.
+    fn open_all(config: &PortConfig, mtu: usize) -> io::Result<Vec<Self>> {
+        let rings = config.sorting.as_ref().map_or(1, |sorting| sorting.rings.clamp(1, RINGS_MAX));
+        let slots = |ring| if ring == 0 { config.ring_slots } else { config.ring_slots / 4 };
+        (0..rings).map(|ring| Self::open(slots(ring), mtu)).collect()
+    }
+
+    fn open(slots: usize, mtu: usize) -> io::Result<Self> {
+        let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+        let queues_whole = set_receive_options(socket.as_fd())?;
+        let slots = slots.max(1).next_power_of_two();
+        let ring = Ring::map(socket.as_fd(), slot_len(mtu, queues_whole), slots)?;
+        Ok(Self { stamps: Stamps::default(), ring, socket })
     }
 }
 
@@ -378,7 +362,7 @@ impl Delivery<'_> {
             Plan::Whole { checksum: Some(_) } => self.counters.checksums_completed += 1,
             Plan::Cut(_) => self.counters.super_packets += 1,
         }
-        if plan.longest(bytes, tag) > self.pool.chunk_len() {
+        if plan.longest(bytes, tag) > self.pool.slot_len() {
             self.counters.oversize += 1;
             return;
         }

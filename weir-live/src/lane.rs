@@ -1,0 +1,421 @@
+//! One direction of a bridge: classification, a link, and what waits for the interface behind it.
+//!
+//! No frame is lost before it is classified for want of room: each leaf has a reserve of frames
+//! that no other leaf can take, so what must be shed is shed where it is too much.
+//! Invariant: each frame that a lane accepted waits for its turn, is in the link's queue, or is in
+//! the outbox; and each frame that it lost is counted once, by leaf and cause.
+
+use weir_core::account::{HISTOGRAMS_MAX, Histogram};
+use weir_core::classify::{Classifier, InterfaceId};
+use weir_core::event::Departure;
+use weir_core::ids::{Handle, LeafId};
+use weir_core::link::{AnyLink, Arrival, Packet};
+use weir_core::packet::{Headers, LinkType, UnreadCounts, write_traffic_class};
+use weir_core::parameter::BuildError;
+use weir_core::units::{Duration, Instant};
+
+use weir_policy::Policy;
+
+use crate::error::{Result, SystemError};
+use crate::pool::{FrameId, FramePool};
+use crate::port::{BATCH, Port, Received};
+use crate::status::{ClassStatus, LaneStatus, class_statuses, unread_causes};
+use crate::wait::monotonic_ns;
+
+/// The policy of one direction of a bridge.
+pub struct LaneConfig {
+    /// The name in reports.
+    pub name: String,
+    /// The indices of the ports whose frames it takes.
+    pub from: Vec<usize>,
+    /// The index of the port where they leave.
+    pub to: usize,
+    /// The names of the leaves, in their order.
+    pub leaf_names: Vec<String>,
+    /// Chooses the leaf of a frame.
+    pub classifier: Classifier,
+    /// The link that shapes the frames.
+    pub link: Box<dyn AnyLink>,
+    /// The most frames that it holds.
+    pub frames_max: u32,
+    /// Frames older than this are dropped instead of sent.
+    pub sojourn_max: Option<Duration>,
+}
+
+impl LaneConfig {
+    /// The lane of `policy` from some ports to another, with [`FRAMES_MAX_DEFAULT`] frames and no
+    /// limit of age.
+    ///
+    /// # Errors
+    /// When the link cannot be built.
+    pub fn new(name: &str, (from, to): (Vec<usize>, usize), policy: &Policy) -> Result<Self> {
+        let refused = |error: BuildError| {
+            SystemError::refused("build the policy", error.message, "see `weir check`")
+        };
+        let leaves = (0..policy.link.tree.leaf_count() as u32).map(LeafId);
+        Ok(Self {
+            name: name.to_owned(),
+            from,
+            to,
+            leaf_names: leaves.map(|leaf| policy.leaf_name(leaf).to_owned()).collect(),
+            classifier: policy.classifier(),
+            link: policy.link.build().map_err(refused)?,
+            frames_max: FRAMES_MAX_DEFAULT,
+            sojourn_max: None,
+        })
+    }
+}
+
+/// The frames that a lane may hold, unless told otherwise.
+pub const FRAMES_MAX_DEFAULT: u32 = 8192;
+
+/// One direction of a bridge, at work.
+pub(crate) struct Lane {
+    pub(crate) name: String,
+    pub(crate) from: Vec<usize>,
+    pub(crate) to: usize,
+    leaf_names: Vec<String>,
+    classifier: Classifier,
+    link: Box<dyn AnyLink>,
+    room: Room,
+    sojourn_max: Option<Duration>,
+    /// The time from the kernel's stamp to handing the frame to the other interface; empty beyond
+    /// [`HISTOGRAMS_MAX`] leaves.
+    delays: Vec<Histogram>,
+    /// Classified frames that the link has not been offered yet.
+    arrivals: Vec<Arrival>,
+    /// The outbox.
+    departures: Vec<Departure>,
+    /// The latest instant that was passed to the link.
+    now: Instant,
+    /// The instant at which the link must be served again.
+    next: Option<Instant>,
+    /// Since when frames have waited in a ring all the time.
+    behind_since: Option<Instant>,
+    /// Frames whose IP header could not be read.
+    unread: UnreadCounts,
+    /// For each leaf, frames that left with another traffic class than they arrived with.
+    marked: Vec<u64>,
+    /// For each leaf, frames lost outside the link.
+    losses: Vec<Losses>,
+}
+
+/// A cause for which a lane loses a frame outside its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The leaf had its reserve of frames, and the shared rest was taken.
+    Pool,
+    /// It waited too long for a busy interface.
+    BusyPort,
+    /// It was older than the lane sends.
+    Stale,
+    /// The interface did not send it: no link, or too long for it.
+    NotSent,
+}
+
+impl Loss {
+    /// All causes, in the order of [`Losses`].
+    pub const ALL: [Self; 4] = [Self::Pool, Self::BusyPort, Self::Stale, Self::NotSent];
+
+    /// Returns the name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pool => "pool",
+            Self::BusyPort => "busy port",
+            Self::Stale => "stale",
+            Self::NotSent => "not sent",
+        }
+    }
+}
+
+/// Frames lost, by [`Loss`].
+pub type Losses = [u64; Loss::ALL.len()];
+
+impl Lane {
+    pub(crate) fn new(config: LaneConfig) -> Self {
+        let leaves = config.leaf_names.len();
+        let histograms = if leaves <= HISTOGRAMS_MAX { leaves } else { 0 };
+        Self {
+            name: config.name,
+            from: config.from,
+            to: config.to,
+            room: Room::new(config.frames_max, leaves),
+            sojourn_max: config.sojourn_max,
+            marked: vec![0; leaves],
+            losses: vec![Losses::default(); leaves],
+            leaf_names: config.leaf_names,
+            classifier: config.classifier,
+            link: config.link,
+            delays: vec![Histogram::new(); histograms],
+            arrivals: Vec::with_capacity(BATCH),
+            departures: Vec::with_capacity(BATCH),
+            now: Instant::ZERO,
+            next: None,
+            behind_since: None,
+            unread: UnreadCounts::default(),
+        }
+    }
+
+    /// Classifies a frame and accepts it, or sheds it if its leaf has too many.
+    pub(crate) fn accept(
+        &mut self,
+        pool: &mut FramePool,
+        received: Received,
+        headers: &Headers,
+        port: InterfaceId,
+    ) {
+        // A stamp may be a little earlier than the link's time.
+        let at = self.now.max(Instant::from_nanos(received.at_ns));
+        self.unread.add(headers);
+        let classified = self.classifier.classify(at, port, headers);
+        let leaf = classified.leaf;
+        if !self.room.take(leaf) {
+            self.losses[leaf.index()][Loss::Pool as usize] += 1;
+            pool.release(received.frame);
+            return;
+        }
+        let packet = Packet {
+            handle: Handle(received.frame.0),
+            length: pool.bytes(received.frame).len() as u32,
+            flow: headers.flow(classified.flow),
+            traffic_class: headers.traffic_class.unwrap_or(0),
+            meter: classified.meter,
+        };
+        self.arrivals.push(Arrival { at, leaf, packet });
+    }
+
+    /// Lets the link serve what arrived and whatever leaves up to now. `seen` is the latest
+    /// instant up to which every ring was emptied, if frames still wait in one: the link's time
+    /// does not pass it, so that frames count at the instants at which they came. A lane that
+    /// stays behind for [`BEHIND_MAX`] is overloaded: then a frame counts when it is taken, and
+    /// other frames wait for none.
+    pub(crate) fn serve(&mut self, now: Instant, seen: Option<Instant>) {
+        self.behind_since = seen.map(|_| self.behind_since.unwrap_or(now));
+        let overloaded = self.behind_since.is_some_and(|since| now.since(since) > BEHIND_MAX);
+        if !self.arrivals.is_sorted_by_key(|arrival| arrival.at) {
+            self.arrivals.sort_by_key(|arrival| arrival.at);
+        }
+        let last = self.arrivals.last().map_or(now, |arrival| arrival.at);
+        let until = match seen {
+            Some(seen) if !overloaded => seen.max(self.now),
+            _ => now.max(last).max(self.now),
+        };
+        let due = self.arrivals.partition_point(|arrival| arrival.at <= until);
+        for arrival in &mut self.arrivals[..due] {
+            arrival.at = arrival.at.max(self.now);
+        }
+        self.now = until;
+        self.next = self.link.serve(&self.arrivals[..due], until, &mut self.departures);
+        self.arrivals.drain(..due);
+    }
+
+    /// Frees the frames that the link dropped, on arrival or when their turn came.
+    pub(crate) fn release_dropped(&mut self, pool: &mut FramePool) {
+        let room = &mut self.room;
+        self.link.take_dropped(&mut |dropped| {
+            room.give_back(dropped.leaf);
+            pool.release(FrameId(dropped.handle.0));
+        });
+    }
+
+    /// Starts the line anew after a stall.
+    pub(crate) fn forfeit_before(&mut self, limit: Instant) {
+        self.now = self.now.max(limit);
+        self.link.forfeit_before(limit);
+    }
+
+    /// Returns when the link must be served again.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Returns whether frames wait for a busy interface.
+    pub(crate) fn has_outbox(&self) -> bool {
+        !self.departures.is_empty()
+    }
+
+    /// Returns the number of frames that it holds.
+    pub(crate) fn held(&self) -> usize {
+        self.arrivals.len() + self.link.backlog() as usize + self.departures.len()
+    }
+
+    /// Gives the departures to the interface; returns whether it was done with any.
+    pub(crate) fn send(&mut self, pool: &mut FramePool, port: &mut dyn Port) -> bool {
+        if self.departures.is_empty() {
+            return false;
+        }
+        self.drop_stale(pool);
+        let mut done = 0;
+        while done < self.departures.len() {
+            let batch = done..self.departures.len().min(done + BATCH);
+            let taken = self.send_batch(batch.clone(), pool, port);
+            done += taken;
+            if taken < batch.len() {
+                break;
+            }
+        }
+        self.departures.drain(..done);
+        self.shed(pool);
+        done > 0
+    }
+
+    /// Gives these departures to the interface; returns how many it took over.
+    fn send_batch(
+        &mut self,
+        batch: std::ops::Range<usize>,
+        pool: &mut FramePool,
+        port: &mut dyn Port,
+    ) -> usize {
+        let batch = &self.departures[batch];
+        let mut frames = [FrameId(0); BATCH];
+        for (frame, departure) in frames.iter_mut().zip(batch) {
+            *frame = FrameId(departure.handle.0);
+            if let Some(traffic_class) = departure.mark.written() {
+                // May run again if the interface was busy, without effect.
+                write_traffic_class(LinkType::Ethernet, pool.bytes_mut(*frame), traffic_class);
+            }
+        }
+        let sent = port.send(pool, &frames[..batch.len()]);
+        let now = Instant::from_nanos(monotonic_ns());
+        for (index, departure) in batch[..sent.taken].iter().enumerate() {
+            let leaf = departure.leaf.index();
+            self.room.give_back(departure.leaf);
+            if sent.is_lost(index) {
+                self.losses[leaf][Loss::NotSent as usize] += 1;
+                continue;
+            }
+            if let Some(delays) = self.delays.get_mut(leaf) {
+                delays.record(now.since(departure.arrived));
+            }
+            self.marked[leaf] += u64::from(departure.mark.written().is_some());
+        }
+        sent.taken
+    }
+
+    /// Drops the departures that are too old to be of use.
+    fn drop_stale(&mut self, pool: &mut FramePool) {
+        let Some(sojourn_max) = self.sojourn_max else { return };
+        let oldest = Instant::from_nanos(monotonic_ns()).before(sojourn_max);
+        if self.departures.iter().all(|departure| departure.arrived >= oldest) {
+            return;
+        }
+        let (room, losses) = (&mut self.room, &mut self.losses);
+        self.departures.retain(|departure| {
+            let is_stale = departure.arrived < oldest;
+            if is_stale {
+                lose(departure, Loss::Stale, room, losses, pool);
+            }
+            !is_stale
+        });
+    }
+
+    /// Drops frames so that the outbox of a busy interface stays bounded.
+    fn shed(&mut self, pool: &mut FramePool) {
+        let excess = self.departures.len().saturating_sub(OUTBOX_MAX);
+        for departure in self.departures.drain(..excess) {
+            lose(&departure, Loss::BusyPort, &mut self.room, &mut self.losses, pool);
+        }
+    }
+
+    /// Restarts the measurement of delays.
+    pub(crate) fn mark(&mut self) {
+        self.delays.iter_mut().for_each(|delays| *delays = Histogram::new());
+    }
+
+    /// Returns the status; `names` are those of the ports.
+    pub(crate) fn status(&self, names: &[String]) -> LaneStatus {
+        let from: Vec<_> = self.from.iter().map(|port| names[*port].as_str()).collect();
+        LaneStatus {
+            name: self.name.clone(),
+            from: from.join(", "),
+            to: names[self.to].clone(),
+            unread: unread_causes(&self.unread),
+            classes: self.class_statuses(),
+        }
+    }
+
+    fn class_statuses(&self) -> Vec<ClassStatus> {
+        let account = self.link.account();
+        let mut classes = class_statuses(&self.leaf_names, &account, &self.delays, &self.marked);
+        for (class, losses) in classes.iter_mut().zip(&self.losses) {
+            let lost = Loss::ALL.iter().zip(losses);
+            class.lost = lost.map(|(loss, frames)| (loss.name().to_owned(), *frames)).collect();
+        }
+        classes
+    }
+}
+
+/// Frees the frame of a departure that will not be sent, and counts it.
+fn lose(
+    departure: &Departure,
+    cause: Loss,
+    room: &mut Room,
+    losses: &mut [Losses],
+    pool: &mut FramePool,
+) {
+    room.give_back(departure.leaf);
+    losses[departure.leaf.index()][cause as usize] += 1;
+    pool.release(FrameId(departure.handle.0));
+}
+
+/// The frames that a lane may hold: a reserve for each leaf, and the rest for whoever comes first.
+struct Room {
+    /// For each leaf, the frames that it holds.
+    held: Vec<u32>,
+    reserve: u32,
+    /// Frames held beyond the reserves.
+    shared: u32,
+    shared_max: u32,
+}
+
+impl Room {
+    fn new(frames_max: u32, leaves: usize) -> Self {
+        let reserve = frames_max / 2 / leaves.max(1) as u32;
+        let shared_max = frames_max - reserve * leaves as u32;
+        Self { held: vec![0; leaves], reserve, shared: 0, shared_max }
+    }
+
+    /// Takes room for a frame of `leaf`; returns whether there was any.
+    fn take(&mut self, leaf: LeafId) -> bool {
+        let held = &mut self.held[leaf.index()];
+        if *held >= self.reserve {
+            if self.shared == self.shared_max {
+                return false;
+            }
+            self.shared += 1;
+        }
+        *held += 1;
+        true
+    }
+
+    fn give_back(&mut self, leaf: LeafId) {
+        let held = &mut self.held[leaf.index()];
+        *held -= 1;
+        self.shared -= u32::from(*held >= self.reserve);
+    }
+}
+
+/// The most frames that wait for a busy interface; beyond, the oldest are dropped.
+const OUTBOX_MAX: usize = 1024;
+/// How long a lane may stay behind its rings before it counts as overloaded: longer than it takes
+/// to work off a full ring.
+const BEHIND_MAX: Duration = Duration::from_millis(4);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_leaf_keeps_its_reserve_whatever_the_others_hold() {
+        let mut room = Room::new(16, 2);
+        let (bulk, voice) = (LeafId(0), LeafId(1));
+        let taken = (0..100).filter(|_| room.take(bulk)).count();
+        assert_eq!(taken, 12, "its reserve of 4 and the shared 8");
+        assert_eq!((0..100).filter(|_| room.take(voice)).count(), 4);
+        room.give_back(bulk);
+        assert!(room.take(voice) && !room.take(bulk));
+        (0..11).for_each(|_| room.give_back(bulk));
+        (0..5).for_each(|_| room.give_back(voice));
+        assert_eq!((room.shared, room.held.iter().sum()), (0, 0));
+    }
+}

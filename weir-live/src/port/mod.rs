@@ -1,0 +1,254 @@
+//! Ports: where frames come from and go to, whatever lies behind.
+//!
+//! One kind of port is one file here and one line of [`KINDS`]. The frame's life: it is free, or
+//! held by a port (lent for reception, in flight), or in a link's queue, or in a lane's outbox.
+//!
+//! Invariant: each frame that reaches a port is delivered, or counted once in [`PortCounters`].
+
+use std::os::fd::RawFd;
+
+use crate::error::{Result, SystemError};
+use crate::pool::{FrameId, FramePool};
+
+mod afpacket;
+
+/// The most frames that are sent by one system call.
+pub const BATCH: usize = 64;
+/// The default number of slots of a port's first ring: 10 ms at 200 000 frames/s.
+pub const RING_SLOTS: usize = 2048;
+/// The most rings of one port.
+pub const RINGS_MAX: usize = 8;
+
+/// One interface, open.
+pub trait Port: Send {
+    /// Returns the keyword of its kind.
+    fn kind(&self) -> &'static str;
+
+    /// Returns the interface's name now.
+    fn interface(&self) -> &str;
+
+    /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
+    fn mtu(&self) -> usize;
+
+    /// Returns the length of a slot of the pool that holds any frame of the interface.
+    fn slot_len(&self) -> usize {
+        FramePool::slot_for(self.mtu())
+    }
+
+    /// Takes the pool into use that all ports of the bridge share; called once, before frames move.
+    ///
+    /// # Errors
+    /// When the system refuses to share the pool's memory.
+    fn attach(&mut self, _pool: &mut FramePool) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the state as last seen by [`Port::refresh`] or [`Port::send`].
+    fn state(&self) -> PortState;
+
+    /// Returns descriptors that are readable when frames wait or the interface's state changed.
+    /// Those of before a refresh that reopened the port are invalid.
+    fn descriptors(&self) -> Vec<RawFd>;
+
+    /// Returns the number of rings; ring 0 takes the frames that no other ring is for.
+    fn rings(&self) -> usize;
+
+    /// Takes frames from `ring` until at least `frames_max` are appended to `out`, or none waits;
+    /// a super-packet comes whole, as several frames. Returns whether more wait.
+    fn receive(
+        &mut self,
+        ring: usize,
+        frames_max: usize,
+        pool: &mut FramePool,
+        out: &mut Vec<Received>,
+    ) -> bool;
+
+    /// Takes over leading `frames`, at most [`BATCH`], in order. It releases each into `pool` when
+    /// it is done with it: now, or in [`Port::reclaim`].
+    fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent;
+
+    /// Releases the frames that the interface is done with.
+    fn reclaim(&mut self, _pool: &mut FramePool) {}
+
+    /// Returns the number of the pool's frames that the port holds.
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// Returns the most frames that the port may hold at once: the pool has them beside those of
+    /// the links.
+    fn held_max(&self) -> usize {
+        0
+    }
+
+    /// Returns when [`Port::reclaim`] must be called next, in nanoseconds of CLOCK_MONOTONIC.
+    fn deadline(&self) -> Option<u64> {
+        None
+    }
+
+    /// Checks whether the interface still exists, and follows it. Call it when a descriptor woke
+    /// the loop without a frame, and periodically.
+    fn refresh(&mut self) -> PortState;
+
+    /// Returns the counters, with the kernel's counts since they were last read.
+    fn counters(&mut self) -> PortCounters;
+}
+
+/// A kind of port.
+pub struct Kind {
+    /// The keyword in deployments.
+    pub keyword: &'static str,
+    /// What it is, in a sentence.
+    pub summary: &'static str,
+    /// Opens an interface of this thread's network namespace.
+    pub open: fn(PortConfig) -> Result<Box<dyn Port>>,
+}
+
+/// All kinds, best known first.
+pub const KINDS: &[Kind] = &[afpacket::KIND];
+
+/// Opens a port of the kind that `config` names, in this thread's network namespace.
+///
+/// # Errors
+/// When there is no such kind or interface, or the privilege is missing.
+pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
+    let Some(kind) = KINDS.iter().find(|kind| kind.keyword == config.kind) else {
+        let known: Vec<_> = KINDS.iter().map(|kind| kind.keyword).collect();
+        let action = format!("open a port on `{}`", config.interface);
+        let why = format!("there is no kind of port `{}`", config.kind);
+        return Err(SystemError::refused(action, why, format!("use {}", known.join(" or "))));
+    };
+    (kind.open)(config)
+}
+
+/// How a port sorts frames into rings before anything can be lost.
+#[derive(Clone, Debug)]
+pub struct Sorting {
+    /// The number of rings, at most [`RINGS_MAX`].
+    pub rings: usize,
+    /// A classic BPF program that returns the ring of a frame.
+    pub classic: Vec<libc::sock_filter>,
+}
+
+/// An interface and its options.
+#[derive(Clone, Debug)]
+pub struct PortConfig {
+    /// The interface's name in this thread's network namespace.
+    pub interface: String,
+    /// The keyword of its kind; see [`KINDS`].
+    pub kind: String,
+    /// How frames are sorted into rings; without it there is one ring.
+    pub sorting: Option<Sorting>,
+    /// Slots of the first ring, rounded up to a power of two; the others have a quarter.
+    pub ring_slots: usize,
+    /// Take frames for other stations too, as a bridge must.
+    pub promiscuous: bool,
+}
+
+impl PortConfig {
+    /// The default port on `interface`.
+    pub fn new(interface: impl Into<String>) -> Self {
+        Self {
+            interface: interface.into(),
+            kind: KINDS[0].keyword.to_owned(),
+            sorting: None,
+            ring_slots: RING_SLOTS,
+            promiscuous: true,
+        }
+    }
+}
+
+/// The state of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// It can carry frames.
+    Up,
+    /// It exists, but is set down or has no carrier.
+    Down,
+    /// It does not exist, or no longer.
+    Gone,
+}
+
+/// A frame that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The whole frame, finished, from its destination address on; the receiver releases it.
+    pub frame: FrameId,
+    /// When the kernel received it, in nanoseconds of CLOCK_MONOTONIC; never less than the one
+    /// before.
+    pub at_ns: u64,
+}
+
+/// The result of [`Port::send`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// The number of leading frames that are done with. The rest found the interface busy: try
+    /// later.
+    pub taken: usize,
+    /// Bit `i` says that frame `i`, one of those, was not sent; [`PortCounters`] says why.
+    pub lost: u64,
+}
+
+impl Sent {
+    /// Counts the next `count` frames as done with, but not sent.
+    fn lose(&mut self, count: usize) {
+        for _ in 0..count {
+            self.lost |= 1 << self.taken;
+            self.taken += 1;
+        }
+    }
+
+    /// Returns how many frames were sent.
+    pub fn sent(&self) -> u32 {
+        self.taken as u32 - self.lost.count_ones()
+    }
+
+    /// Returns whether frame `index` was not sent.
+    pub fn is_lost(&self, index: usize) -> bool {
+        self.lost >> index & 1 != 0
+    }
+}
+
+impl PortCounters {
+    /// Returns the frames that were lost because a ring was full.
+    pub fn overruns(&self) -> u64 {
+        self.ring_overruns.iter().sum()
+    }
+}
+
+/// Frames since the port was opened, each counted where its path ended, and the work done on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames delivered, after super-packets were cut.
+    pub received: u64,
+    /// Bytes of those.
+    pub received_bytes: u64,
+    /// Super-packets that were cut.
+    pub super_packets: u64,
+    /// Frames whose checksum was completed, super-packets not counted.
+    pub checksums_completed: u64,
+    /// Lost before the port, for each ring: it was full.
+    pub ring_overruns: [u64; RINGS_MAX],
+    /// Lost: the pool had no free slot.
+    pub pool_exhausted: u64,
+    /// Lost: longer than a slot and not queued whole.
+    pub truncated: u64,
+    /// Lost: longer than a slot of the pool.
+    pub oversize: u64,
+    /// Lost: could not be finished (see [`crate::offload::OffloadError`]).
+    pub unfinished: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Bytes of those.
+    pub sent_bytes: u64,
+    /// Not sent: refused repeatedly for lack of room.
+    pub send_refused: u64,
+    /// Not sent: longer than the interface allows.
+    pub send_too_long: u64,
+    /// Not sent: the interface was down or gone.
+    pub send_no_link: u64,
+    /// Not sent, for another reason.
+    pub send_failed: u64,
+    /// Times the interface came back as a new one of the same name.
+    pub rebinds: u64,
+}
