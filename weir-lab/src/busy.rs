@@ -41,7 +41,7 @@ fn start(processor: usize) -> Result<Child, SystemError> {
     command.args(["setpriv", "--pdeathsig", "KILL", "taskset", "-c", &processor.to_string()]);
     command.args(["sh", "-c", "while :; do :; done"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|cause| SystemError {
-        cure: "install util-linux",
+        cure: "install util-linux".into(),
         ..SystemError::new("start a busy process", cause)
     })
 }
