@@ -6,6 +6,7 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod batch;
 pub mod bridge;
 pub mod error;
 pub mod ethtool;
