@@ -6,6 +6,7 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod batch;
 pub mod bpf;
 pub mod bridge;
 pub mod error;
@@ -23,7 +24,6 @@ pub mod precedence;
 pub mod privilege;
 pub mod probe;
 mod ring;
-
 pub mod signals;
 mod socket;
 pub mod stations;
