@@ -26,6 +26,7 @@ pub mod probe;
 mod ring;
 pub mod signals;
 mod socket;
+pub mod sorter;
 pub mod stations;
 pub mod status;
 pub mod testbed;
