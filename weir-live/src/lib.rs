@@ -9,6 +9,7 @@
 pub mod batch;
 pub mod bpf;
 pub mod bridge;
+pub mod deploy;
 pub mod error;
 pub mod ethtool;
 mod fanout;
@@ -29,5 +30,6 @@ mod socket;
 pub mod sorter;
 pub mod stations;
 pub mod status;
+pub mod tap;
 pub mod testbed;
 pub mod wait;
