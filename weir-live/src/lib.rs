@@ -6,6 +6,7 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod batch;
 pub mod bpf;
 pub mod bridge;
 pub mod carrier;
