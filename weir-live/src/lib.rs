@@ -8,6 +8,7 @@
 
 pub mod bpf;
 pub mod bridge;
+pub mod claim;
 pub mod error;
 pub mod ethtool;
 mod fanout;
@@ -21,7 +22,6 @@ pub mod port;
 pub mod privilege;
 pub mod probe;
 mod ring;
-
 pub mod signals;
 mod socket;
 pub mod status;
