@@ -83,8 +83,7 @@ fn bridge_config(deployment: &Deployment) -> Result<BridgeConfig, String> {
         return Err("this Weir forwards between two interfaces; name two in `ports`".to_owned());
     };
     Ok(BridgeConfig {
-        ports: BridgePort::open_two([&first.interface, &second.interface])
-            .map_err(|error| error.to_string())?,
+        ports: BridgePort::two([&first.interface, &second.interface]),
         lanes: vec![lane(deployment, 0)?, lane(deployment, 1)?],
         wait: match deployment.wait {
             Wait::Hybrid => WaitPolicy::Hybrid,
