@@ -15,6 +15,7 @@ use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Bytes, Rate};
 use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
+use weir_live::claim::{Claim, ClaimConfig};
 use weir_live::privilege::{Need, Privilege};
 use weir_live::signals::StopSignal;
 use weir_live::status::Board;
@@ -29,6 +30,9 @@ use weir_policy::render;
 pub struct Up {
     /// The deployment, in TOML.
     deployment: PathBuf,
+    /// Take interfaces that have addresses or routes, which then stop working.
+    #[arg(long)]
+    take: bool,
 }
 
 impl Run for Up {
@@ -51,7 +55,7 @@ impl Run for Up {
         if let Err(missing) = Privilege::detect().check(Need::Live) {
             return output.refuse(&missing.to_string());
         }
-        match forward(&deployment, output) {
+        match forward(&deployment, self.take, output) {
             Ok(()) => Exit::Clean,
             Err(error) => output.refuse(&error),
         }
@@ -59,8 +63,13 @@ impl Run for Up {
 }
 
 /// Runs the bridge on this thread until a stop is requested.
-fn forward(deployment: &Deployment, output: &Output) -> Result<(), String> {
+fn forward(deployment: &Deployment, take: bool, output: &Output) -> Result<(), String> {
     let stop = StopSignal::install().map_err(|error| error.to_string())?;
+    let claim = Claim::take(&ClaimConfig::of(deployment, take));
+    let mut claim = claim.map_err(|error| error.to_string())?;
+    for note in claim.take_notes() {
+        output.text(&format!("warning: {note}\n"));
+    }
     let config = bridge_config(deployment)?;
     let mut bridge = Bridge::open(config).map_err(|error| error.to_string())?;
     let board = Arc::new(Board::new());
