@@ -166,10 +166,19 @@ fn an_interface_made_anew_is_claimed_again() -> Outcome {
     testbed.connect(Host::Client)?;
     testbed.weir.run(|| first.refresh())??;
     let refused = claim(&testbed, BOTH, true).err().unwrap_or_default();
-    if refused.contains("`left`") && refused.contains("already") {
+    if !refused.contains("`left`") || !refused.contains("already") {
+        return Err(format!("{refused:?} should name the new `left`").into());
+    }
+    // A renamed interface is the same one, and stays claimed when it is made anew.
+    ip(&testbed, "link set left down\nlink set left name first")?;
+    testbed.weir.run(|| first.refresh())??;
+    ip(&testbed, "link del first\nlink add first type veth peer name second")?;
+    testbed.weir.run(|| first.refresh())??;
+    let refused = claim(&testbed, ["first", RIGHT], true).err().unwrap_or_default();
+    if refused.contains("`first`") && refused.contains("already") {
         return Ok(());
     }
-    Err(format!("{refused:?} should name the new `left`").into())
+    Err(format!("{refused:?} should name `first`").into())
 }
 
 fn settings_return() -> Outcome {

@@ -108,16 +108,23 @@ impl Claim {
     }
 
     /// Claims an interface again that was removed and made anew under its name: to the kernel it is
-    /// another one. Call it when a port finds its interface again.
+    /// another one. Costs a request for each interface; call it now and then, in the namespace of
+    /// the interfaces.
     ///
     /// # Errors
     /// When something else claimed it first; it stays without claim.
     pub fn refresh(&mut self) -> Result<()> {
-        let network = Network::read(&mut Netlink::open()?)?;
+        let mut netlink = Netlink::open()?;
         for held in &mut self.held {
-            if network.at(held.index).is_some() {
+            if let Some(name) = netlink.name_of(held.index) {
+                // It may have been renamed.
+                held.name = name;
                 continue;
             }
+            if netlink.link(&held.name).is_err() {
+                continue;
+            }
+            let network = Network::read(&mut netlink)?;
             let Some(interface) = network.named(&held.name) else { continue };
             let action = || format!("take the interface `{}` again", held.name);
             let lock = Lock::take(interface.index, &self.deployment, action)?;
