@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use weir_control::protocol::default_socket;
 use weir_control::server::Server;
 use weir_live::bridge::Bridge;
+use weir_live::claim::{Claim, ClaimConfig};
 use weir_live::deploy;
 use weir_live::error::SystemError;
 use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
@@ -26,6 +27,9 @@ use weir_policy::render;
 pub struct Up {
     /// The deployment, in TOML.
     deployment: PathBuf,
+    /// Take interfaces that have addresses or routes, which then stop working.
+    #[arg(long)]
+    take: bool,
 }
 
 impl Run for Up {
@@ -48,7 +52,7 @@ impl Run for Up {
         if let Err(missing) = Privilege::detect().check(Need::Live) {
             return output.refuse(&missing.to_string());
         }
-        match forward(&deployment, output) {
+        match forward(&deployment, self.take, output) {
             Ok(()) => Exit::Clean,
             Err(error) => output.refuse(&error),
         }
@@ -56,9 +60,13 @@ impl Run for Up {
 }
 
 /// Runs each bridge on a thread of its own until a stop is requested.
-fn forward(deployment: &Deployment, output: &Output) -> Result<(), String> {
+fn forward(deployment: &Deployment, take: bool, output: &Output) -> Result<(), String> {
     let text = |error: SystemError| error.to_string();
     let stop = StopSignal::install().map_err(text)?;
+    let mut claim = Claim::take(&ClaimConfig::of(deployment, take)).map_err(text)?;
+    for note in claim.take_notes() {
+        output.text(&format!("warning: {note}\n"));
+    }
     let configs = deploy::bridges(deployment).map_err(text)?;
     let opened: Result<Vec<_>, _> = configs.into_iter().map(Bridge::open).collect();
     let mut bridges = opened.map_err(text)?;
