@@ -9,7 +9,7 @@
 //! - frames that are not plain: more than two VLAN tags, IPv6 extension headers, PPPoE, MPLS, SNAP,
 //!   headers that are cut short or make no sense;
 //! - later fragments, where fragments follow the first of their datagram;
-//! - frames that a rule may take which tests a firewall's mark, and what a hash spreads over leaves.
+//! - frames that a rule may take which tests a mark, and those that a hash spreads over leaves.
 //!
 //! A [`SortPlan`] is made once for a direction's policy; a program is made for each port that feeds
 //! the direction, since rules may name the port. `cases.rs` reads the rules, `graph.rs` joins them
@@ -26,6 +26,7 @@ mod tests;
 
 use std::fmt;
 
+use crate::port::RINGS_MAX;
 use cases::{Case, Family, conditions, prune};
 use graph::Graph;
 use weir_core::classify::{FragmentPolicy, InterfaceId, MatchOrder, Rule, Target};
@@ -306,8 +307,6 @@ fn leaves_of(target: &Target) -> usize {
     target.spread.map_or(1, |spread| spread.queues.max(1) as usize)
 }
 
-/// Rings of a port, ring 0 included.
-pub const RINGS_MAX: usize = 8;
 /// Instructions of a program: the most that the kernel takes of a classic one (BPF_MAXINSNS).
 pub const INSTRUCTIONS_MAX: usize = 4096;
 /// Rules that are considered; frames of later ones go to ring 0.

@@ -58,7 +58,7 @@ pub fn the_kernel_takes_the_longest_program() -> Outcome {
     let plan = SortPlan::new(SortConfig { rules, ..config() });
     let sorter = plan.classic(InterfaceId(0));
     let (len, cut) = (sorter.code.len(), &sorter.cut);
-    if len > INSTRUCTIONS_MAX || len < INSTRUCTIONS_MAX - 50 || cut.len() != 2 {
+    if !(INSTRUCTIONS_MAX - 50..=INSTRUCTIONS_MAX).contains(&len) || cut.len() != 2 {
         return Err(format!("{len} instructions, cut {cut:?}").into());
     }
     let testbed = Testbed::new(PLAIN)?;
