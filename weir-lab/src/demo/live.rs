@@ -18,10 +18,11 @@ use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::Rate;
 use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
 use weir_live::error::SystemError;
+use weir_live::precedence::set_realtime;
 use weir_live::signals::StopSignal;
 use weir_live::status::{Board, Status};
 use weir_live::testbed::{Host, Testbed, TestbedConfig};
-use weir_live::wait::{monotonic_ns, pin_to_cpu, set_realtime};
+use weir_live::wait::{monotonic_ns, pin_to_cpu};
 use weir_policy::Policy;
 
 /// The results of the live half.
