@@ -3,9 +3,12 @@
 //! latter.
 
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 
 use super::interpret;
 use super::*;
+use crate::bpf::{Kind, Program};
+use crate::socket;
 use weir_core::classify::{
     AltqHash, Classifier, ClassifierPlan, Match, PortRange, Prefix, Spread, VlanTest,
 };
@@ -330,6 +333,7 @@ fn check(seed: u64, tally: &mut Tally) {
     let rules = config.rules.clone();
     let plan = SortPlan::new(config);
     let sorters = [0, 1].map(|interface| plan.classic(InterfaceId(interface)));
+    let xdp = [0, 1].map(|interface| plan.xdp(InterfaceId(interface)).code.number());
     assert!(sorters.iter().all(|sorter| sorter.cut.is_empty()), "seed {seed:#x}: few rules");
     for step in 0..60 {
         let plain = draws.chance(60);
@@ -341,8 +345,13 @@ fn check(seed: u64, tally: &mut Tally) {
         let headers = Headers { mark, ..Headers::parse_ethernet(&frame) };
         let now = Instant::from_nanos(step);
         let leaf = classifier.classify(now, InterfaceId(interface as u16), &headers).leaf;
-        let Some(ring) = interpret::classic(&sorters[interface].code, &frame) else { continue };
         let about = || format!("seed {seed:#x} step {step}: leaf {leaf:?} {headers:?} {rules:#?}");
+        let by_xdp = interpret::xdp(&xdp[interface], &frame);
+        let Some(ring) = interpret::classic(&sorters[interface].code, &frame) else {
+            assert!(by_xdp == 0 || plan.leaf(by_xdp as usize) == Some(leaf), "{}", about());
+            continue;
+        };
+        assert_eq!(by_xdp, ring, "{}", about());
         if ring != 0 {
             assert_eq!(plan.leaf(ring as usize), Some(leaf), "{}", about());
             *(if plain { &mut tally.sorted } else { &mut tally.hostile }) += 1;
@@ -353,6 +362,48 @@ fn check(seed: u64, tally: &mut Tally) {
             assert_eq!(ring, u32::from(plan.ring(leaf)), "{}", about());
         }
     }
+}
+
+/// Returns whether the kernel accepts a classic program: it checks, too, that the program loads no
+/// word of scratch memory that was not stored on every path to it.
+fn kernel_accepts(code: &[libc::sock_filter]) -> bool {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a local socket");
+    let program = libc::sock_fprog { len: code.len() as u16, filter: code.as_ptr().cast_mut() };
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+    socket::set_option(socket.as_fd(), level, name, &program).is_ok()
+}
+
+#[test]
+fn the_kernel_runs_programs_of_random_policies_alike() {
+    let (mut verdicts, mut skipped) = ([0; RINGS_MAX], 0);
+    for seed in 1..=150 {
+        let draws = &mut Draws(Random::new(seed, 1));
+        let (config, _) = random_config(draws);
+        let rules = config.rules.clone();
+        let plan = SortPlan::new(config);
+        assert!(kernel_accepts(&plan.classic(InterfaceId(0)).code), "seed {seed}");
+        let code = plan.xdp(InterfaceId(0)).code.number();
+        let program = match Program::load(Kind::Xdp, "weir_sorts", &code) {
+            Ok(program) => program,
+            Err(error) if error.errno() == Some(libc::EPERM) => {
+                skipped += 1;
+                continue;
+            }
+            Err(error) => panic!("seed {seed}: {error}"),
+        };
+        for step in 0..40 {
+            let frame = plain_frame(draws, &rules);
+            let frame = if draws.chance(60) { frame } else { spoil(draws, frame) };
+            let verdict = program.test(&frame).expect("the kernel runs it").verdict;
+            let about = format!("seed {seed} step {step}: {frame:02x?}");
+            assert_eq!(verdict, interpret::xdp(&code, &frame), "{about}");
+            verdicts[verdict as usize] += 1;
+        }
+    }
+    if skipped > 0 {
+        return println!("skipped: {skipped} XDP programs, which only root may load");
+    }
+    assert!(verdicts.iter().all(|frames| *frames > 10), "frames of each ring: {verdicts:?}");
 }
 
 #[test]
