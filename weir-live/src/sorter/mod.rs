@@ -36,6 +36,7 @@ use graph::Graph;
 use weir_core::classify::{FragmentPolicy, InterfaceId, MatchOrder, Rule, Target};
 use weir_core::ids::LeafId;
 use weir_core::packet::{EtherType, Protocol};
+use weir_core::tree::ClassSpec;
 use weir_policy::policy::{Measure, Metric, Policy};
 
 /// What a sorter is made from.
@@ -308,14 +309,14 @@ fn wishes(policy: &Policy) -> Vec<Wish> {
             Measure::Fairness => false,
         })
     };
-    let wish = |(leaf, class): (LeafId, &weir_core::tree::ClassSpec)| Wish {
+    // A scheduler knows one of these parameters. Of `prio`, 0 is served first and is the default.
+    let by_prio = tree.leaves().any(|(_, class)| class.params.number("prio").is_some());
+    let wish = |(leaf, class): (LeafId, &ClassSpec)| Wish {
         bounded: promised(leaf)
             || policy.demands.get(leaf.index()).is_some_and(|demand| demand.delay.is_some()),
-        // HTB's `prio` is served from 0 on.
-        priority: match (class.params.number("priority"), class.params.number("prio")) {
-            (Some(priority), _) => priority,
-            (None, Some(prio)) => u64::from(u8::MAX).saturating_sub(prio),
-            (None, None) => 0,
+        priority: match by_prio {
+            true => u64::from(u8::MAX) - class.params.number("prio").unwrap_or(0).min(255),
+            false => class.params.number("priority").unwrap_or(1),
         },
     };
     tree.leaves().map(wish).collect()

@@ -414,3 +414,87 @@ fn a_frame_goes_to_ring_0_or_to_that_of_its_leaf() {
     }
     assert!(tally.zero > 5_000 && tally.sorted > 5_000 && tally.hostile > 1_000, "{tally:?}");
 }
+
+/// Policies without room for all rules: programs of the first of them are as certain.
+#[test]
+fn a_program_without_room_for_all_rules_stays_certain() {
+    let mut sorted = 0;
+    for seed in 1..=3 {
+        let draws = &mut Draws(Random::new(seed, 2));
+        // Every rule tests a port of its own, so that none takes all frames of the later ones.
+        let rule = |port| {
+            let destination_ports = vec![PortRange::single(port)];
+            let matches = Match { destination_ports, ..draws.matches(true) };
+            Rule::new(matches, LeafId(draws.below(9) as u32))
+        };
+        let rules: Vec<Rule> = (1..=3_000).map(rule).collect();
+        let mut classifier = Classifier::new(rules.clone(), LeafId(0), FragmentPolicy::EachAlone);
+        let plan = SortPlan::new(SortConfig {
+            rules: rules.clone(),
+            order: MatchOrder::First,
+            fragments: FragmentPolicy::EachAlone,
+            default: LeafId(0).into(),
+            wishes: vec![Wish::default(); 9],
+        });
+        let (classic, xdp) = (plan.classic(InterfaceId(0)), plan.xdp(InterfaceId(0)));
+        assert!(!classic.cut.is_empty() && !xdp.cut.is_empty(), "seed {seed}: there was room");
+        let number = xdp.code.number();
+        assert!(classic.code.len().max(number.len()) <= INSTRUCTIONS_MAX);
+        for _ in 0..2_000 {
+            let frame = plain_frame(draws, &rules[..400]);
+            let headers = Headers::parse_ethernet(&frame);
+            let leaf = classifier.classify(Instant::ZERO, InterfaceId(0), &headers).leaf;
+            let rings = [
+                interpret::classic(&classic.code, &frame).unwrap_or(0),
+                interpret::xdp(&number, &frame),
+            ];
+            for ring in rings.into_iter().filter(|ring| *ring != 0) {
+                assert_eq!(plan.leaf(ring as usize), Some(leaf), "seed {seed}: {headers:?}");
+                sorted += 1;
+            }
+        }
+    }
+    assert!(sorted > 1_000, "{sorted} frames in rings of their own");
+}
+
+/// Checks the rings of leaves and the leaves that are not sorted, for the classes of a policy.
+fn check_rings(classes: &str, rings: &str, unsorted: &[(&str, Reason)]) {
+    let default = "[class.rest]\nrate = \"1 Mbit/s\"\ndefault = true\n";
+    let link = "[link]\nrate = \"100 Mbit/s\"\nscheduler = \"htb\"\n";
+    let text = format!("{link}{default}{}", classes.replace("RATE", "rate = \"1 Mbit/s\""));
+    let outcome = weir_policy::policy::parse(&text, "rings.toml");
+    let policy = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.findings));
+    let plan = SortPlan::of_policy(&policy);
+    let name = |leaf: LeafId| policy.leaf_name(leaf);
+    let found = (1..plan.rings).map(|ring| plan.leaf(ring).map_or("none", name));
+    assert_eq!(found.collect::<Vec<_>>().join(" "), rings, "{classes}");
+    let found: Vec<_> = plan.unsorted.iter().map(|row| (name(row.0), row.1)).collect();
+    assert_eq!(found, unsorted, "{classes}");
+}
+
+#[test]
+fn leaves_that_need_a_ring_most_get_one_first() {
+    let many = |extra: &str| {
+        let class = |place: u32| {
+            let key = if place == 8 { extra } else { "" };
+            format!("[class.c{place}]\nRATE\n{key}\nmatch = [{{ dport = {place} }}]\n")
+        };
+        (1..=9).map(class).collect::<String>()
+    };
+    let last = [("c8", Reason::Rings), ("c9", Reason::Rings)];
+    check_rings(&many(""), "c1 c2 c3 c4 c5 c6 c7", &last);
+    let last = [("c7", Reason::Rings), ("c9", Reason::Rings)];
+    check_rings(&many("delay = \"1 s\""), "c8 c1 c2 c3 c4 c5 c6", &last);
+    let rest = "[class.a]\nRATE\nprio = 2\nmatch = [{ dport = 1 }]\n[class.b]\nRATE\nprio = 1\n\
+                match = [{ dport = 2 }]\n[class.c]\nRATE\nmatch = [{ dport = 3 }]\n";
+    check_rings(rest, "c b a", &[]);
+}
+
+#[test]
+fn what_no_program_can_read_is_said() {
+    let marked = "[class.a]\nRATE\nmatch = [{ mark = 5, proto = \"udp\" }]\n[class.b]\nRATE\n\
+                  match = [{ dport = 5004 }]\n[class.c]\nRATE\nmatch = [{ proto = \"tcp\" }]\n";
+    check_rings(marked, "b c", &[("a", Reason::Mark), ("b", Reason::BehindMark)]);
+    let spread = "[class.a]\nRATE\nhash = \"full\"\nqueues = 4\nmatch = [{ dport = 1 }]\n";
+    check_rings(spread, "", &[("a-0", Reason::Spread)]);
+}
