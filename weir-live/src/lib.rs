@@ -10,6 +10,7 @@ pub mod bpf;
 pub mod bridge;
 pub mod error;
 pub mod ethtool;
+pub mod firewall;
 mod fanout;
 pub mod lane;
 pub mod netlink;
