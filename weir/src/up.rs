@@ -96,10 +96,10 @@ fn bridge_config(deployment: &Deployment) -> Result<BridgeConfig, String> {
             Side::Host => "host".to_owned(),
             Side::Wire => "wire".to_owned(),
         };
-        BridgePort::open(number, PortConfig { kind, ..config }).map_err(|error| error.to_string())
+        BridgePort::new(number, PortConfig { kind, ..config })
     });
     Ok(BridgeConfig {
-        ports: ports.collect::<Result<_, _>>()?,
+        ports: ports.collect(),
         lanes: vec![lane(deployment, 0)?, lane(deployment, 1)?],
         wait: match deployment.wait {
             Wait::Hybrid => WaitPolicy::Hybrid,
