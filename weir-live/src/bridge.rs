@@ -12,11 +12,12 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
+use crate::carrier::CarrierPass;
 use crate::error::{Result, SystemError};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, Received};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received};
 use crate::status::{Board, PortStatus, Status};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
@@ -35,6 +36,8 @@ pub struct BridgeConfig {
     pub lag_max: Duration,
     /// The CPU to run on.
     pub cpu: Option<usize>,
+    /// Whether a port is set down while those that its frames go to have no carrier.
+    pub passes_carrier: bool,
 }
 
 /// A port of a bridge to be.
@@ -90,6 +93,7 @@ pub struct Bridge {
     wait: WaitPolicy,
     lag_max: Duration,
     cpu: Option<usize>,
+    carrier: Option<CarrierPass>,
     started: Instant,
     /// When this turn should have begun.
     expected: Instant,
@@ -119,9 +123,15 @@ impl Bridge {
         for port in &mut ports {
             port.port.attach(&mut pool)?;
         }
+        let carrier = config.passes_carrier.then(|| carrier_pass(&routes, ports.len()));
+        if carrier.is_some() {
+            // Whether that is allowed is seen now rather than when a cable is pulled.
+            ports.iter_mut().try_for_each(|port| port.port.set_up(true))?;
+        }
         let now = Instant::from_nanos(monotonic_ns());
         Ok(Self {
             ports,
+            carrier,
             lanes: config.lanes.into_iter().map(Lane::new).collect(),
             routes,
             pool,
@@ -265,6 +275,11 @@ impl Bridge {
         for port in &mut self.ports {
             port.port.refresh();
         }
+        if let Some(carrier) = &mut self.carrier {
+            let up: Vec<_> =
+                self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
+            carrier.follow(now, &up, |port, up| self.ports[port].port.set_up(up).is_ok());
+        }
         let slot = self.ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         if slot > self.pool.slot_len() {
             self.pool.grow(slot);
@@ -309,6 +324,19 @@ impl Bridge {
     }
 }
 
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        if let Some(carrier) = &mut self.carrier {
+            carrier.restore(|port, up| self.ports[port].port.set_up(up).is_ok());
+        }
+    }
+}
+
+fn carrier_pass(routes: &Routes, ports: usize) -> CarrierPass {
+    let reaches = |from: usize| (0..ports).filter(|to| routes[from][*to].is_some()).collect();
+    CarrierPass::new((0..ports).map(reaches).collect())
+}
+
 /// Returns the lane of each way from a port to another.
 fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
     let refused = |why: String, cure| SystemError::refused("join the ports", why, cure);
@@ -332,8 +360,8 @@ fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
 }
 
 /// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
-/// the rest of a super-packet.
-const IN_HAND_MAX: usize = BATCH + crate::offload::SEGMENTS_MAX;
+/// the rest of a super-packet, unless that is one of very small segments.
+const IN_HAND_MAX: usize = BATCH + 2048;
 /// The interval at which status requests are answered while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.

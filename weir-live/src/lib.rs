@@ -8,6 +8,7 @@
 
 pub mod bpf;
 pub mod bridge;
+pub mod carrier;
 pub mod error;
 pub mod ethtool;
 pub mod firewall;

@@ -15,12 +15,12 @@ use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Bytes, Rate};
 use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
+use weir_live::port::PortConfig;
 use weir_live::privilege::{Need, Privilege};
 use weir_live::signals::StopSignal;
 use weir_live::status::Board;
 use weir_live::wait::WaitPolicy;
-use weir_live::port::PortConfig;
-use weir_policy::deployment::{self, Deployment, Side, Wait};
+use weir_policy::deployment::{self, Carrier, Deployment, Side, Wait};
 use weir_policy::render;
 
 /// Bridges two interfaces with a policy for each direction, until SIGINT or SIGTERM.
@@ -108,6 +108,7 @@ fn bridge_config(deployment: &Deployment) -> Result<BridgeConfig, String> {
         },
         lag_max: deployment.lag_max,
         cpu: deployment.bridges[0].cpu.map(|cpu| cpu as usize),
+        passes_carrier: deployment.carrier == Carrier::Pass,
     })
 }
 

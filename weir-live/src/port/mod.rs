@@ -88,7 +88,16 @@ pub trait Port: Send {
         None
     }
 
-    /// Checks whether the interface still exists, and follows it. Call it when a descriptor woke
+    /// Sets the interface up or down: what is connected to it sees whether it has carrier.
+    ///
+    /// # Errors
+    /// When the privilege is missing, or this kind of port cannot.
+    fn set_up(&mut self, _up: bool) -> Result<()> {
+        let action = format!("set `{}` up or down", self.interface());
+        Err(SystemError::refused(action, format!("a port of kind {} cannot", self.kind()), ""))
+    }
+
+    /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call it when a descriptor woke
     /// the loop without a frame, and periodically.
     fn refresh(&mut self) -> PortState;
 
@@ -219,6 +228,7 @@ impl PortCounters {
 }
 
 /// Frames since the port was opened, each counted where its path ended, and the work done on them.
+/// A super-packet counts as the frames that it is, or was to be, cut into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames delivered, after super-packets were cut.
