@@ -129,6 +129,15 @@ impl Netlink {
         self.change(action, RouteNetlinkMessage::SetLink(message), 0)
     }
 
+    /// Gives an interface another name; it must be down.
+    pub fn rename(&mut self, name: &str, to: &str) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = self.link(name)?.index;
+        message.attributes.push(LinkAttribute::IfName(to.into()));
+        let action = format!("rename `{name}` to `{to}`");
+        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
+    }
+
     /// Sets the Ethernet address of an interface.
     pub fn set_mac(&mut self, name: &str, mac: Mac) -> Result<()> {
         let mut message = LinkMessage::default();
