@@ -20,9 +20,11 @@ use weir_live::ethtool::set_ipv6;
 use weir_live::netns;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{self, BATCH, PortConfig};
+use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
 use weir_live::status::{Board, Status};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
-use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu, set_niceness};
+use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
+use weir_policy::Policy;
 
 /// One UDP flow.
 #[derive(Clone, Copy, Debug)]
@@ -80,16 +82,17 @@ impl Measured {
     }
 }
 
-/// Enters a user namespace if this process may not make networks otherwise. Call it before any
-/// thread is started.
+/// Enters a user namespace if this process may not make networks otherwise, and takes the
+/// precedence that `weir up` takes, until the result is dropped. Call it before any thread is
+/// started.
 ///
 /// # Errors
 /// When neither is possible; the text says which privilege is missing and how to get it.
-pub fn prepare() -> Result<(), String> {
+pub fn prepare() -> Result<Option<SessionNiceness>, String> {
     netns::prepare_private_networks()?;
     // Other work on the machine should not affect the measurement; ordinary users go without.
-    drop(set_niceness(NICENESS));
-    Ok(())
+    drop(set_niceness(NICENESS_FIRST));
+    Ok(SessionNiceness::set(NICENESS_FIRST).ok())
 }
 
 /// Runs one measurement.
@@ -110,18 +113,52 @@ pub fn run_kernel(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, String> 
 }
 
 fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemError> {
-    let testbed = quiet_testbed()?;
-    testbed.weir.run(|| kernel_bridge(tc))??;
-    let stop = AtomicBool::new(false);
     // The kernel forwards on the sender's CPU.
     let (receiver_cpu, sender_cpu) = cpus();
+    let (measured, _) = between(Forwarder::Kernel(tc), |testbed, _| {
+        measure(setup, testbed, (sender_cpu, receiver_cpu))
+    })?;
+    Ok(measured)
+}
+
+/// What forwards between client and server.
+pub(crate) enum Forwarder<'a> {
+    /// The bridge of `weir up`.
+    Weir(Box<BridgeConfig>),
+    /// The kernel's, with this set-up of `tc` towards the server, a line for each call.
+    Kernel(&'a [String]),
+}
+
+/// Makes the networks, starts the forwarder and runs the traffic; returns what that returned, and
+/// the last status of the bridge, which is empty for the kernel.
+pub(crate) fn between<T>(
+    forwarder: Forwarder<'_>,
+    traffic: impl FnOnce(&Testbed, Option<&Board>) -> Result<T, SystemError>,
+) -> Result<(T, Status), SystemError> {
+    let testbed = quiet_testbed()?;
+    let config = match forwarder {
+        Forwarder::Weir(config) => *config,
+        Forwarder::Kernel(tc) => {
+            testbed.weir.run(|| kernel_bridge(tc))??;
+            return Ok((traffic(&testbed, None)?, Status::default()));
+        }
+    };
+    let (stop, ready, board) = (AtomicBool::new(false), AtomicBool::new(false), Board::new());
     thread::scope(|scope| {
-        let receiver = scope.spawn(|| testbed.server.run(|| receive(setup, receiver_cpu))?);
-        let sender = scope.spawn(|| testbed.client.run(|| send(setup, sender_cpu, &stop))?);
-        let received = receiver.join().expect("the receiver does not panic");
+        let bridge = scope.spawn(|| {
+            testbed.weir.enter()?;
+            let mut bridge = Bridge::open(config)?;
+            ready.store(true, Ordering::Relaxed);
+            bridge.run(&stop, &[], &board)
+        });
+        while !ready.load(Ordering::Relaxed) && !bridge.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let result = traffic(&testbed, Some(&board));
+        let status = board.ask(PATIENCE).unwrap_or_default();
         stop.store(true, Ordering::Relaxed);
-        let offered_per_second = sender.join().expect("the sender does not panic")?;
-        Ok(Measured { offered_per_second, ..received? })
+        bridge.join().expect("the bridge does not panic")?;
+        Ok((result?, status))
     })
 }
 
@@ -163,28 +200,28 @@ pub(crate) fn quiet_testbed() -> Result<Testbed, SystemError> {
 }
 
 fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
-    let testbed = quiet_testbed()?;
-    let (stop, board) = (AtomicBool::new(false), Board::new());
     let (forward_cpu, other_cpu) = cpus();
-    let lanes = lanes(&setup)?;
+    let config = bridge_config(lanes(&setup)?, forward_cpu);
+    let (measured, status) = between(Forwarder::Weir(Box::new(config)), |testbed, _| {
+        measure(&setup, testbed, (other_cpu, other_cpu))
+    })?;
+    Ok(Measured { status, ..measured })
+}
+
+/// Sends and receives on these CPUs.
+fn measure(
+    setup: &Setup<'_>,
+    testbed: &Testbed,
+    (sender_cpu, receiver_cpu): (Option<usize>, Option<usize>),
+) -> Result<Measured, SystemError> {
+    let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let bridge = scope.spawn(|| {
-            testbed.weir.run(|| {
-                let mut bridge = Bridge::open(bridge_config(lanes, forward_cpu)?)?;
-                bridge.run(&stop, &[], &board)
-            })?
-        });
-        let receiver = scope.spawn(|| testbed.server.run(|| receive(&setup, other_cpu))?);
-        let sender = scope.spawn(|| testbed.client.run(|| send(&setup, other_cpu, &stop))?);
+        let receiver = scope.spawn(|| testbed.server.run(|| receive(setup, receiver_cpu))?);
+        let sender = scope.spawn(|| testbed.client.run(|| send(setup, sender_cpu, &stop))?);
         let received = receiver.join().expect("the receiver does not panic");
-        let status = board.ask(PATIENCE);
         stop.store(true, Ordering::Relaxed);
-        let offered = sender.join().expect("the sender does not panic");
-        bridge.join().expect("the bridge does not panic")?;
-        let mut measured = received?;
-        measured.offered_per_second = offered?;
-        measured.status = status.unwrap_or_default();
-        Ok(measured)
+        let offered_per_second = sender.join().expect("the sender does not panic")?;
+        Ok(Measured { offered_per_second, ..received? })
     })
 }
 
@@ -226,21 +263,42 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
     ])
 }
 
-/// Opens a bridge between the ports of a testbed, with room for the backlog of a stall.
-pub(crate) fn bridge_config(
-    lanes: [LaneConfig; 2],
-    cpu: Option<usize>,
-) -> Result<BridgeConfig, SystemError> {
+/// Configures a bridge that shapes neither direction and waits like this.
+pub(crate) fn unshaped_bridge(wait: WaitPolicy) -> Result<BridgeConfig, SystemError> {
+    let policy = policy(
+        "[link]\nrate = \"40 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n",
+    )?;
+    let lanes = [policy_lane(0, &policy)?, policy_lane(1, &policy)?];
+    Ok(BridgeConfig { wait, ..bridge_config(lanes, cpus().0) })
+}
+
+/// Reads the policy of an experiment.
+pub(crate) fn policy(text: &str) -> Result<Policy, SystemError> {
+    let outcome = weir_policy::parse(text, "experiment.toml");
+    let why = || weir_policy::render::render(&outcome.findings, &outcome.sources, false);
+    let policy = outcome.plan.as_ref().cloned();
+    policy.ok_or_else(|| SystemError::refused("read the policy", why(), ""))
+}
+
+/// The direction of a bridge that follows a policy.
+pub(crate) fn policy_lane(from: usize, policy: &Policy) -> Result<LaneConfig, SystemError> {
+    let name = ["forth", "back"][from];
+    let lane = LaneConfig::new(name, (vec![from], 1 - from), policy)?;
+    Ok(LaneConfig { frames_max: FRAMES_MAX, ..lane })
+}
+
+/// Configures a bridge between the ports of a testbed, with room for the backlog of a stall.
+pub(crate) fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> BridgeConfig {
     let port = |(number, name)| {
-        BridgePort::open(number, PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(name) })
+        BridgePort::new(number, PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(name) })
     };
-    Ok(BridgeConfig {
-        ports: (0..).zip([LEFT, RIGHT]).map(port).collect::<Result<_, _>>()?,
+    BridgeConfig {
+        ports: (0..).zip([LEFT, RIGHT]).map(port).collect(),
         lanes: lanes.into(),
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu,
-    })
+    }
 }
 
 /// Sends every flow at its rate until stopped; returns the frames per second really sent.
@@ -383,7 +441,6 @@ const HEADERS: usize = 14 + 20 + 8;
 /// The first destination port of experiments' flows.
 pub const FIRST_PORT: u16 = 9000;
 const KERNEL_BRIDGE: &str = "bridge";
-const NICENESS: i32 = -19;
 pub(crate) const NO_STATION: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 pub(crate) const FRAMES_MAX: u32 = 1 << 14;
 /// 40 ms at 200 000 frames/s: a stall of the machine loses no frame.

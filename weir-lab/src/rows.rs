@@ -65,6 +65,18 @@ impl Row {
         Self { subject, measured, expected, deviation, limit, holds: deviation <= limit }
     }
 
+    /// A figure that may be at most `limit`.
+    pub fn at_most(subject: String, measured: f64, limit: f64, unit: &str) -> Self {
+        Self {
+            subject,
+            measured: format!("{measured:.1} {unit}"),
+            expected: format!("<= {limit} {unit}"),
+            deviation: measured,
+            limit,
+            holds: measured <= limit,
+        }
+    }
+
     /// A ratio that must be at least `minimum`.
     pub fn ratio(subject: String, measured: f64, minimum: f64) -> Self {
         Self {

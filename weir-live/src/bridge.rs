@@ -25,7 +25,7 @@ pub const PORTS_MAX: usize = 8;
 
 /// A bridge between interfaces.
 pub struct BridgeConfig {
-    /// The open ports.
+    /// The ports.
     pub ports: Vec<BridgePort>,
     /// The policies. Each way from a port to another belongs to one of them.
     pub lanes: Vec<LaneConfig>,
@@ -37,36 +37,52 @@ pub struct BridgeConfig {
     pub cpu: Option<usize>,
 }
 
-/// A port of a bridge.
+/// A port of a bridge to be.
 pub struct BridgePort {
     /// The number by which rules name it.
     pub number: InterfaceId,
-    /// The port.
-    pub port: Box<dyn Port>,
+    /// The port, or how to open it.
+    pub source: PortSource,
+}
+
+/// Where a bridge gets a port from.
+pub enum PortSource {
+    /// It opens it in its thread's network namespace.
+    Config(PortConfig),
+    /// It is open.
+    Open(Box<dyn Port>),
 }
 
 impl BridgePort {
-    /// Opens a port in this thread's network namespace.
-    ///
-    /// # Errors
-    /// When the interface does not exist or the privilege is missing.
-    pub fn open(number: u16, config: PortConfig) -> Result<Self> {
-        Ok(Self { number: InterfaceId(number), port: port::open(config)? })
+    /// The port that `config` describes, under this number.
+    pub fn new(number: u16, config: PortConfig) -> Self {
+        Self { number: InterfaceId(number), source: PortSource::Config(config) }
     }
 
-    /// Opens two interfaces as ports 0 and 1.
-    ///
-    /// # Errors
-    /// As [`BridgePort::open`].
-    pub fn open_two(interfaces: [&str; 2]) -> Result<Vec<Self>> {
-        let open = |(number, name)| Self::open(number, PortConfig::new(name));
-        (0..).zip(interfaces).map(open).collect()
+    /// Two interfaces as ports 0 and 1.
+    pub fn two(interfaces: [&str; 2]) -> Vec<Self> {
+        let port = |(number, name)| Self::new(number, PortConfig::new(name));
+        (0..).zip(interfaces).map(port).collect()
     }
+
+    fn open(self) -> Result<OpenPort> {
+        let port = match self.source {
+            PortSource::Config(config) => port::open(config)?,
+            PortSource::Open(port) => port,
+        };
+        Ok(OpenPort { number: self.number, port })
+    }
+}
+
+/// A port at work.
+struct OpenPort {
+    number: InterfaceId,
+    port: Box<dyn Port>,
 }
 
 /// Ports and the links between them.
 pub struct Bridge {
-    ports: Vec<BridgePort>,
+    ports: Vec<OpenPort>,
     lanes: Vec<Lane>,
     routes: Routes,
     pool: FramePool,
@@ -86,13 +102,15 @@ pub struct Bridge {
 type Routes = [[Option<usize>; PORTS_MAX]; PORTS_MAX];
 
 impl Bridge {
-    /// A bridge over open ports.
+    /// Opens the ports in this thread's network namespace.
     ///
     /// # Errors
-    /// When there are too few or too many ports, or a way from one to another has no lane or two.
+    /// When an interface does not exist, the privilege is missing, there are too few or too many
+    /// ports, or a way from one to another has two lanes.
     pub fn open(config: BridgeConfig) -> Result<Self> {
         let routes = routes(config.ports.len(), &config.lanes)?;
-        let mut ports = config.ports;
+        let opened: Result<Vec<_>> = config.ports.into_iter().map(BridgePort::open).collect();
+        let mut ports = opened?;
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
         let lanes = config.lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>();

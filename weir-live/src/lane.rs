@@ -11,8 +11,12 @@ use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, Arrival, Packet};
 use weir_core::packet::{Headers, LinkType, UnreadCounts, write_traffic_class};
+use weir_core::parameter::BuildError;
 use weir_core::units::{Duration, Instant};
 
+use weir_policy::Policy;
+
+use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, Received};
 use crate::status::{ClassStatus, LaneStatus, class_statuses, unread_causes};
@@ -37,6 +41,33 @@ pub struct LaneConfig {
     /// Frames older than this are dropped instead of sent.
     pub sojourn_max: Option<Duration>,
 }
+
+impl LaneConfig {
+    /// The lane of `policy` from some ports to another, with [`FRAMES_MAX_DEFAULT`] frames and no
+    /// limit of age.
+    ///
+    /// # Errors
+    /// When the link cannot be built.
+    pub fn new(name: &str, (from, to): (Vec<usize>, usize), policy: &Policy) -> Result<Self> {
+        let refused = |error: BuildError| {
+            SystemError::refused("build the policy", error.message, "see `weir check`")
+        };
+        let leaves = (0..policy.link.tree.leaf_count() as u32).map(LeafId);
+        Ok(Self {
+            name: name.to_owned(),
+            from,
+            to,
+            leaf_names: leaves.map(|leaf| policy.leaf_name(leaf).to_owned()).collect(),
+            classifier: policy.classifier(),
+            link: policy.link.build().map_err(refused)?,
+            frames_max: FRAMES_MAX_DEFAULT,
+            sojourn_max: None,
+        })
+    }
+}
+
+/// The frames that a lane may hold, unless told otherwise.
+pub const FRAMES_MAX_DEFAULT: u32 = 8192;
 
 /// One direction of a bridge, at work.
 pub(crate) struct Lane {

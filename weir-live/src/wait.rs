@@ -2,13 +2,15 @@
 //!
 //! Rate accuracy comes from the link's own departure times, not from this timer
 //! (ARCHITECTURE.md, "Time"); the timer affects only delay. Waking a sleeping CPU costs 50-100 us,
-//! so the hybrid policy sleeps until shortly before the deadline and spins the rest, and spins for
-//! a moment after work.
+//! so the hybrid policy sleeps until shortly before the deadline and spins the rest, spins for a
+//! moment after work, and around the instant at which a [`Forecast`] expects a frame.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
 
 use crate::error::{Result, SystemError};
+use crate::forecast::Forecast;
+pub use crate::precedence::set_niceness;
 
 /// After work, [`WaitPolicy::Hybrid`] spins this long before it sleeps.
 pub const SPIN_AFTER_WORK_NS: u64 = 50_000;
@@ -20,7 +22,8 @@ pub const SLEEP_MAX_NS: u64 = 20_000_000;
 /// How a loop waits when it has nothing to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitPolicy {
-    /// Sleep to 80 us before the deadline, then spin; spin 50 us after the last work.
+    /// Sleep to 80 us before the deadline, then spin; spin 50 us after the last work, and, for up
+    /// to a quarter of the time, when the next frame is expected.
     #[default]
     Hybrid,
     /// Sleep to the deadline: no spinning, but 50-100 us late.
@@ -99,56 +102,43 @@ pub fn cpu_time(of: CpuTimeOf) -> Duration {
     part(usage.ru_utime) + part(usage.ru_stime)
 }
 
-/// Sets the niceness of this thread and of those that it starts: -20 (first) to 19 (last). A lower
-/// value than now needs CAP_SYS_NICE.
-pub fn set_niceness(niceness: i32) -> Result<()> {
-    // SAFETY: setpriority takes three integers and touches no memory of ours.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) } {
-        0 => Ok(()),
-        _ => Err(SystemError::last(format!("set the niceness to {niceness}"))),
-    }
-}
-
-/// Puts this thread, and those that it starts, before all ordinary ones of the machine, at the
-/// lowest real-time priority. Needs CAP_SYS_NICE in the first user namespace.
-///
-/// Where the kernel groups processes by session (`sched_autogroup_enabled`, on by default),
-/// niceness ranks a thread only inside its session; this ranks it on the machine. It is for threads
-/// that sleep: one that spins loses 50 ms of each second to the kernel's guard.
-pub fn set_realtime() -> Result<()> {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: `parameters` is a valid sched_param, and 0 is the calling thread.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } {
-        0 => Ok(()),
-        _ => Err(SystemError::last("give this thread real-time priority 1")),
-    }
-}
-
 /// Waits according to its policy; the loop around it does the polling.
 #[derive(Debug)]
 pub struct Waiter {
     policy: WaitPolicy,
     descriptors: Vec<libc::pollfd>,
     worked_at_ns: u64,
+    /// The deadline of the last wait: what happens from then on need not be an arrival.
+    deadline_ns: Option<u64>,
+    forecast: Forecast,
 }
 
 impl Waiter {
     /// A waiter that wakes for anything readable on `descriptors`: ports, control, signals.
     pub fn new(policy: WaitPolicy, descriptors: &[RawFd]) -> Self {
         let watch = |fd: &RawFd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
-        Self { policy, descriptors: descriptors.iter().map(watch).collect(), worked_at_ns: 0 }
+        Self {
+            policy,
+            descriptors: descriptors.iter().map(watch).collect(),
+            worked_at_ns: 0,
+            deadline_ns: None,
+            forecast: Forecast::default(),
+        }
     }
 
     /// Records that the loop found work at `now_ns`.
     pub fn worked(&mut self, now_ns: u64) {
         self.worked_at_ns = now_ns;
+        if self.deadline_ns.is_none_or(|deadline| now_ns < deadline) {
+            self.forecast.arrived(now_ns);
+        }
     }
 
     /// Sleeps if the policy says so, at most until `deadline_ns`; returns the time after. While
     /// spinning it returns at once, so that the caller polls its rings and comes back.
     pub fn wait(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Result<u64> {
-        let since_work = now_ns.saturating_sub(self.worked_at_ns);
-        let Some(sleep) = sleep_for(self.policy, now_ns, since_work, deadline_ns) else {
+        self.deadline_ns = deadline_ns;
+        let Some(sleep) = self.sleep_for(now_ns, deadline_ns) else {
             self.descriptors.iter_mut().for_each(|watched| watched.revents = 0);
             std::hint::spin_loop();
             return Ok(monotonic_ns());
@@ -159,8 +149,7 @@ impl Waiter {
 
     /// Returns when a wait from `now_ns` ends at the latest if the system wakes the loop in time.
     pub fn wakes_at(&self, now_ns: u64, deadline_ns: Option<u64>) -> u64 {
-        let since_work = now_ns.saturating_sub(self.worked_at_ns);
-        let sleep = sleep_for(self.policy, now_ns, since_work, deadline_ns).unwrap_or_default();
+        let sleep = self.sleep_for(now_ns, deadline_ns).unwrap_or_default();
         now_ns.saturating_add(sleep.as_nanos() as u64)
     }
 
@@ -175,6 +164,30 @@ impl Waiter {
     pub fn has_failed(&self) -> bool {
         let failed = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
         self.descriptors.iter().any(|watched| watched.revents & failed != 0)
+    }
+
+    /// Returns how long to sleep now; `None` to spin.
+    fn sleep_for(&self, now_ns: u64, deadline_ns: Option<u64>) -> Option<Duration> {
+        let until = |at: u64| at.saturating_sub(now_ns);
+        let left = deadline_ns.map_or(SLEEP_MAX_NS, until).min(SLEEP_MAX_NS);
+        let sleep = match self.policy {
+            WaitPolicy::Spin => 0,
+            WaitPolicy::Block => left,
+            WaitPolicy::Hybrid if until(self.worked_at_ns + SPIN_AFTER_WORK_NS) > 0 => 0,
+            WaitPolicy::Hybrid => {
+                let early = |at: u64| until(at).saturating_sub(WAKE_EARLY_NS);
+                let left = deadline_ns.map_or(SLEEP_MAX_NS, early);
+                left.min(self.until_window(now_ns)).min(SLEEP_MAX_NS)
+            }
+        };
+        (sleep > 0).then(|| Duration::from_nanos(sleep))
+    }
+
+    /// Returns the time until the next frame is worth polling for: 0 during that time, and without
+    /// end once it is over.
+    fn until_window(&self, now_ns: u64) -> u64 {
+        let window = self.forecast.window().filter(|window| now_ns < window.end);
+        window.map_or(u64::MAX, |window| window.start.saturating_sub(now_ns))
     }
 
     fn sleep(&mut self, duration: Duration) -> Result<()> {
@@ -196,26 +209,6 @@ impl Waiter {
         // A signal ends the sleep early, as intended.
         if failure.errno() == Some(libc::EINTR) { Ok(()) } else { Err(failure) }
     }
-}
-
-/// Returns how long to sleep now; `None` to spin.
-fn sleep_for(
-    policy: WaitPolicy,
-    now_ns: u64,
-    since_work_ns: u64,
-    deadline_ns: Option<u64>,
-) -> Option<Duration> {
-    let left = deadline_ns.map_or(SLEEP_MAX_NS, |at| at.saturating_sub(now_ns)).min(SLEEP_MAX_NS);
-    let sleep = match policy {
-        WaitPolicy::Spin => 0,
-        WaitPolicy::Block => left,
-        WaitPolicy::Hybrid if since_work_ns < SPIN_AFTER_WORK_NS => 0,
-        WaitPolicy::Hybrid => match deadline_ns {
-            Some(at) => at.saturating_sub(now_ns).saturating_sub(WAKE_EARLY_NS).min(SLEEP_MAX_NS),
-            None => left,
-        },
-    };
-    (sleep > 0).then(|| Duration::from_nanos(sleep))
 }
 
 #[cfg(test)]
@@ -242,10 +235,46 @@ mod tests {
         for (policy, worked, deadline, expected) in rows {
             let now = 1_000_000_000;
             let at = deadline.map(|us: u64| now + us * 1_000);
-            let sleep = sleep_for(policy, now, worked * 1_000, at);
+            let mut waiter = Waiter::new(policy, &[]);
+            waiter.worked(now - worked * 1_000);
+            let sleep = waiter.sleep_for(now, at);
             let expected = expected.map(Duration::from_micros);
             assert_eq!(sleep, expected, "{policy:?} worked {worked} deadline {deadline:?}");
         }
+    }
+
+    /// After frames of a clock of 1 ms: the time since the last, the time to the deadline, the
+    /// sleep; all in microseconds.
+    #[test]
+    fn a_foreseen_frame_is_polled_for() {
+        let start = 1_000_000_000;
+        let mut waiter = Waiter::new(WaitPolicy::Hybrid, &[]);
+        (0..=100).for_each(|frame| waiter.worked(start + frame * 1_000_000));
+        let last = start + 100_000_000;
+        let rows = [
+            (100, None, Some(810)),
+            (100, Some(500), Some(420)),
+            (940, None, None),
+            (1_011, None, Some(20_000)),
+            (1_011, Some(90_000), Some(20_000)),
+        ];
+        for (since, deadline, expected) in rows {
+            let now = last + since * 1_000;
+            let sleep = waiter.sleep_for(now, deadline.map(|us: u64| now + us * 1_000));
+            let sleep = sleep.map(|sleep| sleep.as_micros() as u64);
+            assert_eq!(sleep, expected, "{since} us after a frame, deadline {deadline:?}");
+        }
+    }
+
+    #[test]
+    fn a_departure_at_its_deadline_is_no_arrival() {
+        let mut waiter = Waiter::new(WaitPolicy::Block, &[]);
+        for departure in 1..=60 {
+            let deadline = departure * 1_000_000;
+            waiter.deadline_ns = Some(deadline);
+            waiter.worked(deadline + 3_000);
+        }
+        assert_eq!(waiter.forecast.window(), None);
     }
 
     #[test]

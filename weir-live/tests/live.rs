@@ -8,6 +8,10 @@
 mod bridge;
 #[path = "support/raw.rs"]
 mod raw;
+#[path = "support/rings.rs"]
+mod rings;
+#[path = "support/sorting.rs"]
+mod sorting;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -50,6 +54,8 @@ const TESTS: &[Test] = &[
     ("a_missing_interface_is_named", a_missing_interface_is_named),
     ("interfaces_take_their_settings", interfaces_take_their_settings),
     ("networks_are_not_seen_outside_and_leave_nothing", networks_leave_nothing),
+    ("each_class_comes_by_its_own_ring", sorting::each_class_comes_by_its_own_ring),
+    ("the_kernel_takes_the_longest_program", sorting::the_kernel_takes_the_longest_program),
     ("received_stamps_are_monotonic_and_recent", received_stamps_are_recent),
 ];
 

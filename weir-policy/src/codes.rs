@@ -118,12 +118,15 @@ codes! {
     SAME_NAME "W164" Error "two rows, or a row and a class, have the same name";
     SAME_ADDRESS "W165" Error "two rows have the same address";
 
-    PORT_COUNT "W201" Error "a deployment without two ports";
+    PORT_COUNT "W201" Error "a deployment or a bridge with too few or too many ports";
     SAME_PORT "W202" Error "two ports on one interface";
     UNKNOWN_PORT "W203" Error "a port that is not declared";
-    DIRECTION_COUNT "W204" Error "a deployment with no or too many directions";
-    SAME_WAY "W205" Error "directions that do not join both ports both ways";
+    DIRECTION_COUNT "W204" Error "a deployment with too many directions";
+    SAME_WAY "W205" Error "two directions between the same ports, or one that ends where it begins";
     POLICY_FAULTY "W206" Error "a policy that a deployment names has errors";
+    LONE_PORT "W207" Error "a port that no direction names";
+    CPU_COUNT "W208" Error "another number of processors than of bridges";
+    POOL_TOO_SMALL "W209" Warning "queues that together exceed the pool of their direction";
 
     UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not allow here";
     INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";

@@ -3,21 +3,30 @@
 use std::io;
 use std::path::Path;
 use weir_core::units::Duration;
-use weir_policy::deployment::{Deployment, Wait, is_deployment, parse};
+use weir_policy::deployment::{Bridge, Carrier, Deployment, Side, Wait, is_deployment, parse};
 use weir_policy::finding::Outcome;
 
 const POLICY: &str = "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n\
                       [class.a]\nmatch = { interface = 'in' }\n[class.b]\ndefault = true\n";
+const PLAIN: &str = "[link]\nrate = '100 Mbit/s'\nscheduler = 'fifo'\n[class.a]\ndefault = true\n";
+const DEEP: &str = "[link]\nrate = '1 Gbit/s'\nscheduler = 'drr'\n[class.a]\n\
+                    match = { interface = 'in' }\nqueue = { dropper = 'longest', limit = '62500 B' }\n\
+                    [class.b]\ndefault = true\nqueue = { limit = '20000 packets' }\n";
 const HEAD: &str = "[deployment]\nports = { in = 'eth0', out = 'eth1' }\n";
 const WAYS: &str = "[direction.up]\nfrom = 'in'\nto = 'out'\npolicy = 'p.toml'\n\
                     [direction.down]\nfrom = 'out'\nto = 'in'\npolicy = 'p.toml'\n";
 
-/// The folder `site` holds a sound policy `p.toml` a faulty one `bad.toml`, and
-/// one with a rule on a mark.
+/// The folder `site` holds sound policies, a faulty one `bad.toml`, and one with a rule on a mark.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     match path.to_str() {
         Some("site/p.toml") => Ok(POLICY.into()),
         Some("site/bad.toml") => Ok(POLICY.replace("drr", "dr").into()),
+        Some("site/plain.toml") => Ok(PLAIN.into()),
+        Some("site/slow.toml") => Ok(PLAIN.replace("100 Mbit/s", "100 kbit/s").into()),
+        Some("site/priority.toml") => {
+            Ok(POLICY.replace("drr", "priq").replace("default", "priority = 1\ndefault").into())
+        }
+        Some("site/deep.toml") => Ok(DEEP.into()),
         Some("site/marked.toml") => Ok(POLICY.replace("interface = 'in'", "mark = 5").into()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
@@ -42,14 +51,17 @@ fn a_valid_deployment_has_two_directions_with_their_policies() {
                    pool = '1000 packets'\n";
     let deployment = check(&format!("{HEAD}{options}{WAYS}"), &[]).plan.expect("it is sound");
     assert_eq!(deployment.name, "home");
-    assert_eq!((deployment.wait, deployment.cpu, deployment.pool), (Wait::Spin, Some(3), 1000));
+    assert_eq!((deployment.wait, deployment.pool), (Wait::Spin, 1000));
+    let bridge = Bridge { ports: vec![0, 1], directions: vec![0, 1], cpu: Some(3) };
+    assert_eq!(deployment.bridges, [bridge]);
     assert_eq!(deployment.lag_max, Duration::from_millis(50));
-    let ways: Vec<_> = deployment.directions.iter().map(|way| (way.from, way.to)).collect();
-    assert_eq!(ways, [(0, 1), (1, 0)]);
+    let ways: Vec<_> = deployment.directions.iter().map(|way| (way.from.clone(), way.to)).collect();
+    assert_eq!(ways, [(vec![0], 1), (vec![1], 0)]);
     assert_eq!(deployment.directions[0].policy.interfaces, ["in", "out"]);
     let bare = check(&format!("{HEAD}{WAYS}"), &[]).plan.expect("it is sound");
-    assert_eq!((bare.name.as_str(), bare.wait, bare.cpu), ("d", Wait::Hybrid, None));
-    assert_eq!((bare.lag_max, bare.pool), (Duration::from_millis(100), 16_384));
+    assert_eq!((bare.name.as_str(), bare.wait, bare.bridges[0].cpu), ("d", Wait::Hybrid, None));
+    assert_eq!((bare.lag_max, bare.pool), (Duration::from_millis(100), 8192));
+    assert_eq!((bare.nice, bare.carrier, bare.take), (None, Carrier::Keep, false));
 }
 
 #[test]
@@ -61,7 +73,7 @@ fn findings_point_into_the_deployment_or_the_policy() {
         ("[direction.up]", "name = '../x'\n[direction.up]", &["W017@d:3:8"]),
         ("[direction.up]", "name = '.x'\n[direction.up]", &["W017@d:3:8"]),
         ("[direction.up]", "name = 'a b'\n[direction.up]", &["W017@d:3:8"]),
-        ("'eth1'", "'eth1', x = 'eth2'", &["W201@d:2:1"]),
+        ("'eth1'", "'eth1', x = 'eth2'", &["W207@d:2:38"]),
         ("to = 'out'", "to = 'on'", &["W203@d:5:6"]),
         ("to = 'out'", "to = 'in'", &["W205@d:5:6"]),
         (
@@ -70,7 +82,7 @@ fn findings_point_into_the_deployment_or_the_policy() {
             &["W205@d:7:12"],
         ),
         ("from = 'in'", "", &["W011@d:3:12"]),
-        ("[direction.up]", "[direction.x]\n[direction.up]", &["W204@d:3:2"]),
+        ("[direction.up]", "[direction.x]\n[direction.up]", &["W011@d:3:12"; 3]),
         ("policy = 'p.toml'\n[", "policy = 'q.toml'\n[", &["W004@d:6:10"]),
         ("policy = 'p.toml'\n[", "policy = 'bad.toml'\n[", &["W206@d:6:10", "W016@bad:3:13"]),
         ("policy = 'p.toml'\n[", "policy = 'marked.toml'\n[", &["W117@marked:5:18"]),
@@ -89,6 +101,183 @@ fn findings_point_into_the_deployment_or_the_policy() {
         check(&sound.replacen(old, new, 1), wanted);
     }
     check(WAYS, &["W011@d:1:1"]);
+}
+
+/// The ports of four bridges, and what joins them.
+const PORTS: &str = "[deployment]\nports = { a = 'e0', b = 'e1', c = 'e2', d = 'e3', e = 'e4' }\n";
+
+fn way(name: &str, from: &str, to: &str) -> String {
+    format!("[direction.{name}]\nfrom = {from}\nto = '{to}'\npolicy = 'plain.toml'\n")
+}
+
+#[test]
+fn ports_that_directions_join_are_one_bridge() {
+    // Ports and directions of each bridge.
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [(&'a [usize], &'a [usize])]);
+    let rows: &[Row<'_>] = &[
+        ("", &[("['a', 'b', 'c', 'd']", "e")], &[(&[0, 1, 2, 3, 4], &[0])]),
+        (
+            "",
+            &[("'b'", "d"), ("'d'", "e"), ("'a'", "c")],
+            &[(&[0, 2], &[2]), (&[1, 3, 4], &[0, 1])],
+        ),
+        (
+            "",
+            &[("'d'", "e"), ("'c'", "b"), ("'a'", "b"), ("'e'", "b")],
+            &[(&[0, 1, 2, 3, 4], &[0, 1, 2, 3])],
+        ),
+        ("ports = { b = 'x', a = 'y' }", &[], &[(&[0, 1], &[])]),
+        ("ports = { host = 'x' }", &[], &[(&[0, 1], &[])]),
+        (
+            "ports = { host = 'x' }",
+            &[("'host'", "wire"), ("'wire'", "host")],
+            &[(&[0, 1], &[0, 1])],
+        ),
+    ];
+    for (ports, ways, wanted) in rows {
+        let head = match *ports {
+            "" => PORTS.to_owned(),
+            ports => format!("[deployment]\n{ports}\n"),
+        };
+        let ways = ways.iter().enumerate().map(|(n, (from, to))| way(&format!("w{n}"), from, to));
+        let text = head + &ways.collect::<String>();
+        let bridges = check(&text, &[]).plan.expect("it is sound").bridges;
+        let found: Vec<_> =
+            bridges.iter().map(|row| (&row.ports[..], &row.directions[..])).collect();
+        assert_eq!(found, *wanted, "{text}");
+    }
+}
+
+#[test]
+fn joins_that_make_no_bridge_are_reported() {
+    let nine: String = ('a'..='i').map(|name| format!("{name} = 'e{name}', ")).collect();
+    let nine = format!("[deployment]\nports = {{ {nine} }}\n");
+    let rows: &[(String, &[&str])] = &[
+        (way("x", "'a'", "b") + &way("y", "'c'", "d"), &["W207@d:2:51"]),
+        (
+            String::new(),
+            &["W207@d:2:11", "W207@d:2:21", "W207@d:2:31", "W207@d:2:41", "W207@d:2:51"],
+        ),
+        (way("x", "[]", "b"), &["W017@d:4:8"]),
+        (way("x", "['a', 'z']", "b"), &["W203@d:4:14"]),
+        (way("x", "['a', 'a']", "b"), &["W205@d:4:14"]),
+        (way("x", "['a', 'b']", "b"), &["W205@d:5:6"]),
+        (way("x", "['a', 'b']", "c") + &way("y", "['d', 'b']", "c"), &["W205@d:7:12"]),
+        (way("x", "['a', 'b']", "c") + &way("y", "['d', 'e']", "c"), &[]),
+    ];
+    for (ways, wanted) in rows {
+        check(&format!("{PORTS}{ways}"), wanted);
+    }
+    check("[deployment]\nports = {}\n", &["W201@d:2:1"]);
+    check("[deployment]\nports = { inside = 'eth0' }\n", &["W201@d:2:1"]);
+    let all = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map(|name| format!("'{name}'")).join(", ");
+    check(&(nine + &way("x", &format!("[{all}]"), "i")), &["W201@d:2:91"]);
+    let many: String = (0..65).map(|n| way(&format!("w{n}"), "'a'", "b")).collect();
+    check(&format!("{PORTS}{many}"), &["W204@d:3:2"]);
+}
+
+#[test]
+fn options_of_ports_and_bridges_are_checked() {
+    let sound = "[deployment]\nports = { in = 'eth0', out = { interface = 'eth1', kind = 'afxdp', \
+                 delay = '25 ms', loss = '0.1 %', seed = 7 } }\ncpus = [2]\nnice = -5\n\
+                 sojourn_max = '2 s'\ncarrier = 'pass'\ntake = true\n";
+    let deployment = check(&format!("{sound}{WAYS}"), &[]).plan.expect("it is sound");
+    let [inner, outer] = deployment.ports.as_slice() else { panic!("two ports are written") };
+    assert_eq!(
+        (inner.kind, inner.delay, inner.loss.ppb(), inner.seed),
+        ("auto", Duration::ZERO, 0, 0)
+    );
+    assert_eq!((outer.kind, outer.delay), ("afxdp", Duration::from_millis(25)));
+    assert_eq!((outer.loss.ppb(), outer.seed), (1_000_000, 7));
+    assert_eq!((deployment.nice, deployment.carrier), (Some(-5), Carrier::Pass));
+    assert!(deployment.take);
+    assert_eq!(deployment.bridges[0].cpu, Some(2));
+    let rows: &[(&str, &str, &[&str])] = &[
+        ("interface = 'eth1', ", "", &["W011@d:2:24"]),
+        ("'eth1'", "'eth0'", &["W202@d:2:30"]),
+        ("'afxdp'", "'dpdk'", &["W016@d:2:59"]),
+        ("'25 ms'", "'11 s'", &["W015@d:2:76"]),
+        ("'0.1 %'", "'101 %'", &["W015@d:2:92"]),
+        ("seed = 7", "sede = 7", &["W010@d:2:101"]),
+        ("cpus = [2]", "cpus = [2, 3]", &["W208@d:3:8"]),
+        ("cpus = [2]", "cpus = []", &["W208@d:3:8"]),
+        ("cpus = [2]", "cpus = [4096]", &["W015@d:3:9"]),
+        ("cpus = [2]", "cpus = [2]\ncpu = 2", &["W208@d:4:1"]),
+        ("nice = -5", "nice = -21", &["W015@d:4:8"]),
+        ("'2 s'", "'1 ms'", &["W015@d:5:15"]),
+        ("'2 s'", "'2 h'", &["W015@d:5:15"]),
+        ("'pass'", "'drop'", &["W016@d:6:11"]),
+        ("take = true", "take = 'yes'", &["W012@d:7:8"]),
+    ];
+    for (old, new, wanted) in rows {
+        assert!(sound.contains(old), "{old}");
+        check(&format!("{}{WAYS}", sound.replacen(old, new, 1)), wanted);
+    }
+}
+
+#[test]
+fn host_egress_has_two_ends_and_delays_what_leaves() {
+    let ports = "[deployment]\nports = { host = { interface = 'eth0', delay = '9 ms' } }\n";
+    let text = format!("{ports}{}", way("up", "'host'", "wire"));
+    let deployment = check(&text, &[]).plan.expect("it is sound");
+    let ends: Vec<_> =
+        deployment.ports.iter().map(|port| (port.name.as_str(), port.side, port.delay)).collect();
+    let delay = Duration::from_millis(9);
+    assert_eq!(ends, [("host", Side::Host, Duration::ZERO), ("wire", Side::Wire, delay)]);
+    assert_eq!(deployment.host_interface(), Some("eth0"));
+    check(&text.replace("delay = '9 ms'", "kind = 'afxdp'"), &["W016@d:2:47"]);
+    let named = "[deployment]\nports = { host = 'eth0', lan = 'eth1' }\n";
+    let ports = check(named, &[]).plan.expect("it is sound").ports;
+    assert!(ports.iter().all(|port| port.side == Side::Interface), "two cables");
+}
+
+#[test]
+fn a_packet_is_stale_after_what_the_policy_bounds() {
+    // The policy, what the deployment says, what the direction says, milliseconds. A full queue has
+    // 100 packets of 1514 bytes; turns and rounding add less than a twentieth.
+    let rows: &[(&str, &str, &str, Option<u64>)] = &[
+        ("p.toml", "", "", Some(2_422)),
+        ("slow.toml", "", "", Some(12_112)),
+        ("plain.toml", "", "", Some(1000)),
+        ("priority.toml", "", "", Some(2_422)),
+        ("p.toml", "'none'", "", None),
+        ("p.toml", "'none'", "'50 ms'", Some(50)),
+        ("p.toml", "'50 ms'", "'none'", None),
+    ];
+    for (policy, all, own, wanted) in rows {
+        let line = |value: &str| match value {
+            "" => String::new(),
+            value => format!("sojourn_max = {value}\n"),
+        };
+        let text = format!(
+            "{HEAD}{}[direction.up]\nfrom = 'in'\nto = 'out'\npolicy = '{policy}'\n{}",
+            line(all),
+            line(own)
+        );
+        let direction = check(&text, &[]).plan.expect("it is sound").directions.remove(0);
+        let found = direction.sojourn_max.map(|time| time.as_nanos() / 1_000_000);
+        let near = |(found, wanted): (u64, u64)| (wanted..=wanted + wanted / 20).contains(&found);
+        let right = found.zip(*wanted).map_or(found == *wanted, near);
+        assert!(right, "{policy} {all} {own}: {found:?}");
+    }
+}
+
+#[test]
+fn a_pool_below_the_limits_of_queues_is_reported_with_the_classes() {
+    let text = |pool: &str, own: &str| {
+        format!("{HEAD}{pool}[direction.up]\nfrom = 'in'\nto = 'out'\npolicy = 'deep.toml'\n{own}")
+    };
+    let outcome = check(&text("", ""), &["W209@d:6:10"]);
+    let finding = &outcome.findings[0];
+    let wanted = "direction `up`: its queues may hold 20125 packets, and its pool 8192: `b` 20000, \
+                  `a` 125; while the pool is full, frames that arrive are shed (cause `pool`), and \
+                  each class keeps only its reserve";
+    assert_eq!(finding.message, wanted);
+    assert_eq!(finding.cure, "write `pool = \"20125 packets\"`, or lower the limits of queues");
+    check(&text("pool = '20124 packets'\n", ""), &["W209@d:3:8"]);
+    check(&text("", "pool = '100 packets'\n"), &["W209@d:7:8"]);
+    check(&text("", "pool = '20125 packets'\n"), &[]);
+    check(&text("pool = '100 packets'\n", "pool = '20125 packets'\n"), &[]);
 }
 
 #[test]

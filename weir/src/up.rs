@@ -79,13 +79,11 @@ fn forward(deployment: &Deployment, output: &Output) -> Result<(), String> {
 }
 
 fn bridge_config(deployment: &Deployment) -> Result<BridgeConfig, String> {
-    let [first, second] = deployment.ports.as_slice() else {
-        let count = deployment.ports.len();
-        return Err(format!("{count} ports: a bridge has two; name two in `ports`"));
+    let ([first, second], None) = (deployment.ports.as_slice(), deployment.host_interface()) else {
+        return Err("this Weir forwards between two interfaces; name two in `ports`".to_owned());
     };
     Ok(BridgeConfig {
-        ports: BridgePort::open_two([&first.interface, &second.interface])
-            .map_err(|error| error.to_string())?,
+        ports: BridgePort::two([&first.interface, &second.interface]),
         lanes: vec![lane(deployment, 0)?, lane(deployment, 1)?],
         wait: match deployment.wait {
             Wait::Hybrid => WaitPolicy::Hybrid,
@@ -93,13 +91,13 @@ fn bridge_config(deployment: &Deployment) -> Result<BridgeConfig, String> {
             Wait::Spin => WaitPolicy::Spin,
         },
         lag_max: deployment.lag_max,
-        cpu: deployment.cpu.map(|cpu| cpu as usize),
+        cpu: deployment.bridges[0].cpu.map(|cpu| cpu as usize),
     })
 }
 
 /// Returns the policy from this port to the other; without one, frames pass at once.
 fn lane(deployment: &Deployment, from: usize) -> Result<LaneConfig, String> {
-    let Some(direction) = deployment.directions.iter().find(|way| way.from == from) else {
+    let Some(direction) = deployment.direction(from, 1 - from) else {
         return Ok(LaneConfig {
             name: format!("from {}", deployment.ports[from].name),
             from: vec![from],
@@ -120,8 +118,8 @@ fn lane(deployment: &Deployment, from: usize) -> Result<LaneConfig, String> {
         leaf_names: leaves.map(|leaf| policy.leaf_name(leaf).to_owned()).collect(),
         classifier: policy.classifier(),
         link: policy.link.build().map_err(|error| error.to_string())?,
-        frames_max: deployment.pool,
-        sojourn_max: None,
+        frames_max: direction.pool,
+        sojourn_max: direction.sojourn_max,
     })
 }
 

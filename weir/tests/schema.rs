@@ -244,12 +244,15 @@ fn scenarios_have_the_keys_that_the_reader_knows_and_no_others() {
 fn deployments_have_the_keys_that_the_reader_knows_and_no_others() {
     let schema = schema_of("deployment");
     let top = &schema["properties"];
-    let text = "zzz = 1\n[deployment]\nzzz = 1\nports = { a = 'x', b = 'y' }\n[direction.x]\n\
+    let text = "zzz = 1\n[deployment]\nzzz = 1\nports = { a = 'x', b = { zzz = 1 } }\n[direction.x]\n\
                 zzz = 1\n";
     let direction = &top["direction"]["additionalProperties"]["properties"];
+    let settings = &top["deployment"]["properties"];
+    let port = &settings["ports"]["anyOf"][0]["additionalProperties"]["anyOf"][1];
     let wanted = [
         ("the file".to_owned(), keys(top)),
-        ("[deployment]".to_owned(), keys(&top["deployment"]["properties"])),
+        ("[deployment]".to_owned(), keys(settings)),
+        ("port `b`".to_owned(), keys(&port["properties"])),
         ("direction `x`".to_owned(), keys(direction)),
     ];
     assert_eq!(known_in(text), wanted);
@@ -257,8 +260,9 @@ fn deployments_have_the_keys_that_the_reader_knows_and_no_others() {
 
 #[test]
 fn wrong_deployments_and_scenarios_are_refused() {
-    let deployment = "[deployment]\nports = { a = 'x', b = 'y' }\nwait = 'spin'\n\
-                      lag_max = '5 ms'\n[direction.d]\nfrom = 'a'\nto = 'b'\npolicy = 'p.toml'\n";
+    let deployment = "[deployment]\nports = { a = 'x', b = { interface = 'y', loss = '1 %' } }\n\
+                      wait = 'spin'\nlag_max = '5 ms'\nsojourn_max = 'none'\n\
+                      [direction.d]\nfrom = ['a']\nto = 'b'\npolicy = 'p.toml'\n";
     let scenario = "policy = 'p.toml'\nduration = '1 s'\n[[source]]\nname = 'a'\nkind = 'cbr'\n\
                     size = '64 B'\nrate = '1 Mbit/s'\n";
     type Changes = &'static [(&'static str, &'static str)];
@@ -267,7 +271,11 @@ fn wrong_deployments_and_scenarios_are_refused() {
             "deployment",
             deployment,
             &[
-                (", b = 'y'", ""),
+                (", b = { interface = 'y', loss = '1 %' }", ""),
+                ("interface = 'y', ", ""),
+                ("'1 %'", "'1 s'"),
+                ("'none'", "'never'"),
+                ("['a']", "[]"),
                 ("'spin'", "'spun'"),
                 ("'5 ms'", "5"),
                 ("policy = 'p.toml'", ""),

@@ -23,12 +23,11 @@ use std::thread;
 use std::time::Duration;
 use weir_core::parameter::Scope;
 use weir_core::random::Random;
-use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
+use weir_live::bridge::{BridgeConfig, BridgePort};
 use weir_live::error::SystemError;
 use weir_live::netns;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{self, BATCH, PortConfig};
-use weir_live::status::Board;
 use weir_live::testbed::{END, LEFT, RIGHT, Testbed};
 use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
 use weir_policy::Policy;
@@ -238,16 +237,18 @@ fn measure_one(
     processors: usize,
 ) -> Result<Result<Sample, String>, String> {
     let text = |error: SystemError| error.to_string();
-    let testbed = rig::quiet_testbed().map_err(text)?;
     match forwarder {
         Forwarder::Weir { scheduler, classes } => {
-            let policy = policy(scheduler, *classes)?;
-            through_weir(&testbed, &policy, *classes, duration).map(Ok).map_err(text)
+            let config = Box::new(bridge_config(&policy(scheduler, *classes)?).map_err(text)?);
+            let drive = |testbed: &Testbed, _: Option<&_>| drive(testbed, *classes, duration);
+            let sample = rig::between(rig::Forwarder::Weir(config), drive);
+            sample.map(|(sample, _)| Ok(sample)).map_err(text)
         }
         Forwarder::Kernel { steered: true, .. } if processors < 2 => {
             Ok(Err("there is no second processor".to_owned()))
         }
         Forwarder::Kernel { classes, steered } => {
+            let testbed = rig::quiet_testbed().map_err(text)?;
             let ready = || kernel_bridge(*classes, *steered);
             if let Err(error) = testbed.weir.run(ready).and_then(|made| made) {
                 return Ok(Err(error.to_string()));
@@ -257,55 +258,10 @@ fn measure_one(
     }
 }
 
-/// The bridge of `weir up` on a thread of its own, as `weir up` sets it up by default.
-fn through_weir(
-    testbed: &Testbed,
-    policy: &Policy,
-    ports: usize,
-    duration: Duration,
-) -> Result<Sample, SystemError> {
-    let (stop, ready, board) = (AtomicBool::new(false), AtomicBool::new(false), Board::new());
-    let lanes = lanes(policy)?;
-    thread::scope(|scope| {
-        let bridge = scope.spawn(|| {
-            testbed.weir.enter()?;
-            let mut bridge = Bridge::open(bridge_config(lanes)?)?;
-            ready.store(true, Ordering::Relaxed);
-            bridge.run(&stop, &[], &board)
-        });
-        while !ready.load(Ordering::Relaxed) && !bridge.is_finished() {
-            thread::sleep(Duration::from_millis(1));
-        }
-        let sample = drive(testbed, ports, duration);
-        stop.store(true, Ordering::Relaxed);
-        bridge.join().expect("the bridge does not panic")?;
-        sample
-    })
-}
-
-fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
-    let lane = |name: &str, from: usize| {
-        let link = policy.link.build();
-        Ok(LaneConfig {
-            name: name.to_owned(),
-            from: vec![from],
-            to: 1 - from,
-            leaf_names: policy.link.tree.leaves().map(|(_, class)| class.name.clone()).collect(),
-            classifier: policy.classifier(),
-            link: link.map_err(|error| {
-                SystemError::refused("build the policy", error.message, "see `weir check`")
-            })?,
-            frames_max: FRAMES_MAX,
-            sojourn_max: None,
-        })
-    };
-    Ok([lane("forth", 0)?, lane("back", 1)?])
-}
-
-fn bridge_config(lanes: [LaneConfig; 2]) -> Result<BridgeConfig, SystemError> {
+fn bridge_config(policy: &Policy) -> Result<BridgeConfig, SystemError> {
     Ok(BridgeConfig {
-        ports: BridgePort::open_two([LEFT, RIGHT])?,
-        lanes: lanes.into(),
+        ports: BridgePort::two([LEFT, RIGHT]),
+        lanes: vec![rig::policy_lane(0, policy)?, rig::policy_lane(1, policy)?],
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu: rig::cpus().0,
@@ -343,9 +299,7 @@ fn policy(scheduler: &str, classes: usize) -> Result<Policy, String> {
         }
     }
     text += &format!("[class.rest]\n{common}default = true\n");
-    let outcome = weir_policy::parse(&text, "bench");
-    let findings = || weir_policy::render::render(&outcome.findings, &outcome.sources, false);
-    outcome.plan.clone().ok_or_else(findings)
+    rig::policy(&text).map_err(|error| error.to_string())
 }
 
 /// The kernel's bridge with HTB towards the receiver if there are classes; for a thread of its
@@ -496,7 +450,6 @@ const FRAME_LENGTH: usize = 74;
 /// Where a frame has the destination port.
 const DESTINATION_PORT: usize = 14 + 20 + 2;
 /// As many as `weir up` holds by default.
-const FRAMES_MAX: u32 = 16_384;
 const LAG_MAX_MS: u64 = 100;
 const WARMUP: Duration = Duration::from_millis(150);
 const REST: Duration = Duration::from_millis(300);

@@ -16,12 +16,13 @@ use weir_core::link::LinkPlan;
 use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::Rate;
-use weir_live::bridge::{Bridge, LaneConfig};
+use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
 use weir_live::error::SystemError;
+use weir_live::precedence::set_realtime;
 use weir_live::signals::StopSignal;
 use weir_live::status::{Board, Status};
 use weir_live::testbed::{Host, Testbed, TestbedConfig};
-use weir_live::wait::{monotonic_ns, pin_to_cpu, set_realtime};
+use weir_live::wait::{monotonic_ns, pin_to_cpu};
 use weir_policy::Policy;
 
 /// The results of the live half.
@@ -62,13 +63,13 @@ pub(super) fn run(
     let testbed = Testbed::new(TestbedConfig::default())?;
     let sockets = Sockets::open(&testbed)?;
     let (forward_cpu, traffic_cpu) = rig::cpus();
-    let lanes = lanes(policy)?;
+    let config = rig::bridge_config(lanes(policy)?, forward_cpu);
     let (board, flags) = (Board::new(), Flags::default());
     thread::scope(|scope| {
         // However this closure ends, the threads must end, or the scope would wait for them without
         // end.
         let _ending = Ending(&flags);
-        let bridge = scope.spawn(|| forward(&testbed, (lanes, forward_cpu), &flags.bridge, &board));
+        let bridge = scope.spawn(|| forward(&testbed, config, &flags.bridge, &board));
         let traffic = Traffic { testbed: &testbed, sockets: &sockets, cpu: traffic_cpu };
         let receivers = traffic.receivers(scope, &flags.receivers);
         let senders = traffic.senders(scope, &flags.senders);
@@ -108,13 +109,13 @@ impl Drop for Ending<'_> {
 
 fn forward(
     testbed: &Testbed,
-    (lanes, cpu): ([LaneConfig; 2], Option<usize>),
+    config: BridgeConfig,
     stop: &AtomicBool,
     board: &Board,
 ) -> Result<(), SystemError> {
     testbed.weir.enter()?;
     go_first();
-    Bridge::open(rig::bridge_config(lanes, cpu)?)?.run(stop, &[], board)
+    Bridge::open(config)?.run(stop, &[], board)
 }
 
 /// Raises this thread's priority, since other work on the machine should not affect the demo. An

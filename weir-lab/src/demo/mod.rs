@@ -64,7 +64,7 @@ pub fn run(
     stop: &StopSignal,
     progress: &mut dyn FnMut(Phase, f64),
 ) -> Result<Outcome, Failure> {
-    rig::prepare().map_err(Failure::Privilege)?;
+    let _first = rig::prepare().map_err(Failure::Privilege)?;
     let policy = policy()?;
     let live = live::run(&policy, measured, stop, &mut |part| progress(Phase::Live, part))?;
     let whole = (WARMUP + measured).as_secs_f64();

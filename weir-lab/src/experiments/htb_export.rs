@@ -26,7 +26,7 @@ const LINKS: [(u64, u32); 2] = [(10, 512), (30, 1500)];
 const WARMUP: Duration = Duration::from_secs(1);
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
-    rig::prepare()?;
+    let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for (mbit, ip) in LINKS {
         for case in CASES {

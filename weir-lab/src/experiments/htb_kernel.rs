@@ -34,7 +34,7 @@ const LINKS: [(u64, u32, usize); 4] =
 const SPACING_NS: f64 = 400_000.0;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
-    rig::prepare()?;
+    let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for (mbit, ip, cases) in LINKS {
         for case in &CASES[..cases] {

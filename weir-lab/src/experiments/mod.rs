@@ -74,6 +74,7 @@ experiments! {
     shaping_live,
     sharing_live,
     htb_kernel,
+    latency_live,
     htb_export,
     sharing_sim,
     packet_size,

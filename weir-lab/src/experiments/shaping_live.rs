@@ -26,7 +26,7 @@ const IP_LENGTHS: [u32; 3] = [64, 512, 1500];
 const HEADER: u32 = 14;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
-    rig::prepare()?;
+    let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for mbit in RATES_MBIT {
         for ip in IP_LENGTHS {

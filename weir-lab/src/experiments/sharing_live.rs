@@ -20,7 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 const LIMIT: f64 = 1.0;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
-    rig::prepare()?;
+    let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for (scheduler, mbit, ip) in links() {
         for case in CASES {

@@ -90,6 +90,31 @@ pub fn at_least(plan: &LinkPlan, demands: &[Demand]) -> Vec<AtLeast> {
     at_least::at_least(plan, &traffic(plan, demands), &bounds)
 }
 
+/// Returns how long the full queue of every leaf takes whatever others do, in seconds and in the
+/// order of leaves; `None` where no rate is guaranteed.
+///
+/// # Panics
+/// If there is not one demand for each leaf.
+pub fn full_queues(plan: &LinkPlan, demands: &[Demand]) -> Vec<Option<f64>> {
+    let (line, traffic) = (Line::of(plan), traffic(plan, demands));
+    let servers = servers::servers(&service(plan), &line, &traffic);
+    let time = |(server, traffic): (Option<Server>, &Traffic)| {
+        let time = server?.standing?.time(traffic.limit);
+        Some(outward(time + line.buffer, 1e-6))
+    };
+    servers.into_iter().zip(&traffic).map(time).collect()
+}
+
+/// Returns how long the line takes to send what all queues may hold, in seconds.
+///
+/// # Panics
+/// If there is not one demand for each leaf.
+pub fn all_queues(plan: &LinkPlan, demands: &[Demand]) -> f64 {
+    let line = Line::of(plan);
+    let bytes: f64 = traffic(plan, demands).iter().map(|leaf| leaf.limit).sum();
+    outward(line.time(bytes) + line.buffer, 1e-6)
+}
+
 fn traffic(plan: &LinkPlan, demands: &[Demand]) -> Vec<Traffic> {
     assert_eq!(demands.len(), plan.queues.len(), "each leaf has its demands");
     let packet = plan.tree.mtu().get() as f64;

@@ -65,6 +65,8 @@ pub fn policy() -> String {
 pub fn deployment() -> String {
     let mut page = Page::begin("Deployments", DEPLOYMENT);
     page.section("`[deployment]`", "", &object(deployment::settings()), &["ports"]);
+    let port = object(deployment::port());
+    page.section("A port that is a table", PORT, &port, &["interface"]);
     let required = ["from", "to", "policy"];
     page.section("`[direction.NAME]`", WAYS, &object(deployment::direction()), &required);
     page.0
@@ -205,8 +207,13 @@ const TEMPLATES: &str = "A class for each row of a list; [templates.md](../templ
 it. `class` has keys of a class, with placeholders; a plan has the keys that templates name.";
 const PROMISES: &str =
     "What `weir test` proves by simulation; [promises.md](../promises.md) explains it.";
-const DEPLOYMENT: &str = "A deployment says which policy shapes which direction between two \
+const DEPLOYMENT: &str = "A deployment says which policy shapes which direction between \
 interfaces. `weir up` runs it, and [running.md](../running.md) says what to know before.";
-const WAYS: &str = "One or two; without one, frames of that direction pass at once.";
+const PORT: &str = "As in `ports = { inside = \"eth0\", outside = { interface = \"eth1\", delay = \
+\"25 ms\" } }`. Delay and loss meet the frames that leave by the port; with `host`, those that \
+leave the machine.";
+const WAYS: &str = "Ports that directions join, one after another, are one bridge, and each bridge \
+runs on a thread of its own. Frames between two ports of a bridge that no direction joins pass at \
+once. Two ports without any direction are a bridge that shapes nothing.";
 const SCENARIO: &str = "A scenario says what `weir sim` simulates; [scenarios.md](../scenarios.md) \
 explains it, and the models behind the keys.";

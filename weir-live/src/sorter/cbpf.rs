@@ -1,0 +1,511 @@
+//! The sorter as a classic BPF program, for PACKET_FANOUT_CBPF of AF_PACKET sockets.
+//!
+//! A fanout group runs its program where the packet begins at the network header [`af_packet.c`,
+//! `packet_rcv_fanout` does not push the link header back], so offsets count from behind the
+//! Ethernet header, and the header itself is read at SKF_LL_OFF. The kernel has removed the outer
+//! tag and gives it as metadata; tags behind it are in the packet. A load beyond the packet ends
+//! the program with 0, which is ring 0 as well.
+//!
+//! The prologue stores what the rules test in scratch memory and leaves in X where the IP header
+//! begins; frames that are not plain go to ring 0 at once. Then comes a [`Graph`] for each family.
+//! Jumps of classic BPF reach 255 instructions; for a longer one, a `ja` or `ret` follows the jump.
+
+use weir_core::packet::{EtherType, Protocol};
+
+use super::cases::{Family, Field, NO_PORT, NO_TAG};
+use super::graph::{Goal, Graph, Node};
+use super::{Later, PORTED, UNSEEN};
+
+/// Returns the program, whatever its length.
+pub(super) fn assemble(graphs: &[Graph; 3], later: Later) -> Vec<libc::sock_filter> {
+    let mut code = Code::default();
+    if graphs.iter().all(|graph| graph.start == Goal::Ring(0)) {
+        return vec![statement(RETURN, 0)];
+    }
+    let starts = graphs.each_ref().map(|graph| code.start(graph));
+    code.prologue(starts, later);
+    for (family, graph) in Family::ALL.into_iter().zip(graphs) {
+        code.graph(graph, family);
+    }
+    code.finish()
+}
+
+/// A place in the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Label(usize);
+
+/// Where a jump goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Target {
+    Ring(u8),
+    To(Label),
+}
+
+const OUT: Target = Target::Ring(0);
+
+enum Item {
+    Plain(libc::sock_filter),
+    Jump { test: u16, number: u32, yes: Target, no: Target },
+    Go(Target),
+    Here(Label),
+}
+
+/// A program in the making.
+#[derive(Default)]
+struct Code {
+    items: Vec<Item>,
+    labels: usize,
+    /// The labels of the nodes of the graph that is written.
+    nodes: Vec<Label>,
+    /// The label of each graph's first node.
+    starts: Vec<Label>,
+}
+
+impl Code {
+    fn label(&mut self) -> Label {
+        self.labels += 1;
+        Label(self.labels - 1)
+    }
+
+    fn here(&mut self, label: Label) {
+        self.items.push(Item::Here(label));
+    }
+
+    fn op(&mut self, code: u16, number: u32) {
+        self.items.push(Item::Plain(statement(code, number)));
+    }
+
+    fn jump(&mut self, test: u16, number: u32, yes: Target, no: Target) {
+        self.items.push(Item::Jump { test, number, yes, no });
+    }
+
+    /// Goes on where A is `number`, else to `no`; and so for other tests.
+    fn need(&mut self, test: u16, number: u32, no: Target) {
+        let on = self.label();
+        self.jump(test, number, Target::To(on), no);
+        self.here(on);
+    }
+
+    /// Leaves for `yes` if the test succeeds.
+    fn leave(&mut self, test: u16, number: u32, yes: Target) {
+        let on = self.label();
+        self.jump(test, number, yes, Target::To(on));
+        self.here(on);
+    }
+
+    fn set(&mut self, slot: Slot, number: u32) {
+        self.op(LOAD_NUMBER, number);
+        self.op(STORE, slot as u32);
+    }
+
+    fn start(&mut self, graph: &Graph) -> Target {
+        let label = self.label();
+        self.starts.push(label);
+        match graph.start {
+            Goal::Ring(ring) => Target::Ring(ring),
+            Goal::Node(_) => Target::To(label),
+        }
+    }
+
+    fn prologue(&mut self, [v4, v6, other]: [Target; 3], later: Later) {
+        self.op(LOAD_WORD, ANCILLARY + PACKET_TYPE);
+        self.leave(JUMP_EQUAL, libc::PACKET_OUTGOING.into(), OUT);
+        self.set(Slot::VlanInner, NO_TAG);
+        self.tags();
+        // Stored on every path, since the kernel checks that what is loaded was stored.
+        self.op(STORE, Slot::EtherType as u32);
+        let [is_v4, is_v6] = [self.label(), self.label()];
+        let unless_out = |graph, label| if graph == OUT { OUT } else { Target::To(label) };
+        self.leave(JUMP_EQUAL, EtherType::IPV4.0.into(), unless_out(v4, is_v4));
+        self.leave(JUMP_EQUAL, EtherType::IPV6.0.into(), unless_out(v6, is_v6));
+        self.need(JUMP_AT_LEAST, ETHERTYPE_MIN, OUT);
+        for kind in UNSEEN {
+            self.leave(JUMP_EQUAL, kind.0.into(), OUT);
+        }
+        self.go(other);
+        if v4 != OUT {
+            self.here(is_v4);
+            self.ipv4(v4, later);
+        }
+        if v6 != OUT {
+            self.here(is_v6);
+            self.ipv6(v6);
+        }
+    }
+
+    /// Reads at most two tags; leaves the ethertype in A and where the packet begins in X.
+    fn tags(&mut self) {
+        let [stripped, in_band, done] = [(); 3].map(|()| self.label());
+        self.op(LOAD_X, 0);
+        self.op(LOAD_WORD, ANCILLARY + TAG_PRESENT);
+        self.jump(JUMP_EQUAL, 0, Target::To(in_band), Target::To(stripped));
+
+        self.here(stripped);
+        self.op(LOAD_WORD, ANCILLARY + TAG);
+        self.op(AND, VLAN_MASK);
+        self.op(STORE, Slot::Vlan as u32);
+        self.op(LOAD_HALF, LINK + 12);
+        self.unless_tag(done);
+        self.tag(0, Slot::VlanInner);
+        self.go(Target::To(done));
+
+        self.here(in_band);
+        self.set(Slot::Vlan, NO_TAG);
+        self.op(LOAD_HALF, LINK + 12);
+        self.unless_tag(done);
+        self.tag(0, Slot::Vlan);
+        self.unless_tag(done);
+        self.tag(4, Slot::VlanInner);
+        self.here(done);
+    }
+
+    /// Goes to `done` if A is no ethertype of a tag.
+    fn unless_tag(&mut self, done: Label) {
+        let is_tag = self.label();
+        for kind in [EtherType::VLAN, EtherType::VLAN_SERVICE] {
+            self.leave(JUMP_EQUAL, kind.0.into(), Target::To(is_tag));
+        }
+        self.need(JUMP_EQUAL, EtherType::VLAN_OLD.0.into(), Target::To(done));
+        self.here(is_tag);
+    }
+
+    /// Stores the VLAN of the tag at `at`; leaves the ethertype behind it in A and its end in X.
+    fn tag(&mut self, at: u32, slot: Slot) {
+        self.op(LOAD_HALF, at);
+        self.op(AND, VLAN_MASK);
+        self.op(STORE, slot as u32);
+        self.op(LOAD_X, at + 4);
+        self.op(LOAD_HALF, at + 2);
+    }
+
+    fn ipv4(&mut self, graph: Target, later: Later) {
+        // The whole header is there: a load beyond the packet would end the program.
+        self.op(LOAD_WORD_X, 16);
+        self.op(LOAD_BYTE_X, 0);
+        self.op(AND, 0xf0);
+        self.need(JUMP_EQUAL, 0x40, OUT);
+        self.op(LOAD_BYTE_X, 0);
+        self.op(AND, 0x0f);
+        self.need(JUMP_AT_LEAST, 5, OUT);
+        self.op(SHIFT_LEFT, 2);
+        self.op(STORE, Slot::HeaderLen as u32);
+        self.op(LOAD_BYTE_X, 1);
+        self.op(STORE, Slot::TrafficClass as u32);
+        self.op(LOAD_BYTE_X, 9);
+        self.op(STORE, Slot::Protocol as u32);
+        self.ipv4_lengths();
+        let portless = self.label();
+        self.op(LOAD_HALF_X, 6);
+        match later {
+            Later::Unknown => self.leave(JUMP_ANY_BIT, FRAGMENT_OFFSET, OUT),
+            Later::Portless => self.leave(JUMP_ANY_BIT, FRAGMENT_OFFSET, Target::To(portless)),
+        }
+        self.unless_ported(portless);
+        self.op(LOAD_SLOT, Slot::PayloadLen as u32);
+        self.need(JUMP_AT_LEAST, 4, OUT);
+        self.op(LOAD_SLOT, Slot::HeaderLen as u32);
+        self.op(ADD_X, 0);
+        self.op(KEEP_X, 0);
+        self.ports(0);
+        self.op(LOAD_X_SLOT, Slot::Network as u32);
+        self.go(graph);
+        self.here(portless);
+        self.no_ports(graph);
+    }
+
+    /// Stores how many bytes behind the header belong to the packet; a length of 0 says nothing.
+    fn ipv4_lengths(&mut self) {
+        let [unknown, known] = [self.label(), self.label()];
+        self.op(SAVE_X, 0);
+        self.op(STORE, Slot::Network as u32);
+        self.op(LOAD_HALF_X, 2);
+        self.leave(JUMP_EQUAL, 0, Target::To(unknown));
+        self.op(LOAD_X_SLOT, Slot::HeaderLen as u32);
+        self.need(JUMP_AT_LEAST_X, 0, OUT);
+        self.op(SUBTRACT_X, 0);
+        self.go(Target::To(known));
+        self.here(unknown);
+        self.op(LOAD_NUMBER, u32::from(u16::MAX));
+        self.here(known);
+        self.op(STORE, Slot::PayloadLen as u32);
+        self.op(LOAD_X_SLOT, Slot::Network as u32);
+    }
+
+    fn ipv6(&mut self, graph: Target) {
+        self.op(LOAD_WORD_X, 36);
+        self.op(LOAD_BYTE_X, 0);
+        self.op(AND, 0xf0);
+        self.need(JUMP_EQUAL, 0x60, OUT);
+        self.op(LOAD_HALF_X, 0);
+        self.op(SHIFT_RIGHT, 4);
+        self.op(AND, 0xff);
+        self.op(STORE, Slot::TrafficClass as u32);
+        self.op(LOAD_BYTE_X, 6);
+        self.op(STORE, Slot::Protocol as u32);
+        for protocol in (0..=u8::MAX).map(Protocol).filter(|protocol| protocol.is_extension()) {
+            self.leave(JUMP_EQUAL, protocol.0.into(), OUT);
+        }
+        let portless = self.label();
+        self.unless_ported(portless);
+        self.op(LOAD_HALF_X, 4);
+        self.need(JUMP_AT_LEAST, 4, OUT);
+        self.ports(40);
+        self.go(graph);
+        self.here(portless);
+        self.no_ports(graph);
+    }
+
+    /// Goes to `portless` if the protocol has no ports.
+    fn unless_ported(&mut self, portless: Label) {
+        let ported = self.label();
+        self.op(LOAD_SLOT, Slot::Protocol as u32);
+        for protocol in PORTED {
+            self.leave(JUMP_EQUAL, protocol.0.into(), Target::To(ported));
+        }
+        self.go(Target::To(portless));
+        self.here(ported);
+    }
+
+    fn ports(&mut self, at: u32) {
+        self.op(LOAD_HALF_X, at);
+        self.op(STORE, Slot::SourcePort as u32);
+        self.op(LOAD_HALF_X, at + 2);
+        self.op(STORE, Slot::DestinationPort as u32);
+    }
+
+    fn no_ports(&mut self, graph: Target) {
+        self.op(LOAD_NUMBER, NO_PORT);
+        self.op(STORE, Slot::SourcePort as u32);
+        self.op(STORE, Slot::DestinationPort as u32);
+        self.go(graph);
+    }
+
+    fn go(&mut self, target: Target) {
+        self.items.push(Item::Go(target));
+    }
+
+    fn graph(&mut self, graph: &Graph, family: Family) {
+        self.nodes = graph.nodes.iter().map(|_| self.label()).collect();
+        self.here(self.starts[family as usize]);
+        for (place, node) in graph.nodes.iter().enumerate().rev() {
+            self.here(self.nodes[place]);
+            self.load(node, family);
+            self.search(node, (0, u32::MAX), 0..node.arms.len());
+        }
+    }
+
+    fn target(&self, goal: Goal) -> Target {
+        match goal {
+            Goal::Ring(ring) => Target::Ring(ring),
+            Goal::Node(place) => Target::To(self.nodes[place]),
+        }
+    }
+
+    /// Loads the word of a node into A.
+    fn load(&mut self, node: &Node, family: Family) {
+        let slot = |slot: Slot| (LOAD_SLOT, slot as u32);
+        let (source, destination) = if family == Family::V4 { (12, 16) } else { (8, 24) };
+        let mac = if node.word == 0 { LOAD_WORD } else { LOAD_HALF };
+        let (code, number) = match node.field {
+            Field::Vlan => slot(Slot::Vlan),
+            Field::VlanInner => slot(Slot::VlanInner),
+            Field::EtherType => slot(Slot::EtherType),
+            Field::Protocol => slot(Slot::Protocol),
+            Field::Dscp | Field::Ecn => slot(Slot::TrafficClass),
+            Field::SourcePort => slot(Slot::SourcePort),
+            Field::DestinationPort => slot(Slot::DestinationPort),
+            Field::SourceMac => (mac, LINK + 6 + 4 * node.word),
+            Field::DestinationMac => (mac, LINK + 4 * node.word),
+            Field::Source => (LOAD_WORD_X, source + 4 * node.word),
+            Field::Destination => (LOAD_WORD_X, destination + 4 * node.word),
+        };
+        self.op(code, number);
+        match node.field {
+            Field::Dscp => self.op(SHIFT_RIGHT, 2),
+            Field::Ecn => self.op(AND, 3),
+            _ => {}
+        }
+    }
+
+    /// Finds A, which is in `bounds`, among these arms of a node.
+    fn search(&mut self, node: &Node, bounds: (u32, u32), arms: std::ops::Range<usize>) {
+        let within = &node.arms[arms.clone()];
+        let otherwise = self.target(node.otherwise);
+        if within.len() <= LINEAR_MAX && within.iter().all(|arm| arm.0 == arm.1) {
+            for arm in &within[..within.len() - 1] {
+                self.leave(JUMP_EQUAL, arm.0, self.target(arm.2));
+            }
+            let last = within[within.len() - 1];
+            return self.jump(JUMP_EQUAL, last.0, self.target(last.2), otherwise);
+        }
+        if let [(low, high, goal)] = *within {
+            return self.range((low, high), bounds, self.target(goal), otherwise);
+        }
+        let middle = arms.start + within.len() / 2;
+        let pivot = node.arms[middle].0;
+        let [right, left] = [self.label(), self.label()];
+        self.jump(JUMP_AT_LEAST, pivot, Target::To(right), Target::To(left));
+        self.here(left);
+        self.search(node, (bounds.0, pivot - 1), arms.start..middle);
+        self.here(right);
+        self.search(node, (pivot, bounds.1), middle..arms.end);
+    }
+
+    fn range(&mut self, (low, high): (u32, u32), bounds: (u32, u32), yes: Target, no: Target) {
+        if low > bounds.0 && high < bounds.1 {
+            self.need(JUMP_AT_LEAST, low, no);
+        }
+        match high < bounds.1 {
+            true => self.jump(JUMP_ABOVE, high, no, yes),
+            false => self.jump(JUMP_AT_LEAST, low, yes, no),
+        }
+    }
+
+    /// Resolves labels. A jump that is too long gets an instruction behind it that goes on; since
+    /// that moves others, this is repeated until no jump is too long.
+    fn finish(self) -> Vec<libc::sock_filter> {
+        let mut long = vec![(false, false); self.items.len()];
+        loop {
+            let (places, _) = self.places(&long);
+            let mut grown = false;
+            let mut at = 0;
+            for (item, long) in self.items.iter().zip(&mut long) {
+                if let Item::Jump { yes, no, .. } = item {
+                    let near = |target| near(target, at, &places).is_some();
+                    let now = (long.0 || !near(*yes), long.1 || !near(*no));
+                    grown |= now != *long;
+                    *long = now;
+                }
+                at += len(item, *long);
+            }
+            if !grown {
+                return self.write(&long);
+            }
+        }
+    }
+
+    /// Returns where each label stands, and the length of the program.
+    fn places(&self, long: &[(bool, bool)]) -> (Vec<usize>, usize) {
+        let mut places = vec![0; self.labels];
+        let mut at = 0;
+        for (item, long) in self.items.iter().zip(long) {
+            if let Item::Here(label) = item {
+                places[label.0] = at;
+            }
+            at += len(item, *long);
+        }
+        (places, at)
+    }
+
+    fn write(&self, long: &[(bool, bool)]) -> Vec<libc::sock_filter> {
+        let (places, len) = self.places(long);
+        let mut code = Vec::with_capacity(len);
+        for (item, &(yes_long, no_long)) in self.items.iter().zip(long) {
+            match *item {
+                Item::Here(_) => {}
+                Item::Plain(statement) => code.push(statement),
+                Item::Go(target) => code.push(far(target, code.len(), &places)),
+                Item::Jump { test, number, yes, no } => {
+                    let at = code.len();
+                    let offset = |target, long, behind: usize| match long {
+                        true => behind as u8,
+                        false => near(target, at, &places).expect("it is not long"),
+                    };
+                    let jt = offset(yes, yes_long, 0);
+                    let jf = offset(no, no_long, usize::from(yes_long));
+                    code.push(libc::sock_filter { code: test, jt, jf, k: number });
+                    for target in [(yes, yes_long), (no, no_long)] {
+                        if let (target, true) = target {
+                            code.push(far(target, code.len(), &places));
+                        }
+                    }
+                }
+            }
+        }
+        code
+    }
+}
+
+/// Returns the offset of a jump at `at`, if it has room in eight bits.
+fn near(target: Target, at: usize, places: &[usize]) -> Option<u8> {
+    let Target::To(label) = target else { return None };
+    // Below for a moment only, while other jumps still grow.
+    u8::try_from(places[label.0].checked_sub(at + 1)?).ok()
+}
+
+/// Returns the instruction at `at` that goes to a target however far it is.
+fn far(target: Target, at: usize, places: &[usize]) -> libc::sock_filter {
+    match target {
+        Target::Ring(ring) => statement(RETURN, ring.into()),
+        Target::To(label) => statement(JUMP, (places[label.0] - at - 1) as u32),
+    }
+}
+
+fn len(item: &Item, (yes_long, no_long): (bool, bool)) -> usize {
+    match item {
+        Item::Here(_) => 0,
+        Item::Plain(_) | Item::Go(_) => 1,
+        Item::Jump { .. } => 1 + usize::from(yes_long) + usize::from(no_long),
+    }
+}
+
+const fn statement(code: u16, number: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt: 0, jf: 0, k: number }
+}
+
+/// Words of scratch memory.
+#[derive(Clone, Copy)]
+enum Slot {
+    Vlan,
+    VlanInner,
+    EtherType,
+    Protocol,
+    TrafficClass,
+    SourcePort,
+    DestinationPort,
+    HeaderLen,
+    PayloadLen,
+    Network,
+}
+
+/// Single numbers that are compared one after another; more are searched by halves.
+const LINEAR_MAX: usize = 4;
+const VLAN_MASK: u32 = 0x0fff;
+const FRAGMENT_OFFSET: u32 = 0x1fff;
+/// Smaller values in an ethertype's place are IEEE 802.3 lengths.
+const ETHERTYPE_MIN: u32 = 0x0600;
+
+// <linux/filter.h>: offsets of metadata and of the link header.
+const ANCILLARY: u32 = -0x1000_i32 as u32;
+const PACKET_TYPE: u32 = 4;
+const TAG: u32 = 44;
+const TAG_PRESENT: u32 = 48;
+const LINK: u32 = -0x20_0000_i32 as u32;
+
+// <linux/bpf_common.h>: class, size or operation, mode or source.
+const LOAD_NUMBER: u16 = 0x00;
+const LOAD_WORD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_WORD_X: u16 = 0x40;
+const LOAD_HALF_X: u16 = 0x48;
+const LOAD_BYTE_X: u16 = 0x50;
+const LOAD_SLOT: u16 = 0x60;
+const LOAD_X: u16 = 0x01;
+const LOAD_X_SLOT: u16 = 0x61;
+const STORE: u16 = 0x02;
+const ADD_X: u16 = 0x0c;
+const SUBTRACT_X: u16 = 0x1c;
+const AND: u16 = 0x54;
+const SHIFT_LEFT: u16 = 0x64;
+const SHIFT_RIGHT: u16 = 0x74;
+const JUMP: u16 = 0x05;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_ABOVE: u16 = 0x25;
+const JUMP_AT_LEAST: u16 = 0x35;
+const JUMP_AT_LEAST_X: u16 = 0x3d;
+const JUMP_ANY_BIT: u16 = 0x45;
+const RETURN: u16 = 0x06;
+/// X = A.
+const KEEP_X: u16 = 0x07;
+/// A = X.
+const SAVE_X: u16 = 0x87;

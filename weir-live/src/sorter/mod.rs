@@ -1,0 +1,328 @@
+//! The sorter: programs that let the kernel choose a ring for each frame, by the policy's rules.
+//!
+//! A flood in one class then overflows only the ring of that class, before any of Weir's own code
+//! runs. The classifier stays the authority: a frame that came by any ring is classified again.
+//!
+//! **The rule.** A frame goes to a ring other than 0 only if the classifier certainly sends it to
+//! the leaf of that ring. Ring 0 takes the default class, leaves without a ring of their own, and
+//! frames of which a program cannot be certain:
+//! - frames that are not plain: more than two VLAN tags, IPv6 extension headers, PPPoE, MPLS, SNAP,
+//!   headers that are cut short or make no sense;
+//! - later fragments, where fragments follow the first of their datagram;
+//! - frames that a rule may take which tests a firewall's mark, and what a hash spreads over leaves.
+//!
+//! A [`SortPlan`] is made once for a direction's policy; a program is made for each port that feeds
+//! the direction, since rules may name the port. `cases.rs` reads the rules, `graph.rs` joins them
+//! to a decision graph, and `cbpf.rs` writes that as a program. `tests.rs` compares the programs,
+//! run by an interpreter, with the classifier.
+
+mod cases;
+mod cbpf;
+mod graph;
+pub mod interpret;
+mod ranges;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use cases::{Case, Family, conditions, prune};
+use graph::Graph;
+use weir_core::classify::{FragmentPolicy, InterfaceId, MatchOrder, Rule, Target};
+use weir_core::ids::LeafId;
+use weir_core::packet::{EtherType, Protocol};
+use weir_policy::policy::{Measure, Metric, Policy};
+
+/// What a sorter is made from.
+#[derive(Clone, Debug)]
+pub struct SortConfig {
+    /// The rules as declared.
+    pub rules: Vec<Rule>,
+    /// The order in which they are tried.
+    pub order: MatchOrder,
+    /// How fragments are classified.
+    pub fragments: FragmentPolicy,
+    /// Where frames go that no rule matches.
+    pub default: Target,
+    /// What each leaf wants, by number.
+    pub wishes: Vec<Wish>,
+}
+
+/// How much a leaf needs a ring of its own. Greater ones get one first, and of equal ones the
+/// earlier leaf.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Wish {
+    /// Whether it has a bound on delay or loss.
+    pub bounded: bool,
+    /// Its priority; greater is served earlier.
+    pub priority: u64,
+}
+
+/// Which leaf has which ring, and the cases to sort by.
+#[derive(Clone, Debug)]
+pub struct SortPlan {
+    /// The ring of each leaf, by number. Only ring 0 is shared.
+    pub ring_of_leaf: Vec<u8>,
+    /// The number of rings, ring 0 included.
+    pub rings: usize,
+    /// Leaves that are not sorted, or not all of their frames, and why. A leaf may occur twice.
+    pub unsorted: Vec<(LeafId, Reason)>,
+    /// The rules in match order, each with its ring.
+    rules: Vec<(Rule, u8)>,
+    later: Later,
+}
+
+/// A program for one port.
+#[derive(Clone, Debug)]
+pub struct Sorter<T> {
+    /// The program.
+    pub code: Vec<T>,
+    /// Leaves with a ring some of whose rules had no room, so that their frames go to ring 0.
+    pub cut: Vec<LeafId>,
+}
+
+/// Why frames of a leaf go to ring 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reason {
+    /// Other leaves have all rings.
+    Rings,
+    /// A rule of the leaf tests a firewall's mark.
+    Mark,
+    /// An earlier rule of another leaf tests a mark, and may take the same frames.
+    BehindMark,
+    /// A rule spreads packets over several leaves by a hash.
+    Spread,
+}
+
+/// What a later fragment tells of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Later {
+    /// Not enough: it goes where the first fragment went.
+    Unknown,
+    /// It is classified by its own headers, without ports.
+    Portless,
+}
+
+impl SortConfig {
+    /// The rules of a policy, and what it promises.
+    pub fn of_policy(policy: &Policy) -> SortConfig {
+        SortConfig {
+            rules: policy.rules.clone(),
+            order: policy.search.order,
+            fragments: policy.search.fragments,
+            default: policy.default,
+            wishes: wishes(policy),
+        }
+    }
+}
+
+impl SortPlan {
+    /// Gives rings to the leaves that want them most and that the kernel can tell apart.
+    pub fn new(config: SortConfig) -> SortPlan {
+        let leaves = config.wishes.len();
+        let arranged = config.order.arrange(config.rules).into_iter();
+        let rules: Vec<Rule> = arranged.map(|(_, rule)| rule).take(RULES_MAX).collect();
+        let mut plan = SortPlan {
+            ring_of_leaf: vec![0; leaves],
+            rings: 1,
+            unsorted: Vec::new(),
+            rules: Vec::new(),
+            later: match config.fragments {
+                FragmentPolicy::EachAlone | FragmentPolicy::AltqBroken => Later::Portless,
+                FragmentPolicy::Follow(_) | FragmentPolicy::AltqFixed => Later::Unknown,
+            },
+        };
+        plan.give_rings(&rules, config.default, &config.wishes);
+        plan.note_rules(&rules);
+        let ring = |rule: &Rule| if is_certain(rule) { plan.ring(rule.leaf) } else { 0 };
+        plan.rules = rules.iter().map(|rule| (rule.clone(), ring(rule))).collect();
+        plan.note_leaves_behind_marks();
+        plan.unsorted.sort_unstable();
+        plan.unsorted.dedup();
+        plan
+    }
+
+    /// The plan of a direction with this policy.
+    pub fn of_policy(policy: &Policy) -> SortPlan {
+        SortPlan::new(SortConfig::of_policy(policy))
+    }
+
+    /// Returns the ring of a leaf.
+    pub fn ring(&self, leaf: LeafId) -> u8 {
+        self.ring_of_leaf.get(leaf.index()).copied().unwrap_or(0)
+    }
+
+    /// Returns the leaf that has a ring to itself; none for ring 0.
+    pub fn leaf(&self, ring: usize) -> Option<LeafId> {
+        let is_ring = |one: &u8| *one != 0 && usize::from(*one) == ring;
+        self.ring_of_leaf.iter().position(is_ring).map(|leaf| LeafId(leaf as u32))
+    }
+
+    /// Returns the classic program for frames that came in by `interface`: for PACKET_FANOUT_CBPF,
+    /// its result is the ring. It has at most [`INSTRUCTIONS_MAX`] instructions.
+    pub fn classic(&self, interface: InterfaceId) -> Sorter<libc::sock_filter> {
+        self.fit(interface, |graphs| cbpf::assemble(graphs, self.later))
+    }
+
+    /// Returns the program of as many rules as have room in it.
+    fn fit<T>(
+        &self,
+        interface: InterfaceId,
+        assemble: impl Fn(&[Graph; 3]) -> Vec<T>,
+    ) -> Sorter<T> {
+        let cases = Family::ALL.map(|family| prune(self.cases(family, Some(interface))));
+        let of_first = |rules: usize| {
+            let graphs = [0, 1, 2].map(|family: usize| {
+                let len = cases[family].partition_point(|case| case.rule < rules);
+                Graph::new(&cases[family][..len], Family::ALL[family])
+            });
+            assemble(&graphs)
+        };
+        let fits = |rules: usize| of_first(rules).len() <= INSTRUCTIONS_MAX;
+        let mut rules = self.rules.len();
+        if !fits(rules) {
+            // No rules always fit; each step halves what is unknown.
+            let mut too_many = rules;
+            rules = 0;
+            while rules + 1 < too_many {
+                let middle = rules.midpoint(too_many);
+                *(if fits(middle) { &mut rules } else { &mut too_many }) = middle;
+            }
+        }
+        let beyond = cases.iter().flatten().filter(|case| case.rule >= rules && case.ring != 0);
+        let mut cut: Vec<LeafId> = beyond.map(|case| case.leaf).collect();
+        cut.sort_unstable();
+        cut.dedup();
+        Sorter { code: of_first(rules), cut }
+    }
+
+    fn cases(&self, family: Family, interface: Option<InterfaceId>) -> Vec<Case> {
+        let case = |(place, (rule, ring)): (usize, &(Rule, u8))| {
+            let conditions = conditions(&rule.matches, family, interface)?;
+            Some(Case { rule: place, leaf: rule.leaf, conditions, ring: *ring })
+        };
+        self.rules.iter().enumerate().filter_map(case).collect()
+    }
+
+    fn give_rings(&mut self, rules: &[Rule], default: Target, wishes: &[Wish]) {
+        let mut has_rule = vec![false; wishes.len()];
+        for rule in rules.iter().filter(|rule| is_certain(rule)) {
+            if let Some(has_rule) = has_rule.get_mut(rule.leaf.index()) {
+                *has_rule = true;
+            }
+        }
+        let by_default = default.leaf.index()..default.leaf.index() + leaves_of(&default);
+        let sortable = |leaf: &usize| has_rule[*leaf] && !by_default.contains(leaf);
+        let mut leaves: Vec<usize> = (0..wishes.len()).filter(sortable).collect();
+        leaves.sort_by_key(|leaf| std::cmp::Reverse(wishes[*leaf]));
+        let without = leaves.split_off(leaves.len().min(RINGS_MAX - 1));
+        for (leaf, ring) in leaves.iter().zip(1..) {
+            self.ring_of_leaf[*leaf] = ring;
+        }
+        self.rings = 1 + leaves.len();
+        let note = |leaf| (LeafId(leaf as u32), Reason::Rings);
+        self.unsorted.extend(without.into_iter().map(note));
+    }
+
+    fn note_rules(&mut self, rules: &[Rule]) {
+        for rule in rules {
+            if tests_mark(rule) {
+                self.unsorted.push((rule.leaf, Reason::Mark));
+            }
+            if leaves_of(&rule.target()) > 1 {
+                self.unsorted.push((rule.leaf, Reason::Spread));
+            }
+        }
+    }
+
+    fn note_leaves_behind_marks(&mut self) {
+        for family in Family::ALL {
+            let mut marked: Vec<Case> = Vec::new();
+            for case in self.cases(family, None) {
+                if tests_mark(&self.rules[case.rule].0) {
+                    marked.push(case);
+                } else if case.ring != 0 && marked.iter().any(|earlier| !earlier.is_apart(&case)) {
+                    self.unsorted.push((case.leaf, Reason::BehindMark));
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Rings => "other classes have all rings",
+            Reason::Mark => "a rule of it tests a mark, which the kernel's sorter does not read",
+            Reason::BehindMark => {
+                "an earlier rule tests a mark and may take the same frames; write that rule later"
+            }
+            Reason::Spread => "its packets are spread over several classes by a hash",
+        })
+    }
+}
+
+/// Returns what each leaf of a policy wants.
+fn wishes(policy: &Policy) -> Vec<Wish> {
+    let tree = &policy.link.tree;
+    let promised = |leaf: LeafId| {
+        let class = tree.class_of(leaf);
+        policy.promises.iter().any(|promise| match promise.promised.measure {
+            Measure::Class(of, metric) => of == class && bounds(metric),
+            Measure::Fairness => false,
+        })
+    };
+    let wish = |(leaf, class): (LeafId, &weir_core::tree::ClassSpec)| Wish {
+        bounded: promised(leaf)
+            || policy.demands.get(leaf.index()).is_some_and(|demand| demand.delay.is_some()),
+        // HTB's `prio` is served from 0 on.
+        priority: match (class.params.number("priority"), class.params.number("prio")) {
+            (Some(priority), _) => priority,
+            (None, Some(prio)) => u64::from(u8::MAX).saturating_sub(prio),
+            (None, None) => 0,
+        },
+    };
+    tree.leaves().map(wish).collect()
+}
+
+/// Returns whether a promise about this metric needs packets that arrive in time, or at all.
+fn bounds(metric: Metric) -> bool {
+    match metric {
+        Metric::Delay(_) | Metric::DelayMean | Metric::Drops | Metric::Loss => true,
+        Metric::Rate | Metric::BacklogMax => false,
+    }
+}
+
+/// Returns whether the frames that a rule takes are known from their bytes, and go to one leaf.
+fn is_certain(rule: &Rule) -> bool {
+    !tests_mark(rule) && leaves_of(&rule.target()) == 1
+}
+
+fn tests_mark(rule: &Rule) -> bool {
+    rule.matches.mark.is_some_and(|mark| mark.mask() != 0)
+}
+
+fn leaves_of(target: &Target) -> usize {
+    target.spread.map_or(1, |spread| spread.queues.max(1) as usize)
+}
+
+/// Rings of a port, ring 0 included.
+pub const RINGS_MAX: usize = 8;
+/// Instructions of a program: the most that the kernel takes of a classic one (BPF_MAXINSNS).
+pub const INSTRUCTIONS_MAX: usize = 4096;
+/// Rules that are considered; frames of later ones go to ring 0.
+pub const RULES_MAX: usize = 16_384;
+
+/// Protocols whose headers begin with two ports.
+const PORTED: [Protocol; 5] =
+    [Protocol::TCP, Protocol::UDP, Protocol::SCTP, Protocol::UDP_LITE, Protocol::DCCP];
+
+/// Ethertypes behind which an IP header or a third tag may be that no program looks for.
+const UNSEEN: [EtherType; 6] = [
+    EtherType::PPPOE_SESSION,
+    EtherType::MPLS,
+    EtherType::MPLS_MULTICAST,
+    EtherType::VLAN,
+    EtherType::VLAN_SERVICE,
+    EtherType::VLAN_OLD,
+];

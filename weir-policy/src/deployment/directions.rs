@@ -1,0 +1,189 @@
+//! Directions of a deployment, and the policies that they name.
+
+use super::{Deployment, Direction, Port, Settings, SojournMax, pool, ports, sojourn};
+use crate::codes;
+use crate::file::ReadFile;
+use crate::finding::{Draft, Outcome, Report, Span};
+use crate::policy::{self, Policy};
+use crate::reader::{Node, Table};
+use std::path::{Path, PathBuf};
+
+/// Reads `[direction.NAME]`, if there is any.
+pub(super) fn read(
+    node: Option<&Node<'_>>,
+    settings: &Settings,
+    policies: &mut Policies<'_>,
+    report: &mut Report,
+) -> Vec<Direction> {
+    let Some(table) = node.and_then(|node| node.table(report)) else { return Vec::new() };
+    let nodes: Vec<_> = table.entries().collect();
+    if nodes.len() > DIRECTIONS_MAX {
+        let message =
+            format!("{} directions are written, but at most {DIRECTIONS_MAX} may be", nodes.len());
+        let cure = "write fewer, or several deployments";
+        report.push(Draft::new(&codes::DIRECTION_COUNT, table.span(), message).cure(cure));
+        // This also bounds the number of files to read.
+        return Vec::new();
+    }
+    let mut directions: Vec<Direction> = Vec::new();
+    for node in &nodes {
+        let Some(direction) = direction(node, settings, policies, report) else { continue };
+        check_pairs(&direction, &directions, (&settings.deployment.ports, node.key_span()), report);
+        directions.push(direction);
+    }
+    directions
+}
+
+/// Reports a pair of ports that an earlier direction has already.
+fn check_pairs(
+    direction: &Direction,
+    others: &[Direction],
+    (ports, span): (&[Port], Span),
+    report: &mut Report,
+) {
+    for &from in &direction.from {
+        let same = |other: &&Direction| other.to == direction.to && other.from.contains(&from);
+        let Some(other) = others.iter().find(same) else { continue };
+        let (first, second) = (&other.name, &direction.name);
+        let (from, to) = (&ports[from].name, &ports[direction.to].name);
+        let message =
+            format!("directions `{first}` and `{second}` both go from `{from}` to `{to}`");
+        let cure = "name other ports in one of them";
+        report.push(Draft::new(&codes::SAME_WAY, span, message).cure(cure));
+    }
+}
+
+fn direction(
+    node: &Node<'_>,
+    settings: &Settings,
+    policies: &mut Policies<'_>,
+    report: &mut Report,
+) -> Option<Direction> {
+    let ports = &settings.deployment.ports;
+    let mut table = node.table(report)?.named(format!("direction `{}`", node.key()));
+    let from = table.required("from", report).and_then(|node| origins(&node, ports, report));
+    let to_node = table.required("to", report);
+    let to = to_node.as_ref().and_then(|node| ports::find(node, ports, report));
+    let policy_node = table.required("policy", report);
+    let options = Options::read(&mut table, settings, report);
+    table.finish(report);
+    let policy = policy_node.as_ref().and_then(|node| policies.read(node, ports, report));
+    let (from, to, to_node) = (from?, to?, to_node?);
+    if from.contains(&to) {
+        let message = "a direction ends where it begins";
+        report.push(to_node.draft(&codes::SAME_WAY, message).cure("name another port"));
+        return None;
+    }
+    let (policy_node, policy) = (policy_node?, policy?);
+    let sojourn_max = match options.sojourn_max {
+        Some(SojournMax::At(time)) => Some(time),
+        Some(SojournMax::None) => None,
+        None => Some(sojourn::of_policy(&policy)),
+    };
+    let path = policies.folder.join(policy_node.name(report)?);
+    let name = node.key().to_owned();
+    let direction = Direction { name, from, to, path, policy, pool: options.pool, sojourn_max };
+    pool::check(&direction, options.pool_span.unwrap_or(policy_node.span()), report);
+    Some(direction)
+}
+
+/// Reads the port, or the ports, where frames come in.
+fn origins(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<Vec<usize>> {
+    let nodes = node.one_or_many();
+    if nodes.is_empty() {
+        let cure = "name the ports whose frames share the policy";
+        report.push(node.draft(&codes::BAD_VALUE, "names no port").cure(cure));
+        return None;
+    }
+    let mut origins = Vec::new();
+    let mut complete = true;
+    for node in &nodes {
+        let Some(port) = ports::find(node, ports, report) else {
+            complete = false;
+            continue;
+        };
+        if origins.contains(&port) {
+            let message = format!("names port `{}` twice", ports[port].name);
+            report.push(node.draft(&codes::SAME_WAY, message).cure("name each port once"));
+        }
+        origins.push(port);
+    }
+    complete.then_some(origins)
+}
+
+/// What a direction says of itself, or `[deployment]` of all directions.
+struct Options {
+    pool: u32,
+    pool_span: Option<Span>,
+    sojourn_max: Option<SojournMax>,
+}
+
+impl Options {
+    fn read(table: &mut Table<'_>, settings: &Settings, report: &mut Report) -> Self {
+        let Settings { deployment: Deployment { pool, .. }, pool_span, .. } = settings;
+        let node = table.field("pool");
+        let own = node.as_ref().and_then(|node| pool::read(node, report));
+        let sojourn_max = table.field("sojourn_max").and_then(|node| sojourn::read(&node, report));
+        Self {
+            pool: own.unwrap_or(*pool),
+            pool_span: node.map(|node| node.span()).or(*pool_span),
+            sojourn_max: sojourn_max.or(settings.sojourn_max),
+        }
+    }
+}
+
+/// Reads the policies that directions name, each file once.
+pub(super) struct Policies<'a> {
+    folder: PathBuf,
+    read_file: ReadFile<'a>,
+    /// The policies that were read, and what reading them found.
+    outcomes: Vec<(PathBuf, Option<Policy>, Outcome<Policy>)>,
+}
+
+impl<'a> Policies<'a> {
+    /// Prepares to read policies beside the file `name`.
+    pub(super) fn new(name: &str, read_file: ReadFile<'a>) -> Self {
+        let folder = Path::new(name).parent().map(Path::to_owned).unwrap_or_default();
+        Self { folder, read_file, outcomes: Vec::new() }
+    }
+
+    fn read(&mut self, node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<Policy> {
+        let path = self.folder.join(node.name(report)?);
+        let name = path.display().to_string();
+        if !self.outcomes.iter().any(|known| known.0 == path) {
+            match (self.read_file)(&path) {
+                Ok(bytes) => self.parse(&path, &bytes, ports),
+                Err(error) => {
+                    let message = format!("cannot read {name}: {error}");
+                    let cure = "name a file, relative to this one";
+                    report.push(node.draft(&codes::UNREADABLE, message).cure(cure));
+                    return None;
+                }
+            }
+        }
+        let (_, policy, _) = self.outcomes.iter().find(|known| known.0 == path)?;
+        if policy.is_none() {
+            let message = format!("the policy {name} has errors");
+            report.push(node.draft(&codes::POLICY_FAULTY, message).cure("correct the policy"));
+        }
+        policy.clone()
+    }
+
+    fn parse(&mut self, path: &Path, bytes: &[u8], ports: &[Port]) {
+        let names: Vec<_> = ports.iter().map(|port| port.name.clone()).collect();
+        let name = path.display().to_string();
+        let mut outcome = policy::parse_bytes(bytes, &name, Some(&names), self.read_file);
+        let policy = outcome.plan.take().filter(|_| !outcome.failed());
+        self.outcomes.push((path.to_owned(), policy, outcome));
+    }
+
+    /// Adds what reading the policies found to what the deployment's own text has.
+    pub(super) fn merge_into(self, outcome: &mut Outcome<Deployment>) {
+        for (_, _, found) in self.outcomes {
+            found.merge_into(outcome);
+        }
+    }
+}
+
+/// Every pair of eight ports has 56.
+const DIRECTIONS_MAX: usize = 64;

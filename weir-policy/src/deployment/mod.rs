@@ -1,0 +1,319 @@
+//! A deployment: which policy shapes which direction between which interfaces, for `weir up`.
+//!
+//! ```toml
+//! [deployment]
+//! name = "home"                                   # default: the name of the file
+//! ports = { inside = "eth0", outside = "eth1" }
+//! wait = "hybrid"                                 # or "block", "spin"
+//! cpu = 3                                         # default: the system's choice
+//! control = "/run/weir/home.sock"                 # default: made from the name
+//! lag_max = "100 ms"
+//! pool = "8192 packets"                           # of each direction
+//!
+//! [direction.upload]
+//! from = "inside"                                 # or several ports: ["inside", "guests"]
+//! to = "outside"
+//! policy = "up.toml"                              # relative to this file
+//! ```
+//!
+//! Ports are numbered in the order of the file: `InterfaceId(n)` in a policy's rules is the nth.
+//! Directions join their ports to bridges (`bridges.rs`). Invariant: a [`Deployment`] has at least
+//! one bridge, each port is in exactly one, and each direction's ports are all in the same one.
+
+mod bridges;
+mod directions;
+mod pool;
+mod ports;
+mod sojourn;
+
+use crate::codes;
+use crate::finding::{Draft, Outcome, Report, Span};
+use crate::policy::Policy;
+use crate::reader::{self, Node, Table};
+use directions::Policies;
+use sojourn::SojournMax;
+use std::path::{Path, PathBuf};
+use weir_core::units::{Duration, Share};
+
+pub use crate::file::ReadFile;
+pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
+
+/// A checked deployment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Deployment {
+    /// The name in `weir status`.
+    pub name: String,
+    /// The ports, in the order of their numbers.
+    pub ports: Vec<Port>,
+    /// The shaped directions, in the order of the file.
+    pub directions: Vec<Direction>,
+    /// The bridges that directions make of the ports, in the order of their first ports.
+    pub bridges: Vec<Bridge>,
+    /// How the run loop waits.
+    pub wait: Wait,
+    /// The niceness of the threads of bridges; without one, [`NICE_DEFAULT`] where the process may.
+    pub nice: Option<i32>,
+    /// The control socket, if one is given.
+    pub control: Option<PathBuf>,
+    /// A stall longer than this restarts the line.
+    pub lag_max: Duration,
+    /// The most frames that a direction without policy holds; each [`Direction`] has its own.
+    pub pool: u32,
+    /// What the loss of a port's carrier means for the other ports.
+    pub carrier: Carrier,
+    /// Whether an interface with addresses or routes may be taken.
+    pub take: bool,
+}
+
+/// A network interface under the name that policies use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Port {
+    /// The name in this file and in rules.
+    pub name: String,
+    /// The interface of the system. Both ends of host egress have the same.
+    pub interface: String,
+    /// What the port is an end of.
+    pub side: Side,
+    /// The keyword of the kind of port, one of [`PORT_KINDS`].
+    pub kind: &'static str,
+    /// How much later each frame leaves by this port.
+    pub delay: Duration,
+    /// The part of the frames that are lost instead of leaving by this port.
+    pub loss: Share,
+    /// The seed of the random numbers that choose them.
+    pub seed: u64,
+}
+
+/// What a port is an end of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Side {
+    /// The interface's cable: frames for other machines pass.
+    #[default]
+    Interface,
+    /// Host egress: this machine, above the interface.
+    Host,
+    /// Host egress: the cable of the interface.
+    Wire,
+}
+
+/// Ports that directions join; each bridge runs on a thread of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bridge {
+    /// The indices of its ports, ascending.
+    pub ports: Vec<usize>,
+    /// The indices of its directions, ascending.
+    pub directions: Vec<usize>,
+    /// The CPU to run on, if one is given.
+    pub cpu: Option<u32>,
+}
+
+/// One direction with its policy.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Direction {
+    /// The name.
+    pub name: String,
+    /// The indices of the ports where frames come in: at least one, in the order of the file.
+    pub from: Vec<usize>,
+    /// The index of the port where frames leave.
+    pub to: usize,
+    /// The file of the policy.
+    pub path: PathBuf,
+    /// The policy.
+    pub policy: Policy,
+    /// The most frames that it holds.
+    pub pool: u32,
+    /// After a stall, packets older than this are dropped as stale; `None` if none are.
+    pub sojourn_max: Option<Duration>,
+}
+
+/// How the run loop waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Wait {
+    /// Sleeps until shortly before a deadline, then polls.
+    #[default]
+    Hybrid,
+    /// Sleeps until the deadline.
+    Block,
+    /// Never sleeps.
+    Spin,
+}
+
+/// What the loss of a port's carrier means for the other ports of its bridge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Carrier {
+    /// They keep theirs.
+    #[default]
+    Keep,
+    /// They lose theirs too, so that the machines behind them see it.
+    Pass,
+}
+
+impl Deployment {
+    /// Returns the direction whose policy shapes frames from one port to another.
+    pub fn direction(&self, from: usize, to: usize) -> Option<&Direction> {
+        self.directions.iter().find(|way| way.to == to && way.from.contains(&from))
+    }
+
+    /// Returns the interface by which this machine's own traffic is shaped, in place of a bridge.
+    pub fn host_interface(&self) -> Option<&str> {
+        let host = self.ports.iter().find(|port| port.side == Side::Host)?;
+        Some(&host.interface)
+    }
+}
+
+/// Returns whether a file with these top-level keys is a deployment.
+pub fn is_deployment(top_level: &[String]) -> bool {
+    top_level.iter().any(|key| key == "deployment" || key == "direction")
+}
+
+/// Checks the deployment `bytes` of the file `name`, and its policies, read with `read_file`.
+pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deployment> {
+    let mut policies = Policies::new(name, read_file);
+    let mut outcome = reader::read(name, bytes, |top, report| {
+        // Makes the key known even if the other table is missing.
+        let ways = top.field("direction");
+        let mut table = top.required("deployment", report)?.table(report)?.named("[deployment]");
+        let settings = Settings::read(&mut table, name, report);
+        let directions = directions::read(ways.as_ref(), &settings, &mut policies, report);
+        if report.failed() {
+            // A direction that is missing would leave its ports alone.
+            return None;
+        }
+        let bridges = bridges::join(&settings, &directions, report)?;
+        Some(Deployment { directions, bridges, ..settings.deployment })
+    });
+    policies.merge_into(&mut outcome);
+    outcome
+}
+
+/// What `[deployment]` says.
+struct Settings {
+    /// All of it except directions and bridges.
+    deployment: Deployment,
+    /// Where each port is written.
+    port_spans: Vec<Span>,
+    /// The CPUs of bridges, and where they are written.
+    cpus: Option<(Vec<u32>, Span)>,
+    /// Where the pool is written.
+    pool_span: Option<Span>,
+    /// The default of directions.
+    sojourn_max: Option<SojournMax>,
+}
+
+impl Settings {
+    fn read(table: &mut Table<'_>, file: &str, report: &mut Report) -> Self {
+        let name = name(table, file, report);
+        let ports = table.required("ports", report).map(|node| ports::read(&node, report));
+        let (ports, port_spans) = ports.unwrap_or_default();
+        let wait = table.field("wait").and_then(|node| wait(&node, report));
+        let nice = table.field("nice").and_then(|node| nice(&node, report));
+        let cpus = bridges::cpus(table, report);
+        let control = table.field("control").and_then(|node| node.name(report)).map(PathBuf::from);
+        let lag_max = table.field("lag_max").and_then(|node| lag_max(&node, report));
+        let pool_node = table.field("pool");
+        let pool = pool_node.as_ref().and_then(|node| pool::read(node, report));
+        let sojourn_max = table.field("sojourn_max").and_then(|node| sojourn::read(&node, report));
+        let carrier = table.field("carrier").and_then(|node| carrier(&node, report));
+        let take = table.field("take").and_then(|node| node.flag(report));
+        table.finish(report);
+        let deployment = Deployment {
+            name: name.unwrap_or_default(),
+            ports,
+            directions: Vec::new(),
+            bridges: Vec::new(),
+            wait: wait.unwrap_or_default(),
+            nice,
+            control,
+            lag_max: lag_max.unwrap_or(LAG_MAX_DEFAULT),
+            pool: pool.unwrap_or(pool::DEFAULT),
+            carrier: carrier.unwrap_or_default(),
+            take: take.unwrap_or(false),
+        };
+        let pool_span = pool_node.map(|node| node.span());
+        Self { deployment, port_spans, cpus, pool_span, sojourn_max }
+    }
+}
+
+/// Reads the name, which is the file's name without its ending unless one is written.
+fn name(table: &mut Table<'_>, file: &str, report: &mut Report) -> Option<String> {
+    let draft = |message: String, cure: &str, span| {
+        let cure = format!("{cure} {NAME_RULE}");
+        Draft::new(&codes::BAD_VALUE, span, message).cure(cure)
+    };
+    if let Some(node) = table.field("name") {
+        let name = node.name(report)?;
+        if is_name(name) {
+            return Some(name.to_owned());
+        }
+        let message = format!("{name:?} is not a valid name of a deployment");
+        report.push(draft(message, "use", node.span()));
+        return None;
+    }
+    let stem = Path::new(file).file_stem()?.to_string_lossy();
+    if is_name(&stem) {
+        return Some(stem.into_owned());
+    }
+    let message = format!("the name of the file, {stem:?}, is not a valid name of a deployment");
+    report.push(draft(message, "write `name = \"...\"` with", table.span()));
+    None
+}
+
+/// Returns whether a deployment may have this name, which becomes the name of its control socket.
+pub fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    let begins = name.starts_with(char::is_alphanumeric);
+    begins && name.len() <= NAME_BYTES_MAX && name.chars().all(fits)
+}
+
+fn wait(node: &Node<'_>, report: &mut Report) -> Option<Wait> {
+    Some(match node.choice(&["hybrid", "block", "spin"], report)? {
+        "block" => Wait::Block,
+        "spin" => Wait::Spin,
+        _ => Wait::Hybrid,
+    })
+}
+
+fn carrier(node: &Node<'_>, report: &mut Report) -> Option<Carrier> {
+    Some(match node.choice(&["keep", "pass"], report)? {
+        "pass" => Carrier::Pass,
+        _ => Carrier::Keep,
+    })
+}
+
+fn nice(node: &Node<'_>, report: &mut Report) -> Option<i32> {
+    let nice = node.integer(report)?;
+    if let Some(nice) = i32::try_from(nice).ok().filter(|nice| (NICE_MIN..=NICE_MAX).contains(nice))
+    {
+        return Some(nice);
+    }
+    let message = format!("{nice} is not in {NICE_MIN} to {NICE_MAX}");
+    let cure = format!("leave it out for {NICE_DEFAULT}");
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+fn lag_max(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
+    let lag = node.duration(report)?;
+    if (LAG_MAX_MIN..=LAG_MAX_MAX).contains(&lag) {
+        return Some(lag);
+    }
+    let message = format!("{lag} is not in {LAG_MAX_MIN} to {LAG_MAX_MAX}");
+    let cure = format!("leave it out for {LAG_MAX_DEFAULT}");
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+/// The rule of [`is_name`], as a cure.
+pub const NAME_RULE: &str =
+    "letters, digits, `-`, `_` and `.`, at most 64 bytes, a letter or digit first";
+/// The niceness of a bridge's thread that is allowed to have it, unless `nice` says otherwise: a
+/// frame that waits for the processor is late whatever the policy says.
+pub const NICE_DEFAULT: i32 = -20;
+const NICE_MIN: i32 = -20;
+const NICE_MAX: i32 = 19;
+/// The path of a socket has at most 107 bytes.
+const NAME_BYTES_MAX: usize = 64;
+const LAG_MAX_DEFAULT: Duration = Duration::from_millis(100);
+/// Below this the loop's own wake-ups would count as stalls.
+const LAG_MAX_MIN: Duration = Duration::from_millis(1);
+const LAG_MAX_MAX: Duration = Duration::from_secs(10);

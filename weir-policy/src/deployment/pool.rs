@@ -1,0 +1,88 @@
+//! The pool of frames of a direction, and whether its policy fits into it.
+
+use super::Direction;
+use crate::codes;
+use crate::finding::{Draft, Report, Span};
+use crate::policy::Policy;
+use crate::reader::Node;
+use weir_core::ids::LeafId;
+use weir_core::queue::Limit;
+
+/// Reads a number of frames.
+pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<u32> {
+    let frames = node.packets(report)?;
+    if (MIN..=MAX).contains(&frames) {
+        return Some(frames);
+    }
+    let message = format!("{frames} packets is not in {MIN}..={MAX}");
+    let cure = format!("leave it out for {DEFAULT} packets");
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+/// Warns of a policy whose queues may hold more than the pool of its direction; `span` is where the
+/// pool, or else the policy, is written.
+pub(super) fn check(direction: &Direction, span: Span, report: &mut Report) {
+    let policy = &direction.policy;
+    let limits = limits(policy);
+    let sum = limits.iter().fold(0, |sum: u64, class| sum.saturating_add(class.1));
+    let held = sum.min(policy.link.packets_max.into());
+    let pool = direction.pool;
+    if held <= u64::from(pool) {
+        return;
+    }
+    let message = format!(
+        "direction `{}`: its queues may hold {held} packets, and its pool {pool}: {}; while the \
+         pool is full, frames that arrive are shed (cause `pool`), and each class keeps only its \
+         reserve",
+        direction.name,
+        longest(limits)
+    );
+    let lower = "lower the limits of queues";
+    let cure = if held <= MAX.into() {
+        format!("write `pool = \"{held} packets\"`, or {lower}")
+    } else {
+        lower.to_owned()
+    };
+    report.push(Draft::new(&codes::POOL_TOO_SMALL, span, message).cure(cure));
+}
+
+/// Returns the name of each leaf class and the packets that its queues may hold, in the order of
+/// the policy.
+fn limits(policy: &Policy) -> Vec<(&str, u64)> {
+    let mut limits: Vec<(&str, u64)> = Vec::new();
+    for (leaf, queue) in policy.link.queues.iter().enumerate() {
+        let packets = match queue.limit() {
+            Limit::Packets(packets) => packets.into(),
+            Limit::Bytes(bytes) => bytes.get() / PACKET_TYPICAL,
+        };
+        let name = policy.leaf_name(LeafId(leaf as u32));
+        match limits.last_mut().filter(|last| last.0 == name) {
+            Some(last) => last.1 = last.1.saturating_add(packets),
+            None => limits.push((name, packets)),
+        }
+    }
+    limits
+}
+
+/// Names the classes with the longest queues.
+fn longest(mut limits: Vec<(&str, u64)>) -> String {
+    limits.sort_by_key(|(_, packets)| std::cmp::Reverse(*packets));
+    let others = limits.len().saturating_sub(NAMES_SHOWN);
+    let shown = limits.iter().take(NAMES_SHOWN);
+    let mut names: Vec<_> = shown.map(|(name, packets)| format!("`{name}` {packets}")).collect();
+    if others > 0 {
+        names.push(format!("{others} more"));
+    }
+    names.join(", ")
+}
+
+/// The frames of a direction: with MTU 1500 they take 16 MiB.
+pub(super) const DEFAULT: u32 = 8192;
+const MIN: u32 = 64;
+/// Two gigabytes of frames.
+const MAX: u32 = 1 << 20;
+/// The packet size by which a queue in bytes is converted: the mean of common traffic mixes.
+const PACKET_TYPICAL: u64 = 500;
+/// The most classes that a warning names.
+const NAMES_SHOWN: usize = 4;

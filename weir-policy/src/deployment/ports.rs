@@ -1,0 +1,144 @@
+//! Ports of a deployment: a name, and the interface with what frames meet there.
+
+use super::{Port, Side};
+use crate::codes;
+use crate::finding::{Draft, Report, Span};
+use crate::reader::{Node, list, suggest};
+use weir_core::units::{Duration, Share};
+
+/// Reads `ports`; returns each port and where it is written.
+pub(super) fn read(node: &Node<'_>, report: &mut Report) -> (Vec<Port>, Vec<Span>) {
+    let Some(table) = node.table(report) else { return Default::default() };
+    let count = table.entries().count();
+    let is_host = count == 1 && table.has(HOST);
+    if !is_host && !(2..=PORTS_MAX).contains(&count) {
+        let message = format!("a deployment has 2 to {PORTS_MAX} ports, but {count} are written");
+        let cure = "write `ports = { inside = \"eth0\", outside = \"eth1\" }`, or `ports = { host \
+                    = \"eth0\" }` for the traffic of this machine";
+        report.push(Draft::new(&codes::PORT_COUNT, node.key_span(), message).cure(cure));
+        return Default::default();
+    }
+    let kinds = if is_host { &PORT_KINDS[..1] } else { PORT_KINDS };
+    let (mut ports, mut spans): (Vec<Port>, Vec<Span>) = Default::default();
+    for node in table.entries() {
+        let port = port(&node, ports.len(), kinds, report);
+        check_interface(&port, &ports, &node, report);
+        ports.push(port);
+        spans.push(node.key_span());
+    }
+    if is_host { host_egress(ports, &spans) } else { (ports, spans) }
+}
+
+/// Returns the two ends of host egress; frames meet delay and loss where they leave the machine.
+fn host_egress(ports: Vec<Port>, spans: &[Span]) -> (Vec<Port>, Vec<Span>) {
+    let ends = ports.into_iter().zip(spans).flat_map(|(port, span)| {
+        let host = Port {
+            side: Side::Host,
+            delay: Duration::ZERO,
+            loss: Share::default(),
+            ..port.clone()
+        };
+        let wire = Port { name: WIRE.to_owned(), side: Side::Wire, ..port };
+        [(host, *span), (wire, *span)]
+    });
+    ends.unzip()
+}
+
+fn port(node: &Node<'_>, number: usize, kinds: &[&'static str], report: &mut Report) -> Port {
+    // A port whose interface is wrong is still declared.
+    let mut port = Port {
+        name: node.key().to_owned(),
+        interface: String::new(),
+        side: Side::Interface,
+        kind: PORT_KINDS[0],
+        delay: Duration::ZERO,
+        loss: Share::default(),
+        seed: number as u64,
+    };
+    if !node.is_table() {
+        port.interface = interface(node, report).unwrap_or_default();
+        return port;
+    }
+    let Some(table) = node.table(report) else { return port };
+    let mut table = table.named(format!("port `{}`", node.key()));
+    let name = table.required("interface", report).and_then(|node| interface(&node, report));
+    let kind = table.field("kind").and_then(|node| node.choice(kinds, report));
+    let delay = table.field("delay").and_then(|node| delay(&node, report));
+    let loss = table.field("loss").and_then(|node| node.share(report));
+    let seed = table.field("seed").and_then(|node| node.number(0, SEED_MAX, report));
+    table.finish(report);
+    port.interface = name.unwrap_or_default();
+    port.kind = kind.unwrap_or(port.kind);
+    port.delay = delay.unwrap_or_default();
+    port.loss = loss.unwrap_or_default();
+    port.seed = seed.unwrap_or(port.seed);
+    port
+}
+
+/// Reports an interface that another port has already.
+fn check_interface(port: &Port, others: &[Port], node: &Node<'_>, report: &mut Report) {
+    let same = |other: &&Port| !port.interface.is_empty() && port.interface == other.interface;
+    if let Some(other) = others.iter().find(same) {
+        let message =
+            format!("ports `{}` and `{}` are both {}", other.name, port.name, other.interface);
+        let cure = "name another interface";
+        report.push(Draft::new(&codes::SAME_PORT, node.span(), message).cure(cure));
+    }
+}
+
+/// Reads the name of an interface, as Linux allows it.
+fn interface(node: &Node<'_>, report: &mut Report) -> Option<String> {
+    let name = node.name(report)?;
+    if is_interface(name) {
+        return Some(name.to_owned());
+    }
+    let message = format!("{name:?} is not a name of a Linux interface");
+    let cure = format!("write the name that `ip link` shows, at most {INTERFACE_BYTES_MAX} bytes");
+    report.push(node.draft(&codes::BAD_VALUE, message).cure(cure));
+    None
+}
+
+/// Returns whether Linux allows an interface of this name.
+pub fn is_interface(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_graphic() && c != '/';
+    (1..=INTERFACE_BYTES_MAX).contains(&name.len()) && name.chars().all(fits)
+}
+
+fn delay(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
+    let delay = node.duration(report)?;
+    if delay <= DELAY_MAX {
+        return Some(delay);
+    }
+    let message = format!("{delay} is longer than {DELAY_MAX}");
+    let cure = "write a shorter one: delayed frames take memory";
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+/// Returns the index of the port that a direction names.
+pub(super) fn find(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<usize> {
+    let name = node.name(report)?;
+    let found = ports.iter().position(|port| port.name == name);
+    if found.is_none() {
+        let known: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
+        let message = format!("there is no port `{name}`; there are {}", list(&known));
+        report.push(node.draft(&codes::UNKNOWN_PORT, message).cure(suggest(name, &known)));
+    }
+    found
+}
+
+/// The keywords of kinds of ports; the first is the default, with which the best that works is
+/// chosen.
+pub const PORT_KINDS: &[&str] = &["auto", "afpacket", "afxdp"];
+/// The longest name of an interface: IFNAMSIZ of Linux, less the zero at the end.
+pub const INTERFACE_BYTES_MAX: usize = 15;
+/// The only port of a deployment has this name if it is this machine.
+const HOST: &str = "host";
+/// The other end of host egress.
+const WIRE: &str = "wire";
+/// Eight bridges of eight ports.
+const PORTS_MAX: usize = 64;
+/// Beyond the longest path that any experiment needs; ten seconds of a busy line are many frames.
+const DELAY_MAX: Duration = Duration::from_secs(10);
+/// TOML's integers have 63 bits.
+const SEED_MAX: u64 = i64::MAX as u64;

@@ -1,0 +1,56 @@
+//! How long a packet may stay in a direction before a stall makes it stale.
+//!
+//! The default is the longest time that a full queue takes at the rate that its class is
+//! guaranteed, so that only what came before a stall is dropped, never what the policy merely
+//! delays.
+
+use crate::calculus;
+use crate::codes;
+use crate::finding::Report;
+use crate::policy::Policy;
+use crate::reader::Node;
+use weir_core::units::Duration;
+
+/// What `sojourn_max` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SojournMax {
+    /// No packet is stale.
+    None,
+    /// Older packets are.
+    At(Duration),
+}
+
+/// Reads `"none"` or a time.
+pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<SojournMax> {
+    if node.value().as_str() == Some(NONE) {
+        return Some(SojournMax::None);
+    }
+    let time = node.duration(report)?;
+    if (MIN..=MAX).contains(&time) {
+        return Some(SojournMax::At(time));
+    }
+    let message = format!("{time} is not in {MIN} to {MAX}");
+    let cure = format!("leave it out for what the policy bounds, or write \"{NONE}\"");
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+/// Returns the longest time that a packet may take by `policy`. A class without a guaranteed rate
+/// counts with the time in which the line sends all that its queues may hold.
+pub(super) fn of_policy(policy: &Policy) -> Duration {
+    let times = calculus::full_queues(&policy.link, &policy.demands);
+    let unknown = times.iter().any(Option::is_none);
+    let all = if unknown { calculus::all_queues(&policy.link, &policy.demands) } else { 0.0 };
+    let longest = times.into_iter().flatten().fold(all, f64::max);
+    // An infinite or very large number of seconds becomes the largest Duration.
+    let nanos = longest * 1e9;
+    Duration::from_nanos(nanos.ceil() as u64).clamp(DEFAULT_MIN, MAX)
+}
+
+/// The word for no limit.
+const NONE: &str = "none";
+/// Less would drop what waits in an ordinary queue.
+const MIN: Duration = Duration::from_millis(10);
+const MAX: Duration = Duration::from_secs(3600);
+/// A shorter stall is made up for.
+const DEFAULT_MIN: Duration = Duration::from_secs(1);
