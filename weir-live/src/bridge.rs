@@ -80,8 +80,7 @@ impl BridgePort {
         if let (Some(plan), PortSource::Config(config)) = (plan, &mut self.source)
             && plan.rings > 1
         {
-            let classic = plan.classic(self.number).code;
-            config.sorting = Some(Sorting { rings: plan.rings, classic, xdp: None });
+            config.sorting = Some(Sorting { plan: plan.clone(), number: self.number });
         }
         self
     }

@@ -19,12 +19,14 @@ use std::time::{Duration, Instant};
 use bridge::{Bridge, Report};
 use libtest_mimic::{Arguments, Failed, Trial};
 use raw::Raw;
-use weir_live::bpf::{Code, Cond, Map, Op, Reg, Width};
+use weir_core::classify::InterfaceId;
+use weir_live::bpf::Map;
 use weir_live::ethtool;
 use weir_live::netlink::Netlink;
 use weir_live::netns;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
+use weir_live::sorter::SortPlan;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
 
@@ -191,17 +193,19 @@ fn mtu_raised() -> Outcome {
 
 /// Frames of one ethertype go to ring 1.
 fn sorted_by_ethertype() -> Sorting {
-    let mut code = Code::new();
-    let (first, end) = (code.label(), code.label());
-    code.load(Width::Word, Reg::R2, Reg::R1, 0).load(Width::Word, Reg::R3, Reg::R1, 4);
-    code.set(Reg::R4, Reg::R2).op(Op::Add, Reg::R4, 14);
-    code.jump_if(Reg::R4, Cond::Above, Reg::R3, first);
-    code.load(Width::Half, Reg::R5, Reg::R2, 12).network_order(Reg::R5, 16);
-    let other = i32::from(u16::from_be_bytes(OTHER_EXPERIMENT));
-    code.jump_if(Reg::R5, Cond::NotEqual, other, first);
-    code.set(Reg::R0, 1).jump(end).place(first).set(Reg::R0, 0).place(end);
-    Sorting { rings: 2, classic: Vec::new(), xdp: Some(code) }
+    let policy = weir_policy::parse(POLICY, "policy.toml").plan.expect("a sound policy");
+    Sorting { plan: SortPlan::of_policy(&policy), number: InterfaceId(0) }
 }
+
+const POLICY: &str = "
+    [link]
+    rate = \"1 Gbit/s\"
+    scheduler = \"fifo\"
+    [class.other]
+    match = [{ ethertype = \"0x88b6\" }]
+    [class.rest]
+    default = true
+";
 
 /// Opens a port of 64 slots, floods it while it does not receive, and returns it with its pool,
 /// which has `frames` frames.

@@ -182,7 +182,7 @@ impl AfPacket {
             for receiver in &self.receivers[1..] {
                 fanout::refuse_none(receiver.socket.as_fd())?;
             }
-            fanout::set_program(first, &sorting.classic)?;
+            fanout::set_program(first, &sorting.plan.classic(sorting.number).code)?;
         }
         self.is_sorting = true;
         Ok(())
@@ -330,7 +330,8 @@ impl Port for AfPacket {
 impl Receiver {
     /// Opens a socket for each ring; none is bound yet.
     fn open_all(config: &PortConfig, mtu: usize) -> io::Result<Vec<Self>> {
-        let rings = config.sorting.as_ref().map_or(1, |sorting| sorting.rings.clamp(1, RINGS_MAX));
+        let rings =
+            config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings.clamp(1, RINGS_MAX));
         let slots = |ring| if ring == 0 { config.ring_slots } else { config.ring_slots / 4 };
         (0..rings).map(|ring| Self::open(slots(ring), mtu)).collect()
     }

@@ -261,7 +261,7 @@ impl AfXdp {
 
     /// Returns the entries of each receive ring, powers of two.
     fn ring_entries(&self) -> Vec<u32> {
-        let rings = self.config.sorting.as_ref().map_or(1, |sorting| sorting.rings);
+        let rings = self.config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings);
         let slots =
             |ring| if ring == 0 { self.config.ring_slots } else { self.config.ring_slots / 4 };
         let power = |slots: usize| slots.max(1).next_power_of_two() as u32;
@@ -463,7 +463,7 @@ impl Port for AfXdp {
     }
 
     fn rings(&self) -> usize {
-        self.config.sorting.as_ref().map_or(1, |sorting| sorting.rings.clamp(1, RINGS_MAX))
+        self.config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings.clamp(1, RINGS_MAX))
     }
 
     fn receive(
@@ -622,8 +622,7 @@ impl HookUp<'_> {
     /// Attaches the program that hands each frame to the socket of its ring.
     fn hook_up(&self, map: &Map) -> Result<Link> {
         let kind = if self.pieces { bpf::Kind::XdpFragments } else { bpf::Kind::Xdp };
-        let sorter = self.sorting.and_then(|sorting| sorting.xdp.as_ref());
-        let program = Program::load(kind, "weir_port", &to_rings(sorter, map))?;
+        let program = Program::load(kind, "weir_port", &to_rings(self.sorting, map))?;
         let mut outcome = program.attach(self.index, self.hooks[0]);
         for hook in &self.hooks[1..] {
             let is_final = |error: &SystemError| {
@@ -732,12 +731,12 @@ fn rings_map() -> Result<Map> {
 
 /// The program that redirects each frame to the socket of its ring; frames pass to the kernel's
 /// stack while there is none.
-fn to_rings(sorter: Option<&Code>, map: &Map) -> Code {
-    let mut code = sorter.cloned().unwrap_or_default();
-    if code.is_empty() {
-        code.set(Reg::R0, 0);
+fn to_rings(sorting: Option<&Sorting>, map: &Map) -> Code {
+    if let Some(sorting) = sorting {
+        return sorting.plan.xdp(sorting.number).code.redirect(map);
     }
-    code.set(Reg::R2, Reg::R0).set_map(Reg::R1, map).set(Reg::R3, XDP_PASS);
+    let mut code = Code::new();
+    code.set(Reg::R2, 0).set_map(Reg::R1, map).set(Reg::R3, XDP_PASS);
     code.call(Function::RedirectMap).exit();
     code
 }

@@ -7,9 +7,11 @@
 
 use std::os::fd::RawFd;
 
-use crate::bpf::Code;
+use weir_core::classify::InterfaceId;
+
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
+use crate::sorter::SortPlan;
 use crate::stations::Address;
 use impaired::{Impaired, Impairment};
 
@@ -149,13 +151,10 @@ pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
 /// How a port sorts frames into rings before anything can be lost.
 #[derive(Clone, Debug)]
 pub struct Sorting {
-    /// The number of rings, at most [`RINGS_MAX`].
-    pub rings: usize,
-    /// A classic BPF program that returns the ring of a frame, for AF_PACKET.
-    pub classic: Vec<libc::sock_filter>,
-    /// The start of an XDP program, for AF_XDP: it begins with the context (`xdp_md`) in R1 and
-    /// falls through at its end with the ring in R0. Without it all frames go to ring 0.
-    pub xdp: Option<Code>,
+    /// Which leaf has which ring.
+    pub plan: SortPlan,
+    /// The number by which rules name the port.
+    pub number: InterfaceId,
 }
 
 /// An interface and its options.
