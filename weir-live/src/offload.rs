@@ -8,6 +8,8 @@
 //! Invariant: pure functions over byte slices; every offset taken from a header is checked, so a
 //! hostile header gives an [`OffloadError`], never a panic. [`plan`] reads, [`Plan::write`] copies.
 
+pub(crate) mod unfinished;
+
 use crc::{CRC_32_ISCSI, Crc};
 use std::fmt;
 
