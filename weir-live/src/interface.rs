@@ -99,6 +99,17 @@ impl Interface {
         socket::set_option(self.socket.as_fd(), libc::SOL_PACKET, option, &membership)
     }
 
+    /// Returns the name of its driver.
+    pub(crate) fn driver(&self) -> io::Result<String> {
+        // <linux/ethtool.h>, `ethtool_drvinfo`: a command, then the name in 32 bytes.
+        let mut answer = [0u32; 49];
+        answer[0] = 0x3;
+        self.ethtool(&mut answer)?;
+        let bytes: Vec<u8> = answer[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
+    }
+
     /// Returns the number of queues into which it receives.
     pub(crate) fn receive_queues(&self) -> io::Result<u32> {
         // <linux/ethtool.h>, `ethtool_channels`: a command, four maxima, then the counts of

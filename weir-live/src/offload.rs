@@ -12,6 +12,7 @@
 mod cut;
 mod layers;
 mod sum;
+pub(crate) mod unfinished;
 
 use crc::{CRC_32_ISCSI, Crc};
 use std::fmt;

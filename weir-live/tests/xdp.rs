@@ -20,7 +20,7 @@ use bridge::{Bridge, Report};
 use libtest_mimic::{Arguments, Failed, Trial};
 use raw::Raw;
 use weir_core::classify::InterfaceId;
-use weir_live::bpf::Map;
+use weir_live::bpf::{self, Code, Function, Hook, Map, Program, Reg};
 use weir_live::ethtool;
 use weir_live::netlink::Netlink;
 use weir_live::netns;
@@ -47,6 +47,12 @@ const TESTS: &[Test] = &[
     ("tcp4_crosses_behind_the_driver", || tcp(Host::ip4, [GENERIC; 2], PLAIN)),
     ("tcp4_crosses_at_mtu_9000", || tcp(Host::ip4, [NATIVE; 2], mtu(9000))),
     ("tcp4_crosses_between_both_kinds", || tcp(Host::ip4, [NATIVE, PACKET], PLAIN)),
+    ("tcp4_crosses_with_offloads_on", || tcp(Host::ip4, [NATIVE; 2], TestbedConfig::default())),
+    ("tcp6_crosses_with_offloads_on", || tcp(Host::ip6, [NATIVE; 2], TestbedConfig::default())),
+    ("tcp4_crosses_with_offloads_on_at_mtu_9000", || tcp(Host::ip4, [NATIVE; 2], JUMBO)),
+    ("udp_super_packets_cross_as_frames", udp_super_packets_cross),
+    ("vlan_tags_in_the_frame_survive", || vlan_tags(false)),
+    ("vlan_tags_beside_the_frame_survive", || vlan_tags(true)),
     ("the_rest_crosses_when_the_mtu_is_raised", mtu_raised),
     ("each_ring_has_its_own_frames_and_room", each_ring_has_its_own_frames),
     ("a_full_ring_counts_what_it_lost", a_full_ring_counts_what_it_lost),
@@ -67,6 +73,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
 const OTHER_EXPERIMENT: [u8; 2] = [0x88, 0xb6];
 const PLAIN: TestbedConfig = mtu(1500);
+const JUMBO: TestbedConfig = TestbedConfig { offloads: true, ..mtu(9000) };
 /// The name of the environment variable that makes this program the child of a test.
 const CHILD: &str = "WEIR_XDP_CHILD";
 
@@ -154,6 +161,65 @@ fn transfer(testbed: &Testbed, address: fn(Host) -> IpAddr, bytes: usize) -> Out
     stream.shutdown(std::net::Shutdown::Write)?;
     let received = server.join().expect("the server does not panic")?;
     if received == content { Ok(()) } else { Err("other bytes arrived".into()) }
+}
+
+/// The driver's XDP makes the kernel cut super-packets before the port; their checksums are left
+/// unfinished.
+fn udp_super_packets_cross() -> Outcome {
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    let bridge = start(&testbed, [NATIVE; 2])?;
+    for address in [Host::ip4, Host::ip6] {
+        let bind = |host: Host| testbed.namespace(host).run(|| UdpSocket::bind((address(host), 0)));
+        let (client, server) = (bind(Host::Client)??, bind(Host::Server)??);
+        raw::set_udp_segment(&client, 1000)?;
+        server.set_read_timeout(Some(PATIENCE))?;
+        let content: Vec<u8> = (0..20_500u32).map(|n| (n / 3) as u8).collect();
+        client.send_to(&content, server.local_addr()?)?;
+        let (mut arrived, mut bytes) = (Vec::<u8>::new(), [0; 2000]);
+        while arrived.len() < content.len() {
+            let len = server.recv(&mut bytes)?;
+            arrived.extend(&bytes[..len]);
+        }
+        if arrived != content {
+            return Err("datagrams changed on the way".into());
+        }
+    }
+    let report = bridge.stop();
+    expect_clean(&report)?;
+    expect(report.counters[0].checksums_completed >= 42, "checksums were completed", &report)
+}
+
+/// Sends tagged frames; with `beside`, the sender's kernel keeps the outermost tag beside the frame,
+/// as for an interface that inserts tags in hardware.
+fn vlan_tags(beside: bool) -> Outcome {
+    for kind in [GENERIC, NATIVE] {
+        let testbed = Testbed::new(PLAIN)?;
+        let bridge = start(&testbed, [kind; 2])?;
+        let tagger = if beside { Some(push_tags(&testbed)?) } else { None };
+        let sender = testbed.client.run(|| Raw::open(END))??;
+        let receiver = testbed.server.run(|| Raw::open(END))??;
+        let plain = frame(80, EXPERIMENT);
+        let tagged = [&plain[..12], &[0x81, 0x00, 0x20, 0x05], &plain[12..]].concat();
+        sender.send(if beside { &plain } else { &tagged })?;
+        let is_ours = |seen: &[u8]| seen.ends_with(&plain[14..]);
+        let seen = receiver.receive_until(PATIENCE, is_ours)?;
+        drop(tagger);
+        if seen != tagged {
+            return Err(format!("{kind}: {seen:02x?} instead of {tagged:02x?}").into());
+        }
+        expect_clean(&bridge.stop())?;
+    }
+    Ok(())
+}
+
+/// Has the client's kernel put a VLAN tag on all that it sends.
+fn push_tags(testbed: &Testbed) -> Result<bpf::Link, Failed> {
+    let mut code = Code::new();
+    code.set(Reg::R2, 0x8100).network_order(Reg::R2, 16).set(Reg::R3, 0x2005);
+    code.call(Function::VlanPush).give(-1);
+    let program = Program::load(bpf::Kind::Packet, "weir_tagger", &code)?;
+    let index = Netlink::open_in(&testbed.client)?.link(END)?.index;
+    Ok(testbed.client.run(|| program.attach(index, Hook::TcxEgress))??)
 }
 
 /// A UDP datagram crosses each way.

@@ -113,12 +113,16 @@ impl Layers {
 
 /// Returns the transport protocol of a frame that is in no tunnel.
 pub(super) fn protocol_of(frame: &[u8]) -> Option<u8> {
-    let network = match network_start(frame).ok()? {
-        (ETHERTYPE_IP4, at) => ip4(frame, at),
-        (ETHERTYPE_IP6, at) => ip6(frame, at),
-        _ => return None,
-    };
-    network.ok().map(|network| network.protocol)
+    outermost(frame).map(|network| network.protocol)
+}
+
+/// Returns the outermost IP header of a frame.
+pub(super) fn outermost(frame: &[u8]) -> Option<Network> {
+    match network_start(frame).ok()? {
+        (ETHERTYPE_IP4, at) => ip4(frame, at).ok(),
+        (ETHERTYPE_IP6, at) => ip6(frame, at).ok(),
+        _ => None,
+    }
 }
 
 /// Returns the ethertype behind any tags still in the frame, and where the network header starts.

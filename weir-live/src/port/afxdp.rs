@@ -24,6 +24,7 @@ use crate::bpf::{self, Code, Function, Hook, Link, Map, Program, Reg};
 use crate::error::{Result, SystemError};
 use crate::interface::Interface;
 use crate::netns::NetNs;
+use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
 use crate::wait::monotonic_ns;
 use crate::xsk::{self, Area, Queue, QueueConfig};
@@ -51,6 +52,8 @@ struct AfXdp {
     namespace: NetNs,
     /// Where the program may be attached, best first.
     hooks: &'static [Hook],
+    /// Whether frames may arrive with checksums that their sender left to hardware.
+    finishes: bool,
     /// The interface's number; 0 if it is gone.
     index: u32,
     mtu: usize,
@@ -152,6 +155,7 @@ impl AfXdp {
             mtu: interface.mtu().map_err(failed)?,
             namespace: NetNs::current()?,
             hooks,
+            finishes: leaves_checksums(&interface),
             state: PortState::Gone,
             counters: PortCounters::default(),
             live: None,
@@ -485,6 +489,9 @@ impl Port for AfXdp {
             let next = self.live.as_mut().and_then(|live| live.queue.received[ring].pop());
             let Some(entry) = next else { break };
             let Some(frame) = self.take(ring, entry, pool) else { continue };
+            if self.finishes && unfinished::complete(pool.bytes_mut(frame)) {
+                self.counters.checksums_completed += 1;
+            }
             self.counters.received += 1;
             self.counters.received_bytes += pool.bytes(frame).len() as u64;
             out.push(Received { frame, at_ns });
@@ -723,6 +730,13 @@ fn check(interface: &Interface) -> std::result::Result<(), (String, String)> {
         return Err((why, format!("`ip link set {name} mtu {MTU_MAX}`, or kind afpacket")));
     }
     Ok(())
+}
+
+/// Returns whether the other end of an interface may be a sender on the same machine, which leaves
+/// checksums to hardware that does not exist.
+fn leaves_checksums(interface: &Interface) -> bool {
+    const DRIVERS: [&str; 3] = ["veth", "virtio_net", "tun"];
+    interface.driver().is_ok_and(|driver| DRIVERS.contains(&driver.as_str()))
 }
 
 fn rings_map() -> Result<Map> {
