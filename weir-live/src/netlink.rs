@@ -12,8 +12,8 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
-    LinkXdp, State, XdpAttached,
+    InfoData, InfoKind, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType,
+    LinkMessage, LinkXdp, State, XdpAttached,
 };
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
@@ -46,6 +46,22 @@ pub struct VethEnd<'a> {
     /// Its Ethernet address.
     pub mac: Mac,
 }
+
+/// A VXLAN tunnel between two addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct Vxlan {
+    /// The number of the network in it.
+    pub id: u32,
+    /// The address of this end.
+    pub from: IpAddr,
+    /// The address of the other end.
+    pub to: IpAddr,
+    /// Whether the outer UDP header has a checksum.
+    pub has_checksum: bool,
+}
+
+/// The UDP port of VXLAN [RFC 7348 §5].
+pub const VXLAN_PORT: u16 = 4789;
 
 /// The state of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +118,60 @@ impl Netlink {
         ]));
         let action = format!("make the veth pair `{}` - `{}`", a.name, b.name);
         self.change(action, RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Makes a kernel bridge without spanning tree, up, that joins these interfaces.
+    pub fn add_bridge(&mut self, name: &str, members: &[&str]) -> Result<()> {
+        let kind = vec![LinkInfo::Kind(InfoKind::Bridge)];
+        self.add_link(name, kind)?;
+        let bridge = self.link(name)?.index;
+        for member in members {
+            let mut message = LinkMessage::default();
+            let joined = LinkAttribute::Controller(bridge);
+            message.attributes = vec![LinkAttribute::IfName((*member).into()), joined];
+            let action = format!("put `{member}` into the bridge `{name}`");
+            self.change(action, RouteNetlinkMessage::SetLink(message), 0)?;
+        }
+        self.set_up(name, true)
+    }
+
+    /// Makes a VXLAN interface, down, whose frames go from one address to another.
+    pub fn add_vxlan(&mut self, name: &str, tunnel: &Vxlan) -> Result<()> {
+        let mut settings = vec![
+            InfoVxlan::Id(tunnel.id),
+            InfoVxlan::Port(VXLAN_PORT),
+            InfoVxlan::UDPCsum(tunnel.has_checksum),
+        ];
+        settings.push(match tunnel.from {
+            IpAddr::V4(address) => InfoVxlan::Local(address),
+            IpAddr::V6(address) => InfoVxlan::Local6(address),
+        });
+        settings.push(match tunnel.to {
+            IpAddr::V4(address) => InfoVxlan::Group(address),
+            IpAddr::V6(address) => InfoVxlan::Group6(address),
+        });
+        let data = LinkInfo::Data(InfoData::Vxlan(settings));
+        self.add_link(name, vec![LinkInfo::Kind(InfoKind::Vxlan), data])
+    }
+
+    /// Sets how long super-packets may be that an interface takes from the stack.
+    pub fn set_super_packet_max(&mut self, name: &str, bytes: u32) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.attributes = vec![
+            LinkAttribute::IfName(name.into()),
+            LinkAttribute::GsoMaxSize(bytes),
+            LinkAttribute::GsoIpv4MaxSize(bytes),
+        ];
+        let action = format!("let `{name}` take super-packets of {bytes} bytes");
+        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    fn add_link(&mut self, name: &str, info: Vec<LinkInfo>) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.attributes =
+            vec![LinkAttribute::IfName(name.into()), LinkAttribute::LinkInfo(info)];
+        let request = RouteNetlinkMessage::NewLink(message);
+        self.change(format!("make `{name}`"), request, NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Removes an interface; the other end of a veth pair disappears with it.
