@@ -16,7 +16,8 @@ use crate::error::{Result, SystemError};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, Received};
+use crate::port::{self, BATCH, Port, PortConfig, Received, Sorting};
+use crate::stations::{Address, Route, Stations};
 use crate::status::{Board, PortStatus, Status};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
@@ -65,6 +66,23 @@ impl BridgePort {
         (0..).zip(interfaces).map(port).collect()
     }
 
+    /// Lets the port sort frames as the only lane that it feeds wants it. Where it feeds several,
+    /// a ring would have to belong to leaves of all of them: there is one ring.
+    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+        let mut fed = lanes.iter().filter(|lane| lane.from.contains(&index));
+        let plan = match (fed.next(), fed.next()) {
+            (Some(lane), None) => lane.sorting.as_ref(),
+            _ => None,
+        };
+        if let (Some(plan), PortSource::Config(config)) = (plan, &mut self.source)
+            && plan.rings > 1
+        {
+            let classic = plan.classic(self.number).code;
+            config.sorting = Some(Sorting { rings: plan.rings, classic, xdp: None });
+        }
+        self
+    }
+
     fn open(self) -> Result<OpenPort> {
         let port = match self.source {
             PortSource::Config(config) => port::open(config)?,
@@ -85,6 +103,8 @@ pub struct Bridge {
     ports: Vec<OpenPort>,
     lanes: Vec<Lane>,
     routes: Routes,
+    stations: Stations,
+    kept: Kept,
     pool: FramePool,
     inbox: Vec<Received>,
     wait: WaitPolicy,
@@ -109,8 +129,10 @@ impl Bridge {
     /// ports, or a way from one to another has two lanes.
     pub fn open(config: BridgeConfig) -> Result<Self> {
         let routes = routes(config.ports.len(), &config.lanes)?;
-        let opened: Result<Vec<_>> = config.ports.into_iter().map(BridgePort::open).collect();
-        let mut ports = opened?;
+        let mut ports = Vec::new();
+        for (index, port) in config.ports.into_iter().enumerate() {
+            ports.push(port.sorted_for(index, &config.lanes).open()?);
+        }
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
         let lanes = config.lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>();
@@ -119,11 +141,17 @@ impl Bridge {
         for port in &mut ports {
             port.port.attach(&mut pool)?;
         }
+        let mut stations = Stations::new(ports.len());
+        for (index, port) in ports.iter().enumerate() {
+            stations.set_own(index, port.port.address().map(Address::new));
+        }
         let now = Instant::from_nanos(monotonic_ns());
         Ok(Self {
-            ports,
             lanes: config.lanes.into_iter().map(Lane::new).collect(),
             routes,
+            stations,
+            kept: Kept::default(),
+            ports,
             pool,
             inbox: Vec::with_capacity(IN_HAND_MAX),
             wait: config.wait,
@@ -227,20 +255,29 @@ impl Bridge {
         let mut inbox = std::mem::take(&mut self.inbox);
         let number = self.ports[port].number;
         for received in inbox.drain(..) {
-            let headers = Headers::parse_ethernet(self.pool.bytes(received.frame));
-            let mut ways = self.routes[port].iter().flatten();
+            let bytes = self.pool.bytes(received.frame);
+            let headers = Headers::parse_ethernet(bytes);
+            let route = self.stations.route(bytes, port, Instant::from_nanos(received.at_ns));
+            let is_for = |to: &usize| match route {
+                Route::Port(known) => known == *to,
+                Route::Others => true,
+                Route::Local | Route::Host | Route::Reserved => false,
+            };
+            let ways = self.routes[port].iter().enumerate();
+            let mut ways = ways.filter(|(to, _)| is_for(to)).filter_map(|(_, way)| *way);
             let Some(first) = ways.next() else {
+                self.kept.count(route);
                 self.pool.release(received.frame);
                 continue;
             };
             for way in ways {
-                let copy = self.pool.copy(received.frame);
-                if let Some(frame) = copy {
+                // A copy that finds no room is one that its lane would have shed.
+                if let Some(frame) = self.pool.copy(received.frame) {
                     let received = Received { frame, ..received };
-                    self.lanes[*way].accept(&mut self.pool, received, &headers, number);
+                    self.lanes[way].accept(&mut self.pool, received, &headers, number);
                 }
             }
-            self.lanes[*first].accept(&mut self.pool, received, &headers, number);
+            self.lanes[first].accept(&mut self.pool, received, &headers, number);
         }
         self.inbox = inbox;
     }
@@ -266,7 +303,13 @@ impl Bridge {
             port.port.refresh();
         }
         let slot = self.ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
-        self.pool.grow(slot);
+        if slot > self.pool.slot_len() {
+            self.pool.grow(slot);
+            for port in &mut self.ports {
+                // A port that cannot share the new memory says so by its state, and tries again.
+                let _tries_again = port.port.attach(&mut self.pool);
+            }
+        }
         before != self.descriptors(&[])
     }
 
@@ -292,14 +335,48 @@ impl Bridge {
         let now = Instant::from_nanos(monotonic_ns());
         let names: Vec<_> =
             self.ports.iter().map(|port| port.port.interface().to_owned()).collect();
+        let ports: Vec<_> =
+            self.ports.iter_mut().map(|port| PortStatus::of(port.port.as_mut())).collect();
         Status {
             uptime_ns: now.since(self.started).as_nanos(),
             stalls: self.stalls,
+            kept: self.kept.causes(),
             frames_free: self.pool.free_count() as u64,
             frames_max: self.pool.capacity() as u64,
-            ports: self.ports.iter_mut().map(|port| PortStatus::of(port.port.as_mut())).collect(),
-            lanes: self.lanes.iter().map(|lane| lane.status(&names)).collect(),
+            lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),
+            ports,
         }
+    }
+}
+
+/// Frames that go to no other port.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    local: u64,
+    for_the_host: u64,
+    reserved: u64,
+    no_way: u64,
+}
+
+impl Kept {
+    fn count(&mut self, route: Route) {
+        let count = match route {
+            Route::Local => &mut self.local,
+            Route::Host => &mut self.for_the_host,
+            Route::Reserved => &mut self.reserved,
+            Route::Port(_) | Route::Others => &mut self.no_way,
+        };
+        *count += 1;
+    }
+
+    fn causes(self) -> Vec<(String, u64)> {
+        let all = [
+            ("local", self.local),
+            ("for the host", self.for_the_host),
+            ("reserved", self.reserved),
+            ("no way", self.no_way),
+        ];
+        all.map(|(cause, frames)| (cause.to_owned(), frames)).into()
     }
 }
 
@@ -326,8 +403,8 @@ fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
 }
 
 /// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
-/// the rest of a super-packet.
-const IN_HAND_MAX: usize = BATCH + crate::offload::SEGMENTS_MAX;
+/// the rest of a super-packet, and a copy.
+const IN_HAND_MAX: usize = BATCH + crate::offload::SEGMENTS_MAX + 1;
 /// The interval at which status requests are answered while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.

@@ -12,7 +12,8 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+    LinkXdp, State, XdpAttached,
 };
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
@@ -59,6 +60,10 @@ pub struct LinkState {
     pub mtu: u32,
     /// Its Ethernet address, if it has one.
     pub mac: Option<Mac>,
+    /// It carries Ethernet frames, to which its own loopback does not belong.
+    pub is_ethernet: bool,
+    /// An XDP program is attached.
+    pub has_xdp: bool,
 }
 
 /// A netlink socket of one namespace.
@@ -189,12 +194,28 @@ impl Netlink {
     pub fn link(&mut self, name: &str) -> Result<LinkState> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.into()));
+        let found = self.find(message, || format!("look up the interface `{name}`"))?;
+        Ok(link_state(&found))
+    }
+
+    /// Returns the name and the state of the interface of this number.
+    pub fn link_at(&mut self, index: u32) -> Result<(String, LinkState)> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let found = self.find(message, || format!("look up interface {index}"))?;
+        let name = found.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name.clone()),
+            _ => None,
+        });
+        Ok((name.unwrap_or_default(), link_state(&found)))
+    }
+
+    fn find(&mut self, message: LinkMessage, action: impl Fn() -> String) -> Result<LinkMessage> {
         let request = RouteNetlinkMessage::GetLink(message);
-        let action = || format!("look up the interface `{name}`");
         let answer =
             self.exchange(request, 0).map_err(|cause| SystemError::new(action(), cause))?;
         match answer {
-            Some(RouteNetlinkMessage::NewLink(link)) => Ok(link_state(&link)),
+            Some(RouteNetlinkMessage::NewLink(link)) => Ok(link),
             _ => Err(SystemError::new(action(), io::Error::from_raw_os_error(libc::ENODEV))),
         }
     }
@@ -313,12 +334,19 @@ fn link_state(link: &LinkMessage) -> LinkState {
         has_carrier: link.header.flags.contains(LinkFlags::LowerUp),
         mtu: 0,
         mac: None,
+        is_ethernet: link.header.link_layer_type == LinkLayerType::Ether,
+        has_xdp: false,
     };
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::Mtu(mtu) => state.mtu = *mtu,
             LinkAttribute::Address(bytes) => state.mac = bytes.as_slice().try_into().ok().map(Mac),
             LinkAttribute::Carrier(carrier) => state.has_carrier = *carrier != 0,
+            LinkAttribute::Xdp(parts) => {
+                state.has_xdp = parts.iter().any(
+                    |part| matches!(part, LinkXdp::Attached(how) if *how != XdpAttached::None),
+                );
+            }
             LinkAttribute::OperState(State::Down) => state.has_carrier = false,
             _ => {}
         }

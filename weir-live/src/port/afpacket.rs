@@ -207,6 +207,15 @@ impl Port for AfPacket {
         self.mtu
     }
 
+    fn address(&self) -> Option<[u8; 6]> {
+        let mut request = socket::interface_request(&self.config.interface).ok()?;
+        socket::interface_ioctl(self.tx.as_fd(), libc::SIOCGIFHWADDR, &mut request).ok()?;
+        // SAFETY: SIOCGIFHWADDR filled in the address.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
+        let bytes = address.first_chunk::<6>()?;
+        Some(bytes.map(|byte| byte as u8))
+    }
+
     fn state(&self) -> PortState {
         self.state
     }
