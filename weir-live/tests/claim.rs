@@ -27,6 +27,7 @@ const TESTS: &[Test] = &[
     ("an_interface_that_the_host_uses_is_refused_with_what_uses_it", used_interfaces_are_refused),
     ("an_interface_belongs_to_one_deployment_until_its_claim_ends", one_deployment_at_a_time),
     ("an_interface_made_anew_is_claimed_again", an_interface_made_anew_is_claimed_again),
+    ("an_interface_that_others_claimed_first_is_noted_once", a_lost_interface_is_noted_once),
     ("no_router_advertisement_configures_the_host", || stays_silent(&ADVERTISEMENT)),
     ("the_host_forwards_nothing_a_second_time", || stays_silent(&FORWARDING)),
     ("the_host_answers_no_arp_for_its_other_addresses", || stays_silent(&ARP)),
@@ -162,23 +163,46 @@ fn an_interface_made_anew_is_claimed_again() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let mut first = claim(&testbed, BOTH, false)?;
     testbed.disconnect(Host::Client)?;
-    testbed.weir.run(|| first.refresh())??;
+    testbed.weir.run(|| first.refresh())?;
     testbed.connect(Host::Client)?;
-    testbed.weir.run(|| first.refresh())??;
+    testbed.weir.run(|| first.refresh())?;
     let refused = claim(&testbed, BOTH, true).err().unwrap_or_default();
     if !refused.contains("`left`") || !refused.contains("already") {
         return Err(format!("{refused:?} should name the new `left`").into());
     }
     // A renamed interface is the same one, and stays claimed when it is made anew.
     ip(&testbed, "link set left down\nlink set left name first")?;
-    testbed.weir.run(|| first.refresh())??;
+    testbed.weir.run(|| first.refresh())?;
     ip(&testbed, "link del first\nlink add first type veth peer name second")?;
-    testbed.weir.run(|| first.refresh())??;
+    testbed.weir.run(|| first.refresh())?;
     let refused = claim(&testbed, ["first", RIGHT], true).err().unwrap_or_default();
     if refused.contains("`first`") && refused.contains("already") {
         return Ok(());
     }
     Err(format!("{refused:?} should name `first`").into())
+}
+
+fn a_lost_interface_is_noted_once() -> Outcome {
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    let mut first = claim(&testbed, BOTH, false)?;
+    testbed.disconnect(Host::Client)?;
+    testbed.connect(Host::Client)?;
+    ip(&testbed, VETH)?;
+    let second = claim(&testbed, [LEFT, "x"], false)?;
+    let mut notes = Vec::new();
+    for _ in 0..2 {
+        testbed.weir.run(|| first.refresh())?;
+        notes.extend(first.take_notes());
+    }
+    drop(second);
+    testbed.weir.run(|| first.refresh())?;
+    let third = claim(&testbed, [LEFT, "x"], false).err().unwrap_or_default();
+    let noted =
+        matches!(notes.as_slice(), [note] if note.contains("take the interface `left` again"));
+    if noted && third.contains("already") {
+        return Ok(());
+    }
+    Err(format!("{notes:?}, then {third:?}").into())
 }
 
 fn settings_return() -> Outcome {

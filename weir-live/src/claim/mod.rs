@@ -57,6 +57,8 @@ struct Held {
     name: String,
     index: u32,
     is_host: bool,
+    /// Why the interface that came back could not be claimed, as it was noted.
+    hindrance: Option<String>,
     #[expect(dead_code, reason = "the open socket is the lock")]
     lock: Lock,
     #[expect(dead_code, reason = "dropping it lets the host act again")]
@@ -109,32 +111,42 @@ impl Claim {
 
     /// Claims an interface again that was removed and made anew under its name: to the kernel it is
     /// another one. Costs a request for each interface; call it now and then, in the namespace of
-    /// the interfaces.
-    ///
-    /// # Errors
-    /// When something else claimed it first; it stays without claim.
-    pub fn refresh(&mut self) -> Result<()> {
-        let mut netlink = Netlink::open()?;
+    /// the interfaces. What hinders it becomes a note, once.
+    pub fn refresh(&mut self) {
+        // Without a socket for now, everything stays as it is.
+        let Ok(mut netlink) = Netlink::open() else { return };
         for held in &mut self.held {
             if let Some(name) = netlink.name_of(held.index) {
                 // It may have been renamed.
                 held.name = name;
-                continue;
+            } else if netlink.link(&held.name).is_ok() {
+                let failed = held.follow(&mut netlink, &self.deployment, &mut self.notes).err();
+                let failed = failed.map(|error| error.to_string());
+                if failed != held.hindrance {
+                    self.notes.extend(failed.clone());
+                    held.hindrance = failed;
+                }
             }
-            if netlink.link(&held.name).is_err() {
-                continue;
-            }
-            let network = Network::read(&mut netlink)?;
-            let Some(interface) = network.named(&held.name) else { continue };
-            let action = || format!("take the interface `{}` again", held.name);
-            let lock = Lock::take(interface.index, &self.deployment, action)?;
-            *held = Held::new((held.is_host, interface), lock, &network, &mut self.notes);
         }
-        Ok(())
     }
 }
 
 impl Held {
+    /// Claims the interface that has the name now.
+    fn follow(
+        &mut self,
+        netlink: &mut Netlink,
+        deployment: &str,
+        notes: &mut Vec<String>,
+    ) -> Result<()> {
+        let network = Network::read(netlink)?;
+        let Some(interface) = network.named(&self.name) else { return Ok(()) };
+        let action = || format!("take the interface `{}` again", self.name);
+        let lock = Lock::take(interface.index, deployment, action)?;
+        *self = Self::new((self.is_host, interface), lock, &network, notes);
+        Ok(())
+    }
+
     fn new(
         (is_host, interface): (bool, &Interface),
         lock: Lock,
@@ -147,7 +159,8 @@ impl Held {
             let has_ip6 = network.addresses(interface.index).any(|address| address.is_ip6);
             Some(Quiet::new(interface, has_ip6, notes))
         };
-        Self { name: interface.name.clone(), index: interface.index, is_host, lock, quiet }
+        let (name, index) = (interface.name.clone(), interface.index);
+        Self { name, index, is_host, hindrance: None, lock, quiet }
     }
 }
 
