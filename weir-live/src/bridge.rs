@@ -86,11 +86,11 @@ impl BridgePort {
     }
 
     fn open(self) -> Result<OpenPort> {
-        let port = match self.source {
-            PortSource::Config(config) => port::open(config)?,
-            PortSource::Open(port) => port,
+        let (port, why) = match self.source {
+            PortSource::Config(config) => port::open_saying_why(config)?,
+            PortSource::Open(port) => (port, String::new()),
         };
-        Ok(OpenPort { number: self.number, port, kept: Kept::default() })
+        Ok(OpenPort { number: self.number, port, why, kept: Kept::default() })
     }
 }
 
@@ -98,6 +98,8 @@ impl BridgePort {
 struct OpenPort {
     number: InterfaceId,
     port: Box<dyn Port>,
+    /// Why it is of no better kind.
+    why: String,
     kept: Kept,
 }
 
@@ -372,7 +374,11 @@ impl Bridge {
 
 impl OpenPort {
     fn status(&mut self) -> PortStatus {
-        PortStatus { kept: self.kept.causes(), ..PortStatus::of(self.port.as_mut()) }
+        PortStatus {
+            kept: self.kept.causes(),
+            why: self.why.clone(),
+            ..PortStatus::of(self.port.as_mut())
+        }
     }
 }
 

@@ -37,6 +37,9 @@ pub struct PortStatus {
     /// The keyword of its kind.
     #[serde(default)]
     pub kind: String,
+    /// Why `auto` chose no better kind, if so.
+    #[serde(default)]
+    pub why: String,
     /// `up`, `down` or `gone`.
     pub state: String,
     /// Frames received.
@@ -235,6 +238,7 @@ impl PortStatus {
         Self {
             interface: port.interface().to_owned(),
             kind: port.kind().to_owned(),
+            why: String::new(),
             state: state.to_owned(),
             received: counters.received,
             received_bytes: counters.received_bytes,

@@ -63,6 +63,7 @@ struct Receiver {
 pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
     summary: "packet sockets: every Ethernet interface, least privilege",
+    suits: Some(|_| Ok(())),
     open: |config| Ok(Box::new(AfPacket::open(config)?)),
 };
 

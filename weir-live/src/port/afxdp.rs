@@ -33,6 +33,7 @@ use crate::xsk::{self, Area, Queue, QueueConfig};
 pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
     summary: "AF_XDP sockets: frames pass by the kernel's stack; needs root and one receive queue",
+    suits: Some(suits),
     open: |config| Ok(Box::new(AfXdp::open(config, &[Hook::XdpNative, Hook::XdpGeneric])?)),
 };
 
@@ -40,10 +41,27 @@ pub(super) const KIND: Kind = Kind {
 pub(super) const KIND_GENERIC: Kind = Kind {
     keyword: "afxdp-generic",
     summary: "afxdp behind the driver, where the driver's own part does not work",
+    suits: None,
     open: |config| Ok(Box::new(AfXdp::open(config, &[Hook::XdpGeneric])?)),
 };
 
 const KEYWORD: &str = "afxdp";
+
+/// Frames of these drivers come from the same machine, where a sender leaves super-packets whole.
+const DRIVERS_WITHOUT_WIRE: [&str; 3] = ["veth", "tun", "virtio_net"];
+
+fn suits(interface: &str) -> std::result::Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let interface = Interface::open(interface).map_err(|error| text(&error))?;
+    let driver = interface.driver().map_err(|error| text(&error))?;
+    if DRIVERS_WITHOUT_WIRE.contains(&driver.as_str()) {
+        return Err(format!("a peer of {driver} may send super-packets"));
+    }
+    match interface.receive_queues().map_err(|error| text(&error))? {
+        0 | 1 => Ok(()),
+        queues => Err(format!("the interface has {queues} receive queues, and it reads one")),
+    }
+}
 
 /// One interface, open.
 struct AfXdp {

@@ -15,12 +15,14 @@ use crate::tap::{INSIDE, Side, Tap};
 pub(super) const HOST: Kind = Kind {
     keyword: "host",
     summary: "what this machine sends and receives on an interface that remains its own",
+    suits: None,
     open: |config| open(config, Side::Host),
 };
 
 pub(super) const WIRE: Kind = Kind {
     keyword: "wire",
     summary: "the wire behind an interface that remains the machine's own",
+    suits: None,
     open: |config| open(config, Side::Wire),
 };
 

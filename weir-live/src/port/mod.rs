@@ -123,6 +123,8 @@ pub struct Kind {
     pub keyword: &'static str,
     /// What it is, in a sentence.
     pub summary: &'static str,
+    /// Says why `auto` does not choose it for an interface; `None` if it never does.
+    pub suits: Option<fn(&str) -> std::result::Result<(), String>>,
     /// Opens an interface of this thread's network namespace.
     pub open: fn(PortConfig) -> Result<Box<dyn Port>>,
 }
@@ -136,8 +138,23 @@ pub const KINDS: &[Kind] =
 /// # Errors
 /// When there is no such kind or interface, or the privilege is missing.
 pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
-    let wanted = |kind: &&Kind| config.kind == "auto" || kind.keyword == config.kind;
-    let Some(kind) = KINDS.iter().find(wanted) else {
+    open_saying_why(config).map(|(port, _)| port)
+}
+
+/// As [`open`], and says why `auto` chose no better kind: nothing if there is none, or the kind
+/// was named.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_saying_why(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
+    if config.kind == AUTO {
+        return open_best(config);
+    }
+    open_named(config).map(|port| (port, String::new()))
+}
+
+fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
+    let Some(kind) = KINDS.iter().find(|kind| kind.keyword == config.kind) else {
         let known: Vec<_> = KINDS.iter().map(|kind| kind.keyword).collect();
         let action = format!("open a port on `{}`", config.interface);
         let why = format!("there is no kind of port `{}`", config.kind);
@@ -147,6 +164,33 @@ pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
     let port = (kind.open)(config)?;
     if impairment.is_none() { Ok(port) } else { Ok(Box::new(Impaired::new(port, impairment))) }
 }
+
+/// Opens a port of the best kind that suits the interface and can be opened.
+fn open_best(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
+    let mut reasons = Vec::new();
+    for kind in BEST_FIRST {
+        let open = || match kind.suits {
+            Some(suits) => {
+                suits(&config.interface)?;
+                let config = PortConfig { kind: kind.keyword.to_owned(), ..config.clone() };
+                open_named(config).map_err(|error| error.to_string())
+            }
+            None => Err("never chosen".to_owned()),
+        };
+        match open() {
+            Ok(port) => return Ok((port, reasons.join("; "))),
+            Err(why) => reasons.push(format!("not {}: {why}", kind.keyword)),
+        }
+    }
+    // The last kind is the most modest: its error is the one to mend.
+    let last = BEST_FIRST[BEST_FIRST.len() - 1].keyword.to_owned();
+    open_named(PortConfig { kind: last, ..config }).map(|port| (port, reasons.join("; ")))
+}
+
+/// The keyword that lets Weir choose the kind.
+pub const AUTO: &str = "auto";
+/// The kinds among which `auto` chooses.
+const BEST_FIRST: [&Kind; 2] = [&afxdp::KIND, &afpacket::KIND];
 
 /// How a port sorts frames into rings before anything can be lost.
 #[derive(Clone, Debug)]
