@@ -17,7 +17,8 @@ use crate::error::{Result, SystemError};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, PortState, Received};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Sorting};
+use crate::stations::{Route, Stations};
 use crate::status::{Board, PortStatus, Status};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
@@ -68,12 +69,28 @@ impl BridgePort {
         (0..).zip(interfaces).map(port).collect()
     }
 
+    /// Lets the port sort frames as the only lane that it feeds wants it. Where it feeds several,
+    /// a ring would have to belong to leaves of all of them: there is one ring.
+    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+        let mut fed = lanes.iter().filter(|lane| lane.from.contains(&index));
+        let plan = match (fed.next(), fed.next()) {
+            (Some(lane), None) => lane.sorting.as_ref(),
+            _ => None,
+        };
+        if let (Some(plan), PortSource::Config(config)) = (plan, &mut self.source)
+            && plan.rings > 1
+        {
+            config.sorting = Some(Sorting { plan: plan.clone(), number: self.number });
+        }
+        self
+    }
+
     fn open(self) -> Result<OpenPort> {
         let port = match self.source {
             PortSource::Config(config) => port::open(config)?,
             PortSource::Open(port) => port,
         };
-        Ok(OpenPort { number: self.number, port })
+        Ok(OpenPort { number: self.number, port, kept: Kept::default() })
     }
 }
 
@@ -81,6 +98,7 @@ impl BridgePort {
 struct OpenPort {
     number: InterfaceId,
     port: Box<dyn Port>,
+    kept: Kept,
 }
 
 /// Ports and the links between them.
@@ -89,6 +107,7 @@ pub struct Bridge {
     lanes: Vec<Lane>,
     routes: Routes,
     pool: FramePool,
+    stations: Stations,
     inbox: Vec<Received>,
     wait: WaitPolicy,
     lag_max: Duration,
@@ -113,8 +132,10 @@ impl Bridge {
     /// ports, or a way from one to another has two lanes.
     pub fn open(config: BridgeConfig) -> Result<Self> {
         let routes = routes(config.ports.len(), &config.lanes)?;
-        let opened: Result<Vec<_>> = config.ports.into_iter().map(BridgePort::open).collect();
-        let mut ports = opened?;
+        let mut ports = Vec::new();
+        for (index, port) in config.ports.into_iter().enumerate() {
+            ports.push(port.sorted_for(index, &config.lanes).open()?);
+        }
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
         let lanes = config.lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>();
@@ -129,8 +150,13 @@ impl Bridge {
             ports.iter_mut().try_for_each(|port| port.port.set_up(true))?;
         }
         let now = Instant::from_nanos(monotonic_ns());
+        let mut stations = Stations::new(ports.len());
+        for (index, port) in ports.iter().enumerate() {
+            stations.set_own(index, port.port.address());
+        }
         Ok(Self {
             ports,
+            stations,
             carrier,
             lanes: config.lanes.into_iter().map(Lane::new).collect(),
             routes,
@@ -235,24 +261,38 @@ impl Bridge {
     /// Hands each frame of the inbox to the lanes of the ports that it goes to.
     fn distribute(&mut self, port: usize) {
         let mut inbox = std::mem::take(&mut self.inbox);
-        let number = self.ports[port].number;
         for received in inbox.drain(..) {
-            let headers = Headers::parse_ethernet(self.pool.bytes(received.frame));
-            let mut ways = self.routes[port].iter().flatten();
-            let Some(first) = ways.next() else {
-                self.pool.release(received.frame);
-                continue;
-            };
-            for way in ways {
-                let copy = self.pool.copy(received.frame);
-                if let Some(frame) = copy {
-                    let received = Received { frame, ..received };
-                    self.lanes[*way].accept(&mut self.pool, received, &headers, number);
-                }
-            }
-            self.lanes[*first].accept(&mut self.pool, received, &headers, number);
+            self.forward(port, received);
         }
         self.inbox = inbox;
+    }
+
+    fn forward(&mut self, port: usize, received: Received) {
+        let bytes = self.pool.bytes(received.frame);
+        let at = Instant::from_nanos(received.at_ns);
+        let route = self.stations.route(bytes, port, at);
+        let headers = Headers::parse_ethernet(bytes);
+        let OpenPort { number, kept, .. } = &mut self.ports[port];
+        let lanes = match route {
+            Route::Port(to) => &self.routes[port][to..=to],
+            Route::Others => &self.routes[port][..],
+            Route::Local | Route::Host | Route::Reserved => &[],
+        };
+        let mut ways = lanes.iter().flatten();
+        let Some(first) = ways.next() else {
+            kept.count(route);
+            self.pool.release(received.frame);
+            return;
+        };
+        for way in ways {
+            if let Some(frame) = self.pool.copy(received.frame) {
+                let received = Received { frame, ..received };
+                self.lanes[*way].accept(&mut self.pool, received, &headers, *number);
+            } else {
+                kept.copies += 1;
+            }
+        }
+        self.lanes[*first].accept(&mut self.pool, received, &headers, *number);
     }
 
     /// Returns when a link, a port, or a busy interface must be served again.
@@ -272,8 +312,13 @@ impl Bridge {
         }
         self.refreshed = now;
         let before = self.descriptors(&[]);
-        for port in &mut self.ports {
-            port.port.refresh();
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            let before = port.port.state();
+            if port.port.refresh() != before {
+                // Behind a cable that was pulled, or another interface, may be other stations.
+                self.stations.forget(index);
+                self.stations.set_own(index, port.port.address());
+            }
         }
         if let Some(carrier) = &mut self.carrier {
             let up: Vec<_> =
@@ -313,14 +358,54 @@ impl Bridge {
         let now = Instant::from_nanos(monotonic_ns());
         let names: Vec<_> =
             self.ports.iter().map(|port| port.port.interface().to_owned()).collect();
+        let ports: Vec<_> = self.ports.iter_mut().map(OpenPort::status).collect();
         Status {
             uptime_ns: now.since(self.started).as_nanos(),
             stalls: self.stalls,
             frames_free: self.pool.free_count() as u64,
             frames_max: self.pool.capacity() as u64,
-            ports: self.ports.iter_mut().map(|port| PortStatus::of(port.port.as_mut())).collect(),
-            lanes: self.lanes.iter().map(|lane| lane.status(&names)).collect(),
+            lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),
+            ports,
         }
+    }
+}
+
+impl OpenPort {
+    fn status(&mut self) -> PortStatus {
+        PortStatus { kept: self.kept.causes(), ..PortStatus::of(self.port.as_mut()) }
+    }
+}
+
+/// Frames of a port that were not forwarded although nothing was wrong with them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    local: u64,
+    host: u64,
+    reserved: u64,
+    no_way: u64,
+    /// Copies for further ports, for which the pool had no slot.
+    copies: u64,
+}
+
+impl Kept {
+    fn count(&mut self, route: Route) {
+        match route {
+            Route::Local => self.local += 1,
+            Route::Host => self.host += 1,
+            Route::Reserved => self.reserved += 1,
+            Route::Port(_) | Route::Others => self.no_way += 1,
+        }
+    }
+
+    fn causes(&self) -> Vec<(String, u64)> {
+        let all = [
+            ("local", self.local),
+            ("for the host", self.host),
+            ("reserved", self.reserved),
+            ("no way", self.no_way),
+            ("no copy", self.copies),
+        ];
+        all.map(|(cause, frames)| (cause.to_owned(), frames)).into()
     }
 }
 

@@ -20,7 +20,8 @@ pub fn protect_router(outside: &str, trusted: &[&str]) -> Result<()> {
     let accept = Chain { name: "accept", kind: "filter", hook: 0, priority: -300 };
     batch.add(NEW_CHAIN, &accept.attributes(DROP));
     for name in trusted {
-        batch.add(NEW_RULE, &rule("accept", &[meta(KEY_INPUT_NAME), equals(name), verdict(ACCEPT)]));
+        batch
+            .add(NEW_RULE, &rule("accept", &[meta(KEY_INPUT_NAME), equals(name), verdict(ACCEPT)]));
     }
     batch.control(BATCH_END);
     batch.send().map_err(|cause| SystemError::new("set the rules of a test router", cause))

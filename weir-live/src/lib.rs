@@ -6,14 +6,18 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod batch;
 pub mod bpf;
 pub mod bridge;
 pub mod carrier;
+pub mod claim;
+pub mod deploy;
 pub mod error;
 pub mod ethtool;
-pub mod firewall;
 mod fanout;
+pub mod firewall;
 pub mod forecast;
+mod interface;
 pub mod lane;
 pub mod netlink;
 pub mod netns;
@@ -33,3 +37,4 @@ pub mod status;
 pub mod tap;
 pub mod testbed;
 pub mod wait;
+mod xsk;

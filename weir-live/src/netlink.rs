@@ -7,13 +7,13 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
     NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp,
-    State, XdpAttached,
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+    LinkXdp, State, XdpAttached,
 };
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
@@ -229,11 +229,55 @@ impl Netlink {
         }
     }
 
+    /// Returns the name of the interface of this number, if there is one.
+    pub(crate) fn name_of(&mut self, index: u32) -> Option<String> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let answer = self.exchange(RouteNetlinkMessage::GetLink(message), 0).ok()??;
+        let RouteNetlinkMessage::NewLink(link) = answer else { return None };
+        link.attributes.into_iter().find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name),
+            _ => None,
+        })
+    }
+
     fn change(&mut self, action: String, request: RouteNetlinkMessage, flags: u16) -> Result<()> {
         match self.exchange(request, flags) {
             Ok(_) => Ok(()),
             Err(cause) => Err(SystemError::new(action, cause)),
         }
+    }
+
+    /// Lists all that `request` asks for: interfaces, addresses or routes.
+    pub(crate) fn dump(
+        &mut self,
+        request: RouteNetlinkMessage,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
+        let mut answers = Vec::new();
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            for payload in parse_answers(&bytes, self.sequence)? {
+                match payload {
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::InnerMessage(inner) => answers.push(inner),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map(|_| ())
     }
 
     /// Sends one request and reads until it is acknowledged; returns what came before that.
@@ -242,15 +286,7 @@ impl Netlink {
         request: RouteNetlinkMessage,
         flags: u16,
     ) -> io::Result<Option<RouteNetlinkMessage>> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
+        self.send(request, NLM_F_REQUEST | NLM_F_ACK | flags)?;
         let mut answer = None;
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
@@ -316,9 +352,9 @@ fn link_state(link: &LinkMessage) -> LinkState {
             LinkAttribute::Address(bytes) => state.mac = bytes.as_slice().try_into().ok().map(Mac),
             LinkAttribute::Carrier(carrier) => state.has_carrier = *carrier != 0,
             LinkAttribute::Xdp(parts) => {
-                state.has_xdp = parts.iter().any(|part| {
-                    matches!(part, LinkXdp::Attached(how) if *how != XdpAttached::None)
-                });
+                state.has_xdp = parts.iter().any(
+                    |part| matches!(part, LinkXdp::Attached(how) if *how != XdpAttached::None),
+                );
             }
             LinkAttribute::OperState(State::Down) => state.has_carrier = false,
             _ => {}

@@ -96,6 +96,22 @@ pub(crate) fn interface_flags(socket: BorrowedFd<'_>, name: &str) -> io::Result<
     Ok(c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
 }
 
+/// Returns the Ethernet address of an interface.
+pub(crate) fn interface_address(socket: BorrowedFd<'_>, name: &str) -> io::Result<[u8; 6]> {
+    let mut request = interface_request(name).map_err(|error| error.cause)?;
+    interface_ioctl(socket, libc::SIOCGIFHWADDR, &mut request)?;
+    // SAFETY: SIOCGIFHWADDR filled in the address.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    if address.sa_family != libc::ARPHRD_ETHER {
+        return Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
+    }
+    let mut bytes = [0; 6];
+    for (byte, found) in bytes.iter_mut().zip(address.sa_data) {
+        *byte = found as u8;
+    }
+    Ok(bytes)
+}
+
 /// Sets an interface up or down, and leaves its other flags.
 pub(crate) fn set_interface_up(socket: BorrowedFd<'_>, name: &str, up: bool) -> io::Result<()> {
     let flags = interface_flags(socket, name)?;

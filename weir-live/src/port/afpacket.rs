@@ -19,6 +19,7 @@ use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, SUPER_PACKET
 use crate::pool::{FrameId, FramePool};
 use crate::ring::{Ring, Slot};
 use crate::socket;
+use crate::stations::Address;
 use crate::wait::{monotonic_ns, realtime_ns};
 
 /// Room in a slot for data beside the packet: ring header, addresses, tags.
@@ -181,7 +182,7 @@ impl AfPacket {
             for receiver in &self.receivers[1..] {
                 fanout::refuse_none(receiver.socket.as_fd())?;
             }
-            fanout::set_program(first, &sorting.classic)?;
+            fanout::set_program(first, &sorting.plan.classic(sorting.number).code)?;
         }
         self.is_sorting = true;
         Ok(())
@@ -213,6 +214,10 @@ impl Port for AfPacket {
 
     fn interface(&self) -> &str {
         &self.name
+    }
+
+    fn address(&self) -> Option<Address> {
+        socket::interface_address(self.tx.as_fd(), &self.name).ok().map(Address::new)
     }
 
     fn mtu(&self) -> usize {
@@ -325,7 +330,8 @@ impl Port for AfPacket {
 impl Receiver {
     /// Opens a socket for each ring; none is bound yet.
     fn open_all(config: &PortConfig, mtu: usize) -> io::Result<Vec<Self>> {
-        let rings = config.sorting.as_ref().map_or(1, |sorting| sorting.rings.clamp(1, RINGS_MAX));
+        let rings =
+            config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings.clamp(1, RINGS_MAX));
         let slots = |ring| if ring == 0 { config.ring_slots } else { config.ring_slots / 4 };
         (0..rings).map(|ring| Self::open(slots(ring), mtu)).collect()
     }

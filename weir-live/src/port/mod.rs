@@ -7,11 +7,18 @@
 
 use std::os::fd::RawFd;
 
+use weir_core::classify::InterfaceId;
+
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
+use crate::sorter::SortPlan;
+use crate::stations::Address;
+use impaired::{Impaired, Impairment};
 
 mod afpacket;
+mod afxdp;
 mod host;
+pub mod impaired;
 
 /// The most frames that are sent by one system call.
 pub const BATCH: usize = 64;
@@ -27,6 +34,11 @@ pub trait Port: Send {
 
     /// Returns the interface's name now.
     fn interface(&self) -> &str;
+
+    /// Returns the Ethernet address of the interface itself: frames for it are the host's.
+    fn address(&self) -> Option<Address> {
+        None
+    }
 
     /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
     fn mtu(&self) -> usize;
@@ -116,29 +128,33 @@ pub struct Kind {
 }
 
 /// All kinds, best known first.
-pub const KINDS: &[Kind] = &[afpacket::KIND, host::HOST, host::WIRE];
+pub const KINDS: &[Kind] =
+    &[afpacket::KIND, afxdp::KIND, afxdp::KIND_GENERIC, host::HOST, host::WIRE];
 
 /// Opens a port of the kind that `config` names, in this thread's network namespace.
 ///
 /// # Errors
 /// When there is no such kind or interface, or the privilege is missing.
 pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
-    let Some(kind) = KINDS.iter().find(|kind| kind.keyword == config.kind) else {
+    let wanted = |kind: &&Kind| config.kind == "auto" || kind.keyword == config.kind;
+    let Some(kind) = KINDS.iter().find(wanted) else {
         let known: Vec<_> = KINDS.iter().map(|kind| kind.keyword).collect();
         let action = format!("open a port on `{}`", config.interface);
         let why = format!("there is no kind of port `{}`", config.kind);
         return Err(SystemError::refused(action, why, format!("use {}", known.join(" or "))));
     };
-    (kind.open)(config)
+    let impairment = config.impairment;
+    let port = (kind.open)(config)?;
+    if impairment.is_none() { Ok(port) } else { Ok(Box::new(Impaired::new(port, impairment))) }
 }
 
 /// How a port sorts frames into rings before anything can be lost.
 #[derive(Clone, Debug)]
 pub struct Sorting {
-    /// The number of rings, at most [`RINGS_MAX`].
-    pub rings: usize,
-    /// A classic BPF program that returns the ring of a frame.
-    pub classic: Vec<libc::sock_filter>,
+    /// Which leaf has which ring.
+    pub plan: SortPlan,
+    /// The number by which rules name the port.
+    pub number: InterfaceId,
 }
 
 /// An interface and its options.
@@ -150,6 +166,8 @@ pub struct PortConfig {
     pub kind: String,
     /// How frames are sorted into rings; without it there is one ring.
     pub sorting: Option<Sorting>,
+    /// What is wrong with the path behind it.
+    pub impairment: Impairment,
     /// Slots of the first ring, rounded up to a power of two; the others have a quarter.
     pub ring_slots: usize,
     /// Take frames for other stations too, as a bridge must.
@@ -163,6 +181,7 @@ impl PortConfig {
             interface: interface.into(),
             kind: KINDS[0].keyword.to_owned(),
             sorting: None,
+            impairment: Impairment::default(),
             ring_slots: RING_SLOTS,
             promiscuous: true,
         }
@@ -259,6 +278,8 @@ pub struct PortCounters {
     pub send_too_long: u64,
     /// Not sent: the interface was down or gone.
     pub send_no_link: u64,
+    /// Not sent: the port's impairment lost them.
+    pub impaired: u64,
     /// Not sent, for another reason.
     pub send_failed: u64,
     /// Times the interface came back as a new one of the same name.
