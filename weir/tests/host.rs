@@ -29,6 +29,7 @@ const TESTS: &[Test] = &[
     ("a_connection_outlives_start_stop_and_kill", a_connection_outlives_start_stop_and_kill),
     ("neighbours_broadcasts_and_ipv6_pass", neighbours_broadcasts_and_ipv6_pass),
     ("a_renamed_interface_with_longer_frames_is_followed", a_changed_interface_is_followed),
+    ("an_interface_that_comes_back_is_shaped_again", an_interface_that_comes_back_is_shaped),
     ("what_cannot_be_shaped_is_refused", what_cannot_be_shaped_is_refused),
 ];
 
@@ -62,6 +63,8 @@ struct Scene {
     folder: PathBuf,
     testbed: Testbed,
     child: Option<Child>,
+    /// The number of the interface, whatever its name.
+    index: u32,
 }
 
 impl Scene {
@@ -71,7 +74,7 @@ impl Scene {
         for (name, rate) in ["up", "down"].iter().zip(RATES) {
             let policy = format!(
                 "[link]\nrate = \"{rate} Mbit/s\"\nscheduler = \"drr\"\n[class.all]\n\
-                 default = true\nqueue = {{ limit = \"100 packets\" }}\n"
+                 default = true\nqueue = {{ limit = \"300 packets\" }}\n"
             );
             fs::write(folder.join(format!("{name}.toml")), policy)?;
         }
@@ -91,7 +94,8 @@ impl Scene {
             Ok(netlink.add_route(SERVER.into(), 32, ROUTER_INSIDE.into())?)
         })??;
         testbed.weir.run(make_router)??;
-        Ok(Self { folder, testbed, child: None })
+        let index = Netlink::open_in(&testbed.weir)?.link(RIGHT)?.index;
+        Ok(Self { folder, testbed, child: None, index })
     }
 
     fn weir(&self, arguments: &[&str]) -> Command {
@@ -115,17 +119,22 @@ impl Scene {
 
     /// Ends the program by a signal, and checks that nothing of it is left.
     fn end(&mut self, signal: &str) -> Outcome {
-        let mut child = self.child.take().ok_or("nothing was started")?;
-        let kill = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status()?;
+        self.signal(signal)?;
+        self.await_end()
+    }
+
+    fn signal(&self, name: &str) -> Outcome {
+        let child = self.child.as_ref().ok_or("nothing was started")?;
+        let kill = Command::new("kill").args(["-s", name, &child.id().to_string()]).status()?;
         assert!(kill.success(), "the signal was sent");
-        child.wait()?;
+        Ok(())
+    }
+
+    fn await_end(&mut self) -> Outcome {
+        self.child.take().ok_or("nothing was started")?.wait()?;
         let mut netlink = Netlink::open_in(&self.testbed.weir)?;
-        let index = netlink.link(RIGHT)?.index;
-        await_true("the kernel removes the taps", || {
-            ["host", "wire"]
-                .iter()
-                .all(|side| netlink.link(&format!("weir-{side}{index}")).is_err())
-        })
+        let mut has = |side| netlink.link(&format!("weir-{side}{}", self.index)).is_ok();
+        await_true("the kernel removes the taps", || !has("host") && !has("wire"))
     }
 
     /// Runs `weir up` to its end, which must be a refusal; returns its words.
@@ -182,21 +191,24 @@ fn udp_takes_the_rate_of_each_direction() -> Outcome {
     scene.start()?;
     let (router, server) = (&scene.testbed.weir, &scene.testbed.server);
     let ways = [(router, server, SERVER), (server, router, ROUTER)];
-    for attempt in 1.. {
-        let before = scene.status()?.stalls;
-        let mut rates = Vec::new();
-        for (from, to, address) in ways {
-            rates.push(flood_rate(from, to, address)?);
-        }
-        let good = rates.iter().zip(RATES).all(|(rate, wanted)| is_near(*rate, wanted));
-        if good {
-            break;
-        }
-        // A stall of the machine costs time that the line does not make up for.
-        let stalls = scene.status()?.stalls - before;
-        assert!(stalls > 0 && attempt < ATTEMPTS, "Mbit/s: {rates:?}, stalls: {stalls}");
+    for ((from, to, address), wanted) in ways.into_iter().zip(RATES) {
+        one_run_is_near(wanted, || flood_rate(from, to, address))?;
     }
     scene.end("TERM")
+}
+
+/// Measures until one run is near: on a busy machine sender or receiver come too late in some runs,
+/// but a wrong rate is wrong in all of them.
+fn one_run_is_near(wanted: u64, measure: impl Fn() -> Result<f64, Failed>) -> Outcome {
+    let mut rates = Vec::new();
+    while rates.len() < ATTEMPTS {
+        let rate = measure()?;
+        if is_near(rate, wanted) {
+            return Ok(());
+        }
+        rates.push(rate);
+    }
+    Err(format!("Mbit/s: {rates:?} in place of {wanted}").into())
 }
 
 fn is_near(rate: f64, wanted: u64) -> bool {
@@ -216,19 +228,19 @@ fn flood_rate(from: &NetNs, to: &NetNs, address: Ipv4Addr) -> Result<f64, Failed
     let ended = Arc::clone(&done);
     let flood = thread::spawn(move || {
         while !ended.load(Ordering::Relaxed) {
-            // 80 Mbit/s at most; a full socket is no failure of this test.
-            (0..10).for_each(|_| drop(sender.send_to(&[0; PAYLOAD], at)));
+            // 400 Mbit/s at most; a full socket is no failure of this test.
+            (0..50).for_each(|_| drop(sender.send_to(&[0; PAYLOAD], at)));
             thread::sleep(Duration::from_millis(1));
         }
     });
     let mut bytes = [0; PAYLOAD];
     // The queue fills first.
     for _ in 0..200 {
-        receiver.recv(&mut bytes)?;
+        receive(&receiver, &mut bytes)?;
     }
     let start = Instant::now();
     for _ in 0..COUNT {
-        receiver.recv(&mut bytes)?;
+        receive(&receiver, &mut bytes)?;
     }
     let elapsed = start.elapsed().as_secs_f64();
     done.store(true, Ordering::Relaxed);
@@ -254,10 +266,13 @@ impl Sink {
             stream.set_read_timeout(Some(PATIENCE))?;
             let mut bytes = vec![0; 1 << 16];
             loop {
-                match stream.read(&mut bytes)? {
-                    0 => return Ok(count.load(Ordering::Relaxed)),
-                    len => count.fetch_add(len as u64, Ordering::Relaxed),
-                };
+                match stream.read(&mut bytes) {
+                    Ok(0) => return Ok(count.load(Ordering::Relaxed)),
+                    Ok(len) => drop(count.fetch_add(len as u64, Ordering::Relaxed)),
+                    // As in `receive`.
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
             }
         });
         Ok(Self { address, received, thread })
@@ -318,25 +333,18 @@ fn tcp_takes_the_rate_through_translation_too() -> Outcome {
     let mut scene = Scene::new("tcp")?;
     scene.start()?;
     let Testbed { client, weir: router, server, .. } = &scene.testbed;
-    // Who connects, and who sends: a download is asked for from inside.
-    let rows = [("router", router, UP), ("client", client, UP), ("router", router, DOWN)];
-    for (who, from, way) in rows {
-        for attempt in 1.. {
-            let stalls = scene.status()?.stalls;
+    // Who has the connection with the server, and which way bytes go.
+    for (host, way) in [(router, UP), (client, UP), (router, DOWN)] {
+        one_run_is_near(RATES[way], || {
             let ends = [(server, IpAddr::from(SERVER)), (router, IpAddr::from(ROUTER))];
-            let (namespace, address) = ends[way];
-            let sink = Sink::listen(namespace, address)?;
-            let source = Source::connect(if way == UP { from } else { server }, sink.address)?;
+            let sink = Sink::listen(ends[way].0, ends[way].1)?;
+            let source = Source::connect([host, server][way], sink.address)?;
             // Slow start fills the queue.
             sink.rate_of(1_000_000)?;
             let rate = sink.rate_of(RATES[way] * 250_000)?;
             source.finish(sink)?;
-            if is_near(rate, RATES[way]) {
-                break;
-            }
-            let stalls = scene.status()?.stalls - stalls;
-            assert!(stalls > 0 && attempt < ATTEMPTS, "{who}: {rate} Mbit/s of {}", RATES[way]);
-        }
+            Ok(rate)
+        })?;
     }
     scene.end("TERM")
 }
@@ -352,14 +360,17 @@ fn a_connection_outlives_start_stop_and_kill() -> Outcome {
     for signal in ["TERM", "KILL"] {
         scene.start()?;
         sink.rate_of(500_000)?;
-        let shaped = sink.rate_of(2_500_000)?;
-        assert!(shaped < RATES[UP] as f64 * 1.1, "{shaped} Mbit/s while it is shaped");
-        let ended = Instant::now();
-        scene.end(signal)?;
-        sink.rate_of(100_000)?;
-        assert!(ended.elapsed() < Duration::from_secs(1), "after {signal}: {:?}", ended.elapsed());
-        let unshaped = sink.rate_of(20_000_000)?;
-        assert!(unshaped > RATES[UP] as f64 * 2.0, "{unshaped} Mbit/s after {signal}");
+        let shaped = sink.rate_of(5_000_000)?;
+        assert!(shaped < RATES[UP] as f64 * 1.2, "{shaped} Mbit/s while it is shaped");
+        scene.signal(signal)?;
+        let (ended, Testbed { weir: router, server, .. }) = (Instant::now(), &scene.testbed);
+        while echo(router, server, SERVER.into(), 100, Duration::from_millis(50)).is_err() {
+            let late = ended.elapsed();
+            assert!(late < Duration::from_secs(1), "{late:?} after {signal} nothing passes");
+        }
+        scene.await_end()?;
+        let unshaped = sink.rate_of(50_000_000)?;
+        assert!(unshaped > RATES[UP] as f64 * 1.5, "{unshaped} Mbit/s after {signal}");
         assert_eq!(connection(&scene.testbed.weir, port)?, before, "the tracked connection");
     }
     source.finish(sink)
@@ -372,10 +383,7 @@ fn connection(router: &NetNs, port: u16) -> Result<Vec<String>, Failed> {
     let mut lines = table.lines().filter(|line| line.contains(&port));
     let (line, more) = (lines.next().ok_or("it is not tracked")?, lines.next());
     assert!(more.is_none() && line.contains("ESTABLISHED"), "{table}");
-    let is_tuple = |word: &&str| {
-        ["src=", "dst=", "sport=", "dport="]
-            .contains(&&word[..word.find('=').map_or(0, |at| at + 1)])
-    };
+    let is_tuple = |word: &&str| ["src=", "dst=", "sport=", "dport="].contains(&&word[..word.find('=').map_or(0, |at| at + 1)]);
     Ok(line.split_whitespace().filter(is_tuple).map(str::to_owned).collect())
 }
 
@@ -393,7 +401,7 @@ fn neighbours_broadcasts_and_ipv6_pass() -> Outcome {
         (server, router, Ipv4Addr::new(10, 77, 0, 255).into()),
     ];
     for (from, to, address) in rows {
-        echo(from, to, address, 100).map_err(|error| format!("{address}: {error:?}"))?;
+        echo(from, to, address, 100, PATIENCE).map_err(|error| format!("{address}: {error:?}"))?;
     }
     let (up, down) = (&scene.status()?.lanes[UP], &scene.status()?.lanes[DOWN]);
     assert!(up.classes[0].sent.packets >= 6 && down.classes[0].sent.packets >= 6);
@@ -401,28 +409,37 @@ fn neighbours_broadcasts_and_ipv6_pass() -> Outcome {
 }
 
 /// Sends a datagram and waits for the same one back; none may come twice.
-fn echo(from: &NetNs, to: &NetNs, address: IpAddr, len: usize) -> Outcome {
+fn echo(from: &NetNs, to: &NetNs, address: IpAddr, len: usize, patience: Duration) -> Outcome {
     let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { "::".parse()? };
-    let (server, client) =
-        (to.run(|| UdpSocket::bind((any, 0)))??, from.run(|| UdpSocket::bind((any, 0)))??);
+    let (server, client) = (to.run(|| UdpSocket::bind((any, 0)))??, from.run(|| UdpSocket::bind((any, 0)))??);
     client.set_broadcast(true)?;
     for socket in [&server, &client] {
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(patience))?;
     }
     client.send_to(&vec![1; len], (address, server.local_addr()?.port()))?;
     let mut bytes = vec![0; len + 1];
-    let (arrived, back) = server.recv_from(&mut bytes)?;
+    let (arrived, back) = receive(&server, &mut bytes)?;
     server.send_to(&bytes[..arrived], back)?;
-    assert_eq!((arrived, client.recv(&mut bytes)?), (len, len));
+    assert_eq!((arrived, receive(&client, &mut bytes)?.0), (len, len));
     for socket in [&server, &client] {
         socket.set_read_timeout(Some(Duration::from_millis(20)))?;
-        let again = socket.recv(&mut bytes).map_err(|error| error.kind());
+        let again = receive(socket, &mut bytes).map_err(|error| error.kind());
         assert!(matches!(again, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "{again:?}");
     }
     Ok(())
 }
 
-/// The interface gets another name and a larger MTU, and then a new one takes its place.
+/// A wait with a timeout is interrupted when the machine stands still for a while.
+fn receive(socket: &UdpSocket, bytes: &mut [u8]) -> std::io::Result<(usize, SocketAddr)> {
+    loop {
+        match socket.recv_from(bytes) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// The interface gets another name and a larger MTU.
 fn a_changed_interface_is_followed() -> Outcome {
     let mut scene = Scene::new("follow")?;
     scene.start()?;
@@ -432,19 +449,38 @@ fn a_changed_interface_is_followed() -> Outcome {
     await_true("it is down", || scene.status().is_ok_and(|all| all.ports[0].state == "down"))?;
     netlink.rename(RIGHT, "outer")?;
     netlink.set_up("outer", true)?;
-    let named = |status: Status| {
-        status.ports.iter().all(|port| port.interface == "outer" && port.state == "up")
-    };
+    let named = |status: Status| status.ports.iter().all(|port| port.interface == "outer" && port.state == "up");
     await_true("the name is followed", || scene.status().is_ok_and(named))?;
-    echo(router, server, SERVER.into(), 100)?;
+    echo(router, server, SERVER.into(), 100, PATIENCE)?;
     netlink.set_mtu("outer", 4000)?;
     Netlink::open_in(server)?.set_mtu(END, 4000)?;
-    let sent =
-        |scene: &Scene| scene.status().map_or(0, |status| status.lanes[UP].classes[0].sent.packets);
+    let sent = |scene: &Scene| scene.status().map_or(0, |status| status.lanes[UP].classes[0].sent.packets);
     await_true("long frames pass whole", || {
         let before = sent(&scene);
-        echo(router, server, SERVER.into(), 3500).is_ok() && sent(&scene) == before + 1
+        echo(router, server, SERVER.into(), 3500, Duration::from_millis(200)).is_ok() && sent(&scene) == before + 1
     })?;
+    scene.end("TERM")
+}
+
+fn an_interface_that_comes_back_is_shaped() -> Outcome {
+    let mut scene = Scene::new("back")?;
+    scene.start()?;
+    let (router, server) = (&scene.testbed.weir, &scene.testbed.server);
+    echo(router, server, SERVER.into(), 100, PATIENCE)?;
+    scene.testbed.disconnect(Host::Server)?;
+    let all = |state: &str| {
+        scene.status().is_ok_and(|status| status.ports.iter().all(|port| port.state == state))
+    };
+    await_true("it is gone", || all("gone"))?;
+    scene.testbed.connect(Host::Server)?;
+    Netlink::open_in(router)?.add_address(RIGHT, ROUTER.into(), 24)?;
+    await_true("it is back", || all("up"))?;
+    let before = scene.status()?;
+    assert_eq!(before.ports[0].rebinds, 1);
+    echo(router, server, SERVER.into(), 100, PATIENCE)?;
+    for (lane, before) in scene.status()?.lanes.iter().zip(before.lanes) {
+        assert!(lane.classes[0].sent.packets > before.classes[0].sent.packets, "{lane:?}");
+    }
     scene.end("TERM")
 }
 
@@ -465,13 +501,12 @@ fn what_cannot_be_shaped_is_refused() -> Outcome {
     check(&scene, "nowhere0", "No such device")?;
     scene.start()?;
     check(&scene, RIGHT, "another Weir shapes this interface")?;
-    echo(&scene.testbed.weir, &scene.testbed.server, SERVER.into(), 100)?;
+    echo(&scene.testbed.weir, &scene.testbed.server, SERVER.into(), 100, PATIENCE)?;
     scene.end("TERM")?;
-    let index = Netlink::open_in(&scene.testbed.weir)?.link(RIGHT)?.index;
     let mut code = Code::new();
     code.give(XDP_PASS);
     let program = Program::load(Kind::Xdp, "weir_test", &code)?;
-    let link = scene.testbed.weir.run(|| program.attach(index, Hook::XdpGeneric))??;
+    let link = scene.testbed.weir.run(|| program.attach(scene.index, Hook::XdpGeneric))??;
     check(&scene, RIGHT, "an XDP program is attached")?;
     drop(link);
     Ok(())
@@ -479,5 +514,5 @@ fn what_cannot_be_shaped_is_refused() -> Outcome {
 
 const XDP_PASS: i32 = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Runs tried until one has no stall.
-const ATTEMPTS: u32 = 3;
+/// Runs tried until one is near.
+const ATTEMPTS: usize = 6;
