@@ -12,12 +12,13 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
+use crate::carrier::CarrierPass;
 use crate::error::{Result, SystemError};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, Received, Sorting};
-use crate::stations::{Address, Route, Stations};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Sorting};
+use crate::stations::{Route, Stations};
 use crate::status::{Board, PortStatus, Status};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
@@ -36,6 +37,8 @@ pub struct BridgeConfig {
     pub lag_max: Duration,
     /// The CPU to run on.
     pub cpu: Option<usize>,
+    /// Whether a port is set down while those that its frames go to have no carrier.
+    pub passes_carrier: bool,
 }
 
 /// A port of a bridge to be.
@@ -77,8 +80,7 @@ impl BridgePort {
         if let (Some(plan), PortSource::Config(config)) = (plan, &mut self.source)
             && plan.rings > 1
         {
-            let classic = plan.classic(self.number).code;
-            config.sorting = Some(Sorting { rings: plan.rings, classic });
+            config.sorting = Some(Sorting { plan: plan.clone(), number: self.number });
         }
         self
     }
@@ -88,7 +90,7 @@ impl BridgePort {
             PortSource::Config(config) => port::open(config)?,
             PortSource::Open(port) => port,
         };
-        Ok(OpenPort { number: self.number, port })
+        Ok(OpenPort { number: self.number, port, kept: Kept::default() })
     }
 }
 
@@ -96,6 +98,7 @@ impl BridgePort {
 struct OpenPort {
     number: InterfaceId,
     port: Box<dyn Port>,
+    kept: Kept,
 }
 
 /// Ports and the links between them.
@@ -103,13 +106,13 @@ pub struct Bridge {
     ports: Vec<OpenPort>,
     lanes: Vec<Lane>,
     routes: Routes,
-    stations: Stations,
-    kept: Kept,
     pool: FramePool,
+    stations: Stations,
     inbox: Vec<Received>,
     wait: WaitPolicy,
     lag_max: Duration,
     cpu: Option<usize>,
+    carrier: Option<CarrierPass>,
     started: Instant,
     /// When this turn should have begun.
     expected: Instant,
@@ -141,17 +144,22 @@ impl Bridge {
         for port in &mut ports {
             port.port.attach(&mut pool)?;
         }
-        let mut stations = Stations::new(ports.len());
-        for (index, port) in ports.iter().enumerate() {
-            stations.set_own(index, port.port.address().map(Address::new));
+        let carrier = config.passes_carrier.then(|| carrier_pass(&routes, ports.len()));
+        if carrier.is_some() {
+            // Whether that is allowed is seen now rather than when a cable is pulled.
+            ports.iter_mut().try_for_each(|port| port.port.set_up(true))?;
         }
         let now = Instant::from_nanos(monotonic_ns());
+        let mut stations = Stations::new(ports.len());
+        for (index, port) in ports.iter().enumerate() {
+            stations.set_own(index, port.port.address());
+        }
         Ok(Self {
+            ports,
+            stations,
+            carrier,
             lanes: config.lanes.into_iter().map(Lane::new).collect(),
             routes,
-            stations,
-            kept: Kept::default(),
-            ports,
             pool,
             inbox: Vec::with_capacity(IN_HAND_MAX),
             wait: config.wait,
@@ -253,33 +261,38 @@ impl Bridge {
     /// Hands each frame of the inbox to the lanes of the ports that it goes to.
     fn distribute(&mut self, port: usize) {
         let mut inbox = std::mem::take(&mut self.inbox);
-        let number = self.ports[port].number;
         for received in inbox.drain(..) {
-            let bytes = self.pool.bytes(received.frame);
-            let headers = Headers::parse_ethernet(bytes);
-            let route = self.stations.route(bytes, port, Instant::from_nanos(received.at_ns));
-            let is_for = |to: &usize| match route {
-                Route::Port(known) => known == *to,
-                Route::Others => true,
-                Route::Local | Route::Host | Route::Reserved => false,
-            };
-            let ways = self.routes[port].iter().enumerate();
-            let mut ways = ways.filter(|(to, _)| is_for(to)).filter_map(|(_, way)| *way);
-            let Some(first) = ways.next() else {
-                self.kept.count(route);
-                self.pool.release(received.frame);
-                continue;
-            };
-            for way in ways {
-                // A copy that finds no room is one that its lane would have shed.
-                if let Some(frame) = self.pool.copy(received.frame) {
-                    let received = Received { frame, ..received };
-                    self.lanes[way].accept(&mut self.pool, received, &headers, number);
-                }
-            }
-            self.lanes[first].accept(&mut self.pool, received, &headers, number);
+            self.forward(port, received);
         }
         self.inbox = inbox;
+    }
+
+    fn forward(&mut self, port: usize, received: Received) {
+        let bytes = self.pool.bytes(received.frame);
+        let at = Instant::from_nanos(received.at_ns);
+        let route = self.stations.route(bytes, port, at);
+        let headers = Headers::parse_ethernet(bytes);
+        let OpenPort { number, kept, .. } = &mut self.ports[port];
+        let lanes = match route {
+            Route::Port(to) => &self.routes[port][to..=to],
+            Route::Others => &self.routes[port][..],
+            Route::Local | Route::Host | Route::Reserved => &[],
+        };
+        let mut ways = lanes.iter().flatten();
+        let Some(first) = ways.next() else {
+            kept.count(route);
+            self.pool.release(received.frame);
+            return;
+        };
+        for way in ways {
+            if let Some(frame) = self.pool.copy(received.frame) {
+                let received = Received { frame, ..received };
+                self.lanes[*way].accept(&mut self.pool, received, &headers, *number);
+            } else {
+                kept.copies += 1;
+            }
+        }
+        self.lanes[*first].accept(&mut self.pool, received, &headers, *number);
     }
 
     /// Returns when a link, a port, or a busy interface must be served again.
@@ -299,8 +312,18 @@ impl Bridge {
         }
         self.refreshed = now;
         let before = self.descriptors(&[]);
-        for port in &mut self.ports {
-            port.port.refresh();
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            let before = port.port.state();
+            if port.port.refresh() != before {
+                // Behind a cable that was pulled, or another interface, may be other stations.
+                self.stations.forget(index);
+                self.stations.set_own(index, port.port.address());
+            }
+        }
+        if let Some(carrier) = &mut self.carrier {
+            let up: Vec<_> =
+                self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
+            carrier.follow(now, &up, |port, up| self.ports[port].port.set_up(up).is_ok());
         }
         let slot = self.ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         if slot > self.pool.slot_len() {
@@ -335,12 +358,10 @@ impl Bridge {
         let now = Instant::from_nanos(monotonic_ns());
         let names: Vec<_> =
             self.ports.iter().map(|port| port.port.interface().to_owned()).collect();
-        let ports: Vec<_> =
-            self.ports.iter_mut().map(|port| PortStatus::of(port.port.as_mut())).collect();
+        let ports: Vec<_> = self.ports.iter_mut().map(OpenPort::status).collect();
         Status {
             uptime_ns: now.since(self.started).as_nanos(),
             stalls: self.stalls,
-            kept: self.kept.causes(),
             frames_free: self.pool.free_count() as u64,
             frames_max: self.pool.capacity() as u64,
             lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),
@@ -349,35 +370,56 @@ impl Bridge {
     }
 }
 
-/// Frames that go to no other port.
+impl OpenPort {
+    fn status(&mut self) -> PortStatus {
+        PortStatus { kept: self.kept.causes(), ..PortStatus::of(self.port.as_mut()) }
+    }
+}
+
+/// Frames of a port that were not forwarded although nothing was wrong with them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     local: u64,
-    for_the_host: u64,
+    host: u64,
     reserved: u64,
     no_way: u64,
+    /// Copies for further ports, for which the pool had no slot.
+    copies: u64,
 }
 
 impl Kept {
     fn count(&mut self, route: Route) {
-        let count = match route {
-            Route::Local => &mut self.local,
-            Route::Host => &mut self.for_the_host,
-            Route::Reserved => &mut self.reserved,
-            Route::Port(_) | Route::Others => &mut self.no_way,
-        };
-        *count += 1;
+        match route {
+            Route::Local => self.local += 1,
+            Route::Host => self.host += 1,
+            Route::Reserved => self.reserved += 1,
+            Route::Port(_) | Route::Others => self.no_way += 1,
+        }
     }
 
-    fn causes(self) -> Vec<(String, u64)> {
+    fn causes(&self) -> Vec<(String, u64)> {
         let all = [
             ("local", self.local),
-            ("for the host", self.for_the_host),
+            ("for the host", self.host),
             ("reserved", self.reserved),
             ("no way", self.no_way),
+            ("no copy", self.copies),
         ];
         all.map(|(cause, frames)| (cause.to_owned(), frames)).into()
     }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        if let Some(carrier) = &mut self.carrier {
+            carrier.restore(|port, up| self.ports[port].port.set_up(up).is_ok());
+        }
+    }
+}
+
+fn carrier_pass(routes: &Routes, ports: usize) -> CarrierPass {
+    let reaches = |from: usize| (0..ports).filter(|to| routes[from][*to].is_some()).collect();
+    CarrierPass::new((0..ports).map(reaches).collect())
 }
 
 /// Returns the lane of each way from a port to another.
@@ -403,8 +445,8 @@ fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
 }
 
 /// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
-/// the rest of a super-packet, and a copy.
-const IN_HAND_MAX: usize = BATCH + crate::offload::SEGMENTS_MAX + 1;
+/// the rest of a super-packet, unless that is one of very small segments.
+const IN_HAND_MAX: usize = BATCH + 2048;
 /// The interval at which status requests are answered while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.

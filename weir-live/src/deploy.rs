@@ -33,6 +33,7 @@ fn config(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<Bridge
         },
         lag_max: deployment.lag_max,
         cpu: bridge.cpu.map(|cpu| cpu as usize),
+        passes_carrier: deployment.carrier == deployment::Carrier::Pass,
     })
 }
 

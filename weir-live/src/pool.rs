@@ -53,11 +53,13 @@ impl FramePool {
         (mtu + HEADER_AND_TAGS).next_multiple_of(64)
     }
 
-    /// `capacity` slots of `slot` bytes.
+    /// `capacity` slots of at least `slot` bytes: whole pages, if more than half a page, as ports
+    /// that share the memory with the kernel need it.
     ///
     /// # Panics
     /// If the memory could not be had.
     pub fn new(capacity: u32, slot: usize) -> Self {
+        let slot = if slot > SMALL_PAGE / 2 { slot.next_multiple_of(SMALL_PAGE) } else { slot };
         let count = capacity as usize;
         let bytes = count.checked_mul(slot).expect("pool size fits the address space");
         let places = vec![Place { offset: 0, len: FREE }; count];
@@ -296,6 +298,8 @@ impl Drop for Memory {
     }
 }
 
+/// The size of the smallest page.
+const SMALL_PAGE: usize = 1 << 12;
 /// The size of a page on every machine that Weir supports, or a multiple of it.
 const PAGE: usize = 1 << 16;
 

@@ -84,9 +84,9 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// Returns which of the capabilities that host ports need this process lacks, by their names in
+/// Returns which of the capabilities that a tap of an interface needs this process lacks, by their names in
 /// <linux/capability.h>.
-pub(crate) fn lacking_for_taps() -> Vec<&'static str> {
+pub fn lacking_for_taps() -> Vec<&'static str> {
     let effective = effective_capabilities();
     let lacks = |capability: u32| effective >> capability & 1 == 0;
     TAP_CAPABILITIES.iter().filter(|(bit, _)| lacks(*bit)).map(|(_, name)| *name).collect()

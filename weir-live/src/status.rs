@@ -19,9 +19,6 @@ pub struct Status {
     pub uptime_ns: u64,
     /// Times the loop slept too long and the line started anew.
     pub stalls: u64,
-    /// Frames that went to no other port, by cause.
-    #[serde(default)]
-    pub kept: Vec<(String, u64)>,
     /// Free frames in the pool.
     pub frames_free: u64,
     /// All frames of the pool.
@@ -60,6 +57,10 @@ pub struct PortStatus {
     /// Frames lost on sending, by cause.
     #[serde(default)]
     pub lost_out_by_cause: Vec<(String, u64)>,
+    /// Frames not forwarded although nothing was wrong with them, by cause: their station is on
+    /// the same side (`local`), is the host itself, ...
+    #[serde(default)]
+    pub kept: Vec<(String, u64)>,
     /// Frames lost because a ring was full, for each ring.
     #[serde(default)]
     pub ring_overruns: Vec<u64>,
@@ -197,9 +198,6 @@ impl Status {
     pub fn join(mut self, other: Self) -> Self {
         self.uptime_ns = self.uptime_ns.max(other.uptime_ns);
         self.stalls += other.stalls;
-        for ((_, frames), (_, more)) in self.kept.iter_mut().zip(&other.kept) {
-            *frames += more;
-        }
         self.frames_free += other.frames_free;
         self.frames_max += other.frames_max;
         self.ports.extend(other.ports);
@@ -246,6 +244,7 @@ impl PortStatus {
             lost_out: sum(&lost_out),
             lost_in_by_cause: lost_in,
             lost_out_by_cause: lost_out,
+            kept: Vec::new(),
             ring_overruns: counters.ring_overruns[..port.rings()].to_vec(),
             rebinds: counters.rebinds,
         }

@@ -50,6 +50,7 @@ pub mod count;
 pub mod flood;
 pub mod frame;
 pub mod mark;
+pub mod measure;
 mod outlet;
 pub mod receiver;
 pub mod sender;

@@ -7,9 +7,11 @@ use crate::{Run, input};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weir_control::protocol::default_socket;
 use weir_control::server::Server;
 use weir_live::bridge::Bridge;
+use weir_live::claim::{Claim, ClaimConfig};
 use weir_live::deploy;
 use weir_live::error::SystemError;
 use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
@@ -19,13 +21,17 @@ use weir_live::status::{Board, Status};
 use weir_policy::deployment::{self, Deployment};
 use weir_policy::render;
 
-/// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until SIGINT or SIGTERM.
+/// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
+/// SIGINT or SIGTERM.
 ///
 /// Exits 1 with findings and starts nothing if the deployment or a policy is wrong.
 #[derive(clap::Args)]
 pub struct Up {
     /// The deployment, in TOML.
     deployment: PathBuf,
+    /// Take interfaces that have addresses or routes, which then stop working.
+    #[arg(long)]
+    take: bool,
 }
 
 impl Run for Up {
@@ -48,7 +54,7 @@ impl Run for Up {
         if let Err(missing) = Privilege::detect().check(Need::Live) {
             return output.refuse(&missing.to_string());
         }
-        match forward(&deployment, output) {
+        match forward(&deployment, self.take, output) {
             Ok(()) => Exit::Clean,
             Err(error) => output.refuse(&error),
         }
@@ -56,9 +62,10 @@ impl Run for Up {
 }
 
 /// Runs each bridge on a thread of its own until a stop is requested.
-fn forward(deployment: &Deployment, output: &Output) -> Result<(), String> {
+fn forward(deployment: &Deployment, take: bool, output: &Output) -> Result<(), String> {
     let text = |error: SystemError| error.to_string();
     let stop = StopSignal::install().map_err(text)?;
+    let mut claim = claim(deployment, take, output).map_err(text)?;
     let configs = deploy::bridges(deployment).map_err(text)?;
     let opened: Result<Vec<_>, _> = configs.into_iter().map(Bridge::open).collect();
     let mut bridges = opened.map_err(text)?;
@@ -72,20 +79,39 @@ fn forward(deployment: &Deployment, output: &Output) -> Result<(), String> {
         joined(deployment),
         socket.display()
     ));
-    let ran = run(&mut bridges, &boards, &stop);
+    let ran = run(&mut bridges, &boards, &stop, || keep(&mut claim, output));
     drop(server);
     let status = bridges.iter_mut().map(Bridge::status).reduce(Status::join);
     output.text(&table(&status.unwrap_or_default()));
     ran.map_err(text)
 }
 
-/// Runs the bridges; if one ends, all do.
+/// Claims the interfaces, and prints what that changes for the host.
+fn claim(deployment: &Deployment, take: bool, output: &Output) -> Result<Claim, SystemError> {
+    let mut claim = Claim::take(&ClaimConfig::of(deployment, take))?;
+    for note in claim.take_notes() {
+        output.text(&format!("warning: {note}\n"));
+    }
+    Ok(claim)
+}
+
+/// Claims interfaces again that came back, and prints what hinders that.
+fn keep(claim: &mut Claim, output: &Output) {
+    claim.refresh();
+    for note in claim.take_notes() {
+        output.text(&format!("warning: {note}\n"));
+    }
+}
+
+/// Runs the bridges; if one ends, all do. Meanwhile calls `look` every [`LOOK_INTERVAL`].
 fn run(
     bridges: &mut [Bridge],
     boards: &[Arc<Board>],
     stop: &StopSignal,
+    mut look: impl FnMut(),
 ) -> Result<(), SystemError> {
     let wake = [stop.descriptor()];
+    let this = std::thread::current();
     std::thread::scope(|scope| {
         let each = bridges.iter_mut().zip(boards);
         let threads: Vec<_> = each
@@ -93,10 +119,16 @@ fn run(
                 scope.spawn(|| {
                     let ran = bridge.run(stop.flag(), &wake, board);
                     stop.flag().store(true, Ordering::Relaxed);
+                    this.unpark();
                     ran
                 })
             })
             .collect();
+        while !threads.iter().any(|thread| thread.is_finished()) {
+            std::thread::park_timeout(LOOK_INTERVAL);
+            look();
+        }
+        stop.flag().store(true, Ordering::Relaxed);
         let ended = threads.into_iter().map(|thread| match thread.join() {
             Ok(ran) => ran,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -134,3 +166,6 @@ fn list(names: &[String]) -> String {
         _ => names.concat(),
     }
 }
+
+/// How soon an interface that came back is claimed again.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);

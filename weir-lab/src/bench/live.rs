@@ -265,6 +265,7 @@ fn bridge_config(policy: &Policy) -> Result<BridgeConfig, SystemError> {
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu: rig::cpus().0,
+        passes_carrier: false,
     })
 }
 

@@ -13,6 +13,7 @@ use weir_core::units::{Duration, Share};
 use super::{BATCH, Port, PortCounters, PortState, Received, Sent};
 use crate::error::Result;
 use crate::pool::{FrameId, FramePool};
+use crate::stations::Address;
 use crate::wait::monotonic_ns;
 
 /// The most frames that wait for the delay of one port: 100 ms at 300 000 frames/s.
@@ -138,7 +139,7 @@ impl Port for Impaired {
         self.inner.slot_len()
     }
 
-    fn address(&self) -> Option<[u8; 6]> {
+    fn address(&self) -> Option<Address> {
         self.inner.address()
     }
 
@@ -166,6 +167,10 @@ impl Port for Impaired {
         out: &mut Vec<Received>,
     ) -> bool {
         self.inner.receive(ring, frames_max, pool, out)
+    }
+
+    fn set_up(&mut self, up: bool) -> Result<()> {
+        self.inner.set_up(up)
     }
 
     fn refresh(&mut self) -> PortState {

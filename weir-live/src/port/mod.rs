@@ -7,11 +7,16 @@
 
 use std::os::fd::RawFd;
 
+use weir_core::classify::InterfaceId;
+
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
+use crate::sorter::SortPlan;
+use crate::stations::Address;
 use impaired::{Impaired, Impairment};
 
 mod afpacket;
+mod afxdp;
 mod host;
 pub mod impaired;
 
@@ -30,13 +35,13 @@ pub trait Port: Send {
     /// Returns the interface's name now.
     fn interface(&self) -> &str;
 
-    /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
-    fn mtu(&self) -> usize;
-
-    /// Returns the interface's own Ethernet address, if it has one.
-    fn address(&self) -> Option<[u8; 6]> {
+    /// Returns the Ethernet address of the interface itself: frames for it are the host's.
+    fn address(&self) -> Option<Address> {
         None
     }
+
+    /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
+    fn mtu(&self) -> usize;
 
     /// Returns the length of a slot of the pool that holds any frame of the interface.
     fn slot_len(&self) -> usize {
@@ -95,7 +100,16 @@ pub trait Port: Send {
         None
     }
 
-    /// Checks whether the interface still exists, and follows it. Call it when a descriptor woke
+    /// Sets the interface up or down: what is connected to it sees whether it has carrier.
+    ///
+    /// # Errors
+    /// When the privilege is missing, or this kind of port cannot.
+    fn set_up(&mut self, _up: bool) -> Result<()> {
+        let action = format!("set `{}` up or down", self.interface());
+        Err(SystemError::refused(action, format!("a port of kind {} cannot", self.kind()), ""))
+    }
+
+    /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call it when a descriptor woke
     /// the loop without a frame, and periodically.
     fn refresh(&mut self) -> PortState;
 
@@ -114,7 +128,8 @@ pub struct Kind {
 }
 
 /// All kinds, best known first.
-pub const KINDS: &[Kind] = &[afpacket::KIND, host::HOST, host::WIRE];
+pub const KINDS: &[Kind] =
+    &[afpacket::KIND, afxdp::KIND, afxdp::KIND_GENERIC, host::HOST, host::WIRE];
 
 /// Opens a port of the kind that `config` names, in this thread's network namespace.
 ///
@@ -136,10 +151,10 @@ pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
 /// How a port sorts frames into rings before anything can be lost.
 #[derive(Clone, Debug)]
 pub struct Sorting {
-    /// The number of rings, at most [`RINGS_MAX`].
-    pub rings: usize,
-    /// A classic BPF program that returns the ring of a frame.
-    pub classic: Vec<libc::sock_filter>,
+    /// Which leaf has which ring.
+    pub plan: SortPlan,
+    /// The number by which rules name the port.
+    pub number: InterfaceId,
 }
 
 /// An interface and its options.
@@ -232,6 +247,7 @@ impl PortCounters {
 }
 
 /// Frames since the port was opened, each counted where its path ended, and the work done on them.
+/// A super-packet counts as the frames that it is, or was to be, cut into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames delivered, after super-packets were cut.
