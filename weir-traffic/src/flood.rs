@@ -76,6 +76,8 @@ pub struct Guaranteed {
     pub packets: u64,
     /// Where in a batch of the flood they go.
     pub place: Place,
+    /// The station that raw frames go to, if it is not that of the flood.
+    pub to: Option<Mac>,
 }
 
 /// A place in a batch of the flood.
@@ -87,6 +89,8 @@ pub enum Place {
     Middle,
     /// After its last frame.
     Last,
+    /// At a place of its own in each batch, from before the first frame to after the last.
+    Any,
 }
 
 /// What a flood sent.
@@ -157,6 +161,7 @@ impl Guaranteed {
             interval: Duration::from_millis(1),
             packets: 30_000,
             place: Place::Middle,
+            to: None,
         }
     }
 }
@@ -228,9 +233,9 @@ impl Running {
             Way::Raw(port) => Some((port, port.open()?)),
             Way::Udp(_) => None,
         };
-        let outlet = |headers: &Headers| match &raw {
+        let outlet = |headers: &Headers, to: Option<Mac>| match &raw {
             Some((port, (socket, own))) => {
-                let maker = FrameMaker::new(headers, port.to, *own);
+                let maker = FrameMaker::new(headers, to.unwrap_or(port.to), *own);
                 Ok(Outlet::Raw { socket: Arc::clone(socket), maker })
             }
             None => Outlet::udp(headers, None),
@@ -238,7 +243,7 @@ impl Running {
         let mut flows = Vec::new();
         for flow in 0..plan.flows.clamp(1, FLOWS_MAX) {
             let headers = plan.headers(FLOW_FIRST + flow, plan.dport, plan.traffic_class);
-            let outlet = outlet(&headers)?;
+            let outlet = outlet(&headers, None)?;
             let message = message(plan, &headers, &outlet)?;
             flows.push((outlet, message));
         }
@@ -246,7 +251,7 @@ impl Running {
             Some(guaranteed) => {
                 let class = guaranteed.traffic_class;
                 let headers = plan.headers(GUARANTEED_PORT, guaranteed.dport, class);
-                Some((guaranteed.clone(), outlet(&headers)?))
+                Some((guaranteed.clone(), outlet(&headers, guaranteed.to)?))
             }
             None => None,
         };
@@ -349,6 +354,8 @@ impl Running {
             Place::First => 0,
             Place::Middle => batch / 2,
             Place::Last => batch,
+            // Numbers in turn, multiplied by a prime, come by every place.
+            Place::Any => self.guaranteed_tried() * PRIME % (batch + 1),
         };
         self.bulk(if mixed == 0 { batch } else { before });
         if mixed > 0 {
@@ -448,6 +455,7 @@ const CLOCK: (Clock, i64) = (Clock::Monotonic, 0);
 pub const FLOWS_MAX: u16 = 1024;
 const FLOW_FIRST: u16 = 20_000;
 const GUARANTEED_PORT: u16 = 19_999;
+const PRIME: u64 = 7919;
 /// Datagrams of one flow before the next has its turn.
 const UDP_TURN: usize = 16;
 const DATAGRAM_MAX: u64 = 65_000;

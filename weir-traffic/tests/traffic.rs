@@ -238,7 +238,7 @@ fn one_call() -> Outcome {
 
 fn mixed_flood() -> Outcome {
     let pair = Pair::new()?;
-    for place in [Place::First, Place::Middle, Place::Last] {
+    for place in [Place::First, Place::Middle, Place::Last, Place::Any] {
         let guaranteed = Guaranteed { packets: 200, place, ..Guaranteed::new(5004) };
         let receiver = pair.server.run(|| Receiver::start(&ReceivePlan::raw("eth0", &[])))??;
         let plan = FloodPlan {

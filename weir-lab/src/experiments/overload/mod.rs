@@ -15,10 +15,9 @@ use super::{Experiment, Own};
 use crate::busy::Busy;
 use crate::rig::{self, Forwarder};
 use crate::rows::{Options, Row};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use traffic::{Bulk, Heard, Offered};
+use traffic::{Bulk, Counted, Traffic};
 use weir_live::error::SystemError;
 use weir_live::status::Status;
 use weir_live::testbed::{RIGHT, Testbed};
@@ -41,8 +40,6 @@ const LOADS: [f64; 4] = [0.5, 0.8, 1.0, 1.2];
 /// The rate of the link that is slow on purpose, in kbit/s, and how much more is offered.
 const SLOW_KBIT: u64 = 40_000;
 const SLOW_TIMES: f64 = 10.0;
-/// The payload of packets cut from super-packets.
-const SEGMENT: u16 = 1400;
 
 /// One case.
 #[derive(Clone)]
@@ -58,8 +55,7 @@ struct Case {
 
 /// What was measured.
 struct Sample {
-    offered: Offered,
-    heard: Heard,
+    counted: Counted,
     /// Packets of all classes that arrived per second.
     output: f64,
     status: Status,
@@ -96,13 +92,13 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
     if options.wants(LOAD) || options.wants(&all.name) {
         let full = all.measure(options.duration)?;
         all.judge(&full, &mut tell);
-        let mut outputs = vec![(all.name, full.offered, full.output)];
+        let mut outputs = vec![(all.name, full.counted.bulk_per_second, full.output)];
         for part in LOADS {
             let name = format!("{LOAD} {part} of what is forwarded");
-            let case = Case::new(name, Bulk::Rate(part * full.output));
+            let case = Case::new(name, Bulk::Rate((part * full.output) as u64));
             let sample = case.measure(options.duration)?;
             case.judge(&sample, &mut tell);
-            outputs.push((case.name, sample.offered, sample.output));
+            outputs.push((case.name, sample.counted.bulk_per_second, sample.output));
         }
         judge_outputs(&outputs, &mut tell);
     }
@@ -118,8 +114,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
 
 /// The cases beside those of the loads.
 fn cases() -> Vec<Case> {
-    let slow_load = Bulk::Rate(SLOW_TIMES * slow_packets_per_second());
-    let segments = Bulk::Segments(SEGMENT);
+    let slow_load = Bulk::Rate((SLOW_TIMES * slow_packets_per_second()) as u64);
     vec![
         Case::slow("10 x a slow link", slow_load),
         Case { kernel: true, ..Case::slow("10 x a slow link, the kernel's HTB", slow_load) },
@@ -131,8 +126,8 @@ fn cases() -> Vec<Case> {
             ..Case::slow("10 x a slow link, bulk may queue 20000", slow_load)
         },
         Case { back: true, ..Case::new("all, the opposite direction flooded", Bulk::All) },
-        Case::new("super-packets", segments),
-        Case::slow("super-packets, a slow link", segments),
+        Case::new("super-packets", Bulk::SuperPackets),
+        Case::slow("super-packets, a slow link", Bulk::SuperPackets),
     ]
 }
 
@@ -158,46 +153,27 @@ impl Case {
     }
 
     fn drive(&self, testbed: &Testbed, duration: Duration) -> Result<Sample, SystemError> {
-        let (stop, deaf) = (AtomicBool::new(false), AtomicBool::new(false));
-        thread::scope(|scope| {
-            let hearing = scope.spawn(|| testbed.server.run(|| traffic::hear(&deaf))?);
-            thread::sleep(HEAD_START);
-            let back =
-                scope.spawn(|| testbed.server.run(|| self.send_back(&stop)).and_then(|sent| sent));
-            let sender = scope.spawn(|| testbed.client.run(|| traffic::send(self.bulk, &stop))?);
-            let output = testbed.server.run(|| watch(duration)).and_then(|output| output);
-            stop.store(true, Ordering::Relaxed);
-            let offered = sender.join().expect("the generator does not panic");
-            let sent_back = back.join().expect("the other generator does not panic");
-            // What waits still arrives.
-            thread::sleep(DRAIN);
-            deaf.store(true, Ordering::Relaxed);
-            let heard = hearing.join().expect("the receiver does not panic")?;
-            sent_back?;
-            Ok(Sample { offered: offered?, heard, output: output?, status: Status::default() })
-        })
-    }
-
-    fn send_back(&self, stop: &AtomicBool) -> Result<(), SystemError> {
-        if self.back { traffic::send_back(stop) } else { Ok(()) }
+        let packets = (WARMUP + duration).as_millis() as u64;
+        let traffic = Traffic::start(testbed, self.bulk, packets, self.back)?;
+        let output = testbed.server.run(|| watch(duration)).and_then(|output| output);
+        Ok(Sample { counted: traffic.finish(), output: output?, status: Status::default() })
     }
 
     /// The rows that every case has.
     fn judge(&self, sample: &Sample, tell: &mut dyn FnMut(Row)) {
-        let Offered { bulk_per_second, voice } = sample.offered;
-        let lost = voice.saturating_sub(sample.heard.packets);
-        let p99 = sample.heard.delays.quantile(990).value.as_nanos() as f64 / 1e6;
-        let p50 = sample.heard.delays.quantile(500).value.as_nanos() as f64 / 1e3;
+        let Counted { sent, lost, delay, bulk_per_second } = sample.counted;
+        let p99 = delay.p99_us / 1e3;
         let told = format!(
-            "offered {:.0} kpps, forwarded {:.0}; p50 {p50:.0} us, p99 {p99:.2} ms; {lost} of \
-             {voice} lost{}",
+            "offered {:.0} kpps, forwarded {:.0}; p50 {:.0} us, p99 {p99:.2} ms; {lost} of {sent} \
+             lost{}",
             bulk_per_second / 1e3,
             sample.output / 1e3,
+            delay.p50_us,
             causes(&sample.status)
         );
         tell(Row::shown(self.name.clone(), told));
         if !self.kernel {
-            let subject = format!("{}: lost of {voice}", self.name);
+            let subject = format!("{}: lost of {sent}", self.name);
             tell(Row::at_most(subject, lost as f64, 0.0, "packets"));
             tell(Row::at_most(format!("{}: p99", self.name), p99, P99_MS, "ms"));
         }
@@ -254,10 +230,10 @@ fn watch(duration: Duration) -> Result<f64, SystemError> {
 }
 
 /// Every load forwards what is offered, or nearly the most that any load does.
-fn judge_outputs(outputs: &[(String, Offered, f64)], tell: &mut dyn FnMut(Row)) {
+fn judge_outputs(outputs: &[(String, f64, f64)], tell: &mut dyn FnMut(Row)) {
     let most = outputs.iter().map(|(_, _, output)| *output).fold(0.0, f64::max);
     for (name, offered, output) in outputs {
-        let possible = offered.bulk_per_second.min(most);
+        let possible = offered.min(most);
         tell(Row::ratio(format!("{name}: output to its maximum"), output / possible, OUTPUT_PART));
     }
 }
@@ -288,9 +264,7 @@ const FAST_KBIT: u64 = 40_000_000;
 const VOICE_KBIT: u64 = 20_000;
 const VOICE_PORT: u16 = rig::FIRST_PORT;
 const BULK_PORT: u16 = rig::FIRST_PORT + 1;
-const HEAD_START: Duration = Duration::from_millis(50);
 const WARMUP: Duration = Duration::from_millis(300);
-const DRAIN: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {
@@ -308,9 +282,7 @@ mod tests {
 
     #[test]
     fn output_is_compared_with_what_was_possible() {
-        let output = |bulk_per_second, output| {
-            (String::new(), Offered { bulk_per_second, voice: 0 }, output)
-        };
+        let output = |offered, output| (String::new(), offered, output);
         let rows = [
             output(500.0, 495.0),
             output(900.0, 900.0),
