@@ -178,9 +178,16 @@ impl Receiver {
 
     /// Returns whether streams came and every one that has marks has ended.
     pub fn has_ended(&self) -> bool {
+        self.have_ended(1)
+    }
+
+    /// Returns whether at least this many streams have ended, and none that has marks has not.
+    pub fn have_ended(&self, streams: usize) -> bool {
         let tally = self.shared.tally();
-        let mut marked = tally.streams.iter().filter(|(key, _)| key.stream.is_some()).peekable();
-        marked.peek().is_some() && marked.all(|(_, arrivals)| arrivals.has_ended())
+        let marked = tally.streams.iter().filter(|(key, _)| key.stream.is_some());
+        let (ended, open): (Vec<_>, Vec<_>) =
+            marked.partition(|(_, arrivals)| arrivals.has_ended());
+        open.is_empty() && ended.len() >= streams
     }
 
     /// Waits until every stream has ended and late packets had a moment to come, at most for
