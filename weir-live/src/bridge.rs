@@ -17,7 +17,7 @@ use crate::error::{Result, SystemError};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, PortState, Received};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Sorting};
 use crate::stations::{Route, Stations};
 use crate::status::{Board, PortStatus, Status};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
@@ -69,6 +69,23 @@ impl BridgePort {
         (0..).zip(interfaces).map(port).collect()
     }
 
+    /// Lets the port sort frames as the only lane that it feeds wants it. Where it feeds several,
+    /// a ring would have to belong to leaves of all of them: there is one ring.
+    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+        let mut fed = lanes.iter().filter(|lane| lane.from.contains(&index));
+        let plan = match (fed.next(), fed.next()) {
+            (Some(lane), None) => lane.sorting.as_ref(),
+            _ => None,
+        };
+        if let (Some(plan), PortSource::Config(config)) = (plan, &mut self.source)
+            && plan.rings > 1
+        {
+            let classic = plan.classic(self.number).code;
+            config.sorting = Some(Sorting { rings: plan.rings, classic, xdp: None });
+        }
+        self
+    }
+
     fn open(self) -> Result<OpenPort> {
         let port = match self.source {
             PortSource::Config(config) => port::open(config)?,
@@ -116,8 +133,10 @@ impl Bridge {
     /// ports, or a way from one to another has two lanes.
     pub fn open(config: BridgeConfig) -> Result<Self> {
         let routes = routes(config.ports.len(), &config.lanes)?;
-        let opened: Result<Vec<_>> = config.ports.into_iter().map(BridgePort::open).collect();
-        let mut ports = opened?;
+        let mut ports = Vec::new();
+        for (index, port) in config.ports.into_iter().enumerate() {
+            ports.push(port.sorted_for(index, &config.lanes).open()?);
+        }
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
         let lanes = config.lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>();
@@ -308,7 +327,13 @@ impl Bridge {
             carrier.follow(now, &up, |port, up| self.ports[port].port.set_up(up).is_ok());
         }
         let slot = self.ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
-        self.pool.grow(slot);
+        if slot > self.pool.slot_len() {
+            self.pool.grow(slot);
+            for port in &mut self.ports {
+                // A port that cannot share the new memory says so by its state, and tries again.
+                let _tries_again = port.port.attach(&mut self.pool);
+            }
+        }
         before != self.descriptors(&[])
     }
 
@@ -334,13 +359,14 @@ impl Bridge {
         let now = Instant::from_nanos(monotonic_ns());
         let names: Vec<_> =
             self.ports.iter().map(|port| port.port.interface().to_owned()).collect();
+        let ports: Vec<_> = self.ports.iter_mut().map(OpenPort::status).collect();
         Status {
             uptime_ns: now.since(self.started).as_nanos(),
             stalls: self.stalls,
             frames_free: self.pool.free_count() as u64,
             frames_max: self.pool.capacity() as u64,
-            ports: self.ports.iter_mut().map(OpenPort::status).collect(),
-            lanes: self.lanes.iter().map(|lane| lane.status(&names)).collect(),
+            lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),
+            ports,
         }
     }
 }

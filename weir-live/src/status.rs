@@ -173,6 +173,13 @@ impl Board {
         self.ask(patience)
     }
 
+    /// Requests the status of several loops, and joins them; `None` if one gives none within
+    /// `patience`.
+    pub fn ask_all(boards: &[std::sync::Arc<Self>], patience: Duration) -> Option<Status> {
+        let all = boards.iter().map(|board| board.ask(patience));
+        all.collect::<Option<Vec<_>>>()?.into_iter().reduce(Status::join)
+    }
+
     /// Requests the status and waits for it; `None` if the loop gives none within `patience`.
     pub fn ask(&self, patience: Duration) -> Option<Status> {
         let posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,6 +190,19 @@ impl Board {
             .wait_timeout_while(posted, patience, |posted| posted.generation == generation)
             .unwrap_or_else(PoisonError::into_inner);
         (!timeout.timed_out()).then(|| posted.status.clone())
+    }
+}
+
+impl Status {
+    /// Adds the status of another bridge of the same process.
+    pub fn join(mut self, other: Self) -> Self {
+        self.uptime_ns = self.uptime_ns.max(other.uptime_ns);
+        self.stalls += other.stalls;
+        self.frames_free += other.frames_free;
+        self.frames_max += other.frames_max;
+        self.ports.extend(other.ports);
+        self.lanes.extend(other.lanes);
+        self
     }
 }
 
@@ -208,6 +228,7 @@ impl PortStatus {
             ("refused", counters.send_refused),
             ("too long", counters.send_too_long),
             ("no link", counters.send_no_link),
+            ("impairment", counters.impaired),
             ("failed", counters.send_failed),
         ]);
         let sum = |causes: &[(String, u64)]| causes.iter().map(|(_, frames)| frames).sum();

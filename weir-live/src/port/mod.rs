@@ -7,11 +7,16 @@
 
 use std::os::fd::RawFd;
 
+use crate::bpf::Code;
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
+use impaired::{Impaired, Impairment};
 
 mod afpacket;
+mod afxdp;
+mod host;
+pub mod impaired;
 
 /// The most frames that are sent by one system call.
 pub const BATCH: usize = 64;
@@ -41,7 +46,8 @@ pub trait Port: Send {
         FramePool::slot_for(self.mtu())
     }
 
-    /// Takes the pool into use that all ports of the bridge share; called once, before frames move.
+    /// Takes the pool into use that all ports of the bridge share; called before frames move, and
+    /// again when the pool has new memory.
     ///
     /// # Errors
     /// When the system refuses to share the pool's memory.
@@ -120,20 +126,24 @@ pub struct Kind {
 }
 
 /// All kinds, best known first.
-pub const KINDS: &[Kind] = &[afpacket::KIND];
+pub const KINDS: &[Kind] =
+    &[afpacket::KIND, afxdp::KIND, afxdp::KIND_GENERIC, host::HOST, host::WIRE];
 
 /// Opens a port of the kind that `config` names, in this thread's network namespace.
 ///
 /// # Errors
 /// When there is no such kind or interface, or the privilege is missing.
 pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
-    let Some(kind) = KINDS.iter().find(|kind| kind.keyword == config.kind) else {
+    let wanted = |kind: &&Kind| config.kind == "auto" || kind.keyword == config.kind;
+    let Some(kind) = KINDS.iter().find(wanted) else {
         let known: Vec<_> = KINDS.iter().map(|kind| kind.keyword).collect();
         let action = format!("open a port on `{}`", config.interface);
         let why = format!("there is no kind of port `{}`", config.kind);
         return Err(SystemError::refused(action, why, format!("use {}", known.join(" or "))));
     };
-    (kind.open)(config)
+    let impairment = config.impairment;
+    let port = (kind.open)(config)?;
+    if impairment.is_none() { Ok(port) } else { Ok(Box::new(Impaired::new(port, impairment))) }
 }
 
 /// How a port sorts frames into rings before anything can be lost.
@@ -141,8 +151,11 @@ pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
 pub struct Sorting {
     /// The number of rings, at most [`RINGS_MAX`].
     pub rings: usize,
-    /// A classic BPF program that returns the ring of a frame.
+    /// A classic BPF program that returns the ring of a frame, for AF_PACKET.
     pub classic: Vec<libc::sock_filter>,
+    /// The start of an XDP program, for AF_XDP: it begins with the context (`xdp_md`) in R1 and
+    /// falls through at its end with the ring in R0. Without it all frames go to ring 0.
+    pub xdp: Option<Code>,
 }
 
 /// An interface and its options.
@@ -154,6 +167,8 @@ pub struct PortConfig {
     pub kind: String,
     /// How frames are sorted into rings; without it there is one ring.
     pub sorting: Option<Sorting>,
+    /// What is wrong with the path behind it.
+    pub impairment: Impairment,
     /// Slots of the first ring, rounded up to a power of two; the others have a quarter.
     pub ring_slots: usize,
     /// Take frames for other stations too, as a bridge must.
@@ -167,6 +182,7 @@ impl PortConfig {
             interface: interface.into(),
             kind: KINDS[0].keyword.to_owned(),
             sorting: None,
+            impairment: Impairment::default(),
             ring_slots: RING_SLOTS,
             promiscuous: true,
         }
@@ -263,6 +279,8 @@ pub struct PortCounters {
     pub send_too_long: u64,
     /// Not sent: the interface was down or gone.
     pub send_no_link: u64,
+    /// Not sent: the port's impairment lost them.
+    pub impaired: u64,
     /// Not sent, for another reason.
     pub send_failed: u64,
     /// Times the interface came back as a new one of the same name.
