@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Sent};
 use crate::error::{Result, SystemError};
 use crate::fanout;
+use crate::interface::{Interface, is_running};
 use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, SUPER_PACKET_MAX, Tag};
 use crate::pool::{FrameId, FramePool};
 use crate::ring::{Ring, Slot};
@@ -37,8 +38,7 @@ const REFUSALS_MAX: u32 = 3;
 #[derive(Debug)]
 struct AfPacket {
     config: PortConfig,
-    /// The interface's name now; it may have been renamed.
-    name: String,
+    interface: Interface,
     index: c_int,
     mtu: usize,
     state: PortState,
@@ -76,14 +76,14 @@ impl AfPacket {
         let action = format!("open a port on `{}`", config.interface);
         let failed = |cause| SystemError::new(action.clone(), cause);
         let tx = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(failed)?;
-        check_ethernet(tx.as_fd(), &config.interface)?;
-        let mtu = mtu_of(tx.as_fd(), &config.interface)?;
+        let interface = Interface::open(&config.interface)?;
+        let mtu = interface.mtu().map_err(failed)?;
         set_send_options(tx.as_fd()).map_err(failed)?;
         let mut port = Self {
             receivers: Receiver::open_all(&config, mtu).map_err(failed)?,
-            name: config.interface.clone(),
             config,
-            index: 0,
+            index: interface.index().map_err(failed)? as c_int,
+            interface,
             mtu,
             state: PortState::Gone,
             counters: PortCounters::default(),
@@ -91,15 +91,17 @@ impl AfPacket {
             tx,
             scratch: vec![0; SCRATCH_LEN],
         };
-        port.index = port.find_index().map_err(failed)?;
         port.bind().map_err(failed)?;
         port.refresh();
         Ok(port)
     }
 
     fn look(&mut self) -> io::Result<PortState> {
-        self.follow_name();
-        let index = self.find_index()?;
+        if self.interface.follow(self.index as u32).is_err() {
+            // It is gone: one that has the configured name is taken up.
+            self.interface.rename(&self.config.interface);
+        }
+        let index = self.interface.index()? as c_int;
         if index != self.index {
             self.index = index;
             if let Err(cause) = self.rebind() {
@@ -111,31 +113,12 @@ impl AfPacket {
         }
         // Frames too long for a slot of the ring come through the socket's queue, so only the pool
         // has to hold longer ones.
-        self.mtu = mtu_of(self.tx.as_fd(), &self.name).map_err(|error| error.cause)?;
-        let flags = socket::interface_flags(self.tx.as_fd(), &self.name)?;
+        self.mtu = self.interface.mtu()?;
+        let flags = self.interface.flags()?;
         if flags & libc::IFF_UP != 0 && !self.is_sorting {
             self.start_sorting()?;
         }
-        let wanted = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(if flags & wanted == wanted { PortState::Up } else { PortState::Down })
-    }
-
-    /// Notes the name that the interface has now. Without one it is gone: then one that has the
-    /// configured name is taken up.
-    fn follow_name(&mut self) {
-        let name = socket::interface_name(self.tx.as_fd(), self.index);
-        let name = name.unwrap_or_else(|_| self.config.interface.clone());
-        if name != self.name {
-            self.name = name;
-        }
-    }
-
-    fn find_index(&self) -> io::Result<c_int> {
-        let mut request = socket::interface_request(&self.name).map_err(|error| error.cause)?;
-        // The socket looks the name up in its own namespace, whichever namespace this thread is in.
-        socket::interface_ioctl(self.tx.as_fd(), libc::SIOCGIFINDEX, &mut request)?;
-        // SAFETY: SIOCGIFINDEX filled in the index.
-        Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+        Ok(if is_running(flags) { PortState::Up } else { PortState::Down })
     }
 
     /// Binds to the interface that now has the name. A socket of a fanout group cannot be bound
@@ -214,11 +197,11 @@ impl Port for AfPacket {
     }
 
     fn interface(&self) -> &str {
-        &self.name
+        self.interface.name()
     }
 
     fn address(&self) -> Option<Address> {
-        socket::interface_address(self.tx.as_fd(), &self.name).ok().map(Address::new)
+        self.interface.address().ok().map(Address::new)
     }
 
     fn mtu(&self) -> usize {
@@ -298,10 +281,9 @@ impl Port for AfPacket {
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = socket::set_interface_up(self.tx.as_fd(), &self.name, up);
+        let set = self.interface.set_up(up);
         self.refresh();
-        let state = if up { "up" } else { "down" };
-        set.map_err(|cause| SystemError::new(format!("set `{}` {state}", self.name), cause))
+        set
     }
 
     fn refresh(&mut self) -> PortState {
@@ -477,29 +459,6 @@ fn set_send_options(tx: BorrowedFd<'_>) -> io::Result<()> {
     let on: c_int = 1;
     // Weir schedules: the interface's own queue would only add delay.
     socket::set_option(tx, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
-}
-
-fn check_ethernet(socket: BorrowedFd<'_>, interface: &str) -> Result<()> {
-    let action = || format!("open a port on `{interface}`");
-    let mut request = socket::interface_request(interface)?;
-    socket::interface_ioctl(socket, libc::SIOCGIFHWADDR, &mut request)
-        .map_err(|cause| SystemError::new(action(), cause))?;
-    // SAFETY: SIOCGIFHWADDR filled in the address.
-    let kind = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
-    if kind == libc::ARPHRD_ETHER {
-        return Ok(());
-    }
-    let why = format!("it is not an Ethernet interface (its kind is {kind})");
-    Err(SystemError::refused(action(), why, "choose an Ethernet interface; `ip link` lists them"))
-}
-
-fn mtu_of(socket: BorrowedFd<'_>, interface: &str) -> Result<usize> {
-    let mut request = socket::interface_request(interface)?;
-    socket::interface_ioctl(socket, libc::SIOCGIFMTU, &mut request)
-        .map_err(|cause| SystemError::new(format!("read the MTU of `{interface}`"), cause))?;
-    // SAFETY: SIOCGIFMTU filled in the MTU.
-    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-    Ok(usize::try_from(mtu).unwrap_or(0))
 }
 
 fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {

@@ -26,6 +26,7 @@ use crate::interface::Interface;
 use crate::netns::NetNs;
 use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
+use crate::stations::Address;
 use crate::wait::monotonic_ns;
 use crate::xsk::{self, Area, Queue, QueueConfig};
 
@@ -452,6 +453,16 @@ impl Port for AfXdp {
 
     fn interface(&self) -> &str {
         self.interface.name()
+    }
+
+    fn address(&self) -> Option<Address> {
+        self.interface.address().ok().map(Address::new)
+    }
+
+    fn set_up(&mut self, up: bool) -> Result<()> {
+        let set = self.interface.set_up(up);
+        self.refresh();
+        set
     }
 
     fn mtu(&self) -> usize {
