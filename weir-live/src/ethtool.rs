@@ -50,6 +50,25 @@ pub fn set_offload(interface: &str, offload: Offload, on: bool) -> Result<()> {
     socket::interface_ioctl(socket.as_fd(), libc::SIOCETHTOOL, &mut request).map_err(failed)
 }
 
+/// Sets into how many queues an interface in this thread's namespace receives.
+pub fn set_receive_queues(interface: &str, count: u32) -> Result<()> {
+    let action = || format!("make `{interface}` receive into {count} queues");
+    let failed = |cause| SystemError::new(action(), cause);
+    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(failed)?;
+    // <linux/ethtool.h>, `ethtool_channels`: ETHTOOL_GCHANNELS or SCHANNELS, four maxima, then the
+    // counts of receive, transmit, other and combined queues.
+    let mut channels = [0u32; 9];
+    for command in [0x3c, 0x3d] {
+        channels[0] = command;
+        let mut request = socket::interface_request(interface)?;
+        request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+        // `channels` outlives the call, and its first word tells the kernel its type.
+        socket::interface_ioctl(socket.as_fd(), libc::SIOCETHTOOL, &mut request).map_err(failed)?;
+        channels[5] = count;
+    }
+    Ok(())
+}
+
 /// Turns off every offload that would hand unfinished frames to a packet socket.
 pub fn set_all_offloads(interface: &str, on: bool) -> Result<()> {
     use Offload::{GenericReceive, GenericSegmentation, TcpSegmentation, TxChecksum};

@@ -38,6 +38,14 @@ impl NetNs {
         Ok(Self { descriptor: own_namespace().map_err(failed)? })
     }
 
+    /// Returns whether it is the namespace of this thread.
+    pub fn is_current(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let number = |fd: OwnedFd| Some(fs::File::from(fd).metadata().ok()?.ino());
+        let own = own_namespace().ok().and_then(number);
+        own.is_some() && own == self.descriptor.try_clone().ok().and_then(number)
+    }
+
     /// Runs `work` on a thread of its own inside the namespace. Sockets opened there stay there,
     /// even when used outside.
     ///

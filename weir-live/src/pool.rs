@@ -1,10 +1,13 @@
 //! The frame pool: slots of fixed size, one frame each, named by a handle; free ones are in a list.
 //!
 //! Queues hold handles only; a frame's bytes are copied in once, and sent from their slot. The
-//! memory is whole pages, so that a port may share it with the kernel.
-//! Invariant: a handle is either free or in use; `free + in use == capacity`.
+//! memory is whole pages, so that a port may share it with the kernel: it lends slots, into which
+//! the kernel writes frames.
+//! Invariant: a slot is free, lent, or in use; nothing but the kernel touches a lent one.
 
+use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Names a slot that holds a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,7 +16,7 @@ pub struct FrameId(pub u32);
 /// Slots of one size. When none is free the arriving frame is dropped, and its port counts it.
 #[derive(Debug)]
 pub struct FramePool {
-    memory: Memory,
+    memory: Arc<Memory>,
     slot: usize,
     places: Vec<Place>,
     free: Vec<u32>,
@@ -24,12 +27,14 @@ pub struct FramePool {
 struct Place {
     /// From the start of the slot.
     offset: u32,
-    /// [`FREE`] if the slot holds no frame.
+    /// [`FREE`] or [`LENT`] if the slot holds no frame.
     len: u32,
 }
 
 /// Marks a free slot in place of its frame's length.
 const FREE: u32 = u32::MAX;
+/// Marks a slot that the kernel may write to.
+const LENT: u32 = u32::MAX - 1;
 
 impl FramePool {
     /// `capacity` slots that each hold a frame of an interface with this `mtu` and its tags.
@@ -48,17 +53,19 @@ impl FramePool {
         (mtu + HEADER_AND_TAGS).next_multiple_of(64)
     }
 
-    /// `capacity` slots of `slot` bytes.
+    /// `capacity` slots of at least `slot` bytes: whole pages, if more than half a page, as ports
+    /// that share the memory with the kernel need it.
     ///
     /// # Panics
     /// If the memory could not be had.
     pub fn new(capacity: u32, slot: usize) -> Self {
+        let slot = if slot > SMALL_PAGE / 2 { slot.next_multiple_of(SMALL_PAGE) } else { slot };
         let count = capacity as usize;
         let bytes = count.checked_mul(slot).expect("pool size fits the address space");
         let places = vec![Place { offset: 0, len: FREE }; count];
         // Popped from the end: low slots first, and the last one freed is the next one used.
         let free = (0..capacity).rev().collect();
-        Self { memory: Memory::map(bytes), slot, places, free }
+        Self { memory: Arc::new(Memory::map(bytes)), slot, places, free }
     }
 
     /// Returns the bytes that one slot holds.
@@ -76,7 +83,8 @@ impl FramePool {
         self.free.len()
     }
 
-    /// Makes each slot `slot` bytes long, if it is shorter: frames keep their handles and bytes.
+    /// Makes each slot `slot` bytes long, if it is shorter: frames keep their handles and bytes,
+    /// in new memory. Lent slots stay lent.
     ///
     /// # Panics
     /// If the memory could not be had.
@@ -86,12 +94,11 @@ impl FramePool {
         }
         let mut grown = Self { free: Vec::new(), ..Self::new(self.capacity() as u32, slot) };
         for (index, place) in self.places.iter().enumerate() {
-            if place.len != FREE {
-                let from = index * self.slot + place.offset as usize;
-                let to = index * slot;
-                let bytes = &self.memory.bytes()[from..from + place.len as usize];
-                grown.memory.bytes_mut()[to..to + bytes.len()].copy_from_slice(bytes);
-                grown.places[index] = Place { offset: 0, len: place.len };
+            let len = place.len;
+            grown.places[index] = Place { offset: 0, len };
+            if len != FREE && len != LENT {
+                let id = FrameId(index as u32);
+                grown.bytes_mut(id).copy_from_slice(self.bytes(id));
             }
         }
         grown.free = std::mem::take(&mut self.free);
@@ -106,7 +113,8 @@ impl FramePool {
     ) -> Option<FrameId> {
         let index = *self.free.last()?;
         let start = index as usize * self.slot;
-        let len = fill(&mut self.memory.bytes_mut()[start..start + self.slot])?;
+        // SAFETY: the slot is free, so nothing else refers to it.
+        let len = fill(unsafe { self.memory.bytes_mut(start..start + self.slot) })?;
         assert!(len <= self.slot, "a frame lies within its slot");
         self.free.pop();
         self.places[index as usize] = Place { offset: 0, len: len as u32 };
@@ -126,7 +134,11 @@ impl FramePool {
         let (start, len) = self.place(id);
         let index = self.free.pop()?;
         let to = index as usize * self.slot;
-        self.memory.bytes_mut().copy_within(start..start + len, to);
+        // SAFETY: the one slot is in use and the other free: neither is lent.
+        unsafe {
+            let from = self.memory.bytes(start..start + len);
+            self.memory.bytes_mut(to..to + len).copy_from_slice(from);
+        }
         self.places[index as usize] = Place { offset: 0, len: len as u32 };
         Some(FrameId(index))
     }
@@ -137,7 +149,8 @@ impl FramePool {
     /// If `id` is free.
     pub fn bytes(&self, id: FrameId) -> &[u8] {
         let (start, len) = self.place(id);
-        &self.memory.bytes()[start..start + len]
+        // SAFETY: the slot is in use, so it is not lent, and this borrow keeps it from change.
+        unsafe { self.memory.bytes(start..start + len) }
     }
 
     /// Returns the bytes of a frame in use, to change in place (to mark ECN, say).
@@ -146,7 +159,8 @@ impl FramePool {
     /// If `id` is free.
     pub fn bytes_mut(&mut self, id: FrameId) -> &mut [u8] {
         let (start, len) = self.place(id);
-        &mut self.memory.bytes_mut()[start..start + len]
+        // SAFETY: the slot is in use, so it is not lent, and this borrow is the only one.
+        unsafe { self.memory.bytes_mut(start..start + len) }
     }
 
     /// Returns a frame's slot to the free list.
@@ -155,27 +169,92 @@ impl FramePool {
     /// If `id` is free already.
     pub fn release(&mut self, id: FrameId) {
         let place = &mut self.places[id.0 as usize];
-        assert!(place.len != FREE, "frame {} is released twice", id.0);
+        assert!(place.len < LENT, "frame {} is released twice", id.0);
         place.len = FREE;
         self.free.push(id.0);
     }
 
-    fn place(&self, id: FrameId) -> (usize, usize) {
+    /// Takes a free slot for the kernel to write to; `None` if there is none.
+    pub(crate) fn lend(&mut self) -> Option<u32> {
+        let index = self.free.pop()?;
+        self.places[index as usize].len = LENT;
+        Some(index)
+    }
+
+    /// Makes a frame of `range` of a lent slot, where the kernel wrote it.
+    ///
+    /// # Panics
+    /// If the slot is not lent, or shorter.
+    pub(crate) fn accept(&mut self, slot: u32, range: Range<usize>) -> FrameId {
+        assert!(range.end <= self.slot, "a frame lies within its slot");
+        let place = &mut self.places[slot as usize];
+        assert_eq!(place.len, LENT, "slot {slot} was lent");
+        *place = Place { offset: range.start as u32, len: range.len() as u32 };
+        FrameId(slot)
+    }
+
+    /// Returns a lent slot, into which the kernel writes no more, to the free list.
+    ///
+    /// # Panics
+    /// If it is not lent.
+    pub(crate) fn take_back(&mut self, slot: u32) {
+        let place = &mut self.places[slot as usize];
+        assert_eq!(place.len, LENT, "slot {slot} was lent");
+        place.len = FREE;
+        self.free.push(slot);
+    }
+
+    /// Copies `range` of one lent slot to `at` of another; the kernel writes to neither any more.
+    ///
+    /// # Panics
+    /// If one of them is not lent, or shorter.
+    pub(crate) fn append(&mut self, from: u32, range: Range<usize>, to: u32, at: usize) {
+        let lent = |slot: u32| self.places[slot as usize].len == LENT;
+        assert!(lent(from) && lent(to) && from != to, "two lent slots");
+        assert!(range.end.max(at + range.len()) <= self.slot, "a piece lies within its slot");
+        let (start, to) = (from as usize * self.slot, to as usize * self.slot + at);
+        let len = range.len();
+        // SAFETY: the slots differ, and the kernel has given up both.
+        unsafe {
+            let piece = self.memory.bytes(start + range.start..start + range.end);
+            self.memory.bytes_mut(to..to + len).copy_from_slice(piece);
+        }
+    }
+
+    /// Moves a frame to the start of its slot.
+    pub(crate) fn align(&mut self, id: FrameId) {
+        let (start, len) = self.place(id);
+        let slot = id.0 as usize * self.slot;
+        // SAFETY: the slot is in use, so it is not lent, and this borrow is the only one.
+        let bytes = unsafe { self.memory.bytes_mut(slot..slot + self.slot) };
+        bytes.copy_within(start - slot..start - slot + len, 0);
+        self.places[id.0 as usize].offset = 0;
+    }
+
+    /// Returns where a frame in use lies: its distance from the start of the memory, its length.
+    pub(crate) fn place(&self, id: FrameId) -> (usize, usize) {
         let place = self.places[id.0 as usize];
-        assert!(place.len != FREE, "frame {} is used after its release", id.0);
+        assert!(place.len < LENT, "frame {} is used after its release", id.0);
         (id.0 as usize * self.slot + place.offset as usize, place.len as usize)
+    }
+
+    /// Returns the memory. It is another one after [`FramePool::grow`].
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 }
 
-/// Anonymous pages, all zero at first.
+/// Anonymous pages, all zero at first. A port that shares them with the kernel keeps them alive.
 #[derive(Debug)]
-struct Memory {
+pub(crate) struct Memory {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone.
+// SAFETY: the mapping belongs to this value alone; it refers to no thread.
 unsafe impl Send for Memory {}
+// SAFETY: whoever makes references into it says why nobody else uses that part.
+unsafe impl Sync for Memory {}
 
 impl Memory {
     fn map(len: usize) -> Self {
@@ -189,14 +268,26 @@ impl Memory {
         Self { base, len }
     }
 
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: the whole mapping is initialised and lives as long as this borrow.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
+    /// Returns the first byte, at a page's boundary.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.base
     }
 
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`, and no one else borrows it.
-        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
+    /// # Safety
+    /// Neither the kernel nor a mutable borrow may use this part meanwhile.
+    unsafe fn bytes(&self, part: Range<usize>) -> &[u8] {
+        assert!(part.start <= part.end && part.end <= self.len, "within the memory");
+        // SAFETY: within the mapping, which is initialised and lives as long as this borrow.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(part.start), part.len()) }
+    }
+
+    /// # Safety
+    /// Neither the kernel nor any other borrow may use this part meanwhile.
+    #[expect(clippy::mut_from_ref, reason = "the parts are disjoint, as the callers see to")]
+    unsafe fn bytes_mut(&self, part: Range<usize>) -> &mut [u8] {
+        assert!(part.start <= part.end && part.end <= self.len, "within the memory");
+        // SAFETY: as in `bytes`.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(part.start), part.len()) }
     }
 }
 
@@ -207,6 +298,8 @@ impl Drop for Memory {
     }
 }
 
+/// The size of the smallest page.
+const SMALL_PAGE: usize = 1 << 12;
 /// The size of a page on every machine that Weir supports, or a multiple of it.
 const PAGE: usize = 1 << 16;
 
@@ -246,6 +339,34 @@ mod tests {
         for (n, id) in [(0, ids[0]), (2, ids[2])] {
             assert_eq!(pool.bytes(id), &[n; 60]);
         }
+    }
+
+    #[test]
+    fn lent_slots_stay_lent_until_they_are_accepted_or_taken_back() {
+        let mut pool = FramePool::new(3, 64);
+        let [first, second] = [(); 2].map(|()| pool.lend().expect("a free slot"));
+        let other = pool.insert(&[7; 10]).expect("room");
+        assert_eq!((pool.lend(), pool.free_count()), (None, 0));
+        pool.grow(128);
+        pool.append(second, 0..10, first, 90);
+        let frame = pool.accept(first, 20..100);
+        assert_eq!(pool.place(frame), (first as usize * 128 + 20, 80));
+        pool.bytes_mut(frame).fill(9);
+        pool.align(frame);
+        assert_eq!(pool.place(frame), (first as usize * 128, 80));
+        assert_eq!((pool.bytes(frame), pool.bytes(other)), (&[9; 80][..], &[7; 10][..]));
+        pool.take_back(second);
+        pool.release(frame);
+        assert_eq!(pool.free_count(), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 0 was lent")]
+    fn a_slot_is_accepted_once() {
+        let mut pool = FramePool::new(1, 64);
+        let slot = pool.lend().expect("a free slot");
+        pool.accept(slot, 0..60);
+        pool.accept(slot, 0..60);
     }
 
     #[test]

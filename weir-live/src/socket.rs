@@ -87,3 +87,46 @@ pub(crate) fn interface_ioctl(
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// Returns the flags of an interface of the socket's namespace.
+pub(crate) fn interface_flags(socket: BorrowedFd<'_>, name: &str) -> io::Result<c_int> {
+    let mut request = interface_request(name).map_err(|error| error.cause)?;
+    interface_ioctl(socket, libc::SIOCGIFFLAGS, &mut request)?;
+    // SAFETY: SIOCGIFFLAGS filled in the flags.
+    Ok(c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
+}
+
+/// Returns the Ethernet address of an interface.
+pub(crate) fn interface_address(socket: BorrowedFd<'_>, name: &str) -> io::Result<[u8; 6]> {
+    let mut request = interface_request(name).map_err(|error| error.cause)?;
+    interface_ioctl(socket, libc::SIOCGIFHWADDR, &mut request)?;
+    // SAFETY: SIOCGIFHWADDR filled in the address.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    if address.sa_family != libc::ARPHRD_ETHER {
+        return Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
+    }
+    let mut bytes = [0; 6];
+    for (byte, found) in bytes.iter_mut().zip(address.sa_data) {
+        *byte = found as u8;
+    }
+    Ok(bytes)
+}
+
+/// Sets an interface up or down, and leaves its other flags.
+pub(crate) fn set_interface_up(socket: BorrowedFd<'_>, name: &str, up: bool) -> io::Result<()> {
+    let flags = interface_flags(socket, name)?;
+    let flags = if up { flags | libc::IFF_UP } else { flags & !libc::IFF_UP };
+    let mut request = interface_request(name).map_err(|error| error.cause)?;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    interface_ioctl(socket, libc::SIOCSIFFLAGS, &mut request)
+}
+
+/// Returns the name that an interface has now.
+pub(crate) fn interface_name(socket: BorrowedFd<'_>, index: c_int) -> io::Result<String> {
+    // SAFETY: ifreq is integers, pointers and unions of them: all zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_ifru.ifru_ifindex = index;
+    interface_ioctl(socket, libc::SIOCGIFNAME, &mut request)?;
+    let bytes = request.ifr_name.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0);
+    String::from_utf8(bytes.collect()).map_err(|error| io::Error::other(error.to_string()))
+}

@@ -265,6 +265,7 @@ fn bridge_config(policy: &Policy) -> Result<BridgeConfig, SystemError> {
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu: rig::cpus().0,
+        passes_carrier: false,
     })
 }
 
@@ -449,7 +450,6 @@ const LINK_MBIT: usize = 40_000;
 const FRAME_LENGTH: usize = 74;
 /// Where a frame has the destination port.
 const DESTINATION_PORT: usize = 14 + 20 + 2;
-/// As many as `weir up` holds by default.
 const LAG_MAX_MS: u64 = 100;
 const WARMUP: Duration = Duration::from_millis(150);
 const REST: Duration = Duration::from_millis(300);

@@ -132,7 +132,7 @@ pub enum Function {
 pub struct Label(usize);
 
 /// A program in the making.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Code {
     instructions: Vec<Instruction>,
     /// Where each label stands.

@@ -7,10 +7,18 @@
 
 use std::os::fd::RawFd;
 
+use weir_core::classify::InterfaceId;
+
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
+use crate::sorter::SortPlan;
+use crate::stations::Address;
+use impaired::{Impaired, Impairment};
 
 mod afpacket;
+mod afxdp;
+mod host;
+pub mod impaired;
 
 /// The most frames that are sent by one system call.
 pub const BATCH: usize = 64;
@@ -27,6 +35,11 @@ pub trait Port: Send {
     /// Returns the interface's name now.
     fn interface(&self) -> &str;
 
+    /// Returns the Ethernet address of the interface itself: frames for it are the host's.
+    fn address(&self) -> Option<Address> {
+        None
+    }
+
     /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
     fn mtu(&self) -> usize;
 
@@ -35,7 +48,8 @@ pub trait Port: Send {
         FramePool::slot_for(self.mtu())
     }
 
-    /// Takes the pool into use that all ports of the bridge share; called once, before frames move.
+    /// Takes the pool into use that all ports of the bridge share; called before frames move, and
+    /// again when the pool has new memory.
     ///
     /// # Errors
     /// When the system refuses to share the pool's memory.
@@ -86,7 +100,16 @@ pub trait Port: Send {
         None
     }
 
-    /// Checks whether the interface still exists, and follows it. Call it when a descriptor woke
+    /// Sets the interface up or down: what is connected to it sees whether it has carrier.
+    ///
+    /// # Errors
+    /// When the privilege is missing, or this kind of port cannot.
+    fn set_up(&mut self, _up: bool) -> Result<()> {
+        let action = format!("set `{}` up or down", self.interface());
+        Err(SystemError::refused(action, format!("a port of kind {} cannot", self.kind()), ""))
+    }
+
+    /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call it when a descriptor woke
     /// the loop without a frame, and periodically.
     fn refresh(&mut self) -> PortState;
 
@@ -100,34 +123,82 @@ pub struct Kind {
     pub keyword: &'static str,
     /// What it is, in a sentence.
     pub summary: &'static str,
+    /// Says why `auto` does not choose it for an interface; `None` if it never does.
+    pub suits: Option<fn(&str) -> std::result::Result<(), String>>,
     /// Opens an interface of this thread's network namespace.
     pub open: fn(PortConfig) -> Result<Box<dyn Port>>,
 }
 
 /// All kinds, best known first.
-pub const KINDS: &[Kind] = &[afpacket::KIND];
+pub const KINDS: &[Kind] =
+    &[afpacket::KIND, afxdp::KIND, afxdp::KIND_GENERIC, host::HOST, host::WIRE];
 
 /// Opens a port of the kind that `config` names, in this thread's network namespace.
 ///
 /// # Errors
 /// When there is no such kind or interface, or the privilege is missing.
 pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
+    open_saying_why(config).map(|(port, _)| port)
+}
+
+/// As [`open`], and says why `auto` chose no better kind: nothing if there is none, or the kind
+/// was named.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_saying_why(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
+    if config.kind == AUTO {
+        return open_best(config);
+    }
+    open_named(config).map(|port| (port, String::new()))
+}
+
+fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
     let Some(kind) = KINDS.iter().find(|kind| kind.keyword == config.kind) else {
         let known: Vec<_> = KINDS.iter().map(|kind| kind.keyword).collect();
         let action = format!("open a port on `{}`", config.interface);
         let why = format!("there is no kind of port `{}`", config.kind);
         return Err(SystemError::refused(action, why, format!("use {}", known.join(" or "))));
     };
-    (kind.open)(config)
+    let impairment = config.impairment;
+    let port = (kind.open)(config)?;
+    if impairment.is_none() { Ok(port) } else { Ok(Box::new(Impaired::new(port, impairment))) }
 }
+
+/// Opens a port of the best kind that suits the interface and can be opened.
+fn open_best(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
+    let mut reasons = Vec::new();
+    for kind in BEST_FIRST {
+        let open = || match kind.suits {
+            Some(suits) => {
+                suits(&config.interface)?;
+                let config = PortConfig { kind: kind.keyword.to_owned(), ..config.clone() };
+                open_named(config).map_err(|error| error.to_string())
+            }
+            None => Err("never chosen".to_owned()),
+        };
+        match open() {
+            Ok(port) => return Ok((port, reasons.join("; "))),
+            Err(why) => reasons.push(format!("not {}: {why}", kind.keyword)),
+        }
+    }
+    // The last kind is the most modest: its error is the one to mend.
+    let last = BEST_FIRST[BEST_FIRST.len() - 1].keyword.to_owned();
+    open_named(PortConfig { kind: last, ..config }).map(|port| (port, reasons.join("; ")))
+}
+
+/// The keyword that lets Weir choose the kind.
+pub const AUTO: &str = "auto";
+/// The kinds among which `auto` chooses.
+const BEST_FIRST: [&Kind; 2] = [&afxdp::KIND, &afpacket::KIND];
 
 /// How a port sorts frames into rings before anything can be lost.
 #[derive(Clone, Debug)]
 pub struct Sorting {
-    /// The number of rings, at most [`RINGS_MAX`].
-    pub rings: usize,
-    /// A classic BPF program that returns the ring of a frame.
-    pub classic: Vec<libc::sock_filter>,
+    /// Which leaf has which ring.
+    pub plan: SortPlan,
+    /// The number by which rules name the port.
+    pub number: InterfaceId,
 }
 
 /// An interface and its options.
@@ -139,6 +210,8 @@ pub struct PortConfig {
     pub kind: String,
     /// How frames are sorted into rings; without it there is one ring.
     pub sorting: Option<Sorting>,
+    /// What is wrong with the path behind it.
+    pub impairment: Impairment,
     /// Slots of the first ring, rounded up to a power of two; the others have a quarter.
     pub ring_slots: usize,
     /// Take frames for other stations too, as a bridge must.
@@ -152,6 +225,7 @@ impl PortConfig {
             interface: interface.into(),
             kind: KINDS[0].keyword.to_owned(),
             sorting: None,
+            impairment: Impairment::default(),
             ring_slots: RING_SLOTS,
             promiscuous: true,
         }
@@ -217,6 +291,7 @@ impl PortCounters {
 }
 
 /// Frames since the port was opened, each counted where its path ended, and the work done on them.
+/// A super-packet counts as the frames that it is, or was to be, cut into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames delivered, after super-packets were cut.
@@ -247,6 +322,8 @@ pub struct PortCounters {
     pub send_too_long: u64,
     /// Not sent: the interface was down or gone.
     pub send_no_link: u64,
+    /// Not sent: the port's impairment lost them.
+    pub impaired: u64,
     /// Not sent, for another reason.
     pub send_failed: u64,
     /// Times the interface came back as a new one of the same name.

@@ -31,12 +31,21 @@ pub struct Report {
 
 impl Bridge {
     pub fn start(testbed: &Testbed, policy: WaitPolicy) -> Result<Self> {
-        let ports = testbed.weir.run(|| {
-            Ok([port::open(PortConfig::new(LEFT))?, port::open(PortConfig::new(RIGHT))?])
-        })??;
+        Self::start_on(testbed, policy, [PortConfig::new(LEFT), PortConfig::new(RIGHT)])
+    }
+
+    pub fn start_on(testbed: &Testbed, policy: WaitPolicy, on: [PortConfig; 2]) -> Result<Self> {
+        let [left, right] = on;
+        let mut ports = testbed.weir.run(|| Ok([port::open(left)?, port::open(right)?]))??;
+        let slot = ports.iter().map(|port| port.slot_len()).max().expect("two ports");
+        let held_max: usize = ports.iter().map(|port| port.held_max()).sum();
+        let mut pool = FramePool::new(8192 + held_max as u32, slot);
+        for port in &mut ports {
+            port.attach(&mut pool)?;
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || forward(ports, policy, &stopped));
+        let thread = thread::spawn(move || forward(ports, pool, policy, &stopped));
         Ok(Self { stop, thread })
     }
 
@@ -46,11 +55,13 @@ impl Bridge {
     }
 }
 
-fn forward(mut ports: [Box<dyn Port>; 2], policy: WaitPolicy, stop: &AtomicBool) -> Report {
-    let mtu = ports.iter().map(|port| port.mtu()).max().expect("two ports");
-    let mut pool = FramePool::for_mtu(8192, mtu);
-    let descriptors: Vec<_> = ports.iter().flat_map(|port| port.descriptors()).collect();
-    let mut waiter = Waiter::new(policy, &descriptors);
+fn forward(
+    mut ports: [Box<dyn Port>; 2],
+    mut pool: FramePool,
+    policy: WaitPolicy,
+    stop: &AtomicBool,
+) -> Report {
+    let mut waiter = Waiter::new(policy, &descriptors(&ports));
     let mut states = ports.each_ref().map(|port| vec![port.state()]);
     let mut received = Vec::with_capacity(4096);
     let mut queues: [Vec<FrameId>; 2] = [Vec::new(), Vec::new()];
@@ -59,7 +70,10 @@ fn forward(mut ports: [Box<dyn Port>; 2], policy: WaitPolicy, stop: &AtomicBool)
         let mut worked = false;
         for from in 0..2 {
             received.clear();
-            ports[from].receive(0, BATCH, &mut pool, &mut received);
+            ports[from].reclaim(&mut pool);
+            for ring in 0..ports[from].rings() {
+                ports[from].receive(ring, BATCH, &mut pool, &mut received);
+            }
             worked |= !received.is_empty();
             queues[from].extend(received.iter().map(|frame| frame.frame));
             for batch in std::mem::take(&mut queues[from]).chunks(BATCH) {
@@ -81,12 +95,24 @@ fn forward(mut ports: [Box<dyn Port>; 2], policy: WaitPolicy, stop: &AtomicBool)
                     states.push(state);
                 }
             }
+            let slot = ports.iter().map(|port| port.slot_len()).max().expect("two ports");
+            if slot > pool.slot_len() {
+                pool.grow(slot);
+                ports.iter_mut().for_each(|port| drop(port.attach(&mut pool)));
+            }
+            waiter = Waiter::new(policy, &descriptors(&ports));
         }
     }
     queues.iter().flatten().for_each(|frame| pool.release(*frame));
-    let leaked = pool.capacity() - pool.free_count();
+    ports.iter_mut().for_each(|port| port.reclaim(&mut pool));
+    let held: usize = ports.iter().map(|port| port.held()).sum();
+    let leaked = pool.capacity() - pool.free_count() - held;
     let counters = ports.each_mut().map(|port| port.counters());
     Report { counters, states, leaked, cpu_ns: thread_cpu_ns() }
+}
+
+fn descriptors(ports: &[Box<dyn Port>; 2]) -> Vec<i32> {
+    ports.iter().flat_map(|port| port.descriptors()).collect()
 }
 
 fn thread_cpu_ns() -> u64 {

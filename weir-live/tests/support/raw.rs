@@ -1,4 +1,5 @@
 //! Socket calls for tests that the standard library lacks: whole frames, and UDP segmentation.
+#![allow(dead_code)]
 
 use std::io;
 use std::net::UdpSocket;

@@ -1,0 +1,137 @@
+//! What the kernel says about one Ethernet interface, through a socket that stays in the network
+//! namespace in which it was opened.
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::error::{Result, SystemError};
+use crate::socket;
+
+/// An Ethernet interface, found by name or by its number.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    /// A packet socket that is bound to nothing and receives nothing.
+    socket: OwnedFd,
+    name: String,
+}
+
+impl Interface {
+    /// Looks an interface up in this thread's network namespace. Needs CAP_NET_RAW.
+    pub(crate) fn open(name: &str) -> Result<Self> {
+        let action = || format!("open a port on `{name}`");
+        let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
+            .map_err(|cause| SystemError::new(action(), cause))?;
+        let interface = Self { socket, name: name.to_owned() };
+        let mut request = socket::interface_request(name)?;
+        interface
+            .ask(libc::SIOCGIFHWADDR, &mut request)
+            .map_err(|cause| SystemError::new(action(), cause))?;
+        // SAFETY: SIOCGIFHWADDR filled in the address.
+        let kind = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+        if kind == libc::ARPHRD_ETHER {
+            return Ok(interface);
+        }
+        let why = format!("it is not an Ethernet interface (its kind is {kind})");
+        let cure = "choose an Ethernet interface; `ip link` lists them";
+        Err(SystemError::refused(action(), why, cure))
+    }
+
+    /// Returns its name now, as far as [`Interface::follow`] saw it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the number of the interface that has the name now.
+    pub(crate) fn index(&self) -> io::Result<u32> {
+        let mut request = self.request()?;
+        self.ask(libc::SIOCGIFINDEX, &mut request)?;
+        // SAFETY: SIOCGIFINDEX filled in the index.
+        Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
+    }
+
+    /// Takes over the name that the interface of this number has now.
+    ///
+    /// # Errors
+    /// When there is no such interface any more.
+    pub(crate) fn follow(&mut self, index: u32) -> io::Result<()> {
+        let mut request = self.request()?;
+        request.ifr_ifru.ifru_ifindex = index as c_int;
+        self.ask(libc::SIOCGIFNAME, &mut request)?;
+        let name = request.ifr_name.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0);
+        let name = String::from_utf8_lossy(&name.collect::<Vec<_>>()).into_owned();
+        self.name = name;
+        Ok(())
+    }
+
+    /// From now on looks for an interface of this name.
+    pub(crate) fn rename(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+    }
+
+    /// Returns the MTU, in bytes.
+    pub(crate) fn mtu(&self) -> io::Result<usize> {
+        let mut request = self.request()?;
+        self.ask(libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: SIOCGIFMTU filled in the MTU.
+        Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
+    }
+
+    /// Returns whether it is set up and has a carrier.
+    pub(crate) fn is_running(&self) -> io::Result<bool> {
+        let mut request = self.request()?;
+        self.ask(libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: SIOCGIFFLAGS filled in the flags.
+        let flags = c_int::from(unsafe { request.ifr_ifru.ifru_flags });
+        let wanted = libc::IFF_UP | libc::IFF_RUNNING;
+        Ok(flags & wanted == wanted)
+    }
+
+    /// Makes it receive frames for other stations too, as long as this value lives.
+    pub(crate) fn set_promiscuous(&self, index: u32) -> io::Result<()> {
+        let membership = libc::packet_mreq {
+            mr_ifindex: index as c_int,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        let option = libc::PACKET_ADD_MEMBERSHIP;
+        socket::set_option(self.socket.as_fd(), libc::SOL_PACKET, option, &membership)
+    }
+
+    /// Returns the name of its driver.
+    pub(crate) fn driver(&self) -> io::Result<String> {
+        // <linux/ethtool.h>, `ethtool_drvinfo`: a command, then the name in 32 bytes.
+        let mut answer = [0u32; 49];
+        answer[0] = 0x3;
+        self.ethtool(&mut answer)?;
+        let bytes: Vec<u8> = answer[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
+    }
+
+    /// Returns the number of queues into which it receives.
+    pub(crate) fn receive_queues(&self) -> io::Result<u32> {
+        // <linux/ethtool.h>, `ethtool_channels`: a command, four maxima, then the counts of
+        // receive, transmit, other and combined queues.
+        let mut answer = [0u32; 9];
+        answer[0] = 0x3c;
+        self.ethtool(&mut answer)?;
+        Ok(answer[5] + answer[8])
+    }
+
+    fn ethtool(&self, words: &mut [u32]) -> io::Result<()> {
+        let mut request = self.request()?;
+        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        // `words` outlives the call, and its first word tells the kernel its type and length.
+        self.ask(libc::SIOCETHTOOL, &mut request)
+    }
+
+    fn request(&self) -> io::Result<libc::ifreq> {
+        socket::interface_request(&self.name).map_err(|error| error.cause)
+    }
+
+    fn ask(&self, code: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+        socket::interface_ioctl(self.socket.as_fd(), code, request)
+    }
+}
