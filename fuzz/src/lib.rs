@@ -13,6 +13,7 @@ mod policy;
 mod records;
 mod scenario;
 mod scheduler;
+mod sorter;
 
 pub use capture::capture;
 pub use import::{altq, pf, tc};
@@ -21,6 +22,7 @@ pub use policy::policy;
 pub use records::records;
 pub use scenario::scenario;
 pub use scheduler::scheduler;
+pub use sorter::sorter;
 
 /// A target: it panics if the bytes uncover an error.
 pub type Target = fn(&[u8]);
@@ -35,5 +37,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("records", records),
     ("scenario", scenario),
     ("scheduler", scheduler),
+    ("sorter", sorter),
     ("tc", tc),
 ];
