@@ -459,3 +459,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 const RETRY_INTERVAL: Duration = Duration::from_micros(50);
 /// The interval at which interfaces are checked while frames keep arriving.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+#[path = "bridge_tests.rs"]
+mod tests;

@@ -92,6 +92,8 @@ pub(crate) struct Lane {
     arrivals: Vec<Arrival>,
     /// The outbox.
     departures: Vec<Departure>,
+    /// The latest instant that was passed to the classifier.
+    classified: Instant,
     /// The latest instant that was passed to the link.
     now: Instant,
     /// The instant at which the link must be served again.
@@ -156,6 +158,7 @@ impl Lane {
             delays: vec![Histogram::new(); histograms],
             arrivals: Vec::with_capacity(BATCH),
             departures: Vec::with_capacity(BATCH),
+            classified: Instant::ZERO,
             now: Instant::ZERO,
             next: None,
             behind_since: None,
@@ -174,7 +177,9 @@ impl Lane {
         // A stamp may be a little earlier than the link's time.
         let at = self.now.max(Instant::from_nanos(received.at_ns));
         self.unread.add(headers);
-        let classified = self.classifier.classify(at, port, headers);
+        // Frames of several rings are classified ring by ring.
+        self.classified = self.classified.max(at);
+        let classified = self.classifier.classify(self.classified, port, headers);
         let leaf = classified.leaf;
         if !self.room.take(leaf) {
             self.losses[leaf.index()][Loss::Pool as usize] += 1;

@@ -19,6 +19,7 @@ mod afpacket;
 mod afxdp;
 mod host;
 pub mod impaired;
+pub mod mem;
 
 /// The most frames that are sent by one system call.
 pub const BATCH: usize = 64;
