@@ -217,7 +217,8 @@ fn a_lost_interface_is_noted_once() -> Outcome {
         notes.extend(first.take_notes());
     }
     drop(second);
-    let noted = matches!(notes.as_slice(), [note] if note.contains("take the interface `left` again"));
+    let noted =
+        matches!(notes.as_slice(), [note] if note.contains("take the interface `left` again"));
     if !noted {
         return Err(format!("{notes:?} should name `left` once").into());
     }
@@ -351,9 +352,9 @@ fn ethernet(to: [u8; 6], kind: u16) -> Vec<u8> {
 fn advertisement(number: u8) -> Vec<u8> {
     let from = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     let to = [0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-    // [rfc4861 §4.2] Type, code, checksum, hop limit, flags, lifetime and two timers.
+    // RFC 4861, section 4.2: type, code, checksum, hop limit, flags, lifetime and two timers.
     let mut message = vec![134, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    // [rfc4861 §4.6.2] A prefix on the link, for addresses; two lifetimes.
+    // RFC 4861, section 4.6.2: a prefix on the link, for addresses; two lifetimes.
     message.extend([3, 4, 64, 0xc0, 0, 0, 14, 16, 0, 0, 14, 16, 0, 0, 0, 0]);
     message.extend([0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, number, 0, 0, 0, 0, 0, 0, 0, 0]);
     let length = message.len() as u16;
@@ -392,7 +393,7 @@ fn request(number: u8) -> Vec<u8> {
     frame
 }
 
-/// [rfc1071 §1] The checksum of an even number of bytes.
+/// The checksum of RFC 1071, section 1, of an even number of bytes.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
     let mut sum: u32 = words.sum();
