@@ -5,7 +5,6 @@
 #![allow(unsafe_code)]
 
 #[path = "support/raw.rs"]
-#[allow(dead_code)]
 mod raw;
 
 use std::process::{Command, ExitCode};
