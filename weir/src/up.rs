@@ -66,6 +66,9 @@ fn forward(deployment: &Deployment, take: bool, output: &Output) -> Result<(), S
     let text = |error: SystemError| error.to_string();
     let stop = StopSignal::install().map_err(text)?;
     let mut claim = claim(deployment, take, output).map_err(text)?;
+    for note in deploy::notes(deployment) {
+        output.text(&format!("note: {note}\n"));
+    }
     let configs = deploy::bridges(deployment).map_err(text)?;
     let opened: Result<Vec<_>, _> = configs.into_iter().map(Bridge::open).collect();
     let mut bridges = opened.map_err(text)?;
