@@ -13,7 +13,7 @@ use weir_sim::capture::{CaptureFault, CaptureReader};
 use weir_sim::replay::InterfaceMap;
 use weir_traffic::measure::{MeasureOptions, MeasureReport, measure};
 
-/// Measures delay, jitter, loss and throughput of each class from captures before and behind a link.
+/// Measures delay, jitter, loss and throughput of each class from captures around a link.
 ///
 /// Packets are found again by what a link does not change: addresses, ports, identification, length
 /// and the start of the payload; DSCP, ECN, the hop count, checksums and the link header may
@@ -61,10 +61,14 @@ impl Measure {
         let Some(policy) = outcome.plan.as_ref().filter(|_| !outcome.failed()) else {
             return Ok(kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome));
         };
-        let pairs: Vec<_> = self.interface.iter().map(|text| match text.split_once('=') {
-            Some((captured, name)) => (Some(captured.to_owned()), name.to_owned()),
-            None => (None, text.clone()),
-        }).collect();
+        let pairs: Vec<_> = self
+            .interface
+            .iter()
+            .map(|text| match text.split_once('=') {
+                Some((captured, name)) => (Some(captured.to_owned()), name.to_owned()),
+                None => (None, text.clone()),
+            })
+            .collect();
         let map = InterfaceMap::new(policy, &pairs).map_err(|error| error.to_string())?;
         let report = self.compare(policy, &map)?;
         for warning in report.warnings() {

@@ -39,7 +39,8 @@ pub struct Send {
     #[arg(value_name = "KEY=VALUE")]
     keys: Vec<String>,
     /// Send all sources of this scenario, each from its own port, to the receiver.
-    #[arg(long, value_name = "SCENARIO.toml", conflicts_with_all = ["kind", "dscp", "sport", "dport"])]
+    #[arg(long, value_name = "SCENARIO.toml",
+        conflicts_with_all = ["kind", "dscp", "sport", "dport"])]
     scenario: Option<PathBuf>,
     /// Send for this long; 10 s, or the scenario's duration, unless it is given.
     #[arg(long, value_parser = seconds)]
@@ -76,7 +77,8 @@ pub struct Send {
     /// clock.
     #[arg(long, value_enum, default_value_t = ClockName::Monotonic)]
     clock: ClockName,
-    /// How to wait for an instant: block sleeps and is some 50 us late, spin uses a whole processor.
+    /// How to wait for an instant: block sleeps and is some 50 us late, spin uses a whole
+    /// processor.
     #[arg(long, value_enum, default_value_t = WaitName::Block)]
     wait: WaitName,
     /// The number of the first stream.
@@ -222,7 +224,8 @@ impl Send {
 fn show(report: &SendReport, output: &Output) {
     for stream in &report.streams {
         let Some(error) = stream.error.as_ref().filter(|_| stream.refused > 0) else { continue };
-        let what = if stream.transport == "tcp" { "transfers failed" } else { "packets were refused" };
+        let what =
+            if stream.transport == "tcp" { "transfers failed" } else { "packets were refused" };
         output.warn(&format!("source {}: {} {what}: {error}", stream.name, stream.refused));
     }
     match output.format {
@@ -234,8 +237,12 @@ fn show(report: &SendReport, output: &Output) {
 /// These addresses with another receiver; a sender of another IP version is left open.
 fn towards(addresses: Addresses, to: IpAddr) -> Addresses {
     match (to, addresses.source()) {
-        (IpAddr::V4(destination), Some(IpAddr::V4(source))) => Addresses::V4 { source, destination },
-        (IpAddr::V6(destination), Some(IpAddr::V6(source))) => Addresses::V6 { source, destination },
+        (IpAddr::V4(destination), Some(IpAddr::V4(source))) => {
+            Addresses::V4 { source, destination }
+        }
+        (IpAddr::V6(destination), Some(IpAddr::V6(source))) => {
+            Addresses::V6 { source, destination }
+        }
         (IpAddr::V4(destination), _) => {
             Addresses::V4 { source: std::net::Ipv4Addr::UNSPECIFIED, destination }
         }
