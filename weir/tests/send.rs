@@ -180,7 +180,7 @@ fn wrong_arguments() -> Outcome {
     let scene = Scene::new()?;
     for (words, part) in [
         ("send 10.77.0.2", "required"),
-        ("send 10.77.0.2 cbr size=100B", "has none of `rate` and `interval`"),
+        ("send 10.77.0.2 cbr size=100B", "has none of"),
         ("send 10.77.0.2 cbr size", "KEY=VALUE"),
         ("send 10.77.0.2 cbr dst=1.2.3.4", "first argument"),
         ("send 10.77.0.2 cube rate=1Mbit/s", "cube"),
