@@ -61,10 +61,14 @@ impl Measure {
         let Some(policy) = outcome.plan.as_ref().filter(|_| !outcome.failed()) else {
             return Ok(kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome));
         };
-        let pairs: Vec<_> = self.interface.iter().map(|text| match text.split_once('=') {
-            Some((captured, name)) => (Some(captured.to_owned()), name.to_owned()),
-            None => (None, text.clone()),
-        }).collect();
+        let pairs: Vec<_> = self
+            .interface
+            .iter()
+            .map(|text| match text.split_once('=') {
+                Some((captured, name)) => (Some(captured.to_owned()), name.to_owned()),
+                None => (None, text.clone()),
+            })
+            .collect();
         let map = InterfaceMap::new(policy, &pairs).map_err(|error| error.to_string())?;
         let report = self.compare(policy, &map)?;
         for warning in report.warnings() {

@@ -222,7 +222,8 @@ impl Send {
 fn show(report: &SendReport, output: &Output) {
     for stream in &report.streams {
         let Some(error) = stream.error.as_ref().filter(|_| stream.refused > 0) else { continue };
-        let what = if stream.transport == "tcp" { "transfers failed" } else { "packets were refused" };
+        let what =
+            if stream.transport == "tcp" { "transfers failed" } else { "packets were refused" };
         output.warn(&format!("source {}: {} {what}: {error}", stream.name, stream.refused));
     }
     match output.format {
@@ -234,8 +235,12 @@ fn show(report: &SendReport, output: &Output) {
 /// These addresses with another receiver; a sender of another IP version is left open.
 fn towards(addresses: Addresses, to: IpAddr) -> Addresses {
     match (to, addresses.source()) {
-        (IpAddr::V4(destination), Some(IpAddr::V4(source))) => Addresses::V4 { source, destination },
-        (IpAddr::V6(destination), Some(IpAddr::V6(source))) => Addresses::V6 { source, destination },
+        (IpAddr::V4(destination), Some(IpAddr::V4(source))) => {
+            Addresses::V4 { source, destination }
+        }
+        (IpAddr::V6(destination), Some(IpAddr::V6(source))) => {
+            Addresses::V6 { source, destination }
+        }
         (IpAddr::V4(destination), _) => {
             Addresses::V4 { source: std::net::Ipv4Addr::UNSPECIFIED, destination }
         }

@@ -383,7 +383,10 @@ fn connection(router: &NetNs, port: u16) -> Result<Vec<String>, Failed> {
     let mut lines = table.lines().filter(|line| line.contains(&port));
     let (line, more) = (lines.next().ok_or("it is not tracked")?, lines.next());
     assert!(more.is_none() && line.contains("ESTABLISHED"), "{table}");
-    let is_tuple = |word: &&str| ["src=", "dst=", "sport=", "dport="].contains(&&word[..word.find('=').map_or(0, |at| at + 1)]);
+    let is_tuple = |word: &&str| {
+        ["src=", "dst=", "sport=", "dport="]
+            .contains(&&word[..word.find('=').map_or(0, |at| at + 1)])
+    };
     Ok(line.split_whitespace().filter(is_tuple).map(str::to_owned).collect())
 }
 
@@ -411,7 +414,8 @@ fn neighbours_broadcasts_and_ipv6_pass() -> Outcome {
 /// Sends a datagram and waits for the same one back; none may come twice.
 fn echo(from: &NetNs, to: &NetNs, address: IpAddr, len: usize, patience: Duration) -> Outcome {
     let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { "::".parse()? };
-    let (server, client) = (to.run(|| UdpSocket::bind((any, 0)))??, from.run(|| UdpSocket::bind((any, 0)))??);
+    let (server, client) =
+        (to.run(|| UdpSocket::bind((any, 0)))??, from.run(|| UdpSocket::bind((any, 0)))??);
     client.set_broadcast(true)?;
     for socket in [&server, &client] {
         socket.set_read_timeout(Some(patience))?;
@@ -449,15 +453,19 @@ fn a_changed_interface_is_followed() -> Outcome {
     await_true("it is down", || scene.status().is_ok_and(|all| all.ports[0].state == "down"))?;
     netlink.rename(RIGHT, "outer")?;
     netlink.set_up("outer", true)?;
-    let named = |status: Status| status.ports.iter().all(|port| port.interface == "outer" && port.state == "up");
+    let named = |status: Status| {
+        status.ports.iter().all(|port| port.interface == "outer" && port.state == "up")
+    };
     await_true("the name is followed", || scene.status().is_ok_and(named))?;
     echo(router, server, SERVER.into(), 100, PATIENCE)?;
     netlink.set_mtu("outer", 4000)?;
     Netlink::open_in(server)?.set_mtu(END, 4000)?;
-    let sent = |scene: &Scene| scene.status().map_or(0, |status| status.lanes[UP].classes[0].sent.packets);
+    let sent =
+        |scene: &Scene| scene.status().map_or(0, |status| status.lanes[UP].classes[0].sent.packets);
     await_true("long frames pass whole", || {
         let before = sent(&scene);
-        echo(router, server, SERVER.into(), 3500, Duration::from_millis(200)).is_ok() && sent(&scene) == before + 1
+        echo(router, server, SERVER.into(), 3500, Duration::from_millis(200)).is_ok()
+            && sent(&scene) == before + 1
     })?;
     scene.end("TERM")
 }
