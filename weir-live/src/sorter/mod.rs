@@ -13,7 +13,7 @@
 //!
 //! A [`SortPlan`] is made once for a direction's policy; a program is made for each port that feeds
 //! the direction, since rules may name the port. `cases.rs` reads the rules, `graph.rs` joins them
-//! to a decision graph, and `cbpf.rs` and `ebpf.rs` write that as programs for AF_PACKET and for XDP.
+//! to a decision graph, and `cbpf.rs` and `ebpf.rs` write that as programs for AF_PACKET and XDP.
 //! `tests.rs` compares the programs, run by an interpreter, with the classifier.
 
 mod cases;
