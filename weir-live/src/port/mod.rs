@@ -46,6 +46,11 @@ pub trait Port: Send {
         Ok(())
     }
 
+    /// Returns what the operator should know or see to at this interface, each with its cure.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the state as last seen by [`Port::refresh`] or [`Port::send`].
     fn state(&self) -> PortState;
 
@@ -122,6 +127,15 @@ pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
         return Err(SystemError::refused(action, why, format!("use {}", known.join(" or "))));
     };
     (kind.open)(config)
+}
+
+/// Returns whether a port can be of this kind without anything that an operator must see to first.
+///
+/// # Errors
+/// Why not, with the cure.
+pub fn suits(config: PortConfig) -> std::result::Result<(), String> {
+    let port = open(config).map_err(|error| error.to_string())?;
+    port.warnings().into_iter().next().map_or(Ok(()), Err)
 }
 
 /// How a port sorts frames into rings before anything can be lost.
