@@ -78,13 +78,14 @@ const ROWS: &[Row] = &[
 fn main() -> ExitCode {
     // This must come first: a user namespace cannot be entered once there is a second thread.
     if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", ROWS.len() + 1);
+        println!("skipped: {} live tests: {why}", ROWS.len() + 2);
         let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
         return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     let row = |row: &'static Row| Trial::test(row.name, move || check(row));
     let mut trials: Vec<_> = ROWS.iter().map(row).collect();
     trials.push(Trial::test("carrier_is_passed_on", faults::carrier_is_passed_on));
+    trials.push(Trial::test("tcp_in_vxlan", faults::tcp_in_vxlan));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
