@@ -82,8 +82,7 @@ pub fn send_queued(interface: &str, frame: &[u8]) -> io::Result<()> {
     // closed here and has no other owner.
     let sent = unsafe {
         let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
-        let sent =
-            libc::sendto(socket, frame.as_ptr().cast(), frame.len(), 0, pointer.cast(), len);
+        let sent = libc::sendto(socket, frame.as_ptr().cast(), frame.len(), 0, pointer.cast(), len);
         libc::close(socket);
         sent
     };
