@@ -7,6 +7,7 @@ pub mod brief;
 mod capture;
 mod draw;
 mod import;
+mod mark;
 mod packet;
 mod plan;
 mod policy;
@@ -17,6 +18,7 @@ mod sorter;
 
 pub use capture::capture;
 pub use import::{altq, pf, tc};
+pub use mark::mark;
 pub use packet::packet;
 pub use policy::policy;
 pub use records::records;
@@ -31,6 +33,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
+    ("mark", mark),
     ("packet", packet),
     ("pf", pf),
     ("policy", policy),
