@@ -7,6 +7,7 @@ pub mod brief;
 mod capture;
 mod draw;
 mod import;
+mod mark;
 mod offload;
 mod packet;
 mod plan;
@@ -18,6 +19,7 @@ mod sorter;
 
 pub use capture::capture;
 pub use import::{altq, pf, tc};
+pub use mark::mark;
 pub use offload::offload;
 pub use packet::packet;
 pub use policy::policy;
@@ -33,6 +35,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
+    ("mark", mark),
     ("offload", offload),
     ("packet", packet),
     ("pf", pf),

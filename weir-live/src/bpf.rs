@@ -13,6 +13,7 @@
 //! ```
 
 mod code;
+mod types;
 
 use std::ffi::c_long;
 use std::io;
@@ -168,15 +169,24 @@ impl Program {
     /// Loads a program. `name` is as for [`Map::new`].
     ///
     /// # Errors
+    /// As [`Program::load_for`].
+    pub fn load(kind: Kind, name: &str, code: &Code) -> Result<Self> {
+        Self::load_for(kind, name, code, None)
+    }
+
+    /// Loads a program; with the number of an interface it can be attached there only, natively,
+    /// and may ask its driver what is known of a frame beside its bytes.
+    ///
+    /// # Errors
     /// Where privileges are missing, or the kernel's verifier refuses the program: the end of its
     /// log is in the text.
-    pub fn load(kind: Kind, name: &str, code: &Code) -> Result<Self> {
+    pub fn load_for(kind: Kind, name: &str, code: &Code, interface: Option<u32>) -> Result<Self> {
         let action = format!("load the BPF program `{name}`");
         let Some(instructions) = code.finish() else {
             let why = format!("a jump of its {} instructions is too long", code.len());
             return Err(SystemError::refused(action, why, "write a shorter policy"));
         };
-        let mut attributes = program_attributes(kind, name, &instructions);
+        let mut attributes = program_attributes(kind, name, &instructions, interface);
         let cause = match create(PROGRAM_LOAD, attributes) {
             Ok(fd) => return Ok(Self { fd }),
             Err(cause) => cause,
@@ -242,8 +252,19 @@ impl AsFd for Map {
     }
 }
 
-fn program_attributes(kind: Kind, name: &str, instructions: &[Instruction]) -> ProgramLoad {
-    // <linux/bpf.h>, `bpf_prog_type` and BPF_F_XDP_HAS_FRAGS.
+/// Returns the number of a function of the kernel that programs may call since it is described in
+/// the kernel's types; `None` where there is no such function, or no description.
+pub fn kernel_function(name: &str) -> Option<i32> {
+    types::function(name)
+}
+
+fn program_attributes(
+    kind: Kind,
+    name: &str,
+    instructions: &[Instruction],
+    interface: Option<u32>,
+) -> ProgramLoad {
+    // <linux/bpf.h>, `bpf_prog_type`, BPF_F_XDP_HAS_FRAGS and BPF_F_XDP_DEV_BOUND_ONLY.
     let (program_type, flags) = match kind {
         Kind::Xdp => (6, 0),
         Kind::XdpFragments => (6, 1 << 5),
@@ -253,13 +274,16 @@ fn program_attributes(kind: Kind, name: &str, instructions: &[Instruction]) -> P
         program_type,
         instruction_count: instructions.len() as u32,
         instructions: instructions.as_ptr() as u64,
-        licence: c"MIT".as_ptr() as u64,
+        // Kernel functions are for programs that may be distributed under the GPL, as MIT allows.
+        licence: c"Dual MIT/GPL".as_ptr() as u64,
         log_level: 0,
         log_size: 0,
         log: 0,
         kernel_version: 0,
-        flags,
+        flags: flags | if interface.is_some() { 1 << 6 } else { 0 },
         name: name_bytes(name),
+        interface_index: interface.unwrap_or(0),
+        expected_attach_type: 0,
     }
 }
 
@@ -372,6 +396,8 @@ struct ProgramLoad {
     kernel_version: u32,
     flags: u32,
     name: [u8; 16],
+    interface_index: u32,
+    expected_attach_type: u32,
 }
 // SAFETY: the layout of <linux/bpf.h> for BPF_PROG_LOAD.
 unsafe impl Attributes for ProgramLoad {}

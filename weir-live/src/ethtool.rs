@@ -50,6 +50,25 @@ pub fn set_offload(interface: &str, offload: Offload, on: bool) -> Result<()> {
     socket::interface_ioctl(socket.as_fd(), libc::SIOCETHTOOL, &mut request).map_err(failed)
 }
 
+/// Sets whether an interface in this thread's namespace gets the VLAN tags of frames to send beside
+/// them, to insert them by itself.
+pub fn set_tag_insertion(interface: &str, on: bool) -> Result<()> {
+    let action = || format!("let `{interface}` insert VLAN tags: {on}");
+    let failed = |cause| SystemError::new(action(), cause);
+    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(failed)?;
+    // <linux/ethtool.h>: ETHTOOL_GFLAGS or SFLAGS, then the flags, of which ETH_FLAG_TXVLAN.
+    let mut flags = [0u32; 2];
+    for command in [0x25, 0x26] {
+        flags[0] = command;
+        let mut request = socket::interface_request(interface)?;
+        request.ifr_ifru.ifru_data = (&raw mut flags).cast();
+        // `flags` outlives the call, and its first word tells the kernel its type.
+        socket::interface_ioctl(socket.as_fd(), libc::SIOCETHTOOL, &mut request).map_err(failed)?;
+        flags[1] = if on { flags[1] | 1 << 7 } else { flags[1] & !(1 << 7) };
+    }
+    Ok(())
+}
+
 /// Sets into how many queues an interface in this thread's namespace receives.
 pub fn set_receive_queues(interface: &str, count: u32) -> Result<()> {
     let action = || format!("make `{interface}` receive into {count} queues");

@@ -149,6 +149,14 @@ impl Interface {
         Ok(answer[5] + answer[8])
     }
 
+    /// Returns whether it keeps the VLAN tags of received frames beside them.
+    pub(crate) fn takes_tags_off(&self) -> io::Result<bool> {
+        // <linux/ethtool.h>: ETHTOOL_GFLAGS and ETH_FLAG_RXVLAN.
+        let mut answer = [0x25, 0];
+        self.ethtool(&mut answer)?;
+        Ok(answer[1] & 1 << 8 != 0)
+    }
+
     fn ethtool(&self, words: &mut [u32]) -> io::Result<()> {
         let mut request = self.request()?;
         request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();

@@ -25,6 +25,7 @@ type Test = (&'static str, fn() -> Outcome);
 const TESTS: &[Test] = &[
     ("an_interface_that_the_host_uses_is_refused_with_what_uses_it", used_interfaces_are_refused),
     ("an_interface_belongs_to_one_deployment_until_its_claim_ends", one_deployment_at_a_time),
+    ("host_egress_keeps_addresses_and_only_locks", host_egress_only_locks),
     ("an_interface_made_anew_is_claimed_again", an_interface_made_anew_is_claimed_again),
     ("an_interface_that_others_claimed_first_is_noted_once", a_lost_interface_is_noted_once),
     ("no_router_advertisement_configures_the_host", || stays_silent(&ADVERTISEMENT)),
@@ -178,6 +179,29 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) -> Outcome {
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+fn host_egress_only_locks() -> Outcome {
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    ip(&testbed, "addr add 10.77.0.1/24 dev left\nroute add default via 10.77.0.9")?;
+    let port = ClaimPort { name: "host", interface: LEFT, is_host: true };
+    let config = ClaimConfig { deployment: "home", take: false, ports: vec![port] };
+    let mut claimed = testbed.weir.run(|| Claim::take(&config))??;
+    let refused = claim(&testbed, BOTH, true).err().unwrap_or_default();
+    // The host answers for its address: nothing keeps it quiet.
+    let client = testbed.client.run(|| Raw::open(END))??;
+    let mut asked = request(0);
+    asked[38..42].copy_from_slice(&[10, 77, 0, 1]);
+    asked[28..32].copy_from_slice(&[10, 77, 0, 7]);
+    client.send(&asked)?;
+    client.receive_until(PATIENCE, |frame| {
+        frame.get(20..22) == Some(&[0, 2]) && frame.get(28..32) == Some(&[10, 77, 0, 1])
+    })?;
+    let notes = claimed.take_notes();
+    if notes.is_empty() && refused.contains("already to the deployment `home`") {
+        return Ok(());
+    }
+    Err(format!("{notes:?}, {refused:?}").into())
 }
 
 fn an_interface_made_anew_is_claimed_again() -> Outcome {

@@ -26,6 +26,7 @@ use weir_live::netlink::Netlink;
 use weir_live::netns;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
+use weir_live::probe;
 use weir_live::sorter::SortPlan;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
@@ -51,8 +52,11 @@ const TESTS: &[Test] = &[
     ("tcp6_crosses_with_offloads_on", || tcp(Host::ip6, [NATIVE; 2], TestbedConfig::default())),
     ("tcp4_crosses_with_offloads_on_at_mtu_9000", || tcp(Host::ip4, [NATIVE; 2], JUMBO)),
     ("udp_super_packets_cross_as_frames", udp_super_packets_cross),
-    ("vlan_tags_in_the_frame_survive", || vlan_tags(false)),
-    ("vlan_tags_beside_the_frame_survive", || vlan_tags(true)),
+    ("vlan_tags_in_the_frame_survive", || vlan_tags(NATIVE, false, true)),
+    ("vlan_tags_in_the_frame_survive_behind_the_driver", || vlan_tags(GENERIC, false, true)),
+    ("vlan_tags_beside_the_frame_survive", || vlan_tags(NATIVE, true, true)),
+    ("vlan_tags_beside_the_frame_survive_the_cure", || vlan_tags(GENERIC, true, false)),
+    ("what_an_operator_must_see_to_is_said", warnings),
     ("the_rest_crosses_when_the_mtu_is_raised", mtu_raised),
     ("each_ring_has_its_own_frames_and_room", each_ring_has_its_own_frames),
     ("a_full_ring_counts_what_it_lost", a_full_ring_counts_what_it_lost),
@@ -189,25 +193,42 @@ fn udp_super_packets_cross() -> Outcome {
     expect(report.counters[0].checksums_completed >= 42, "checksums were completed", &report)
 }
 
-/// Sends tagged frames; with `beside`, the sender's kernel keeps the outermost tag beside the frame,
-/// as for an interface that inserts tags in hardware.
-fn vlan_tags(beside: bool) -> Outcome {
-    for kind in [GENERIC, NATIVE] {
-        let testbed = Testbed::new(PLAIN)?;
-        let bridge = start(&testbed, [kind; 2])?;
-        let tagger = if beside { Some(push_tags(&testbed)?) } else { None };
-        let sender = testbed.client.run(|| Raw::open(END))??;
-        let receiver = testbed.server.run(|| Raw::open(END))??;
-        let plain = frame(80, EXPERIMENT);
-        let tagged = [&plain[..12], &[0x81, 0x00, 0x20, 0x05], &plain[12..]].concat();
-        sender.send(if beside { &plain } else { &tagged })?;
-        let is_ours = |seen: &[u8]| seen.ends_with(&plain[14..]);
-        let seen = receiver.receive_until(PATIENCE, is_ours)?;
-        drop(tagger);
-        if seen != tagged {
-            return Err(format!("{kind}: {seen:02x?} instead of {tagged:02x?}").into());
+/// Sends a tagged frame; with `beside`, the sender's kernel has the tag beside the frame, and with
+/// `inserts`, it leaves it there for the interface to insert.
+fn vlan_tags(kind: &str, beside: bool, inserts: bool) -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    testbed.client.run(|| ethtool::set_tag_insertion(END, inserts))??;
+    let bridge = start(&testbed, [kind; 2])?;
+    let tagger = if beside { Some(push_tags(&testbed)?) } else { None };
+    let receiver = testbed.server.run(|| Raw::open(END))??;
+    let plain = frame(80, EXPERIMENT);
+    let tagged = [&plain[..12], &[0x81, 0x00, 0x20, 0x05], &plain[12..]].concat();
+    // Through the queueing discipline, where the kernel tags it.
+    let sent = [if beside { plain.clone() } else { tagged.clone() }];
+    testbed.client.run(|| probe::send(END, &sent))??;
+    let is_ours = |seen: &[u8]| seen.ends_with(&plain[14..]);
+    let seen = receiver.receive_until(PATIENCE, is_ours)?;
+    drop(tagger);
+    if seen != tagged {
+        return Err(format!("{seen:02x?} instead of {tagged:02x?}").into());
+    }
+    expect_clean(&bridge.stop())
+}
+
+fn warnings() -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    // parts of each warning: of native, of generic, of a packet socket
+    let rows: [(&str, &[&str]); 3] = [
+        (NATIVE, &["checksums inside tunnels"]),
+        (GENERIC, &["VLAN tags", "super-packets"]),
+        (PACKET, &[]),
+    ];
+    for (kind, parts) in rows {
+        let found = testbed.weir.run(|| port::open(config(LEFT, kind)))??.warnings();
+        let has_all = found.iter().zip(parts).all(|(text, part)| text.contains(part));
+        if found.len() != parts.len() || !has_all {
+            return Err(format!("{kind}: {found:?}").into());
         }
-        expect_clean(&bridge.stop())?;
     }
     Ok(())
 }

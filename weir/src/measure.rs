@@ -13,7 +13,7 @@ use weir_sim::capture::{CaptureFault, CaptureReader};
 use weir_sim::replay::InterfaceMap;
 use weir_traffic::measure::{MeasureOptions, MeasureReport, measure};
 
-/// Measures delay, jitter, loss and throughput of each class from captures before and behind a link.
+/// Measures delay, jitter, loss and throughput of each class from captures around a link.
 ///
 /// Packets are found again by what a link does not change: addresses, ports, identification, length
 /// and the start of the payload; DSCP, ECN, the hop count, checksums and the link header may

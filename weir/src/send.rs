@@ -39,7 +39,8 @@ pub struct Send {
     #[arg(value_name = "KEY=VALUE")]
     keys: Vec<String>,
     /// Send all sources of this scenario, each from its own port, to the receiver.
-    #[arg(long, value_name = "SCENARIO.toml", conflicts_with_all = ["kind", "dscp", "sport", "dport"])]
+    #[arg(long, value_name = "SCENARIO.toml",
+        conflicts_with_all = ["kind", "dscp", "sport", "dport"])]
     scenario: Option<PathBuf>,
     /// Send for this long; 10 s, or the scenario's duration, unless it is given.
     #[arg(long, value_parser = seconds)]
@@ -76,7 +77,8 @@ pub struct Send {
     /// clock.
     #[arg(long, value_enum, default_value_t = ClockName::Monotonic)]
     clock: ClockName,
-    /// How to wait for an instant: block sleeps and is some 50 us late, spin uses a whole processor.
+    /// How to wait for an instant: block sleeps and is some 50 us late, spin uses a whole
+    /// processor.
     #[arg(long, value_enum, default_value_t = WaitName::Block)]
     wait: WaitName,
     /// The number of the first stream.

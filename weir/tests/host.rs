@@ -508,7 +508,7 @@ fn what_cannot_be_shaped_is_refused() -> Outcome {
     check(&scene, "lo", "not an Ethernet interface")?;
     check(&scene, "nowhere0", "No such device")?;
     scene.start()?;
-    check(&scene, RIGHT, "another Weir shapes this interface")?;
+    check(&scene, RIGHT, "belongs already to the deployment")?;
     echo(&scene.testbed.weir, &scene.testbed.server, SERVER.into(), 100, PATIENCE)?;
     scene.end("TERM")?;
     let mut code = Code::new();

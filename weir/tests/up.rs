@@ -2,6 +2,9 @@
 //! real kernel traffic. Needs root or user namespaces; otherwise the tests are skipped and counted,
 //! or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "up/bridges.rs"]
+mod bridges;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
 use std::io::{Read, Write};
@@ -39,13 +42,17 @@ const TESTS: &[Test] = &[
     ("frames_of_a_pppoe_session_reach_their_class_and_unread_ones_are_counted", frames_in_frames),
 ];
 
+fn all() -> impl Iterator<Item = &'static Test> {
+    TESTS.iter().chain(bridges::TESTS)
+}
+
 fn main() -> ExitCode {
     if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", TESTS.len());
+        println!("skipped: {} live tests: {why}", all().count());
         let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
         return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
+    let trials = all().map(|(name, test)| Trial::test(*name, test)).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

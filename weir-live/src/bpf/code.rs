@@ -123,6 +123,8 @@ pub enum Function {
     /// `redirect_map(map, key, flags)`; for an XSKMAP the low bits of the flags are the verdict
     /// where the key has no socket.
     RedirectMap,
+    /// `xdp_adjust_head(xdp, delta)`: a negative delta makes room before the frame.
+    AdjustHead,
     /// `redirect_peer(ifindex, flags)`.
     RedirectPeer,
 }
@@ -227,10 +229,28 @@ impl Code {
             Function::VlanPop => 19,
             Function::Redirect => 23,
             Function::SkbLoad => 26,
+            Function::AdjustHead => 44,
             Function::RedirectMap => 51,
             Function::RedirectPeer => 155,
         };
         self.push(CLASS_JUMP | 0x80, Reg::R0, Reg::R0, 0, number)
+    }
+
+    /// Calls a function of the kernel by its number in the kernel's types, which
+    /// [`super::kernel_function`] finds. R1 to R5 are lost.
+    pub fn call_kernel(&mut self, number: i32) -> &mut Self {
+        // The source register 2 says that the number is one of a type.
+        self.push(CLASS_JUMP | 0x80, Reg::R0, Reg::R2, 0, number)
+    }
+
+    /// Adds what `other` has. Its labels stay its own.
+    pub fn append(&mut self, other: &Self) -> &mut Self {
+        let (base, labels) = (self.instructions.len(), self.labels.len());
+        self.instructions.extend(&other.instructions);
+        self.labels.extend(other.labels.iter().map(|place| place.map(|place| place + base)));
+        let jumps = other.jumps.iter().map(|(at, label)| (at + base, Label(label.0 + labels)));
+        self.jumps.extend(jumps);
+        self
     }
 
     /// Ends the program; R0 is the verdict.
@@ -387,6 +407,20 @@ mod tests {
         };
         let expected = ["2d21010000000000", "0500feff00000000", "9500000000000000"];
         check("forward and back", build, &expected);
+    }
+
+    #[test]
+    fn appended_code_keeps_its_jumps() {
+        let build: fn(&mut Code) -> &mut Code = |code| {
+            let mut other = Code::new();
+            let end = other.label();
+            other.jump(end).exit().place(end);
+            let end = code.label();
+            code.jump(end).append(&other).append(&other).place(end).exit()
+        };
+        let jump = ["0500010000000000", "9500000000000000"];
+        let expected = [&["0500040000000000"][..], &jump, &jump, &["9500000000000000"]].concat();
+        check("append", build, &expected);
     }
 
     #[test]

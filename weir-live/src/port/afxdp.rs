@@ -20,7 +20,7 @@ use libc::xdp_desc;
 use super::{
     BATCH, Kind, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Sent, Sorting,
 };
-use crate::bpf::{self, Code, Function, Hook, Link, Map, Program, Reg};
+use crate::bpf::{self, Hook, Link, Map, Program};
 use crate::error::{Result, SystemError};
 use crate::interface::Interface;
 use crate::netns::NetNs;
@@ -29,6 +29,8 @@ use crate::pool::{FrameId, FramePool, Memory};
 use crate::stations::Address;
 use crate::wait::monotonic_ns;
 use crate::xsk::{self, Area, Queue, QueueConfig};
+
+mod program;
 
 /// The line of this kind in [`super::KINDS`].
 pub(super) const KIND: Kind = Kind {
@@ -71,6 +73,7 @@ struct AfXdp {
     namespace: NetNs,
     /// Where the program may be attached, best first.
     hooks: &'static [Hook],
+    attached: Attached,
     /// Whether frames may arrive with checksums that their sender left to hardware.
     finishes: bool,
     /// The interface's number; 0 if it is gone.
@@ -105,6 +108,14 @@ struct Live {
     pieces: bool,
     chunk: usize,
     _map: Map,
+}
+
+/// How the program is attached.
+#[derive(Clone, Copy)]
+struct Attached {
+    hook: Hook,
+    /// It puts VLAN tags back that the kernel has beside the frame.
+    keeps_tags: bool,
 }
 
 /// What it takes to attach the program and to open the sockets.
@@ -174,6 +185,7 @@ impl AfXdp {
             mtu: interface.mtu().map_err(failed)?,
             namespace: NetNs::current()?,
             hooks,
+            attached: Attached { hook: hooks[0], keeps_tags: false },
             finishes: leaves_checksums(&interface),
             state: PortState::Gone,
             counters: PortCounters::default(),
@@ -185,7 +197,7 @@ impl AfXdp {
             interface,
         };
         // Tried now, so that what cannot work is known before a pool exists.
-        port.hook_up().hook_up(&rings_map()?)?;
+        (_, port.attached) = port.hook_up().hook_up(&rings_map()?)?;
         port.state = port.look().unwrap_or(PortState::Gone);
         Ok(port)
     }
@@ -221,8 +233,9 @@ impl AfXdp {
         // SAFETY: the pool lends the slots that `refill` pushes, so no one else uses them, and
         // `shared` keeps the memory until after the queue is dropped.
         let open = || unsafe { hook_up.open(area, config) };
-        let live =
+        let (live, attached) =
             if self.namespace.is_current() { open()? } else { self.namespace.run(open)?? };
+        self.attached = attached;
         self.transmit = Transmit::default();
         self.live = Some(live);
         Ok(())
@@ -486,6 +499,28 @@ impl Port for AfXdp {
         Ok(())
     }
 
+    fn warnings(&self) -> Vec<String> {
+        let name = self.interface.name();
+        let mut warnings = Vec::new();
+        if !self.attached.keeps_tags && self.interface.takes_tags_off().unwrap_or(true) {
+            warnings.push(format!(
+                "`{name}` may lose VLAN tags, which its kernel or network card keeps beside the \
+                 frame: `ethtool -K {name} rxvlan off`, at the other end of a veth pair `ethtool \
+                 -K PEER txvlan off tx-vlan-stag-hw-insert off`, or kind afpacket"
+            ));
+        }
+        if self.finishes {
+            let what = match self.attached.hook {
+                Hook::XdpNative => "checksums inside tunnels that begin at the other end of",
+                _ => "super-packets, and checksums inside tunnels, from the other end of",
+            };
+            warnings.push(format!(
+                "{what} `{name}` are not finished: `ethtool -K PEER tx off` there, or kind afpacket"
+            ));
+        }
+        warnings
+    }
+
     fn state(&self) -> PortState {
         self.state
     }
@@ -623,7 +658,7 @@ impl HookUp<'_> {
     ///
     /// # Safety
     /// As for [`Queue::open`].
-    unsafe fn open(&self, area: Area, config: QueueConfig) -> Result<Live> {
+    unsafe fn open(&self, area: Area, config: QueueConfig) -> Result<(Live, Attached)> {
         let name = self.interface.name();
         let failed = |cause: io::Error| {
             let mut error = SystemError::new(format!("open AF_XDP sockets on `{name}`"), cause);
@@ -643,34 +678,50 @@ impl HookUp<'_> {
         for (ring, socket) in queue.sockets().enumerate() {
             map.set_descriptor(ring, socket)?;
         }
+        let (link, attached) = self.hook_up(&map)?;
         let rings = queue.received.len();
-        Ok(Live {
-            _link: self.hook_up(&map)?,
+        let live = Live {
+            _link: link,
             queue,
             partial: vec![None; rings],
             counted: vec![Counted::default(); rings],
             pieces: self.pieces,
             chunk: area.chunk,
             _map: map,
-        })
+        };
+        Ok((live, attached))
     }
 
     /// Attaches the program that hands each frame to the socket of its ring.
-    fn hook_up(&self, map: &Map) -> Result<Link> {
-        let kind = if self.pieces { bpf::Kind::XdpFragments } else { bpf::Kind::Xdp };
-        let program = Program::load(kind, "weir_port", &to_rings(self.sorting, map))?;
-        let mut outcome = program.attach(self.index, self.hooks[0]);
+    fn hook_up(&self, map: &Map) -> Result<(Link, Attached)> {
+        let mut outcome = self.hook_up_at(self.hooks[0], map);
         for hook in &self.hooks[1..] {
             let is_final = |error: &SystemError| {
                 // Another program is there, or privileges are missing: the next place is no better.
                 matches!(error.errno(), Some(libc::EBUSY | libc::EEXIST | libc::EPERM))
             };
             match outcome {
-                Err(error) if !is_final(&error) => outcome = program.attach(self.index, *hook),
+                Err(error) if !is_final(&error) => outcome = self.hook_up_at(*hook, map),
                 _ => break,
             }
         }
         outcome
+    }
+
+    fn hook_up_at(&self, hook: Hook, map: &Map) -> Result<(Link, Attached)> {
+        let kind = if self.pieces { bpf::Kind::XdpFragments } else { bpf::Kind::Xdp };
+        if let (Hook::XdpNative, Some(number)) = (hook, bpf::kernel_function(TAG_FUNCTION)) {
+            let code = program::to_rings(Some(number), self.sorting, map);
+            let program = Program::load_for(kind, PROGRAM_NAME, &code, Some(self.index));
+            // A driver that has no such function refuses the program.
+            if let Ok(program) = program {
+                let link = program.attach(self.index, hook)?;
+                return Ok((link, Attached { hook, keeps_tags: true }));
+            }
+        }
+        let program =
+            Program::load(kind, PROGRAM_NAME, &program::to_rings(None, self.sorting, map))?;
+        Ok((program.attach(self.index, hook)?, Attached { hook, keeps_tags: false }))
     }
 }
 
@@ -772,18 +823,6 @@ fn rings_map() -> Result<Map> {
     Map::sockets("weir_rings", RINGS_MAX)
 }
 
-/// The program that redirects each frame to the socket of its ring; frames pass to the kernel's
-/// stack while there is none.
-fn to_rings(sorting: Option<&Sorting>, map: &Map) -> Code {
-    if let Some(sorting) = sorting {
-        return sorting.plan.xdp(sorting.number).code.redirect(map);
-    }
-    let mut code = Code::new();
-    code.set(Reg::R2, 0).set_map(Reg::R1, map).set(Reg::R3, XDP_PASS);
-    code.call(Function::RedirectMap).exit();
-    code
-}
-
 /// Returns whether frames of this MTU may lie in several chunks.
 fn needs_pieces(mtu: usize) -> bool {
     mtu + HEADER_AND_TAGS + HEADROOM > CHUNK_MIN
@@ -834,8 +873,10 @@ const REFUSALS_MAX: u32 = 3;
 const KICK_AGAIN_NS: u64 = 50_000;
 /// How long a queue may stay busy after the process that had it ended.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The verdict by which a frame goes on to the kernel's stack (`enum xdp_action`).
-const XDP_PASS: i32 = 2;
+/// The name by which `bpftool` lists the program.
+const PROGRAM_NAME: &str = "weir_port";
+/// The kernel's function that returns the VLAN tag beside a frame (Linux 6.8).
+const TAG_FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
 
 const MEMLOCK_CURE: &str = "give the program CAP_IPC_LOCK, or raise the limit of locked memory \
      (ulimit -l), or configure smaller limits";

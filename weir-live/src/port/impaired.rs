@@ -147,6 +147,10 @@ impl Port for Impaired {
         self.inner.attach(pool)
     }
 
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+
     fn state(&self) -> PortState {
         self.inner.state()
     }

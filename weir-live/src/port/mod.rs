@@ -58,6 +58,11 @@ pub trait Port: Send {
         Ok(())
     }
 
+    /// Returns what the operator should know or see to at this interface, each with its cure.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the state as last seen by [`Port::refresh`] or [`Port::send`].
     fn state(&self) -> PortState;
 
@@ -174,7 +179,8 @@ fn open_best(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
             Some(suits) => {
                 suits(&config.interface)?;
                 let config = PortConfig { kind: kind.keyword.to_owned(), ..config.clone() };
-                open_named(config).map_err(|error| error.to_string())
+                let port = open_named(config).map_err(|error| error.to_string())?;
+                port.warnings().into_iter().next().map_or(Ok(port), Err)
             }
             None => Err("never chosen".to_owned()),
         };

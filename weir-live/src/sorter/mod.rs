@@ -13,7 +13,7 @@
 //!
 //! A [`SortPlan`] is made once for a direction's policy; a program is made for each port that feeds
 //! the direction, since rules may name the port. `cases.rs` reads the rules, `graph.rs` joins them
-//! to a decision graph, and `cbpf.rs` and `ebpf.rs` write that as programs for AF_PACKET and for XDP.
+//! to a decision graph, and `cbpf.rs` and `ebpf.rs` write that as programs for AF_PACKET and XDP.
 //! `tests.rs` compares the programs, run by an interpreter, with the classifier.
 
 mod cases;
@@ -26,6 +26,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::bpf::{Code, Map};
@@ -171,6 +172,24 @@ impl SortPlan {
         self.ring_of_leaf.iter().position(is_ring).map(|leaf| LeafId(leaf as u32))
     }
 
+    /// Returns a sentence for each reason why leaves are not sorted, with some of their names.
+    pub fn notes(&self, name: impl Fn(LeafId) -> String) -> Vec<String> {
+        let mut leaves: BTreeMap<Reason, Vec<LeafId>> = BTreeMap::new();
+        for (leaf, reason) in &self.unsorted {
+            leaves.entry(*reason).or_default().push(*leaf);
+        }
+        let note = |(reason, leaves): (&Reason, &Vec<LeafId>)| {
+            let named = leaves.iter().take(NAMES_MAX).map(|leaf| format!("`{}`", name(*leaf)));
+            let named = named.collect::<Vec<_>>().join(", ");
+            let more = match leaves.len().saturating_sub(NAMES_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("frames of {named}{more} come by the ring that classes share: {reason}")
+        };
+        leaves.iter().map(note).collect()
+    }
+
     /// Returns the classic program for frames that came in by `interface`: for PACKET_FANOUT_CBPF,
     /// its result is the ring. It has at most [`INSTRUCTIONS_MAX`] instructions.
     pub fn classic(&self, interface: InterfaceId) -> Sorter<Vec<libc::sock_filter>> {
@@ -290,11 +309,11 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Reason::Rings => "other classes have all rings",
-            Reason::Mark => "a rule of it tests a mark, which the kernel's sorter does not read",
+            Reason::Mark => "a rule tests a mark, which the kernel's sorter does not read",
             Reason::BehindMark => {
                 "an earlier rule tests a mark and may take the same frames; write that rule later"
             }
-            Reason::Spread => "its packets are spread over several classes by a hash",
+            Reason::Spread => "a hash spreads them over several classes",
         })
     }
 }
@@ -347,6 +366,8 @@ fn leaves_of(target: &Target) -> usize {
 pub const INSTRUCTIONS_MAX: usize = 4096;
 /// Instructions that an XDP program's end has more if it redirects.
 const END_LEN: usize = 5;
+/// Names in one note.
+const NAMES_MAX: usize = 4;
 /// Rules that are considered; frames of later ones go to ring 0.
 pub const RULES_MAX: usize = 16_384;
 

@@ -491,6 +491,21 @@ fn leaves_that_need_a_ring_most_get_one_first() {
 }
 
 #[test]
+fn notes_name_some_leaves_and_count_the_rest() {
+    let unsorted = [(9, Reason::Mark)].into_iter().chain((1..=6).map(|leaf| (leaf, Reason::Rings)));
+    let unsorted = unsorted.map(|(leaf, reason)| (LeafId(leaf), reason)).collect();
+    let config = random_config(&mut Draws(Random::new(1, 3))).0;
+    let plan = SortPlan { unsorted, ..SortPlan::new(config) };
+    let expected = [
+        "frames of `c1`, `c2`, `c3`, `c4` and 2 more come by the ring that classes share: other \
+         classes have all rings",
+        "frames of `c9` come by the ring that classes share: a rule tests a mark, which the \
+         kernel's sorter does not read",
+    ];
+    assert_eq!(plan.notes(|leaf| format!("c{}", leaf.0)), expected);
+}
+
+#[test]
 fn what_no_program_can_read_is_said() {
     let marked = "[class.a]\nRATE\nmatch = [{ mark = 5, proto = \"udp\" }]\n[class.b]\nRATE\n\
                   match = [{ dport = 5004 }]\n[class.c]\nRATE\nmatch = [{ proto = \"tcp\" }]\n";

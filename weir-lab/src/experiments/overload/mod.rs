@@ -7,7 +7,8 @@
 //! percentile of delay stays below 5 ms. The last two also hold with a busy process on each
 //! processor, with a bulk class that may queue more than the pool holds, with the opposite direction
 //! flooded, and behind super-packets. The kernel's bridge with HTB is measured beside, at full load
-//! and over the slow link.
+//! and over the slow link; what its queue holds is charged to the generator's socket, so that the
+//! generator is held back there.
 
 mod traffic;
 
@@ -36,7 +37,7 @@ const OUTPUT_PART: f64 = 0.95;
 /// The longest 99th percentile, in ms.
 const P99_MS: f64 = 5.0;
 /// Loads below the highest, as parts of what is forwarded.
-const LOADS: [f64; 4] = [0.5, 0.8, 1.0, 1.2];
+const LOADS: [f64; 3] = [0.5, 0.75, 1.0];
 /// The rate of the link that is slow on purpose, in kbit/s, and how much more is offered.
 const SLOW_KBIT: u64 = 40_000;
 const SLOW_TIMES: f64 = 10.0;
@@ -133,6 +134,8 @@ fn cases() -> Vec<Case> {
 
 impl Case {
     fn measure(&self, duration: Duration) -> Result<Sample, String> {
+        // The kernel is there to compare with: less of its time says enough.
+        let duration = if self.kernel { duration.div_f64(KERNEL_PART) } else { duration };
         self.try_measure(duration).map_err(|error| format!("{}: {error}", self.name))
     }
 
@@ -259,6 +262,8 @@ fn causes(status: &Status) -> String {
 }
 
 const LOAD: &str = "a load of";
+/// The kernel is measured for one part in so many of the duration.
+const KERNEL_PART: f64 = 3.0;
 const IP_LENGTH: u32 = 60;
 const FAST_KBIT: u64 = 40_000_000;
 const VOICE_KBIT: u64 = 20_000;

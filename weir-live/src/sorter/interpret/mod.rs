@@ -1,5 +1,5 @@
-//! Runs a sorter's program on a frame as the kernel would, without the kernel: for tests, which need
-//! no privileges then.
+//! Runs a sorter's program on a frame as the kernel would, without the kernel: for tests, which
+//! then need no privileges.
 
 mod classic;
 mod xdp;
