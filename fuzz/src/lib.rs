@@ -7,20 +7,24 @@ pub mod brief;
 mod capture;
 mod draw;
 mod import;
+mod mark;
 mod packet;
 mod plan;
 mod policy;
 mod records;
 mod scenario;
 mod scheduler;
+mod sorter;
 
 pub use capture::capture;
 pub use import::{altq, pf, tc};
+pub use mark::mark;
 pub use packet::packet;
 pub use policy::policy;
 pub use records::records;
 pub use scenario::scenario;
 pub use scheduler::scheduler;
+pub use sorter::sorter;
 
 /// A target: it panics if the bytes uncover an error.
 pub type Target = fn(&[u8]);
@@ -29,11 +33,13 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
+    ("mark", mark),
     ("packet", packet),
     ("pf", pf),
     ("policy", policy),
     ("records", records),
     ("scenario", scenario),
     ("scheduler", scheduler),
+    ("sorter", sorter),
     ("tc", tc),
 ];

@@ -22,11 +22,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `path` and answers from `board`.
+    /// Listens at `path` and answers from these loops' boards.
     ///
     /// # Errors
     /// When another link answers there, or the path cannot be bound; the text says what to do.
-    pub fn start(path: &Path, board: Arc<Board>) -> Result<Self, String> {
+    pub fn start(path: &Path, boards: Vec<Arc<Board>>) -> Result<Self, String> {
         let place = path.display();
         if UnixStream::connect(path).is_ok() {
             return Err(format!(
@@ -42,7 +42,7 @@ impl Server {
         })?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || serve(&listener, &board, &stopped));
+        let thread = std::thread::spawn(move || serve(&listener, &Arc::from(boards), &stopped));
         Ok(Self { path: path.to_owned(), stop, thread: Some(thread) })
     }
 }
@@ -76,13 +76,13 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Accepts clients, each on a thread of its own so that none waits for another, until stopped.
-fn serve(listener: &UnixListener, board: &Arc<Board>, stop: &AtomicBool) {
+fn serve(listener: &UnixListener, boards: &Arc<[Arc<Board>]>, stop: &AtomicBool) {
     let mut clients: Vec<(UnixStream, JoinHandle<()>)> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         clients.retain(|(_, thread)| !thread.is_finished());
         match listener.accept() {
             Ok((stream, _)) if clients.len() >= CLIENTS_MAX => turn_away(&stream),
-            Ok((stream, _)) => clients.extend(attend(stream, board)),
+            Ok((stream, _)) => clients.extend(attend(stream, boards)),
             Err(_) => std::thread::sleep(ACCEPT_INTERVAL),
         }
     }
@@ -95,10 +95,10 @@ fn serve(listener: &UnixListener, board: &Arc<Board>, stop: &AtomicBool) {
 }
 
 /// Starts a thread for this client, if the system allows one.
-fn attend(stream: UnixStream, board: &Arc<Board>) -> Option<(UnixStream, JoinHandle<()>)> {
-    let (own, board) = (stream.try_clone().ok()?, Arc::clone(board));
+fn attend(stream: UnixStream, boards: &Arc<[Arc<Board>]>) -> Option<(UnixStream, JoinHandle<()>)> {
+    let (own, boards) = (stream.try_clone().ok()?, Arc::clone(boards));
     // A client that disconnects early loses only its own answer.
-    let work = move || drop(converse(&own, &board));
+    let work = move || drop(converse(&own, &boards));
     let thread = std::thread::Builder::new().name("control".to_owned()).spawn(work).ok()?;
     Some((stream, thread))
 }
@@ -112,12 +112,12 @@ fn turn_away(stream: &UnixStream) {
         .and_then(|()| send(stream, &Answer::Error(busy)));
 }
 
-fn converse(stream: &UnixStream, board: &Board) -> io::Result<()> {
+fn converse(stream: &UnixStream, boards: &[Arc<Board>]) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut buffer = Vec::new();
     while let Some(line) = read_line(stream, &mut buffer)? {
-        send(stream, &answer(&String::from_utf8_lossy(&line), board))?;
+        send(stream, &answer(&String::from_utf8_lossy(&line), boards))?;
     }
     if buffer.len() >= REQUEST_MAX as usize {
         let long = format!("the request is longer than {REQUEST_MAX} bytes; send a shorter one");
@@ -164,9 +164,9 @@ fn read_line(mut stream: &UnixStream, buffer: &mut Vec<u8>) -> io::Result<Option
 }
 
 /// Returns the answer to one line.
-pub fn answer(line: &str, board: &Board) -> Answer {
+pub fn answer(line: &str, boards: &[Arc<Board>]) -> Answer {
     match serde_json::from_str::<Request>(line) {
-        Ok(Request::Status) => match board.ask(PATIENCE) {
+        Ok(Request::Status) => match Board::ask_all(boards, PATIENCE) {
             Some(status) => Answer::Status(Box::new(status)),
             None => Answer::Error("the run loop does not answer; it may be stopping".to_owned()),
         },
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn hostile_lines_get_an_error() {
         for line in ["", "status", "{}", "{\"call\":\"reboot\"}", "[[[[", "{\"call\":1}"] {
-            assert!(matches!(answer(line, &Board::new()), Answer::Error(_)), "{line}");
+            assert!(matches!(answer(line, &[]), Answer::Error(_)), "{line}");
         }
     }
 
@@ -199,8 +199,8 @@ mod tests {
     fn two_links_do_not_share_a_socket() {
         let directory = std::env::temp_dir().join(format!("weir-control-{}", std::process::id()));
         let path = directory.join("a.sock");
-        let first = Server::start(&path, Arc::new(Board::new())).expect("a fresh path");
-        assert!(Server::start(&path, Arc::new(Board::new())).is_err());
+        let first = Server::start(&path, vec![Arc::new(Board::new())]).expect("a fresh path");
+        assert!(Server::start(&path, vec![Arc::new(Board::new())]).is_err());
         drop(first);
         assert!(!path.exists(), "the socket is removed with its server");
         drop(fs::remove_dir(directory));
@@ -212,7 +212,7 @@ mod tests {
         let directory = std::env::temp_dir().join(folder);
         let path = directory.join("a.sock");
         let board = Arc::new(Board::new());
-        let server = Server::start(&path, Arc::clone(&board)).expect("a fresh path");
+        let server = Server::start(&path, vec![Arc::clone(&board)]).expect("a fresh path");
         let done = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&done);
         let run_loop = std::thread::spawn(move || {
@@ -294,7 +294,7 @@ mod tests {
     fn a_file_that_is_not_a_socket_stays() {
         let path = std::env::temp_dir().join(format!("weir-control-{}-file", std::process::id()));
         fs::write(&path, "precious").expect("a fresh path");
-        let error = Server::start(&path, Arc::new(Board::new())).err().expect("refused");
+        let error = Server::start(&path, vec![Arc::new(Board::new())]).err().expect("refused");
         assert!(error.contains("not a socket"), "{error}");
         assert_eq!(fs::read_to_string(&path).expect("it is there"), "precious");
         drop(fs::remove_file(&path));

@@ -1,6 +1,7 @@
 //! Experiments and claims: measures what Weir claims of itself.
 
 pub mod bench;
+pub mod busy;
 pub mod claims;
 pub mod demo;
 pub mod experiments;

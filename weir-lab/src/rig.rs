@@ -247,6 +247,7 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
             leaf_names: setup.leaf_names.clone(),
             classifier: setup.classifier.clone(),
             link: build(setup.plan)?,
+            sorting: None,
             frames_max: FRAMES_MAX,
             sojourn_max: None,
         },
@@ -257,6 +258,7 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
             leaf_names: setup.leaf_names.clone(),
             classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
             link: build(&back)?,
+            sorting: None,
             frames_max: FRAMES_MAX,
             sojourn_max: None,
         },
@@ -298,6 +300,7 @@ pub(crate) fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> Bridg
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu,
+        passes_carrier: false,
     }
 }
 
@@ -400,12 +403,23 @@ fn receive(setup: &Setup<'_>, cpu: Option<usize>) -> Result<Measured, SystemErro
 /// sender's CPU would fill the receiver's ring.
 fn receive_one(setup: &Setup<'_>, flow: u16) -> Result<Measured, SystemError> {
     thread::sleep(setup.warmup);
-    let (from, before) = (monotonic_ns(), received_frames()?);
+    let (from, before) = next_arrival()?;
     thread::sleep(setup.duration);
-    let (until, after) = (monotonic_ns(), received_frames()?);
+    let (until, after) = next_arrival()?;
     // One more than counted, since the rate is taken from the first frame to the last.
     let frames = BTreeMap::from([(flow, after - before + 1)]);
     Ok(Measured { frames, span_ns: until - from, ..Measured::default() })
+}
+
+/// Waits for the next frame; returns when it was there, and how many frames were.
+fn next_arrival() -> Result<(u64, u64), SystemError> {
+    let (start, before) = (monotonic_ns(), received_frames()?);
+    loop {
+        let (now, frames) = (monotonic_ns(), received_frames()?);
+        if frames != before || now - start > PATIENCE.as_nanos() as u64 {
+            return Ok((now, frames));
+        }
+    }
 }
 
 /// Returns the frames that the interface of this thread's network received so far.

@@ -41,9 +41,10 @@ pub enum Hook {
     XdpNative,
     /// Behind the driver: every interface can do it.
     XdpGeneric,
-    /// Packets that the interface received (Linux 6.6).
+    /// Packets that the interface received, before all other programs there (Linux 6.6).
     TcxIngress,
-    /// Packets that the host sends out of the interface (Linux 6.6).
+    /// Packets that the host sends out of the interface, before all other programs there (Linux
+    /// 6.6).
     TcxEgress,
 }
 
@@ -201,12 +202,12 @@ impl Program {
 
     /// Attaches the program to the interface of this number in this thread's network namespace.
     pub fn attach(&self, interface_index: u32, hook: Hook) -> Result<Link> {
-        // <linux/bpf.h>, `bpf_attach_type`, and <linux/if_link.h>, XDP_FLAGS_*.
+        // <linux/bpf.h>, `bpf_attach_type` and BPF_F_BEFORE; <linux/if_link.h>, XDP_FLAGS_*.
         let (name, attach_type, flags) = match hook {
             Hook::XdpNative => ("native XDP", 37, 1 << 2),
             Hook::XdpGeneric => ("generic XDP", 37, 1 << 1),
-            Hook::TcxIngress => ("tcx ingress", 46, 0),
-            Hook::TcxEgress => ("tcx egress", 47, 0),
+            Hook::TcxIngress => ("tcx ingress", 46, 1 << 3),
+            Hook::TcxEgress => ("tcx egress", 47, 1 << 3),
         };
         let attributes = LinkCreate {
             program_fd: self.fd.as_raw_fd() as u32,

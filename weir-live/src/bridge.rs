@@ -12,11 +12,13 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
+use crate::carrier::CarrierPass;
 use crate::error::{Result, SystemError};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, Received};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Sorting};
+use crate::stations::{Route, Stations};
 use crate::status::{Board, PortStatus, Status};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
@@ -35,6 +37,8 @@ pub struct BridgeConfig {
     pub lag_max: Duration,
     /// The CPU to run on.
     pub cpu: Option<usize>,
+    /// Whether a port is set down while those that its frames go to have no carrier.
+    pub passes_carrier: bool,
 }
 
 /// A port of a bridge to be.
@@ -65,12 +69,28 @@ impl BridgePort {
         (0..).zip(interfaces).map(port).collect()
     }
 
-    fn open(self) -> Result<OpenPort> {
-        let port = match self.source {
-            PortSource::Config(config) => port::open(config)?,
-            PortSource::Open(port) => port,
+    /// Lets the port sort frames as the only lane that it feeds wants it. Where it feeds several,
+    /// a ring would have to belong to leaves of all of them: there is one ring.
+    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+        let mut fed = lanes.iter().filter(|lane| lane.from.contains(&index));
+        let plan = match (fed.next(), fed.next()) {
+            (Some(lane), None) => lane.sorting.as_ref(),
+            _ => None,
         };
-        Ok(OpenPort { number: self.number, port })
+        if let (Some(plan), PortSource::Config(config)) = (plan, &mut self.source)
+            && plan.rings > 1
+        {
+            config.sorting = Some(Sorting { plan: plan.clone(), number: self.number });
+        }
+        self
+    }
+
+    fn open(self) -> Result<OpenPort> {
+        let (port, why) = match self.source {
+            PortSource::Config(config) => port::open_saying_why(config)?,
+            PortSource::Open(port) => (port, String::new()),
+        };
+        Ok(OpenPort { number: self.number, port, why, kept: Kept::default() })
     }
 }
 
@@ -78,6 +98,9 @@ impl BridgePort {
 struct OpenPort {
     number: InterfaceId,
     port: Box<dyn Port>,
+    /// Why it is of no better kind.
+    why: String,
+    kept: Kept,
 }
 
 /// Ports and the links between them.
@@ -86,10 +109,12 @@ pub struct Bridge {
     lanes: Vec<Lane>,
     routes: Routes,
     pool: FramePool,
+    stations: Stations,
     inbox: Vec<Received>,
     wait: WaitPolicy,
     lag_max: Duration,
     cpu: Option<usize>,
+    carrier: Option<CarrierPass>,
     started: Instant,
     /// When this turn should have begun.
     expected: Instant,
@@ -109,8 +134,10 @@ impl Bridge {
     /// ports, or a way from one to another has two lanes.
     pub fn open(config: BridgeConfig) -> Result<Self> {
         let routes = routes(config.ports.len(), &config.lanes)?;
-        let opened: Result<Vec<_>> = config.ports.into_iter().map(BridgePort::open).collect();
-        let mut ports = opened?;
+        let mut ports = Vec::new();
+        for (index, port) in config.ports.into_iter().enumerate() {
+            ports.push(port.sorted_for(index, &config.lanes).open()?);
+        }
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
         let lanes = config.lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>();
@@ -119,9 +146,20 @@ impl Bridge {
         for port in &mut ports {
             port.port.attach(&mut pool)?;
         }
+        let carrier = config.passes_carrier.then(|| carrier_pass(&routes, ports.len()));
+        if carrier.is_some() {
+            // Whether that is allowed is seen now rather than when a cable is pulled.
+            ports.iter_mut().try_for_each(|port| port.port.set_up(true))?;
+        }
         let now = Instant::from_nanos(monotonic_ns());
+        let mut stations = Stations::new(ports.len());
+        for (index, port) in ports.iter().enumerate() {
+            stations.set_own(index, port.port.address());
+        }
         Ok(Self {
             ports,
+            stations,
+            carrier,
             lanes: config.lanes.into_iter().map(Lane::new).collect(),
             routes,
             pool,
@@ -225,24 +263,38 @@ impl Bridge {
     /// Hands each frame of the inbox to the lanes of the ports that it goes to.
     fn distribute(&mut self, port: usize) {
         let mut inbox = std::mem::take(&mut self.inbox);
-        let number = self.ports[port].number;
         for received in inbox.drain(..) {
-            let headers = Headers::parse_ethernet(self.pool.bytes(received.frame));
-            let mut ways = self.routes[port].iter().flatten();
-            let Some(first) = ways.next() else {
-                self.pool.release(received.frame);
-                continue;
-            };
-            for way in ways {
-                let copy = self.pool.copy(received.frame);
-                if let Some(frame) = copy {
-                    let received = Received { frame, ..received };
-                    self.lanes[*way].accept(&mut self.pool, received, &headers, number);
-                }
-            }
-            self.lanes[*first].accept(&mut self.pool, received, &headers, number);
+            self.forward(port, received);
         }
         self.inbox = inbox;
+    }
+
+    fn forward(&mut self, port: usize, received: Received) {
+        let bytes = self.pool.bytes(received.frame);
+        let at = Instant::from_nanos(received.at_ns);
+        let route = self.stations.route(bytes, port, at);
+        let headers = Headers::parse_ethernet(bytes);
+        let OpenPort { number, kept, .. } = &mut self.ports[port];
+        let lanes = match route {
+            Route::Port(to) => &self.routes[port][to..=to],
+            Route::Others => &self.routes[port][..],
+            Route::Local | Route::Host | Route::Reserved => &[],
+        };
+        let mut ways = lanes.iter().flatten();
+        let Some(first) = ways.next() else {
+            kept.count(route);
+            self.pool.release(received.frame);
+            return;
+        };
+        for way in ways {
+            if let Some(frame) = self.pool.copy(received.frame) {
+                let received = Received { frame, ..received };
+                self.lanes[*way].accept(&mut self.pool, received, &headers, *number);
+            } else {
+                kept.copies += 1;
+            }
+        }
+        self.lanes[*first].accept(&mut self.pool, received, &headers, *number);
     }
 
     /// Returns when a link, a port, or a busy interface must be served again.
@@ -262,8 +314,18 @@ impl Bridge {
         }
         self.refreshed = now;
         let before = self.descriptors(&[]);
-        for port in &mut self.ports {
-            port.port.refresh();
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            let before = port.port.state();
+            if port.port.refresh() != before {
+                // Behind a cable that was pulled, or another interface, may be other stations.
+                self.stations.forget(index);
+                self.stations.set_own(index, port.port.address());
+            }
+        }
+        if let Some(carrier) = &mut self.carrier {
+            let up: Vec<_> =
+                self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
+            carrier.follow(now, &up, |port, up| self.ports[port].port.set_up(up).is_ok());
         }
         let slot = self.ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         if slot > self.pool.slot_len() {
@@ -298,15 +360,72 @@ impl Bridge {
         let now = Instant::from_nanos(monotonic_ns());
         let names: Vec<_> =
             self.ports.iter().map(|port| port.port.interface().to_owned()).collect();
+        let ports: Vec<_> = self.ports.iter_mut().map(OpenPort::status).collect();
         Status {
             uptime_ns: now.since(self.started).as_nanos(),
             stalls: self.stalls,
             frames_free: self.pool.free_count() as u64,
             frames_max: self.pool.capacity() as u64,
-            ports: self.ports.iter_mut().map(|port| PortStatus::of(port.port.as_mut())).collect(),
-            lanes: self.lanes.iter().map(|lane| lane.status(&names)).collect(),
+            lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),
+            ports,
         }
     }
+}
+
+impl OpenPort {
+    fn status(&mut self) -> PortStatus {
+        PortStatus {
+            kept: self.kept.causes(),
+            why: self.why.clone(),
+            ..PortStatus::of(self.port.as_mut())
+        }
+    }
+}
+
+/// Frames of a port that were not forwarded although nothing was wrong with them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    local: u64,
+    host: u64,
+    reserved: u64,
+    no_way: u64,
+    /// Copies for further ports, for which the pool had no slot.
+    copies: u64,
+}
+
+impl Kept {
+    fn count(&mut self, route: Route) {
+        match route {
+            Route::Local => self.local += 1,
+            Route::Host => self.host += 1,
+            Route::Reserved => self.reserved += 1,
+            Route::Port(_) | Route::Others => self.no_way += 1,
+        }
+    }
+
+    fn causes(&self) -> Vec<(String, u64)> {
+        let all = [
+            ("local", self.local),
+            ("for the host", self.host),
+            ("reserved", self.reserved),
+            ("no way", self.no_way),
+            ("no copy", self.copies),
+        ];
+        all.map(|(cause, frames)| (cause.to_owned(), frames)).into()
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        if let Some(carrier) = &mut self.carrier {
+            carrier.restore(|port, up| self.ports[port].port.set_up(up).is_ok());
+        }
+    }
+}
+
+fn carrier_pass(routes: &Routes, ports: usize) -> CarrierPass {
+    let reaches = |from: usize| (0..ports).filter(|to| routes[from][*to].is_some()).collect();
+    CarrierPass::new((0..ports).map(reaches).collect())
 }
 
 /// Returns the lane of each way from a port to another.
@@ -332,11 +451,15 @@ fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
 }
 
 /// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
-/// the rest of a super-packet.
-const IN_HAND_MAX: usize = BATCH + crate::offload::SEGMENTS_MAX;
+/// the rest of a super-packet, unless that is one of very small segments.
+const IN_HAND_MAX: usize = BATCH + 2048;
 /// The interval at which status requests are answered while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.
 const RETRY_INTERVAL: Duration = Duration::from_micros(50);
 /// The interval at which interfaces are checked while frames keep arriving.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+#[path = "bridge_tests.rs"]
+mod tests;

@@ -77,14 +77,43 @@ impl Interface {
         Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
     }
 
-    /// Returns whether it is set up and has a carrier.
-    pub(crate) fn is_running(&self) -> io::Result<bool> {
+    /// Returns its Ethernet address.
+    pub(crate) fn address(&self) -> io::Result<[u8; 6]> {
+        let mut request = self.request()?;
+        self.ask(libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: SIOCGIFHWADDR filled in the address.
+        let found = unsafe { request.ifr_ifru.ifru_hwaddr };
+        let mut address = [0; 6];
+        for (byte, found) in address.iter_mut().zip(found.sa_data) {
+            *byte = found as u8;
+        }
+        Ok(address)
+    }
+
+    /// Returns its flags.
+    pub(crate) fn flags(&self) -> io::Result<c_int> {
         let mut request = self.request()?;
         self.ask(libc::SIOCGIFFLAGS, &mut request)?;
         // SAFETY: SIOCGIFFLAGS filled in the flags.
-        let flags = c_int::from(unsafe { request.ifr_ifru.ifru_flags });
-        let wanted = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(flags & wanted == wanted)
+        Ok(c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
+    }
+
+    /// Returns whether it is set up and has a carrier.
+    pub(crate) fn is_running(&self) -> io::Result<bool> {
+        self.flags().map(is_running)
+    }
+
+    /// Sets it up or down, and leaves its other flags. Needs CAP_NET_ADMIN.
+    pub(crate) fn set_up(&self, up: bool) -> Result<()> {
+        let set = || -> io::Result<()> {
+            let flags = self.flags()?;
+            let flags = if up { flags | libc::IFF_UP } else { flags & !libc::IFF_UP };
+            let mut request = self.request()?;
+            request.ifr_ifru.ifru_flags = flags as libc::c_short;
+            self.ask(libc::SIOCSIFFLAGS, &mut request)
+        };
+        let action = || format!("set `{}` {}", self.name, if up { "up" } else { "down" });
+        set().map_err(|cause| SystemError::new(action(), cause))
     }
 
     /// Makes it receive frames for other stations too, as long as this value lives.
@@ -142,4 +171,10 @@ impl Interface {
     fn ask(&self, code: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
         socket::interface_ioctl(self.socket.as_fd(), code, request)
     }
+}
+
+/// Returns whether an interface with these flags is set up and has a carrier.
+pub(crate) fn is_running(flags: c_int) -> bool {
+    let wanted = libc::IFF_UP | libc::IFF_RUNNING;
+    flags & wanted == wanted
 }

@@ -19,7 +19,8 @@ use weir_policy::Policy;
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, Received};
-use crate::status::{ClassStatus, LaneStatus, class_statuses, unread_causes};
+use crate::sorter::SortPlan;
+use crate::status::{ClassStatus, LaneStatus, PortStatus, class_statuses, unread_causes};
 use crate::wait::monotonic_ns;
 
 /// The policy of one direction of a bridge.
@@ -36,6 +37,8 @@ pub struct LaneConfig {
     pub classifier: Classifier,
     /// The link that shapes the frames.
     pub link: Box<dyn AnyLink>,
+    /// Which leaves have a ring of their own at the ports.
+    pub sorting: Option<SortPlan>,
     /// The most frames that it holds.
     pub frames_max: u32,
     /// Frames older than this are dropped instead of sent.
@@ -60,6 +63,7 @@ impl LaneConfig {
             leaf_names: leaves.map(|leaf| policy.leaf_name(leaf).to_owned()).collect(),
             classifier: policy.classifier(),
             link: policy.link.build().map_err(refused)?,
+            sorting: Some(SortPlan::of_policy(policy)),
             frames_max: FRAMES_MAX_DEFAULT,
             sojourn_max: None,
         })
@@ -79,6 +83,8 @@ pub(crate) struct Lane {
     link: Box<dyn AnyLink>,
     room: Room,
     sojourn_max: Option<Duration>,
+    /// For each ring of its ports, the leaf that has it.
+    ring_leaves: Vec<Option<LeafId>>,
     /// The time from the kernel's stamp to handing the frame to the other interface; empty beyond
     /// [`HISTOGRAMS_MAX`] leaves.
     delays: Vec<Histogram>,
@@ -86,6 +92,8 @@ pub(crate) struct Lane {
     arrivals: Vec<Arrival>,
     /// The outbox.
     departures: Vec<Departure>,
+    /// The latest instant that was passed to the classifier.
+    classified: Instant,
     /// The latest instant that was passed to the link.
     now: Instant,
     /// The instant at which the link must be served again.
@@ -141,6 +149,7 @@ impl Lane {
             to: config.to,
             room: Room::new(config.frames_max, leaves),
             sojourn_max: config.sojourn_max,
+            ring_leaves: ring_leaves(config.sorting.as_ref()),
             marked: vec![0; leaves],
             losses: vec![Losses::default(); leaves],
             leaf_names: config.leaf_names,
@@ -149,6 +158,7 @@ impl Lane {
             delays: vec![Histogram::new(); histograms],
             arrivals: Vec::with_capacity(BATCH),
             departures: Vec::with_capacity(BATCH),
+            classified: Instant::ZERO,
             now: Instant::ZERO,
             next: None,
             behind_since: None,
@@ -167,7 +177,9 @@ impl Lane {
         // A stamp may be a little earlier than the link's time.
         let at = self.now.max(Instant::from_nanos(received.at_ns));
         self.unread.add(headers);
-        let classified = self.classifier.classify(at, port, headers);
+        // Frames of several rings are classified ring by ring.
+        self.classified = self.classified.max(at);
+        let classified = self.classifier.classify(self.classified, port, headers);
         let leaf = classified.leaf;
         if !self.room.take(leaf) {
             self.losses[leaf.index()][Loss::Pool as usize] += 1;
@@ -323,26 +335,38 @@ impl Lane {
     }
 
     /// Returns the status; `names` are those of the ports.
-    pub(crate) fn status(&self, names: &[String]) -> LaneStatus {
+    pub(crate) fn status(&self, names: &[String], ports: &[PortStatus]) -> LaneStatus {
         let from: Vec<_> = self.from.iter().map(|port| names[*port].as_str()).collect();
         LaneStatus {
             name: self.name.clone(),
             from: from.join(", "),
             to: names[self.to].clone(),
             unread: unread_causes(&self.unread),
-            classes: self.class_statuses(),
+            classes: self.class_statuses(ports),
         }
     }
 
-    fn class_statuses(&self) -> Vec<ClassStatus> {
+    fn class_statuses(&self, ports: &[PortStatus]) -> Vec<ClassStatus> {
         let account = self.link.account();
         let mut classes = class_statuses(&self.leaf_names, &account, &self.delays, &self.marked);
         for (class, losses) in classes.iter_mut().zip(&self.losses) {
             let lost = Loss::ALL.iter().zip(losses);
             class.lost = lost.map(|(loss, frames)| (loss.name().to_owned(), *frames)).collect();
         }
+        // What a ring lost belongs to the leaf that has it, and to no one where leaves share it.
+        for (ring, leaf) in self.ring_leaves.iter().enumerate() {
+            let overruns = self.from.iter().filter_map(|port| ports[*port].ring_overruns.get(ring));
+            if let Some(class) = leaf.and_then(|leaf| classes.get_mut(leaf.index())) {
+                class.lost.push(("ring overrun".to_owned(), overruns.sum()));
+            }
+        }
         classes
     }
+}
+
+fn ring_leaves(sorting: Option<&SortPlan>) -> Vec<Option<LeafId>> {
+    let leaves = |plan: &SortPlan| (0..plan.rings).map(|ring| plan.leaf(ring)).collect();
+    sorting.map(leaves).unwrap_or_default()
 }
 
 /// Frees the frame of a departure that will not be sent, and counts it.

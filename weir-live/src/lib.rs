@@ -6,11 +6,16 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod batch;
 pub mod bpf;
 pub mod bridge;
+pub mod carrier;
+pub mod claim;
+pub mod deploy;
 pub mod error;
 pub mod ethtool;
 mod fanout;
+pub mod firewall;
 pub mod forecast;
 mod interface;
 pub mod lane;
@@ -29,6 +34,7 @@ mod socket;
 pub mod sorter;
 pub mod stations;
 pub mod status;
+pub mod tap;
 pub mod testbed;
 pub mod wait;
 mod xsk;

@@ -7,12 +7,13 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
     NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
+    InfoData, InfoKind, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType,
+    LinkMessage, LinkXdp, State, XdpAttached,
 };
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
@@ -46,6 +47,22 @@ pub struct VethEnd<'a> {
     pub mac: Mac,
 }
 
+/// A VXLAN tunnel between two addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct Vxlan {
+    /// The number of the network in it.
+    pub id: u32,
+    /// The address of this end.
+    pub from: IpAddr,
+    /// The address of the other end.
+    pub to: IpAddr,
+    /// Whether the outer UDP header has a checksum.
+    pub has_checksum: bool,
+}
+
+/// The UDP port of VXLAN [RFC 7348 §5].
+pub const VXLAN_PORT: u16 = 4789;
+
 /// The state of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
@@ -59,6 +76,10 @@ pub struct LinkState {
     pub mtu: u32,
     /// Its Ethernet address, if it has one.
     pub mac: Option<Mac>,
+    /// It carries Ethernet frames, to which its own loopback does not belong.
+    pub is_ethernet: bool,
+    /// An XDP program is attached.
+    pub has_xdp: bool,
 }
 
 /// A netlink socket of one namespace.
@@ -99,6 +120,60 @@ impl Netlink {
         self.change(action, RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
+    /// Makes a kernel bridge without spanning tree, up, that joins these interfaces.
+    pub fn add_bridge(&mut self, name: &str, members: &[&str]) -> Result<()> {
+        let kind = vec![LinkInfo::Kind(InfoKind::Bridge)];
+        self.add_link(name, kind)?;
+        let bridge = self.link(name)?.index;
+        for member in members {
+            let mut message = LinkMessage::default();
+            let joined = LinkAttribute::Controller(bridge);
+            message.attributes = vec![LinkAttribute::IfName((*member).into()), joined];
+            let action = format!("put `{member}` into the bridge `{name}`");
+            self.change(action, RouteNetlinkMessage::SetLink(message), 0)?;
+        }
+        self.set_up(name, true)
+    }
+
+    /// Makes a VXLAN interface, down, whose frames go from one address to another.
+    pub fn add_vxlan(&mut self, name: &str, tunnel: &Vxlan) -> Result<()> {
+        let mut settings = vec![
+            InfoVxlan::Id(tunnel.id),
+            InfoVxlan::Port(VXLAN_PORT),
+            InfoVxlan::UDPCsum(tunnel.has_checksum),
+        ];
+        settings.push(match tunnel.from {
+            IpAddr::V4(address) => InfoVxlan::Local(address),
+            IpAddr::V6(address) => InfoVxlan::Local6(address),
+        });
+        settings.push(match tunnel.to {
+            IpAddr::V4(address) => InfoVxlan::Group(address),
+            IpAddr::V6(address) => InfoVxlan::Group6(address),
+        });
+        let data = LinkInfo::Data(InfoData::Vxlan(settings));
+        self.add_link(name, vec![LinkInfo::Kind(InfoKind::Vxlan), data])
+    }
+
+    /// Sets how long super-packets may be that an interface takes from the stack.
+    pub fn set_super_packet_max(&mut self, name: &str, bytes: u32) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.attributes = vec![
+            LinkAttribute::IfName(name.into()),
+            LinkAttribute::GsoMaxSize(bytes),
+            LinkAttribute::GsoIpv4MaxSize(bytes),
+        ];
+        let action = format!("let `{name}` take super-packets of {bytes} bytes");
+        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    fn add_link(&mut self, name: &str, info: Vec<LinkInfo>) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.attributes =
+            vec![LinkAttribute::IfName(name.into()), LinkAttribute::LinkInfo(info)];
+        let request = RouteNetlinkMessage::NewLink(message);
+        self.change(format!("make `{name}`"), request, NLM_F_CREATE | NLM_F_EXCL)
+    }
+
     /// Removes an interface; the other end of a veth pair disappears with it.
     pub fn delete_link(&mut self, name: &str) -> Result<()> {
         let mut message = LinkMessage::default();
@@ -121,6 +196,15 @@ impl Netlink {
         let mut message = LinkMessage::default();
         message.attributes = vec![LinkAttribute::IfName(name.into()), LinkAttribute::Mtu(mtu)];
         let action = format!("set the MTU of `{name}` to {mtu}");
+        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Gives an interface another name; it must be down.
+    pub fn rename(&mut self, name: &str, to: &str) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = self.link(name)?.index;
+        message.attributes.push(LinkAttribute::IfName(to.into()));
+        let action = format!("rename `{name}` to `{to}`");
         self.change(action, RouteNetlinkMessage::SetLink(message), 0)
     }
 
@@ -189,14 +273,42 @@ impl Netlink {
     pub fn link(&mut self, name: &str) -> Result<LinkState> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.into()));
+        let found = self.find(message, || format!("look up the interface `{name}`"))?;
+        Ok(link_state(&found))
+    }
+
+    /// Returns the name and the state of the interface of this number.
+    pub fn link_at(&mut self, index: u32) -> Result<(String, LinkState)> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let found = self.find(message, || format!("look up interface {index}"))?;
+        let name = found.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name.clone()),
+            _ => None,
+        });
+        Ok((name.unwrap_or_default(), link_state(&found)))
+    }
+
+    fn find(&mut self, message: LinkMessage, action: impl Fn() -> String) -> Result<LinkMessage> {
         let request = RouteNetlinkMessage::GetLink(message);
-        let action = || format!("look up the interface `{name}`");
         let answer =
             self.exchange(request, 0).map_err(|cause| SystemError::new(action(), cause))?;
         match answer {
-            Some(RouteNetlinkMessage::NewLink(link)) => Ok(link_state(&link)),
+            Some(RouteNetlinkMessage::NewLink(link)) => Ok(link),
             _ => Err(SystemError::new(action(), io::Error::from_raw_os_error(libc::ENODEV))),
         }
+    }
+
+    /// Returns the name of the interface of this number, if there is one.
+    pub(crate) fn name_of(&mut self, index: u32) -> Option<String> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let answer = self.exchange(RouteNetlinkMessage::GetLink(message), 0).ok()??;
+        let RouteNetlinkMessage::NewLink(link) = answer else { return None };
+        link.attributes.into_iter().find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name),
+            _ => None,
+        })
     }
 
     fn change(&mut self, action: String, request: RouteNetlinkMessage, flags: u16) -> Result<()> {
@@ -206,21 +318,45 @@ impl Netlink {
         }
     }
 
+    /// Lists all that `request` asks for: interfaces, addresses or routes.
+    pub(crate) fn dump(
+        &mut self,
+        request: RouteNetlinkMessage,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
+        let mut answers = Vec::new();
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            for payload in parse_answers(&bytes, self.sequence)? {
+                match payload {
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::InnerMessage(inner) => answers.push(inner),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map(|_| ())
+    }
+
     /// Sends one request and reads until it is acknowledged; returns what came before that.
     fn exchange(
         &mut self,
         request: RouteNetlinkMessage,
         flags: u16,
     ) -> io::Result<Option<RouteNetlinkMessage>> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
+        self.send(request, NLM_F_REQUEST | NLM_F_ACK | flags)?;
         let mut answer = None;
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
@@ -277,12 +413,19 @@ fn link_state(link: &LinkMessage) -> LinkState {
         has_carrier: link.header.flags.contains(LinkFlags::LowerUp),
         mtu: 0,
         mac: None,
+        is_ethernet: link.header.link_layer_type == LinkLayerType::Ether,
+        has_xdp: false,
     };
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::Mtu(mtu) => state.mtu = *mtu,
             LinkAttribute::Address(bytes) => state.mac = bytes.as_slice().try_into().ok().map(Mac),
             LinkAttribute::Carrier(carrier) => state.has_carrier = *carrier != 0,
+            LinkAttribute::Xdp(parts) => {
+                state.has_xdp = parts.iter().any(
+                    |part| matches!(part, LinkXdp::Attached(how) if *how != XdpAttached::None),
+                );
+            }
             LinkAttribute::OperState(State::Down) => state.has_carrier = false,
             _ => {}
         }

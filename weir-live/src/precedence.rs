@@ -13,31 +13,32 @@ use std::fs;
 
 /// The niceness of a loop that may have it.
 pub const NICENESS_FIRST: i32 = -20;
-/// The slice of a thread with [`set_niceness`], the shortest that Linux has: the shorter a thread's
-/// slice, the sooner it runs when it wakes.
+/// The slice of a thread that goes first, the shortest that Linux has: the shorter a thread's slice,
+/// the sooner it runs when it wakes.
 const SLICE_NS: u64 = 100_000;
 const SESSION: &str = "/proc/self/autogroup";
 
 /// Sets the niceness of this thread and of those that it starts: -20 (first) to 19 (last). A lower
-/// value than now needs CAP_SYS_NICE. From Linux 6.12 on its slice becomes short as well.
+/// value than now needs CAP_SYS_NICE. From Linux 6.12 on a thread with a niceness below 0 has a
+/// short slice as well.
 pub fn set_niceness(niceness: i32) -> Result<()> {
     // SAFETY: setpriority takes three integers and touches no memory of ours.
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) } != 0 {
         return Err(SystemError::last(format!("set the niceness to {niceness}")));
     }
-    shorten_slice(niceness);
+    set_slice(niceness);
     Ok(())
 }
 
-/// Without effect where the kernel has no slices of threads.
-fn shorten_slice(niceness: i32) {
+/// Without effect where the kernel has no slices of threads; 0 is the kernel's default.
+fn set_slice(niceness: i32) {
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_OTHER as u32,
         sched_flags: 0,
         sched_nice: niceness,
         sched_priority: 0,
-        sched_runtime: SLICE_NS,
+        sched_runtime: if niceness < 0 { SLICE_NS } else { 0 },
         sched_deadline: 0,
         sched_period: 0,
     };

@@ -6,6 +6,7 @@ use std::fs;
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
+const CAP_BPF: u32 = 39;
 
 /// The privileges of this process, found by reading its capabilities and by trying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,21 @@ impl fmt::Display for Missing {
 }
 
 impl std::error::Error for Missing {}
+
+/// Returns which of the capabilities that a tap of an interface needs this process lacks, by their names in
+/// <linux/capability.h>.
+pub fn lacking_for_taps() -> Vec<&'static str> {
+    let effective = effective_capabilities();
+    let lacks = |capability: u32| effective >> capability & 1 == 0;
+    TAP_CAPABILITIES.iter().filter(|(bit, _)| lacks(*bit)).map(|(_, name)| *name).collect()
+}
+
+const TAP_CAPABILITIES: [(u32, &str); 4] = [
+    (CAP_NET_ADMIN, "CAP_NET_ADMIN"),
+    (CAP_NET_RAW, "CAP_NET_RAW"),
+    (CAP_SYS_ADMIN, "CAP_SYS_ADMIN"),
+    (CAP_BPF, "CAP_BPF"),
+];
 
 fn effective_capabilities() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -37,6 +37,9 @@ pub struct PortStatus {
     /// The keyword of its kind.
     #[serde(default)]
     pub kind: String,
+    /// Why `auto` chose no better kind, if so.
+    #[serde(default)]
+    pub why: String,
     /// `up`, `down` or `gone`.
     pub state: String,
     /// Frames received.
@@ -57,6 +60,10 @@ pub struct PortStatus {
     /// Frames lost on sending, by cause.
     #[serde(default)]
     pub lost_out_by_cause: Vec<(String, u64)>,
+    /// Frames not forwarded although nothing was wrong with them, by cause: their station is on
+    /// the same side (`local`), is the host itself, ...
+    #[serde(default)]
+    pub kept: Vec<(String, u64)>,
     /// Frames lost because a ring was full, for each ring.
     #[serde(default)]
     pub ring_overruns: Vec<u64>,
@@ -169,6 +176,13 @@ impl Board {
         self.ask(patience)
     }
 
+    /// Requests the status of several loops, and joins them; `None` if one gives none within
+    /// `patience`.
+    pub fn ask_all(boards: &[std::sync::Arc<Self>], patience: Duration) -> Option<Status> {
+        let all = boards.iter().map(|board| board.ask(patience));
+        all.collect::<Option<Vec<_>>>()?.into_iter().reduce(Status::join)
+    }
+
     /// Requests the status and waits for it; `None` if the loop gives none within `patience`.
     pub fn ask(&self, patience: Duration) -> Option<Status> {
         let posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,6 +193,19 @@ impl Board {
             .wait_timeout_while(posted, patience, |posted| posted.generation == generation)
             .unwrap_or_else(PoisonError::into_inner);
         (!timeout.timed_out()).then(|| posted.status.clone())
+    }
+}
+
+impl Status {
+    /// Adds the status of another bridge of the same process.
+    pub fn join(mut self, other: Self) -> Self {
+        self.uptime_ns = self.uptime_ns.max(other.uptime_ns);
+        self.stalls += other.stalls;
+        self.frames_free += other.frames_free;
+        self.frames_max += other.frames_max;
+        self.ports.extend(other.ports);
+        self.lanes.extend(other.lanes);
+        self
     }
 }
 
@@ -204,12 +231,14 @@ impl PortStatus {
             ("refused", counters.send_refused),
             ("too long", counters.send_too_long),
             ("no link", counters.send_no_link),
+            ("impairment", counters.impaired),
             ("failed", counters.send_failed),
         ]);
         let sum = |causes: &[(String, u64)]| causes.iter().map(|(_, frames)| frames).sum();
         Self {
             interface: port.interface().to_owned(),
             kind: port.kind().to_owned(),
+            why: String::new(),
             state: state.to_owned(),
             received: counters.received,
             received_bytes: counters.received_bytes,
@@ -219,6 +248,7 @@ impl PortStatus {
             lost_out: sum(&lost_out),
             lost_in_by_cause: lost_in,
             lost_out_by_cause: lost_out,
+            kept: Vec::new(),
             ring_overruns: counters.ring_overruns[..port.rings()].to_vec(),
             rebinds: counters.rebinds,
         }

@@ -55,6 +55,7 @@ const TESTS: &[Test] = &[
     ("interfaces_take_their_settings", interfaces_take_their_settings),
     ("networks_are_not_seen_outside_and_leave_nothing", networks_leave_nothing),
     ("each_class_comes_by_its_own_ring", sorting::each_class_comes_by_its_own_ring),
+    ("an_xdp_program_sorts_alike", sorting::an_xdp_program_sorts_alike),
     ("the_kernel_takes_the_longest_program", sorting::the_kernel_takes_the_longest_program),
     ("received_stamps_are_monotonic_and_recent", received_stamps_are_recent),
 ];

@@ -19,13 +19,15 @@ use std::time::{Duration, Instant};
 use bridge::{Bridge, Report};
 use libtest_mimic::{Arguments, Failed, Trial};
 use raw::Raw;
-use weir_live::bpf::{self, Code, Cond, Function, Hook, Map, Op, Program, Reg, Width};
+use weir_core::classify::InterfaceId;
+use weir_live::bpf::{self, Code, Function, Hook, Map, Program, Reg};
 use weir_live::ethtool;
 use weir_live::netlink::Netlink;
 use weir_live::netns;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
 use weir_live::probe;
+use weir_live::sorter::SortPlan;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
 
@@ -223,10 +225,10 @@ fn warnings() -> Outcome {
     ];
     for (kind, parts) in rows {
         let found = testbed.weir.run(|| port::open(config(LEFT, kind)))??.warnings();
-        let suits = testbed.weir.run(|| port::suits(config(LEFT, kind)))?;
+        let (_, said) = testbed.weir.run(|| port::open_saying_why(config(LEFT, kind)))??;
         let has_all = found.iter().zip(parts).all(|(text, part)| text.contains(part));
-        if found.len() != parts.len() || !has_all || suits.is_ok() != parts.is_empty() {
-            return Err(format!("{kind}: {found:?}, {suits:?}").into());
+        if found.len() != parts.len() || !has_all || said != found.join("; ") {
+            return Err(format!("{kind}: {found:?}, {said:?}").into());
         }
     }
     Ok(())
@@ -279,17 +281,19 @@ fn mtu_raised() -> Outcome {
 
 /// Frames of one ethertype go to ring 1.
 fn sorted_by_ethertype() -> Sorting {
-    let mut code = Code::new();
-    let (first, end) = (code.label(), code.label());
-    code.load(Width::Word, Reg::R2, Reg::R1, 0).load(Width::Word, Reg::R3, Reg::R1, 4);
-    code.set(Reg::R4, Reg::R2).op(Op::Add, Reg::R4, 14);
-    code.jump_if(Reg::R4, Cond::Above, Reg::R3, first);
-    code.load(Width::Half, Reg::R5, Reg::R2, 12).network_order(Reg::R5, 16);
-    let other = i32::from(u16::from_be_bytes(OTHER_EXPERIMENT));
-    code.jump_if(Reg::R5, Cond::NotEqual, other, first);
-    code.set(Reg::R0, 1).jump(end).place(first).set(Reg::R0, 0).place(end);
-    Sorting { rings: 2, classic: Vec::new(), xdp: Some(code) }
+    let policy = weir_policy::parse(POLICY, "policy.toml").plan.expect("a sound policy");
+    Sorting { plan: SortPlan::of_policy(&policy), number: InterfaceId(0) }
 }
+
+const POLICY: &str = "
+    [link]
+    rate = \"1 Gbit/s\"
+    scheduler = \"fifo\"
+    [class.other]
+    match = [{ ethertype = \"0x88b6\" }]
+    [class.rest]
+    default = true
+";
 
 /// Opens a port of 64 slots, floods it while it does not receive, and returns it with its pool,
 /// which has `frames` frames.

@@ -273,7 +273,8 @@ fn a_pool_below_the_limits_of_queues_is_reported_with_the_classes() {
                   `a` 125; while the pool is full, frames that arrive are shed (cause `pool`), and \
                   each class keeps only its reserve";
     assert_eq!(finding.message, wanted);
-    assert_eq!(finding.cure, "write `pool = \"20125 packets\"`, or lower the limits of queues");
+    let wanted = "write `pool = \"20125 packets\"` (about 39 MiB), or lower the limits of queues";
+    assert_eq!(finding.cure, wanted);
     check(&text("pool = '20124 packets'\n", ""), &["W209@d:3:8"]);
     check(&text("", "pool = '100 packets'\n"), &["W209@d:7:8"]);
     check(&text("", "pool = '20125 packets'\n"), &[]);

@@ -33,6 +33,7 @@ pub mod replicate;
 pub mod report;
 mod run;
 pub mod scenario;
+pub mod schedule;
 pub mod script;
 mod senders;
 pub mod shown;

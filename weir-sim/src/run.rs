@@ -727,7 +727,8 @@ fn lanes(
     sources.iter().enumerate().map(lane).collect()
 }
 
-fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
+/// The source `source`, which sends regardless of losses, in a span of time.
+pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
     let (sizes, rhythm) = match &source.traffic {
         Traffic::Cbr { sizes, spacing, jitter } => {
             (sizes, Rhythm::Even { spacing: *spacing, jitter: *jitter })

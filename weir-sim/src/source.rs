@@ -11,7 +11,7 @@ use weir_core::units::{Bytes, Duration, Instant, Share};
 
 /// A packet that a source sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Sending {
+pub struct Sending {
     /// When.
     pub at: Instant,
     /// The length of the frame.

@@ -7,6 +7,7 @@
 
 use crate::random::Random;
 use crate::scenario::{Congestion, Tcp, WINDOW_MAX};
+use crate::schedule::Transfers;
 use crate::script::{Turn, Turns};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
@@ -26,11 +27,9 @@ pub(crate) enum Side {
 /// A sender and a receiver, and the transfer between them.
 pub(crate) struct Connection {
     plan: Tcp,
-    /// The transfers, if a model of an application gives them instead of the plan.
-    work: Option<Box<dyn Turns>>,
+    transfers: Transfers,
     /// The present transfer.
     turn: Turn,
-    random: Random,
     endpoints: (IpEndpoint, IpEndpoint),
     hosts: [Host; 2],
     emitted: Vec<Vec<u8>>,
@@ -84,10 +83,9 @@ impl Connection {
             newest: None,
         };
         Self {
+            transfers: Transfers::new(&plan, None, random),
             plan,
-            work: None,
             turn: Turn { bytes: None, pause: None },
-            random,
             endpoints: ends,
             hosts,
             emitted: Vec::new(),
@@ -99,25 +97,13 @@ impl Connection {
 
     /// Returns a connection that is not yet open, whose transfers a model of an application gives.
     pub fn with_work(self, work: Box<dyn Turns>) -> Self {
-        Self { work: Some(work), ..self }
-    }
-
-    /// The next transfer; `None` without one.
-    fn turn(&mut self) -> Option<Turn> {
-        match (&mut self.work, self.plan.transfer) {
-            (Some(work), _) => work.next(&mut self.random),
-            (None, Some(transfer)) => {
-                let pause = transfer.think.map(|think| think.draw(&mut self.random));
-                Some(Turn { bytes: Some(transfer.bytes), pause })
-            }
-            (None, None) => Some(Turn { bytes: None, pause: None }),
-        }
+        Self { transfers: self.transfers.with_work(work), ..self }
     }
 
     /// Opens a connection for the next transfer, if there is one, in place of an earlier
     /// connection. Serve the sender next.
     pub fn open(&mut self, now: Instant) {
-        let Some(turn) = self.turn() else { return };
+        let Some(turn) = self.transfers.next() else { return };
         self.turn = turn;
         self.number += 1;
         let (local, remote) = self.endpoints;

@@ -138,7 +138,10 @@ impl Kind {
             Self::Scenario => {
                 format!("`weir check {name}` checks it; `weir sim` and `weir compare` run it")
             }
-            Self::Capture => format!("`weir replay POLICY {name}` runs it through a policy"),
+            Self::Capture => format!(
+                "`weir replay POLICY {name}` runs it through a policy, and `weir measure` compares \
+                 two of them"
+            ),
             Self::Json | Self::Parquet => "no verb of weir reads it".to_owned(),
             Self::Tc => format!("`weir import tc {name}` makes a policy of it"),
             Self::Altq => format!("`weir import altq {name}` makes a policy of it"),

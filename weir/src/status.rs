@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use weir_control::client;
 use weir_control::protocol::default_socket;
 use weir_core::packet::Unread;
-use weir_live::status::{ClassStatus, LaneStatus, Status as LinkStatus};
+use weir_live::status::{ClassStatus, LaneStatus, PortStatus, Status as LinkStatus};
 use weir_policy::deployment::{self, NAME_RULE, is_name};
 use weir_sim::shown::{Table, millis};
 
@@ -68,17 +68,7 @@ pub fn table(status: &LinkStatus) -> String {
         status.frames_max, status.stalls
     );
     for port in &status.ports {
-        let _ = writeln!(
-            text,
-            "port {} ({}): {} frames in, {} out, lost {} in and {} out, came back {} times",
-            port.interface,
-            port.state,
-            port.received,
-            port.sent,
-            port.lost_in,
-            port.lost_out,
-            port.rebinds
-        );
+        text.push_str(&describe(port));
     }
     for lane in &status.lanes {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
@@ -90,6 +80,34 @@ pub fn table(status: &LinkStatus) -> String {
         }
     }
     text
+}
+
+/// Describes a port: what crossed it, what did not, and why.
+fn describe(port: &PortStatus) -> String {
+    let mut text = format!(
+        "port {} ({}, {}): {} frames in, {} out\n",
+        port.interface, port.kind, port.state, port.received, port.sent
+    );
+    let mut line = |what: &str, causes: String| {
+        if !causes.is_empty() {
+            let _ = writeln!(text, "  {what}: {causes}");
+        }
+    };
+    line("kind", port.why.clone());
+    line("lost on arrival", causes(&port.lost_in_by_cause));
+    line("lost on sending", causes(&port.lost_out_by_cause));
+    line("not for another port", causes(&port.kept));
+    line(
+        "came back",
+        if port.rebinds > 0 { format!("{} times", port.rebinds) } else { String::new() },
+    );
+    text
+}
+
+/// Returns the causes that occurred, each with its number.
+fn causes(all: &[(String, u64)]) -> String {
+    let occurred = all.iter().filter(|(_, frames)| *frames > 0);
+    occurred.map(|(cause, frames)| format!("{cause} {frames}")).collect::<Vec<_>>().join(", ")
 }
 
 fn classes(lane: &LaneStatus, seconds: f64) -> Table {
@@ -105,14 +123,10 @@ fn classes(lane: &LaneStatus, seconds: f64) -> Table {
 }
 
 fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
-    let dropped: u64 = class.dropped.iter().map(|(_, amount)| amount.packets).sum();
-    let reasons: Vec<String> = class
-        .dropped
-        .iter()
-        .filter(|(_, amount)| amount.packets > 0)
-        .map(|(reason, amount)| format!("{reason} {}", amount.packets))
-        .collect();
-    let dropped = if dropped == 0 { "0".to_owned() } else { reasons.join(", ") };
+    let by_link = class.dropped.iter().map(|(reason, amount)| (reason.clone(), amount.packets));
+    let all: Vec<_> = by_link.chain(class.lost.iter().cloned()).collect();
+    let occurred = causes(&all);
+    let dropped = if occurred.is_empty() { "0".to_owned() } else { occurred };
     // Without packets there are no delays.
     let sent = class.sent.packets > 0;
     let delay = |micros: f64| if sent { millis(micros) } else { "-".to_owned() };

@@ -6,29 +6,32 @@ use crate::status::table;
 use crate::{Run, input};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weir_control::protocol::default_socket;
 use weir_control::server::Server;
-use weir_core::classify::Classifier;
-use weir_core::ids::LeafId;
-use weir_core::link::{AnyLink, LinkPlan};
-use weir_core::parameter::Params;
-use weir_core::sched::{ClassSpec, Tree};
-use weir_core::units::{Bytes, Rate};
-use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
+use weir_live::bridge::Bridge;
+use weir_live::claim::{Claim, ClaimConfig};
+use weir_live::deploy;
+use weir_live::error::SystemError;
+use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
 use weir_live::privilege::{Need, Privilege};
 use weir_live::signals::StopSignal;
-use weir_live::status::Board;
-use weir_live::wait::WaitPolicy;
-use weir_policy::deployment::{self, Deployment, Wait};
+use weir_live::status::{Board, Status};
+use weir_policy::deployment::{self, Deployment};
 use weir_policy::render;
 
-/// Bridges two interfaces with a policy for each direction, until SIGINT or SIGTERM.
+/// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
+/// SIGINT or SIGTERM.
 ///
 /// Exits 1 with findings and starts nothing if the deployment or a policy is wrong.
 #[derive(clap::Args)]
 pub struct Up {
     /// The deployment, in TOML.
     deployment: PathBuf,
+    /// Take interfaces that have addresses or routes, which then stop working.
+    #[arg(long)]
+    take: bool,
 }
 
 impl Run for Up {
@@ -51,87 +54,121 @@ impl Run for Up {
         if let Err(missing) = Privilege::detect().check(Need::Live) {
             return output.refuse(&missing.to_string());
         }
-        match forward(&deployment, output) {
+        match forward(&deployment, self.take, output) {
             Ok(()) => Exit::Clean,
             Err(error) => output.refuse(&error),
         }
     }
 }
 
-/// Runs the bridge on this thread until a stop is requested.
-fn forward(deployment: &Deployment, output: &Output) -> Result<(), String> {
-    let stop = StopSignal::install().map_err(|error| error.to_string())?;
-    let config = bridge_config(deployment)?;
-    let mut bridge = Bridge::open(config).map_err(|error| error.to_string())?;
-    let board = Arc::new(Board::new());
+/// Runs each bridge on a thread of its own until a stop is requested.
+fn forward(deployment: &Deployment, take: bool, output: &Output) -> Result<(), String> {
+    let text = |error: SystemError| error.to_string();
+    let stop = StopSignal::install().map_err(text)?;
+    let mut claim = claim(deployment, take, output).map_err(text)?;
+    for note in deploy::notes(deployment) {
+        output.text(&format!("note: {note}\n"));
+    }
+    let configs = deploy::bridges(deployment).map_err(text)?;
+    let opened: Result<Vec<_>, _> = configs.into_iter().map(Bridge::open).collect();
+    let mut bridges = opened.map_err(text)?;
+    let boards: Vec<_> = bridges.iter().map(|_| Arc::new(Board::new())).collect();
     let socket = deployment.control.clone().unwrap_or_else(|| default_socket(&deployment.name));
-    let server = Server::start(&socket, Arc::clone(&board))?;
-    let [first, second] = [0, 1].map(|index| deployment.ports[index].interface.as_str());
+    let server = Server::start(&socket, boards.clone())?;
+    let _session = go_first(deployment.nice, output);
     output.text(&format!(
-        "{}: {first} and {second} are bridged; status on {}; stop with SIGINT or SIGTERM\n",
+        "{}: {}; status on {}; stop with SIGINT or SIGTERM\n",
         deployment.name,
+        joined(deployment),
         socket.display()
     ));
-    let ran = bridge.run(stop.flag(), &[stop.descriptor()], &board);
+    let ran = run(&mut bridges, &boards, &stop, || keep(&mut claim, output));
     drop(server);
-    output.text(&table(&bridge.status()));
-    ran.map_err(|error| error.to_string())
+    let status = bridges.iter_mut().map(Bridge::status).reduce(Status::join);
+    output.text(&table(&status.unwrap_or_default()));
+    ran.map_err(text)
 }
 
-fn bridge_config(deployment: &Deployment) -> Result<BridgeConfig, String> {
-    let ([first, second], None) = (deployment.ports.as_slice(), deployment.host_interface()) else {
-        return Err("this Weir forwards between two interfaces; name two in `ports`".to_owned());
-    };
-    Ok(BridgeConfig {
-        ports: BridgePort::two([&first.interface, &second.interface]),
-        lanes: vec![lane(deployment, 0)?, lane(deployment, 1)?],
-        wait: match deployment.wait {
-            Wait::Hybrid => WaitPolicy::Hybrid,
-            Wait::Block => WaitPolicy::Block,
-            Wait::Spin => WaitPolicy::Spin,
-        },
-        lag_max: deployment.lag_max,
-        cpu: deployment.bridges[0].cpu.map(|cpu| cpu as usize),
-    })
+/// Claims the interfaces, and prints what that changes for the host.
+fn claim(deployment: &Deployment, take: bool, output: &Output) -> Result<Claim, SystemError> {
+    let mut claim = Claim::take(&ClaimConfig::of(deployment, take))?;
+    for note in claim.take_notes() {
+        output.text(&format!("warning: {note}\n"));
+    }
+    Ok(claim)
 }
 
-/// Returns the policy from this port to the other; without one, frames pass at once.
-fn lane(deployment: &Deployment, from: usize) -> Result<LaneConfig, String> {
-    let Some(direction) = deployment.direction(from, 1 - from) else {
-        return Ok(LaneConfig {
-            name: format!("from {}", deployment.ports[from].name),
-            from: vec![from],
-            to: 1 - from,
-            leaf_names: vec!["unshaped".to_owned()],
-            classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
-            link: unshaped()?,
-            frames_max: deployment.pool,
-            sojourn_max: None,
+/// Claims interfaces again that came back, and prints what hinders that.
+fn keep(claim: &mut Claim, output: &Output) {
+    claim.refresh();
+    for note in claim.take_notes() {
+        output.text(&format!("warning: {note}\n"));
+    }
+}
+
+/// Runs the bridges; if one ends, all do. Meanwhile calls `look` every [`LOOK_INTERVAL`].
+fn run(
+    bridges: &mut [Bridge],
+    boards: &[Arc<Board>],
+    stop: &StopSignal,
+    mut look: impl FnMut(),
+) -> Result<(), SystemError> {
+    let wake = [stop.descriptor()];
+    let this = std::thread::current();
+    std::thread::scope(|scope| {
+        let each = bridges.iter_mut().zip(boards);
+        let threads: Vec<_> = each
+            .map(|(bridge, board)| {
+                scope.spawn(|| {
+                    let ran = bridge.run(stop.flag(), &wake, board);
+                    stop.flag().store(true, Ordering::Relaxed);
+                    this.unpark();
+                    ran
+                })
+            })
+            .collect();
+        while !threads.iter().any(|thread| thread.is_finished()) {
+            std::thread::park_timeout(LOOK_INTERVAL);
+            look();
+        }
+        stop.flag().store(true, Ordering::Relaxed);
+        let ended = threads.into_iter().map(|thread| match thread.join() {
+            Ok(ran) => ran,
+            Err(panic) => std::panic::resume_unwind(panic),
         });
-    };
-    let policy = &direction.policy;
-    let leaves = (0..policy.link.tree.leaf_count() as u32).map(LeafId);
-    Ok(LaneConfig {
-        name: direction.name.clone(),
-        from: vec![from],
-        to: 1 - from,
-        leaf_names: leaves.map(|leaf| policy.leaf_name(leaf).to_owned()).collect(),
-        classifier: policy.classifier(),
-        link: policy.link.build().map_err(|error| error.to_string())?,
-        frames_max: direction.pool,
-        sojourn_max: direction.sojourn_max,
+        ended.fold(Ok(()), Result::and)
     })
 }
 
-/// A link that is fast enough never to hold a frame back.
-fn unshaped() -> Result<Box<dyn AnyLink>, String> {
-    let class = ClassSpec { name: "unshaped".to_owned(), parent: None, params: Params::new() };
-    let rate = Rate::new(UNSHAPED_RATE).ok_or("the rate of an unshaped link is zero")?;
-    let tree = Tree::new(rate, Bytes::new(UNSHAPED_MTU), Params::new(), vec![class])
-        .map_err(|error| error.to_string())?;
-    let first = weir_core::sched::SCHEDULERS[0].descriptor.keyword;
-    LinkPlan::new(first, tree).build().map_err(|error| error.to_string())
+/// Puts the bridges before other work of the machine, and the session with them. Where it may not,
+/// it says so only if the deployment asks for it.
+fn go_first(nice: Option<i32>, output: &Output) -> Option<SessionNiceness> {
+    let niceness = nice.unwrap_or(NICENESS_FIRST);
+    let session = set_niceness(niceness).and_then(|()| SessionNiceness::set(niceness));
+    if let (Some(_), Err(error)) = (nice, &session) {
+        output.text(&format!("{error}; the link shares the processor with other work\n"));
+    }
+    session.ok()
 }
 
-const UNSHAPED_RATE: u64 = 400_000_000_000;
-const UNSHAPED_MTU: u64 = 65_535;
+/// Says what is joined.
+fn joined(deployment: &Deployment) -> String {
+    if let Some(interface) = deployment.host_interface() {
+        return format!("{interface} is shaped where it stands");
+    }
+    let interface = |port: &usize| deployment.ports[*port].interface.clone();
+    let bridge = |bridge: &deployment::Bridge| {
+        format!("{} are bridged", list(&bridge.ports.iter().map(interface).collect::<Vec<_>>()))
+    };
+    deployment.bridges.iter().map(bridge).collect::<Vec<_>>().join("; ")
+}
+
+fn list(names: &[String]) -> String {
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// How soon an interface that came back is claimed again.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);

@@ -53,6 +53,9 @@ fn a_file_of_another_kind_is_named_with_its_verb_and_the_way_to_the_right_kind()
     check("convert FILE --scheduler htb", &["policy.toml"]);
     check("sim FILE", &scenarios);
     check("compare FILE --schedulers drr,fifo", &scenarios);
+    check("measure FILE capture.pcap --policy policy.toml", &["capture.pcap"]);
+    check("measure capture.pcap FILE --policy policy.toml", &["capture.pcap"]);
+    check("measure capture.pcap capture.pcap --policy FILE", &["policy.toml"]);
     check("up FILE", &["deployment.toml"]);
     check("import tc FILE", &["set-up.sh"]);
     check("import altq FILE", &["altq.conf"]);

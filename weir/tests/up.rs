@@ -2,6 +2,9 @@
 //! real kernel traffic. Needs root or user namespaces; otherwise the tests are skipped and counted,
 //! or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "up/bridges.rs"]
+mod bridges;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
 use std::io::{Read, Write};
@@ -13,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::packet::Headers;
+use weir_live::netlink::Netlink;
 use weir_live::netns;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig};
@@ -30,19 +34,25 @@ const TESTS: &[Test] = &[
     ("a_flood_delays_no_status_and_loses_no_frame_of_the_pool", a_flood_is_survived),
     ("a_stopped_process_goes_on_after_the_stall", a_stopped_process_goes_on),
     ("a_second_link_does_not_take_the_socket", a_second_link_is_refused),
+    ("an_interface_belongs_to_one_deployment_and_is_free_after_a_kill", one_deployment_at_a_time),
+    ("an_interface_with_an_address_is_taken_only_on_request", an_address_is_taken_on_request),
     ("marks_reach_the_receiver_with_right_checksums", marks_reach_the_receiver),
     ("kernel_tcp_fills_its_class_over_ipv4_and_ipv6", kernel_tcp_fills_its_class),
     ("a_declared_class_keeps_its_bound_beside_a_flood", a_declared_class_keeps_its_bound),
     ("frames_of_a_pppoe_session_reach_their_class_and_unread_ones_are_counted", frames_in_frames),
 ];
 
+fn all() -> impl Iterator<Item = &'static Test> {
+    TESTS.iter().chain(bridges::TESTS)
+}
+
 fn main() -> ExitCode {
     if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", TESTS.len());
+        println!("skipped: {} live tests: {why}", all().count());
         let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
         return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
+    let trials = all().map(|(name, test)| Trial::test(*name, test)).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -140,7 +150,12 @@ impl Scene {
     /// Starts `weir up` in the network between the hosts and waits until it replies to a status
     /// request.
     fn start(&mut self) -> Outcome {
-        let mut command = self.weir(&["up", "link.toml"]);
+        self.start_with(&["up", "link.toml"])
+    }
+
+    /// As [`Scene::start`], with these arguments.
+    fn start_with(&mut self, arguments: &[&str]) -> Outcome {
+        let mut command = self.weir(arguments);
         self.child = Some(self.testbed.weir.run(move || command.spawn())??);
         let start = Instant::now();
         while self.status().is_err() {
@@ -154,7 +169,12 @@ impl Scene {
 
     /// Runs `weir up` to its end, which must come by itself.
     fn run_up(&self) -> Result<Output, Failed> {
-        let mut command = self.weir(&["up", "link.toml"]);
+        self.run_up_of("link.toml")
+    }
+
+    /// As [`Scene::run_up`], of this file.
+    fn run_up_of(&self, file: &str) -> Result<Output, Failed> {
+        let mut command = self.weir(&["up", file]);
         Ok(self.testbed.weir.run(move || command.output())??)
     }
 
@@ -477,6 +497,43 @@ fn a_second_link_is_refused() -> Outcome {
     assert!(text.contains("already"), "{text}");
     send_until_received(&scene.testbed, 5004, 1)?;
     scene.stop()?;
+    Ok(())
+}
+
+fn one_deployment_at_a_time() -> Outcome {
+    let mut scene = Scene::new("claim", POLICY)?;
+    let text = fs::read_to_string(scene.folder.join("link.toml"))?;
+    fs::write(scene.folder.join("other.toml"), text.replace("weir.sock", "other.sock"))?;
+    scene.start()?;
+    let process = scene.child.as_ref().map(Child::id).unwrap_or_default();
+    let output = scene.run_up_of("other.toml")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let wanted = format!("already to the deployment `link` (process {process})");
+    assert!(text.contains(&wanted) && text.contains(LEFT), "{text}");
+    send_until_received(&scene.testbed, 5004, 1)?;
+    scene.signal("KILL")?;
+    scene.child.take().ok_or("it was started")?.wait()?;
+    fs::rename(scene.folder.join("other.toml"), scene.folder.join("link.toml"))?;
+    fs::remove_file(scene.folder.join("weir.sock"))?;
+    std::os::unix::fs::symlink("other.sock", scene.folder.join("weir.sock"))?;
+    scene.start()?;
+    send_until_received(&scene.testbed, 5004, 1)
+}
+
+fn an_address_is_taken_on_request() -> Outcome {
+    let mut scene = Scene::new("take", POLICY)?;
+    Netlink::open_in(&scene.testbed.weir)?.add_address(LEFT, "192.0.2.7".parse()?, 24)?;
+    let output = scene.run_up()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for part in [LEFT, "192.0.2.7/24", "--take", "take = true"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    scene.start_with(&["up", "link.toml", "--take"])?;
+    send_until_received(&scene.testbed, 5004, 1)?;
+    let text = scene.stop()?;
+    assert!(text.contains("`left` is taken") && text.contains("192.0.2.7/24"), "{text}");
     Ok(())
 }
 

@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 17] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -38,7 +38,22 @@ const PARTS: [Part; 14] = [
     Part {
         name: "live",
         measures: "forwarding through private networks beside the kernel (2 min; root)",
-        run: |root| weir(root, &["bench", "--live"]),
+        run: |root| weir(root, &["bench", "--live", "--seconds", "60"]),
+    },
+    Part {
+        name: "overload",
+        measures: "a guaranteed class while bulk floods the bridge, case by case (8 min; root)",
+        run: |root| weir(root, &["lab", "run", "overload", "--seconds", "30"]),
+    },
+    Part {
+        name: "rates",
+        measures: "shaped rates, 1 Mbit/s to 1 Gbit/s, beside the kernel's HTB (4 min; root)",
+        run: |root| weir(root, &["lab", "run", "shaping-live"]),
+    },
+    Part {
+        name: "latency",
+        measures: "the delay on an idle link beside the kernel's bridge (1 min; root)",
+        run: |root| weir(root, &["lab", "run", "latency-live"]),
     },
     Part {
         name: "peers",

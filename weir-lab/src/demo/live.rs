@@ -135,6 +135,7 @@ fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
         leaf_names: policy.link.tree.leaves().map(|(_, class)| class.name.clone()).collect(),
         classifier: policy.classifier(),
         link: build(&policy.link)?,
+        sorting: None,
         frames_max: rig::FRAMES_MAX,
         sojourn_max: None,
     };
@@ -145,6 +146,7 @@ fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
         leaf_names: vec!["all".to_owned()],
         classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
         link: build(&way_back(policy))?,
+        sorting: None,
         frames_max: rig::FRAMES_MAX,
         sojourn_max: None,
     };

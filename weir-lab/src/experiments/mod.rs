@@ -77,6 +77,7 @@ experiments! {
     latency_live,
     htb_export,
     sharing_sim,
+    overload,
     packet_size,
     simulator_speed,
     ns2,

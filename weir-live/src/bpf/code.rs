@@ -147,10 +147,10 @@ pub struct Code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    operation: u8,
-    registers: u8,
-    offset: i16,
-    immediate: i32,
+    pub(crate) operation: u8,
+    pub(crate) registers: u8,
+    pub(crate) offset: i16,
+    pub(crate) immediate: i32,
 }
 
 impl Code {

@@ -7,10 +7,9 @@
 //!
 //! Invariant: a frame with right checksums has the same bytes afterwards.
 
-use super::{
-    ETHERTYPE_IP4, ETHERTYPE_IP6, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, Partial, SCTP_FIELD,
-    Sum, ip4_parts, ip6_parts, network_start, word,
-};
+use super::layers::{PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, outermost};
+use super::sum::Sum;
+use super::{Partial, SCTP_FIELD, TCP_FIELD, UDP_FIELD, word};
 
 /// Completes the checksum of the outermost packet, if it is unfinished; returns whether it was.
 pub(crate) fn complete(frame: &mut [u8]) -> bool {
@@ -21,20 +20,17 @@ pub(crate) fn complete(frame: &mut [u8]) -> bool {
 
 /// Returns the unfinished checksum, and the end of the packet that it covers.
 fn find(frame: &[u8]) -> Option<(Partial, usize)> {
-    let (ethertype, network) = network_start(frame).ok()?;
-    let (parts, addresses) = match ethertype {
-        ETHERTYPE_IP4 => (ip4_parts(frame, network), network + 12..network + 20),
-        ETHERTYPE_IP6 => (ip6_parts(frame, network), network + 8..network + 40),
-        _ => return None,
-    };
-    let (protocol, start, end) = parts.ok()?;
+    let network = outermost(frame)?;
+    let addresses = if network.is_ip6 { 8..40 } else { 12..20 };
+    let addresses = network.at + addresses.start..network.at + addresses.end;
+    let (protocol, start, end) = (network.protocol, network.next, network.end);
     let field = start
-        + match protocol {
-            PROTOCOL_TCP => 16,
-            PROTOCOL_UDP => 6,
-            PROTOCOL_SCTP => usize::from(SCTP_FIELD),
+        + usize::from(match protocol {
+            PROTOCOL_TCP => TCP_FIELD,
+            PROTOCOL_UDP => UDP_FIELD,
+            PROTOCOL_SCTP => SCTP_FIELD,
             _ => return None,
-        };
+        });
     if protocol == PROTOCOL_SCTP {
         let is_zero = field + 4 <= end && frame[field..field + 4] == [0; 4];
         return is_zero.then_some((Partial { start, field, is_crc: true }, end));

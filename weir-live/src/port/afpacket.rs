@@ -15,10 +15,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Sent};
 use crate::error::{Result, SystemError};
 use crate::fanout;
-use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, Tag};
+use crate::interface::{Interface, is_running};
+use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, SUPER_PACKET_MAX, Tag};
 use crate::pool::{FrameId, FramePool};
 use crate::ring::{Ring, Slot};
 use crate::socket;
+use crate::stations::Address;
 use crate::wait::{monotonic_ns, realtime_ns};
 
 /// Room in a slot for data beside the packet: ring header, addresses, tags.
@@ -27,8 +29,8 @@ const SLOT_OVERHEAD: usize = 128;
 const SLOT_LEN_UNPRIVILEGED: usize = 16 << 10;
 /// Room for super-packets that are too long for a slot.
 const QUEUE_BYTES: c_int = 32 << 20;
-/// Longer than any super-packet at the kernel's default limit.
-const SCRATCH_LEN: usize = 128 << 10;
+/// Any super-packet, with what the kernel says of it.
+const SCRATCH_LEN: usize = SUPER_PACKET_MAX + OFFLOAD_HEADER_LEN;
 /// How many times a frame is offered again that the interface refuses for lack of room.
 const REFUSALS_MAX: u32 = 3;
 
@@ -36,6 +38,7 @@ const REFUSALS_MAX: u32 = 3;
 #[derive(Debug)]
 struct AfPacket {
     config: PortConfig,
+    interface: Interface,
     index: c_int,
     mtu: usize,
     state: PortState,
@@ -60,6 +63,7 @@ struct Receiver {
 pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
     summary: "packet sockets: every Ethernet interface, least privilege",
+    suits: Some(|_| Ok(())),
     open: |config| Ok(Box::new(AfPacket::open(config)?)),
 };
 
@@ -72,13 +76,14 @@ impl AfPacket {
         let action = format!("open a port on `{}`", config.interface);
         let failed = |cause| SystemError::new(action.clone(), cause);
         let tx = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(failed)?;
-        check_ethernet(tx.as_fd(), &config.interface)?;
-        let mtu = mtu_of(tx.as_fd(), &config.interface)?;
+        let interface = Interface::open(&config.interface)?;
+        let mtu = interface.mtu().map_err(failed)?;
         set_send_options(tx.as_fd()).map_err(failed)?;
         let mut port = Self {
             receivers: Receiver::open_all(&config, mtu).map_err(failed)?,
             config,
-            index: 0,
+            index: interface.index().map_err(failed)? as c_int,
+            interface,
             mtu,
             state: PortState::Gone,
             counters: PortCounters::default(),
@@ -86,14 +91,17 @@ impl AfPacket {
             tx,
             scratch: vec![0; SCRATCH_LEN],
         };
-        port.index = port.find_index().map_err(failed)?;
         port.bind().map_err(failed)?;
         port.refresh();
         Ok(port)
     }
 
     fn look(&mut self) -> io::Result<PortState> {
-        let index = self.find_index()?;
+        if self.interface.follow(self.index as u32).is_err() {
+            // It is gone: one that has the configured name is taken up.
+            self.interface.rename(&self.config.interface);
+        }
+        let index = self.interface.index()? as c_int;
         if index != self.index {
             self.index = index;
             if let Err(cause) = self.rebind() {
@@ -103,25 +111,14 @@ impl AfPacket {
             }
             self.counters.rebinds += 1;
         }
-        let mut request =
-            socket::interface_request(&self.config.interface).map_err(|error| error.cause)?;
-        socket::interface_ioctl(self.tx.as_fd(), libc::SIOCGIFFLAGS, &mut request)?;
-        // SAFETY: SIOCGIFFLAGS filled in the flags.
-        let flags = c_int::from(unsafe { request.ifr_ifru.ifru_flags });
+        // Frames too long for a slot of the ring come through the socket's queue, so only the pool
+        // has to hold longer ones.
+        self.mtu = self.interface.mtu()?;
+        let flags = self.interface.flags()?;
         if flags & libc::IFF_UP != 0 && !self.is_sorting {
             self.start_sorting()?;
         }
-        let wanted = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(if flags & wanted == wanted { PortState::Up } else { PortState::Down })
-    }
-
-    fn find_index(&self) -> io::Result<c_int> {
-        let mut request =
-            socket::interface_request(&self.config.interface).map_err(|error| error.cause)?;
-        // The socket looks the name up in its own namespace, whichever namespace this thread is in.
-        socket::interface_ioctl(self.tx.as_fd(), libc::SIOCGIFINDEX, &mut request)?;
-        // SAFETY: SIOCGIFINDEX filled in the index.
-        Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+        Ok(if is_running(flags) { PortState::Up } else { PortState::Down })
     }
 
     /// Binds to the interface that now has the name. A socket of a fanout group cannot be bound
@@ -169,7 +166,7 @@ impl AfPacket {
             for receiver in &self.receivers[1..] {
                 fanout::refuse_none(receiver.socket.as_fd())?;
             }
-            fanout::set_program(first, &sorting.classic)?;
+            fanout::set_program(first, &sorting.plan.classic(sorting.number).code)?;
         }
         self.is_sorting = true;
         Ok(())
@@ -200,7 +197,11 @@ impl Port for AfPacket {
     }
 
     fn interface(&self) -> &str {
-        &self.config.interface
+        self.interface.name()
+    }
+
+    fn address(&self) -> Option<Address> {
+        self.interface.address().ok().map(Address::new)
     }
 
     fn mtu(&self) -> usize {
@@ -240,7 +241,7 @@ impl Port for AfPacket {
             let mut delivery = Delivery { pool, out, counters: &mut self.counters, at_ns };
             if slot.is_queued_whole {
                 let whole = read_whole(receiver.socket.as_fd(), &mut self.scratch);
-                delivery.finish_whole(whole, slot.tag);
+                delivery.finish_whole(whole, &slot);
             } else {
                 delivery.finish_slot(&slot);
             }
@@ -279,6 +280,12 @@ impl Port for AfPacket {
         outcome
     }
 
+    fn set_up(&mut self, up: bool) -> Result<()> {
+        let set = self.interface.set_up(up);
+        self.refresh();
+        set
+    }
+
     fn refresh(&mut self) -> PortState {
         // Reading the pending error clears it; else the descriptor would wake the loop again and
         // again.
@@ -306,7 +313,8 @@ impl Port for AfPacket {
 impl Receiver {
     /// Opens a socket for each ring; none is bound yet.
     fn open_all(config: &PortConfig, mtu: usize) -> io::Result<Vec<Self>> {
-        let rings = config.sorting.as_ref().map_or(1, |sorting| sorting.rings.clamp(1, RINGS_MAX));
+        let rings =
+            config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings.clamp(1, RINGS_MAX));
         let slots = |ring| if ring == 0 { config.ring_slots } else { config.ring_slots / 4 };
         (0..rings).map(|ring| Self::open(slots(ring), mtu)).collect()
     }
@@ -339,22 +347,26 @@ struct Delivery<'a> {
 impl Delivery<'_> {
     fn finish_slot(&mut self, slot: &Slot<'_>) {
         if slot.len > slot.bytes.len() || slot.bytes.is_empty() {
-            self.counters.truncated += 1;
+            self.count_truncated(slot);
             return;
         }
         self.finish(slot.bytes, &slot.offload, slot.tag);
     }
 
-    fn finish_whole(&mut self, whole: Option<(OffloadHeader, &[u8])>, tag: Option<Tag>) {
+    fn finish_whole(&mut self, whole: Option<(OffloadHeader, &[u8])>, slot: &Slot<'_>) {
         match whole {
-            Some((offload, bytes)) => self.finish(bytes, &offload, tag),
-            None => self.counters.truncated += 1,
+            Some((offload, bytes)) => self.finish(bytes, &offload, slot.tag),
+            None => self.count_truncated(slot),
         }
+    }
+
+    fn count_truncated(&mut self, slot: &Slot<'_>) {
+        self.counters.truncated += slot.offload.count(slot.bytes, slot.len) as u64;
     }
 
     fn finish(&mut self, bytes: &[u8], offload: &OffloadHeader, tag: Option<Tag>) {
         let Ok(plan) = offload::plan(bytes, offload) else {
-            self.counters.unfinished += 1;
+            self.counters.unfinished += offload.count(bytes, bytes.len()) as u64;
             return;
         };
         match plan {
@@ -363,7 +375,7 @@ impl Delivery<'_> {
             Plan::Cut(_) => self.counters.super_packets += 1,
         }
         if plan.longest(bytes, tag) > self.pool.slot_len() {
-            self.counters.oversize += 1;
+            self.counters.oversize += plan.count() as u64;
             return;
         }
         for index in 0..plan.count() {
@@ -447,29 +459,6 @@ fn set_send_options(tx: BorrowedFd<'_>) -> io::Result<()> {
     let on: c_int = 1;
     // Weir schedules: the interface's own queue would only add delay.
     socket::set_option(tx, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
-}
-
-fn check_ethernet(socket: BorrowedFd<'_>, interface: &str) -> Result<()> {
-    let action = || format!("open a port on `{interface}`");
-    let mut request = socket::interface_request(interface)?;
-    socket::interface_ioctl(socket, libc::SIOCGIFHWADDR, &mut request)
-        .map_err(|cause| SystemError::new(action(), cause))?;
-    // SAFETY: SIOCGIFHWADDR filled in the address.
-    let kind = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
-    if kind == libc::ARPHRD_ETHER {
-        return Ok(());
-    }
-    let why = format!("it is not an Ethernet interface (its kind is {kind})");
-    Err(SystemError::refused(action(), why, "choose an Ethernet interface; `ip link` lists them"))
-}
-
-fn mtu_of(socket: BorrowedFd<'_>, interface: &str) -> Result<usize> {
-    let mut request = socket::interface_request(interface)?;
-    socket::interface_ioctl(socket, libc::SIOCGIFMTU, &mut request)
-        .map_err(|cause| SystemError::new(format!("read the MTU of `{interface}`"), cause))?;
-    // SAFETY: SIOCGIFMTU filled in the MTU.
-    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-    Ok(usize::try_from(mtu).unwrap_or(0))
 }
 
 fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {

@@ -26,6 +26,7 @@ use crate::interface::Interface;
 use crate::netns::NetNs;
 use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
+use crate::stations::Address;
 use crate::wait::monotonic_ns;
 use crate::xsk::{self, Area, Queue, QueueConfig};
 
@@ -35,6 +36,7 @@ mod program;
 pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
     summary: "AF_XDP sockets: frames pass by the kernel's stack; needs root and one receive queue",
+    suits: Some(suits),
     open: |config| Ok(Box::new(AfXdp::open(config, &[Hook::XdpNative, Hook::XdpGeneric])?)),
 };
 
@@ -42,10 +44,27 @@ pub(super) const KIND: Kind = Kind {
 pub(super) const KIND_GENERIC: Kind = Kind {
     keyword: "afxdp-generic",
     summary: "afxdp behind the driver, where the driver's own part does not work",
+    suits: None,
     open: |config| Ok(Box::new(AfXdp::open(config, &[Hook::XdpGeneric])?)),
 };
 
 const KEYWORD: &str = "afxdp";
+
+/// Frames of these drivers come from the same machine, where a sender leaves super-packets whole.
+const DRIVERS_WITHOUT_WIRE: [&str; 3] = ["veth", "tun", "virtio_net"];
+
+fn suits(interface: &str) -> std::result::Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let interface = Interface::open(interface).map_err(|error| text(&error))?;
+    let driver = interface.driver().map_err(|error| text(&error))?;
+    if DRIVERS_WITHOUT_WIRE.contains(&driver.as_str()) {
+        return Err(format!("a peer of {driver} may send super-packets"));
+    }
+    match interface.receive_queues().map_err(|error| text(&error))? {
+        0 | 1 => Ok(()),
+        queues => Err(format!("the interface has {queues} receive queues, and it reads one")),
+    }
+}
 
 /// One interface, open.
 struct AfXdp {
@@ -278,7 +297,7 @@ impl AfXdp {
 
     /// Returns the entries of each receive ring, powers of two.
     fn ring_entries(&self) -> Vec<u32> {
-        let rings = self.config.sorting.as_ref().map_or(1, |sorting| sorting.rings);
+        let rings = self.config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings);
         let slots =
             |ring| if ring == 0 { self.config.ring_slots } else { self.config.ring_slots / 4 };
         let power = |slots: usize| slots.max(1).next_power_of_two() as u32;
@@ -449,6 +468,16 @@ impl Port for AfXdp {
         self.interface.name()
     }
 
+    fn address(&self) -> Option<Address> {
+        self.interface.address().ok().map(Address::new)
+    }
+
+    fn set_up(&mut self, up: bool) -> Result<()> {
+        let set = self.interface.set_up(up);
+        self.refresh();
+        set
+    }
+
     fn mtu(&self) -> usize {
         self.mtu
     }
@@ -502,7 +531,7 @@ impl Port for AfXdp {
     }
 
     fn rings(&self) -> usize {
-        self.config.sorting.as_ref().map_or(1, |sorting| sorting.rings.clamp(1, RINGS_MAX))
+        self.config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings.clamp(1, RINGS_MAX))
     }
 
     fn receive(
@@ -681,7 +710,8 @@ impl HookUp<'_> {
 
     fn hook_up_at(&self, hook: Hook, map: &Map) -> Result<(Link, Attached)> {
         let kind = if self.pieces { bpf::Kind::XdpFragments } else { bpf::Kind::Xdp };
-        let sorter = self.sorting.and_then(|sorting| sorting.xdp.as_ref());
+        let sorter = self.sorting.map(|sorting| sorting.plan.xdp(sorting.number).code);
+        let sorter = sorter.as_ref();
         if let (Hook::XdpNative, Some(number)) = (hook, bpf::kernel_function(TAG_FUNCTION)) {
             let code = program::to_rings(Some(number), sorter, map);
             let program = Program::load_for(kind, PROGRAM_NAME, &code, Some(self.index));

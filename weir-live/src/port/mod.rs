@@ -7,12 +7,19 @@
 
 use std::os::fd::RawFd;
 
-use crate::bpf::Code;
+use weir_core::classify::InterfaceId;
+
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
+use crate::sorter::SortPlan;
+use crate::stations::Address;
+use impaired::{Impaired, Impairment};
 
 mod afpacket;
 mod afxdp;
+mod host;
+pub mod impaired;
+pub mod mem;
 
 /// The most frames that are sent by one system call.
 pub const BATCH: usize = 64;
@@ -28,6 +35,11 @@ pub trait Port: Send {
 
     /// Returns the interface's name now.
     fn interface(&self) -> &str;
+
+    /// Returns the Ethernet address of the interface itself: frames for it are the host's.
+    fn address(&self) -> Option<Address> {
+        None
+    }
 
     /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
     fn mtu(&self) -> usize;
@@ -94,7 +106,16 @@ pub trait Port: Send {
         None
     }
 
-    /// Checks whether the interface still exists, and follows it. Call it when a descriptor woke
+    /// Sets the interface up or down: what is connected to it sees whether it has carrier.
+    ///
+    /// # Errors
+    /// When the privilege is missing, or this kind of port cannot.
+    fn set_up(&mut self, _up: bool) -> Result<()> {
+        let action = format!("set `{}` up or down", self.interface());
+        Err(SystemError::refused(action, format!("a port of kind {} cannot", self.kind()), ""))
+    }
+
+    /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call it when a descriptor woke
     /// the loop without a frame, and periodically.
     fn refresh(&mut self) -> PortState;
 
@@ -108,46 +129,86 @@ pub struct Kind {
     pub keyword: &'static str,
     /// What it is, in a sentence.
     pub summary: &'static str,
+    /// Says why `auto` does not choose it for an interface; `None` if it never does.
+    pub suits: Option<fn(&str) -> std::result::Result<(), String>>,
     /// Opens an interface of this thread's network namespace.
     pub open: fn(PortConfig) -> Result<Box<dyn Port>>,
 }
 
 /// All kinds, best known first.
-pub const KINDS: &[Kind] = &[afpacket::KIND, afxdp::KIND, afxdp::KIND_GENERIC];
+pub const KINDS: &[Kind] =
+    &[afpacket::KIND, afxdp::KIND, afxdp::KIND_GENERIC, host::HOST, host::WIRE];
 
 /// Opens a port of the kind that `config` names, in this thread's network namespace.
 ///
 /// # Errors
 /// When there is no such kind or interface, or the privilege is missing.
 pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
+    open_saying_why(config).map(|(port, _)| port)
+}
+
+/// As [`open`], and says why `auto` chose no better kind, or what the operator should see to where
+/// the kind was named: nothing if all is well.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_saying_why(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
+    if config.kind == AUTO {
+        return open_best(config);
+    }
+    open_named(config).map(|port| {
+        let warnings = port.warnings().join("; ");
+        (port, warnings)
+    })
+}
+
+fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
     let Some(kind) = KINDS.iter().find(|kind| kind.keyword == config.kind) else {
         let known: Vec<_> = KINDS.iter().map(|kind| kind.keyword).collect();
         let action = format!("open a port on `{}`", config.interface);
         let why = format!("there is no kind of port `{}`", config.kind);
         return Err(SystemError::refused(action, why, format!("use {}", known.join(" or "))));
     };
-    (kind.open)(config)
+    let impairment = config.impairment;
+    let port = (kind.open)(config)?;
+    if impairment.is_none() { Ok(port) } else { Ok(Box::new(Impaired::new(port, impairment))) }
 }
 
-/// Returns whether a port can be of this kind without anything that an operator must see to first.
-///
-/// # Errors
-/// Why not, with the cure.
-pub fn suits(config: PortConfig) -> std::result::Result<(), String> {
-    let port = open(config).map_err(|error| error.to_string())?;
-    port.warnings().into_iter().next().map_or(Ok(()), Err)
+/// Opens a port of the best kind that suits the interface and can be opened.
+fn open_best(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
+    let mut reasons = Vec::new();
+    for kind in BEST_FIRST {
+        let open = || match kind.suits {
+            Some(suits) => {
+                suits(&config.interface)?;
+                let config = PortConfig { kind: kind.keyword.to_owned(), ..config.clone() };
+                let port = open_named(config).map_err(|error| error.to_string())?;
+                port.warnings().into_iter().next().map_or(Ok(port), Err)
+            }
+            None => Err("never chosen".to_owned()),
+        };
+        match open() {
+            Ok(port) => return Ok((port, reasons.join("; "))),
+            Err(why) => reasons.push(format!("not {}: {why}", kind.keyword)),
+        }
+    }
+    // The last kind is the most modest: its error is the one to mend.
+    let last = BEST_FIRST[BEST_FIRST.len() - 1].keyword.to_owned();
+    open_named(PortConfig { kind: last, ..config }).map(|port| (port, reasons.join("; ")))
 }
+
+/// The keyword that lets Weir choose the kind.
+pub const AUTO: &str = "auto";
+/// The kinds among which `auto` chooses.
+const BEST_FIRST: [&Kind; 2] = [&afxdp::KIND, &afpacket::KIND];
 
 /// How a port sorts frames into rings before anything can be lost.
 #[derive(Clone, Debug)]
 pub struct Sorting {
-    /// The number of rings, at most [`RINGS_MAX`].
-    pub rings: usize,
-    /// A classic BPF program that returns the ring of a frame, for AF_PACKET.
-    pub classic: Vec<libc::sock_filter>,
-    /// The start of an XDP program, for AF_XDP: it begins with the context (`xdp_md`) in R1 and
-    /// falls through at its end with the ring in R0. Without it all frames go to ring 0.
-    pub xdp: Option<Code>,
+    /// Which leaf has which ring.
+    pub plan: SortPlan,
+    /// The number by which rules name the port.
+    pub number: InterfaceId,
 }
 
 /// An interface and its options.
@@ -159,6 +220,8 @@ pub struct PortConfig {
     pub kind: String,
     /// How frames are sorted into rings; without it there is one ring.
     pub sorting: Option<Sorting>,
+    /// What is wrong with the path behind it.
+    pub impairment: Impairment,
     /// Slots of the first ring, rounded up to a power of two; the others have a quarter.
     pub ring_slots: usize,
     /// Take frames for other stations too, as a bridge must.
@@ -172,6 +235,7 @@ impl PortConfig {
             interface: interface.into(),
             kind: KINDS[0].keyword.to_owned(),
             sorting: None,
+            impairment: Impairment::default(),
             ring_slots: RING_SLOTS,
             promiscuous: true,
         }
@@ -237,6 +301,7 @@ impl PortCounters {
 }
 
 /// Frames since the port was opened, each counted where its path ended, and the work done on them.
+/// A super-packet counts as the frames that it is, or was to be, cut into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames delivered, after super-packets were cut.
@@ -267,6 +332,8 @@ pub struct PortCounters {
     pub send_too_long: u64,
     /// Not sent: the interface was down or gone.
     pub send_no_link: u64,
+    /// Not sent: the port's impairment lost them.
+    pub impaired: u64,
     /// Not sent, for another reason.
     pub send_failed: u64,
     /// Times the interface came back as a new one of the same name.

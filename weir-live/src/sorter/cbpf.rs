@@ -14,6 +14,7 @@ use weir_core::packet::{EtherType, Protocol};
 
 use super::cases::{Family, Field, NO_PORT, NO_TAG};
 use super::graph::{Goal, Graph, Node};
+use super::search::{Branches, Test};
 use super::{Later, PORTED, UNSEEN};
 
 /// Returns the program, whatever its length.
@@ -34,12 +35,7 @@ pub(super) fn assemble(graphs: &[Graph; 3], later: Later) -> Vec<libc::sock_filt
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Label(usize);
 
-/// Where a jump goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Target {
-    Ring(u8),
-    To(Label),
-}
+type Target = super::search::Target<Label>;
 
 const OUT: Target = Target::Ring(0);
 
@@ -61,7 +57,9 @@ struct Code {
     starts: Vec<Label>,
 }
 
-impl Code {
+impl Branches for Code {
+    type Label = Label;
+
     fn label(&mut self) -> Label {
         self.labels += 1;
         Label(self.labels - 1)
@@ -71,25 +69,43 @@ impl Code {
         self.items.push(Item::Here(label));
     }
 
+    fn jump(&mut self, test: Test, number: u32, yes: Target, no: Target) {
+        let test = match test {
+            Test::Equal => JUMP_EQUAL,
+            Test::Above => JUMP_ABOVE,
+            Test::AtLeast => JUMP_AT_LEAST,
+        };
+        self.jump_by(test, number, yes, no);
+    }
+
+    fn target(&mut self, goal: Goal) -> Target {
+        match goal {
+            Goal::Ring(ring) => Target::Ring(ring),
+            Goal::Node(place) => Target::To(self.nodes[place]),
+        }
+    }
+}
+
+impl Code {
     fn op(&mut self, code: u16, number: u32) {
         self.items.push(Item::Plain(statement(code, number)));
     }
 
-    fn jump(&mut self, test: u16, number: u32, yes: Target, no: Target) {
+    fn jump_by(&mut self, test: u16, number: u32, yes: Target, no: Target) {
         self.items.push(Item::Jump { test, number, yes, no });
     }
 
     /// Goes on where A is `number`, else to `no`; and so for other tests.
     fn need(&mut self, test: u16, number: u32, no: Target) {
         let on = self.label();
-        self.jump(test, number, Target::To(on), no);
+        self.jump_by(test, number, Target::To(on), no);
         self.here(on);
     }
 
     /// Leaves for `yes` if the test succeeds.
     fn leave(&mut self, test: u16, number: u32, yes: Target) {
         let on = self.label();
-        self.jump(test, number, yes, Target::To(on));
+        self.jump_by(test, number, yes, Target::To(on));
         self.here(on);
     }
 
@@ -138,7 +154,7 @@ impl Code {
         let [stripped, in_band, done] = [(); 3].map(|()| self.label());
         self.op(LOAD_X, 0);
         self.op(LOAD_WORD, ANCILLARY + TAG_PRESENT);
-        self.jump(JUMP_EQUAL, 0, Target::To(in_band), Target::To(stripped));
+        self.jump_by(JUMP_EQUAL, 0, Target::To(in_band), Target::To(stripped));
 
         self.here(stripped);
         self.op(LOAD_WORD, ANCILLARY + TAG);
@@ -290,14 +306,7 @@ impl Code {
         for (place, node) in graph.nodes.iter().enumerate().rev() {
             self.here(self.nodes[place]);
             self.load(node, family);
-            self.search(node, (0, u32::MAX), 0..node.arms.len());
-        }
-    }
-
-    fn target(&self, goal: Goal) -> Target {
-        match goal {
-            Goal::Ring(ring) => Target::Ring(ring),
-            Goal::Node(place) => Target::To(self.nodes[place]),
+            self.search(node);
         }
     }
 
@@ -324,40 +333,6 @@ impl Code {
             Field::Dscp => self.op(SHIFT_RIGHT, 2),
             Field::Ecn => self.op(AND, 3),
             _ => {}
-        }
-    }
-
-    /// Finds A, which is in `bounds`, among these arms of a node.
-    fn search(&mut self, node: &Node, bounds: (u32, u32), arms: std::ops::Range<usize>) {
-        let within = &node.arms[arms.clone()];
-        let otherwise = self.target(node.otherwise);
-        if within.len() <= LINEAR_MAX && within.iter().all(|arm| arm.0 == arm.1) {
-            for arm in &within[..within.len() - 1] {
-                self.leave(JUMP_EQUAL, arm.0, self.target(arm.2));
-            }
-            let last = within[within.len() - 1];
-            return self.jump(JUMP_EQUAL, last.0, self.target(last.2), otherwise);
-        }
-        if let [(low, high, goal)] = *within {
-            return self.range((low, high), bounds, self.target(goal), otherwise);
-        }
-        let middle = arms.start + within.len() / 2;
-        let pivot = node.arms[middle].0;
-        let [right, left] = [self.label(), self.label()];
-        self.jump(JUMP_AT_LEAST, pivot, Target::To(right), Target::To(left));
-        self.here(left);
-        self.search(node, (bounds.0, pivot - 1), arms.start..middle);
-        self.here(right);
-        self.search(node, (pivot, bounds.1), middle..arms.end);
-    }
-
-    fn range(&mut self, (low, high): (u32, u32), bounds: (u32, u32), yes: Target, no: Target) {
-        if low > bounds.0 && high < bounds.1 {
-            self.need(JUMP_AT_LEAST, low, no);
-        }
-        match high < bounds.1 {
-            true => self.jump(JUMP_ABOVE, high, no, yes),
-            false => self.jump(JUMP_AT_LEAST, low, yes, no),
         }
     }
 
@@ -468,8 +443,6 @@ enum Slot {
     Network,
 }
 
-/// Single numbers that are compared one after another; more are searched by halves.
-const LINEAR_MAX: usize = 4;
 const VLAN_MASK: u32 = 0x0fff;
 const FRAGMENT_OFFSET: u32 = 0x1fff;
 /// Smaller values in an ethertype's place are IEEE 802.3 lengths.

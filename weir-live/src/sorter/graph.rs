@@ -170,3 +170,51 @@ fn difference(one: &Conditions, other: &Conditions) -> Option<Option<Field>> {
     let field = differing.next();
     (same_fields && differing.next().is_none()).then_some(field)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sorter::ranges::Ranges;
+    use weir_core::ids::LeafId;
+
+    /// Follows a graph for packets whose source is `number`, which has four words.
+    fn ring(graph: &Graph, number: u128) -> u8 {
+        let mut goal = graph.start;
+        loop {
+            let place = match goal {
+                Goal::Ring(ring) => return ring,
+                Goal::Node(place) => place,
+            };
+            let node = &graph.nodes[place];
+            let word = (number >> (96 - 32 * node.word)) as u32;
+            let arm = node.arms.iter().find(|arm| (arm.0..=arm.1).contains(&word));
+            goal = arm.map_or(node.otherwise, |arm| arm.2);
+        }
+    }
+
+    #[test]
+    fn ranges_of_long_numbers_are_split_by_words() {
+        const WORD: u128 = 1 << 32;
+        const MAX: u128 = u128::MAX;
+        let rows: &[&[(u128, u128)]] = &[
+            &[(1, WORD)],
+            &[(WORD - 1, WORD)],
+            &[(0, WORD - 1), (WORD + 1, 3 * WORD - 1)],
+            &[(1, 1), (3, WORD * WORD), (WORD * WORD + 5, MAX - 1)],
+            &[(1, MAX - 1)],
+            &[(0, MAX)],
+            &[(MAX, MAX)],
+            &[(WORD * WORD * WORD - 1, WORD * WORD * WORD)],
+        ];
+        for ranges in rows {
+            let conditions = vec![(Field::Source, Ranges::of(ranges.iter().copied()))];
+            let case = Case { rule: 0, leaf: LeafId(0), conditions, ring: 1 };
+            let graph = Graph::new(&[case], Family::V6);
+            let ends = ranges.iter().flat_map(|range| [range.0, range.1]);
+            for number in ends.flat_map(|end| [end.wrapping_sub(1), end, end.wrapping_add(1)]) {
+                let within = ranges.iter().any(|range| (range.0..=range.1).contains(&number));
+                assert_eq!(ring(&graph, number), u8::from(within), "{number:#x} in {ranges:x?}");
+            }
+        }
+    }
+}

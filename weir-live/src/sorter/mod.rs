@@ -9,28 +9,35 @@
 //! - frames that are not plain: more than two VLAN tags, IPv6 extension headers, PPPoE, MPLS, SNAP,
 //!   headers that are cut short or make no sense;
 //! - later fragments, where fragments follow the first of their datagram;
-//! - frames that a rule may take which tests a firewall's mark, and what a hash spreads over leaves.
+//! - frames that a rule may take which tests a mark, and those that a hash spreads over leaves.
 //!
 //! A [`SortPlan`] is made once for a direction's policy; a program is made for each port that feeds
 //! the direction, since rules may name the port. `cases.rs` reads the rules, `graph.rs` joins them
-//! to a decision graph, and `cbpf.rs` writes that as a program. `tests.rs` compares the programs,
-//! run by an interpreter, with the classifier.
+//! to a decision graph, and `cbpf.rs` and `ebpf.rs` write that as programs for AF_PACKET and XDP.
+//! `tests.rs` compares the programs, run by an interpreter, with the classifier.
 
 mod cases;
 mod cbpf;
+mod ebpf;
 mod graph;
 pub mod interpret;
 mod ranges;
+mod search;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::bpf::{Code, Map};
+use crate::port::RINGS_MAX;
 use cases::{Case, Family, conditions, prune};
+use ebpf::End;
 use graph::Graph;
 use weir_core::classify::{FragmentPolicy, InterfaceId, MatchOrder, Rule, Target};
 use weir_core::ids::LeafId;
 use weir_core::packet::{EtherType, Protocol};
+use weir_core::tree::ClassSpec;
 use weir_policy::policy::{Measure, Metric, Policy};
 
 /// What a sorter is made from.
@@ -76,9 +83,16 @@ pub struct SortPlan {
 #[derive(Clone, Debug)]
 pub struct Sorter<T> {
     /// The program.
-    pub code: Vec<T>,
+    pub code: T,
     /// Leaves with a ring some of whose rules had no room, so that their frames go to ring 0.
     pub cut: Vec<LeafId>,
+}
+
+/// An XDP program that lacks its end. It can be finished for each port anew.
+#[derive(Clone, Debug)]
+pub struct XdpSorter {
+    graphs: [Graph; 3],
+    later: Later,
 }
 
 /// Why frames of a leaf go to ring 0.
@@ -158,27 +172,55 @@ impl SortPlan {
         self.ring_of_leaf.iter().position(is_ring).map(|leaf| LeafId(leaf as u32))
     }
 
-    /// Returns the classic program for frames that came in by `interface`: for PACKET_FANOUT_CBPF,
-    /// its result is the ring. It has at most [`INSTRUCTIONS_MAX`] instructions.
-    pub fn classic(&self, interface: InterfaceId) -> Sorter<libc::sock_filter> {
-        self.fit(interface, |graphs| cbpf::assemble(graphs, self.later))
+    /// Returns a sentence for each reason why leaves are not sorted, with some of their names.
+    pub fn notes(&self, name: impl Fn(LeafId) -> String) -> Vec<String> {
+        let mut leaves: BTreeMap<Reason, Vec<LeafId>> = BTreeMap::new();
+        for (leaf, reason) in &self.unsorted {
+            leaves.entry(*reason).or_default().push(*leaf);
+        }
+        let note = |(reason, leaves): (&Reason, &Vec<LeafId>)| {
+            let named = leaves.iter().take(NAMES_MAX).map(|leaf| format!("`{}`", name(*leaf)));
+            let named = named.collect::<Vec<_>>().join(", ");
+            let more = match leaves.len().saturating_sub(NAMES_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("frames of {named}{more} come by the ring that classes share: {reason}")
+        };
+        leaves.iter().map(note).collect()
     }
 
-    /// Returns the program of as many rules as have room in it.
-    fn fit<T>(
+    /// Returns the classic program for frames that came in by `interface`: for PACKET_FANOUT_CBPF,
+    /// its result is the ring. It has at most [`INSTRUCTIONS_MAX`] instructions.
+    pub fn classic(&self, interface: InterfaceId) -> Sorter<Vec<libc::sock_filter>> {
+        let assemble = |graphs: &[Graph; 3]| cbpf::assemble(graphs, self.later);
+        let (graphs, cut) = self.fit(interface, |graphs| assemble(graphs).len());
+        Sorter { code: assemble(&graphs), cut }
+    }
+
+    /// Returns the XDP program for frames that came in by `interface`. It has at most
+    /// [`INSTRUCTIONS_MAX`] instructions.
+    pub fn xdp(&self, interface: InterfaceId) -> Sorter<XdpSorter> {
+        let assemble = |graphs: &[Graph; 3]| ebpf::assemble(graphs, self.later, End::Number);
+        let (graphs, cut) = self.fit(interface, |graphs| assemble(graphs).len() + END_LEN);
+        Sorter { code: XdpSorter { graphs, later: self.later }, cut }
+    }
+
+    /// Returns the graphs of as many rules as have room in a program, and the leaves that have
+    /// other rules.
+    fn fit(
         &self,
         interface: InterfaceId,
-        assemble: impl Fn(&[Graph; 3]) -> Vec<T>,
-    ) -> Sorter<T> {
+        len: impl Fn(&[Graph; 3]) -> usize,
+    ) -> ([Graph; 3], Vec<LeafId>) {
         let cases = Family::ALL.map(|family| prune(self.cases(family, Some(interface))));
         let of_first = |rules: usize| {
-            let graphs = [0, 1, 2].map(|family: usize| {
+            [0, 1, 2].map(|family: usize| {
                 let len = cases[family].partition_point(|case| case.rule < rules);
                 Graph::new(&cases[family][..len], Family::ALL[family])
-            });
-            assemble(&graphs)
+            })
         };
-        let fits = |rules: usize| of_first(rules).len() <= INSTRUCTIONS_MAX;
+        let fits = |rules: usize| len(&of_first(rules)) <= INSTRUCTIONS_MAX;
         let mut rules = self.rules.len();
         if !fits(rules) {
             // No rules always fit; each step halves what is unknown.
@@ -193,7 +235,7 @@ impl SortPlan {
         let mut cut: Vec<LeafId> = beyond.map(|case| case.leaf).collect();
         cut.sort_unstable();
         cut.dedup();
-        Sorter { code: of_first(rules), cut }
+        (of_first(rules), cut)
     }
 
     fn cases(&self, family: Family, interface: Option<InterfaceId>) -> Vec<Case> {
@@ -249,15 +291,29 @@ impl SortPlan {
     }
 }
 
+impl XdpSorter {
+    /// Returns the program that hands each frame of receive queue 0 to the socket at the place of
+    /// its ring in `sockets`. All other frames, and those of a ring without a socket, go to the
+    /// kernel's stack.
+    pub fn redirect(&self, sockets: &Map) -> Code {
+        ebpf::assemble(&self.graphs, self.later, End::Redirect(sockets))
+    }
+
+    /// Returns the program whose verdict is the ring: for tests.
+    pub fn number(&self) -> Code {
+        ebpf::assemble(&self.graphs, self.later, End::Number)
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Reason::Rings => "other classes have all rings",
-            Reason::Mark => "a rule of it tests a mark, which the kernel's sorter does not read",
+            Reason::Mark => "a rule tests a mark, which the kernel's sorter does not read",
             Reason::BehindMark => {
                 "an earlier rule tests a mark and may take the same frames; write that rule later"
             }
-            Reason::Spread => "its packets are spread over several classes by a hash",
+            Reason::Spread => "a hash spreads them over several classes",
         })
     }
 }
@@ -272,14 +328,14 @@ fn wishes(policy: &Policy) -> Vec<Wish> {
             Measure::Fairness => false,
         })
     };
-    let wish = |(leaf, class): (LeafId, &weir_core::tree::ClassSpec)| Wish {
+    // A scheduler knows one of these parameters. Of `prio`, 0 is served first and is the default.
+    let by_prio = tree.leaves().any(|(_, class)| class.params.number("prio").is_some());
+    let wish = |(leaf, class): (LeafId, &ClassSpec)| Wish {
         bounded: promised(leaf)
             || policy.demands.get(leaf.index()).is_some_and(|demand| demand.delay.is_some()),
-        // HTB's `prio` is served from 0 on.
-        priority: match (class.params.number("priority"), class.params.number("prio")) {
-            (Some(priority), _) => priority,
-            (None, Some(prio)) => u64::from(u8::MAX).saturating_sub(prio),
-            (None, None) => 0,
+        priority: match by_prio {
+            true => u64::from(u8::MAX) - class.params.number("prio").unwrap_or(0).min(255),
+            false => class.params.number("priority").unwrap_or(1),
         },
     };
     tree.leaves().map(wish).collect()
@@ -306,10 +362,12 @@ fn leaves_of(target: &Target) -> usize {
     target.spread.map_or(1, |spread| spread.queues.max(1) as usize)
 }
 
-/// Rings of a port, ring 0 included.
-pub const RINGS_MAX: usize = 8;
 /// Instructions of a program: the most that the kernel takes of a classic one (BPF_MAXINSNS).
 pub const INSTRUCTIONS_MAX: usize = 4096;
+/// Instructions that an XDP program's end has more if it redirects.
+const END_LEN: usize = 5;
+/// Names in one note.
+const NAMES_MAX: usize = 4;
 /// Rules that are considered; frames of later ones go to ring 0.
 pub const RULES_MAX: usize = 16_384;
 

@@ -99,21 +99,23 @@ impl<T: Copy + PartialEq> RangeMap<T> {
 mod tests {
     use super::*;
 
+    const MAX: u128 = u128::MAX;
+    type List = &'static [(u128, u128)];
+
     fn set(ranges: &[(u128, u128)]) -> Ranges {
         Ranges::of(ranges.iter().copied())
     }
 
     #[test]
     fn ranges_are_joined_and_compared() {
-        let max = u128::MAX;
-        assert_eq!(set(&[(5, 6), (1, 2), (3, 4), (9, max), (4, 4)]), set(&[(1, 6), (9, max)]));
+        assert_eq!(set(&[(5, 6), (1, 2), (3, 4), (9, MAX), (4, 4)]), set(&[(1, 6), (9, MAX)]));
         // One set, another, whether they meet, whether the first covers the other.
-        let rows: &[(&[(u128, u128)], &[(u128, u128)], bool, bool)] = &[
+        let rows: &[(List, List, bool, bool)] = &[
             (&[(1, 3), (7, 9)], &[(4, 6)], false, false),
             (&[(1, 3), (7, 9)], &[(3, 4)], true, false),
             (&[(1, 3), (7, 9)], &[(2, 3), (7, 7)], true, true),
             (&[(1, 3), (7, 9)], &[(2, 8)], true, false),
-            (&[(0, max)], &[(max, max)], true, true),
+            (&[(0, MAX)], &[(MAX, MAX)], true, true),
             (&[], &[(1, 1)], false, false),
             (&[(1, 1)], &[], false, true),
         ];

@@ -3,9 +3,12 @@
 //! latter.
 
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 
 use super::interpret;
 use super::*;
+use crate::bpf::{Kind, Program};
+use crate::socket;
 use weir_core::classify::{
     AltqHash, Classifier, ClassifierPlan, Match, PortRange, Prefix, Spread, VlanTest,
 };
@@ -330,6 +333,7 @@ fn check(seed: u64, tally: &mut Tally) {
     let rules = config.rules.clone();
     let plan = SortPlan::new(config);
     let sorters = [0, 1].map(|interface| plan.classic(InterfaceId(interface)));
+    let xdp = [0, 1].map(|interface| plan.xdp(InterfaceId(interface)).code.number());
     assert!(sorters.iter().all(|sorter| sorter.cut.is_empty()), "seed {seed:#x}: few rules");
     for step in 0..60 {
         let plain = draws.chance(60);
@@ -341,8 +345,13 @@ fn check(seed: u64, tally: &mut Tally) {
         let headers = Headers { mark, ..Headers::parse_ethernet(&frame) };
         let now = Instant::from_nanos(step);
         let leaf = classifier.classify(now, InterfaceId(interface as u16), &headers).leaf;
-        let Some(ring) = interpret::classic(&sorters[interface].code, &frame) else { continue };
         let about = || format!("seed {seed:#x} step {step}: leaf {leaf:?} {headers:?} {rules:#?}");
+        let by_xdp = interpret::xdp(&xdp[interface], &frame);
+        let Some(ring) = interpret::classic(&sorters[interface].code, &frame) else {
+            assert!(by_xdp == 0 || plan.leaf(by_xdp as usize) == Some(leaf), "{}", about());
+            continue;
+        };
+        assert_eq!(by_xdp, ring, "{}", about());
         if ring != 0 {
             assert_eq!(plan.leaf(ring as usize), Some(leaf), "{}", about());
             *(if plain { &mut tally.sorted } else { &mut tally.hostile }) += 1;
@@ -355,6 +364,48 @@ fn check(seed: u64, tally: &mut Tally) {
     }
 }
 
+/// Returns whether the kernel accepts a classic program: it checks, too, that the program loads no
+/// word of scratch memory that was not stored on every path to it.
+fn kernel_accepts(code: &[libc::sock_filter]) -> bool {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a local socket");
+    let program = libc::sock_fprog { len: code.len() as u16, filter: code.as_ptr().cast_mut() };
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+    socket::set_option(socket.as_fd(), level, name, &program).is_ok()
+}
+
+#[test]
+fn the_kernel_runs_programs_of_random_policies_alike() {
+    let (mut verdicts, mut skipped) = ([0; RINGS_MAX], 0);
+    for seed in 1..=150 {
+        let draws = &mut Draws(Random::new(seed, 1));
+        let (config, _) = random_config(draws);
+        let rules = config.rules.clone();
+        let plan = SortPlan::new(config);
+        assert!(kernel_accepts(&plan.classic(InterfaceId(0)).code), "seed {seed}");
+        let code = plan.xdp(InterfaceId(0)).code.number();
+        let program = match Program::load(Kind::Xdp, "weir_sorts", &code) {
+            Ok(program) => program,
+            Err(error) if error.errno() == Some(libc::EPERM) => {
+                skipped += 1;
+                continue;
+            }
+            Err(error) => panic!("seed {seed}: {error}"),
+        };
+        for step in 0..40 {
+            let frame = plain_frame(draws, &rules);
+            let frame = if draws.chance(60) { frame } else { spoil(draws, frame) };
+            let verdict = program.test(&frame).expect("the kernel runs it").verdict;
+            let about = format!("seed {seed} step {step}: {frame:02x?}");
+            assert_eq!(verdict, interpret::xdp(&code, &frame), "{about}");
+            verdicts[verdict as usize] += 1;
+        }
+    }
+    if skipped > 0 {
+        return println!("skipped: {skipped} XDP programs, which only root may load");
+    }
+    assert!(verdicts.iter().all(|frames| *frames > 10), "frames of each ring: {verdicts:?}");
+}
+
 #[test]
 fn a_frame_goes_to_ring_0_or_to_that_of_its_leaf() {
     let mut tally = Tally::default();
@@ -362,4 +413,103 @@ fn a_frame_goes_to_ring_0_or_to_that_of_its_leaf() {
         check(case.wrapping_mul(0x9e37_79b9_7f4a_7c15), &mut tally);
     }
     assert!(tally.zero > 5_000 && tally.sorted > 5_000 && tally.hostile > 1_000, "{tally:?}");
+}
+
+/// Policies without room for all rules: programs of the first of them are as certain.
+#[test]
+fn a_program_without_room_for_all_rules_stays_certain() {
+    let mut sorted = 0;
+    for seed in 1..=3 {
+        let draws = &mut Draws(Random::new(seed, 2));
+        // Every rule tests a port of its own, so that none takes all frames of the later ones.
+        let rule = |port| {
+            let destination_ports = vec![PortRange::single(port)];
+            let matches = Match { destination_ports, ..draws.matches(true) };
+            Rule::new(matches, LeafId(draws.below(9) as u32))
+        };
+        let rules: Vec<Rule> = (1..=3_000).map(rule).collect();
+        let mut classifier = Classifier::new(rules.clone(), LeafId(0), FragmentPolicy::EachAlone);
+        let plan = SortPlan::new(SortConfig {
+            rules: rules.clone(),
+            order: MatchOrder::First,
+            fragments: FragmentPolicy::EachAlone,
+            default: LeafId(0).into(),
+            wishes: vec![Wish::default(); 9],
+        });
+        let (classic, xdp) = (plan.classic(InterfaceId(0)), plan.xdp(InterfaceId(0)));
+        assert!(!classic.cut.is_empty() && !xdp.cut.is_empty(), "seed {seed}: there was room");
+        let number = xdp.code.number();
+        assert!(classic.code.len().max(number.len()) <= INSTRUCTIONS_MAX);
+        for _ in 0..2_000 {
+            let frame = plain_frame(draws, &rules[..400]);
+            let headers = Headers::parse_ethernet(&frame);
+            let leaf = classifier.classify(Instant::ZERO, InterfaceId(0), &headers).leaf;
+            let rings = [
+                interpret::classic(&classic.code, &frame).unwrap_or(0),
+                interpret::xdp(&number, &frame),
+            ];
+            for ring in rings.into_iter().filter(|ring| *ring != 0) {
+                assert_eq!(plan.leaf(ring as usize), Some(leaf), "seed {seed}: {headers:?}");
+                sorted += 1;
+            }
+        }
+    }
+    assert!(sorted > 1_000, "{sorted} frames in rings of their own");
+}
+
+/// Checks the rings of leaves and the leaves that are not sorted, for the classes of a policy.
+fn check_rings(classes: &str, rings: &str, unsorted: &[(&str, Reason)]) {
+    let default = "[class.rest]\nrate = \"1 Mbit/s\"\ndefault = true\n";
+    let link = "[link]\nrate = \"100 Mbit/s\"\nscheduler = \"htb\"\n";
+    let text = format!("{link}{default}{}", classes.replace("RATE", "rate = \"1 Mbit/s\""));
+    let outcome = weir_policy::policy::parse(&text, "rings.toml");
+    let policy = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.findings));
+    let plan = SortPlan::of_policy(&policy);
+    let name = |leaf: LeafId| policy.leaf_name(leaf);
+    let found = (1..plan.rings).map(|ring| plan.leaf(ring).map_or("none", name));
+    assert_eq!(found.collect::<Vec<_>>().join(" "), rings, "{classes}");
+    let found: Vec<_> = plan.unsorted.iter().map(|row| (name(row.0), row.1)).collect();
+    assert_eq!(found, unsorted, "{classes}");
+}
+
+#[test]
+fn leaves_that_need_a_ring_most_get_one_first() {
+    let many = |extra: &str| {
+        let class = |place: u32| {
+            let key = if place == 8 { extra } else { "" };
+            format!("[class.c{place}]\nRATE\n{key}\nmatch = [{{ dport = {place} }}]\n")
+        };
+        (1..=9).map(class).collect::<String>()
+    };
+    let last = [("c8", Reason::Rings), ("c9", Reason::Rings)];
+    check_rings(&many(""), "c1 c2 c3 c4 c5 c6 c7", &last);
+    let last = [("c7", Reason::Rings), ("c9", Reason::Rings)];
+    check_rings(&many("delay = \"1 s\""), "c8 c1 c2 c3 c4 c5 c6", &last);
+    let rest = "[class.a]\nRATE\nprio = 2\nmatch = [{ dport = 1 }]\n[class.b]\nRATE\nprio = 1\n\
+                match = [{ dport = 2 }]\n[class.c]\nRATE\nmatch = [{ dport = 3 }]\n";
+    check_rings(rest, "c b a", &[]);
+}
+
+#[test]
+fn notes_name_some_leaves_and_count_the_rest() {
+    let unsorted = [(9, Reason::Mark)].into_iter().chain((1..=6).map(|leaf| (leaf, Reason::Rings)));
+    let unsorted = unsorted.map(|(leaf, reason)| (LeafId(leaf), reason)).collect();
+    let config = random_config(&mut Draws(Random::new(1, 3))).0;
+    let plan = SortPlan { unsorted, ..SortPlan::new(config) };
+    let expected = [
+        "frames of `c1`, `c2`, `c3`, `c4` and 2 more come by the ring that classes share: other \
+         classes have all rings",
+        "frames of `c9` come by the ring that classes share: a rule tests a mark, which the \
+         kernel's sorter does not read",
+    ];
+    assert_eq!(plan.notes(|leaf| format!("c{}", leaf.0)), expected);
+}
+
+#[test]
+fn what_no_program_can_read_is_said() {
+    let marked = "[class.a]\nRATE\nmatch = [{ mark = 5, proto = \"udp\" }]\n[class.b]\nRATE\n\
+                  match = [{ dport = 5004 }]\n[class.c]\nRATE\nmatch = [{ proto = \"tcp\" }]\n";
+    check_rings(marked, "b c", &[("a", Reason::Mark), ("b", Reason::BehindMark)]);
+    let spread = "[class.a]\nRATE\nhash = \"full\"\nqueues = 4\nmatch = [{ dport = 1 }]\n";
+    check_rings(spread, "", &[("a-0", Reason::Spread)]);
 }

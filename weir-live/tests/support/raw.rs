@@ -66,3 +66,25 @@ pub fn set_udp_segment(socket: &UdpSocket, size: u16) -> io::Result<()> {
         unsafe { libc::setsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, pointer.cast(), len) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// Sends a frame as most programs do: through the programs and queues of the interface.
+pub fn send_queued(interface: &str, frame: &[u8]) -> io::Result<()> {
+    let index = weir_live::netlink::Netlink::open()
+        .and_then(|mut netlink| netlink.link(interface))
+        .map_err(|error| error.cause)?
+        .index;
+    // SAFETY: sockaddr_ll is integers only: all zero is a value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_ifindex = index as libc::c_int;
+    let (pointer, len) = (&raw const address, size_of::<libc::sockaddr_ll>() as libc::socklen_t);
+    // SAFETY: socket takes numbers; the address and the frame outlive the call; the descriptor is
+    // closed here and has no other owner.
+    let sent = unsafe {
+        let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
+        let sent = libc::sendto(socket, frame.as_ptr().cast(), frame.len(), 0, pointer.cast(), len);
+        libc::close(socket);
+        sent
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

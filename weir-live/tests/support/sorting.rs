@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use libtest_mimic::Failed;
+
 use crate::rings::Rings;
 use crate::{Outcome, PLAIN};
 use weir_core::classify::{
@@ -9,6 +11,7 @@ use weir_core::classify::{
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::Protocol;
+use weir_live::bpf::{Code, Kind, Map, Program};
 use weir_live::probe;
 use weir_live::sorter::{INSTRUCTIONS_MAX, SortConfig, SortPlan, Wish, interpret};
 use weir_live::testbed::{END, LEFT, Testbed};
@@ -40,6 +43,38 @@ pub fn each_class_comes_by_its_own_ring() -> Outcome {
     Ok(())
 }
 
+pub fn an_xdp_program_sorts_alike() -> Outcome {
+    let sorter = SortPlan::new(config()).xdp(InterfaceId(0)).code;
+    let Some(number) = load(&sorter.number())? else { return Ok(()) };
+    let sockets = Map::sockets("weir_rings", 5)?;
+    let redirect = load(&sorter.redirect(&sockets))?.ok_or("one program was loaded already")?;
+    for (name, frame, expected) in rows() {
+        let found = number.test(&frame)?.verdict;
+        let interpreted = interpret::xdp(&sorter.number(), &frame);
+        if (found, interpreted) != (expected, expected) {
+            let why = format!("{name}: kernel {found}, interpreter {interpreted}, {expected}");
+            return Err(why.into());
+        }
+        // There is no socket yet, so the kernel's stack gets the frame.
+        if redirect.test(&frame)?.verdict != XDP_PASS {
+            return Err(format!("{name}: the frame is lost without a socket").into());
+        }
+    }
+    Ok(())
+}
+
+/// Loads an XDP program; none if this process may not.
+fn load(code: &Code) -> Result<Option<Program>, Failed> {
+    match Program::load(Kind::Xdp, "weir_sorts", code) {
+        Ok(program) => Ok(Some(program)),
+        Err(error) if error.errno() == Some(libc::EPERM) => {
+            println!("skipped: 1 live test: {error}");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 pub fn the_kernel_takes_the_longest_program() -> Outcome {
     // Many prefixes that cannot be joined, for a leaf with a ring and one without.
     let rule = |place: u32| {
@@ -58,11 +93,19 @@ pub fn the_kernel_takes_the_longest_program() -> Outcome {
     let plan = SortPlan::new(SortConfig { rules, ..config() });
     let sorter = plan.classic(InterfaceId(0));
     let (len, cut) = (sorter.code.len(), &sorter.cut);
-    if len > INSTRUCTIONS_MAX || len < INSTRUCTIONS_MAX - 50 || cut.len() != 2 {
+    if !(INSTRUCTIONS_MAX - 50..=INSTRUCTIONS_MAX).contains(&len) || cut.len() != 2 {
         return Err(format!("{len} instructions, cut {cut:?}").into());
     }
     let testbed = Testbed::new(PLAIN)?;
     testbed.weir.run(|| Rings::open(LEFT, 2, &sorter.code))??;
+    let xdp = plan.xdp(InterfaceId(0));
+    let len = xdp.code.number().len();
+    if !(INSTRUCTIONS_MAX - 50..=INSTRUCTIONS_MAX).contains(&len) || xdp.cut.len() != 2 {
+        return Err(format!("XDP: {len} instructions, cut {:?}", xdp.cut).into());
+    }
+    if load(&xdp.code.number())?.is_some() {
+        load(&xdp.code.redirect(&Map::sockets("weir_rings", 5)?))?;
+    }
     Ok(())
 }
 
@@ -154,5 +197,7 @@ fn ipv6(network: u64, protocol: u8, port: u16) -> Vec<u8> {
     packet
 }
 
+/// The verdict that hands a frame to the kernel's stack [<linux/bpf.h>, `xdp_action`].
+const XDP_PASS: u32 = 2;
 const MARK: &[u8] = b"weir sorts";
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -40,7 +40,8 @@ pub(super) fn check(direction: &Direction, span: Span, report: &mut Report) {
     );
     let lower = "lower the limits of queues";
     let cure = if held <= MAX.into() {
-        format!("write `pool = \"{held} packets\"`, or {lower}")
+        let memory = (held * FRAME_BYTES) >> 20;
+        format!("write `pool = \"{held} packets\"` (about {memory} MiB), or {lower}")
     } else {
         lower.to_owned()
     };
@@ -84,5 +85,7 @@ const MIN: u32 = 64;
 const MAX: u32 = 1 << 20;
 /// The packet size by which a queue in bytes is converted: the mean of common traffic mixes.
 const PACKET_TYPICAL: u64 = 500;
+/// The memory of a frame with MTU 1500.
+const FRAME_BYTES: u64 = 2048;
 /// The most classes that a warning names.
 const NAMES_SHOWN: usize = 4;

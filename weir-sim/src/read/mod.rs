@@ -62,6 +62,14 @@ pub fn parse_with(
     parse_as(bytes, name, (read_file, Some(policy)))
 }
 
+/// Checks a text that holds tables `[[source]]` only: what a generator sends on a real network.
+pub fn parse_sources(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Vec<Source>> {
+    reader::read(name, bytes, |top, report| {
+        let files = Files { scenario: name, read_file };
+        Some(sources(top, None, Place::Link(None), &files, report))
+    })
+}
+
 fn parse_as(
     bytes: &[u8],
     name: &str,

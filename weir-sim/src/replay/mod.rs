@@ -374,7 +374,7 @@ fn link_type(link: CaptureLink) -> Option<LinkType> {
 }
 
 /// The headers of a captured frame.
-pub(crate) fn headers(frame: &CaptureFrame<'_>) -> Headers {
+pub fn headers(frame: &CaptureFrame<'_>) -> Headers {
     match link_type(frame.link.link_type) {
         Some(link_type) => Headers::parse(link_type, frame.bytes),
         None => Headers { unread: Some(Unread::LinkType), ..Headers::UNKNOWN },
@@ -383,7 +383,7 @@ pub(crate) fn headers(frame: &CaptureFrame<'_>) -> Headers {
 
 /// The length of the Ethernet frame, without check sequence, that carries what this frame carried.
 /// Longer than any frame is taken as damage, and would keep the line busy for years.
-pub(crate) fn frame_length(frame: &CaptureFrame<'_>) -> u32 {
+pub fn frame_length(frame: &CaptureFrame<'_>) -> u32 {
     let link = link_type(frame.link.link_type);
     let header = link.map_or(ETHERNET_HEADER, |link| link.header_len(frame.bytes));
     frame.original_length.min(PACKET_BYTES_MAX).saturating_sub(header) + ETHERNET_HEADER

@@ -27,7 +27,7 @@ pub fn schema() -> Value {
 pub fn settings() -> Value {
     let lag_max = quantity(&[Dimension::Duration], "A longer stall is not made up for.");
     let cpu = json!({ "type": "integer", "minimum": 0, "maximum": CPU_MAX });
-    let word = |words: &[&str], what: &str| json!({ "enum": words, "default": words[0], "description": what });
+    let word = |words: &[&str], what: &str| described(json!({ "enum": words }), words[0], what);
     json!({
         "name": {
             "type": "string", "minLength": 1, "default": "the name of the file",
@@ -36,9 +36,14 @@ pub fn settings() -> Value {
         "ports": ports(),
         "wait": word(
             &["hybrid", "block", "spin"],
-            "Until when the loop sleeps: shortly before a deadline, or the deadline, or not at all.",
+            "Until when the loop sleeps: shortly before a deadline, or the deadline, or not at \
+                all.",
         ),
-        "cpu": described(cpu.clone(), "the system's choice", "The processor to run on, for one bridge."),
+        "cpu": described(
+            cpu.clone(),
+            "the system's choice",
+            "The processor to run on, for one bridge.",
+        ),
         "cpus": described(
             json!({ "type": "array", "items": cpu }), "the system's choice",
             "The processors to run on: one a bridge, in the order of the bridges' first ports.",
@@ -62,7 +67,8 @@ pub fn settings() -> Value {
         ),
         "take": {
             "type": "boolean", "default": false,
-            "description": "Takes interfaces that have addresses or routes, which then stop working.",
+            "description": "Takes interfaces that have addresses or routes, which then stop \
+                working.",
         },
     })
 }
@@ -71,7 +77,9 @@ fn ports() -> Value {
     let mut port = closed(object(port()));
     port["required"] = json!(["interface"]);
     let port = json!({ "anyOf": [interface(), port] });
-    let several = json!({ "type": "object", "minProperties": 2, "maxProperties": 64, "additionalProperties": port });
+    let several = json!({
+        "type": "object", "minProperties": 2, "maxProperties": 64, "additionalProperties": port,
+    });
     let host = json!({
         "type": "object", "properties": { "host": port }, "required": ["host"],
         "additionalProperties": false,
@@ -119,7 +127,8 @@ pub fn direction() -> Value {
     json!({
         "from": {
             "anyOf": [text(""), several],
-            "description": "The port where frames come in, or several whose frames share the policy.",
+            "description": "The port where frames come in, or several whose frames share the \
+                policy.",
         },
         "to": text("The port where frames leave; another one."),
         "policy": text("The file of the policy, relative to this one."),

@@ -75,9 +75,18 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-sim", &["weir-core", "weir-policy"]),
     ("weir-live", &["weir-core", "weir-policy"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-live"]),
+    ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
     (
         "weir-lab",
-        &["weir-core", "weir-policy", "weir-import", "weir-sim", "weir-live", "weir-control"],
+        &[
+            "weir-core",
+            "weir-policy",
+            "weir-import",
+            "weir-sim",
+            "weir-live",
+            "weir-control",
+            "weir-traffic",
+        ],
     ),
     (
         "weir",
@@ -88,11 +97,12 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-sim",
             "weir-live",
             "weir-control",
+            "weir-traffic",
             "weir-lab",
         ],
     ),
     ("weir-python", &["weir-core", "weir-policy", "weir-sim", "weir-lab"]),
-    ("fuzz", &["weir-core", "weir-policy", "weir-import", "weir-sim", "weir-live"]),
+    ("fuzz", &["weir-core", "weir-policy", "weir-import", "weir-sim", "weir-live", "weir-traffic"]),
     ("xtask", &[]),
 ];
 

@@ -2,21 +2,21 @@
 //! AF_XDP socket of its ring.
 
 use crate::bpf::{Code, Cond, Function, Map, Op, Reg, Width};
+use crate::sorter::XdpSorter;
 
 /// Returns the program. With the number of the kernel's function for it, it first puts a VLAN tag
-/// back that the sender's kernel or the hardware left beside the frame. `sorter` leaves the ring in
-/// R0; without it all frames go to ring 0. Frames pass to the kernel's stack while their ring has no
-/// socket.
-pub(super) fn to_rings(tag_function: Option<i32>, sorter: Option<&Code>, map: &Map) -> Code {
+/// back that the sender's kernel or the hardware left beside the frame. Without a sorter all frames
+/// go to ring 0. Frames pass to the kernel's stack while their ring has no socket.
+pub(super) fn to_rings(tag_function: Option<i32>, sorter: Option<&XdpSorter>, map: &Map) -> Code {
     let mut code = Code::new();
     if let Some(number) = tag_function {
         put_tag_back(&mut code, number);
     }
-    match sorter {
-        Some(sorter) => code.append(sorter),
-        None => code.set(Reg::R0, 0),
-    };
-    code.set(Reg::R2, Reg::R0).set_map(Reg::R1, map).set(Reg::R3, XDP_PASS);
+    if let Some(sorter) = sorter {
+        code.append(&sorter.redirect(map));
+        return code;
+    }
+    code.set(Reg::R2, 0).set_map(Reg::R1, map).set(Reg::R3, XDP_PASS);
     code.call(Function::RedirectMap).exit();
     code
 }

@@ -3,6 +3,8 @@
 use super::*;
 use weir_core::random;
 
+mod tunnels;
+
 /// A super-packet described by its variations; [`Packet::build`] writes it as a Linux sender would.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
@@ -73,7 +75,7 @@ impl Packet {
         let start = frame.len();
         frame.resize(start + len, 0x01);
         frame[start] = 0x40 | (len / 4) as u8;
-        put(frame, start + 2, (len + rest) as u16);
+        put(frame, start + 2, u16::try_from(len + rest).unwrap_or(0));
         // The identification wraps inside the packet too.
         put(frame, start + 4, 0xffff);
         put(frame, start + 6, 0x4000);
@@ -85,7 +87,7 @@ impl Packet {
         let protocol = if self.is_tcp { 6 } else { 17 };
         let start = frame.len();
         frame.extend([0x60, 0, 0, 0, 0, 0, protocol, 64]);
-        put(frame, start + 4, (self.network_options + rest) as u16);
+        put(frame, start + 4, u16::try_from(self.network_options + rest).unwrap_or(0));
         frame.extend((0..32).map(|byte| byte * 3));
         if self.network_options > 0 {
             frame[start + 6] = 60;
@@ -197,6 +199,8 @@ fn super_packets_become_the_frames_of_the_wire() {
         Packet { payload: 1, ..BASE },
         Packet { payload: 0, ..BASE },
         Packet { payload: 65_000, ..BASE },
+        Packet { payload: 200_001, ..BASE },
+        Packet { payload: 512_000, is_ip6: true, ..BASE },
         Packet { size: 1, payload: 2000, ..BASE },
         Packet { size: 537, payload: 3333, ..BASE },
         Packet { flags: 0xff, ..BASE },
@@ -330,7 +334,7 @@ fn headers_that_do_not_fit_are_refused() {
         (
             "too many frames",
             |f, h| {
-                (*f, *h) = Packet { size: 1, payload: 2049, ..BASE }.build();
+                (*f, *h) = Packet { size: 1, payload: 16_385, ..BASE }.build();
             },
             OffloadError::BadSize,
         ),
@@ -393,9 +397,14 @@ impl Random {
             size: self.below(400) as u16,
             flags: self.below(256) as u8,
         };
-        let (mut frame, mut header) = packet.build();
+        let (frame, header) = packet.build();
+        let (mut frame, mut header) = match self.below(3) {
+            0 => (frame, header),
+            1 => tunnels::random(self.below(64), &frame, header),
+            _ => tunnels::with_jumbo_option(&frame, header),
+        };
         for _ in 0..self.below(4) {
-            let at = self.below(frame.len().min(100));
+            let at = self.below(frame.len().min(140));
             frame[at] = self.below(256) as u8;
         }
         if self.below(4) == 0 {

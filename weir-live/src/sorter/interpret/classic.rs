@@ -1,4 +1,4 @@
-//! Runs a sorter's program on a frame as the kernel would, without the kernel: for tests.
+//! Runs a classic program on a frame.
 
 /// Returns the ring that a classic program gives a frame, as it was on the wire; `None` if the
 /// kernel would not deliver the frame.

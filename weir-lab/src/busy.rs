@@ -1,0 +1,47 @@
+//! Busy processes, as other work on a machine: one on each processor, each in a session of its own,
+//! with ordinary niceness.
+
+use std::process::{Child, Command, Stdio};
+use weir_live::error::SystemError;
+use weir_live::precedence::{NICENESS_FIRST, set_niceness};
+
+/// Busy processes; they end when this is dropped, or with the thread that started them.
+pub struct Busy(Vec<Child>);
+
+impl Busy {
+    /// Starts a busy process on each of the first `count` processors.
+    ///
+    /// # Errors
+    /// When a program of util-linux is missing.
+    pub fn start(count: usize) -> Result<Self, SystemError> {
+        // A process inherits the precedence of the thread that starts it.
+        drop(set_niceness(0));
+        let mut started = Self(Vec::new());
+        let outcome = (0..count).try_for_each(|processor| {
+            started.0.push(start(processor)?);
+            Ok(())
+        });
+        drop(set_niceness(NICENESS_FIRST));
+        outcome.map(|()| started)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for process in &mut self.0 {
+            // It may have ended already.
+            drop(process.kill());
+            drop(process.wait());
+        }
+    }
+}
+
+fn start(processor: usize) -> Result<Child, SystemError> {
+    let mut command = Command::new("setsid");
+    command.args(["setpriv", "--pdeathsig", "KILL", "taskset", "-c", &processor.to_string()]);
+    command.args(["sh", "-c", "while :; do :; done"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|cause| SystemError {
+        cure: "install util-linux".into(),
+        ..SystemError::new("start a busy process", cause)
+    })
+}

@@ -1,0 +1,128 @@
+//! The traffic of the overload: a flood with packets of the guaranteed class anywhere in it, from one
+//! thread; at the other end those are counted one by one.
+
+use super::{BULK_PORT, IP_LENGTH, VOICE_PORT};
+use crate::rig;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+use weir_live::error::SystemError;
+use weir_live::netlink::Mac;
+use weir_live::testbed::{END, Host, Testbed};
+use weir_live::wait::pin_to_cpu;
+use weir_traffic::arrivals::Delays;
+use weir_traffic::flood::{Flood, FloodPlan, FloodReport, Guaranteed, Place, Way};
+use weir_traffic::{RawPort, ReceivePlan, Receiver};
+
+/// How bulk is offered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Bulk {
+    /// 60-byte packets, this many a second.
+    Rate(u64),
+    /// 60-byte packets, as many as the generator can.
+    All,
+    /// Super-packets, as many as the generator can.
+    SuperPackets,
+}
+
+/// What became of the guaranteed packets, and how much bulk came with them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) sent: u64,
+    pub(super) lost: u64,
+    pub(super) delay: Delays,
+    pub(super) bulk_per_second: f64,
+}
+
+/// The generators and the receiver, on the processor that the bridge does not have.
+pub(super) struct Traffic {
+    flood: Flood,
+    back: Option<Flood>,
+    receiver: Receiver,
+    /// Nobody reads what arrives here, but without it the kernel would refuse each packet by ICMP.
+    _bulk: UdpSocket,
+}
+
+impl Traffic {
+    /// Starts everything: this many guaranteed packets among `bulk`, and with `back` a flood
+    /// towards the client.
+    pub(super) fn start(
+        testbed: &Testbed,
+        bulk: Bulk,
+        packets: u64,
+        back: bool,
+    ) -> Result<Self, SystemError> {
+        let (receiver, unread) = testbed.server.run(|| {
+            pin()?;
+            let plan = ReceivePlan { tcp: Vec::new(), ..ReceivePlan::ports(&[VOICE_PORT]) };
+            let failed = |cause| SystemError::new("listen for bulk", cause);
+            let bulk = UdpSocket::bind(SocketAddr::new(Host::Server.ip4(), BULK_PORT));
+            Ok::<_, SystemError>((Receiver::start(&plan)?, bulk.map_err(failed)?))
+        })??;
+        let backwards = || pin().and_then(|()| Flood::start(&nobody(Host::Server, Host::Client)));
+        let back = back.then(|| testbed.server.run(backwards)?).transpose()?;
+        let forwards = || pin().and_then(|()| Flood::start(&plan(bulk, packets)));
+        let flood = testbed.client.run(forwards)??;
+        Ok(Self { flood, back, receiver, _bulk: unread })
+    }
+
+    /// Waits for the last guaranteed packet.
+    pub(super) fn finish(self) -> Counted {
+        let FloodReport { sent, seconds, guaranteed, .. } = self.flood.wait();
+        self.receiver.wait_ended(PATIENCE);
+        let received = self.receiver.finish();
+        if let Some(back) = self.back {
+            back.finish();
+        }
+        let voice = received.streams.iter().find(|stream| stream.stream == Some(STREAM));
+        let arrived = voice.map_or(0, |stream| stream.packets - stream.duplicated);
+        Counted {
+            sent: guaranteed,
+            lost: guaranteed.saturating_sub(arrived),
+            delay: voice.map(|stream| stream.delay).unwrap_or_default(),
+            bulk_per_second: sent as f64 / seconds,
+        }
+    }
+}
+
+/// For threads started from this one, too.
+fn pin() -> Result<(), SystemError> {
+    rig::cpus().1.map_or(Ok(()), pin_to_cpu)
+}
+
+fn plan(bulk: Bulk, packets: u64) -> FloodPlan {
+    let (to, segments) = (Host::Server.ip4(), (SEGMENT, SEGMENTS));
+    let flood = match bulk {
+        Bulk::Rate(rate) => FloodPlan { rate: Some(rate), ..nobody(Host::Client, Host::Server) },
+        Bulk::All => nobody(Host::Client, Host::Server),
+        Bulk::SuperPackets => FloodPlan::udp(to, BULK_PORT, segments),
+    };
+    let guaranteed = Guaranteed {
+        stream: STREAM,
+        length: FRAME,
+        packets,
+        place: Place::Any,
+        to: Some(Host::Server.mac()),
+        ..Guaranteed::new(VOICE_PORT)
+    };
+    FloodPlan { guaranteed: Some(guaranteed), ..flood }
+}
+
+/// 60-byte packets, all that the generator can send, to a station that does not exist: they cross
+/// the bridge and load no receiver.
+fn nobody(from: Host, to: Host) -> FloodPlan {
+    let port = RawPort { interface: END.to_owned(), to: Mac(rig::NO_STATION), from: None };
+    FloodPlan {
+        way: Way::Raw(port),
+        from: from.ip4(),
+        length: FRAME,
+        ..FloodPlan::raw(END, to.ip4(), BULK_PORT)
+    }
+}
+
+const STREAM: u32 = 1;
+/// A 60-byte packet in its frame.
+const FRAME: u32 = IP_LENGTH + 14;
+/// The frames that a super-packet becomes.
+const SEGMENT: u32 = 1442;
+const SEGMENTS: u16 = 45;
+const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,140 @@
+//! A deployment's bridges, as the run loop wants them.
+
+use weir_core::classify::Classifier;
+use weir_core::ids::LeafId;
+use weir_core::link::{AnyLink, LinkPlan};
+use weir_core::parameter::Params;
+use weir_core::sched::{ClassSpec, SCHEDULERS, Tree};
+use weir_core::units::{Bytes, Rate};
+use weir_policy::deployment::{self, Deployment, Direction, Side};
+
+use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
+use crate::error::{Result, SystemError};
+use crate::port::PortConfig;
+use crate::port::impaired::Impairment;
+use crate::sorter::{Reason, SortPlan};
+use crate::wait::WaitPolicy;
+
+/// Returns what each bridge of a deployment runs.
+///
+/// # Errors
+/// When a link cannot be built.
+pub fn bridges(deployment: &Deployment) -> Result<Vec<BridgeConfig>> {
+    deployment.bridges.iter().map(|bridge| config(deployment, bridge)).collect()
+}
+
+/// Returns what the kernel cannot keep apart: classes that share a ring, so that a flood in one of
+/// them takes frames of the others.
+pub fn notes(deployment: &Deployment) -> Vec<String> {
+    let mut notes = Vec::new();
+    for direction in &deployment.directions {
+        let mut unsorted = SortPlan::of_policy(&direction.policy).unsorted;
+        unsorted.sort_by_key(|(leaf, reason)| (*reason, *leaf));
+        for classes in unsorted.chunk_by(|one, other| one.1 == other.1) {
+            let names: Vec<_> = classes.iter().map(|(leaf, _)| *leaf).collect();
+            notes.push(note(direction, &names, classes[0].1));
+        }
+    }
+    notes
+}
+
+fn note(direction: &Direction, leaves: &[LeafId], reason: Reason) -> String {
+    let shown = leaves.iter().take(NAMES_MAX);
+    let names: Vec<_> =
+        shown.map(|leaf| format!("`{}`", direction.policy.leaf_name(*leaf))).collect();
+    let more = match leaves.len() - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let names = names.join(", ");
+    let name = &direction.name;
+    format!("in {name}, {names}{more} shares a receive ring with the default class: {reason}")
+}
+
+/// Names in one note.
+const NAMES_MAX: usize = 5;
+
+fn config(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<BridgeConfig> {
+    Ok(BridgeConfig {
+        ports: bridge.ports.iter().map(|&port| port_config(deployment, port)).collect(),
+        lanes: lanes(deployment, bridge)?,
+        wait: match deployment.wait {
+            deployment::Wait::Hybrid => WaitPolicy::Hybrid,
+            deployment::Wait::Block => WaitPolicy::Block,
+            deployment::Wait::Spin => WaitPolicy::Spin,
+        },
+        lag_max: deployment.lag_max,
+        cpu: bridge.cpu.map(|cpu| cpu as usize),
+        passes_carrier: deployment.carrier == deployment::Carrier::Pass,
+    })
+}
+
+fn port_config(deployment: &Deployment, number: usize) -> BridgePort {
+    let port = &deployment.ports[number];
+    let kind = match port.side {
+        Side::Interface => port.kind,
+        Side::Host => "host",
+        Side::Wire => "wire",
+    };
+    let impairment = Impairment { delay: port.delay, loss: port.loss, seed: port.seed };
+    let config =
+        PortConfig { kind: kind.to_owned(), impairment, ..PortConfig::new(&port.interface) };
+    BridgePort::new(number as u16, config)
+}
+
+/// A lane for each direction, and for the ways that none shapes one for each port where they end.
+fn lanes(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<Vec<LaneConfig>> {
+    let index = |port: usize| bridge.ports.iter().position(|one| *one == port);
+    let mut lanes = Vec::new();
+    for direction in bridge.directions.iter().map(|way| &deployment.directions[*way]) {
+        let from = direction.from.iter().filter_map(|&port| index(port)).collect();
+        lanes.push(shaped(direction, from, index(direction.to).unwrap_or_default())?);
+    }
+    for (to, &port) in bridge.ports.iter().enumerate() {
+        let is_unshaped =
+            |&from: &usize| from != to && deployment.direction(bridge.ports[from], port).is_none();
+        let from: Vec<usize> = (0..bridge.ports.len()).filter(is_unshaped).collect();
+        if !from.is_empty() {
+            let name = match from.as_slice() {
+                [one] => format!("from {}", deployment.ports[bridge.ports[*one]].name),
+                _ => format!("to {}", deployment.ports[port].name),
+            };
+            lanes.push(unshaped(name, from, to, deployment.pool)?);
+        }
+    }
+    Ok(lanes)
+}
+
+fn shaped(direction: &Direction, from: Vec<usize>, to: usize) -> Result<LaneConfig> {
+    let lane = LaneConfig::new(&direction.name, (from, to), &direction.policy)?;
+    Ok(LaneConfig { frames_max: direction.pool, sojourn_max: direction.sojourn_max, ..lane })
+}
+
+/// A lane through which frames pass at once.
+fn unshaped(name: String, from: Vec<usize>, to: usize, frames_max: u32) -> Result<LaneConfig> {
+    Ok(LaneConfig {
+        name,
+        from,
+        to,
+        leaf_names: vec!["unshaped".to_owned()],
+        classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
+        link: fast_link()?,
+        sorting: None,
+        frames_max,
+        sojourn_max: None,
+    })
+}
+
+/// A link that is fast enough never to hold a frame back.
+fn fast_link() -> Result<Box<dyn AnyLink>> {
+    let refused = |why| SystemError::refused("build an unshaped link", why, "");
+    let class = ClassSpec { name: "unshaped".to_owned(), parent: None, params: Params::new() };
+    let rate = Rate::new(UNSHAPED_RATE).expect("the rate is not zero");
+    let tree = Tree::new(rate, Bytes::new(UNSHAPED_MTU), Params::new(), vec![class])
+        .map_err(|error| refused(error.to_string()))?;
+    let plan = LinkPlan::new(SCHEDULERS[0].descriptor.keyword, tree);
+    plan.build().map_err(|error| refused(error.to_string()))
+}
+
+const UNSHAPED_RATE: u64 = 400_000_000_000;
+const UNSHAPED_MTU: u64 = 65_535;

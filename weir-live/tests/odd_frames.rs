@@ -1,0 +1,179 @@
+//! Odd frames and faults: each row runs once across the kernel's bridge and once across Weir's, with
+//! the same frames, and what arrives at the other host is compared byte for byte. After each, the
+//! counters of Weir account for every frame, super-packets counted as the frames they are cut into.
+//! Needs root or user namespaces; otherwise the tests are skipped and counted, or fail if
+//! WEIR_REQUIRE_LIVE=1.
+
+#![allow(unsafe_code)]
+
+#[path = "odd_frames/faults.rs"]
+mod faults;
+#[path = "odd_frames/frames.rs"]
+mod frames;
+#[path = "odd_frames/kinds.rs"]
+mod kinds;
+#[path = "odd_frames/lab.rs"]
+mod lab;
+
+use std::process::ExitCode;
+
+use lab::{CLIENT, Heard, Lab, Outcome, SERVER, Through};
+use libtest_mimic::{Arguments, Trial};
+use weir_live::netns;
+use weir_live::status::Status;
+use weir_live::testbed::TestbedConfig;
+
+/// A kind of frame or fault.
+struct Row {
+    name: &'static str,
+    mtu: u32,
+    script: fn(&mut Lab) -> Outcome,
+    /// Frames that only the kernel's bridge forwards, and that only Weir's does.
+    only: [usize; 2],
+    /// Why they differ.
+    why: &'static str,
+}
+
+const SAME: Row = Row { name: "", mtu: 1500, script: |_| Ok(()), only: [0, 0], why: "" };
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row { name: "short_frames", script: kinds::short, ..SAME },
+    Row { name: "full_frames", script: kinds::full, ..SAME },
+    Row { name: "jumbo_frames", script: kinds::jumbo, mtu: 9000, ..SAME },
+    Row { name: "vlan_tags", script: kinds::vlan, ..SAME },
+    Row { name: "llc_and_snap", script: kinds::llc, ..SAME },
+    Row { name: "pppoe", script: kinds::pppoe, ..SAME },
+    Row { name: "mpls", script: kinds::mpls, ..SAME },
+    Row { name: "odd_ethertypes", script: kinds::ethertypes, ..SAME },
+    Row { name: "broadcasts_and_groups", script: kinds::groups, ..SAME },
+    Row { name: "reserved_groups", script: kinds::reserved, only: [0, 15],
+          why: "two ports are a cable: LACP, LLDP and the like cross Weir; the kernel keeps them", ..SAME },
+    Row { name: "bad_sources", script: kinds::bad_sources, only: [0, 2],
+          why: "the kernel refuses a group or zero as source; a cable does not", ..SAME },
+    Row { name: "group_reports", script: kinds::group_reports, ..SAME },
+    Row { name: "wrong_checksums", script: kinds::wrong_checksums, ..SAME },
+    Row { name: "wrong_ip_headers", script: kinds::wrong_ip, ..SAME },
+    Row { name: "ip4_fragments", script: kinds::fragments, ..SAME },
+    Row { name: "ip6_extension_headers", script: kinds::extensions, ..SAME },
+    Row { name: "unfinished_checksums", script: kinds::unfinished, ..SAME },
+    Row { name: "super_packets_tcp4", script: kinds::super_tcp4, ..SAME },
+    Row { name: "super_packets_tcp6", script: kinds::super_tcp6, ..SAME },
+    Row { name: "super_packets_udp", script: kinds::super_udp, ..SAME },
+    Row { name: "super_packets_vxlan", script: kinds::super_vxlan, ..SAME },
+    Row { name: "super_packets_beyond_64_kib", script: kinds::super_big, ..SAME },
+    Row { name: "for_a_port_itself", script: faults::for_a_port, ..SAME },
+    Row { name: "stations_on_one_side", script: faults::one_side, ..SAME },
+    Row { name: "stations_that_move", script: faults::moves, ..SAME },
+    Row { name: "a_flood_of_addresses", script: faults::flood, ..SAME },
+    Row { name: "a_shorter_mtu_behind", script: faults::shorter_mtu, only: [3, 0],
+          why: "the kernel's bridge gives frames without a tag the tag's 4 bytes, too", ..SAME },
+    Row { name: "mtu_raised_and_lowered", script: faults::mtu_changes, ..SAME },
+    Row { name: "a_cable_pulled_and_plugged", script: faults::cable, only: [0, 10],
+          why: "a new interface of the name is no member of the kernel's bridge", ..SAME },
+    Row { name: "a_port_set_down_and_up", script: faults::down, ..SAME },
+    Row { name: "a_port_renamed", script: faults::renamed, ..SAME },
+];
+
+fn main() -> ExitCode {
+    // This must come first: a user namespace cannot be entered once there is a second thread.
+    if let Err(why) = netns::prepare_private_networks() {
+        println!("skipped: {} live tests: {why}", ROWS.len() + 1);
+        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
+        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    let row = |row: &'static Row| Trial::test(row.name, move || check(row));
+    let mut trials: Vec<_> = ROWS.iter().map(row).collect();
+    trials.push(Trial::test("carrier_is_passed_on", faults::carrier_is_passed_on));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn check(row: &'static Row) -> Outcome {
+    let run = |through| -> Outcome<Heard> {
+        let config = TestbedConfig { mtu: row.mtu, ..TestbedConfig::default() };
+        let mut lab = Lab::new(through, config, false)?;
+        (row.script)(&mut lab)?;
+        lab.stop()
+    };
+    let kernel = run(Through::Kernel)?;
+    let Heard { frames: weir, sent, status } = run(Through::Weir)?;
+    if kernel.sent != sent {
+        return Err(
+            format!("sent {:?} across the kernel, {sent:?} across Weir", kernel.sent).into()
+        );
+    }
+    let kernel = kernel.frames;
+    let [mut only_kernel, mut only_weir] = [Vec::new(), Vec::new()];
+    for (kernel, weir) in kernel.iter().zip(&weir) {
+        only_kernel.extend(without(kernel, weir));
+        only_weir.extend(without(weir, kernel));
+    }
+    if [only_kernel.len(), only_weir.len()] != row.only {
+        let show = |frames: &[Vec<u8>]| -> String {
+            let text = |frame: &Vec<u8>| {
+                format!("\n  {} bytes: {:02x?}", frame.len(), &frame[..frame.len().min(130)])
+            };
+            frames.iter().take(6).map(text).collect()
+        };
+        let text = format!(
+            "{} and {} of {} and {} frames came only across the kernel and Weir, not {:?} ({})\n\
+             kernel:{}\nWeir:{}",
+            only_kernel.len(),
+            only_weir.len(),
+            kernel[SERVER].len(),
+            weir[SERVER].len(),
+            row.only,
+            row.why,
+            show(&only_kernel),
+            show(&only_weir)
+        );
+        return Err(text.into());
+    }
+    if only_kernel.is_empty() && only_weir.is_empty() && kernel != weir {
+        return Err("the frames came in another order".into());
+    }
+    balance(&status.ok_or("Weir has a status")?, sent)
+}
+
+/// Returns the frames of `all` that `others` do not have as often.
+fn without(all: &[Vec<u8>], others: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut others = others.to_vec();
+    let is_missing = |frame: &&Vec<u8>| match others.iter().position(|other| other == *frame) {
+        Some(place) => {
+            others.swap_remove(place);
+            false
+        }
+        None => true,
+    };
+    all.iter().filter(is_missing).cloned().collect()
+}
+
+/// Checks that each frame that the hosts sent was forwarded, kept or lost for a cause.
+fn balance(status: &Status, sent: [u64; 2]) -> Outcome {
+    let sum = |causes: &[(String, u64)]| causes.iter().map(|(_, frames)| frames).sum::<u64>();
+    let mut wrong = Vec::new();
+    let mut expect = |what: &str, left: u64, right: u64| {
+        if left != right {
+            wrong.push(format!("{what}: {left} is not {right}"));
+        }
+    };
+    for (at, (input, output)) in [(CLIENT, SERVER), (SERVER, CLIENT)].into_iter().enumerate() {
+        let (port, lane, out) = (&status.ports[input], &status.lanes[at], &status.ports[output]);
+        let class = &lane.classes[0];
+        let lost = |cause: &str| {
+            class.lost.iter().find(|(name, _)| name == cause).map_or(0, |(_, frames)| *frames)
+        };
+        let dropped: u64 = class.dropped.iter().map(|(_, amount)| amount.packets).sum();
+        let name = &port.interface;
+        expect(&format!("{name}: sent by the host"), sent[at], port.received + port.lost_in);
+        let offered = class.offered.packets + lost("pool") + sum(&port.kept);
+        expect(&format!("{name}: received"), port.received, offered);
+        let queued = class.sent.packets + dropped + class.backlog.packets;
+        expect(&format!("{name}: offered"), class.offered.packets, queued);
+        let left = out.sent + lost("not sent") + lost("stale") + lost("busy port");
+        expect(&format!("{name}: sent by the link"), class.sent.packets, left);
+        expect(&format!("{name}: not sent"), lost("not sent"), out.lost_out);
+    }
+    expect("frames free", status.frames_free, status.frames_max);
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{wrong:?}\n{status:?}").into()) }
+}

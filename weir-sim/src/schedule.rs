@@ -1,0 +1,98 @@
+//! What a source sends, without a link: for generators that send on a real network.
+//!
+//! Invariant: the packets of a [`Packets`] have the instants and lengths that the source offers to
+//! its link in a run with the same seed, and a [`Transfers`] gives the transfers and pauses of
+//! such a run, since both are the code that the run uses.
+
+use crate::random::Random;
+use crate::run::open_loop;
+use crate::scenario::{Source, Tcp};
+use crate::script::{Turn, Turns};
+use crate::source::OpenLoop;
+use weir_core::units::Instant;
+
+pub use crate::source::Sending;
+
+/// What a source sends.
+#[derive(Debug)]
+pub enum Schedule {
+    /// Packets, regardless of what becomes of them.
+    Packets(Packets),
+    /// Transfers over TCP, each on a connection of its own.
+    Transfers(Transfers),
+}
+
+/// The packets of a source, in the order of their instants.
+#[derive(Debug)]
+pub struct Packets(OpenLoop);
+
+/// The transfers of a TCP source, one after another.
+#[derive(Debug)]
+pub struct Transfers {
+    transfer: Option<crate::scenario::Transfer>,
+    /// The transfers, if a model of an application gives them instead of the plan.
+    work: Option<Box<dyn Turns>>,
+    random: Random,
+}
+
+impl Schedule {
+    /// What `source` sends in a run with this seed.
+    pub fn new(seed: u64, source: &Source) -> Self {
+        let random = Random::stream(seed, &source.name);
+        let Some(tcp) = source.traffic.tcp() else {
+            let span = (source.start, source.stop.unwrap_or(Instant::MAX));
+            return Self::Packets(Packets(open_loop(source, random, span)));
+        };
+        Self::Transfers(Transfers::of_source(source, tcp, random))
+    }
+}
+
+impl Iterator for Packets {
+    type Item = Sending;
+
+    fn next(&mut self) -> Option<Sending> {
+        let at = self.0.next_at().filter(|&at| at < Instant::MAX)?;
+        let datagram = self.0.datagram();
+        Some(Sending { at, length: self.0.send(), datagram })
+    }
+}
+
+impl Transfers {
+    /// Those of `source`, whose hosts drew a seed each from `random` before.
+    fn of_source(source: &Source, tcp: &Tcp, mut random: Random) -> Self {
+        for _host in ["sender", "receiver"] {
+            random.bits();
+        }
+        let work = match &source.traffic {
+            crate::scenario::Traffic::Transfers(_, work) => Some(work.start()),
+            _ => None,
+        };
+        Self::new(tcp, work, random)
+    }
+
+    /// Those that `work` gives, or else the plan.
+    pub(crate) fn new(tcp: &Tcp, work: Option<Box<dyn Turns>>, random: Random) -> Self {
+        Self { transfer: tcp.transfer, work, random }
+    }
+
+    /// The same with the transfers of a model of an application.
+    pub(crate) fn with_work(self, work: Box<dyn Turns>) -> Self {
+        Self { work: Some(work), ..self }
+    }
+}
+
+impl Iterator for Transfers {
+    type Item = Turn;
+
+    /// The next transfer; `None` without one.
+    fn next(&mut self) -> Option<Turn> {
+        match (&mut self.work, self.transfer) {
+            (Some(work), _) => work.next(&mut self.random),
+            (None, Some(transfer)) => {
+                let pause = transfer.think.map(|think| think.draw(&mut self.random));
+                Some(Turn { bytes: Some(transfer.bytes), pause })
+            }
+            (None, None) => Some(Turn { bytes: None, pause: None }),
+        }
+    }
+}
