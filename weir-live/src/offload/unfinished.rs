@@ -1,9 +1,9 @@
 //! Recognises checksums that a sender left unfinished where nothing but the frame says so.
 //!
-//! AF_XDP delivers no `virtio_net_hdr`. But the field of an unfinished TCP or UDP checksum holds the
-//! sum of the pseudo-header, which is computed here and compared. One finished checksum in 65 536
-//! has the same value by chance; completing it again gives the value that it had, since the sum over
-//! the rest is then zero. An unfinished CRC of SCTP is zero.
+//! AF_XDP delivers no `virtio_net_hdr`. But the field of an unfinished TCP or UDP checksum holds
+//! the sum of the pseudo-header, which is computed here and compared. One finished checksum in
+//! 65 536 has the same value by chance; completing it again gives the value that it had, since the
+//! sum over the rest is then zero. An unfinished CRC of SCTP is zero.
 //!
 //! Invariant: a frame with right checksums has the same bytes afterwards.
 

@@ -130,10 +130,13 @@ pub struct Kind {
     /// What it is, in a sentence.
     pub summary: &'static str,
     /// Says why `auto` does not choose it for an interface; `None` if it never does.
-    pub suits: Option<fn(&str) -> std::result::Result<(), String>>,
+    pub suits: Option<Suits>,
     /// Opens an interface of this thread's network namespace.
     pub open: fn(PortConfig) -> Result<Box<dyn Port>>,
 }
+
+/// Says of an interface, by name, why a kind does not suit it.
+pub type Suits = fn(&str) -> std::result::Result<(), String>;
 
 /// All kinds, best known first.
 pub const KINDS: &[Kind] =
@@ -147,8 +150,8 @@ pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
     open_saying_why(config).map(|(port, _)| port)
 }
 
-/// As [`open`], and says why `auto` chose no better kind: nothing if there is none, or the kind
-/// was named.
+/// As [`open`], and says why `auto` chose no better kind, or what the operator should see to where
+/// the kind was named: nothing if all is well.
 ///
 /// # Errors
 /// As [`open`].
@@ -156,7 +159,10 @@ pub fn open_saying_why(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
     if config.kind == AUTO {
         return open_best(config);
     }
-    open_named(config).map(|port| (port, String::new()))
+    open_named(config).map(|port| {
+        let warnings = port.warnings().join("; ");
+        (port, warnings)
+    })
 }
 
 fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
