@@ -168,7 +168,7 @@ fn arrived(header: &libc::mmsghdr, slot: usize) -> Arrived {
         let mut next = libc::CMSG_FIRSTHDR(&header.msg_hdr);
         while let Some(control) = next.as_ref() {
             let content = libc::CMSG_DATA(next);
-            let len = control.cmsg_len as usize;
+            let len = control.cmsg_len;
             if control.cmsg_level == libc::SOL_SOCKET {
                 let fits = |bytes: usize| len >= libc::CMSG_LEN(bytes as u32) as usize;
                 if control.cmsg_type == libc::SCM_TIMESTAMPNS && fits(size_of::<libc::timespec>()) {

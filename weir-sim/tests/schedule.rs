@@ -45,3 +45,27 @@ fn a_schedule_is_what_a_run_offers() {
     check("kind = \"nttcp\"\nlength = \"8192 B\"");
     check("kind = \"probe\"");
 }
+
+/// The transfers of a TCP source are those that it completes in a run.
+#[test]
+fn transfers_are_those_of_a_run() {
+    const SECONDS: u64 = 20;
+    let text = format!(
+        "duration = \"{SECONDS} s\"\nseed = 7\n[policy]\nlink = {{ rate = \"1 Gbit/s\", scheduler \
+         = \"fifo\" }}\nclass.all = {{ default = true }}\n[[source]]\nname = \"it\"\nkind = \
+         \"ftp\"\nfiles = 5\nfile = \"200 KB\"\nfile_shape = 1.5\npause = \"100 ms\"\n"
+    );
+    let none = |_: &Path| -> io::Result<Vec<u8>> { Err(io::ErrorKind::NotFound.into()) };
+    let outcome = read::parse(text.as_bytes(), "schedule", &none);
+    let scenario = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.findings));
+    let report = run_watched(&scenario, Watch::default(), &mut |_| {}).expect("it runs");
+    let Schedule::Transfers(transfers) = Schedule::new(scenario.seed, &scenario.sources[0]) else {
+        panic!("it transfers");
+    };
+    let sizes: Vec<_> = transfers.filter_map(|turn| turn.bytes).collect();
+    let scheduled: u64 = sizes.iter().map(|bytes| bytes.get()).sum();
+    let received = report.sources[0].goodput_bps * SECONDS / 8;
+    assert_eq!(sizes.len(), 5);
+    // The report rounds the rate down.
+    assert!((received..=received + SECONDS).contains(&scheduled), "{scheduled}, not {received}");
+}
