@@ -358,13 +358,23 @@ impl Bridge {
         ports + self.lanes.iter().map(Lane::held).sum::<usize>()
     }
 
+    /// Returns the names of the ports: their interfaces, and their kinds where two have the same.
+    fn names(&self) -> Vec<String> {
+        let interfaces: Vec<_> = self.ports.iter().map(|port| port.port.interface()).collect();
+        let is_shared = |name: &str| interfaces.iter().filter(|other| **other == name).count() > 1;
+        let name = |port: &OpenPort| match port.port.interface() {
+            interface if is_shared(interface) => format!("{interface} ({})", port.port.kind()),
+            interface => interface.to_owned(),
+        };
+        self.ports.iter().map(name).collect()
+    }
+
     /// Returns the status.
     pub fn status(&mut self) -> Status {
         let used = self.pool.capacity() - self.pool.free_count();
         debug_assert_eq!(used, self.frames_held(), "a frame is free, or a port or lane holds it");
         let now = Instant::from_nanos(monotonic_ns());
-        let names: Vec<_> =
-            self.ports.iter().map(|port| port.port.interface().to_owned()).collect();
+        let names = self.names();
         let ports: Vec<_> = self.ports.iter_mut().map(OpenPort::status).collect();
         Status {
             uptime_ns: now.since(self.started).as_nanos(),

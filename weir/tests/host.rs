@@ -407,6 +407,8 @@ fn neighbours_broadcasts_and_ipv6_pass() -> Outcome {
         echo(from, to, address, 100, PATIENCE).map_err(|error| format!("{address}: {error:?}"))?;
     }
     let (up, down) = (&scene.status()?.lanes[UP], &scene.status()?.lanes[DOWN]);
+    let ends = ["host", "wire"].map(|end| format!("{RIGHT} ({end})"));
+    assert_eq!([&up.from, &up.to], [&ends[0], &ends[1]]);
     assert!(up.classes[0].sent.packets >= 6 && down.classes[0].sent.packets >= 6);
     scene.end("TERM")
 }
