@@ -5,8 +5,10 @@
 //! must not be set aside for long. On Linux niceness alone does not give that: with
 //! `sched_autogroup_enabled`, which is on by default, each session gets an equal share of a
 //! processor and niceness ranks a thread only inside its session. So the session has a niceness as
-//! well ([`SessionNiceness`]). A service of systemd has a control group in place of the session;
-//! there `CPUWeight=` does it.
+//! well ([`SessionNiceness`]), but only if this process leads it: a terminal's session has other
+//! programs in it and outlives this one, and they would keep what a killed process left behind. A
+//! service of systemd leads a session, and so does what `setsid` starts; where a service has a
+//! control group with processor shares, these count instead (`CPUWeight=`).
 
 use crate::error::{Result, SystemError};
 use std::fs;
@@ -48,21 +50,22 @@ fn set_slice(niceness: i32) {
 }
 
 /// The niceness of this session among all sessions of the machine; the former one returns when
-/// this is dropped, since a terminal's session goes on after the program.
+/// this is dropped.
 #[derive(Debug)]
 pub struct SessionNiceness {
-    /// The former one; `None` where sessions have none.
+    /// The former one; `None` where it was left as it was.
     before: Option<i32>,
 }
 
 impl SessionNiceness {
-    /// Sets it, from -20 (first) to 19 (last); where the kernel does not group by session, nothing
-    /// happens.
+    /// Sets it, from -20 (first) to 19 (last). Nothing happens where the kernel does not group by
+    /// session, and in a session that another process leads.
     ///
     /// # Errors
     /// When the privilege is missing: CAP_SYS_NICE for a lower value than now.
     pub fn set(niceness: i32) -> Result<Self> {
-        let before = fs::read_to_string(SESSION).ok().and_then(|text| parse(&text));
+        let now = fs::read_to_string(SESSION).ok().and_then(|text| parse(&text));
+        let before = now.filter(|_| leads_session());
         if before.is_some() {
             fs::write(SESSION, niceness.to_string()).map_err(|cause| {
                 let action = format!("set the niceness of this session to {niceness}");
@@ -74,6 +77,11 @@ impl SessionNiceness {
         }
         Ok(Self { before })
     }
+
+    /// Returns whether it was set.
+    pub fn is_set(&self) -> bool {
+        self.before.is_some()
+    }
 }
 
 impl Drop for SessionNiceness {
@@ -83,6 +91,11 @@ impl Drop for SessionNiceness {
             drop(fs::write(SESSION, before.to_string()));
         }
     }
+}
+
+fn leads_session() -> bool {
+    // SAFETY: both only return a number.
+    unsafe { libc::getsid(0) == libc::getpid() }
 }
 
 /// Reads `/autogroup-39 nice 0`.

@@ -176,7 +176,11 @@ fn weir(root: &Path, arguments: &[&str]) -> Verdict {
     if built != Verdict::Holds {
         return Verdict::Unmeasured("weir does not build".to_owned());
     }
-    program(root, &target_directory(root).join("release/weir"), arguments)
+    // In a session of its own it goes before other work on the machine, as a service does; it ends
+    // with this program.
+    let weir = target_directory(root).join("release/weir").display().to_string();
+    let leading = ["setpriv", "--pdeathsig", "KILL", &weir];
+    program(root, Path::new("setsid"), &[&leading, arguments].concat())
 }
 
 /// Runs a test with a setting of its own; its output stays visible.
