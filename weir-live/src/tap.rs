@@ -84,7 +84,8 @@ impl Tap {
         add_pair(&mut netlink, interface, (&near, &outside), &inside, link.mtu)?;
         let near_index = netlink.link(&near)?.index;
         let guard = Program::load(Kind::Packet, "weir_guard", &guard())?;
-        let guard = guard.attach(near_index, Hook::TcxEgress)?;
+        let guard =
+            guard.attach(near_index, Hook::TcxEgress).map_err(|error| explain(interface, error))?;
         let mut inside_netlink = Netlink::open_in(&inside)?;
         // A message that the kernel sends by itself would look like one of the machine's own.
         without_ipv6(&near)?;
@@ -124,7 +125,7 @@ impl Tap {
             Ok(vec![back.attach(near, Hook::TcxIngress)?, take.attach(index, takes)?])
         };
         self.links.clear();
-        self.links = self.outside.run(attach)?.map_err(|error| self.explain(error))?;
+        self.links = self.outside.run(attach)?.map_err(|error| explain(&self.interface, error))?;
         Ok(())
     }
 
@@ -170,15 +171,6 @@ impl Tap {
         if near.and_then(|()| self.inside_netlink.set_mtu(INSIDE, mtu)).is_ok() {
             self.pair_mtu = mtu;
         }
-    }
-
-    fn explain(&self, error: SystemError) -> SystemError {
-        if error.errno() != Some(libc::EINVAL) {
-            return error;
-        }
-        let action = format!("redirect the frames of `{}`", self.interface);
-        let why = format!("this kernel does not know tcx links ({})", error.cause);
-        SystemError::refused(action, why, "it takes Linux 6.6 or later; bridge two interfaces")
     }
 }
 
@@ -265,6 +257,16 @@ fn check_interface(interface: &str, link: LinkState) -> Result<()> {
         return refuse("an XDP program is attached, which may take frames first", cure);
     }
     Ok(())
+}
+
+/// Says of an error that the kernel is too old, where that is the reason.
+fn explain(interface: &str, error: SystemError) -> SystemError {
+    if error.errno() != Some(libc::EINVAL) {
+        return error;
+    }
+    let action = format!("redirect the frames of `{interface}`");
+    let why = format!("this kernel does not know tcx links ({})", error.cause);
+    SystemError::refused(action, why, "it takes Linux 6.6 or later; bridge two interfaces")
 }
 
 /// Makes the pair. Its name is the lock on this side of the interface.
