@@ -15,8 +15,8 @@ use std::fs;
 
 /// The niceness of a loop that may have it.
 pub const NICENESS_FIRST: i32 = -20;
-/// The slice of a thread that goes first, the shortest that Linux has: the shorter a thread's slice,
-/// the sooner it runs when it wakes.
+/// The slice of a thread that goes first, the shortest that Linux has: the shorter a thread's
+/// slice, the sooner it runs when it wakes.
 const SLICE_NS: u64 = 100_000;
 const SESSION: &str = "/proc/self/autogroup";
 

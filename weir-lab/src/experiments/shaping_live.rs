@@ -1,6 +1,7 @@
-//! Shaping accuracy, live: one token-bucket class at 1 Mbit/s to 1 Gbit/s with small, medium and full
-//! packets, wherever 500 000 packets/s suffice; the rate at the receiver by length on the wire, from
-//! the first departure to the last. The kernel's HTB is measured beside it in the same run.
+//! Shaping accuracy, live: one token-bucket class at 1 Mbit/s to 1 Gbit/s with small, medium and
+//! full packets, wherever 500 000 packets/s suffice; the rate at the receiver by length on the
+//! wire, from the first departure to the last. The kernel's HTB is measured beside it in the same
+//! run.
 //!
 //! Rebuilds and extends the accuracy table of [benita §4], which the paper measured in the kernel.
 //! The rate may be off by one packet, by which the two ends of a measurement are uncertain, and

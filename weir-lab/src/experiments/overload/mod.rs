@@ -5,10 +5,10 @@
 //! Three claims. What is forwarded stays within 5 % of its maximum at every load. No guaranteed
 //! packet is lost, counted at the receiving host, wherever it stands among the bulk. Their 99th
 //! percentile of delay stays below 5 ms. The last two also hold with a busy process on each
-//! processor, with a bulk class that may queue more than the pool holds, with the opposite direction
-//! flooded, and behind super-packets. The kernel's bridge with HTB is measured beside, at full load
-//! and over the slow link; what its queue holds is charged to the generator's socket, so that the
-//! generator is held back there.
+//! processor, with a bulk class that may queue more than the pool holds, with the opposite
+//! direction flooded, and behind super-packets. The kernel's bridge with HTB is measured beside, at
+//! full load and over the slow link; what its queue holds is charged to the generator's socket, so
+//! that the generator is held back there.
 
 mod traffic;
 

@@ -1,5 +1,5 @@
-//! The traffic of the overload: a flood with packets of the guaranteed class anywhere in it, from one
-//! thread; at the other end those are counted one by one.
+//! The traffic of the overload: a flood with packets of the guaranteed class anywhere in it, from
+//! one thread; at the other end those are counted one by one.
 
 use super::{BULK_PORT, IP_LENGTH, VOICE_PORT};
 use crate::rig;
