@@ -28,13 +28,16 @@ struct Row {
     name: &'static str,
     mtu: u32,
     script: fn(&mut Lab) -> Outcome,
+    /// Whether the kernels of the hosts send frames of their own, too.
+    is_chatty: bool,
     /// Frames that only the kernel's bridge forwards, and that only Weir's does.
     only: [usize; 2],
     /// Why they differ.
     why: &'static str,
 }
 
-const SAME: Row = Row { name: "", mtu: 1500, script: |_| Ok(()), only: [0, 0], why: "" };
+const SAME: Row =
+    Row { name: "", mtu: 1500, script: |_| Ok(()), is_chatty: false, only: [0, 0], why: "" };
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
@@ -63,7 +66,7 @@ const ROWS: &[Row] = &[
     Row { name: "super_packets_tcp4", script: kinds::super_tcp4, ..SAME },
     Row { name: "super_packets_tcp6", script: kinds::super_tcp6, ..SAME },
     Row { name: "super_packets_udp", script: kinds::super_udp, ..SAME },
-    Row { name: "super_packets_vxlan", script: kinds::super_vxlan, ..SAME },
+    Row { name: "super_packets_vxlan", script: kinds::super_vxlan, is_chatty: true, ..SAME },
     Row { name: "super_packets_beyond_64_kib", script: kinds::super_big, ..SAME },
     Row { name: "for_a_port_itself", script: faults::for_a_port, ..SAME },
     Row { name: "stations_on_one_side", script: faults::one_side, ..SAME },
@@ -136,7 +139,10 @@ fn check(row: &'static Row) -> Outcome {
     if only_kernel.is_empty() && only_weir.is_empty() && kernel != weir {
         return Err("the frames came in another order".into());
     }
-    balance(&status.ok_or("Weir has a status")?, sent)
+    let status = status.ok_or("Weir has a status")?;
+    let received = [CLIENT, SERVER].map(|at| status.ports[at].received + status.ports[at].lost_in);
+    let more = received.iter().zip(&sent).all(|(received, sent)| received >= sent);
+    balance(&status, if row.is_chatty && more { received } else { sent })
 }
 
 /// Returns the frames of `all` that `others` do not have as often.

@@ -364,21 +364,30 @@ pub fn super_vxlan(lab: &mut Lab) -> Outcome {
     Ok(())
 }
 
-/// Makes the identifications of outer IPv4 headers count from the first one: where they start is
-/// random.
+/// Makes the identifications of outer IPv4 headers say only whether they count up within a
+/// super-packet: where they start is random.
 fn relate_identifications(frames: &mut Vec<Vec<u8>>) {
     // What the kernel of the client says of itself over IPv6 comes when it likes.
     frames.retain(|frame| !(frame[12..14] == IP6.to_be_bytes() && [0, 58].contains(&frame[20])));
     let mut last = None;
     for frame in frames.iter_mut().filter(|frame| frame[12..14] == IP4.to_be_bytes()) {
         let id = u16::from_be_bytes([frame[18], frame[19]]);
-        let right = sum(&frame[14..34]) == 0xffff;
-        // Within a super-packet each identification is the one before and one.
-        let follows = last.is_some_and(|last: u16| last.wrapping_add(1) == id);
+        let is_right = sum(&frame[14..34]) == 0xffff;
+        let counts_up = last.is_some_and(|last: u16| last.wrapping_add(1) == id);
         last = Some(id);
-        frame[18..20].copy_from_slice(&[u8::from(right), u8::from(follows)]);
+        let follows = is_first_segment(frame) || counts_up;
+        frame[18..20].copy_from_slice(&[u8::from(is_right), u8::from(follows)]);
         frame[24..26].fill(0);
     }
+}
+
+/// Returns whether a packet in VXLAN over IPv4 has the start of a [`filling`].
+fn is_first_segment(frame: &[u8]) -> bool {
+    const INNER: usize = 14 + 20 + 8 + 8 + 14;
+    let is_ip6 = frame[INNER] >> 4 == 6;
+    let protocol = frame[INNER + if is_ip6 { 6 } else { 9 }];
+    let headers = if is_ip6 { 40 } else { 20 } + if protocol == TCP { 32 } else { 8 };
+    frame[INNER + headers..].starts_with(&[0, 1, 2])
 }
 
 /// Super-packets of 200 and 512 kB over IPv4 and IPv6 ("BIG TCP").
