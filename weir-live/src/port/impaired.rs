@@ -143,6 +143,10 @@ impl Port for Impaired {
         self.inner.address()
     }
 
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+
     fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
         self.inner.attach(pool)
     }
