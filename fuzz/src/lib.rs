@@ -8,6 +8,7 @@ mod capture;
 mod draw;
 mod import;
 mod mark;
+mod offload;
 mod packet;
 mod plan;
 mod policy;
@@ -19,6 +20,7 @@ mod sorter;
 pub use capture::capture;
 pub use import::{altq, pf, tc};
 pub use mark::mark;
+pub use offload::offload;
 pub use packet::packet;
 pub use policy::policy;
 pub use records::records;
@@ -34,6 +36,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
     ("mark", mark),
+    ("offload", offload),
     ("packet", packet),
     ("pf", pf),
     ("policy", policy),

@@ -175,6 +175,11 @@ impl Bridge {
         })
     }
 
+    /// Returns what the operator should see to at the interfaces, each with its cure.
+    pub fn warnings(&self) -> Vec<String> {
+        self.ports.iter().flat_map(|port| port.port.warnings()).collect()
+    }
+
     /// Forwards until `stop` is set. `wake` are descriptors that end a sleep: signals, control.
     ///
     /// # Errors

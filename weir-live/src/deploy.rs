@@ -12,7 +12,7 @@ use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
 use crate::error::{Result, SystemError};
 use crate::port::PortConfig;
 use crate::port::impaired::Impairment;
-use crate::sorter::{Reason, SortPlan};
+use crate::sorter::SortPlan;
 use crate::wait::WaitPolicy;
 
 /// Returns what each bridge of a deployment runs.
@@ -26,33 +26,16 @@ pub fn bridges(deployment: &Deployment) -> Result<Vec<BridgeConfig>> {
 /// Returns what the kernel cannot keep apart: classes that share a ring, so that a flood in one of
 /// them takes frames of the others.
 pub fn notes(deployment: &Deployment) -> Vec<String> {
-    let mut notes = Vec::new();
-    for direction in &deployment.directions {
-        let mut unsorted = SortPlan::of_policy(&direction.policy).unsorted;
-        unsorted.sort_by_key(|(leaf, reason)| (*reason, *leaf));
-        for classes in unsorted.chunk_by(|one, other| one.1 == other.1) {
-            let names: Vec<_> = classes.iter().map(|(leaf, _)| *leaf).collect();
-            notes.push(note(direction, &names, classes[0].1));
-        }
-    }
-    notes
-}
-
-fn note(direction: &Direction, leaves: &[LeafId], reason: Reason) -> String {
-    let shown = leaves.iter().take(NAMES_MAX);
-    let names: Vec<_> =
-        shown.map(|leaf| format!("`{}`", direction.policy.leaf_name(*leaf))).collect();
-    let more = match leaves.len() - names.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
+    let of = |direction: &Direction| {
+        let policy = &direction.policy;
+        SortPlan::of_policy(policy).notes(|leaf| policy.leaf_name(leaf).to_owned())
     };
-    let names = names.join(", ");
-    let name = &direction.name;
-    format!("in {name}, {names}{more} shares a receive ring with the default class: {reason}")
+    let said = |direction: &Direction| {
+        let notes = of(direction).into_iter();
+        notes.map(|note| format!("{}: {note}", direction.name)).collect::<Vec<_>>()
+    };
+    deployment.directions.iter().flat_map(said).collect()
 }
-
-/// Names in one note.
-const NAMES_MAX: usize = 5;
 
 fn config(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<BridgeConfig> {
     Ok(BridgeConfig {

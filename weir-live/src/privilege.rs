@@ -84,8 +84,8 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// Returns which of the capabilities that a tap of an interface needs this process lacks, by their names in
-/// <linux/capability.h>.
+/// Returns which of the capabilities that a tap needs ([`crate::tap`]) this process lacks, by their
+/// names in <linux/capability.h>.
 pub fn lacking_for_taps() -> Vec<&'static str> {
     let effective = effective_capabilities();
     let lacks = |capability: u32| effective >> capability & 1 == 0;

@@ -1,4 +1,4 @@
-//! Taps: all that a machine sends out of an interface, or all that it receives there, comes by here.
+//! Taps: all that a machine sends out of an interface, or receives there, comes by here.
 //!
 //! ```text
 //!   this machine's namespace                                  private namespace

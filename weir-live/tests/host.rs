@@ -9,6 +9,7 @@ mod bridge;
 #[path = "support/raw.rs"]
 mod raw;
 
+use std::cell::Cell;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -78,8 +79,11 @@ fn frames_with_any_tags_cross_both_ways() -> Outcome {
         let is_it = |bytes: &[u8]| bytes == frame;
         // A packet socket sees what arrives as it came, and as Weir released it.
         server.send(&frame)?;
-        machine.receive_until(PATIENCE, is_it)?;
-        machine.receive_until(PATIENCE, is_it)?;
+        let copies = Cell::new(0);
+        machine.receive_until(PATIENCE, |bytes| {
+            copies.set(copies.get() + u32::from(is_it(bytes)));
+            copies.get() == 2
+        })?;
         machine.receive_until(SILENCE, is_it).expect_err("the frame comes back once");
         scene.testbed.weir.run(|| raw::send_queued(RIGHT, &frame))??;
         server.receive_until(PATIENCE, is_it)?;
@@ -96,13 +100,14 @@ fn frames_with_any_tags_cross_both_ways() -> Outcome {
 fn a_frame_for_another_station_stays_one() -> Outcome {
     let scene = Scene::new()?;
     let receiver = scene.testbed.weir.run(|| UdpSocket::bind((ROUTER, 9)))??;
-    receiver.set_read_timeout(Some(SILENCE))?;
     let server = scene.testbed.server.run(|| raw::Raw::open(END))??;
     let mac = Netlink::open_in(&scene.testbed.weir)?.link(RIGHT)?.mac.ok_or("it has a MAC")?;
-    for (to, is_taken) in [([0x02, 0, 0, 0, 9, 9], false), (mac.0, true)] {
-        server.send(&datagram(to))?;
-        assert_eq!(receiver.recv(&mut [0; 8]).is_ok(), is_taken, "to {to:x?}");
-    }
+    server.send(&datagram([0x02, 0, 0, 0, 9, 9]))?;
+    receiver.set_read_timeout(Some(SILENCE))?;
+    receiver.recv(&mut [0; 8]).expect_err("it was for another station");
+    server.send(&datagram(mac.0))?;
+    receiver.set_read_timeout(Some(PATIENCE))?;
+    receiver.recv(&mut [0; 8])?;
     scene.bridge.stop();
     Ok(())
 }

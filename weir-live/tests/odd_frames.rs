@@ -42,6 +42,9 @@ const ROWS: &[Row] = &[
     Row { name: "full_frames", script: kinds::full, ..SAME },
     Row { name: "jumbo_frames", script: kinds::jumbo, mtu: 9000, ..SAME },
     Row { name: "vlan_tags", script: kinds::vlan, ..SAME },
+    Row { name: "full_frames_with_several_tags", script: kinds::full_tags, mtu: 1508, ..SAME },
+    Row { name: "full_frames_with_an_802_1ad_tag", script: kinds::full_ad, only: [2, 0],
+          why: "a packet socket has room above the MTU for an 802.1Q tag only", ..SAME },
     Row { name: "llc_and_snap", script: kinds::llc, ..SAME },
     Row { name: "pppoe", script: kinds::pppoe, ..SAME },
     Row { name: "mpls", script: kinds::mpls, ..SAME },
@@ -78,13 +81,14 @@ const ROWS: &[Row] = &[
 fn main() -> ExitCode {
     // This must come first: a user namespace cannot be entered once there is a second thread.
     if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", ROWS.len() + 1);
+        println!("skipped: {} live tests: {why}", ROWS.len() + 2);
         let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
         return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     let row = |row: &'static Row| Trial::test(row.name, move || check(row));
     let mut trials: Vec<_> = ROWS.iter().map(row).collect();
     trials.push(Trial::test("carrier_is_passed_on", faults::carrier_is_passed_on));
+    trials.push(Trial::test("tcp_in_vxlan", faults::tcp_in_vxlan));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

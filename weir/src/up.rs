@@ -72,6 +72,9 @@ fn forward(deployment: &Deployment, take: bool, output: &Output) -> Result<(), S
     let configs = deploy::bridges(deployment).map_err(text)?;
     let opened: Result<Vec<_>, _> = configs.into_iter().map(Bridge::open).collect();
     let mut bridges = opened.map_err(text)?;
+    for warning in bridges.iter().flat_map(Bridge::warnings) {
+        output.text(&format!("warning: {warning}\n"));
+    }
     let boards: Vec<_> = bridges.iter().map(|_| Arc::new(Board::new())).collect();
     let socket = deployment.control.clone().unwrap_or_else(|| default_socket(&deployment.name));
     let server = Server::start(&socket, boards.clone())?;

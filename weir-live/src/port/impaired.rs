@@ -143,12 +143,12 @@ impl Port for Impaired {
         self.inner.address()
     }
 
-    fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
-    }
-
     fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
         self.inner.attach(pool)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
     }
 
     fn state(&self) -> PortState {

@@ -1,9 +1,12 @@
 //! Faults and changes: what a bridge does with ordinary frames while its surroundings are odd.
 
+use std::io::Write;
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_core::random::Random;
-use weir_live::netlink::{Mac, Netlink};
+use weir_live::netlink::{Mac, Netlink, Vxlan};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, TestbedConfig};
 
 use crate::frames::*;
@@ -180,7 +183,54 @@ fn expect_carrier(lab: &Lab, host: Host, expected: bool) -> Outcome {
         if start.elapsed() > PATIENCE {
             return Err(format!("{host:?}: no change of carrier to {expected}").into());
         }
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+/// Hosts send TCP through a VXLAN tunnel of their own, with all offloads on, across both bridges.
+/// Prints how fast that was; the machine may have had other things to do.
+pub fn tcp_in_vxlan() -> Outcome {
+    const BYTES: usize = 32 << 20;
+    for through in [Through::Kernel, Through::Weir] {
+        let lab = Lab::new(through, TestbedConfig::default(), false)?;
+        for (host, other) in [(Host::Client, Host::Server), (Host::Server, Host::Client)] {
+            lab.testbed.namespace(host).run(|| add_tunnel(host, other))??;
+        }
+        let listener =
+            lab.testbed.server.run(|| TcpListener::bind((inside(Host::Server), 0)))??;
+        let to = listener.local_addr()?;
+        let start = Instant::now();
+        let server = thread::spawn(move || -> std::io::Result<u64> {
+            let (mut stream, _) = listener.accept()?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            std::io::copy(&mut stream, &mut std::io::sink())
+        });
+        let mut stream = lab.testbed.client.run(|| TcpStream::connect_timeout(&to, PATIENCE))??;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.write_all(&filling(BYTES))?;
+        stream.shutdown(std::net::Shutdown::Write)?;
+        let arrived = server.join().map_err(|_| "the server panicked")??;
+        let mbit = BYTES as f64 * 8.0 / 1e6 / start.elapsed().as_secs_f64();
+        println!("TCP in VXLAN across {through:?}: {mbit:.0} Mbit/s");
+        let status = lab.stop()?.status.unwrap_or_default();
+        let lost: u64 = status.ports.iter().map(|port| port.lost_in).sum();
+        if arrived != BYTES as u64 || lost > 0 {
+            return Err(format!("{arrived} of {BYTES} bytes arrived: {status:?}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the address of a host in the tunnel.
+fn inside(host: Host) -> IpAddr {
+    IpAddr::from([10, 99, 0, if host == Host::Client { 1 } else { 2 }])
+}
+
+fn add_tunnel(host: Host, other: Host) -> weir_live::error::Result<()> {
+    let mut netlink = Netlink::open()?;
+    let tunnel = Vxlan { id: 9, from: host.ip4(), to: other.ip4(), has_checksum: true };
+    netlink.add_vxlan("tunnel", &tunnel)?;
+    netlink.set_up("tunnel", true)?;
+    netlink.add_address("tunnel", inside(host), 24)
 }

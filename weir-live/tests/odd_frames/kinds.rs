@@ -64,6 +64,26 @@ pub fn vlan(lab: &mut Lab) -> Outcome {
     both_ways(lab, plain(frames))
 }
 
+/// Full frames with two and three tags, on cables with room for them.
+pub fn full_tags(lab: &mut Lab) -> Outcome {
+    let tags: [&[u16]; 3] = [
+        &[0x88a8, 0x0064, 0x8100, 0x0007],
+        &[0x8100, 0x0001, 0x8100, 0x0002],
+        &[0x8100, 0x0001, 0x88a8, 0x0002, 0x8100, 0x0003],
+    ];
+    both_ways(lab, plain(tags.iter().map(|tags| tagged(tags, LOCAL, &filling(1500))).collect()))
+}
+
+/// The hosts have room for a tag of 802.1ad, the ports of the bridge have not.
+pub fn full_ad(lab: &mut Lab) -> Outcome {
+    for host in crate::lab::HOSTS {
+        lab.testbed.namespace(host).run(|| Netlink::open()?.set_mtu(END, 1508))??;
+    }
+    lab.settle();
+    let tags: [&[u16]; 2] = [&[0x88a8, 0x0064], &[0x8100, 0x0001]];
+    both_ways(lab, plain(tags.iter().map(|tags| tagged(tags, LOCAL, &filling(1500))).collect()))
+}
+
 pub fn llc(lab: &mut Lab) -> Outcome {
     let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
     let packet = ip4(UDP, 0, &[], &udp(0, b"snap"));
