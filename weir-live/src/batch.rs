@@ -170,7 +170,7 @@ fn arrived(header: &libc::mmsghdr, slot: usize) -> Arrived {
             let content = libc::CMSG_DATA(next);
             let len = control.cmsg_len;
             if control.cmsg_level == libc::SOL_SOCKET {
-                let fits = |bytes: usize| len >= libc::CMSG_LEN(bytes as u32) as usize;
+                let fits = |bytes: usize| len >= libc::CMSG_LEN(bytes as u32) as _;
                 if control.cmsg_type == libc::SCM_TIMESTAMPNS && fits(size_of::<libc::timespec>()) {
                     let time: libc::timespec = content.cast::<libc::timespec>().read_unaligned();
                     let nanos = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;

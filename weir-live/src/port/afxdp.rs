@@ -710,10 +710,8 @@ impl HookUp<'_> {
 
     fn hook_up_at(&self, hook: Hook, map: &Map) -> Result<(Link, Attached)> {
         let kind = if self.pieces { bpf::Kind::XdpFragments } else { bpf::Kind::Xdp };
-        let sorter = self.sorting.map(|sorting| sorting.plan.xdp(sorting.number).code);
-        let sorter = sorter.as_ref();
         if let (Hook::XdpNative, Some(number)) = (hook, bpf::kernel_function(TAG_FUNCTION)) {
-            let code = program::to_rings(Some(number), sorter, map);
+            let code = program::to_rings(Some(number), self.sorting, map);
             let program = Program::load_for(kind, PROGRAM_NAME, &code, Some(self.index));
             // A driver that has no such function refuses the program.
             if let Ok(program) = program {
@@ -721,7 +719,8 @@ impl HookUp<'_> {
                 return Ok((link, Attached { hook, keeps_tags: true }));
             }
         }
-        let program = Program::load(kind, PROGRAM_NAME, &program::to_rings(None, sorter, map))?;
+        let program =
+            Program::load(kind, PROGRAM_NAME, &program::to_rings(None, self.sorting, map))?;
         Ok((program.attach(self.index, hook)?, Attached { hook, keeps_tags: false }))
     }
 }

@@ -150,8 +150,8 @@ pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
     open_saying_why(config).map(|(port, _)| port)
 }
 
-/// As [`open`], and says why `auto` chose no better kind, or what the operator should see to where
-/// the kind was named: nothing if all is well.
+/// As [`open`], and says why `auto` chose no better kind: nothing if there is none, or the kind
+/// was named.
 ///
 /// # Errors
 /// As [`open`].
@@ -159,10 +159,7 @@ pub fn open_saying_why(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
     if config.kind == AUTO {
         return open_best(config);
     }
-    open_named(config).map(|port| {
-        let warnings = port.warnings().join("; ");
-        (port, warnings)
-    })
+    open_named(config).map(|port| (port, String::new()))
 }
 
 fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {

@@ -1,19 +1,19 @@
 //! The program that runs for each frame that an interface receives: it redirects the frame to the
 //! AF_XDP socket of its ring.
 
+use super::super::Sorting;
 use crate::bpf::{Code, Cond, Function, Map, Op, Reg, Width};
-use crate::sorter::XdpSorter;
 
 /// Returns the program. With the number of the kernel's function for it, it first puts a VLAN tag
-/// back that the sender's kernel or the hardware left beside the frame. Without a sorter all frames
+/// back that the sender's kernel or the hardware left beside the frame. Without sorting all frames
 /// go to ring 0. Frames pass to the kernel's stack while their ring has no socket.
-pub(super) fn to_rings(tag_function: Option<i32>, sorter: Option<&XdpSorter>, map: &Map) -> Code {
+pub(super) fn to_rings(tag_function: Option<i32>, sorting: Option<&Sorting>, map: &Map) -> Code {
     let mut code = Code::new();
     if let Some(number) = tag_function {
         put_tag_back(&mut code, number);
     }
-    if let Some(sorter) = sorter {
-        code.append(&sorter.redirect(map));
+    if let Some(sorting) = sorting {
+        code.append(&sorting.plan.xdp(sorting.number).code.redirect(map));
         return code;
     }
     code.set(Reg::R2, 0).set_map(Reg::R1, map).set(Reg::R3, XDP_PASS);
