@@ -6,7 +6,7 @@ use crate::{Run, input};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use weir_core::packet::{Addresses, MacAddress};
@@ -123,7 +123,7 @@ impl Run for Send {
 
 impl Send {
     /// The sources of a scenario, to this receiver.
-    fn of_scenario(&self, path: &PathBuf, output: &Output) -> Result<Traffic, Exit> {
+    fn of_scenario(&self, path: &Path, output: &Output) -> Result<Traffic, Exit> {
         let name = path.display().to_string();
         let unread = |error| output.refuse(&format!("cannot read {name}: {error}"));
         let bytes = input::read(path).map_err(unread)?;

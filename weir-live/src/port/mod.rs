@@ -115,8 +115,8 @@ pub trait Port: Send {
         Err(SystemError::refused(action, format!("a port of kind {} cannot", self.kind()), ""))
     }
 
-    /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call it when a descriptor woke
-    /// the loop without a frame, and periodically.
+    /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call
+    /// it when a descriptor woke the loop without a frame, and periodically.
     fn refresh(&mut self) -> PortState;
 
     /// Returns the counters, with the kernel's counts since they were last read.
