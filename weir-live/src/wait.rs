@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use crate::error::{Result, SystemError};
 use crate::forecast::Forecast;
-pub use crate::precedence::set_niceness;
 
 /// After work, [`WaitPolicy::Hybrid`] spins this long before it sleeps.
 pub const SPIN_AFTER_WORK_NS: u64 = 50_000;
