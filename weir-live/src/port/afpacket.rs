@@ -57,6 +57,8 @@ struct Receiver {
     // The ring must be unmapped before its socket is closed: fields drop in this order.
     ring: Ring,
     socket: OwnedFd,
+    /// Whether the socket queues super-packets that are too long for a slot.
+    queues_whole: bool,
 }
 
 /// The line of this kind in [`super::KINDS`].
@@ -238,7 +240,9 @@ impl Port for AfPacket {
                 return true;
             }
             let at_ns = receiver.stamps.monotonic(slot.realtime_ns);
-            let mut delivery = Delivery { pool, out, counters: &mut self.counters, at_ns };
+            let queue_of = receiver.queues_whole.then_some(ring);
+            let counters = &mut self.counters;
+            let mut delivery = Delivery { pool, out, counters, at_ns, queue_of };
             if slot.is_queued_whole {
                 let whole = read_whole(receiver.socket.as_fd(), &mut self.scratch);
                 delivery.finish_whole(whole, &slot);
@@ -324,7 +328,7 @@ impl Receiver {
         let queues_whole = set_receive_options(socket.as_fd())?;
         let slots = slots.max(1).next_power_of_two();
         let ring = Ring::map(socket.as_fd(), slot_len(mtu, queues_whole), slots)?;
-        Ok(Self { stamps: Stamps::default(), ring, socket })
+        Ok(Self { stamps: Stamps::default(), ring, socket, queues_whole })
     }
 }
 
@@ -342,6 +346,8 @@ struct Delivery<'a> {
     out: &'a mut Vec<Received>,
     counters: &'a mut PortCounters,
     at_ns: u64,
+    /// The ring, if its socket also queues what is too long for a slot.
+    queue_of: Option<usize>,
 }
 
 impl Delivery<'_> {
@@ -361,7 +367,12 @@ impl Delivery<'_> {
     }
 
     fn count_truncated(&mut self, slot: &Slot<'_>) {
-        self.counters.truncated += slot.offload.count(slot.bytes, slot.len) as u64;
+        let frames = slot.offload.count(slot.bytes, slot.len) as u64;
+        match self.queue_of {
+            // It would have fitted the socket's queue, so that was full.
+            Some(ring) if slot.len <= SCRATCH_LEN => self.counters.ring_overruns[ring] += frames,
+            _ => self.counters.truncated += frames,
+        }
     }
 
     fn finish(&mut self, bytes: &[u8], offload: &OffloadHeader, tag: Option<Tag>) {
@@ -555,7 +566,7 @@ mod tests {
         let mut pool = FramePool::new(chunks, 128);
         let (mut out, mut counters) = (Vec::new(), PortCounters::default());
         let (pool, out, counters) = (&mut pool, &mut out, &mut counters);
-        Delivery { pool, out, counters, at_ns: 7 }.finish_slot(&slot);
+        Delivery { pool, out, counters, at_ns: 7, queue_of: None }.finish_slot(&slot);
         assert_eq!(*counters, expected, "{what}");
         assert_eq!(out.len() as u64, counters.received, "{what}");
         let bytes: usize = out.iter().map(|received| pool.bytes(received.frame).len()).sum();
