@@ -126,7 +126,9 @@ fn a_port_delays_and_loses() -> Outcome {
         causes.iter().find(|(name, _)| name == cause).map_or(0, |(_, frames)| *frames)
     };
     assert!(shortest >= Duration::from_millis(25), "one arrived after {shortest:?}");
-    assert_eq!(arrived + lost("impairment"), SENT, "{:?}", status.ports[1]);
+    // A frame of neighbour discovery may be lost, too.
+    let all = arrived + lost("impairment");
+    assert!((SENT..SENT + 5).contains(&all), "{arrived} arrived: {:?}", status.ports[1]);
     assert!((15..=75).contains(&lost("impairment")), "about a tenth: {:?}", status.ports[1]);
     scene.stop()?;
     Ok(())
