@@ -25,6 +25,8 @@ pub enum DropReason {
     Policed,
     /// A change removed its leaf or lowered the limit while it waited.
     Reconfigured,
+    /// It had become too old to be of use: see [`crate::link::AnyLink::drop_older`].
+    Stale,
 }
 
 /// The result of offering a packet.
@@ -102,7 +104,7 @@ pub enum Poll {
 
 impl DropReason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [DropReason; 8] = [
+    pub const ALL: [DropReason; 9] = [
         DropReason::Full,
         DropReason::Evicted,
         DropReason::Store,
@@ -111,6 +113,7 @@ impl DropReason {
         DropReason::Longest,
         DropReason::Policed,
         DropReason::Reconfigured,
+        DropReason::Stale,
     ];
 
     /// Returns the word used in reports.
@@ -124,6 +127,7 @@ impl DropReason {
             DropReason::Longest => "longest",
             DropReason::Policed => "policed",
             DropReason::Reconfigured => "reconfigured",
+            DropReason::Stale => "stale",
         }
     }
 }

@@ -249,7 +249,7 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
             link: build(setup.plan)?,
             sorting: None,
             frames_max: FRAMES_MAX,
-            sojourn_max: None,
+            sojourn_max: Vec::new(),
         },
         LaneConfig {
             name: "back".to_owned(),
@@ -260,7 +260,7 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
             link: build(&back)?,
             sorting: None,
             frames_max: FRAMES_MAX,
-            sojourn_max: None,
+            sojourn_max: Vec::new(),
         },
     ])
 }

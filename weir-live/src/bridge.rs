@@ -223,10 +223,13 @@ impl Bridge {
 
     /// Receives frames and sends those that are due; returns whether there were any.
     fn turn(&mut self, now: Instant) -> bool {
+        self.lanes.iter_mut().for_each(|lane| lane.begin(now));
         if now.since(self.expected) > self.lag_max {
             self.stalls += 1;
             let limit = now.before(self.lag_max);
-            self.lanes.iter_mut().for_each(|lane| lane.forfeit_before(limit));
+            for lane in &mut self.lanes {
+                lane.forfeit_before(limit, &mut self.pool);
+            }
         }
         self.expected = now;
         let mut worked = false;

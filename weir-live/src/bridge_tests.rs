@@ -32,7 +32,7 @@ impl Scene {
         let lane = |to: usize| {
             let from = (0..ports).filter(|from| *from != to).collect();
             let lane = LaneConfig::new("lane", (from, to), &policy).expect("the policy is sound");
-            LaneConfig { frames_max, sojourn_max: Some(Duration::from_millis(1000)), ..lane }
+            LaneConfig { frames_max, sojourn_max: vec![Duration::from_millis(1000); 2], ..lane }
         };
         let port = |(number, mem)| BridgePort {
             number: InterfaceId(number),
@@ -66,7 +66,7 @@ impl Scene {
         let kept: u64 = status.ports.iter().flat_map(|port| &port.kept).map(|kept| kept.1).sum();
         let classes = || status.lanes.iter().flat_map(|lane| &lane.classes);
         let offered: u64 = classes().map(|class| class.offered.packets).sum();
-        let pool: u64 = classes().map(|class| class.lost[0].1).sum();
+        let pool: u64 = classes().map(|class| class.lost[0].1 + class.lost[1].1).sum();
         let waiting: u64 = self.bridge.lanes.iter().map(|lane| lane.held() as u64).sum();
         // A frame for all goes to each other port; some wait before the link.
         let copies = received * (self.cables.len() as u64 - 2);
@@ -152,7 +152,8 @@ fn old_packets_are_dropped_and_counted_after_a_stall() {
     scene.turn(10);
     assert_eq!(scene.cables[1].take_sent().len(), 1);
     let status = scene.check();
-    let stale = status.lanes[1].classes[1].lost.iter().find(|(cause, _)| cause == "stale");
+    let stale =
+        status.lanes[1].classes[1].lost.iter().find(|(cause, _)| cause == "stale on arrival");
     assert_eq!(stale.map(|(_, frames)| *frames), Some(1), "{status:?}");
 }
 

@@ -90,7 +90,8 @@ fn lanes(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<Vec<Lan
 
 fn shaped(direction: &Direction, from: Vec<usize>, to: usize) -> Result<LaneConfig> {
     let lane = LaneConfig::new(&direction.name, (from, to), &direction.policy)?;
-    Ok(LaneConfig { frames_max: direction.pool, sojourn_max: direction.sojourn_max, ..lane })
+    let sojourn_max = direction.sojourn_max.clone();
+    Ok(LaneConfig { frames_max: direction.pool, sojourn_max, ..lane })
 }
 
 /// A lane through which frames pass at once.
@@ -104,7 +105,7 @@ fn unshaped(name: String, from: Vec<usize>, to: usize, frames_max: u32) -> Resul
         link: fast_link()?,
         sorting: None,
         frames_max,
-        sojourn_max: None,
+        sojourn_max: Vec::new(),
     })
 }
 

@@ -5,7 +5,7 @@
 //! Invariant: each frame that a lane accepted waits for its turn, is in the link's queue, or is in
 //! the outbox; and each frame that it lost is counted once, by leaf and cause.
 
-use weir_core::account::{HISTOGRAMS_MAX, Histogram};
+use weir_core::account::{Count, HISTOGRAMS_MAX, Histogram};
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
@@ -41,8 +41,9 @@ pub struct LaneConfig {
     pub sorting: Option<SortPlan>,
     /// The most frames that it holds.
     pub frames_max: u32,
-    /// Frames older than this are dropped instead of sent.
-    pub sojourn_max: Option<Duration>,
+    /// For each leaf, the age from which its frames are dropped instead of sent; empty if they
+    /// never are.
+    pub sojourn_max: Vec<Duration>,
 }
 
 impl LaneConfig {
@@ -65,7 +66,7 @@ impl LaneConfig {
             link: policy.link.build().map_err(refused)?,
             sorting: Some(SortPlan::of_policy(policy)),
             frames_max: FRAMES_MAX_DEFAULT,
-            sojourn_max: None,
+            sojourn_max: Vec::new(),
         })
     }
 }
@@ -82,7 +83,9 @@ pub(crate) struct Lane {
     classifier: Classifier,
     link: Box<dyn AnyLink>,
     room: Room,
-    sojourn_max: Option<Duration>,
+    sojourn_max: Vec<Duration>,
+    /// The time of this turn.
+    clock: Instant,
     /// For each ring of its ports, the leaf that has it.
     ring_leaves: Vec<Option<LeafId>>,
     /// The time from the kernel's stamp to handing the frame to the other interface; empty beyond
@@ -115,7 +118,9 @@ pub enum Loss {
     Pool,
     /// It waited too long for a busy interface.
     BusyPort,
-    /// It was older than the lane sends.
+    /// It was too old when it was taken from its ring.
+    StaleOnArrival,
+    /// It was too old when the interface was to send it.
     Stale,
     /// The interface did not send it: no link, or too long for it.
     NotSent,
@@ -123,13 +128,19 @@ pub enum Loss {
 
 impl Loss {
     /// All causes, in the order of [`Losses`].
-    pub const ALL: [Self; 4] = [Self::Pool, Self::BusyPort, Self::Stale, Self::NotSent];
+    pub const ALL: [Self; 5] =
+        [Self::Pool, Self::StaleOnArrival, Self::BusyPort, Self::Stale, Self::NotSent];
+    /// Those that come before the link, so that it was never offered the frame.
+    const BEFORE: [Self; 2] = [Self::Pool, Self::StaleOnArrival];
+    /// Those that come after the link, which counts the frame as sent.
+    const AFTER: [Self; 3] = [Self::BusyPort, Self::Stale, Self::NotSent];
 
     /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pool => "pool",
             Self::BusyPort => "busy port",
+            Self::StaleOnArrival => "stale on arrival",
             Self::Stale => "stale",
             Self::NotSent => "not sent",
         }
@@ -137,7 +148,7 @@ impl Loss {
 }
 
 /// Frames lost, by [`Loss`].
-pub type Losses = [u64; Loss::ALL.len()];
+pub type Losses = [Count; Loss::ALL.len()];
 
 impl Lane {
     pub(crate) fn new(config: LaneConfig) -> Self {
@@ -149,6 +160,7 @@ impl Lane {
             to: config.to,
             room: Room::new(config.frames_max, leaves),
             sojourn_max: config.sojourn_max,
+            clock: Instant::ZERO,
             ring_leaves: ring_leaves(config.sorting.as_ref()),
             marked: vec![0; leaves],
             losses: vec![Losses::default(); leaves],
@@ -181,19 +193,34 @@ impl Lane {
         self.classified = self.classified.max(at);
         let classified = self.classifier.classify(self.classified, port, headers);
         let leaf = classified.leaf;
-        if !self.room.take(leaf) {
-            self.losses[leaf.index()][Loss::Pool as usize] += 1;
+        let length = pool.bytes(received.frame).len() as u32;
+        let is_stale = self.oldest(leaf).as_nanos() > received.at_ns;
+        if is_stale || !self.room.take(leaf) {
+            let cause = if is_stale { Loss::StaleOnArrival } else { Loss::Pool };
+            count(&mut self.losses[leaf.index()], cause, u64::from(length));
             pool.release(received.frame);
             return;
         }
+        pool.set_stamp(received.frame, received.at_ns);
         let packet = Packet {
             handle: Handle(received.frame.0),
-            length: pool.bytes(received.frame).len() as u32,
+            length,
             flow: headers.flow(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
         };
         self.arrivals.push(Arrival { at, leaf, packet });
+    }
+
+    /// Begins a turn at `now`.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.clock = now;
+    }
+
+    /// Returns when the oldest frame of `leaf` arrived that may still be sent.
+    fn oldest(&self, leaf: LeafId) -> Instant {
+        let age = self.sojourn_max.get(leaf.index());
+        age.map_or(Instant::ZERO, |age| self.clock.before(*age))
     }
 
     /// Lets the link serve what arrived and whatever leaves up to now. `seen` is the latest
@@ -230,10 +257,16 @@ impl Lane {
         });
     }
 
-    /// Starts the line anew after a stall.
-    pub(crate) fn forfeit_before(&mut self, limit: Instant) {
+    /// Starts the line anew after a stall, without what is of no use any more.
+    pub(crate) fn forfeit_before(&mut self, limit: Instant, pool: &mut FramePool) {
         self.now = self.now.max(limit);
         self.link.forfeit_before(limit);
+        let (clock, ages) = (self.clock, &self.sojourn_max);
+        let oldest = |leaf: LeafId| clock.before(ages[leaf.index()]);
+        if !ages.is_empty() {
+            self.link.drop_older(&oldest);
+            self.release_dropped(pool);
+        }
     }
 
     /// Returns when the link must be served again.
@@ -293,11 +326,13 @@ impl Lane {
             let leaf = departure.leaf.index();
             self.room.give_back(departure.leaf);
             if sent.is_lost(index) {
-                self.losses[leaf][Loss::NotSent as usize] += 1;
+                count(&mut self.losses[leaf], Loss::NotSent, departure.charged.get());
                 continue;
             }
             if let Some(delays) = self.delays.get_mut(leaf) {
-                delays.record(now.since(departure.arrived));
+                // The link may have counted its arrival later: see `serve`.
+                let stamp = pool.stamp(FrameId(departure.handle.0));
+                delays.record(now.since(Instant::from_nanos(stamp)));
             }
             self.marked[leaf] += u64::from(departure.mark.written().is_some());
         }
@@ -306,14 +341,20 @@ impl Lane {
 
     /// Drops the departures that are too old to be of use.
     fn drop_stale(&mut self, pool: &mut FramePool) {
-        let Some(sojourn_max) = self.sojourn_max else { return };
-        let oldest = Instant::from_nanos(monotonic_ns()).before(sojourn_max);
-        if self.departures.iter().all(|departure| departure.arrived >= oldest) {
+        if self.sojourn_max.is_empty() {
             return;
         }
+        let is_stale = |pool: &FramePool, departure: &Departure| {
+            pool.stamp(FrameId(departure.handle.0)) < self.oldest(departure.leaf).as_nanos()
+        };
+        if !self.departures.iter().any(|departure| is_stale(pool, departure)) {
+            return;
+        }
+        let (clock, ages) = (self.clock, &self.sojourn_max);
         let (room, losses) = (&mut self.room, &mut self.losses);
         self.departures.retain(|departure| {
-            let is_stale = departure.arrived < oldest;
+            let oldest = clock.before(ages[departure.leaf.index()]).as_nanos();
+            let is_stale = pool.stamp(FrameId(departure.handle.0)) < oldest;
             if is_stale {
                 lose(departure, Loss::Stale, room, losses, pool);
             }
@@ -350,8 +391,7 @@ impl Lane {
         let account = self.link.account();
         let mut classes = class_statuses(&self.leaf_names, &account, &self.delays, &self.marked);
         for (class, losses) in classes.iter_mut().zip(&self.losses) {
-            let lost = Loss::ALL.iter().zip(losses);
-            class.lost = lost.map(|(loss, frames)| (loss.name().to_owned(), *frames)).collect();
+            add_losses(class, losses);
         }
         // What a ring lost belongs to the leaf that has it, and to no one where leaves share it.
         for (ring, leaf) in self.ring_leaves.iter().enumerate() {
@@ -361,6 +401,32 @@ impl Lane {
             }
         }
         classes
+    }
+}
+
+fn count(losses: &mut Losses, cause: Loss, bytes: u64) {
+    let losses = &mut losses[cause as usize];
+    losses.packets += 1;
+    losses.bytes += bytes;
+}
+
+/// Adds what a lane lost of a class: what the link was not offered is `lost`, and what it handed
+/// out in vain is dropped and not sent.
+fn add_losses(class: &mut ClassStatus, losses: &Losses) {
+    for cause in Loss::BEFORE {
+        class.lost.push((cause.name().to_owned(), losses[cause as usize].packets));
+    }
+    for cause in Loss::AFTER {
+        let amount = losses[cause as usize];
+        class.sent.packets -= amount.packets;
+        class.sent.bytes -= amount.bytes;
+        match class.dropped.iter_mut().find(|(name, _)| name == cause.name()) {
+            Some((_, dropped)) => {
+                dropped.packets += amount.packets;
+                dropped.bytes += amount.bytes;
+            }
+            None => class.dropped.push((cause.name().to_owned(), amount.into())),
+        }
     }
 }
 
@@ -378,7 +444,7 @@ fn lose(
     pool: &mut FramePool,
 ) {
     room.give_back(departure.leaf);
-    losses[departure.leaf.index()][cause as usize] += 1;
+    count(&mut losses[departure.leaf.index()], cause, departure.charged.get());
     pool.release(FrameId(departure.handle.0));
 }
 

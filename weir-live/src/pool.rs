@@ -19,6 +19,8 @@ pub struct FramePool {
     memory: Arc<Memory>,
     slot: usize,
     places: Vec<Place>,
+    /// When the frame of each slot arrived, as its lane noted it.
+    stamps: Vec<u64>,
     free: Vec<u32>,
 }
 
@@ -65,7 +67,7 @@ impl FramePool {
         let places = vec![Place { offset: 0, len: FREE }; count];
         // Popped from the end: low slots first, and the last one freed is the next one used.
         let free = (0..capacity).rev().collect();
-        Self { memory: Arc::new(Memory::map(bytes)), slot, places, free }
+        Self { memory: Arc::new(Memory::map(bytes)), slot, places, stamps: vec![0; count], free }
     }
 
     /// Returns the bytes that one slot holds.
@@ -101,6 +103,7 @@ impl FramePool {
                 grown.bytes_mut(id).copy_from_slice(self.bytes(id));
             }
         }
+        grown.stamps = std::mem::take(&mut self.stamps);
         grown.free = std::mem::take(&mut self.free);
         *self = grown;
     }
@@ -141,6 +144,16 @@ impl FramePool {
         }
         self.places[index as usize] = Place { offset: 0, len: len as u32 };
         Some(FrameId(index))
+    }
+
+    /// Notes when a frame arrived, in nanoseconds of CLOCK_MONOTONIC.
+    pub(crate) fn set_stamp(&mut self, id: FrameId, at_ns: u64) {
+        self.stamps[id.0 as usize] = at_ns;
+    }
+
+    /// Returns the last stamp of a slot; it outlives its frame until the slot gets another.
+    pub(crate) fn stamp(&self, id: FrameId) -> u64 {
+        self.stamps[id.0 as usize]
     }
 
     /// Returns the bytes of a frame in use.

@@ -101,8 +101,7 @@ pub struct ClassStatus {
     pub marked: u64,
     /// Packets dropped, by reason.
     pub dropped: Vec<(String, Amount)>,
-    /// Frames lost outside the link, by cause: before it (and so not offered) for want of room in
-    /// the pool, after it (and so sent) for the others.
+    /// Frames that were lost before the link, and so not offered, by cause.
     #[serde(default)]
     pub lost: Vec<(String, u64)>,
     /// Packets that wait.

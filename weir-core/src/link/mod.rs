@@ -23,7 +23,7 @@ pub use framing::{Coding, Framing};
 pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
 
 use crate::account::{Account, LeafAccount};
-use crate::event::{Departure, Dropped, Poll, Verdict};
+use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::police::Police;
@@ -71,6 +71,11 @@ pub trait AnyLink: Send {
     /// Gives up what the line could have sent before `instant`: after a stall, the line starts anew
     /// instead of sending the whole lag at once.
     fn forfeit_before(&mut self, instant: Instant);
+
+    /// Drops the first packets of each leaf that arrived before the instant that `oldest` returns
+    /// for it: after a stall, new packets do not wait behind those that are of no use any more.
+    /// Leaves with flow queues keep theirs: CoDel drops there what waited too long.
+    fn drop_older(&mut self, oldest: &dyn Fn(LeafId) -> Instant);
 
     /// Begins to explain why packets wait, or ends it. Packets that wait already count from `now`.
     fn explain(&mut self, now: Instant, on: bool);
@@ -199,6 +204,19 @@ impl<S: Discipline> AnyLink for Link<S> {
     fn forfeit_before(&mut self, instant: Instant) {
         self.skip_to(self.now.max(instant));
         self.line.forfeit_before(instant);
+    }
+
+    fn drop_older(&mut self, oldest: &dyn Fn(LeafId) -> Instant) {
+        let now = self.now;
+        for leaf in (0..self.queues.leaf_count() as u32).map(LeafId) {
+            let oldest = oldest(leaf);
+            let is_fifo = !self.queues.has_flows(leaf);
+            while is_fifo && self.queues.head(leaf).is_some_and(|head| head.arrived < oldest) {
+                self.drop_first(now, leaf, DropReason::Stale);
+            }
+        }
+        // Another packet may be the next to leave, and earlier.
+        self.due = now;
     }
 
     fn explain(&mut self, now: Instant, on: bool) {

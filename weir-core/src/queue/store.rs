@@ -392,6 +392,11 @@ impl Queues {
         self.shared.as_mut()?.victim()
     }
 
+    /// Returns whether the packets of `leaf` wait in flow queues.
+    pub fn has_flows(&self, leaf: LeafId) -> bool {
+        self.droppers.of(leaf).flows().is_some()
+    }
+
     /// Returns the first packet of `leaf` as schedulers see it.
     pub fn head(&self, leaf: LeafId) -> Option<Head> {
         let state = &self.leaves[leaf.index()];

@@ -328,8 +328,7 @@ fn live_conservation(last: &Status) -> Conservation {
         let all = classes().flat_map(|class| &class.lost);
         all.filter(|(name, _)| name == cause).map(|(_, frames)| frames).sum()
     };
-    // What the ports refused is among the losses of ports.
-    let (before, after) = (lost_as("pool"), lost_as("busy port") + lost_as("stale"));
+    let before = lost_as("pool") + lost_as("stale on arrival");
     let lost: u64 = last.ports.iter().map(|port| port.lost_in + port.lost_out).sum();
     let frames = Frames {
         all: last.frames_max,
@@ -337,16 +336,14 @@ fn live_conservation(last: &Status) -> Conservation {
         waiting: packets.waiting,
         received: last.ports.iter().map(|port| port.received).sum(),
         sent: last.ports.iter().map(|port| port.sent).sum(),
-        lost: lost + before + after,
+        lost: lost + before,
     };
-    let lost_out: u64 = last.ports.iter().map(|port| port.lost_out).sum();
     let each = classes().all(|class| {
         let one = || std::iter::once(class);
         sum(one(), |a| a.packets).holds() && sum(one(), |a| a.bytes).holds()
     });
     let pool = frames.all == frames.free + frames.waiting;
-    let ports = frames.received == packets.offered + before
-        && frames.sent + lost_out + after == packets.sent;
+    let ports = frames.received == packets.offered + before && frames.sent == packets.sent;
     Conservation { holds: each && pool && ports, packets, bytes: Some(bytes), frames: Some(frames) }
 }
 

@@ -137,7 +137,7 @@ fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
         link: build(&policy.link)?,
         sorting: None,
         frames_max: rig::FRAMES_MAX,
-        sojourn_max: None,
+        sojourn_max: Vec::new(),
     };
     let back = LaneConfig {
         name: "back".to_owned(),
@@ -148,7 +148,7 @@ fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
         link: build(&way_back(policy))?,
         sorting: None,
         frames_max: rig::FRAMES_MAX,
-        sojourn_max: None,
+        sojourn_max: Vec::new(),
     };
     Ok([forth, back])
 }

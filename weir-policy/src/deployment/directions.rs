@@ -76,9 +76,9 @@ fn direction(
     }
     let (policy_node, policy) = (policy_node?, policy?);
     let sojourn_max = match options.sojourn_max {
-        Some(SojournMax::At(time)) => Some(time),
-        Some(SojournMax::None) => None,
-        None => Some(sojourn::of_policy(&policy)),
+        Some(SojournMax::At(time)) => vec![time; policy.link.tree.leaf_count()],
+        Some(SojournMax::None) => Vec::new(),
+        None => sojourn::of_policy(&policy),
     };
     let path = policies.folder.join(policy_node.name(report)?);
     let name = node.key().to_owned();

@@ -122,8 +122,9 @@ pub struct Direction {
     pub policy: Policy,
     /// The most frames that it holds.
     pub pool: u32,
-    /// After a stall, packets older than this are dropped as stale; `None` if none are.
-    pub sojourn_max: Option<Duration>,
+    /// For each leaf, the age from which its packets are dropped as stale, as after a stall; empty
+    /// if none are.
+    pub sojourn_max: Vec<Duration>,
 }
 
 /// How the run loop waits.

@@ -183,8 +183,8 @@ fn old_packets_are_stale() -> Outcome {
     thread::sleep(Duration::from_millis(2500));
     scene.signal("CONT")?;
     let stale = |status: &Status| {
-        let lost = &status.lanes[0].classes[1].lost;
-        lost.iter().find(|(cause, _)| cause == "stale").map_or(0, |(_, frames)| *frames)
+        let dropped = &status.lanes[0].classes[1].dropped;
+        dropped.iter().find(|(cause, _)| cause == "stale").map_or(0, |(_, frames)| frames.packets)
     };
     scene.await_status("the old ones are dropped", |status| stale(status) > 100)?;
     scene.stop()?;
