@@ -93,7 +93,7 @@ fn describe(port: &PortStatus) -> String {
             let _ = writeln!(text, "  {what}: {causes}");
         }
     };
-    line("kind", port.why.clone());
+    line("note", port.why.clone());
     line("lost on arrival", causes(&port.lost_in_by_cause));
     line("lost on sending", causes(&port.lost_out_by_cause));
     line("not for another port", causes(&port.kept));

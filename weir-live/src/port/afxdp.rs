@@ -58,11 +58,17 @@ fn suits(interface: &str) -> std::result::Result<(), String> {
     let interface = Interface::open(interface).map_err(|error| text(&error))?;
     let driver = interface.driver().map_err(|error| text(&error))?;
     if DRIVERS_WITHOUT_WIRE.contains(&driver.as_str()) {
-        return Err(format!("a peer of {driver} may send super-packets"));
+        return Err(format!(
+            "the other end of a {driver} interface is on this machine and may send several packets \
+             as one, which {KEYWORD} does not cut; `kind = \"{KEYWORD}\"` takes it all the same"
+        ));
     }
     match interface.receive_queues().map_err(|error| text(&error))? {
         0 | 1 => Ok(()),
-        queues => Err(format!("the interface has {queues} receive queues, and it reads one")),
+        queues => Err(format!(
+            "the interface has {queues} receive queues, and {KEYWORD} reads one (`ethtool -L IF \
+             combined 1`)"
+        )),
     }
 }
 
