@@ -13,6 +13,8 @@ use weir_policy::deployment::{self, NAME_RULE, is_name};
 use weir_sim::shown::{Table, millis};
 
 /// Shows the counters of a running link: ports, classes, delays, drops.
+///
+/// All counters and means are since the start; docs/status.md describes each.
 #[derive(clap::Args)]
 #[command(override_usage = "weir status [OPTIONS] <NAME|--control <SOCKET>>")]
 pub struct Status {
@@ -73,6 +75,9 @@ pub fn table(status: &LinkStatus) -> String {
     for lane in &status.lanes {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
         let _ = writeln!(text, "{}", classes(lane, seconds));
+        if let Some(age) = lane.sojourn_max_us.map(age) {
+            let _ = writeln!(text, "packets older than {age} are dropped as stale");
+        }
         for (name, frames) in &lane.unread {
             let cause = Unread::ALL.into_iter().find(|cause| cause.name() == name);
             let what = cause.map_or(name.as_str(), |cause| cause.what());
@@ -80,6 +85,11 @@ pub fn table(status: &LinkStatus) -> String {
         }
     }
     text
+}
+
+/// Returns a time of microseconds in the unit that suits it.
+fn age(micros: f64) -> String {
+    if micros < 1e6 { format!("{:.0} ms", micros / 1e3) } else { format!("{:.1} s", micros / 1e6) }
 }
 
 /// Describes a port: what crossed it, what did not, and why.
@@ -95,6 +105,7 @@ fn describe(port: &PortStatus) -> String {
     };
     line("note", port.why.clone());
     line("lost on arrival", causes(&port.lost_in_by_cause));
+    line("of ring overrun", rings(&port.ring_overruns));
     line("lost on sending", causes(&port.lost_out_by_cause));
     line("not for another port", causes(&port.kept));
     line(
@@ -102,6 +113,22 @@ fn describe(port: &PortStatus) -> String {
         if port.rebinds > 0 { format!("{} times", port.rebinds) } else { String::new() },
     );
     text
+}
+
+/// Returns how many of the frames that full rings lost were in the ring that classes share, and how
+/// many in rings of one class; nothing where there is one ring, or no frame was lost.
+fn rings(overruns: &[u64]) -> String {
+    let Some((shared, own)) = overruns.split_first().filter(|(_, own)| !own.is_empty()) else {
+        return String::new();
+    };
+    let own: u64 = own.iter().sum();
+    if shared + own == 0 {
+        return String::new();
+    }
+    format!(
+        "{shared} in the ring that the default class shares with what cannot be sorted, {own} in \
+         rings of one class"
+    )
 }
 
 /// Returns the causes that occurred, each with its number.
@@ -112,7 +139,15 @@ fn causes(all: &[(String, u64)]) -> String {
 
 fn classes(lane: &LaneStatus, seconds: f64) -> Table {
     let head = [
-        "class", "offered", "sent", "Mbit/s", "marked", "dropped", "waiting", "p50 ms", "p99 ms",
+        "class",
+        "offered",
+        "sent",
+        "mean Mbit/s",
+        "marked",
+        "dropped",
+        "waiting",
+        "p50 ms",
+        "p99 ms",
         "max ms",
     ];
     let mut table = Table::new(head).optional(&[4]);

@@ -43,8 +43,7 @@ fn tell_apart(
     report: &mut Report,
 ) {
     let begins = |port: &usize| direction.from.contains(port);
-    let apart =
-        |other: &&Direction| other.to == direction.to && !other.from.iter().any(begins);
+    let apart = |other: &&Direction| other.to == direction.to && !other.from.iter().any(begins);
     let Some(other) = others.iter().find(apart) else { return };
     let (first, second, to) = (&other.name, &direction.name, &ports[direction.to].name);
     let message = format!(
