@@ -178,3 +178,25 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
         delay(class.delay.max_us),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_whose_ring_was_full_and_from_which_age_packets_are_stale() {
+        let check = |overruns: &[u64], sojourn_max_us, wanted: &[&str], unwanted: &[&str]| {
+            let port = PortStatus { ring_overruns: overruns.to_vec(), ..PortStatus::default() };
+            let lane = LaneStatus { sojourn_max_us, ..LaneStatus::default() };
+            let status =
+                LinkStatus { ports: vec![port], lanes: vec![lane], ..LinkStatus::default() };
+            let text = table(&status);
+            assert!(wanted.iter().all(|part| text.contains(part)), "{text}");
+            assert!(!unwanted.iter().any(|part| text.contains(part)), "{text}");
+        };
+        check(&[5, 2, 1], Some(3.2e6), &["ring overrun: 5 in", ", 3 in", "older than 3.2 s"], &[]);
+        check(&[0, 2], Some(5e4), &["0 in", "2 in", "older than 50 ms"], &[]);
+        check(&[5], None, &["mean Mbit/s"], &["ring overrun", "older"]);
+        check(&[0, 0], None, &[], &["ring overrun", "stale"]);
+    }
+}
