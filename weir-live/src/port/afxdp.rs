@@ -42,13 +42,14 @@ pub(super) const KIND: Kind = Kind {
 
 /// The same behind the driver, for drivers whose own XDP does not work.
 pub(super) const KIND_GENERIC: Kind = Kind {
-    keyword: "afxdp-generic",
+    keyword: KEYWORD_GENERIC,
     summary: "afxdp behind the driver, where the driver's own part does not work",
     suits: None,
     open: |config| Ok(Box::new(AfXdp::open(config, &[Hook::XdpGeneric])?)),
 };
 
 const KEYWORD: &str = "afxdp";
+const KEYWORD_GENERIC: &str = "afxdp-generic";
 
 /// Frames of these drivers come from the same machine, where a sender leaves super-packets whole.
 const DRIVERS_WITHOUT_WIRE: [&str; 3] = ["veth", "tun", "virtio_net"];
@@ -467,7 +468,10 @@ impl AfXdp {
 
 impl Port for AfXdp {
     fn kind(&self) -> &'static str {
-        KEYWORD
+        match self.hooks {
+            [Hook::XdpGeneric] => KEYWORD_GENERIC,
+            _ => KEYWORD,
+        }
     }
 
     fn interface(&self) -> &str {
