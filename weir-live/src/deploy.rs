@@ -23,8 +23,8 @@ pub fn bridges(deployment: &Deployment) -> Result<Vec<BridgeConfig>> {
     deployment.bridges.iter().map(|bridge| config(deployment, bridge)).collect()
 }
 
-/// Returns what the kernel cannot keep apart: classes that share a ring, so that a flood in one of
-/// them takes frames of the others.
+/// Returns what the kernel cannot keep apart: classes that share the ring of the default class, so
+/// that a flood in one of them takes frames of the others.
 pub fn notes(deployment: &Deployment) -> Vec<String> {
     let of = |direction: &Direction| {
         let policy = &direction.policy;

@@ -23,8 +23,8 @@ impl SystemError {
     pub fn new(action: impl Into<String>, cause: io::Error) -> Self {
         let cure = match cause.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {
-                "run as root, or give the program CAP_NET_RAW and CAP_NET_ADMIN \
-                 (setcap cap_net_raw,cap_net_admin+ep), or use a user namespace (unshare -Urn)"
+                "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF (setcap \
+                 cap_net_raw,cap_net_admin,cap_bpf+ep), or use a user namespace (unshare -Urn)"
             }
             Some(libc::ENODEV | libc::ENXIO) => "`ip link` lists the interfaces",
             Some(libc::ENOMEM | libc::ENOBUFS) => "configure a smaller ring or free some memory",

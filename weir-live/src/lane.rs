@@ -382,6 +382,7 @@ impl Lane {
             name: self.name.clone(),
             from: from.join(", "),
             to: names[self.to].clone(),
+            sojourn_max_us: self.sojourn_max.map(|time| time.as_nanos() as f64 / 1e3),
             unread: unread_causes(&self.unread),
             classes: self.class_statuses(ports),
         }

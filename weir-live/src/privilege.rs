@@ -67,8 +67,9 @@ impl fmt::Display for Missing {
         f.write_str(match self.0 {
             Need::Live => {
                 "forwarding needs CAP_NET_RAW, which this process lacks; run it as root, or once \
-                 `sudo setcap cap_net_raw,cap_net_admin+ep $(command -v weir)`; without it \
-                 `check`, `sim`, `replay` and `bench` work, and `demo` where user namespaces do"
+                 `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep \"$(command -v weir)\"`; \
+                 without it `check`, `sim`, `replay` and `bench` work, and `demo` where user \
+                 namespaces do"
             }
             Need::PrivateNetworks => {
                 "private networks need CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_RAW, or a user \

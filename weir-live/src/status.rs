@@ -80,6 +80,9 @@ pub struct LaneStatus {
     pub from: String,
     /// The interface that it writes.
     pub to: String,
+    /// After a stall, frames older than this are dropped as stale, in µs; `None` if none are.
+    #[serde(default)]
+    pub sojourn_max_us: Option<f64>,
     /// Frames whose IP header could not be read, by the name of the cause.
     #[serde(default)]
     pub unread: Vec<(String, u64)>,

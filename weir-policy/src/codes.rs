@@ -127,6 +127,8 @@ codes! {
     LONE_PORT "W207" Error "a port that no direction names";
     CPU_COUNT "W208" Error "another number of processors than of bridges";
     POOL_TOO_SMALL "W209" Warning "queues that together exceed the pool of their direction";
+    POOL_LARGE "W210" Info "a pool that takes much memory";
+    LINES_APART "W211" Info "two directions that lead to one port, each with a line of its own";
 
     UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not allow here";
     INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";

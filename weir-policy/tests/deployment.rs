@@ -123,7 +123,7 @@ fn ports_that_directions_join_are_one_bridge() {
         ),
         (
             "",
-            &[("'d'", "e"), ("'c'", "b"), ("'a'", "b"), ("'e'", "b")],
+            &[("'e'", "d"), ("'b'", "c"), ("'b'", "a"), ("'b'", "e")],
             &[(&[0, 1, 2, 3, 4], &[0, 1, 2, 3])],
         ),
         ("ports = { b = 'x', a = 'y' }", &[], &[(&[0, 1], &[])]),
@@ -163,7 +163,7 @@ fn joins_that_make_no_bridge_are_reported() {
         (way("x", "['a', 'a']", "b"), &["W205@d:4:14"]),
         (way("x", "['a', 'b']", "b"), &["W205@d:5:6"]),
         (way("x", "['a', 'b']", "c") + &way("y", "['d', 'b']", "c"), &["W205@d:7:12"]),
-        (way("x", "['a', 'b']", "c") + &way("y", "['d', 'e']", "c"), &[]),
+        (way("x", "['a', 'b']", "c") + &way("y", "['d', 'e']", "c"), &["W211@d:7:12"]),
     ];
     for (ways, wanted) in rows {
         check(&format!("{PORTS}{ways}"), wanted);
@@ -195,6 +195,7 @@ fn options_of_ports_and_bridges_are_checked() {
     let rows: &[(&str, &str, &[&str])] = &[
         ("interface = 'eth1', ", "", &["W011@d:2:24"]),
         ("'eth1'", "'eth0'", &["W202@d:2:30"]),
+        ("'afxdp'", "'afxdp-generic'", &[]),
         ("'afxdp'", "'dpdk'", &["W016@d:2:59"]),
         ("'25 ms'", "'11 s'", &["W015@d:2:76"]),
         ("'0.1 %'", "'101 %'", &["W015@d:2:92"]),
@@ -273,11 +274,14 @@ fn a_pool_below_the_limits_of_queues_is_reported_with_the_classes() {
                   `a` 125; while the pool is full, frames that arrive are shed (cause `pool`), and \
                   each class keeps only its reserve";
     assert_eq!(finding.message, wanted);
-    let wanted = "write `pool = \"20125 packets\"` (about 39 MiB), or lower the limits of queues";
+    let wanted = "write `pool = \"20125 packets\"` (up to 40 MiB with MTU 1500), or lower the \
+                  limits of queues";
     assert_eq!(finding.cure, wanted);
     check(&text("pool = '20124 packets'\n", ""), &["W209@d:3:8"]);
     check(&text("", "pool = '100 packets'\n"), &["W209@d:7:8"]);
     check(&text("", "pool = '20125 packets'\n"), &[]);
+    check(&text("", "pool = '131072 packets'\n"), &[]);
+    check(&text("", "pool = '131073 packets'\n"), &["W210@d:7:8"]);
     check(&text("pool = '100 packets'\n", "pool = '20125 packets'\n"), &[]);
 }
 

@@ -119,7 +119,14 @@ fn clocks_that_differ_are_noted_and_corrected() {
     let report = compare(&before, &behind, &MeasureOptions::default());
     let class = &report.classes[0];
     assert_eq!((class.negative, class.delay_min_us), (1, -100.0), "{report:?}");
-    assert!(report.warnings()[0].contains("--clock-offset"), "{:?}", report.warnings());
+    let warning = &report.warnings()[0];
+    assert!(warning.contains("--clock-offset") && !warning.contains("swapped"), "{warning}");
+    let swapped = compare(
+        &behind[..],
+        &capture(&[(300, 80, 1), (600, 80, 2)], 0),
+        &MeasureOptions::default(),
+    );
+    assert!(swapped.warnings()[0].contains("swapped"), "{:?}", swapped.warnings());
     let options = MeasureOptions { offset_ns: -150_000, ..MeasureOptions::default() };
     let report = compare(&before, &behind, &options);
     let class = &report.classes[0];

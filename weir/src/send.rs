@@ -27,7 +27,8 @@ use weir_traffic::{RawPort, SendPlan, SendReport, Sender, source_text};
 /// whose window and segments are the kernel's. The same seed gives the same packets. A packet with
 /// 24 bytes of payload or more says its stream, number and send time; `weir recv` counts what
 /// arrived. Lengths are those of Ethernet frames, as in scenarios. A late packet delays no other
-/// one; the report says how late packets were.
+/// one; the report says how late packets were. Each stream of datagrams ends with 5 end marks,
+/// which the report does not count, but a link on the way does.
 #[derive(clap::Args)]
 pub struct Send {
     /// The receiver's IP address.

@@ -13,6 +13,8 @@ use weir_policy::deployment::{self, NAME_RULE, is_name};
 use weir_sim::shown::{Table, millis};
 
 /// Shows the counters of a running link: ports, classes, delays, drops.
+///
+/// All counters and means are since the start; docs/status.md describes each.
 #[derive(clap::Args)]
 #[command(override_usage = "weir status [OPTIONS] <NAME|--control <SOCKET>>")]
 pub struct Status {
@@ -73,6 +75,9 @@ pub fn table(status: &LinkStatus) -> String {
     for lane in &status.lanes {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
         let _ = writeln!(text, "{}", classes(lane, seconds));
+        if let Some(age) = lane.sojourn_max_us.map(age) {
+            let _ = writeln!(text, "packets older than {age} are dropped as stale");
+        }
         for (name, frames) in &lane.unread {
             let cause = Unread::ALL.into_iter().find(|cause| cause.name() == name);
             let what = cause.map_or(name.as_str(), |cause| cause.what());
@@ -80,6 +85,11 @@ pub fn table(status: &LinkStatus) -> String {
         }
     }
     text
+}
+
+/// Returns a time of microseconds in the unit that suits it.
+fn age(micros: f64) -> String {
+    if micros < 1e6 { format!("{:.0} ms", micros / 1e3) } else { format!("{:.1} s", micros / 1e6) }
 }
 
 /// Describes a port: what crossed it, what did not, and why.
@@ -93,8 +103,9 @@ fn describe(port: &PortStatus) -> String {
             let _ = writeln!(text, "  {what}: {causes}");
         }
     };
-    line("kind", port.why.clone());
+    line("note", port.why.clone());
     line("lost on arrival", causes(&port.lost_in_by_cause));
+    line("of ring overrun", rings(&port.ring_overruns));
     line("lost on sending", causes(&port.lost_out_by_cause));
     line("not for another port", causes(&port.kept));
     line(
@@ -102,6 +113,22 @@ fn describe(port: &PortStatus) -> String {
         if port.rebinds > 0 { format!("{} times", port.rebinds) } else { String::new() },
     );
     text
+}
+
+/// Returns how many of the frames that full rings lost were in the ring that classes share, and how
+/// many in rings of one class; nothing where there is one ring, or no frame was lost.
+fn rings(overruns: &[u64]) -> String {
+    let Some((shared, own)) = overruns.split_first().filter(|(_, own)| !own.is_empty()) else {
+        return String::new();
+    };
+    let own: u64 = own.iter().sum();
+    if shared + own == 0 {
+        return String::new();
+    }
+    format!(
+        "{shared} in the ring that the default class shares with what cannot be sorted, {own} in \
+         rings of one class"
+    )
 }
 
 /// Returns the causes that occurred, each with its number.
@@ -112,7 +139,15 @@ fn causes(all: &[(String, u64)]) -> String {
 
 fn classes(lane: &LaneStatus, seconds: f64) -> Table {
     let head = [
-        "class", "offered", "sent", "Mbit/s", "marked", "dropped", "waiting", "p50 ms", "p99 ms",
+        "class",
+        "offered",
+        "sent",
+        "mean Mbit/s",
+        "marked",
+        "dropped",
+        "waiting",
+        "p50 ms",
+        "p99 ms",
         "max ms",
     ];
     let mut table = Table::new(head).optional(&[4]);
@@ -142,4 +177,26 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
         delay(class.delay.p99_us),
         delay(class.delay.max_us),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_whose_ring_was_full_and_from_which_age_packets_are_stale() {
+        let check = |overruns: &[u64], sojourn_max_us, wanted: &[&str], unwanted: &[&str]| {
+            let port = PortStatus { ring_overruns: overruns.to_vec(), ..PortStatus::default() };
+            let lane = LaneStatus { sojourn_max_us, ..LaneStatus::default() };
+            let status =
+                LinkStatus { ports: vec![port], lanes: vec![lane], ..LinkStatus::default() };
+            let text = table(&status);
+            assert!(wanted.iter().all(|part| text.contains(part)), "{text}");
+            assert!(!unwanted.iter().any(|part| text.contains(part)), "{text}");
+        };
+        check(&[5, 2, 1], Some(3.2e6), &["ring overrun: 5 in", ", 3 in", "older than 3.2 s"], &[]);
+        check(&[0, 2], Some(5e4), &["0 in", "2 in", "older than 50 ms"], &[]);
+        check(&[5], None, &["mean Mbit/s"], &["ring overrun", "older"]);
+        check(&[0, 0], None, &[], &["ring overrun", "stale"]);
+    }
 }

@@ -42,13 +42,14 @@ pub(super) const KIND: Kind = Kind {
 
 /// The same behind the driver, for drivers whose own XDP does not work.
 pub(super) const KIND_GENERIC: Kind = Kind {
-    keyword: "afxdp-generic",
+    keyword: KEYWORD_GENERIC,
     summary: "afxdp behind the driver, where the driver's own part does not work",
     suits: None,
     open: |config| Ok(Box::new(AfXdp::open(config, &[Hook::XdpGeneric])?)),
 };
 
 const KEYWORD: &str = "afxdp";
+const KEYWORD_GENERIC: &str = "afxdp-generic";
 
 /// Frames of these drivers come from the same machine, where a sender leaves super-packets whole.
 const DRIVERS_WITHOUT_WIRE: [&str; 3] = ["veth", "tun", "virtio_net"];
@@ -58,11 +59,17 @@ fn suits(interface: &str) -> std::result::Result<(), String> {
     let interface = Interface::open(interface).map_err(|error| text(&error))?;
     let driver = interface.driver().map_err(|error| text(&error))?;
     if DRIVERS_WITHOUT_WIRE.contains(&driver.as_str()) {
-        return Err(format!("a peer of {driver} may send super-packets"));
+        return Err(format!(
+            "the other end of a {driver} interface is on this machine and may send several packets \
+             as one, which {KEYWORD} does not cut; `kind = \"{KEYWORD}\"` takes it all the same"
+        ));
     }
     match interface.receive_queues().map_err(|error| text(&error))? {
         0 | 1 => Ok(()),
-        queues => Err(format!("the interface has {queues} receive queues, and it reads one")),
+        queues => Err(format!(
+            "the interface has {queues} receive queues, and {KEYWORD} reads one (`ethtool -L IF \
+             combined 1`)"
+        )),
     }
 }
 
@@ -461,7 +468,10 @@ impl AfXdp {
 
 impl Port for AfXdp {
     fn kind(&self) -> &'static str {
-        KEYWORD
+        match self.hooks {
+            [Hook::XdpGeneric] => KEYWORD_GENERIC,
+            _ => KEYWORD,
+        }
     }
 
     fn interface(&self) -> &str {

@@ -29,9 +29,34 @@ pub(super) fn read(
     for node in &nodes {
         let Some(direction) = direction(node, settings, policies, report) else { continue };
         check_pairs(&direction, &directions, (&settings.deployment.ports, node.key_span()), report);
+        tell_apart(&direction, &directions, (&settings.deployment.ports, node.key_span()), report);
         directions.push(direction);
     }
     directions
+}
+
+/// Tells of a direction that leads where an earlier one does: each has a line of its own.
+fn tell_apart(
+    direction: &Direction,
+    others: &[Direction],
+    (ports, span): (&[Port], Span),
+    report: &mut Report,
+) {
+    let begins = |port: &usize| direction.from.contains(port);
+    let apart = |other: &&Direction| other.to == direction.to && !other.from.iter().any(begins);
+    let Some(other) = others.iter().find(apart) else { return };
+    let (first, second, to) = (&other.name, &direction.name, &ports[direction.to].name);
+    let message = format!(
+        "directions `{first}` and `{second}` both lead to port `{to}`, but do not share a line: \
+         each may send as much as its own policy says"
+    );
+    let all = other.from.iter().chain(&direction.from);
+    let all: Vec<_> = all.map(|&port| format!("\"{}\"", ports[port].name)).collect();
+    let cure = format!(
+        "where they should share one, write one direction with `from = [{}]`",
+        all.join(", ")
+    );
+    report.push(Draft::new(&codes::LINES_APART, span, message).cure(cure));
 }
 
 /// Reports a pair of ports that an earlier direction has already.

@@ -12,12 +12,36 @@ use weir_core::queue::Limit;
 pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<u32> {
     let frames = node.packets(report)?;
     if (MIN..=MAX).contains(&frames) {
+        tell_memory(frames, node, report);
         return Some(frames);
     }
     let message = format!("{frames} packets is not in {MIN}..={MAX}");
     let cure = format!("leave it out for {DEFAULT} packets");
     report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
     None
+}
+
+/// Tells how much memory a large pool takes.
+fn tell_memory(frames: u32, node: &Node<'_>, report: &mut Report) {
+    if u64::from(frames) * FRAME_BYTES <= TOLD_ABOVE {
+        return;
+    }
+    let message = format!(
+        "a pool of {frames} packets takes up to {} of memory with MTU 1500, for each direction \
+         that has it",
+        memory(frames.into())
+    );
+    let cure = "lower it, unless the machine has that much to spare";
+    report.push(node.draft(&codes::POOL_LARGE, message).cure(cure));
+}
+
+/// Returns the memory of so many frames with MTU 1500, rounded up.
+fn memory(frames: u64) -> String {
+    let bytes = frames * FRAME_BYTES;
+    if bytes < 1 << 20 {
+        return format!("{} KiB", bytes.div_ceil(1 << 10));
+    }
+    format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
 /// Warns of a policy whose queues may hold more than the pool of its direction; `span` is where the
@@ -40,8 +64,8 @@ pub(super) fn check(direction: &Direction, span: Span, report: &mut Report) {
     );
     let lower = "lower the limits of queues";
     let cure = if held <= MAX.into() {
-        let memory = (held * FRAME_BYTES) >> 20;
-        format!("write `pool = \"{held} packets\"` (about {memory} MiB), or {lower}")
+        let memory = memory(held);
+        format!("write `pool = \"{held} packets\"` (up to {memory} with MTU 1500), or {lower}")
     } else {
         lower.to_owned()
     };
@@ -78,14 +102,16 @@ fn longest(mut limits: Vec<(&str, u64)>) -> String {
     names.join(", ")
 }
 
-/// The frames of a direction: with MTU 1500 they take 16 MiB.
+/// The frames of a direction: with MTU 1500 they take up to 16 MiB.
 pub(super) const DEFAULT: u32 = 8192;
 const MIN: u32 = 64;
 /// Two gigabytes of frames.
 const MAX: u32 = 1 << 20;
 /// The packet size by which a queue in bytes is converted: the mean of common traffic mixes.
 const PACKET_TYPICAL: u64 = 500;
-/// The memory of a frame with MTU 1500.
+/// The memory of a frame with MTU 1500, where a port is of kind `afxdp`; else it is 1536.
 const FRAME_BYTES: u64 = 2048;
+/// The memory of a pool that is worth a note.
+const TOLD_ABOVE: u64 = 256 << 20;
 /// The most classes that a warning names.
 const NAMES_SHOWN: usize = 4;

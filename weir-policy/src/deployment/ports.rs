@@ -129,7 +129,7 @@ pub(super) fn find(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Opti
 
 /// The keywords of kinds of ports; the first is the default, with which the best that works is
 /// chosen.
-pub const PORT_KINDS: &[&str] = &["auto", "afpacket", "afxdp"];
+pub const PORT_KINDS: &[&str] = &["auto", "afpacket", "afxdp", "afxdp-generic"];
 /// The longest name of an interface: IFNAMSIZ of Linux, less the zero at the end.
 pub const INTERFACE_BYTES_MAX: usize = 15;
 /// The only port of a deployment has this name if it is this machine.

@@ -211,8 +211,19 @@ impl MeasureReport {
         let matched: u64 = self.classes.iter().map(|class| class.packets_out).sum();
         let mut warnings = self.faults.clone();
         let mut warn = |applies: bool, text: String| warnings.extend(applies.then_some(text));
+        // Clocks that differ shift all delays too, but captures are swapped more often.
+        let swapped = negative * 10 >= matched * 9;
         warn(
-            negative > 0,
+            negative > 0 && swapped,
+            format!(
+                "{negative} of {matched} packets left before they came, by up to {:.3} ms: are the \
+                 captures swapped? The first is the one before the link. If not, the clocks \
+                 differ; give the second's lead as `--clock-offset`",
+                -least / 1000.0
+            ),
+        );
+        warn(
+            negative > 0 && !swapped,
             format!(
                 "{negative} packets left before they came, by up to {:.3} ms: the clocks differ; \
                  give the second's lead as `--clock-offset`",

@@ -102,8 +102,9 @@ pub fn port() -> Value {
         "interface": interface(),
         "kind": {
             "enum": PORT_KINDS, "default": PORT_KINDS[0],
-            "description": "How frames are exchanged with it; `auto` is the best that works, and \
-                with `host` the only one.",
+            "description": "How frames are exchanged with it. `auto` takes `afxdp` for a network \
+                card with one receive queue where that works, else `afpacket`; with `host` there \
+                is no other.",
         },
         "delay": ranged(delay, "0 s", "at most 10 s"),
         "loss": loss,
