@@ -155,7 +155,7 @@ fn old_packets_are_dropped_and_counted_after_a_stall() {
     let stale =
         status.lanes[1].classes[1].lost.iter().find(|(cause, _)| cause == "stale on arrival");
     assert_eq!(stale.map(|(_, frames)| *frames), Some(1), "{status:?}");
-    assert_eq!(status.lanes[1].sojourn_max_us, Some(1e6), "the age is told");
+    assert_eq!(status.lanes[1].classes[1].sojourn_max_us, Some(1e6), "the age is told");
 }
 
 #[test]

@@ -382,7 +382,6 @@ impl Lane {
             name: self.name.clone(),
             from: from.join(", "),
             to: names[self.to].clone(),
-            sojourn_max_us: self.sojourn_max.map(|time| time.as_nanos() as f64 / 1e3),
             unread: unread_causes(&self.unread),
             classes: self.class_statuses(ports),
         }
@@ -393,6 +392,9 @@ impl Lane {
         let mut classes = class_statuses(&self.leaf_names, &account, &self.delays, &self.marked);
         for (class, losses) in classes.iter_mut().zip(&self.losses) {
             add_losses(class, losses);
+        }
+        for (class, age) in classes.iter_mut().zip(&self.sojourn_max) {
+            class.sojourn_max_us = Some(age.as_nanos() as f64 / 1e3);
         }
         // What a ring lost belongs to the leaf that has it, and to no one where leaves share it.
         for (ring, leaf) in self.ring_leaves.iter().enumerate() {

@@ -80,9 +80,6 @@ pub struct LaneStatus {
     pub from: String,
     /// The interface that it writes.
     pub to: String,
-    /// After a stall, frames older than this are dropped as stale, in µs; `None` if none are.
-    #[serde(default)]
-    pub sojourn_max_us: Option<f64>,
     /// Frames whose IP header could not be read, by the name of the cause.
     #[serde(default)]
     pub unread: Vec<(String, u64)>,
@@ -107,6 +104,9 @@ pub struct ClassStatus {
     /// Frames that were lost before the link, and so not offered, by cause.
     #[serde(default)]
     pub lost: Vec<(String, u64)>,
+    /// After a stall, frames older than this are dropped as stale, in µs; `None` if none are.
+    #[serde(default)]
+    pub sojourn_max_us: Option<f64>,
     /// Packets that wait.
     pub backlog: Amount,
     /// Delay from the kernel's receive stamp to sending, since the start or the last mark.
@@ -301,6 +301,7 @@ pub fn class_statuses(
             marked: marked.get(index).copied().unwrap_or(0),
             dropped: DropReason::ALL.iter().map(reason).collect(),
             lost: Vec::new(),
+            sojourn_max_us: None,
             backlog: leaf.backlog.into(),
             delay: delays.get(index).map(Delays::from).unwrap_or_default(),
         }

@@ -75,8 +75,8 @@ pub fn table(status: &LinkStatus) -> String {
     for lane in &status.lanes {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
         let _ = writeln!(text, "{}", classes(lane, seconds));
-        if let Some(age) = lane.sojourn_max_us.map(age) {
-            let _ = writeln!(text, "packets older than {age} are dropped as stale");
+        if let Some(ages) = ages(lane) {
+            let _ = writeln!(text, "packets older than {ages} are dropped as stale");
         }
         for (name, frames) in &lane.unread {
             let cause = Unread::ALL.into_iter().find(|cause| cause.name() == name);
@@ -179,6 +179,15 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
     ]
 }
 
+/// Returns from which age packets are stale: one, or the range of the classes'.
+fn ages(lane: &LaneStatus) -> Option<String> {
+    let ages = || lane.classes.iter().filter_map(|class| class.sojourn_max_us);
+    let (shortest, longest) = (ages().reduce(f64::min)?, ages().reduce(f64::max)?);
+    let (shortest, longest) = (age(shortest), age(longest));
+    let same = shortest == longest;
+    Some(if same { longest } else { format!("{shortest} to {longest}, by class,") })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,7 +196,8 @@ mod tests {
     fn it_says_whose_ring_was_full_and_from_which_age_packets_are_stale() {
         let check = |overruns: &[u64], sojourn_max_us, wanted: &[&str], unwanted: &[&str]| {
             let port = PortStatus { ring_overruns: overruns.to_vec(), ..PortStatus::default() };
-            let lane = LaneStatus { sojourn_max_us, ..LaneStatus::default() };
+            let class = ClassStatus { sojourn_max_us, ..ClassStatus::default() };
+            let lane = LaneStatus { classes: vec![class], ..LaneStatus::default() };
             let status =
                 LinkStatus { ports: vec![port], lanes: vec![lane], ..LinkStatus::default() };
             let text = table(&status);
