@@ -482,6 +482,11 @@ mod tests {
         let mut status = status();
         status.ports[1].sent -= 1;
         status.ports[1].lost_out = 1;
+        let class = &mut status.lanes[0].classes[0];
+        let unsent = class.sent.bytes / class.sent.packets;
+        class.sent.packets -= 1;
+        class.sent.bytes -= unsent;
+        class.dropped.push(("not sent".to_owned(), Amount { packets: 1, bytes: unsent }));
         status.ports[0].lost_in = 2;
         let sums = live_conservation(&status);
         assert!(sums.holds);
