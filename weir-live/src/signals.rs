@@ -21,8 +21,8 @@ pub struct StopSignal {
 }
 
 impl StopSignal {
-    /// Handles SIGINT and SIGTERM from now on. One that comes a second or more after the first exits
-    /// with 128 + its number.
+    /// Handles SIGINT and SIGTERM from now on. One that comes a second or more after the first
+    /// exits with 128 + its number.
     pub fn install() -> Result<Self> {
         let failed = |cause| SystemError::new("handle SIGINT and SIGTERM", cause);
         let (wake, write) = UnixStream::pair().map_err(failed)?;
@@ -37,8 +37,8 @@ impl StopSignal {
                 }
                 flag.store(true, Ordering::Relaxed);
             };
-            // SAFETY: a handler may use atomics, clock_gettime and _exit (signal-safety(7)), which is
-            // all that `act` does; it neither allocates nor panics, since the clock can be read.
+            // SAFETY: a handler may use atomics, clock_gettime and _exit (signal-safety(7)), which
+            // is all that `act` does; it neither allocates nor panics: the clock can be read.
             unsafe { signal_hook::low_level::register(signal, act) }.map_err(failed)?;
             let write = write.try_clone().map_err(failed)?;
             signal_hook::low_level::pipe::register(signal, write).map_err(failed)?;
@@ -73,8 +73,8 @@ impl StopSignal {
     }
 }
 
-/// Returns whether a signal at `now_ns` comes at least [`SAME_STOP_NS`] after the first. If it is the
-/// first itself, its time is kept.
+/// Returns whether a signal at `now_ns` comes at least [`SAME_STOP_NS`] after the first. If it is
+/// the first itself, its time is kept.
 fn is_repeated(first: &AtomicU64, now_ns: u64) -> bool {
     match first.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => false,

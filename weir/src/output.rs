@@ -122,7 +122,7 @@ impl Output {
         Exit::Faults
     }
 
-    /// A program that reads JSON gets one value, a result or an error; by line, the error comes last.
+    /// A program that reads JSON gets one value, a result or an error; by line, the error is last.
     fn explain(&self, message: &str) {
         self.warn(message);
         if self.format == Format::Json && (self.by_line.get() || !self.printed.get()) {
