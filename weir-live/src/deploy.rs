@@ -13,7 +13,7 @@ use crate::error::{Result, SystemError};
 use crate::port::PortConfig;
 use crate::port::impaired::Impairment;
 use crate::sorter::SortPlan;
-use crate::wait::WaitPolicy;
+use crate::wait::{WaitPolicy, usable_cpus};
 
 /// Returns what each bridge of a deployment runs.
 ///
@@ -35,6 +35,37 @@ pub fn notes(deployment: &Deployment) -> Vec<String> {
         notes.map(|note| format!("{}: {note}", direction.name)).collect::<Vec<_>>()
     };
     deployment.directions.iter().flat_map(said).collect()
+}
+
+/// Checks that each CPU that a deployment names is there for this process.
+///
+/// # Errors
+/// When one is not; the error names those that are.
+pub fn check_cpus(deployment: &Deployment) -> Result<()> {
+    let named = || deployment.bridges.iter().filter_map(|bridge| bridge.cpu);
+    if named().next().is_none() {
+        return Ok(());
+    }
+    // Where they cannot be read, the bridge's thread sees whether it gets its CPU.
+    let Ok(usable) = usable_cpus() else { return Ok(()) };
+    match named().find(|cpu| !usable.contains(&(*cpu as usize))) {
+        Some(cpu) => Err(SystemError::refused(
+            format!("keep a bridge on CPU {cpu}, as `cpu` or `cpus` says"),
+            format!("this process may run on {} only", ranges(&usable)),
+            "name one of these",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Formats ascending numbers of CPUs, such as "CPUs 0-3, 8".
+fn ranges(cpus: &[usize]) -> String {
+    let runs = cpus.chunk_by(|one, next| one + 1 == *next).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run.iter().map(usize::to_string).collect(),
+    });
+    let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+    format!("{noun} {}", runs.collect::<Vec<_>>().join(", "))
 }
 
 fn config(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<BridgeConfig> {
@@ -122,3 +153,17 @@ fn fast_link() -> Result<Box<dyn AnyLink>> {
 
 const UNSHAPED_RATE: u64 = 400_000_000_000;
 const UNSHAPED_MTU: u64 = 65_535;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_shown_as_ranges() {
+        let rows: &[(&[usize], &str)] =
+            &[(&[0], "CPU 0"), (&[0, 1], "CPUs 0-1"), (&[0, 2, 3, 4, 9], "CPUs 0, 2-4, 9")];
+        for (cpus, wanted) in rows {
+            assert_eq!(ranges(cpus), *wanted);
+        }
+    }
+}

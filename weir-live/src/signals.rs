@@ -1,15 +1,17 @@
 //! A clean stop: SIGINT and SIGTERM set a flag and wake a descriptor; a second signal exits at
-//! once.
+//! once, unless it comes with the first: `timeout`, a terminal and a service manager may signal a
+//! process and its group.
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::{Result, SystemError};
+use crate::wait::monotonic_ns;
 
 /// Records whether the user asked the program to stop.
 #[derive(Debug)]
@@ -19,19 +21,25 @@ pub struct StopSignal {
 }
 
 impl StopSignal {
-    /// Handles SIGINT and SIGTERM from now on. A second one exits with 128 + its number.
+    /// Handles SIGINT and SIGTERM from now on. One that comes a second or more after the first
+    /// exits with 128 + its number.
     pub fn install() -> Result<Self> {
         let failed = |cause| SystemError::new("handle SIGINT and SIGTERM", cause);
         let (wake, write) = UnixStream::pair().map_err(failed)?;
         wake.set_nonblocking(true).map_err(failed)?;
         let requested = Arc::new(AtomicBool::new(false));
+        let first = Arc::new(AtomicU64::new(0));
         for signal in [SIGINT, SIGTERM] {
-            let exit = 128 + signal;
-            let flag = || Arc::clone(&requested);
-            // In this order the first signal finds the flag unset and does not exit.
-            signal_hook::flag::register_conditional_shutdown(signal, exit, flag())
-                .map_err(failed)?;
-            signal_hook::flag::register(signal, flag()).map_err(failed)?;
+            let (flag, first) = (Arc::clone(&requested), Arc::clone(&first));
+            let act = move || {
+                if is_repeated(&first, monotonic_ns()) {
+                    signal_hook::low_level::exit(128 + signal);
+                }
+                flag.store(true, Ordering::Relaxed);
+            };
+            // SAFETY: a handler may use atomics, clock_gettime and _exit (signal-safety(7)), which
+            // is all that `act` does; it neither allocates nor panics: the clock can be read.
+            unsafe { signal_hook::low_level::register(signal, act) }.map_err(failed)?;
             let write = write.try_clone().map_err(failed)?;
             signal_hook::low_level::pipe::register(signal, write).map_err(failed)?;
         }
@@ -65,10 +73,22 @@ impl StopSignal {
     }
 }
 
+/// Returns whether a signal at `now_ns` comes at least [`SAME_STOP_NS`] after the first. If it is
+/// the first itself, its time is kept.
+fn is_repeated(first: &AtomicU64, now_ns: u64) -> bool {
+    match first.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => false,
+        Err(first_ns) => now_ns.saturating_sub(first_ns) >= SAME_STOP_NS,
+    }
+}
+
+/// Signals within this time are one request: no person has waited for the stop by then.
+const SAME_STOP_NS: u64 = 1_000_000_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wait::{WaitPolicy, Waiter, monotonic_ns};
+    use crate::wait::{WaitPolicy, Waiter};
 
     #[test]
     fn a_signal_requests_a_stop_and_wakes_the_loop() {
@@ -78,8 +98,21 @@ mod tests {
         let mut waiter = Waiter::new(WaitPolicy::Block, &[stop.descriptor()]);
         waiter.wait(monotonic_ns(), None).expect("wait works");
         assert!(stop.requested() && waiter.is_ready(0));
+        // Together with the first it is no reason to exit.
+        signal_hook::low_level::raise(SIGINT).expect("a signal can be raised");
         stop.acknowledge();
         waiter.wait(monotonic_ns(), Some(monotonic_ns() + 1_000_000)).expect("wait works");
         assert!(stop.requested() && !waiter.is_ready(0));
+    }
+
+    /// The time of each signal in turn, and whether it exits at once.
+    #[test]
+    fn signals_within_a_second_of_the_first_are_one() {
+        let first = AtomicU64::new(0);
+        let start = 5_000_000_000;
+        for (after, exits) in [(0, false), (1, false), (999_999_999, false), (1_000_000_000, true)]
+        {
+            assert_eq!(is_repeated(&first, start + after), exits, "{after} ns after the first");
+        }
     }
 }

@@ -74,6 +74,38 @@ pub fn pin_to_cpu(cpu: usize) -> Result<()> {
     if status == 0 { Ok(()) } else { Err(SystemError::last(action())) }
 }
 
+/// Returns the CPUs on which the system lets this process run: those of its control group, whatever
+/// the affinity of its threads is now.
+///
+/// # Errors
+/// When they cannot be read, as on a machine of more than `CPU_SETSIZE` CPUs.
+pub fn usable_cpus() -> Result<Vec<usize>> {
+    // On a thread of its own, which the wider affinity ends with.
+    let ask = std::thread::spawn(widened_affinity);
+    ask.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Gives this thread every CPU that it may have; returns those.
+fn widened_affinity() -> Result<Vec<usize>> {
+    let len = size_of::<libc::cpu_set_t>();
+    // SAFETY: an all-zero cpu_set_t is the empty set, each CPU is below CPU_SETSIZE, and the calls
+    // get a live set with its length.
+    let (status, set) = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (0..libc::CPU_SETSIZE as usize).for_each(|cpu| libc::CPU_SET(cpu, &mut set));
+        // Where this is forbidden the thread keeps what it has.
+        let _kept = libc::sched_setaffinity(0, len, &set);
+        set = std::mem::zeroed();
+        (libc::sched_getaffinity(0, len, &mut set), set)
+    };
+    if status != 0 {
+        return Err(SystemError::last("read the CPUs of this process"));
+    }
+    // SAFETY: each CPU is below CPU_SETSIZE.
+    let has = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
+    Ok((0..libc::CPU_SETSIZE as usize).filter(has).collect())
+}
+
 /// The processes whose CPU time [`cpu_time`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuTimeOf {
@@ -286,6 +318,18 @@ mod tests {
             now = waiter.wait(now, Some(deadline)).expect("wait works");
         }
         assert!(now - deadline < 1_000_000_000, "late by {} ns", now - deadline);
+    }
+
+    #[test]
+    fn a_pinned_thread_still_knows_the_other_cpus() {
+        let all = usable_cpus().expect("they can be read");
+        let last = *all.last().expect("there is one");
+        let pinned = std::thread::spawn(move || {
+            pin_to_cpu(last).expect("it is usable");
+            usable_cpus()
+        });
+        let found = pinned.join().expect("it does not panic").expect("they can be read");
+        assert_eq!(found, all);
     }
 
     #[test]

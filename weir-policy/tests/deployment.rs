@@ -73,6 +73,10 @@ fn findings_point_into_the_deployment_or_the_policy() {
         ("[direction.up]", "name = '../x'\n[direction.up]", &["W017@d:3:8"]),
         ("[direction.up]", "name = '.x'\n[direction.up]", &["W017@d:3:8"]),
         ("[direction.up]", "name = 'a b'\n[direction.up]", &["W017@d:3:8"]),
+        ("out = 'eth1'", "out = 'eth1', \"\\u001b[31m\" = 'eth2'", &["W017@d:2:38"]),
+        ("[direction.up]", "[direction.\"\\u001b[31mred\"]", &["W017@d:3:12"]),
+        ("[direction.up]", "[direction.\"\"]", &["W017@d:3:12"]),
+        ("[direction.up]", "control = \"x\\u0000\"\n[direction.up]", &["W017@d:3:11"]),
         ("'eth1'", "'eth1', x = 'eth2'", &["W207@d:2:38"]),
         ("to = 'out'", "to = 'on'", &["W203@d:5:6"]),
         ("to = 'out'", "to = 'in'", &["W205@d:5:6"]),
@@ -283,6 +287,66 @@ fn a_pool_below_the_limits_of_queues_is_reported_with_the_classes() {
     check(&text("", "pool = '131072 packets'\n"), &[]);
     check(&text("", "pool = '131073 packets'\n"), &["W210@d:7:8"]);
     check(&text("pool = '100 packets'\n", "pool = '20125 packets'\n"), &[]);
+}
+
+/// What stands in place of `ports`, the rest, the message, and how its cure begins.
+#[test]
+fn messages_name_the_value_and_its_limit() {
+    let few = "is written, but a bridge joins at least two";
+    let many: String = (0..65).map(|n| format!("p{n} = 'e{n}', ")).collect();
+    let (fits, long) = ("x".repeat(107), "x".repeat(108));
+    let control = |path: &str| format!("control = '{path}'\n");
+    let two = "in = 'eth0', out = 'eth1'";
+    let rows: &[(&str, String, &str, &str)] = &[
+        ("", String::new(), &format!("no port {few}"), "write `ports = { inside"),
+        ("a = 'e0'", String::new(), &format!("one port {few}"), "write `ports = { inside"),
+        (
+            &many,
+            String::new(),
+            "65 ports are written, but a deployment has at most 64",
+            "write several deployments",
+        ),
+        (
+            "host = 'e0', b = 'e1'",
+            way("up", "'host'", "wire"),
+            "`to` of direction `up`: there is no port `wire`; there are `host`, `b`",
+            "for the traffic of this machine `host` must stand alone in `ports`",
+        ),
+        (
+            two,
+            "pool = '1 packets'\n".to_owned(),
+            "`pool` of [deployment]: 1 packet is not between 64 and 1048576 packets",
+            "leave it out for 8192 packets",
+        ),
+        (two, control(&fits), "", ""),
+        (
+            two,
+            control(&long),
+            "`control` of [deployment]: the path has 108 bytes, and that of a socket at most 107",
+            "write a shorter path",
+        ),
+        (
+            two,
+            "control = \"a\\u0000b\"\n".to_owned(),
+            "`control` of [deployment]: \"a\\0b\" has control characters",
+            "write a path without them",
+        ),
+        (
+            two,
+            "[direction.\"\\u001b[31mred\"]\nfrom = 'in'\nto = 'out'\npolicy = 'plain.toml'\n"
+                .to_owned(),
+            "\"\\u{1b}[31mred\" is not a valid name of a direction",
+            "use at least one character, and no control characters",
+        ),
+    ];
+    for (ports, rest, message, cure) in rows {
+        let text = format!("[deployment]\nports = {{ {ports} }}\n{rest}");
+        let outcome = parse(text.as_bytes(), "site/d.toml", &read_file);
+        let first = outcome.findings.first();
+        let found = first.map(|finding| (finding.message.as_str(), finding.cure.as_str()));
+        let (said, cured) = found.unwrap_or_default();
+        assert!(said == *message && cured.starts_with(cure), "{text}\n{:#?}", outcome.findings);
+    }
 }
 
 #[test]

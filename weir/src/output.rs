@@ -37,6 +37,8 @@ pub enum Exit {
 pub struct Output {
     /// Their format.
     pub format: Format,
+    /// Whether a JSON value takes one line, for a command that prints several while it runs.
+    by_line: Cell<bool>,
     /// Whether printing failed.
     failed: Cell<bool>,
     /// Whether something was printed.
@@ -57,7 +59,12 @@ impl From<Exit> for ExitCode {
 impl Output {
     /// Prints in `format`.
     pub fn new(format: Format) -> Self {
-        Self { format, failed: Cell::new(false), printed: Cell::new(false) }
+        Self {
+            format,
+            by_line: Cell::new(false),
+            failed: Cell::new(false),
+            printed: Cell::new(false),
+        }
     }
 
     /// Returns whether to print in colour: on a terminal, unless `NO_COLOR` is set (no-color.org).
@@ -87,11 +94,20 @@ impl Output {
         if self.failed.get() { Exit::Usage } else { exit }
     }
 
-    /// Prints a value as JSON on several lines.
+    /// From now on prints each JSON value on a line of its own.
+    pub fn json_by_line(&self) {
+        self.by_line.set(true);
+    }
+
+    /// Prints a value as JSON on several lines, or after [`Self::json_by_line`] on one.
     pub fn json(&self, value: &impl Serialize) {
-        let text = serde_json::to_string_pretty(value);
-        self.text(&text.expect("the types of results have only text keys"));
-        self.text("\n");
+        let text = if self.by_line.get() {
+            serde_json::to_string(value)
+        } else {
+            serde_json::to_string_pretty(value)
+        };
+        let text = text.expect("the types of results have only text keys");
+        self.text(&format!("{text}\n"));
     }
 
     /// Explains on standard error why the command cannot run; with JSON also on standard output.
@@ -106,10 +122,10 @@ impl Output {
         Exit::Faults
     }
 
-    /// A program that reads JSON gets one value, a result or an error.
+    /// A program that reads JSON gets one value, a result or an error; by line, the error is last.
     fn explain(&self, message: &str) {
         self.warn(message);
-        if self.format == Format::Json && !self.printed.get() {
+        if self.format == Format::Json && (self.by_line.get() || !self.printed.get()) {
             self.json(&serde_json::json!({ "error": message }));
         }
     }

@@ -33,6 +33,16 @@ fn folder() -> TempDir {
     write("home!.toml", &read("deployment.toml"));
     let named = "[deployment]\nname = '../x'";
     write("named.toml", &read("deployment.toml").replacen("[deployment]", named, 1));
+    write(
+        "red.toml",
+        &read("deployment.toml").replace("direction.up", "direction.\"\\u001b[31mred\""),
+    );
+    write(
+        "beside.toml",
+        "[deployment]\nports = { host = 'a', b = 'c' }\n[direction.up]\nfrom = 'host'\n\
+                          to = 'wire'\npolicy = 'policy.toml'\n",
+    );
+    write("empty.toml", "[deployment]\nports = {}\npool = '1 packets'\n");
     folder
 }
 

@@ -4,6 +4,8 @@
 
 #[path = "up/bridges.rs"]
 mod bridges;
+#[path = "up/told.rs"]
+mod told;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
@@ -43,7 +45,7 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    TESTS.iter().chain(bridges::TESTS)
+    TESTS.iter().chain(bridges::TESTS).chain(told::TESTS)
 }
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! Directions of a deployment, and the policies that they name.
 
-use super::{Deployment, Direction, Port, Settings, SojournMax, pool, ports, sojourn};
+use super::{Deployment, Direction, Port, Settings, SojournMax, check_key, pool, ports, sojourn};
 use crate::codes;
 use crate::file::ReadFile;
 use crate::finding::{Draft, Outcome, Report, Span};
@@ -85,6 +85,7 @@ fn direction(
     report: &mut Report,
 ) -> Option<Direction> {
     let ports = &settings.deployment.ports;
+    check_key(node, "direction", report);
     let mut table = node.table(report)?.named(format!("direction `{}`", node.key()));
     let from = table.required("from", report).and_then(|node| origins(&node, ports, report));
     let to_node = table.required("to", report);

@@ -209,7 +209,7 @@ impl Settings {
         let wait = table.field("wait").and_then(|node| wait(&node, report));
         let nice = table.field("nice").and_then(|node| nice(&node, report));
         let cpus = bridges::cpus(table, report);
-        let control = table.field("control").and_then(|node| node.name(report)).map(PathBuf::from);
+        let control = table.field("control").and_then(|node| control(&node, report));
         let lag_max = table.field("lag_max").and_then(|node| lag_max(&node, report));
         let pool_node = table.field("pool");
         let pool = pool_node.as_ref().and_then(|node| pool::read(node, report));
@@ -266,6 +266,41 @@ pub fn is_name(name: &str) -> bool {
     begins && name.len() <= NAME_BYTES_MAX && name.chars().all(fits)
 }
 
+/// Reports a name of a direction or a port that would not be printed as it is written.
+fn check_key(node: &Node<'_>, what: &str, report: &mut Report) {
+    let name = node.key();
+    if is_visible(name) {
+        return;
+    }
+    let message = format!("{name:?} is not a valid name of a {what}");
+    let cure = "use at least one character, and no control characters";
+    report.push(Draft::new(&codes::BAD_VALUE, node.key_span(), message).cure(cure));
+}
+
+/// Returns whether a text is not empty and has no characters that control a terminal.
+fn is_visible(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(char::is_control)
+}
+
+/// Reads the path of a socket; whether it can be made there is seen by `weir up`.
+fn control(node: &Node<'_>, report: &mut Report) -> Option<PathBuf> {
+    let path = node.name(report)?;
+    if !is_visible(path) {
+        let message = format!("{path:?} has control characters");
+        report.push(node.draft(&codes::BAD_VALUE, message).cure("write a path without them"));
+        return None;
+    }
+    if path.len() > SOCKET_BYTES_MAX {
+        let message = format!(
+            "the path has {} bytes, and that of a socket at most {SOCKET_BYTES_MAX}",
+            path.len()
+        );
+        report.push(node.draft(&codes::BAD_VALUE, message).cure("write a shorter path"));
+        return None;
+    }
+    Some(PathBuf::from(path))
+}
+
 fn wait(node: &Node<'_>, report: &mut Report) -> Option<Wait> {
     Some(match node.choice(&["hybrid", "block", "spin"], report)? {
         "block" => Wait::Block,
@@ -312,8 +347,10 @@ pub const NAME_RULE: &str =
 pub const NICE_DEFAULT: i32 = -20;
 const NICE_MIN: i32 = -20;
 const NICE_MAX: i32 = 19;
-/// The path of a socket has at most 107 bytes.
+/// Leaves [`SOCKET_BYTES_MAX`] enough for the folder.
 const NAME_BYTES_MAX: usize = 64;
+/// The longest path of a socket: `sun_path` of Linux (unix(7)), less the zero at the end.
+const SOCKET_BYTES_MAX: usize = 107;
 const LAG_MAX_DEFAULT: Duration = Duration::from_millis(100);
 /// Below this the loop's own wake-ups would count as stalls.
 const LAG_MAX_MIN: Duration = Duration::from_millis(1);

@@ -15,7 +15,8 @@ pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<u32> {
         tell_memory(frames, node, report);
         return Some(frames);
     }
-    let message = format!("{frames} packets is not in {MIN}..={MAX}");
+    let noun = if frames == 1 { "packet" } else { "packets" };
+    let message = format!("{frames} {noun} is not between {MIN} and {MAX} packets");
     let cure = format!("leave it out for {DEFAULT} packets");
     report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
     None

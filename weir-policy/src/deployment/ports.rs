@@ -1,6 +1,6 @@
 //! Ports of a deployment: a name, and the interface with what frames meet there.
 
-use super::{Port, Side};
+use super::{Port, Side, check_key};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, list, suggest};
@@ -12,10 +12,7 @@ pub(super) fn read(node: &Node<'_>, report: &mut Report) -> (Vec<Port>, Vec<Span
     let count = table.entries().count();
     let is_host = count == 1 && table.has(HOST);
     if !is_host && !(2..=PORTS_MAX).contains(&count) {
-        let message = format!("a deployment has 2 to {PORTS_MAX} ports, but {count} are written");
-        let cure = "write `ports = { inside = \"eth0\", outside = \"eth1\" }`, or `ports = { host \
-                    = \"eth0\" }` for the traffic of this machine";
-        report.push(Draft::new(&codes::PORT_COUNT, node.key_span(), message).cure(cure));
+        report.push(count_draft(node, count));
         return Default::default();
     }
     let kinds = if is_host { &PORT_KINDS[..1] } else { PORT_KINDS };
@@ -27,6 +24,24 @@ pub(super) fn read(node: &Node<'_>, report: &mut Report) -> (Vec<Port>, Vec<Span
         spans.push(node.key_span());
     }
     if is_host { host_egress(ports, &spans) } else { (ports, spans) }
+}
+
+/// Describes too few ports or too many.
+fn count_draft(node: &Node<'_>, count: usize) -> Draft {
+    let few = match count {
+        0 => "no port is",
+        _ => "one port is",
+    };
+    let (message, cure) = if count > PORTS_MAX {
+        let message =
+            format!("{count} ports are written, but a deployment has at most {PORTS_MAX}");
+        (message, "write several deployments")
+    } else {
+        let cure = "write `ports = { inside = \"eth0\", outside = \"eth1\" }`, or `ports = { host \
+                    = \"eth0\" }` for the traffic of this machine";
+        (format!("{few} written, but a bridge joins at least two"), cure)
+    };
+    Draft::new(&codes::PORT_COUNT, node.key_span(), message).cure(cure)
 }
 
 /// Returns the two ends of host egress; frames meet delay and loss where they leave the machine.
@@ -45,6 +60,7 @@ fn host_egress(ports: Vec<Port>, spans: &[Span]) -> (Vec<Port>, Vec<Span>) {
 }
 
 fn port(node: &Node<'_>, number: usize, kinds: &[&'static str], report: &mut Report) -> Port {
+    check_key(node, "port", report);
     // A port whose interface is wrong is still declared.
     let mut port = Port {
         name: node.key().to_owned(),
@@ -122,7 +138,15 @@ pub(super) fn find(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Opti
     if found.is_none() {
         let known: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
         let message = format!("there is no port `{name}`; there are {}", list(&known));
-        report.push(node.draft(&codes::UNKNOWN_PORT, message).cure(suggest(name, &known)));
+        let cure = if name == WIRE && known.contains(&HOST) {
+            format!(
+                "for the traffic of this machine `{HOST}` must stand alone in `ports`; beside \
+                 other ports it is an interface like them, without `{WIRE}`"
+            )
+        } else {
+            suggest(name, &known)
+        };
+        report.push(node.draft(&codes::UNKNOWN_PORT, message).cure(cure));
     }
     found
 }

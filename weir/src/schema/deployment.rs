@@ -87,8 +87,8 @@ fn ports() -> Value {
     json!({
         "anyOf": [several, host],
         "description": "Names for rules and directions, each with its Linux interface or a table; \
-            2 to 8 a bridge. Or `host` alone: the traffic of this machine, whose directions join \
-            `host` and `wire`.",
+            2 to 8 a bridge, at most 64. Or `host` alone: the traffic of this machine, whose \
+            directions join `host` and `wire`.",
     })
 }
 
