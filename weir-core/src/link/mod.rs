@@ -210,8 +210,8 @@ impl<S: Discipline> AnyLink for Link<S> {
         let now = self.now;
         for leaf in (0..self.queues.leaf_count() as u32).map(LeafId) {
             let oldest = oldest(leaf);
-            let is_fifo = !self.queues.has_flows(leaf);
-            while is_fifo && self.queues.head(leaf).is_some_and(|head| head.arrived < oldest) {
+            let in_order = !self.queues.has_flows(leaf);
+            while in_order && self.queues.head(leaf).is_some_and(|head| head.arrived < oldest) {
                 self.drop_first(now, leaf, DropReason::Stale);
             }
         }
