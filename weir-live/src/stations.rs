@@ -1,7 +1,7 @@
 //! The learning table of a bridge: on which port each station was last seen, and so to which ports
 //! a frame goes.
 //!
-//! A station's address is kept in one of [`BUCKET`] places that its hash names. Where all of them
+//! A station's address is kept in one of `BUCKET` places that its hash names. Where all of them
 //! are taken, an aged station makes room, else the one not seen longest of the port that holds most
 //! of these places. So a port from which a flood of invented addresses comes replaces its own
 //! stations first. A station that is not in the table costs no packet: a frame for it goes to every

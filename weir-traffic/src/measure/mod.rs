@@ -1,7 +1,7 @@
 //! Two captures of the same traffic, before and behind a link, compared packet by packet.
 //!
 //! Both captures are read once, side by side: a packet behind the link is looked for among those
-//! that went in up to [`AHEAD_NS`] later, since two clocks differ. Invariant: every packet before
+//! that went in up to `AHEAD_NS` later, since two clocks differ. Invariant: every packet before
 //! the link is counted once, as one that came out, that is lost, or that was still under way when
 //! the capture behind the link ended; memory is bounded by [`WAITING_MAX`].
 
