@@ -216,7 +216,7 @@ pub fn stamp_received(socket: BorrowedFd<'_>) -> Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1).map_err(failed)
 }
 
-/// Asks for room of `bytes` for received packets, above the system's limit where it is allowed.
+/// Requests a receive buffer of `bytes`, above the system's limit where that is allowed.
 pub fn enlarge_receive_buffer(socket: BorrowedFd<'_>, bytes: u32) {
     let forced = set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes);
     if forced.is_err() {

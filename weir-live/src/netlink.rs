@@ -318,7 +318,7 @@ impl Netlink {
         }
     }
 
-    /// Lists all that `request` asks for: interfaces, addresses or routes.
+    /// Lists the interfaces, addresses or routes that `request` asks for.
     pub(crate) fn dump(
         &mut self,
         request: RouteNetlinkMessage,

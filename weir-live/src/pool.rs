@@ -266,7 +266,7 @@ pub(crate) struct Memory {
 
 // SAFETY: the mapping belongs to this value alone; it refers to no thread.
 unsafe impl Send for Memory {}
-// SAFETY: whoever makes references into it says why nobody else uses that part.
+// SAFETY: each place that makes a reference into it says why that part has no other user.
 unsafe impl Sync for Memory {}
 
 impl Memory {
@@ -306,7 +306,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: base and length are those of the mapping, which nobody borrows any more.
+        // SAFETY: base and length are those of the mapping, and nothing borrows it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

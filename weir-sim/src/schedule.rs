@@ -75,7 +75,7 @@ impl Transfers {
         Self { transfer: tcp.transfer, work, random }
     }
 
-    /// The same with the transfers of a model of an application.
+    /// Returns the same of a source whose transfers a model of an application makes.
     pub(crate) fn with_work(self, work: Box<dyn Turns>) -> Self {
         Self { work: Some(work), ..self }
     }

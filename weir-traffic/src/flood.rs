@@ -116,8 +116,8 @@ impl FloodPlan {
     /// 60-byte frames of one flow on an interface, for the station 02:00:00:00:00:99, which no host
     /// of a testbed is: they cross a bridge, and a receiving host drops them at once.
     pub fn raw(interface: &str, to: IpAddr, dport: u16) -> Self {
-        let nobody = Mac([2, 0, 0, 0, 0, 0x99]);
-        let port = RawPort { interface: interface.to_owned(), to: nobody, from: None };
+        let absent = Mac([2, 0, 0, 0, 0, 0x99]);
+        let port = RawPort { interface: interface.to_owned(), to: absent, from: None };
         Self {
             way: Way::Raw(port),
             to,

@@ -34,7 +34,7 @@
 //! assert!(counted.delay.p99_us < 5000.0);
 //!
 //! // A flood of 60-byte frames, as many as the machine can send, on a thread of its own. Frames
-//! // for a station that nobody is (here 02:..:99) pass a bridge and load no receiving stack.
+//! // for a station that does not exist (02:..:99) pass a bridge and load no receiving stack.
 //! let flood = FloodPlan::raw("eth0", to, 9);
 //! let flood = testbed.client.run(|| Flood::start(&flood))??;
 //! std::thread::sleep(Duration::from_secs(3));

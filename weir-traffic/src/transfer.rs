@@ -153,7 +153,7 @@ pub(crate) fn run(mut transfer: Transfer, shared: &Shared) -> SentStream {
             Err(error) => {
                 transfer.report.refused += 1;
                 transfer.report.error = Some(error.to_string());
-                // Nobody listens, or no route leads there: a loop would not change that soon.
+                // No listener, or no route to it: trying again at once would not help.
                 transfer.sleep_until(monotonic_ns() + TURN.as_nanos() as u64, shared);
             }
         }

@@ -130,7 +130,7 @@ fn datagrams(ipv6: bool, station: Option<Mac>) -> Outcome {
 fn raw_to_raw() -> Outcome {
     let pair = Pair::new()?;
     let from = four(1).to_string();
-    // For a station that nobody is: only the interface sees them.
+    // The station does not exist: only the interface sees them.
     let keys = [("interval", "1 ms"), ("size", "200 B"), ("src", &from), ("vlan", "7")];
     let plan = SendPlan {
         packets_max: Some(300),

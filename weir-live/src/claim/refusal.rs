@@ -71,7 +71,7 @@ fn joined((port, interface): &(ClaimPort<'_>, &Interface), ports: &Ports<'_>) ->
     Some((why, cure))
 }
 
-/// An interface without which the host reaches nothing, and nobody the host.
+/// The only interface by which the host can reach other networks, and be reached.
 fn only_way_out(network: &Network, interface: &Interface, ports: &Ports<'_>) -> Option<Refusal> {
     let is_port = |index: &u32| ports.iter().any(|(_, port)| port.index == *index);
     let mut ways = network.routes().iter().filter(|route| route.is_default);

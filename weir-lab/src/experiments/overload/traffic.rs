@@ -38,7 +38,7 @@ pub(super) struct Traffic {
     flood: Flood,
     back: Option<Flood>,
     receiver: Receiver,
-    /// Nobody reads what arrives here, but without it the kernel would refuse each packet by ICMP.
+    /// It is never read: without a listener the kernel would answer each packet by ICMP.
     _bulk: UdpSocket,
 }
 
@@ -58,7 +58,8 @@ impl Traffic {
             let bulk = UdpSocket::bind(SocketAddr::new(Host::Server.ip4(), BULK_PORT));
             Ok::<_, SystemError>((Receiver::start(&plan)?, bulk.map_err(failed)?))
         })??;
-        let backwards = || pin().and_then(|()| Flood::start(&nobody(Host::Server, Host::Client)));
+        let backwards =
+            || pin().and_then(|()| Flood::start(&to_a_stranger(Host::Server, Host::Client)));
         let back = back.then(|| testbed.server.run(backwards)?).transpose()?;
         let forwards = || pin().and_then(|()| Flood::start(&plan(bulk, packets)));
         let flood = testbed.client.run(forwards)??;
@@ -92,8 +93,10 @@ fn pin() -> Result<(), SystemError> {
 fn plan(bulk: Bulk, packets: u64) -> FloodPlan {
     let (to, segments) = (Host::Server.ip4(), (SEGMENT, SEGMENTS));
     let flood = match bulk {
-        Bulk::Rate(rate) => FloodPlan { rate: Some(rate), ..nobody(Host::Client, Host::Server) },
-        Bulk::All => nobody(Host::Client, Host::Server),
+        Bulk::Rate(rate) => {
+            FloodPlan { rate: Some(rate), ..to_a_stranger(Host::Client, Host::Server) }
+        }
+        Bulk::All => to_a_stranger(Host::Client, Host::Server),
         Bulk::SuperPackets => FloodPlan::udp(to, BULK_PORT, segments),
     };
     let guaranteed = Guaranteed {
@@ -109,7 +112,7 @@ fn plan(bulk: Bulk, packets: u64) -> FloodPlan {
 
 /// 60-byte packets, all that the generator can send, to a station that does not exist: they cross
 /// the bridge and load no receiver.
-fn nobody(from: Host, to: Host) -> FloodPlan {
+fn to_a_stranger(from: Host, to: Host) -> FloodPlan {
     let port = RawPort { interface: END.to_owned(), to: Mac(rig::NO_STATION), from: None };
     FloodPlan {
         way: Way::Raw(port),
