@@ -6,6 +6,7 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod authority;
 pub mod batch;
 pub mod bpf;
 pub mod bridge;
@@ -18,6 +19,7 @@ pub mod ethtool;
 mod fanout;
 pub mod firewall;
 pub mod forecast;
+pub mod intake;
 mod interface;
 pub mod lane;
 pub mod netlink;
