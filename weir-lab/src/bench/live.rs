@@ -6,9 +6,10 @@
 //! forwards, it forwards on the generator's processor, unless receive packet steering (RPS) moves
 //! it to the second. Frames are counted at the receiver's interface.
 //!
-//! The sender is often slower than the bridge of `weir up`, whose loop then polls in vain for a part
+//! The sender is often slower than the bridge of `weir up`, whose loop then polls in vain for part
 //! of the time. So the rate that is compared with `fifo` is that of the time in which the loop
-//! worked, as its status says (`busy_ns`): what it would forward if frames never ceased.
+//! worked, as its status says (`busy_ns`): what it would forward if frames never ceased, or more,
+//! since few frames at a time cost more each.
 //!
 //! The processor time a frame is what all processors together did in that time by `/proc/stat`
 //! (user, system, interrupts), over the frames that arrived: generator, forwarder and the kernel of

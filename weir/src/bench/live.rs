@@ -46,12 +46,12 @@ fn text(report: &Report) -> String {
         text += &line(row);
     }
     let Report { processors, other_work, .. } = report;
-    let fifo = yardstick();
     text + &format!(
-        "to {fifo}: rates while the loop works; busy us: what it works for a frame\n\
+        "{to}: rates while the loop works; busy us: what it works for a frame\n\
          us/frame: processor time of all {processors} processors (/proc/stat) for a frame that \
-         arrived, without what the loop polls in vain\nother work just before: {other_work:.2} of {processors} processors; ratios \
-         repeat on a quiet machine only\n"
+         arrived, without what the loop polls in vain\n\
+         other work just before: {other_work:.2} of {processors} processors; ratios repeat on a \
+         quiet machine only\n"
     )
 }
 
