@@ -34,8 +34,6 @@ pub struct Plan {
     pub deployment: File,
     /// The files that it names, under the paths by which it reads them.
     pub files: Vec<File>,
-    /// The user who may restart the link and take it over, beside root.
-    pub owner: u32,
     /// The process of the keeper.
     pub keeper: u32,
 }
