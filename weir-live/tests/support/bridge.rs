@@ -36,7 +36,11 @@ impl Bridge {
 
     pub fn start_on(testbed: &Testbed, policy: WaitPolicy, on: [PortConfig; 2]) -> Result<Self> {
         let [left, right] = on;
-        let mut ports = testbed.weir.run(|| Ok([port::open(left)?, port::open(right)?]))??;
+        Self::with(testbed.weir.run(|| Ok([port::open(left)?, port::open(right)?]))??, policy)
+    }
+
+    /// As [`Bridge::start_on`], of open ports.
+    pub fn with(mut ports: [Box<dyn Port>; 2], policy: WaitPolicy) -> Result<Self> {
         let slot = ports.iter().map(|port| port.slot_len()).max().expect("two ports");
         let held_max: usize = ports.iter().map(|port| port.held_max()).sum();
         let mut pool = FramePool::new(8192 + held_max as u32, slot);
