@@ -4,9 +4,9 @@
 //! A thread of this class that never sleeps would keep a processor to itself. The kernel then takes
 //! it off for 50 ms of each second, in one piece, which is a gap in the traffic. So a watchdog
 //! makes a thread that has run for [`RUN_MAX`] sleep for [`REST`]: other work gets its part in
-//! small pieces and the kernel's guard never has to act. It is a limit of the process (RLIMIT_RTTIME):
-//! the kernel counts, and sends SIGXCPU to the thread; a thread that does not even heed that is
-//! ended with its process after [`RUN_LAST`].
+//! small pieces and the kernel's guard never has to act. The watchdog is a limit of the process
+//! (RLIMIT_RTTIME): the kernel counts, and sends SIGXCPU to the thread; a thread that does not even
+//! heed that is ended with its process after [`RUN_LAST`].
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
