@@ -121,6 +121,9 @@ pub struct Bridge {
     looked: Instant,
     refreshed: Instant,
     stalls: u64,
+    /// How long turns took that found work, and those that looked for it in vain without a sleep.
+    busy_ns: u64,
+    polling_ns: u64,
 }
 
 /// The index of the lane from one port to another.
@@ -172,6 +175,8 @@ impl Bridge {
             looked: now,
             refreshed: now,
             stalls: 0,
+            busy_ns: 0,
+            polling_ns: 0,
         })
     }
 
@@ -205,12 +210,18 @@ impl Bridge {
             }
             if worked {
                 waiter.worked(now);
-                now = monotonic_ns();
+                let began = std::mem::replace(&mut now, monotonic_ns());
+                self.busy_ns += now - began;
                 continue;
             }
             let deadline = self.deadline(now);
-            self.expected = Instant::from_nanos(waiter.wakes_at(now, deadline));
+            let wakes = waiter.wakes_at(now, deadline);
+            self.expected = Instant::from_nanos(wakes);
+            let began = now;
             now = waiter.wait(now, deadline)?;
+            if wakes == began {
+                self.polling_ns += now - began;
+            }
         }
         board.answer(|mark| self.report(mark));
         Ok(())
@@ -382,6 +393,8 @@ impl Bridge {
         Status {
             uptime_ns: now.since(self.started).as_nanos(),
             stalls: self.stalls,
+            busy_ns: self.busy_ns,
+            polling_ns: self.polling_ns,
             frames_free: self.pool.free_count() as u64,
             frames_max: self.pool.capacity() as u64,
             lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),
