@@ -5,6 +5,8 @@
 //! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
+mod watch;
+
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +16,7 @@ use weir_core::units::{Duration, Instant};
 
 use crate::carrier::CarrierPass;
 use crate::error::{Result, SystemError};
+use crate::events::watch::Monitor;
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
@@ -121,6 +124,13 @@ pub struct Bridge {
     looked: Instant,
     refreshed: Instant,
     stalls: u64,
+    /// How long the last stall was.
+    stalled: Duration,
+    /// By how much the system woke the loop late, beyond what is usual; a sum.
+    late: Duration,
+    monitor: Option<Monitor>,
+    /// When it last looked for faults.
+    watched: Instant,
 }
 
 /// The index of the lane from one port to another.
@@ -172,6 +182,10 @@ impl Bridge {
             looked: now,
             refreshed: now,
             stalls: 0,
+            stalled: Duration::ZERO,
+            late: Duration::ZERO,
+            monitor: None,
+            watched: now,
         })
     }
 
@@ -211,7 +225,9 @@ impl Bridge {
             let deadline = self.deadline(now);
             self.expected = Instant::from_nanos(waiter.wakes_at(now, deadline));
             now = waiter.wait(now, deadline)?;
+            self.count_lateness(Instant::from_nanos(now));
         }
+        self.finish_looking();
         board.answer(|mark| self.report(mark));
         Ok(())
     }
@@ -226,6 +242,7 @@ impl Bridge {
         self.lanes.iter_mut().for_each(|lane| lane.begin(now));
         if now.since(self.expected) > self.lag_max {
             self.stalls += 1;
+            self.stalled = now.since(self.expected);
             let limit = now.before(self.lag_max);
             for lane in &mut self.lanes {
                 lane.forfeit_before(limit, &mut self.pool);
@@ -322,14 +339,17 @@ impl Bridge {
         }
         self.refreshed = now;
         let before = self.descriptors(&[]);
+        let mut changed = false;
         for (index, port) in self.ports.iter_mut().enumerate() {
             let before = port.port.state();
             if port.port.refresh() != before {
                 // Behind a cable that was pulled, or another interface, may be other stations.
                 self.stations.forget(index);
                 self.stations.set_own(index, port.port.address());
+                changed = true;
             }
         }
+        self.watch(now, changed);
         if let Some(carrier) = &mut self.carrier {
             let up: Vec<_> =
                 self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
