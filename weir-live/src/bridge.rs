@@ -16,7 +16,6 @@ use weir_core::units::{Duration, Instant};
 
 use crate::carrier::CarrierPass;
 use crate::error::{Result, SystemError};
-use crate::events::watch::Monitor;
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
@@ -24,6 +23,7 @@ use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Sorting};
 use crate::stations::{Route, Stations};
 use crate::status::{Board, PortStatus, Status};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
+use watch::Watch;
 
 /// The most ports of one bridge.
 pub const PORTS_MAX: usize = 8;
@@ -124,13 +124,10 @@ pub struct Bridge {
     looked: Instant,
     refreshed: Instant,
     stalls: u64,
-    /// How long the last stall was.
-    stalled: Duration,
-    /// By how much the system woke the loop late, beyond what is usual; a sum.
-    late: Duration,
-    monitor: Option<Monitor>,
-    /// When it last looked for faults.
-    watched: Instant,
+    /// How long turns took that found work, and those that looked for it in vain without a sleep.
+    busy_ns: u64,
+    polling_ns: u64,
+    watch: Watch,
 }
 
 /// The index of the lane from one port to another.
@@ -182,10 +179,9 @@ impl Bridge {
             looked: now,
             refreshed: now,
             stalls: 0,
-            stalled: Duration::ZERO,
-            late: Duration::ZERO,
-            monitor: None,
-            watched: now,
+            busy_ns: 0,
+            polling_ns: 0,
+            watch: Watch::default(),
         })
     }
 
@@ -219,13 +215,19 @@ impl Bridge {
             }
             if worked {
                 waiter.worked(now);
-                now = monotonic_ns();
+                let began = std::mem::replace(&mut now, monotonic_ns());
+                self.busy_ns += now - began;
                 continue;
             }
             let deadline = self.deadline(now);
-            self.expected = Instant::from_nanos(waiter.wakes_at(now, deadline));
+            let wakes = waiter.wakes_at(now, deadline);
+            self.expected = Instant::from_nanos(wakes);
+            let began = now;
             now = waiter.wait(now, deadline)?;
             self.count_lateness(Instant::from_nanos(now));
+            if wakes == began {
+                self.polling_ns += now - began;
+            }
         }
         self.finish_looking();
         board.answer(|mark| self.report(mark));
@@ -242,7 +244,7 @@ impl Bridge {
         self.lanes.iter_mut().for_each(|lane| lane.begin(now));
         if now.since(self.expected) > self.lag_max {
             self.stalls += 1;
-            self.stalled = now.since(self.expected);
+            self.watch.stalled = now.since(self.expected);
             let limit = now.before(self.lag_max);
             for lane in &mut self.lanes {
                 lane.forfeit_before(limit, &mut self.pool);
@@ -349,7 +351,7 @@ impl Bridge {
                 changed = true;
             }
         }
-        self.watch(now, changed);
+        self.look_for_faults(now, changed);
         if let Some(carrier) = &mut self.carrier {
             let up: Vec<_> =
                 self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
@@ -402,6 +404,8 @@ impl Bridge {
         Status {
             uptime_ns: now.since(self.started).as_nanos(),
             stalls: self.stalls,
+            busy_ns: self.busy_ns,
+            polling_ns: self.polling_ns,
             frames_free: self.pool.free_count() as u64,
             frames_max: self.pool.capacity() as u64,
             lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),

@@ -10,6 +10,7 @@ pub mod batch;
 pub mod bpf;
 pub mod bridge;
 pub mod carrier;
+pub mod channel;
 pub mod claim;
 pub mod deploy;
 pub mod error;

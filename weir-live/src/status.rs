@@ -19,6 +19,12 @@ pub struct Status {
     pub uptime_ns: u64,
     /// Times the loop slept too long and the line started anew.
     pub stalls: u64,
+    /// Time that the loop spent on frames; of several bridges, the sum.
+    #[serde(default)]
+    pub busy_ns: u64,
+    /// Time that the loop looked for frames in vain in place of sleeping, as `wait` lets it.
+    #[serde(default)]
+    pub polling_ns: u64,
     /// Free frames in the pool.
     pub frames_free: u64,
     /// All frames of the pool.
@@ -203,6 +209,8 @@ impl Status {
     pub fn join(mut self, other: Self) -> Self {
         self.uptime_ns = self.uptime_ns.max(other.uptime_ns);
         self.stalls += other.stalls;
+        self.busy_ns += other.busy_ns;
+        self.polling_ns += other.polling_ns;
         self.frames_free += other.frames_free;
         self.frames_max += other.frames_max;
         self.ports.extend(other.ports);

@@ -9,12 +9,24 @@ use crate::lane::{Lane, Loss};
 
 use crate::wait::{monotonic_ns, realtime_ns};
 
+/// The watch over a bridge, and what the loop notes for it.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    monitor: Option<Monitor>,
+    /// When it last looked.
+    looked: Instant,
+    /// How long the last stall was.
+    pub(super) stalled: Duration,
+    /// By how much the system woke the loop late, beyond what is usual; a sum.
+    late: Duration,
+}
+
 impl Bridge {
     /// From now on tells faults to `reporter`.
     pub fn report_to(&mut self, reporter: Reporter) {
         let rings = (0..self.ports.len()).map(|port| self.ring_classes(port)).collect();
         let name = self.names().iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
-        self.monitor = Some(Monitor::new(reporter, name.join(" and "), rings, self.lanes.len()));
+        self.watch.monitor = Some(Monitor::new(reporter, name.join(" and "), rings, self.lanes.len()));
     }
 
     /// Returns the class of each ring of a port, if a class has it alone.
@@ -29,12 +41,12 @@ impl Bridge {
     }
 
     /// Looks for faults, if the last look was long ago or the state of a port changed.
-    pub(super) fn watch(&mut self, now: Instant, changed: bool) {
-        if !changed && now.since(self.watched) < REFRESH_INTERVAL {
+    pub(super) fn look_for_faults(&mut self, now: Instant, changed: bool) {
+        if !changed && now.since(self.watch.looked) < REFRESH_INTERVAL {
             return;
         }
-        let Some(monitor) = &mut self.monitor else { return };
-        self.watched = now;
+        let Some(monitor) = &mut self.watch.monitor else { return };
+        self.watch.looked = now;
         let moment = moment();
         monitor.begin(moment);
         for (index, port) in self.ports.iter_mut().enumerate() {
@@ -45,7 +57,7 @@ impl Bridge {
             monitor.lane(index, moment, &LaneReading { name: &lane.name, is_behind, pool });
         }
         let stale = self.lanes.iter().map(Lane::stale).sum();
-        let (stalls, stalled, late) = (self.stalls, self.stalled, self.late);
+        let (stalls, stalled, late) = (self.stalls, self.watch.stalled, self.watch.late);
         monitor.own(moment, &LoopReading { stalls, stalled, stale, late });
     }
 
@@ -53,15 +65,15 @@ impl Bridge {
     pub(super) fn count_lateness(&mut self, now: Instant) {
         let late = now.since(self.expected);
         if late > LATE_MIN {
-            let sum = self.late.as_nanos() + late.as_nanos() - LATE_MIN.as_nanos();
-            self.late = Duration::from_nanos(sum);
+            let sum = self.watch.late.as_nanos() + late.as_nanos() - LATE_MIN.as_nanos();
+            self.watch.late = Duration::from_nanos(sum);
         }
     }
 
     /// Ends what can lose no more frames.
     pub(super) fn finish_looking(&mut self) {
-        self.watch(Instant::from_nanos(monotonic_ns()), true);
-        if let Some(monitor) = &mut self.monitor {
+        self.look_for_faults(Instant::from_nanos(monotonic_ns()), true);
+        if let Some(monitor) = &mut self.watch.monitor {
             monitor.finish(moment());
         }
     }
