@@ -234,6 +234,39 @@ impl Bridge {
         Ok(())
     }
 
+    /// Sends what rings and lanes hold, for up to `patience`, and drops the rest as flushed. Frames
+    /// that still arrive are taken as before: close the intake first.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    pub fn drain(&mut self, patience: Duration) -> Result<()> {
+        let mut now = monotonic_ns();
+        let end = now.saturating_add(patience.as_nanos());
+        let mut waiter = Waiter::new(self.wait, &self.descriptors(&[]));
+        while now < end {
+            if self.turn(Instant::from_nanos(now)) {
+                waiter.worked(now);
+                now = monotonic_ns();
+            } else if self.is_busy() {
+                let deadline = self.deadline(now).map_or(end, |deadline| deadline.min(end));
+                self.expected = Instant::from_nanos(waiter.wakes_at(now, Some(deadline)));
+                now = waiter.wait(now, Some(deadline))?;
+            } else {
+                break;
+            }
+        }
+        for lane in &mut self.lanes {
+            lane.flush(Instant::from_nanos(now), &mut self.pool);
+        }
+        Ok(())
+    }
+
+    /// Returns whether frames wait to be sent.
+    fn is_busy(&self) -> bool {
+        let waits = |port: &OpenPort| port.port.deadline().is_some();
+        self.lanes.iter().any(|lane| lane.held() > 0) || self.ports.iter().any(waits)
+    }
+
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {
         let ports = self.ports.iter().flat_map(|port| port.port.descriptors());
         ports.chain(wake.iter().copied()).collect()

@@ -111,6 +111,8 @@ pub(crate) struct Lane {
     losses: LossBook,
     /// Frames that the link dropped after a stall because they were too old.
     forfeited: u64,
+    /// Whether the frames that wait are given up: see [`Lane::flush`].
+    flushed: bool,
 }
 
 /// A cause for which a lane loses a frame outside its link.
@@ -126,16 +128,24 @@ pub enum Loss {
     Stale,
     /// The interface did not send it: no link, or too long for it.
     NotSent,
+    /// The forwarder ended before its turn came.
+    Flushed,
 }
 
 impl Loss {
     /// All causes, in the order of [`Losses`].
-    pub const ALL: [Self; 5] =
-        [Self::Pool, Self::StaleOnArrival, Self::BusyPort, Self::Stale, Self::NotSent];
+    pub const ALL: [Self; 6] = [
+        Self::Pool,
+        Self::StaleOnArrival,
+        Self::BusyPort,
+        Self::Stale,
+        Self::NotSent,
+        Self::Flushed,
+    ];
     /// Those that come before the link, so that it was never offered the frame.
     const BEFORE: [Self; 2] = [Self::Pool, Self::StaleOnArrival];
     /// Those that come after the link, which counts the frame as sent.
-    const AFTER: [Self; 3] = [Self::BusyPort, Self::Stale, Self::NotSent];
+    const AFTER: [Self; 4] = [Self::BusyPort, Self::Stale, Self::NotSent, Self::Flushed];
 
     /// Returns the name in reports.
     pub fn name(self) -> &'static str {
@@ -145,6 +155,7 @@ impl Loss {
             Self::StaleOnArrival => "stale on arrival",
             Self::Stale => "stale",
             Self::NotSent => "not sent",
+            Self::Flushed => "flushed",
         }
     }
 }
@@ -178,6 +189,7 @@ impl Lane {
             next: None,
             behind_since: None,
             unread: UnreadCounts::default(),
+            flushed: false,
         }
     }
 
@@ -401,6 +413,17 @@ impl Lane {
         }
     }
 
+    /// Gives up what it holds at `now`: the outbox at once, and what waits in the link from the
+    /// next status on. No frame may arrive after that.
+    pub(crate) fn flush(&mut self, now: Instant, pool: &mut FramePool) {
+        self.serve(now, None);
+        self.release_dropped(pool);
+        for departure in self.departures.drain(..) {
+            lose(&departure, Loss::Flushed, &mut self.room, &mut self.losses, pool);
+        }
+        self.flushed = true;
+    }
+
     /// Restarts the measurement of delays.
     pub(crate) fn mark(&mut self) {
         self.delays.iter_mut().for_each(|delays| *delays = Histogram::new());
@@ -423,6 +446,9 @@ impl Lane {
         let mut classes = class_statuses(&self.leaf_names, &account, &self.delays, &self.marked);
         for (class, losses) in classes.iter_mut().zip(&self.losses.leaves) {
             add_losses(class, losses);
+            if self.flushed {
+                flush_backlog(class);
+            }
         }
         for (class, age) in classes.iter_mut().zip(&self.sojourn_max) {
             class.sojourn_max_us = Some(age.as_nanos() as f64 / 1e3);
@@ -474,6 +500,16 @@ fn add_losses(class: &mut ClassStatus, losses: &Losses) {
             }
             None => class.dropped.push((cause.name().to_owned(), amount.into())),
         }
+    }
+}
+
+/// Counts what waits of a class as flushed.
+fn flush_backlog(class: &mut ClassStatus) {
+    let backlog = std::mem::take(&mut class.backlog);
+    let name = Loss::Flushed.name();
+    if let Some((_, flushed)) = class.dropped.iter_mut().find(|(cause, _)| cause == name) {
+        flushed.packets += backlog.packets;
+        flushed.bytes += backlog.bytes;
     }
 }
 

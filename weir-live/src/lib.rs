@@ -20,6 +20,7 @@ mod fanout;
 pub mod firewall;
 pub mod forecast;
 mod interface;
+pub mod keeper;
 pub mod lane;
 pub mod netlink;
 pub mod netns;

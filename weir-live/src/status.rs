@@ -1,6 +1,6 @@
 //! The status of a running bridge, and how another thread requests it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -148,6 +148,7 @@ pub struct Delays {
 pub struct Board {
     asked: AtomicBool,
     marking: AtomicBool,
+    looks: AtomicU64,
     posted: Mutex<Posted>,
     changed: Condvar,
 }
@@ -167,6 +168,7 @@ impl Board {
     /// Posts a status if a thread asked for it; called by the loop. The argument of `status` says
     /// whether the measurement of delays restarts after it.
     pub fn answer(&self, status: impl FnOnce(bool) -> Status) {
+        self.looks.fetch_add(1, Ordering::Relaxed);
         if !self.asked.swap(false, Ordering::Acquire) {
             return;
         }
@@ -175,6 +177,17 @@ impl Board {
         posted.generation += 1;
         posted.status = status;
         self.changed.notify_all();
+    }
+
+    /// Returns how often the loop has looked at the board: a loop that hangs does not.
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
+    /// Lets the measurement of delays restart.
+    pub fn request_mark(&self) {
+        self.marking.store(true, Ordering::Relaxed);
+        self.asked.store(true, Ordering::Release);
     }
 
     /// As [`Board::ask`], and the measurement of delays restarts after it. Counters continue, so
