@@ -5,6 +5,8 @@
 //! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
+mod watch;
+
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +23,7 @@ use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Sorting};
 use crate::stations::{Route, Stations};
 use crate::status::{Board, PortStatus, Status};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
+use watch::Watch;
 
 /// The most ports of one bridge.
 pub const PORTS_MAX: usize = 8;
@@ -124,6 +127,7 @@ pub struct Bridge {
     /// How long turns took that found work, and those that looked for it in vain without a sleep.
     busy_ns: u64,
     polling_ns: u64,
+    watch: Watch,
 }
 
 /// The index of the lane from one port to another.
@@ -177,6 +181,7 @@ impl Bridge {
             stalls: 0,
             busy_ns: 0,
             polling_ns: 0,
+            watch: Watch::default(),
         })
     }
 
@@ -219,10 +224,12 @@ impl Bridge {
             self.expected = Instant::from_nanos(wakes);
             let began = now;
             now = waiter.wait(now, deadline)?;
+            self.count_lateness(Instant::from_nanos(now));
             if wakes == began {
                 self.polling_ns += now - began;
             }
         }
+        self.finish_looking();
         board.answer(|mark| self.report(mark));
         Ok(())
     }
@@ -270,6 +277,7 @@ impl Bridge {
         self.lanes.iter_mut().for_each(|lane| lane.begin(now));
         if now.since(self.expected) > self.lag_max {
             self.stalls += 1;
+            self.watch.stalled = now.since(self.expected);
             let limit = now.before(self.lag_max);
             for lane in &mut self.lanes {
                 lane.forfeit_before(limit, &mut self.pool);
@@ -366,14 +374,17 @@ impl Bridge {
         }
         self.refreshed = now;
         let before = self.descriptors(&[]);
+        let mut changed = false;
         for (index, port) in self.ports.iter_mut().enumerate() {
             let before = port.port.state();
             if port.port.refresh() != before {
                 // Behind a cable that was pulled, or another interface, may be other stations.
                 self.stations.forget(index);
                 self.stations.set_own(index, port.port.address());
+                changed = true;
             }
         }
+        self.look_for_faults(now, changed);
         if let Some(carrier) = &mut self.carrier {
             let up: Vec<_> =
                 self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();

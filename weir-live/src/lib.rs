@@ -15,6 +15,7 @@ pub mod claim;
 pub mod deploy;
 pub mod error;
 pub mod ethtool;
+pub mod events;
 mod fanout;
 pub mod firewall;
 pub mod forecast;
