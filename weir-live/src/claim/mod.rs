@@ -183,8 +183,9 @@ impl Claim {
         self.switch.as_ref().map_or(Ok(()), |switch| switch.set(open))
     }
 
-    /// Returns what lets the process `holder` hold the claim too, for each interface by itself; it
-    /// need not look at it. Interfaces stay claimed until both processes have ended.
+    /// Returns what lets the process `holder` hold the claim too, for each interface by itself, at
+    /// most three descriptors each; it need not look at it. Interfaces stay claimed until both
+    /// processes have ended. Call it in the namespace of the interfaces.
     ///
     /// # Errors
     /// When the system refuses.
