@@ -97,6 +97,8 @@ kinds! {
         "`{subject}` is shaped by {detail}";
     PrivilegeDropped "privilege-dropped" Info Once,
         "{subject} gave up its privileges: {detail}";
+    CallRefused "call-refused" Warning Once,
+        "the sandbox of `{subject}` refused a system call: {detail}";
     ForwarderDied "forwarder-died" Critical Begins,
         "the forwarder of `{subject}` died: {detail}";
     ForwarderStarted "forwarder-started" Notice Ends(Kind::ForwarderDied),

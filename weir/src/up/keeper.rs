@@ -14,6 +14,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 use std::time::{Duration, Instant};
+use weir_live::authority::Desk;
 use weir_live::claim::Claim;
 use weir_live::error::SystemError;
 use weir_live::events::{Event, Kind};
@@ -22,6 +23,7 @@ use weir_live::keeper::process;
 use weir_live::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use weir_live::keeper::service::Service;
 use weir_live::keeper::watch;
+use weir_live::port::PortConfig;
 use weir_live::signals::{Asked, Signals};
 use weir_live::status::Status;
 use weir_policy::deployment::{Deployment, OnExit, Restart};
@@ -32,6 +34,8 @@ pub struct Keeper<'a> {
     pub deployment: Deployment,
     /// What a forwarder gets.
     pub plan: Plan,
+    /// Its ports.
+    pub ports: Vec<PortConfig>,
     /// The file to read at a restart.
     pub path: PathBuf,
     /// Its interfaces.
@@ -125,10 +129,20 @@ struct Shift<'a> {
 }
 
 impl Shift<'_> {
+    /// Starts a forwarder, beside the one that runs if one does.
     fn start(&mut self, program: Program) -> Result<(), String> {
-        let plan = self.keeper.plan.clone();
-        let forwarder = Running::start(program, plan, &self.keeper.socket.listener);
-        self.forwarders.push(forwarder.map_err(|error| error.to_string())?);
+        let start = || {
+            let Keeper { plan, ports, socket, claim, .. } = &self.keeper;
+            let desk = match self.forwarders.last() {
+                Some(other) => Desk::beside(&other.desk, ports.clone())?,
+                None => Desk::new(ports.clone()),
+            };
+            let forwarder = Running::start(program, plan.clone(), &socket.listener, desk)?;
+            forwarder.give_claim(claim)?;
+            Ok(forwarder)
+        };
+        let started: Result<_, SystemError> = start();
+        self.forwarders.push(started.map_err(|error| error.to_string())?);
         Ok(())
     }
 
@@ -146,6 +160,7 @@ impl Shift<'_> {
                 self.obey(asked);
             }
             for index in 0..self.forwarders.len() {
+                self.forwarders[index].serve();
                 self.listen(index);
             }
             self.bury()?;
@@ -201,6 +216,8 @@ impl Shift<'_> {
                 Report::Restart => self.restart(index),
                 Report::Failed(why) => self.forwarders[index].failure = Some(why),
                 Report::Ended(status) => self.note_end(*status),
+                // Only a keeper that takes over is told these, before it begins.
+                Report::Held(_) | Report::Kept(_) => {}
             }
         }
     }
@@ -278,7 +295,7 @@ impl Shift<'_> {
         if reading.outcome.failed() {
             return Err(reading.describe());
         }
-        let (deployment, plan) = reading.split();
+        let (deployment, plan, ports) = reading.split();
         let now = &self.keeper.deployment;
         if !fits(now, &deployment) {
             return Err(format!(
@@ -288,6 +305,7 @@ impl Shift<'_> {
             ));
         }
         (self.keeper.deployment, self.keeper.plan) = (deployment, plan);
+        self.keeper.ports = ports;
         Ok(())
     }
 
@@ -370,14 +388,29 @@ impl Shift<'_> {
         if now.duration_since(self.looked) >= LOOK_INTERVAL {
             self.looked = now;
             let claim = &mut self.keeper.claim;
-            claim.refresh();
+            if claim.refresh() {
+                // One that cannot hold it will be replaced by a keeper's next restart.
+                self.forwarders.iter().for_each(|one| drop(one.give_claim(claim)));
+            }
             let notes = claim.take_notes();
             notes.iter().for_each(|note| told::tell(self.keeper.output, "warning", note));
         }
     }
 
     /// Lets the kernel carry the traffic, if the deployment wants that, or stops it.
-    fn fall_back(&mut self, _open: bool) {}
+    fn fall_back(&mut self, open: bool) {
+        let Keeper { claim, deployment, journal, .. } = &mut self.keeper;
+        if deployment.service.on_exit == OnExit::Closed {
+            return;
+        }
+        if let Err(error) = claim.fallback(open) {
+            told::tell(self.keeper.output, "warning", &error.to_string());
+        } else if open && self.passing.is_none() {
+            self.passing = Some(journal.tell(Kind::FallbackOpened, ""));
+        } else if !open {
+            journal.end(&mut self.passing);
+        }
+    }
 
     fn note_end(&mut self, status: Status) {
         if self.stopping.is_none() || self.forwarders.len() > 1 {

@@ -82,7 +82,7 @@ impl Up {
         let mut claim = Claim::take(&ClaimConfig::of(plan, self.take)).map_err(text)?;
         claim.take_notes().iter().for_each(|note| told::tell(output, "warning", note));
         notes.iter().for_each(|note| told::tell(output, "note", note));
-        let (deployment, plan) = reading.split();
+        let (deployment, plan, ports) = reading.split();
         let path = deployment.control.clone();
         let path = path.unwrap_or_else(|| default_socket(&deployment.name));
         let keeper = Keeper {
@@ -90,6 +90,7 @@ impl Up {
             path: self.deployment,
             deployment,
             plan,
+            ports,
             claim,
             signals,
             output,

@@ -13,7 +13,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// Writes `line` into `[deployment]`.
-fn configure(scene: &Scene, line: &str) -> Outcome {
+pub fn configure(scene: &Scene, line: &str) -> Outcome {
     let path = scene.folder.join("link.toml");
     let text = fs::read_to_string(&path)?.replace("[direction", &format!("{line}\n[direction"));
     Ok(fs::write(&path, text)?)
