@@ -258,13 +258,6 @@ impl AsFd for Program {
     }
 }
 
-impl AsFd for Link {
-    /// As long as a copy of it is open, in any process, the program stays attached.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
 impl AsFd for Map {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -4,6 +4,10 @@
 
 #[path = "up/bridges.rs"]
 mod bridges;
+#[path = "up/deaths.rs"]
+mod deaths;
+#[path = "up/probe.rs"]
+mod probe;
 #[path = "up/told.rs"]
 mod told;
 
@@ -45,7 +49,7 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    TESTS.iter().chain(bridges::TESTS).chain(told::TESTS)
+    TESTS.iter().chain(bridges::TESTS).chain(told::TESTS).chain(deaths::TESTS)
 }
 
 fn main() -> ExitCode {
