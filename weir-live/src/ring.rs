@@ -52,7 +52,7 @@ impl Ring {
     ) -> io::Result<Self> {
         assert!(slot_len.is_power_of_two() && slot_count.is_power_of_two());
         let block_len = slot_len.max(BLOCK_LEN_MIN);
-        let len = (slot_len * slot_count).max(block_len);
+        let len = Self::bytes_for(slot_len, slot_count);
         let slot_count = len / slot_len;
         let request = libc::tpacket_req {
             tp_block_size: block_len as u32,
@@ -71,6 +71,11 @@ impl Ring {
         }
         let base = NonNull::new(base.cast()).expect("the kernel maps nothing at address zero");
         Ok(Self { base, slot_len, slot_count, next: 0 })
+    }
+
+    /// Returns the bytes of a ring of so many slots of this length.
+    pub(crate) fn bytes_for(slot_len: usize, slot_count: usize) -> usize {
+        (slot_len * slot_count).max(slot_len).max(BLOCK_LEN_MIN)
     }
 
     /// Returns whether a frame waits.

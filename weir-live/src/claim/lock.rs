@@ -43,9 +43,20 @@ fn bind(name: &str) -> io::Result<UnixDatagram> {
     UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
+/// Returns which process and which deployment hold the lock of an interface of this thread's
+/// network namespace.
+pub(super) fn holder(index: u32) -> Option<(String, String)> {
+    let sockets = sockets();
+    owner(&sockets, index).map(|(process, name)| (process.to_owned(), name.to_owned()))
+}
+
+fn sockets() -> String {
+    let bytes = fs::read("/proc/thread-self/net/unix").unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 fn taken(index: u32, action: String) -> SystemError {
-    let sockets = fs::read("/proc/thread-self/net/unix").unwrap_or_default();
-    let (why, cure) = match owner(&String::from_utf8_lossy(&sockets), index) {
+    let (why, cure) = match owner(&sockets(), index) {
         Some((process, deployment)) => (
             format!("it belongs already to the deployment `{deployment}` (process {process})"),
             format!("stop that one (`kill {process}`), or name another interface"),

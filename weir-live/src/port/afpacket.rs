@@ -12,7 +12,8 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Sent};
+use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, RINGS_MAX};
+use super::{Received, Room, Sent};
 use crate::error::{Result, SystemError};
 use crate::fanout;
 use crate::interface::{Interface, is_running};
@@ -66,6 +67,7 @@ pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
     summary: "packet sockets: every Ethernet interface, least privilege",
     suits: Some(|_| Ok(())),
+    room,
     open: |config| Ok(Box::new(AfPacket::open(config)?)),
 };
 
@@ -317,16 +319,12 @@ impl Port for AfPacket {
 impl Receiver {
     /// Opens a socket for each ring; none is bound yet.
     fn open_all(config: &PortConfig, mtu: usize) -> io::Result<Vec<Self>> {
-        let rings =
-            config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings.clamp(1, RINGS_MAX));
-        let slots = |ring| if ring == 0 { config.ring_slots } else { config.ring_slots / 4 };
-        (0..rings).map(|ring| Self::open(slots(ring), mtu)).collect()
+        ring_slots(config).map(|slots| Self::open(slots, mtu)).collect()
     }
 
     fn open(slots: usize, mtu: usize) -> io::Result<Self> {
         let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         let queues_whole = set_receive_options(socket.as_fd())?;
-        let slots = slots.max(1).next_power_of_two();
         let ring = Ring::map(socket.as_fd(), slot_len(mtu, queues_whole), slots)?;
         Ok(Self { stamps: Stamps::default(), ring, socket, queues_whole })
     }
@@ -447,6 +445,24 @@ const AHEAD_MAX_NS: u64 = 1_000_000;
 fn slot_len(mtu: usize, queues_whole: bool) -> usize {
     let frame = (mtu + SLOT_OVERHEAD).next_power_of_two();
     if queues_whole { frame } else { frame.max(SLOT_LEN_UNPRIVILEGED) }
+}
+
+/// Returns the slots of each ring.
+fn ring_slots(config: &PortConfig) -> impl Iterator<Item = usize> {
+    let rings = config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings.clamp(1, RINGS_MAX));
+    let first = config.ring_slots;
+    let slots = move |ring| if ring == 0 { first } else { first / 4 };
+    (0..rings).map(move |ring| slots(ring).max(1).next_power_of_two())
+}
+
+/// Returns the room of a port that may queue super-packets whole.
+pub(super) fn room(config: &PortConfig, mtu: usize) -> Room {
+    let bytes = |slots: usize| Ring::bytes_for(slot_len(mtu, true), slots);
+    Room {
+        slot_len: FramePool::slot_for(mtu),
+        held_max: 0,
+        ring_bytes: ring_slots(config).map(bytes).sum::<usize>() + SCRATCH_LEN,
+    }
 }
 
 /// Returns whether the socket got room to queue super-packets whole.

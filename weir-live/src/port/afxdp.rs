@@ -18,7 +18,8 @@ use std::time::Duration;
 use libc::xdp_desc;
 
 use super::{
-    BATCH, Kind, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Sent, Sorting,
+    BATCH, Kind, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Room, Sent,
+    Sorting,
 };
 use crate::bpf::{self, Hook, Link, Map, Program};
 use crate::error::{Result, SystemError};
@@ -37,6 +38,7 @@ pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
     summary: "AF_XDP sockets: frames pass by the kernel's stack; needs root and one receive queue",
     suits: Some(suits),
+    room,
     open: |config| Ok(Box::new(AfXdp::open(config, &[Hook::XdpNative, Hook::XdpGeneric])?)),
 };
 
@@ -45,6 +47,7 @@ pub(super) const KIND_GENERIC: Kind = Kind {
     keyword: KEYWORD_GENERIC,
     summary: "afxdp behind the driver, where the driver's own part does not work",
     suits: None,
+    room,
     open: |config| Ok(Box::new(AfXdp::open(config, &[Hook::XdpGeneric])?)),
 };
 
@@ -302,19 +305,12 @@ impl AfXdp {
         next.is_some_and(|next| next != self.transmit.taken)
     }
 
-    /// Returns the entries of each receive ring, powers of two.
     fn ring_entries(&self) -> Vec<u32> {
-        let rings = self.config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings);
-        let slots =
-            |ring| if ring == 0 { self.config.ring_slots } else { self.config.ring_slots / 4 };
-        let power = |slots: usize| slots.max(1).next_power_of_two() as u32;
-        (0..rings.clamp(1, RINGS_MAX)).map(|ring| power(slots(ring))).collect()
+        ring_entries(&self.config)
     }
 
-    /// Returns the most slots that are lent: so many that a ring can be full and the others still
-    /// get frames.
     fn lent_max(&self) -> usize {
-        self.ring_entries().iter().sum::<u32>() as usize + LENT_BESIDE_RINGS
+        lent_max(&self.config)
     }
 
     /// Lends slots up to the limit.
@@ -642,7 +638,7 @@ impl Port for AfXdp {
     }
 
     fn held_max(&self) -> usize {
-        self.lent_max() + TRANSMIT_ENTRIES as usize
+        held_max(&self.config)
     }
 
     fn deadline(&self) -> Option<u64> {
@@ -799,6 +795,37 @@ impl Ledger {
             self.lent -= 1;
             pool.take_back(slot);
         }
+    }
+}
+
+/// Returns the entries of each receive ring, powers of two.
+fn ring_entries(config: &PortConfig) -> Vec<u32> {
+    let rings = config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings);
+    let slots = |ring| if ring == 0 { config.ring_slots } else { config.ring_slots / 4 };
+    let power = |slots: usize| slots.max(1).next_power_of_two() as u32;
+    (0..rings.clamp(1, RINGS_MAX)).map(|ring| power(slots(ring))).collect()
+}
+
+/// Returns the most slots that are lent: so many that a ring can be full and the others still get
+/// frames.
+fn lent_max(config: &PortConfig) -> usize {
+    ring_entries(config).iter().sum::<u32>() as usize + LENT_BESIDE_RINGS
+}
+
+fn held_max(config: &PortConfig) -> usize {
+    lent_max(config) + TRANSMIT_ENTRIES as usize
+}
+
+/// Returns the room of a port on an interface with this MTU.
+fn room(config: &PortConfig, mtu: usize) -> Room {
+    let received = ring_entries(config).iter().sum::<u32>() as usize;
+    let transmit = TRANSMIT_ENTRIES as usize;
+    let places = lent_max(config).next_power_of_two() + transmit;
+    let frames = (received + transmit) * size_of::<libc::xdp_desc>();
+    Room {
+        slot_len: slot_len(mtu),
+        held_max: held_max(config),
+        ring_bytes: frames + places * size_of::<u64>(),
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) const HOST: Kind = Kind {
     keyword: "host",
     summary: "what this machine sends and receives on an interface that remains its own",
     suits: None,
+    room: afpacket::room,
     open: |config| open(config, Side::Host),
 };
 
@@ -23,6 +24,7 @@ pub(super) const WIRE: Kind = Kind {
     keyword: "wire",
     summary: "the wire behind an interface that remains the machine's own",
     suits: None,
+    room: afpacket::room,
     open: |config| open(config, Side::Wire),
 };
 
