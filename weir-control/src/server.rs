@@ -16,7 +16,7 @@ use weir_live::status::Board;
 
 /// A control socket; removed when dropped.
 pub struct Server {
-    path: PathBuf,
+    path: Option<PathBuf>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -27,24 +27,38 @@ impl Server {
     /// # Errors
     /// When another link answers there, or the path cannot be bound; the text says what to do.
     pub fn start(path: &Path, boards: Vec<Arc<Board>>) -> Result<Self, String> {
-        let place = path.display();
-        if UnixStream::connect(path).is_ok() {
-            return Err(format!(
-                "another link already answers on `{place}`; stop it, or set \
-                                another `control` path in the deployment"
-            ));
-        }
-        let listener = bind(path).map_err(|error| {
-            format!(
-                "cannot listen on `{place}`: {error}; set a `control` path in the deployment \
-                     that this user may write"
-            )
-        })?;
+        let mut server = Self::on(listen(path)?, boards);
+        server.path = Some(path.to_owned());
+        Ok(server)
+    }
+
+    /// Answers on a socket whose name belongs to another process.
+    pub fn on(listener: UnixListener, boards: Vec<Arc<Board>>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || serve(&listener, &Arc::from(boards), &stopped));
-        Ok(Self { path: path.to_owned(), stop, thread: Some(thread) })
+        Self { path: None, stop, thread: Some(thread) }
     }
+}
+
+/// Listens at `path`.
+///
+/// # Errors
+/// When another link answers there, or the path cannot be bound; the text says what to do.
+pub fn listen(path: &Path) -> Result<UnixListener, String> {
+    let place = path.display();
+    if UnixStream::connect(path).is_ok() {
+        return Err(format!(
+            "another link already answers on `{place}`; stop it, or set another `control` path in \
+             the deployment"
+        ));
+    }
+    bind(path).map_err(|error| {
+        format!(
+            "cannot listen on `{place}`: {error}; set a `control` path in the deployment that this \
+             user may write"
+        )
+    })
 }
 
 impl Drop for Server {
@@ -54,7 +68,9 @@ impl Drop for Server {
             // A panic of the thread was printed when it happened; the link itself is unharmed.
             drop(thread.join());
         }
-        drop(fs::remove_file(&self.path));
+        if let Some(path) = &self.path {
+            drop(fs::remove_file(path));
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
+mod watch;
+
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +23,7 @@ use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sort
 use crate::stations::{Route, Stations};
 use crate::status::{Board, PortStatus, Status};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
+use watch::Watch;
 
 /// The most ports of one bridge.
 pub const PORTS_MAX: usize = 8;
@@ -148,6 +151,10 @@ pub struct Bridge {
     looked: Instant,
     refreshed: Instant,
     stalls: u64,
+    /// How long turns took that found work, and those that looked for it in vain without a sleep.
+    busy_ns: u64,
+    polling_ns: u64,
+    watch: Watch,
 }
 
 /// The index of the lane from one port to another.
@@ -198,6 +205,9 @@ impl Bridge {
             looked: now,
             refreshed: now,
             stalls: 0,
+            busy_ns: 0,
+            polling_ns: 0,
+            watch: Watch::default(),
         })
     }
 
@@ -231,15 +241,56 @@ impl Bridge {
             }
             if worked {
                 waiter.worked(now);
-                now = monotonic_ns();
+                let began = std::mem::replace(&mut now, monotonic_ns());
+                self.busy_ns += now - began;
                 continue;
             }
             let deadline = self.deadline(now);
-            self.expected = Instant::from_nanos(waiter.wakes_at(now, deadline));
+            let wakes = waiter.wakes_at(now, deadline);
+            self.expected = Instant::from_nanos(wakes);
+            let began = now;
             now = waiter.wait(now, deadline)?;
+            self.count_lateness(Instant::from_nanos(now));
+            if wakes == began {
+                self.polling_ns += now - began;
+            }
         }
+        self.finish_looking();
         board.answer(|mark| self.report(mark));
         Ok(())
+    }
+
+    /// Sends what rings and lanes hold, for up to `patience`, and drops the rest as flushed. Frames
+    /// that still arrive are taken as before: close the intake first.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    pub fn drain(&mut self, patience: Duration) -> Result<()> {
+        let mut now = monotonic_ns();
+        let end = now.saturating_add(patience.as_nanos());
+        let mut waiter = Waiter::new(self.wait, &self.descriptors(&[]));
+        while now < end {
+            if self.turn(Instant::from_nanos(now)) {
+                waiter.worked(now);
+                now = monotonic_ns();
+            } else if self.is_busy() {
+                let deadline = self.deadline(now).map_or(end, |deadline| deadline.min(end));
+                self.expected = Instant::from_nanos(waiter.wakes_at(now, Some(deadline)));
+                now = waiter.wait(now, Some(deadline))?;
+            } else {
+                break;
+            }
+        }
+        for lane in &mut self.lanes {
+            lane.flush(Instant::from_nanos(now), &mut self.pool);
+        }
+        Ok(())
+    }
+
+    /// Returns whether frames wait to be sent.
+    fn is_busy(&self) -> bool {
+        let waits = |port: &OpenPort| port.port.deadline().is_some();
+        self.lanes.iter().any(|lane| lane.held() > 0) || self.ports.iter().any(waits)
     }
 
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {
@@ -252,6 +303,7 @@ impl Bridge {
         self.lanes.iter_mut().for_each(|lane| lane.begin(now));
         if now.since(self.expected) > self.lag_max {
             self.stalls += 1;
+            self.watch.stalled = now.since(self.expected);
             let limit = now.before(self.lag_max);
             for lane in &mut self.lanes {
                 lane.forfeit_before(limit, &mut self.pool);
@@ -348,14 +400,17 @@ impl Bridge {
         }
         self.refreshed = now;
         let before = self.descriptors(&[]);
+        let mut changed = false;
         for (index, port) in self.ports.iter_mut().enumerate() {
             let before = port.port.state();
             if port.port.refresh() != before {
                 // Behind a cable that was pulled, or another interface, may be other stations.
                 self.stations.forget(index);
                 self.stations.set_own(index, port.port.address());
+                changed = true;
             }
         }
+        self.look_for_faults(now, changed);
         if let Some(carrier) = &mut self.carrier {
             let up: Vec<_> =
                 self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
@@ -408,6 +463,8 @@ impl Bridge {
         Status {
             uptime_ns: now.since(self.started).as_nanos(),
             stalls: self.stalls,
+            busy_ns: self.busy_ns,
+            polling_ns: self.polling_ns,
             frames_free: self.pool.free_count() as u64,
             frames_max: self.pool.capacity() as u64,
             lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),

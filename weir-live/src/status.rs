@@ -1,6 +1,6 @@
 //! The status of a running bridge, and how another thread requests it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,12 @@ pub struct Status {
     pub uptime_ns: u64,
     /// Times the loop slept too long and the line started anew.
     pub stalls: u64,
+    /// Time that the loop spent on frames; of several bridges, the sum.
+    #[serde(default)]
+    pub busy_ns: u64,
+    /// Time that the loop looked for frames in vain in place of sleeping, as `wait` lets it.
+    #[serde(default)]
+    pub polling_ns: u64,
     /// Free frames in the pool.
     pub frames_free: u64,
     /// All frames of the pool.
@@ -142,6 +148,7 @@ pub struct Delays {
 pub struct Board {
     asked: AtomicBool,
     marking: AtomicBool,
+    looks: AtomicU64,
     posted: Mutex<Posted>,
     changed: Condvar,
 }
@@ -161,6 +168,7 @@ impl Board {
     /// Posts a status if a thread asked for it; called by the loop. The argument of `status` says
     /// whether the measurement of delays restarts after it.
     pub fn answer(&self, status: impl FnOnce(bool) -> Status) {
+        self.looks.fetch_add(1, Ordering::Relaxed);
         if !self.asked.swap(false, Ordering::Acquire) {
             return;
         }
@@ -169,6 +177,17 @@ impl Board {
         posted.generation += 1;
         posted.status = status;
         self.changed.notify_all();
+    }
+
+    /// Returns how often the loop has looked at the board: a loop that hangs does not.
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
+    /// Lets the measurement of delays restart.
+    pub fn request_mark(&self) {
+        self.marking.store(true, Ordering::Relaxed);
+        self.asked.store(true, Ordering::Release);
     }
 
     /// As [`Board::ask`], and the measurement of delays restarts after it. Counters continue, so
@@ -203,6 +222,8 @@ impl Status {
     pub fn join(mut self, other: Self) -> Self {
         self.uptime_ns = self.uptime_ns.max(other.uptime_ns);
         self.stalls += other.stalls;
+        self.busy_ns += other.busy_ns;
+        self.polling_ns += other.polling_ns;
         self.frames_free += other.frames_free;
         self.frames_max += other.frames_max;
         self.ports.extend(other.ports);

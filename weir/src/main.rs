@@ -60,6 +60,7 @@ verbs! {
     replay::Replay,
     sim::Sim,
     up::Up,
+    forward::Forward,
     status::Status,
     send::Send,
     recv::Recv,
