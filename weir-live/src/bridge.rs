@@ -21,7 +21,7 @@ use crate::intake::Intake;
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Sorting};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
 use crate::stations::{Route, Stations};
 use crate::status::{Board, PortStatus, Status};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
@@ -57,6 +57,29 @@ pub struct BridgePort {
     pub source: PortSource,
 }
 
+impl BridgeConfig {
+    /// Returns the room that the ports take together, with the longest slot among them, where their
+    /// interfaces have these MTUs.
+    pub(crate) fn room(&self, mtu: impl Fn(&str) -> usize) -> Room {
+        let of = |(index, port): (usize, &BridgePort)| match &port.source {
+            PortSource::Config(config) => {
+                let sorting = port.sorting(index, &self.lanes);
+                let config = PortConfig { sorting, ..config.clone() };
+                port::room(&config, mtu(&config.interface))
+            }
+            PortSource::Open(port) => {
+                Room { slot_len: port.slot_len(), held_max: port.held_max(), ring_bytes: 0 }
+            }
+        };
+        self.ports.iter().enumerate().map(of).fold(Room::default(), Room::with)
+    }
+}
+
+/// Returns the frames of the pool of a bridge whose ports may hold so many.
+pub(crate) fn pool_frames(held_max: usize, lanes: &[LaneConfig]) -> usize {
+    held_max + lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>() + IN_HAND_MAX
+}
+
 /// Where a bridge gets a port from.
 pub enum PortSource {
     /// It opens it in its thread's network namespace.
@@ -90,18 +113,22 @@ impl BridgePort {
         (0..).zip(interfaces).map(port).collect()
     }
 
-    /// Lets the port sort frames as the only lane that it feeds wants it. Where it feeds several,
-    /// a ring would have to belong to leaves of all of them: there is one ring.
-    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+    /// Returns how the port sorts frames: as the only lane that it feeds wants it. Where it feeds
+    /// several, a ring would have to belong to leaves of all of them: there is one ring.
+    fn sorting(&self, index: usize, lanes: &[LaneConfig]) -> Option<Sorting> {
         let mut fed = lanes.iter().filter(|lane| lane.from.contains(&index));
         let plan = match (fed.next(), fed.next()) {
             (Some(lane), None) => lane.sorting.as_ref(),
             _ => None,
         };
-        if let (Some(plan), PortSource::Config(config)) = (plan, &mut self.source)
-            && plan.rings > 1
-        {
-            config.sorting = Some(Sorting { plan: plan.clone(), number: self.number });
+        let plan = plan.filter(|plan| plan.rings > 1)?;
+        Some(Sorting { plan: plan.clone(), number: self.number })
+    }
+
+    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+        let sorting = self.sorting(index, lanes);
+        if let (Some(sorting), PortSource::Config(config)) = (sorting, &mut self.source) {
+            config.sorting = Some(sorting);
         }
         self
     }
@@ -169,9 +196,7 @@ impl Bridge {
         }
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
-        let lanes = config.lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>();
-        let frames = held + lanes + IN_HAND_MAX;
-        let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+        let frames = u32::try_from(pool_frames(held, &config.lanes)).unwrap_or(u32::MAX);
         let mut pool = match ports.iter().any(|port| port.port.shares_memory()) {
             true => FramePool::new_shared(frames, slot),
             false => FramePool::new(frames, slot),

@@ -184,8 +184,9 @@ fn forward(
             ran.and_then(|()| bridge.drain(drain))
         };
         let each = bridges.iter_mut().zip(boards).zip(bells);
-        let threads: Vec<_> =
-            each.map(|((bridge, board), bell)| scope.spawn(move || run(bridge, board, bell))).collect();
+        let threads: Vec<_> = each
+            .map(|((bridge, board), bell)| scope.spawn(move || run(bridge, board, bell)))
+            .collect();
         while !stop.load(Ordering::Relaxed) && post.stand(wake) {}
         drain_ns.store(post.drain().as_nanos() as u64, Ordering::Relaxed);
         stop.store(true, Ordering::Relaxed);
@@ -203,8 +204,8 @@ fn forward(
 fn go_first(deployment: &Deployment, warnings: &mut Vec<String>) {
     let niceness = deployment.nice.unwrap_or(NICENESS_FIRST);
     // The session is the forwarder's own, and ends with it.
-    let set = set_niceness(niceness)
-        .and_then(|()| SessionNiceness::set(niceness).map(std::mem::forget));
+    let set =
+        set_niceness(niceness).and_then(|()| SessionNiceness::set(niceness).map(std::mem::forget));
     if let (Some(_), Err(error)) = (deployment.nice, &set) {
         warnings.push(format!("{error}; the link shares the processor with other work"));
     }
