@@ -4,6 +4,8 @@
 
 #[path = "up/bridges.rs"]
 mod bridges;
+#[path = "up/events.rs"]
+mod events;
 #[path = "up/told.rs"]
 mod told;
 
@@ -45,7 +47,7 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    TESTS.iter().chain(bridges::TESTS).chain(told::TESTS)
+    TESTS.iter().chain(bridges::TESTS).chain(events::TESTS).chain(told::TESTS)
 }
 
 fn main() -> ExitCode {
