@@ -76,8 +76,20 @@ pub struct Program {
 /// A program's place at an interface; dropping it detaches the program.
 #[derive(Debug)]
 pub struct Link {
-    #[expect(dead_code, reason = "the open descriptor keeps the program attached")]
     fd: OwnedFd,
+}
+
+/// The program stays attached as long as a descriptor of the link is open in any process.
+impl From<Link> for OwnedFd {
+    fn from(link: Link) -> Self {
+        link.fd
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 /// The outcome of [`Program::test`].
@@ -241,6 +253,13 @@ impl Program {
 }
 
 impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsFd for Link {
+    /// As long as a copy of it is open, in any process, the program stays attached.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

@@ -6,6 +6,7 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod authority;
 pub mod batch;
 pub mod bpf;
 pub mod bridge;
@@ -19,6 +20,7 @@ pub mod events;
 mod fanout;
 pub mod firewall;
 pub mod forecast;
+pub mod intake;
 mod interface;
 pub mod keeper;
 pub mod lane;
@@ -31,7 +33,9 @@ pub mod port;
 pub mod precedence;
 pub mod privilege;
 pub mod probe;
+pub mod realtime;
 mod ring;
+pub mod sandbox;
 pub mod signals;
 mod socket;
 pub mod sorter;

@@ -7,6 +7,7 @@
 use crate::Run;
 use crate::output::{Exit, Output};
 use crate::up::reading;
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::RawFd;
 use std::os::unix::net::UnixListener;
@@ -19,6 +20,7 @@ use weir_live::bridge::Bridge;
 use weir_live::channel::Channel;
 use weir_live::deploy;
 use weir_live::error::{Result, SystemError};
+use weir_live::events::{self, EVENTS_MAX, Event, EventLog};
 use weir_live::keeper::messages::{Command, PROTOCOL, Report};
 use weir_live::keeper::process::inherited;
 use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
@@ -83,10 +85,14 @@ fn run(_authority: &Channel, keeper: &Channel) -> std::result::Result<(), String
     let opened: Result<Vec<_>> = configs.into_iter().map(Bridge::open).collect();
     let mut bridges = opened.map_err(text)?;
     warnings.extend(bridges.iter().flat_map(Bridge::warnings));
+    let (reporter, log) = events::log();
+    for bridge in &mut bridges {
+        bridge.report_to(reporter.clone());
+    }
     let boards: Vec<_> = bridges.iter().map(|_| Arc::new(Board::new())).collect();
     let server = Server::on(UnixListener::from(listener), boards.clone());
     keeper.send(&Report::Ready(warnings), &[]).map_err(text)?;
-    let mut post = Post::new(keeper, signals, &deployment, boards);
+    let mut post = Post::new(keeper, signals, &deployment, (boards, log));
     let ran = post.run(&mut bridges);
     drop(server);
     let status = bridges.iter_mut().map(Bridge::status).reduce(Status::join);
@@ -101,6 +107,9 @@ struct Post<'a> {
     is_kept: bool,
     signals: Signals,
     boards: Vec<Arc<Board>>,
+    log: EventLog,
+    /// Events that no keeper has heard yet.
+    untold: VecDeque<Event>,
     /// Whether the ports are to take frames.
     intake: bool,
     /// How long a loop that ends sends what it holds.
@@ -116,7 +125,7 @@ impl<'a> Post<'a> {
         keeper: &'a Channel,
         signals: Signals,
         deployment: &Deployment,
-        boards: Vec<Arc<Board>>,
+        (boards, log): (Vec<Arc<Board>>, EventLog),
     ) -> Self {
         let watchdog = deployment.service.watchdog;
         let interval = watchdog.map_or(BEAT_MAX, |time| Duration::from_nanos(time.as_nanos() / 8));
@@ -128,6 +137,8 @@ impl<'a> Post<'a> {
             drain: Duration::from_nanos(deployment.service.drain.as_nanos()),
             looks: vec![0; boards.len()],
             boards,
+            log,
+            untold: VecDeque::new(),
             beaten: Instant::now(),
             interval: interval.min(BEAT_MAX),
         }
@@ -153,7 +164,9 @@ impl<'a> Post<'a> {
                 Ok(ran) => ran,
                 Err(panic) => std::panic::resume_unwind(panic),
             });
-            ended.fold(Ok(()), Result::and)
+            let ran = ended.fold(Ok(()), Result::and);
+            self.tell_events();
+            ran
         })
     }
 
@@ -215,8 +228,26 @@ impl<'a> Post<'a> {
         self.boards.iter().for_each(|board| board.request_mark());
     }
 
+    /// Tells the keeper what happened. Without one, the latest events wait for the next.
+    fn tell_events(&mut self) {
+        let untold = &mut self.untold;
+        self.log.take(|event| {
+            if untold.len() == EVENTS_MAX {
+                untold.pop_front();
+            }
+            untold.push_back(event);
+        });
+        while self.is_kept && let Some(event) = self.untold.pop_front() {
+            let report = Report::Event(Box::new(event));
+            if self.keeper.send(&report, &[]).is_err() {
+                break;
+            }
+        }
+    }
+
     /// Gives a sign of life, if every loop gave one.
     fn beat(&mut self) {
+        self.tell_events();
         let looks: Vec<u64> = self.boards.iter().map(|board| board.looks()).collect();
         let all_looked = looks.iter().zip(&self.looks).all(|(now, before)| now != before);
         if all_looked && self.beaten.elapsed() >= self.interval {

@@ -9,7 +9,14 @@ type Ports<'p> = [(ClaimPort<'p>, &'p Interface)];
 
 /// Refuses ports whose interfaces are used otherwise; with `take`, addresses and routes are no
 /// reason, and the sentences returned say what stops working.
-pub(super) fn check(network: &Network, ports: &Ports<'_>, take: bool) -> Result<Vec<String>> {
+///
+/// Interfaces of the numbers `adopted` were taken before, with the operator's consent.
+pub(super) fn check(
+    network: &Network,
+    ports: &Ports<'_>,
+    take: bool,
+    adopted: &[u32],
+) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     for row @ (port, interface) in ports {
         if let Some((why, cure)) = in_other(network, interface).or_else(|| joined(row, ports)) {
@@ -25,7 +32,7 @@ pub(super) fn check(network: &Network, ports: &Ports<'_>, take: bool) -> Result<
         if used.is_empty() {
             continue;
         }
-        if !take {
+        if !take && !adopted.contains(&interface.index) {
             let why = format!("the host uses {used}, which would stop working");
             let cure = "give the host another interface (docs/running.md), or accept it with `weir \
                         up --take` or `take = true` in [deployment]";

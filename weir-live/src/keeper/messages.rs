@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::events::Event;
 use crate::status::Status;
 
 /// The version of these messages: after an update the program on the disk may speak another one.
@@ -64,6 +65,8 @@ pub enum Report {
     Intake(bool),
     /// Its loops run.
     Beat,
+    /// Something happened.
+    Event(Box<Event>),
     /// A client asks to restart the link from its file.
     Restart,
     /// It ends, for this reason.
