@@ -8,6 +8,8 @@ mod before;
 mod bridges;
 #[path = "up/deaths.rs"]
 mod deaths;
+#[path = "up/events.rs"]
+mod events;
 #[path = "up/probe.rs"]
 mod probe;
 #[path = "up/told.rs"]
@@ -52,7 +54,7 @@ const TESTS: &[Test] = &[
 
 fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(before::TESTS).chain(bridges::TESTS);
-    first.chain(told::TESTS).chain(deaths::TESTS)
+    first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
 }
 
 fn main() -> ExitCode {
