@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weir_control::protocol::default_socket;
+use weir_control::places::Places;
 use weir_control::server::Server;
 use weir_live::bridge::Bridge;
 use weir_live::claim::{Claim, ClaimConfig};
@@ -78,7 +78,10 @@ fn forward(deployment: &Deployment, take: bool, output: &Output) -> Result<(), S
         tell(output, "warning", &warning);
     }
     let boards: Vec<_> = bridges.iter().map(|_| Arc::new(Board::new())).collect();
-    let socket = deployment.control.clone().unwrap_or_else(|| default_socket(&deployment.name));
+    let socket = match &deployment.control {
+        Some(path) => path.clone(),
+        None => Places::of_process().prepare(&deployment.name)?,
+    };
     let server = Server::start(&socket, boards.clone())?;
     let _session = go_first(deployment.nice, output);
     tell_start(deployment, &socket, output);
