@@ -5,6 +5,8 @@
 //! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
+mod watch;
+
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,8 +21,11 @@ pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
 use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Sorting};
 use crate::stations::{Route, Stations};
-use crate::status::{Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status};
+use crate::status::{
+    Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
+};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
+use watch::Watch;
 
 /// The most ports of one bridge.
 pub const PORTS_MAX: usize = 8;
@@ -121,6 +126,10 @@ pub struct Bridge {
     looked: Instant,
     refreshed: Instant,
     stalls: u64,
+    /// How long turns took that found work, and those that looked for it in vain without a sleep.
+    busy_ns: u64,
+    polling_ns: u64,
+    watch: Watch,
 }
 
 /// The index of the lane from one port to another.
@@ -172,6 +181,9 @@ impl Bridge {
             looked: now,
             refreshed: now,
             stalls: 0,
+            busy_ns: 0,
+            polling_ns: 0,
+            watch: Watch::default(),
         })
     }
 
@@ -205,14 +217,22 @@ impl Bridge {
             }
             if worked {
                 waiter.worked(now);
-                now = monotonic_ns();
+                let began = std::mem::replace(&mut now, monotonic_ns());
+                self.busy_ns += now - began;
                 continue;
             }
             let look = publisher.deadline().map(Instant::as_nanos);
             let deadline = self.deadline(now).into_iter().chain(look).min();
-            self.expected = Instant::from_nanos(waiter.wakes_at(now, deadline));
+            let wakes = waiter.wakes_at(now, deadline);
+            self.expected = Instant::from_nanos(wakes);
+            let began = now;
             now = waiter.wait(now, deadline)?;
+            self.count_lateness(Instant::from_nanos(now));
+            if wakes == began {
+                self.polling_ns += now - began;
+            }
         }
+        self.finish_looking();
         publisher.end(Instant::from_nanos(now), self, board);
         Ok(())
     }
@@ -221,6 +241,39 @@ impl Bridge {
     fn must_look(&self, now: Instant, publisher: &Publisher) -> bool {
         let is_due = publisher.deadline().is_some_and(|deadline| deadline <= now);
         is_due || now.since(self.looked) >= LOOK_INTERVAL
+    }
+
+    /// Sends what rings and lanes hold, for up to `patience`, and drops the rest as flushed. Frames
+    /// that still arrive are taken as before: close the intake first.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    pub fn drain(&mut self, patience: Duration) -> Result<()> {
+        let mut now = monotonic_ns();
+        let end = now.saturating_add(patience.as_nanos());
+        let mut waiter = Waiter::new(self.wait, &self.descriptors(&[]));
+        while now < end {
+            if self.turn(Instant::from_nanos(now)) {
+                waiter.worked(now);
+                now = monotonic_ns();
+            } else if self.is_busy() {
+                let deadline = self.deadline(now).map_or(end, |deadline| deadline.min(end));
+                self.expected = Instant::from_nanos(waiter.wakes_at(now, Some(deadline)));
+                now = waiter.wait(now, Some(deadline))?;
+            } else {
+                break;
+            }
+        }
+        for lane in &mut self.lanes {
+            lane.flush(Instant::from_nanos(now), &mut self.pool);
+        }
+        Ok(())
+    }
+
+    /// Returns whether frames wait to be sent.
+    fn is_busy(&self) -> bool {
+        let waits = |port: &OpenPort| port.port.deadline().is_some();
+        self.lanes.iter().any(|lane| lane.held() > 0) || self.ports.iter().any(waits)
     }
 
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {
@@ -233,6 +286,7 @@ impl Bridge {
         self.lanes.iter_mut().for_each(|lane| lane.begin(now));
         if now.since(self.expected) > self.lag_max {
             self.stalls += 1;
+            self.watch.stalled = now.since(self.expected);
             let limit = now.before(self.lag_max);
             for lane in &mut self.lanes {
                 lane.forfeit_before(limit, &mut self.pool);
@@ -329,14 +383,17 @@ impl Bridge {
         }
         self.refreshed = now;
         let before = self.descriptors(&[]);
+        let mut changed = false;
         for (index, port) in self.ports.iter_mut().enumerate() {
             let before = port.port.state();
             if port.port.refresh() != before {
                 // Behind a cable that was pulled, or another interface, may be other stations.
                 self.stations.forget(index);
                 self.stations.set_own(index, port.port.address());
+                changed = true;
             }
         }
+        self.look_for_faults(now, changed);
         if let Some(carrier) = &mut self.carrier {
             let up: Vec<_> =
                 self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
@@ -357,6 +414,12 @@ impl Bridge {
     fn frames_held(&self) -> usize {
         let ports = self.ports.iter().map(|port| port.port.held()).sum::<usize>();
         ports + self.lanes.iter().map(Lane::held).sum::<usize>()
+    }
+
+    /// Returns the names of the ports.
+    fn names(&self) -> Vec<String> {
+        let ports = self.ports.iter().map(|port| (port.port.interface(), port.port.kind()));
+        port_names(&ports.collect::<Vec<_>>())
     }
 
     /// Returns the status at once: for callers whose frames may wait for it.
@@ -383,6 +446,7 @@ impl Source for Bridge {
         let used = self.pool.capacity() - self.pool.free_count();
         debug_assert_eq!(used, self.frames_held(), "a frame is free, or a port or lane holds it");
         head.stalls = self.stalls;
+        (head.busy_ns, head.polling_ns) = (self.busy_ns, self.polling_ns);
         head.frames_free = self.pool.free_count() as u64;
         for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
             *unread = *lane.unread();

@@ -59,6 +59,7 @@ verbs! {
     replay::Replay,
     sim::Sim,
     up::Up,
+    forward::Forward,
     status::Status,
     send::Send,
     recv::Recv,

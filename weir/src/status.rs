@@ -137,10 +137,15 @@ pub fn table(status: &LinkStatus) -> String {
     let mut text = String::new();
     let seconds = status.uptime_ns as f64 / 1e9;
     let used = status.frames_max - status.frames_free;
+    let part = |ns: u64| ns as f64 / (status.uptime_ns as f64).max(1.0) * 100.0;
     let _ = writeln!(
         text,
-        "up {seconds:.1} s, {used} of {} frames in use, {} stalls",
-        status.frames_max, status.stalls
+        "up {seconds:.1} s, {:.1} % of it at work, {:.1} % polling, {used} of {} frames in use, {} \
+         stalls",
+        part(status.busy_ns),
+        part(status.polling_ns),
+        status.frames_max,
+        status.stalls
     );
     if status.age_ns > AGE_MAX_NS {
         let age = age(status.age_ns as f64 / 1e3);

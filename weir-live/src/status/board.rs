@@ -17,6 +17,7 @@ pub struct Board {
     /// The number of requests so far: the ticket of the newest.
     tickets: AtomicU64,
     marking: AtomicBool,
+    looks: AtomicU64,
     published: Mutex<Option<Arc<Snapshot>>>,
     changed: Condvar,
 }
@@ -78,6 +79,16 @@ impl Board {
     /// Returns the ticket of the newest request.
     pub(super) fn newest_ticket(&self) -> u64 {
         self.tickets.load(Ordering::Acquire)
+    }
+
+    /// Returns how often the loop has looked at the board: a loop that hangs does not.
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
+    /// Counts a look of the loop.
+    pub(super) fn count_look(&self) {
+        self.looks.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns whether a mark was requested since the last call.

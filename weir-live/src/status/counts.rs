@@ -61,6 +61,8 @@ pub(crate) struct Snapshot {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Head {
     pub stalls: u64,
+    pub busy_ns: u64,
+    pub polling_ns: u64,
     pub frames_free: u64,
     pub ports: Vec<PortCounts>,
     /// For each lane.
@@ -131,7 +133,9 @@ impl Snapshot {
         left_out: impl Fn(&C) -> u64,
     ) -> Status<C> {
         let (head, labels) = (&self.head, &self.labels);
-        let names = self.port_names();
+        let ports = head.ports.iter().zip(&labels.ports);
+        let ports = ports.map(|(port, (kind, _))| (port.interface.as_str(), *kind));
+        let names = port_names(&ports.collect::<Vec<_>>());
         let mut first = 0;
         let mut lane = |(index, lane): (usize, &LaneLabels)| {
             let classes = rows(index, first);
@@ -152,22 +156,13 @@ impl Snapshot {
             begun_ns: since(self.begun),
             age_ns: now.since(self.ended).as_nanos(),
             stalls: head.stalls,
+            busy_ns: head.busy_ns,
+            polling_ns: head.polling_ns,
             frames_free: head.frames_free,
             frames_max: labels.frames_max,
             ports: head.ports.iter().zip(&labels.ports).map(port_status).collect(),
             lanes: labels.lanes.iter().enumerate().map(&mut lane).collect(),
         }
-    }
-
-    /// Returns the names of the ports: their interfaces, and their kinds where two have the same.
-    fn port_names(&self) -> Vec<String> {
-        let ports = &self.head.ports;
-        let is_shared = |name: &str| ports.iter().filter(|port| port.interface == name).count() > 1;
-        let name = |(port, (kind, _)): (&PortCounts, &(&str, String))| match &port.interface {
-            interface if is_shared(interface) => format!("{interface} ({kind})"),
-            interface => interface.clone(),
-        };
-        ports.iter().zip(&self.labels.ports).map(name).collect()
     }
 
     /// Returns how many frames full rings lost of each leaf of a lane that has a ring of its own.
@@ -284,6 +279,15 @@ fn add_losses(class: &mut ClassStatus, losses: &Losses) {
 }
 
 impl LeafCounts {
+    /// Counts what waits as handed out by the link and lost because the forwarder ends.
+    pub fn flushed(mut self) -> Self {
+        let backlog = std::mem::take(&mut self.account.backlog);
+        self.account.sent = self.account.sent.plus(backlog);
+        let flushed = &mut self.losses[Loss::Flushed as usize];
+        *flushed = flushed.plus(backlog);
+        self
+    }
+
     /// Returns the frames that were dropped or lost for any reason.
     pub fn lost_total(&self) -> u64 {
         let losses: u64 = self.losses.iter().map(|count| count.packets).sum();
@@ -350,6 +354,16 @@ impl Kept {
             ("no copy", self.copies),
         ]
     }
+}
+
+/// Returns the names of ports, given interface and kind of each: the interface, and the kind where
+/// two have the same.
+pub(crate) fn port_names(ports: &[(&str, &str)]) -> Vec<String> {
+    let is_shared = |name: &str| ports.iter().filter(|(other, _)| *other == name).count() > 1;
+    let name = |(interface, kind): &(&str, &str)| {
+        if is_shared(interface) { format!("{interface} ({kind})") } else { (*interface).to_owned() }
+    };
+    ports.iter().map(name).collect()
 }
 
 fn port_status((port, (kind, why)): (&PortCounts, &(&'static str, String))) -> PortStatus {

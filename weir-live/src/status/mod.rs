@@ -14,7 +14,9 @@ mod tests;
 
 pub use board::Board;
 pub use counts::Rows;
-pub(crate) use counts::{Delay, Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts};
+pub(crate) use counts::{
+    Delay, Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, port_names,
+};
 pub(crate) use publisher::{Publisher, Source};
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,12 @@ pub struct Status<C = Vec<ClassStatus>> {
     pub age_ns: u64,
     /// Times the loop slept too long and the line started anew.
     pub stalls: u64,
+    /// Time that the loop spent on frames; of several bridges, the sum.
+    #[serde(default)]
+    pub busy_ns: u64,
+    /// Time that the loop looked for frames in vain in place of sleeping, as `wait` lets it.
+    #[serde(default)]
+    pub polling_ns: u64,
     /// Free frames in the pool.
     pub frames_free: u64,
     /// All frames of the pool.
@@ -162,6 +170,8 @@ impl<C> Status<C> {
         self.begun_ns = self.begun_ns.min(other.begun_ns);
         self.age_ns = self.age_ns.max(other.age_ns);
         self.stalls += other.stalls;
+        self.busy_ns += other.busy_ns;
+        self.polling_ns += other.polling_ns;
         self.frames_free += other.frames_free;
         self.frames_max += other.frames_max;
         self.ports.extend(other.ports);
@@ -184,6 +194,8 @@ impl<C> Status<C> {
             begun_ns: self.begun_ns,
             age_ns: self.age_ns,
             stalls: self.stalls,
+            busy_ns: self.busy_ns,
+            polling_ns: self.polling_ns,
             frames_free: self.frames_free,
             frames_max: self.frames_max,
             ports: self.ports,

@@ -74,6 +74,7 @@ impl Publisher {
 
     /// Does the next part of the work, if it is due; returns how many leaves it copied.
     pub fn look(&mut self, now: Instant, source: &mut impl Source, board: &Board) -> usize {
+        board.count_look();
         if now.since(self.stepped) < STEP_INTERVAL {
             return 0;
         }

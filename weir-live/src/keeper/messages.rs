@@ -1,0 +1,73 @@
+//! What keeper and forwarder tell each other, each a value on the channel of commands.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::status::Status;
+
+/// The version of these messages: after an update the program on the disk may speak another one.
+pub const PROTOCOL: u32 = 1;
+
+/// What the keeper tells the forwarder.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Command {
+    /// The first message: what to run. Its descriptor is the listener of the control socket.
+    Plan(Box<Plan>),
+    /// Descriptors to keep open, so that the claim outlives a keeper that dies. They replace those
+    /// of before.
+    Hold,
+    /// Opens the intake of every port, or closes it; the reply is [`Report::Intake`].
+    Intake(bool),
+    /// The measurement of delays begins anew.
+    Mark,
+    /// Closes the intake, sends what waits for up to this time, and ends.
+    Drain(Duration),
+    /// What became of [`Report::Restart`].
+    Restarted(std::result::Result<String, String>),
+}
+
+/// A deployment with every file that it names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The deployment, under the name by which findings call it.
+    pub deployment: File,
+    /// The files that it names, under the paths by which it reads them.
+    pub files: Vec<File>,
+    /// The process of the keeper.
+    pub keeper: u32,
+}
+
+/// A file as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Its name or path.
+    pub name: String,
+    /// What it contains.
+    pub text: String,
+}
+
+impl Plan {
+    /// Returns the text of a file that the deployment names.
+    pub fn file(&self, name: &str) -> Option<&str> {
+        let file = self.files.iter().find(|file| file.name == name)?;
+        Some(&file.text)
+    }
+}
+
+/// What the forwarder tells the keeper.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// Its ports are open, with a closed intake; what the operator should see to at them.
+    Ready(Vec<String>),
+    /// Every port's intake is open now, or closed.
+    Intake(bool),
+    /// Its loops run.
+    Beat,
+    /// A client asks to restart the link from its file.
+    Restart,
+    /// It ends, for this reason.
+    Failed(String),
+    /// It has sent or flushed what it held and ends; its last status.
+    Ended(Box<Status>),
+}
