@@ -23,7 +23,9 @@ pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
 use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
 use crate::stations::{Route, Stations};
-use crate::status::{Board, PortStatus, Status};
+use crate::status::{
+    Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
+};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 use watch::Watch;
 
@@ -254,15 +256,15 @@ impl Bridge {
         set_exact_timers()?;
         let mut descriptors = self.descriptors(wake);
         let mut waiter = Waiter::new(self.wait, &descriptors);
+        let mut publisher = Publisher::new(self);
         let mut now = monotonic_ns();
         board.intake.report(self.intake, true);
         while !stop.load(Ordering::Relaxed) {
             self.follow_intake(&board.intake);
             let worked = self.turn(Instant::from_nanos(now));
-            // Status requests are answered even if frames never cease.
-            if !worked || Instant::from_nanos(now).since(self.looked) >= LOOK_INTERVAL {
+            if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
                 self.looked = Instant::from_nanos(now);
-                board.answer(|mark| self.report(mark));
+                publisher.look(self.looked, self, board);
                 if self.look_after_ports(Instant::from_nanos(now), &waiter) {
                     descriptors = self.descriptors(wake);
                     waiter = Waiter::new(self.wait, &descriptors);
@@ -274,7 +276,8 @@ impl Bridge {
                 self.busy_ns += now - began;
                 continue;
             }
-            let deadline = self.deadline(now);
+            let look = publisher.deadline().map(Instant::as_nanos);
+            let deadline = self.deadline(now).into_iter().chain(look).min();
             let wakes = waiter.wakes_at(now, deadline);
             self.expected = Instant::from_nanos(wakes);
             let began = now;
@@ -288,8 +291,14 @@ impl Bridge {
             }
         }
         self.finish_looking();
-        board.answer(|mark| self.report(mark));
+        publisher.end(Instant::from_nanos(now), self, board);
         Ok(())
+    }
+
+    /// Returns whether readers and ports must be looked after although frames never cease.
+    fn must_look(&self, now: Instant, publisher: &Publisher) -> bool {
+        let is_due = publisher.deadline().is_some_and(|deadline| deadline <= now);
+        is_due || now.since(self.looked) >= LOOK_INTERVAL
     }
 
     /// Closes the intake, sends what rings and lanes hold for up to `patience`, and drops the rest as
@@ -475,92 +484,65 @@ impl Bridge {
         before != self.descriptors(&[])
     }
 
-    /// Returns the status; with `mark`, the measurement of delays restarts after it.
-    fn report(&mut self, mark: bool) -> Status {
-        let status = self.status();
-        if mark {
-            self.lanes.iter_mut().for_each(Lane::mark);
-        }
-        status
-    }
-
     /// Returns the number of frames of the pool that lanes and ports hold.
     fn frames_held(&self) -> usize {
         let ports = self.ports.iter().map(|port| port.port.held()).sum::<usize>();
         ports + self.lanes.iter().map(Lane::held).sum::<usize>()
     }
 
-    /// Returns the names of the ports: their interfaces, and their kinds where two have the same.
+    /// Returns the names of the ports.
     fn names(&self) -> Vec<String> {
-        let interfaces: Vec<_> = self.ports.iter().map(|port| port.port.interface()).collect();
-        let is_shared = |name: &str| interfaces.iter().filter(|other| **other == name).count() > 1;
-        let name = |port: &OpenPort| match port.port.interface() {
-            interface if is_shared(interface) => format!("{interface} ({})", port.port.kind()),
-            interface => interface.to_owned(),
-        };
-        self.ports.iter().map(name).collect()
+        let ports = self.ports.iter().map(|port| (port.port.interface(), port.port.kind()));
+        port_names(&ports.collect::<Vec<_>>())
     }
 
-    /// Returns the status.
+    /// Returns the status at once: for callers whose frames may wait for it.
     pub fn status(&mut self) -> Status {
+        let board = Board::new();
+        let now = Instant::from_nanos(monotonic_ns());
+        Publisher::new(self).end(now, self, &board);
+        board.latest().expect("the status was published")
+    }
+}
+
+impl Source for Bridge {
+    fn labels(&self) -> Labels {
+        let port = |port: &OpenPort| (port.port.kind(), port.why.clone());
+        Labels {
+            started: self.started,
+            frames_max: self.pool.capacity() as u64,
+            lanes: self.lanes.iter().map(Lane::labels).collect(),
+            ports: self.ports.iter().map(port).collect(),
+        }
+    }
+
+    fn head(&mut self, head: &mut Head) {
         let used = self.pool.capacity() - self.pool.free_count();
         debug_assert_eq!(used, self.frames_held(), "a frame is free, or a port or lane holds it");
-        let now = Instant::from_nanos(monotonic_ns());
-        let names = self.names();
-        let ports: Vec<_> = self.ports.iter_mut().map(OpenPort::status).collect();
-        Status {
-            uptime_ns: now.since(self.started).as_nanos(),
-            stalls: self.stalls,
-            busy_ns: self.busy_ns,
-            polling_ns: self.polling_ns,
-            frames_free: self.pool.free_count() as u64,
-            frames_max: self.pool.capacity() as u64,
-            lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),
-            ports,
+        head.stalls = self.stalls;
+        (head.busy_ns, head.polling_ns) = (self.busy_ns, self.polling_ns);
+        head.frames_free = self.pool.free_count() as u64;
+        for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
+            *unread = *lane.unread();
         }
+        for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
+            port.count(counts);
+        }
+    }
+
+    fn leaf(&mut self, lane: usize, leaf: usize, mark: bool) -> LeafCounts {
+        self.lanes[lane].counts(leaf, mark)
     }
 }
 
 impl OpenPort {
-    fn status(&mut self) -> PortStatus {
-        PortStatus {
-            kept: self.kept.causes(),
-            why: self.why.clone(),
-            ..PortStatus::of(self.port.as_mut())
-        }
-    }
-}
-
-/// Frames of a port that were not forwarded although nothing was wrong with them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Kept {
-    local: u64,
-    host: u64,
-    reserved: u64,
-    no_way: u64,
-    /// Copies for further ports, for which the pool had no slot.
-    copies: u64,
-}
-
-impl Kept {
-    fn count(&mut self, route: Route) {
-        match route {
-            Route::Local => self.local += 1,
-            Route::Host => self.host += 1,
-            Route::Reserved => self.reserved += 1,
-            Route::Port(_) | Route::Others => self.no_way += 1,
-        }
-    }
-
-    fn causes(&self) -> Vec<(String, u64)> {
-        let all = [
-            ("local", self.local),
-            ("for the host", self.host),
-            ("reserved", self.reserved),
-            ("no way", self.no_way),
-            ("no copy", self.copies),
-        ];
-        all.map(|(cause, frames)| (cause.to_owned(), frames)).into()
+    fn count(&mut self, counts: &mut PortCounts) {
+        counts.interface.clear();
+        counts.interface.push_str(self.port.interface());
+        counts.state = self.port.state();
+        counts.counters = self.port.counters();
+        counts.rings = self.port.rings();
+        counts.kept = self.kept;
     }
 }
 
@@ -610,7 +592,7 @@ fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
 /// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
 /// the rest of a super-packet, unless that is one of very small segments.
 const IN_HAND_MAX: usize = BATCH + 2048;
-/// The interval at which status requests are answered while frames keep arriving.
+/// The interval at which requests for the status are noticed while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.
 const RETRY_INTERVAL: Duration = Duration::from_micros(50);

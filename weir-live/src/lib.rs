@@ -30,6 +30,7 @@ pub mod netlink;
 pub mod netns;
 pub mod offload;
 pub mod pages;
+pub mod peer;
 pub mod pool;
 pub mod port;
 pub mod precedence;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_control::server::Server;
+use weir_control::service::Service;
 use weir_core::units;
 use weir_live::authority::Courier;
 use weir_live::bridge::{Bridge, BridgeConfig};
@@ -147,7 +148,7 @@ impl Prepared {
     /// Forwards until the keeper or a signal ends it.
     fn run(mut self, keeper: Channel) -> Result<()> {
         let listener = UnixListener::from(self.listener.try_clone().map_err(no_copy)?);
-        let server = Server::on(listener, self.boards.clone());
+        let server = Server::on(listener, Service::of(self.boards.clone()));
         keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();
