@@ -14,14 +14,18 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
+use crate::authority::Courier;
 use crate::carrier::CarrierPass;
 use crate::error::{Result, SystemError};
+use crate::intake::Intake;
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
 use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
 use crate::stations::{Route, Stations};
-use crate::status::{Board, PortStatus, Status};
+use crate::status::{
+    Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
+};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 use watch::Watch;
 
@@ -42,6 +46,9 @@ pub struct BridgeConfig {
     pub cpu: Option<usize>,
     /// Whether a port is set down while those that its frames go to have no carrier.
     pub passes_carrier: bool,
+    /// Whether the ports take frames from the start; [`crate::status::Board`] opens and closes
+    /// their intake later.
+    pub intake: bool,
 }
 
 /// A port of a bridge to be.
@@ -83,6 +90,19 @@ pub enum PortSource {
     Open(Box<dyn Port>),
 }
 
+impl BridgeConfig {
+    /// Has the ports ask the keeper of their deployment for what needs privilege, and begin with a
+    /// closed intake, until the keeper says that it is their turn.
+    pub fn through(mut self, courier: &Courier) -> Self {
+        for port in &mut self.ports {
+            if let PortSource::Config(config) = &mut port.source {
+                config.through = Some(courier.for_port(usize::from(port.number.0)));
+            }
+        }
+        Self { intake: false, ..self }
+    }
+}
+
 impl BridgePort {
     /// The port that `config` describes, under this number.
     pub fn new(number: u16, config: PortConfig) -> Self {
@@ -115,10 +135,13 @@ impl BridgePort {
         self
     }
 
-    fn open(self) -> Result<OpenPort> {
+    fn open(self, intake: bool) -> Result<OpenPort> {
         let (port, why) = match self.source {
-            PortSource::Config(config) => port::open_saying_why(config)?,
-            PortSource::Open(port) => (port, String::new()),
+            PortSource::Config(config) => port::open_saying_why(PortConfig { intake, ..config })?,
+            PortSource::Open(mut port) => {
+                port.set_intake(intake)?;
+                (port, String::new())
+            }
         };
         Ok(OpenPort { number: self.number, port, why, kept: Kept::default() })
     }
@@ -155,6 +178,7 @@ pub struct Bridge {
     busy_ns: u64,
     polling_ns: u64,
     watch: Watch,
+    intake: bool,
 }
 
 /// The index of the lane from one port to another.
@@ -170,12 +194,15 @@ impl Bridge {
         let routes = routes(config.ports.len(), &config.lanes)?;
         let mut ports = Vec::new();
         for (index, port) in config.ports.into_iter().enumerate() {
-            ports.push(port.sorted_for(index, &config.lanes).open()?);
+            ports.push(port.sorted_for(index, &config.lanes).open(config.intake)?);
         }
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
-        let frames = pool_frames(held, &config.lanes);
-        let mut pool = FramePool::new(u32::try_from(frames).unwrap_or(u32::MAX), slot);
+        let frames = u32::try_from(pool_frames(held, &config.lanes)).unwrap_or(u32::MAX);
+        let mut pool = match ports.iter().any(|port| port.port.shares_memory()) {
+            true => FramePool::new_shared(frames, slot),
+            false => FramePool::new(frames, slot),
+        };
         for port in &mut ports {
             port.port.attach(&mut pool)?;
         }
@@ -208,6 +235,7 @@ impl Bridge {
             busy_ns: 0,
             polling_ns: 0,
             watch: Watch::default(),
+            intake: config.intake,
         })
     }
 
@@ -216,7 +244,8 @@ impl Bridge {
         self.ports.iter().flat_map(|port| port.port.warnings()).collect()
     }
 
-    /// Forwards until `stop` is set. `wake` are descriptors that end a sleep: signals, control.
+    /// Forwards until `stop` is set. `wake` are descriptors that end a sleep, and that the loop
+    /// empties: signals, control.
     ///
     /// # Errors
     /// When the thread cannot be pinned or the system refuses to wait.
@@ -227,13 +256,15 @@ impl Bridge {
         set_exact_timers()?;
         let mut descriptors = self.descriptors(wake);
         let mut waiter = Waiter::new(self.wait, &descriptors);
+        let mut publisher = Publisher::new(self);
         let mut now = monotonic_ns();
+        board.intake.report(self.intake, true);
         while !stop.load(Ordering::Relaxed) {
+            self.follow_intake(&board.intake);
             let worked = self.turn(Instant::from_nanos(now));
-            // Status requests are answered even if frames never cease.
-            if !worked || Instant::from_nanos(now).since(self.looked) >= LOOK_INTERVAL {
+            if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
                 self.looked = Instant::from_nanos(now);
-                board.answer(|mark| self.report(mark));
+                publisher.look(self.looked, self, board);
                 if self.look_after_ports(Instant::from_nanos(now), &waiter) {
                     descriptors = self.descriptors(wake);
                     waiter = Waiter::new(self.wait, &descriptors);
@@ -245,27 +276,41 @@ impl Bridge {
                 self.busy_ns += now - began;
                 continue;
             }
-            let deadline = self.deadline(now);
+            let look = publisher.deadline().map(Instant::as_nanos);
+            let deadline = self.deadline(now).into_iter().chain(look).min();
             let wakes = waiter.wakes_at(now, deadline);
             self.expected = Instant::from_nanos(wakes);
             let began = now;
             now = waiter.wait(now, deadline)?;
             self.count_lateness(Instant::from_nanos(now));
+            let first = descriptors.len() - wake.len();
+            let woken = (0..wake.len()).filter(|index| waiter.is_ready(first + index));
+            woken.for_each(|index| quiet(wake[index]));
             if wakes == began {
                 self.polling_ns += now - began;
             }
         }
         self.finish_looking();
-        board.answer(|mark| self.report(mark));
+        publisher.end(Instant::from_nanos(now), self, board);
         Ok(())
     }
 
-    /// Sends what rings and lanes hold, for up to `patience`, and drops the rest as flushed. Frames
-    /// that still arrive are taken as before: close the intake first.
+    /// Returns whether readers and ports must be looked after although frames never cease.
+    fn must_look(&self, now: Instant, publisher: &Publisher) -> bool {
+        let is_due = publisher.deadline().is_some_and(|deadline| deadline <= now);
+        is_due || now.since(self.looked) >= LOOK_INTERVAL
+    }
+
+    /// Closes the intake, sends what rings and lanes hold for up to `patience`, and drops the rest as
+    /// flushed.
     ///
     /// # Errors
     /// When the system refuses to wait.
     pub fn drain(&mut self, patience: Duration) -> Result<()> {
+        for port in &mut self.ports {
+            // Frames of one that cannot are taken until the time is over.
+            let _taken = port.port.set_intake(false);
+        }
         let mut now = monotonic_ns();
         let end = now.saturating_add(patience.as_nanos());
         let mut waiter = Waiter::new(self.wait, &self.descriptors(&[]));
@@ -291,6 +336,18 @@ impl Bridge {
     fn is_busy(&self) -> bool {
         let waits = |port: &OpenPort| port.port.deadline().is_some();
         self.lanes.iter().any(|lane| lane.held() > 0) || self.ports.iter().any(waits)
+    }
+
+    /// Opens or closes the intake of the ports as another thread wants it. A port that cannot yet
+    /// says so by its state, and tries again when it is refreshed.
+    fn follow_intake(&mut self, intake: &Intake) {
+        if intake.wanted().is_none_or(|wanted| wanted == self.intake) {
+            return;
+        }
+        self.intake = !self.intake;
+        let set = |port: &mut OpenPort| port.port.set_intake(self.intake).is_ok();
+        let all = self.ports.iter_mut().map(set).fold(true, |all, one| all && one);
+        intake.report(self.intake, all);
     }
 
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {
@@ -427,92 +484,65 @@ impl Bridge {
         before != self.descriptors(&[])
     }
 
-    /// Returns the status; with `mark`, the measurement of delays restarts after it.
-    fn report(&mut self, mark: bool) -> Status {
-        let status = self.status();
-        if mark {
-            self.lanes.iter_mut().for_each(Lane::mark);
-        }
-        status
-    }
-
     /// Returns the number of frames of the pool that lanes and ports hold.
     fn frames_held(&self) -> usize {
         let ports = self.ports.iter().map(|port| port.port.held()).sum::<usize>();
         ports + self.lanes.iter().map(Lane::held).sum::<usize>()
     }
 
-    /// Returns the names of the ports: their interfaces, and their kinds where two have the same.
+    /// Returns the names of the ports.
     fn names(&self) -> Vec<String> {
-        let interfaces: Vec<_> = self.ports.iter().map(|port| port.port.interface()).collect();
-        let is_shared = |name: &str| interfaces.iter().filter(|other| **other == name).count() > 1;
-        let name = |port: &OpenPort| match port.port.interface() {
-            interface if is_shared(interface) => format!("{interface} ({})", port.port.kind()),
-            interface => interface.to_owned(),
-        };
-        self.ports.iter().map(name).collect()
+        let ports = self.ports.iter().map(|port| (port.port.interface(), port.port.kind()));
+        port_names(&ports.collect::<Vec<_>>())
     }
 
-    /// Returns the status.
+    /// Returns the status at once: for callers whose frames may wait for it.
     pub fn status(&mut self) -> Status {
+        let board = Board::new();
+        let now = Instant::from_nanos(monotonic_ns());
+        Publisher::new(self).end(now, self, &board);
+        board.latest().expect("the status was published")
+    }
+}
+
+impl Source for Bridge {
+    fn labels(&self) -> Labels {
+        let port = |port: &OpenPort| (port.port.kind(), port.why.clone());
+        Labels {
+            started: self.started,
+            frames_max: self.pool.capacity() as u64,
+            lanes: self.lanes.iter().map(Lane::labels).collect(),
+            ports: self.ports.iter().map(port).collect(),
+        }
+    }
+
+    fn head(&mut self, head: &mut Head) {
         let used = self.pool.capacity() - self.pool.free_count();
         debug_assert_eq!(used, self.frames_held(), "a frame is free, or a port or lane holds it");
-        let now = Instant::from_nanos(monotonic_ns());
-        let names = self.names();
-        let ports: Vec<_> = self.ports.iter_mut().map(OpenPort::status).collect();
-        Status {
-            uptime_ns: now.since(self.started).as_nanos(),
-            stalls: self.stalls,
-            busy_ns: self.busy_ns,
-            polling_ns: self.polling_ns,
-            frames_free: self.pool.free_count() as u64,
-            frames_max: self.pool.capacity() as u64,
-            lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),
-            ports,
+        head.stalls = self.stalls;
+        (head.busy_ns, head.polling_ns) = (self.busy_ns, self.polling_ns);
+        head.frames_free = self.pool.free_count() as u64;
+        for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
+            *unread = *lane.unread();
         }
+        for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
+            port.count(counts);
+        }
+    }
+
+    fn leaf(&mut self, lane: usize, leaf: usize, mark: bool) -> LeafCounts {
+        self.lanes[lane].counts(leaf, mark)
     }
 }
 
 impl OpenPort {
-    fn status(&mut self) -> PortStatus {
-        PortStatus {
-            kept: self.kept.causes(),
-            why: self.why.clone(),
-            ..PortStatus::of(self.port.as_mut())
-        }
-    }
-}
-
-/// Frames of a port that were not forwarded although nothing was wrong with them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Kept {
-    local: u64,
-    host: u64,
-    reserved: u64,
-    no_way: u64,
-    /// Copies for further ports, for which the pool had no slot.
-    copies: u64,
-}
-
-impl Kept {
-    fn count(&mut self, route: Route) {
-        match route {
-            Route::Local => self.local += 1,
-            Route::Host => self.host += 1,
-            Route::Reserved => self.reserved += 1,
-            Route::Port(_) | Route::Others => self.no_way += 1,
-        }
-    }
-
-    fn causes(&self) -> Vec<(String, u64)> {
-        let all = [
-            ("local", self.local),
-            ("for the host", self.host),
-            ("reserved", self.reserved),
-            ("no way", self.no_way),
-            ("no copy", self.copies),
-        ];
-        all.map(|(cause, frames)| (cause.to_owned(), frames)).into()
+    fn count(&mut self, counts: &mut PortCounts) {
+        counts.interface.clear();
+        counts.interface.push_str(self.port.interface());
+        counts.state = self.port.state();
+        counts.counters = self.port.counters();
+        counts.rings = self.port.rings();
+        counts.kept = self.kept;
     }
 }
 
@@ -522,6 +552,14 @@ impl Drop for Bridge {
             carrier.restore(|port, up| self.ports[port].port.set_up(up).is_ok());
         }
     }
+}
+
+/// Empties a descriptor that woke the loop, which would else wake it again and again.
+fn quiet(readable: RawFd) {
+    let mut bytes = [0u8; 64];
+    // SAFETY: `bytes` is valid for its length. The caller of [`Bridge::run`] keeps the descriptor
+    // open; one that is not is an error of this call, which changes nothing.
+    unsafe { libc::read(readable, bytes.as_mut_ptr().cast(), bytes.len()) };
 }
 
 fn carrier_pass(routes: &Routes, ports: usize) -> CarrierPass {
@@ -554,7 +592,7 @@ fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
 /// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
 /// the rest of a super-packet, unless that is one of very small segments.
 const IN_HAND_MAX: usize = BATCH + 2048;
-/// The interval at which status requests are answered while frames keep arriving.
+/// The interval at which requests for the status are noticed while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.
 const RETRY_INTERVAL: Duration = Duration::from_micros(50);

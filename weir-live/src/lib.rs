@@ -6,6 +6,7 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod authority;
 pub mod batch;
 pub mod bpf;
 pub mod bridge;
@@ -20,6 +21,7 @@ pub mod events;
 mod fanout;
 pub mod firewall;
 pub mod forecast;
+pub mod intake;
 mod interface;
 pub mod keeper;
 pub mod lane;
@@ -28,6 +30,7 @@ pub mod netlink;
 pub mod netns;
 pub mod offload;
 pub mod pages;
+pub mod peer;
 pub mod pool;
 pub mod port;
 pub mod precedence;

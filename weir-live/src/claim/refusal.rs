@@ -9,9 +9,17 @@ type Ports<'p> = [(ClaimPort<'p>, &'p Interface)];
 
 /// Refuses ports whose interfaces are used otherwise; with `take`, addresses and routes are no
 /// reason, and the sentences returned say what stops working.
-pub(super) fn check(network: &Network, ports: &Ports<'_>, take: bool) -> Result<Vec<String>> {
+///
+/// Interfaces of the numbers `adopted` were taken before, with the operator's consent.
+pub(super) fn check(
+    network: &Network,
+    ports: &Ports<'_>,
+    take: bool,
+    adopted: &[u32],
+) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     for row in ports {
+        let take = take || adopted.contains(&row.1.index);
         notes.extend(check_port(network, row, ports, take)?);
     }
     Ok(notes)

@@ -6,9 +6,12 @@ use std::path::PathBuf;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
+use weir_policy::deployment::OnExit;
+
 use super::tried::Tried;
 use super::wakeup::{self, Wakeup};
 use super::{Wanted, WantedPort};
+
 use crate::claim::{self, ClaimConfig, ClaimPort, Prospect};
 use crate::ethtool::{self, Features};
 use crate::netlink::{LinkState, Netlink};
@@ -65,8 +68,10 @@ impl Facts {
             name: &port.interface,
             interface: &port.interface,
             is_host: port.is_host,
+            bridge: 0,
         });
-        let config = ClaimConfig { deployment: "", take: wanted.take, ports: ports.collect() };
+        let (take, on_exit) = (wanted.take, OnExit::Closed);
+        let config = ClaimConfig { deployment: "", take, on_exit, ports: ports.collect() };
         let prospects = claim::look(&config).unwrap_or_default();
         for (facts, prospect) in interfaces.iter_mut().zip(prospects) {
             facts.prospect = prospect;
