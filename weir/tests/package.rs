@@ -123,7 +123,8 @@ fn unit(text: &str) -> BTreeMap<String, String> {
             continue;
         };
         let known = keys.entry(key.to_owned()).or_default();
-        let before = if key == "CapabilityBoundingSet" { known.clone() + " " } else { String::new() };
+        let before =
+            if key == "CapabilityBoundingSet" { known.clone() + " " } else { String::new() };
         *known = before + value;
     }
     keys
@@ -173,9 +174,12 @@ fn looks_like_a_package(root: &Root, package: &str) -> Outcome {
     for field in ["Version: ", "Depends: libc6 (>= 2.", "Maintainer: ", "Installed-Size: "] {
         assert!(fields.contains(field), "{fields}");
     }
-    said(Command::new("md5sum").args(["--check", "--quiet"]).current_dir(root.path("")).arg(
-        root.path("var/lib/dpkg/info/weir.md5sums"),
-    ))?;
+    said(
+        Command::new("md5sum")
+            .args(["--check", "--quiet"])
+            .current_dir(root.path(""))
+            .arg(root.path("var/lib/dpkg/info/weir.md5sums")),
+    )?;
     if Command::new("systemd-analyze").arg("--version").output().is_ok() {
         // It wants a root with its own units, so the program's place is changed instead.
         let text = fs::read_to_string(root.path(UNIT))?;
@@ -266,6 +270,7 @@ const TOOLS: [&str; 4] = ["dpkg-deb", "dpkg", "objdump", "strip"];
 /// What the package depends on.
 const INSTALLED: [&str; 2] = ["libc6", "libgcc-s1"];
 const PATIENCE: Duration = Duration::from_secs(10);
-const POLICY: &str = "[link]\nrate = \"50 Mbit/s\"\nscheduler = \"drr\"\n\n[class.all]\ndefault = true\n";
+const POLICY: &str =
+    "[link]\nrate = \"50 Mbit/s\"\nscheduler = \"drr\"\n\n[class.all]\ndefault = true\n";
 const DEPLOYMENT: &str = "[deployment]\nports = { inside = \"LEFT\", outside = \"RIGHT\" }\n\n\
     [direction.upload]\nfrom = \"inside\"\nto = \"outside\"\npolicy = \"policy.toml\"\n";
