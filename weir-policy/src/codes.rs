@@ -129,6 +129,9 @@ codes! {
     POOL_TOO_SMALL "W209" Warning "queues that together exceed the pool of their direction";
     POOL_LARGE "W210" Info "a pool that takes much memory";
     LINES_APART "W211" Info "two directions that lead to one port, each with a line of its own";
+    OPEN_HUB "W212" Warning "a bridge of several ports that is a hub while nothing forwards";
+    NEVER_YIELDS "W213" Warning "threads that never sleep before all ordinary ones";
+    BAD_ALARM "W214" Error "an alarm whose condition cannot be read or watched";
 
     UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not allow here";
     INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";

@@ -3,7 +3,10 @@
 use std::io;
 use std::path::Path;
 use weir_core::units::Duration;
-use weir_policy::deployment::{Bridge, Carrier, Deployment, Side, Wait, is_deployment, parse};
+use weir_policy::deployment::{
+    Bridge, Carrier, Deployment, OnExit, Patience, Priority, Restart, Service, Side, Wait, Webhook,
+    is_deployment, parse,
+};
 use weir_policy::finding::Outcome;
 
 const POLICY: &str = "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n\
@@ -218,6 +221,101 @@ fn options_of_ports_and_bridges_are_checked() {
         assert!(sound.contains(old), "{old}");
         check(&format!("{}{WAYS}", sound.replacen(old, new, 1)), wanted);
     }
+}
+
+/// What is written in `[deployment]`, and what becomes of it.
+#[test]
+fn what_follows_a_death_is_checked() {
+    let sound = format!(
+        "{HEAD}on_exit = 'open'\ndrain = '1 s'\nrestart = 'never'\nwait_for_ports = 'forever'\n\
+         watchdog = 'none'\nuser = 'weir'\npriority = 'realtime'\nlog = '/var/log/weir.log'\n"
+    );
+    let service = check(&format!("{sound}{WAYS}"), &[]).plan.expect("it is sound").service;
+    let wanted = Service {
+        on_exit: OnExit::Open,
+        drain: Duration::from_secs(1),
+        restart: Restart::Never,
+        wait_for_ports: Patience::Forever,
+        watchdog: None,
+        user: "weir".to_owned(),
+        priority: Priority::Realtime,
+        log: Some("/var/log/weir.log".into()),
+    };
+    assert_eq!(service, wanted);
+    let bare = check(&format!("{HEAD}{WAYS}"), &[]).plan.expect("it is sound").service;
+    assert_eq!((bare.on_exit, bare.restart, bare.log), (OnExit::Closed, Restart::Always, None));
+    assert_eq!(bare.watchdog, Some(Duration::from_secs(2)));
+    let host = format!("[deployment]\nports = {{ host = 'e' }}\n{}", way("up", "'host'", "wire"));
+    let host = check(&host, &[]).plan.expect("it is sound").service;
+    assert_eq!(host.on_exit, OnExit::Open);
+    let rows: &[(&str, &str, &[&str])] = &[
+        ("'open'", "'opened'", &["W016@d:3:11"]),
+        ("'1 s'", "'0 s'", &[]),
+        ("'1 s'", "'11 s'", &["W015@d:4:9"]),
+        ("'never'", "'sometimes'", &["W016@d:5:11"]),
+        ("'forever'", "'0 s'", &[]),
+        ("'forever'", "'25 h'", &["W015@d:6:18"]),
+        ("'forever'", "'always'", &["W013@d:6:18"]),
+        ("'none'", "'100 ms'", &["W015@d:7:12"]),
+        ("'weir'", "'a b'", &["W017@d:8:8"]),
+        ("'weir'", "'-x'", &["W017@d:8:8"]),
+        ("'realtime'", "'idle'", &["W016@d:9:12"]),
+        ("'realtime'", "'realtime'\nwait = 'spin'", &["W213@d:9:12"]),
+        ("'/var/log/weir.log'", "\"\\u0007\"", &["W017@d:10:7"]),
+    ];
+    for (old, new, wanted) in rows {
+        assert!(sound.contains(old), "{old}");
+        check(&format!("{}{WAYS}", sound.replacen(old, new, 1)), wanted);
+    }
+    let hub = way("x", "['a', 'b']", "c") + &way("y", "'d'", "e");
+    check(&format!("{}{hub}", PORTS.replace("]\n", "]\non_exit = 'open'\n")), &["W212@d:2:11"]);
+    check(&format!("{}{hub}", PORTS.replace("]\n", "]\non_exit = 'closed'\n")), &[]);
+}
+
+#[test]
+fn alarms_watch_classes_that_exist() {
+    let sound = format!(
+        "{HEAD}{WAYS}[deployment.alarm.x]\nwhen = 'a.delay.p99 > 10 ms'\ndirection = 'down'\n\
+         for = '5 s'\nrun = ['/bin/page', 'slow']\nwebhook = 'http://[::1]:8080/x?y'\n"
+    );
+    let alarms = check(&sound, &[]).plan.expect("it is sound").alarms;
+    let [alarm] = alarms.as_slice() else { panic!("one is written") };
+    assert_eq!((alarm.name.as_str(), alarm.when.as_str()), ("x", "a.delay.p99 > 10 ms"));
+    assert_eq!((alarm.lasts, alarm.run.len()), (Duration::from_secs(5), 2));
+    assert_eq!(alarm.watches.iter().map(|watch| watch.direction).collect::<Vec<_>>(), [1]);
+    let hook = Webhook { host: "::1".to_owned(), port: 8080, path: "/x?y".to_owned() };
+    assert_eq!(alarm.webhook, Some(hook));
+    let all = check(&sound.replace("direction = 'down'\n", ""), &[]).plan.expect("it is sound");
+    assert_eq!(all.alarms[0].watches.len(), 2, "each direction has the class");
+    let rows: &[(&str, &str, &[&str])] = &[
+        ("when = 'a.delay.p99 > 10 ms'\n", "", &["W011@d:11:19"]),
+        ("> 10 ms", "> 10", &["W214@d:12:8"]),
+        ("a.delay", "c.delay", &["W214@d:12:8"]),
+        ("a.delay.p99 > 10 ms", "a.rate > 2 % of c.rate", &["W214@d:12:8"]),
+        ("a.delay.p99 > 10 ms", "a.rate < 2 % of b.rate", &[]),
+        ("a.delay.p99 > 10 ms", "fairness < 9 %", &["W214@d:12:8"]),
+        ("'a.delay.p99 > 10 ms'", "7", &["W214@d:12:8"]),
+        ("'down'", "'sideways'", &["W214@d:13:13"]),
+        ("'5 s'", "'1 ms'", &["W015@d:14:7"]),
+        ("['/bin/page', 'slow']", "[]", &["W017@d:15:7"]),
+        ("'/bin/page'", "'page'", &["W017@d:15:8"]),
+        ("['/bin/page', 'slow']", "'/bin/page'", &["W012@d:15:7"]),
+        ("http:", "https:", &["W017@d:16:11"]),
+        ("[::1]", "[::x]", &["W017@d:16:11"]),
+        ("[::1]", "me@x", &["W017@d:16:11"]),
+        ("8080", "0", &["W017@d:16:11"]),
+        ("[::1]:8080/x?y", "", &["W017@d:16:11"]),
+        ("[::1]:8080/x?y", "x.org", &[]),
+        ("webhook", "hook", &["W010@d:16:1"]),
+        ("alarm.x]", "alarm.\"\"]", &["W017@d:11:19"]),
+    ];
+    for (old, new, wanted) in rows {
+        assert!(sound.contains(old), "{old}");
+        check(&sound.replacen(old, new, 1), wanted);
+    }
+    let alarm = |n: usize| format!("[deployment.alarm.a{n}]\nwhen = 'a.loss > 1 %'\n");
+    let many: String = (0..65).map(alarm).collect();
+    check(&format!("{HEAD}{WAYS}{many}"), &["W018@d:11:13"]);
 }
 
 #[test]

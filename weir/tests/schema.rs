@@ -245,7 +245,7 @@ fn deployments_have_the_keys_that_the_reader_knows_and_no_others() {
     let schema = schema_of("deployment");
     let top = &schema["properties"];
     let text = "zzz = 1\n[deployment]\nzzz = 1\nports = { a = 'x', b = { zzz = 1 } }\n[direction.x]\n\
-                zzz = 1\n";
+                zzz = 1\n[deployment.alarm.y]\nzzz = 1\n";
     let direction = &top["direction"]["additionalProperties"]["properties"];
     let settings = &top["deployment"]["properties"];
     let port = &settings["ports"]["anyOf"][0]["additionalProperties"]["anyOf"][1];
@@ -254,6 +254,7 @@ fn deployments_have_the_keys_that_the_reader_knows_and_no_others() {
         ("[deployment]".to_owned(), keys(settings)),
         ("port `b`".to_owned(), keys(&port["properties"])),
         ("direction `x`".to_owned(), keys(direction)),
+        ("alarm `y`".to_owned(), keys(&settings["alarm"]["additionalProperties"]["properties"])),
     ];
     assert_eq!(known_in(text), wanted);
 }
@@ -262,6 +263,8 @@ fn deployments_have_the_keys_that_the_reader_knows_and_no_others() {
 fn wrong_deployments_and_scenarios_are_refused() {
     let deployment = "[deployment]\nports = { a = 'x', b = { interface = 'y', loss = '1 %' } }\n\
                       wait = 'spin'\nlag_max = '5 ms'\nsojourn_max = 'none'\n\
+                      watchdog = 'none'\nuser = 'weir'\n[deployment.alarm.a]\nwhen = 'x.loss > 1 %'\n\
+                      for = '9 s'\nrun = ['/bin/x']\nwebhook = 'http://x'\n\
                       [direction.d]\nfrom = ['a']\nto = 'b'\npolicy = 'p.toml'\n";
     let scenario = "policy = 'p.toml'\nduration = '1 s'\n[[source]]\nname = 'a'\nkind = 'cbr'\n\
                     size = '64 B'\nrate = '1 Mbit/s'\n";
@@ -277,6 +280,12 @@ fn wrong_deployments_and_scenarios_are_refused() {
                 ("'none'", "'never'"),
                 ("['a']", "[]"),
                 ("'spin'", "'spun'"),
+                ("watchdog = 'none'", "watchdog = 'forever'"),
+                ("'weir'", "'we ir'"),
+                ("when = 'x.loss > 1 %'", ""),
+                ("'9 s'", "9"),
+                ("['/bin/x']", "'/bin/x'"),
+                ("'http://x'", "'x'"),
                 ("'5 ms'", "5"),
                 ("policy = 'p.toml'", ""),
                 ("from", "form"),

@@ -8,12 +8,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::afpacket::AfPacket;
+use super::afpacket::{self, AfPacket};
 use super::{Kind, Port, PortConfig, PortCounters, PortState};
 use crate::authority::{Ask, Authority, Granted, HostLink, Parcel, Reply, cannot, misfit};
 use crate::error::{Result, SystemError};
 use crate::interface::Interface;
-
 use crate::stations::Address;
 use crate::tap::{INSIDE, Side};
 use authority::HostAuthority;
@@ -24,6 +23,7 @@ pub(super) const HOST: Kind = Kind {
     keyword: "host",
     summary: "what this machine sends and receives on an interface that remains its own",
     suits: None,
+    room: afpacket::room,
     authority: |config| Ok(Box::new(HostAuthority::new(config, Side::Host)?)),
     open: |config, authority| Ok(Box::new(HostPort::open(config, authority, Side::Host)?)),
 };
@@ -32,6 +32,7 @@ pub(super) const WIRE: Kind = Kind {
     keyword: "wire",
     summary: "the wire behind an interface that remains the machine's own",
     suits: None,
+    room: afpacket::room,
     authority: |config| Ok(Box::new(HostAuthority::new(config, Side::Wire)?)),
     open: |config, authority| Ok(Box::new(HostPort::open(config, authority, Side::Wire)?)),
 };

@@ -43,6 +43,11 @@ impl Impairment {
     pub fn is_none(&self) -> bool {
         self.delay == Duration::ZERO && self.loss.ppb() == 0
     }
+
+    /// Returns the most frames that wait.
+    pub(super) fn held_max(&self) -> usize {
+        if self.is_none() { 0 } else { WAITING_MAX }
+    }
 }
 
 /// See the module.

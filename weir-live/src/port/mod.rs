@@ -190,10 +190,53 @@ pub struct Kind {
     pub summary: &'static str,
     /// Says why `auto` does not choose it for an interface; `None` if it never does.
     pub suits: Option<Suits>,
+    /// Returns the room that it takes on an interface with this MTU.
+    pub room: fn(&PortConfig, usize) -> Room,
     /// Makes the privileged half of a port on an interface of this thread's network namespace.
     pub authority: fn(&PortConfig) -> Result<Box<dyn Authority>>,
     /// Opens the port, with what its authority gives.
     pub open: fn(PortConfig, Box<dyn Authority>) -> Result<Box<dyn Port>>,
+}
+
+/// The memory that a port takes: known before it is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Room {
+    /// The length of a slot of the pool; see [`Port::slot_len`].
+    pub slot_len: usize,
+    /// The most frames of the pool that it holds; see [`Port::held_max`].
+    pub held_max: usize,
+    /// The bytes of the rings that it shares with the kernel.
+    pub ring_bytes: usize,
+}
+
+impl Room {
+    /// Returns the room of two ports of one bridge.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            slot_len: self.slot_len.max(other.slot_len),
+            held_max: self.held_max + other.held_max,
+            ring_bytes: self.ring_bytes + other.ring_bytes,
+        }
+    }
+
+    /// Returns room for either of two ports.
+    fn or(self, other: Self) -> Self {
+        Self {
+            slot_len: self.slot_len.max(other.slot_len),
+            held_max: self.held_max.max(other.held_max),
+            ring_bytes: self.ring_bytes.max(other.ring_bytes),
+        }
+    }
+}
+
+/// Returns the room that the port of `config` takes at most on an interface with this MTU; of kind
+/// `auto`, that of the largest of the kinds among which is chosen.
+pub(crate) fn room(config: &PortConfig, mtu: usize) -> Room {
+    let named = KINDS.iter().filter(|kind| kind.keyword == config.kind);
+    let chosen = BEST_FIRST.into_iter().filter(|_| config.kind == AUTO);
+    let rooms = named.chain(chosen).map(|kind| (kind.room)(config, mtu));
+    let room = rooms.fold(Room::default(), Room::or);
+    Room { held_max: room.held_max + config.impairment.held_max(), ..room }
 }
 
 /// Says of an interface, by name, why a kind does not suit it.

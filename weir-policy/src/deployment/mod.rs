@@ -9,6 +9,7 @@
 //! control = "/run/weir/home.sock"                 # default: made from the name
 //! lag_max = "100 ms"
 //! pool = "8192 packets"                           # of each direction
+//! on_exit = "open"                                # and other keys of `service.rs`, `alarm.rs`
 //!
 //! [direction.upload]
 //! from = "inside"                                 # or several ports: ["inside", "guests"]
@@ -20,10 +21,12 @@
 //! Directions join their ports to bridges (`bridges.rs`). Invariant: a [`Deployment`] has at least
 //! one bridge, each port is in exactly one, and each direction's ports are all in the same one.
 
+mod alarm;
 mod bridges;
 mod directions;
 mod pool;
 mod ports;
+mod service;
 mod sojourn;
 
 use crate::codes;
@@ -36,7 +39,9 @@ use std::path::{Path, PathBuf};
 use weir_core::units::{Duration, Share};
 
 pub use crate::file::ReadFile;
+pub use alarm::{ALARMS_MAX, Alarm, Watch, Webhook};
 pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
+pub use service::{OnExit, Patience, Priority, Restart, Service};
 
 /// A checked deployment.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,6 +68,10 @@ pub struct Deployment {
     pub carrier: Carrier,
     /// Whether an interface with addresses or routes may be taken.
     pub take: bool,
+    /// How its processes run.
+    pub service: Service,
+    /// What is watched while it runs.
+    pub alarms: Vec<Alarm>,
 }
 
 /// A network interface under the name that policies use.
@@ -174,14 +183,17 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
         // Makes the key known even if the other table is missing.
         let ways = top.field("direction");
         let mut table = top.required("deployment", report)?.table(report)?.named("[deployment]");
+        let alarms = table.field("alarm");
         let settings = Settings::read(&mut table, name, report);
         let directions = directions::read(ways.as_ref(), &settings, &mut policies, report);
+        let alarms = alarm::read(alarms.as_ref(), &directions, report);
         if report.failed() {
             // A direction that is missing would leave its ports alone.
             return None;
         }
         let bridges = bridges::join(&settings, &directions, report)?;
-        Some(Deployment { directions, bridges, ..settings.deployment })
+        service::check(&settings, &bridges, report);
+        Some(Deployment { directions, bridges, alarms, ..settings.deployment })
     });
     policies.merge_into(&mut outcome);
     outcome
@@ -189,7 +201,7 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
 
 /// What `[deployment]` says.
 struct Settings {
-    /// All of it except directions and bridges.
+    /// All of it except directions, bridges and alarms.
     deployment: Deployment,
     /// Where each port is written.
     port_spans: Vec<Span>,
@@ -199,6 +211,8 @@ struct Settings {
     pool_span: Option<Span>,
     /// The default of directions.
     sojourn_max: Option<SojournMax>,
+    /// Where keys of the service are written.
+    service_spans: service::Spans,
 }
 
 impl Settings {
@@ -216,6 +230,7 @@ impl Settings {
         let sojourn_max = table.field("sojourn_max").and_then(|node| sojourn::read(&node, report));
         let carrier = table.field("carrier").and_then(|node| carrier(&node, report));
         let take = table.field("take").and_then(|node| node.flag(report));
+        let (service, service_spans) = service::read(table, &ports, report);
         table.finish(report);
         let deployment = Deployment {
             name: name.unwrap_or_default(),
@@ -229,9 +244,11 @@ impl Settings {
             pool: pool.unwrap_or(pool::DEFAULT),
             carrier: carrier.unwrap_or_default(),
             take: take.unwrap_or(false),
+            service,
+            alarms: Vec::new(),
         };
         let pool_span = pool_node.map(|node| node.span());
-        Self { deployment, port_spans, cpus, pool_span, sojourn_max }
+        Self { deployment, port_spans, cpus, pool_span, sojourn_max, service_spans }
     }
 }
 

@@ -9,7 +9,7 @@ mod classifier;
 pub(crate) mod demand;
 pub(crate) mod link;
 mod police;
-mod promise;
+pub(crate) mod promise;
 mod rules;
 mod template;
 mod tree;

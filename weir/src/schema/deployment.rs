@@ -3,7 +3,7 @@
 use super::{closed, object, quantity};
 use serde_json::{Value, json};
 use weir_core::units::Dimension;
-use weir_policy::deployment::PORT_KINDS;
+use weir_policy::deployment::{ALARMS_MAX, PORT_KINDS};
 
 /// Builds the schema of a deployment.
 pub fn schema() -> Value {
@@ -25,9 +25,28 @@ pub fn schema() -> Value {
 
 /// Keys of `[deployment]`.
 pub fn settings() -> Value {
+    let mut settings = link_settings();
+    let (Value::Object(all), Value::Object(more)) = (&mut settings, service()) else {
+        unreachable!("both are objects");
+    };
+    all.extend(more);
+    let mut alarm = closed(object(alarm()));
+    alarm["required"] = json!(["when"]);
+    all.insert(
+        "alarm".into(),
+        json!({
+            "type": "object", "maxProperties": ALARMS_MAX, "additionalProperties": alarm,
+            "default": "none",
+            "description": "Tables `[deployment.alarm.NAME]`, see below.",
+        }),
+    );
+    settings
+}
+
+/// Keys of `[deployment]` about its links.
+fn link_settings() -> Value {
     let lag_max = quantity(&[Dimension::Duration], "A longer stall is not made up for.");
     let cpu = json!({ "type": "integer", "minimum": 0, "maximum": CPU_MAX });
-    let word = |words: &[&str], what: &str| described(json!({ "enum": words }), words[0], what);
     json!({
         "name": {
             "type": "string", "minLength": 1, "default": "the name of the file",
@@ -69,6 +88,76 @@ pub fn settings() -> Value {
             "type": "boolean", "default": false,
             "description": "Takes interfaces that have addresses or routes, which then stop \
                 working.",
+        },
+    })
+}
+
+/// Keys of `[deployment]` about its processes.
+fn service() -> Value {
+    let drain = "How long what waits is still sent when Weir is to end or starts anew; the rest is \
+                 dropped and counted.";
+    let drain = quantity(&[Dimension::Duration], drain);
+    let patience = quantity(&[Dimension::Duration], "");
+    let patience =
+        json!({ "anyOf": [{ "const": "forever" }, ranged_bare(patience, "0 s to 24 h")] });
+    let watchdog = quantity(&[Dimension::Duration], "");
+    let watchdog =
+        json!({ "anyOf": [{ "const": "none" }, ranged_bare(watchdog, "200 ms to 60 s")] });
+    json!({
+        "on_exit": described(
+            json!({ "enum": ["closed", "open"] }), "closed; open with `host`",
+            "What becomes of traffic while the process that forwards is dead: nothing passes, or \
+                the kernel carries it on, unshaped. `open` takes Linux 6.6 and root.",
+        ),
+        "drain": ranged(drain, "200 ms", "0 s to 10 s"),
+        "restart": word(&["always", "never"], "Whether a forwarder that died is started again."),
+        "wait_for_ports": described(
+            patience, "0 s", "How long interfaces that do not exist yet are waited for at the start.",
+        ),
+        "watchdog": described(
+            watchdog, "2 s",
+            "A forwarder that gives no sign of life for so long is killed, as if it had died.",
+        ),
+        "user": described(
+            json!({ "type": "string", "pattern": "^[A-Za-z0-9_.][A-Za-z0-9_.-]{0,31}$" }), "nobody",
+            "The user as which the forwarder runs, where Weir was started by root.",
+        ),
+        "priority": word(
+            &["normal", "realtime"],
+            "The scheduling class of the threads that forward: that of other programs, with `nice`, \
+                or one before all of them.",
+        ),
+        "log": {
+            "type": "string", "minLength": 1, "default": "none",
+            "description": "A file to which events are appended, too.",
+        },
+    })
+}
+
+/// Keys of `[deployment.alarm.NAME]`.
+pub fn alarm() -> Value {
+    let lasts = "How long the condition holds before the alarm is raised.";
+    let lasts = quantity(&[Dimension::Duration], lasts);
+    json!({
+        "when": {
+            "type": "string", "examples": ["voice.delay.p99 > 10 ms"],
+            "description": "The trouble, in the words of a promise; what the class did is measured \
+                second by second.",
+        },
+        "direction": {
+            "type": "string", "minLength": 1, "default": "each that has the class",
+            "description": "Where the class is watched.",
+        },
+        "for": ranged(lasts, "10 s", "1 s to 1 h"),
+        "run": described(
+            json!({
+                "type": "array", "items": { "type": "string" }, "minItems": 1, "maxItems": 64,
+            }),
+            "none", "A program, with its whole path, and its arguments, to run.",
+        ),
+        "webhook": {
+            "type": "string", "pattern": "^http://[!-~]+$", "examples": ["http://192.0.2.1/alarm"],
+            "default": "none", "description": "An address that is told by a POST.",
         },
     })
 }
@@ -148,6 +237,10 @@ fn sojourn_max(what: &str) -> Value {
     let time = quantity(&[Dimension::Duration], "");
     let time = json!({ "anyOf": [{ "const": "none" }, ranged_bare(time, "10 ms to 1 h")] });
     described(time, "what the policy bounds, at least 1 s", what)
+}
+
+fn word(words: &[&str], what: &str) -> Value {
+    described(json!({ "enum": words }), words[0], what)
 }
 
 fn described(mut schema: Value, default: &str, what: &str) -> Value {

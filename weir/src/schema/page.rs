@@ -69,6 +69,7 @@ pub fn deployment() -> String {
     page.section("A port that is a table", PORT, &port, &["interface"]);
     let required = ["from", "to", "policy"];
     page.section("`[direction.NAME]`", WAYS, &object(deployment::direction()), &required);
+    page.section("`[deployment.alarm.NAME]`", ALARMS, &object(deployment::alarm()), &["when"]);
     page.0
 }
 
@@ -215,5 +216,7 @@ leave the machine.";
 const WAYS: &str = "Ports that directions join, one after another, are one bridge, and each bridge \
 runs on a thread of its own. Frames between two ports of a bridge that no direction joins pass at \
 once. Two ports without any direction are a bridge that shapes nothing.";
+const ALARMS: &str = "What is watched while the deployment runs. An alarm that is raised, and one \
+that ends, is an event; `run` and `webhook` tell others of it. At most 64.";
 const SCENARIO: &str = "A scenario says what `weir sim` simulates; [scenarios.md](../scenarios.md) \
 explains it, and the models behind the keys.";

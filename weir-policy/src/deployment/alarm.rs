@@ -1,0 +1,249 @@
+//! Alarms: what a running deployment watches, and what it does when a class is in trouble.
+//!
+//! ```toml
+//! [deployment.alarm.slow-voice]
+//! when = "voice.delay.p99 > 10 ms"                # the words of a promise
+//! direction = "upload"                            # default: each that has the class
+//! for = "10 s"
+//! run = ["/usr/local/bin/page", "voice is slow"]  # or a webhook, or both; else an event only
+//! webhook = "http://192.0.2.1:8080/alarm"
+//! ```
+
+use super::service::within;
+use super::{Direction, check_key, is_visible};
+use crate::codes;
+use crate::finding::{Draft, Report};
+use crate::policy::promise::{self, Measure, Promised};
+use crate::policy::{Goal, Policy};
+use crate::reader::{Node, list, suggest};
+use weir_core::ids::ClassId;
+use weir_core::units::Duration;
+
+/// What is watched, and what follows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Alarm {
+    /// The name.
+    pub name: String,
+    /// The condition as written.
+    pub when: String,
+    /// Where it is watched: at least one direction, each by itself.
+    pub watches: Vec<Watch>,
+    /// How long the condition holds before the alarm is raised.
+    pub lasts: Duration,
+    /// The program to run and its arguments; empty if none.
+    pub run: Vec<String>,
+    /// The address that is told, if one is.
+    pub webhook: Option<Webhook>,
+}
+
+/// A condition in one direction.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Watch {
+    /// The index of the direction.
+    pub direction: usize,
+    /// The condition of trouble; its goal, unlike a promise's, is what must not be reached.
+    pub when: Promised<ClassId>,
+}
+
+/// An address of HTTP.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Webhook {
+    /// The name or address of the machine; of IPv6 without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The path with its leading slash, and the query.
+    pub path: String,
+}
+
+/// Reads `[deployment.alarm.NAME]`, if there is any. After an error before, directions may be
+/// missing, and are not looked at.
+pub(super) fn read(
+    node: Option<&Node<'_>>,
+    directions: &[Direction],
+    report: &mut Report,
+) -> Vec<Alarm> {
+    let Some(table) = node.and_then(|node| node.table(report)) else { return Vec::new() };
+    let nodes: Vec<_> = table.entries().collect();
+    if nodes.len() > ALARMS_MAX {
+        let message =
+            format!("{} alarms are written, but at most {ALARMS_MAX} may be", nodes.len());
+        let draft = Draft::new(&codes::TOO_MANY, table.span(), message);
+        report.push(draft.cure("keep those that matter"));
+        return Vec::new();
+    }
+    let directions = (!report.failed()).then_some(directions);
+    nodes.iter().filter_map(|node| alarm(node, directions, report)).collect()
+}
+
+fn alarm(node: &Node<'_>, directions: Option<&[Direction]>, report: &mut Report) -> Option<Alarm> {
+    check_key(node, "alarm", report);
+    let mut table = node.table(report)?.named(("alarm", node.key()));
+    let when = table.required("when", report);
+    let direction = table.field("direction");
+    let lasts = table.field("for").map(|node| within(&node, LASTS, LASTS_CURE, report));
+    let run = table.field("run").map(|node| command(&node, report));
+    let webhook = table.field("webhook").map(|node| webhook(&node, report));
+    table.finish(report);
+    let directions = directions?;
+    let among = match direction {
+        Some(node) => vec![find(&node, directions, report)?],
+        None => (0..directions.len()).collect(),
+    };
+    let when = when?;
+    let watches = watches(&when, &among, directions, report)?;
+    Some(Alarm {
+        name: node.key().to_owned(),
+        when: when.text(report)?.to_owned(),
+        watches,
+        lasts: lasts.unwrap_or(Some(LASTS_DEFAULT))?,
+        run: run.unwrap_or(Some(Vec::new()))?,
+        webhook: webhook.map_or(Some(None), |webhook| webhook.map(Some))?,
+    })
+}
+
+/// Returns the index of a direction of this name.
+fn find(node: &Node<'_>, directions: &[Direction], report: &mut Report) -> Option<usize> {
+    let name = node.name(report)?;
+    let found = directions.iter().position(|way| way.name == name);
+    if found.is_none() {
+        let known: Vec<_> = directions.iter().map(|way| way.name.as_str()).collect();
+        let known = &known[..known.len().min(SUGGESTED_MAX)];
+        let message = format!("there is no direction `{name}`");
+        report.push(node.draft(&codes::BAD_ALARM, message).cure(suggest(name, known)));
+    }
+    found
+}
+
+/// Reads the condition, and looks its classes up in each of the directions `among`.
+fn watches(
+    node: &Node<'_>,
+    among: &[usize],
+    directions: &[Direction],
+    report: &mut Report,
+) -> Option<Vec<Watch>> {
+    let mut refuse = |message: &str, cure: &str| {
+        report.push(node.draft(&codes::BAD_ALARM, message).cure(cure));
+        None
+    };
+    let condition = match node.value().as_str().map(promise::read) {
+        None => return refuse("is not a text", EXAMPLE),
+        Some(Ok(condition)) => condition,
+        Some(Err(error)) => {
+            let (message, cure) = error.rsplit_once("; ").unwrap_or((&error, EXAMPLE));
+            return refuse(message, cure);
+        }
+    };
+    if names(&condition).is_none() {
+        return refuse("fairness is known of simulated runs only", EXAMPLE);
+    }
+    let of = |way: &usize| {
+        let policy: &Policy = &directions[*way].policy;
+        let when = condition.clone().map(|class| policy.class(class))?;
+        Some(Watch { direction: *way, when })
+    };
+    let watches: Vec<_> = among.iter().filter_map(of).collect();
+    if watches.is_empty() {
+        let names = list(&names(&condition).unwrap_or_default());
+        let where_ = match among {
+            [one] => format!("direction `{}` has", directions[*one].name),
+            _ => "any direction has".to_owned(),
+        };
+        let message = format!("not all classes that it names are among those {where_}: {names}");
+        return refuse(&message, "name classes of the direction's policy");
+    }
+    Some(watches)
+}
+
+/// Returns the classes of a condition; `None` if it is not about classes alone.
+fn names<'t>(condition: &Promised<&'t str>) -> Option<Vec<&'t str>> {
+    let class = |measure: &Measure<&'t str>| match measure {
+        Measure::Class(class, _) => Some(*class),
+        Measure::Fairness => None,
+    };
+    let mut names = vec![class(&condition.measure)?];
+    if let Goal::Part(_, other) = &condition.goal {
+        names.push(class(other)?);
+    }
+    Some(names)
+}
+
+/// Reads a program and its arguments.
+fn command(node: &Node<'_>, report: &mut Report) -> Option<Vec<String>> {
+    let nodes = node.elements(report)?;
+    if nodes.is_empty() || nodes.len() > WORDS_MAX {
+        let message = format!("has {} words, and not 1 to {WORDS_MAX}", nodes.len());
+        report.push(node.draft(&codes::BAD_VALUE, message).cure(COMMAND_EXAMPLE));
+        return None;
+    }
+    let mut words = Vec::with_capacity(nodes.len());
+    for word in &nodes {
+        let text = word.text(report)?;
+        if text.contains('\0') {
+            report.push(word.draft(&codes::BAD_VALUE, "has a zero byte").cure(COMMAND_EXAMPLE));
+            return None;
+        }
+        words.push(text.to_owned());
+    }
+    if words[0].starts_with('/') && is_visible(&words[0]) {
+        return Some(words);
+    }
+    let message = format!("{:?} is not the whole path of a program", words[0]);
+    report.push(nodes[0].draft(&codes::BAD_VALUE, message).cure(COMMAND_EXAMPLE));
+    None
+}
+
+/// Reads an address of HTTP.
+fn webhook(node: &Node<'_>, report: &mut Report) -> Option<Webhook> {
+    let text = node.name(report)?;
+    let (message, cure) = if text.starts_with("https://") {
+        let cure = "let a program do it: `run = [\"/usr/bin/curl\", \"https://...\"]`";
+        ("Weir has no encryption".to_owned(), cure)
+    } else {
+        match address(text) {
+            Some(webhook) => return Some(webhook),
+            None => (format!("{text:?} is not an address"), WEBHOOK_EXAMPLE),
+        }
+    };
+    report.push(node.draft(&codes::BAD_VALUE, message).cure(cure));
+    None
+}
+
+/// Reads `http://HOST[:PORT][/PATH]`, without a user.
+fn address(text: &str) -> Option<Webhook> {
+    let rest = text.strip_prefix("http://")?;
+    let fits = |c: char| c.is_ascii_graphic();
+    if text.len() > WEBHOOK_BYTES_MAX || !text.chars().all(fits) || text.contains(['@', '#']) {
+        return None;
+    }
+    let at = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (place, path) = rest.split_at(at);
+    let (host, port) = match place.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            (host, port)
+        }
+        None => place.split_at(place.find(':').unwrap_or(place.len())),
+    };
+    let port = match port {
+        "" => 80,
+        port => port.strip_prefix(':')?.parse().ok().filter(|port| *port > 0)?,
+    };
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    (!host.is_empty()).then(|| Webhook { host: host.to_owned(), port, path })
+}
+
+const EXAMPLE: &str = "write it like `voice.delay.p99 > 10 ms`, as in promises (docs/promises.md)";
+const COMMAND_EXAMPLE: &str = "write it like `run = [\"/usr/local/bin/page\", \"voice\"]`";
+const WEBHOOK_EXAMPLE: &str = "write it like `http://192.0.2.1:8080/alarm`";
+/// The bounds of `for`; what a link did is measured second by second.
+const LASTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+const LASTS_DEFAULT: Duration = Duration::from_secs(10);
+const LASTS_CURE: &str = "leave it out for 10 s";
+/// The most alarms of a deployment.
+pub const ALARMS_MAX: usize = 64;
+const WORDS_MAX: usize = 64;
+const WEBHOOK_BYTES_MAX: usize = 1024;
+/// Names compared to suggest one for an unknown name.
+const SUGGESTED_MAX: usize = 64;
