@@ -191,7 +191,7 @@ fn hup_and_usr1_end_nothing() -> Outcome {
 /// A link of 1 Mbit/s holds far more than it can send within the time that the deployment gives.
 fn term_flushes() -> Outcome {
     let mut scene = Scene::new("flush", &POLICY.replace("50 Mbit/s", "1 Mbit/s"))?;
-    configure(&scene, "drain = \"100 ms\"")?;
+    configure(&scene, "drain = \"20 ms\"")?;
     scene.start_with(&["--format", "json", "up", "link.toml"])?;
     let done = Arc::new(AtomicBool::new(false));
     let flooding = flood(&scene.testbed, &done)?;
