@@ -20,7 +20,7 @@ use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, Received};
 use crate::sorter::SortPlan;
-use crate::status::{ClassStatus, LaneStatus, PortStatus, class_statuses, unread_causes};
+use crate::status::{Delay, LaneLabels, LeafCounts};
 use crate::wait::monotonic_ns;
 
 /// The policy of one direction of a bridge.
@@ -143,9 +143,9 @@ impl Loss {
         Self::Flushed,
     ];
     /// Those that come before the link, so that it was never offered the frame.
-    const BEFORE: [Self; 2] = [Self::Pool, Self::StaleOnArrival];
+    pub(crate) const BEFORE: [Self; 2] = [Self::Pool, Self::StaleOnArrival];
     /// Those that come after the link, which counts the frame as sent.
-    const AFTER: [Self; 4] = [Self::BusyPort, Self::Stale, Self::NotSent, Self::Flushed];
+    pub(crate) const AFTER: [Self; 4] = [Self::BusyPort, Self::Stale, Self::NotSent, Self::Flushed];
 
     /// Returns the name in reports.
     pub fn name(self) -> &'static str {
@@ -424,43 +424,36 @@ impl Lane {
         self.flushed = true;
     }
 
-    /// Restarts the measurement of delays.
-    pub(crate) fn mark(&mut self) {
-        self.delays.iter_mut().for_each(|delays| *delays = Histogram::new());
+    /// Returns the number of frames whose header could not be read, by cause.
+    pub(crate) fn unread(&self) -> &UnreadCounts {
+        &self.unread
     }
 
-    /// Returns the status; `names` are those of the ports.
-    pub(crate) fn status(&self, names: &[String], ports: &[PortStatus]) -> LaneStatus {
-        let from: Vec<_> = self.from.iter().map(|port| names[*port].as_str()).collect();
-        LaneStatus {
+    /// Returns what readers of the counts are told once.
+    pub(crate) fn labels(&self) -> LaneLabels {
+        LaneLabels {
             name: self.name.clone(),
-            from: from.join(", "),
-            to: names[self.to].clone(),
-            unread: unread_causes(&self.unread),
-            classes: self.class_statuses(ports),
+            from: self.from.clone(),
+            to: self.to,
+            leaves: self.leaf_names.clone(),
+            sojourn_max: self.sojourn_max.clone(),
+            rings: self.ring_leaves.clone(),
         }
     }
 
-    fn class_statuses(&self, ports: &[PortStatus]) -> Vec<ClassStatus> {
-        let account = self.link.account();
-        let mut classes = class_statuses(&self.leaf_names, &account, &self.delays, &self.marked);
-        for (class, losses) in classes.iter_mut().zip(&self.losses.leaves) {
-            add_losses(class, losses);
-            if self.flushed {
-                flush_backlog(class);
-            }
+    /// Returns the counts of a leaf; with `mark`, the measurement of its delays restarts.
+    pub(crate) fn counts(&mut self, leaf: usize, mark: bool) -> LeafCounts {
+        let delay = self.delays.get(leaf).map(Delay::of).unwrap_or_default();
+        if let Some(delays) = self.delays.get_mut(leaf).filter(|_| mark) {
+            delays.clear();
         }
-        for (class, age) in classes.iter_mut().zip(&self.sojourn_max) {
-            class.sojourn_max_us = Some(age.as_nanos() as f64 / 1e3);
-        }
-        // What a ring lost belongs to the leaf that has it, and to no one where leaves share it.
-        for (ring, leaf) in self.ring_leaves.iter().enumerate() {
-            let overruns = self.from.iter().filter_map(|port| ports[*port].ring_overruns.get(ring));
-            if let Some(class) = leaf.and_then(|leaf| classes.get_mut(leaf.index())) {
-                class.lost.push(("ring overrun".to_owned(), overruns.sum()));
-            }
-        }
-        classes
+        let counts = LeafCounts {
+            account: self.link.leaf_account(LeafId(leaf as u32)),
+            losses: self.losses.leaves[leaf],
+            marked: self.marked[leaf],
+            delay,
+        };
+        if self.flushed { counts.flushed() } else { counts }
     }
 }
 
@@ -480,36 +473,6 @@ impl LossBook {
         losses.packets += 1;
         losses.bytes += bytes;
         self.total[cause as usize] += 1;
-    }
-}
-
-/// Adds what a lane lost of a class: what the link was not offered is `lost`, and what it handed
-/// out in vain is dropped and not sent.
-fn add_losses(class: &mut ClassStatus, losses: &Losses) {
-    for cause in Loss::BEFORE {
-        class.lost.push((cause.name().to_owned(), losses[cause as usize].packets));
-    }
-    for cause in Loss::AFTER {
-        let amount = losses[cause as usize];
-        class.sent.packets -= amount.packets;
-        class.sent.bytes -= amount.bytes;
-        match class.dropped.iter_mut().find(|(name, _)| name == cause.name()) {
-            Some((_, dropped)) => {
-                dropped.packets += amount.packets;
-                dropped.bytes += amount.bytes;
-            }
-            None => class.dropped.push((cause.name().to_owned(), amount.into())),
-        }
-    }
-}
-
-/// Counts what waits of a class as flushed.
-fn flush_backlog(class: &mut ClassStatus) {
-    let backlog = std::mem::take(&mut class.backlog);
-    let name = Loss::Flushed.name();
-    if let Some((_, flushed)) = class.dropped.iter_mut().find(|(cause, _)| cause == name) {
-        flushed.packets += backlog.packets;
-        flushed.bytes += backlog.bytes;
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_control::server::Server;
+use weir_control::service::Service;
 use weir_core::units;
 use weir_live::authority::Courier;
 use weir_live::bridge::{Bridge, BridgeConfig};
@@ -147,7 +148,7 @@ impl Prepared {
     /// Forwards until the keeper or a signal ends it.
     fn run(mut self, keeper: Channel) -> Result<()> {
         let listener = UnixListener::from(self.listener.try_clone().map_err(no_copy)?);
-        let server = Server::on(listener, self.boards.clone());
+        let server = Server::on(listener, Service::of(self.boards.clone()));
         keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();
@@ -184,8 +185,9 @@ fn forward(
             ran.and_then(|()| bridge.drain(drain))
         };
         let each = bridges.iter_mut().zip(boards).zip(bells);
-        let threads: Vec<_> =
-            each.map(|((bridge, board), bell)| scope.spawn(move || run(bridge, board, bell))).collect();
+        let threads: Vec<_> = each
+            .map(|((bridge, board), bell)| scope.spawn(move || run(bridge, board, bell)))
+            .collect();
         while !stop.load(Ordering::Relaxed) && post.stand(wake) {}
         drain_ns.store(post.drain().as_nanos() as u64, Ordering::Relaxed);
         stop.store(true, Ordering::Relaxed);
@@ -203,8 +205,8 @@ fn forward(
 fn go_first(deployment: &Deployment, warnings: &mut Vec<String>) {
     let niceness = deployment.nice.unwrap_or(NICENESS_FIRST);
     // The session is the forwarder's own, and ends with it.
-    let set = set_niceness(niceness)
-        .and_then(|()| SessionNiceness::set(niceness).map(std::mem::forget));
+    let set =
+        set_niceness(niceness).and_then(|()| SessionNiceness::set(niceness).map(std::mem::forget));
     if let (Some(_), Err(error)) = (deployment.nice, &set) {
         warnings.push(format!("{error}; the link shares the processor with other work"));
     }

@@ -2,10 +2,14 @@
 //! real kernel traffic. Needs root or user namespaces; otherwise the tests are skipped and counted,
 //! or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "up/before.rs"]
+mod before;
 #[path = "up/bridges.rs"]
 mod bridges;
 #[path = "up/deaths.rs"]
 mod deaths;
+#[path = "up/events.rs"]
+mod events;
 #[path = "up/probe.rs"]
 mod probe;
 #[path = "up/told.rs"]
@@ -49,7 +53,8 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    TESTS.iter().chain(bridges::TESTS).chain(told::TESTS).chain(deaths::TESTS)
+    let first = TESTS.iter().chain(before::TESTS).chain(bridges::TESTS);
+    first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
 }
 
 fn main() -> ExitCode {

@@ -26,7 +26,8 @@ impl Bridge {
     pub fn report_to(&mut self, reporter: Reporter) {
         let rings = (0..self.ports.len()).map(|port| self.ring_classes(port)).collect();
         let name = self.names().iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
-        self.watch.monitor = Some(Monitor::new(reporter, name.join(" and "), rings, self.lanes.len()));
+        self.watch.monitor =
+            Some(Monitor::new(reporter, name.join(" and "), rings, self.lanes.len()));
     }
 
     /// Returns the class of each ring of a port, if a class has it alone.

@@ -198,7 +198,9 @@ impl Post {
         let mut new = Vec::new();
         self.log.take(|event| new.push(event));
         new.into_iter().for_each(|event| self.keep_event(event));
-        while self.is_kept && let Some(event) = self.untold.pop_front() {
+        while self.is_kept
+            && let Some(event) = self.untold.pop_front()
+        {
             self.tell(&Report::Event(Box::new(event)));
         }
     }

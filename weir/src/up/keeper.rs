@@ -14,6 +14,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 use std::time::{Duration, Instant};
+use weir_control::listen::Bound;
 use weir_live::authority::Desk;
 use weir_live::claim::Claim;
 use weir_live::error::SystemError;
@@ -58,12 +59,8 @@ pub struct ControlSocket {
     pub path: PathBuf,
     /// The socket.
     pub listener: UnixListener,
-}
-
-impl Drop for ControlSocket {
-    fn drop(&mut self) {
-        drop(std::fs::remove_file(&self.path));
-    }
+    /// Its file, which goes with it.
+    _file: Bound,
 }
 
 /// How the link ended.
@@ -459,8 +456,8 @@ fn flushed(status: &Status) -> u64 {
 /// # Errors
 /// When another link answers there, or the path cannot be bound; the text says what to do.
 pub fn bind(path: &Path) -> Result<ControlSocket, String> {
-    let listener = weir_control::server::listen(path)?;
-    Ok(ControlSocket { path: path.to_owned(), listener })
+    let (file, listener) = weir_control::listen::bind(path, None)?;
+    Ok(ControlSocket { path: path.to_owned(), listener, _file: file })
 }
 
 /// How soon an interface that came back is claimed again.

@@ -15,7 +15,7 @@ use keeper::{End, Keeper};
 use reading::Reading;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use weir_control::protocol::default_socket;
+use weir_control::places::Places;
 use weir_live::claim::{Claim, ClaimConfig};
 use weir_live::deploy;
 use weir_live::error::SystemError;
@@ -83,8 +83,10 @@ impl Up {
         claim.take_notes().iter().for_each(|note| told::tell(output, "warning", note));
         notes.iter().for_each(|note| told::tell(output, "note", note));
         let (deployment, plan, ports) = reading.split();
-        let path = deployment.control.clone();
-        let path = path.unwrap_or_else(|| default_socket(&deployment.name));
+        let path = match &deployment.control {
+            Some(path) => path.clone(),
+            None => Places::of_process().prepare(&deployment.name)?,
+        };
         let keeper = Keeper {
             socket: keeper::bind(&path)?,
             path: self.deployment,

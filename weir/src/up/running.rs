@@ -93,7 +93,17 @@ impl Running {
     ) -> Self {
         let now = Instant::now();
         let (failure, is_silent) = (None, false);
-        Self { process, phase, since: now, heard: now, failure, commands, authority, desk, is_silent }
+        Self {
+            process,
+            phase,
+            since: now,
+            heard: now,
+            failure,
+            commands,
+            authority,
+            desk,
+            is_silent,
+        }
     }
 
     /// Gives it channels for a keeper that comes after this one.
