@@ -2,6 +2,8 @@
 //! real kernel traffic. Needs root or user namespaces; otherwise the tests are skipped and counted,
 //! or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "up/asked.rs"]
+mod asked;
 #[path = "up/bridges.rs"]
 mod bridges;
 #[path = "up/told.rs"]
@@ -45,7 +47,7 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    TESTS.iter().chain(bridges::TESTS).chain(told::TESTS)
+    TESTS.iter().chain(asked::TESTS).chain(bridges::TESTS).chain(told::TESTS)
 }
 
 fn main() -> ExitCode {
